@@ -116,8 +116,7 @@ impl Acquire {
         self.parts.iter().all(|part| matches!(part.votes.get(node), Some(Vote::Held(_))))
     }
 
-    /// How the attempt ended, as soon as no further reply can change it. It is won when each
-    /// resource is, and lost when one is.
+    /// How it ended, once no reply can change that: it is won if each resource is, lost if one is.
     pub fn outcome(&self, now: Time) -> Option<Result<Won, Lost>> {
         let deadlines = self.parts.iter().map(|part| part.attempt.terms.deadline(self.started));
         let deadline = deadlines.min()?;
@@ -140,8 +139,7 @@ impl Acquire {
     }
 }
 
-/// A node grants all or none. Grants beside anything else count for nothing, or the resources would be won by
-/// different nodes.
+/// A node grants all or none. Grants beside anything else do not count: different nodes would win the resources.
 fn all_or_none(replies: Vec<Result<Reply, Fault>>) -> Vec<Result<Reply, Fault>> {
     let is_grant = |reply: &Result<Reply, Fault>| match reply {
         Ok(Reply::Granted { stamp, .. }) => stamp.token().is_some(),
@@ -184,8 +182,8 @@ impl Ballot {
         }
     }
 
-    /// Compares a node's grant with the token. An equal one is published; one below it is sent the token; one
-    /// above it came too late and must not count.
+    /// Compares a node's grant with the token. An equal one is published, one below is sent the token, and one
+    /// above came too late and must not count.
     fn publish(&mut self, node: usize) -> Option<Request> {
         let (chosen, vote) = (self.chosen?, self.votes.get_mut(node)?);
         let Vote::Granted { token, nonce } = *vote else { return None };
@@ -232,10 +230,7 @@ impl Ballot {
 
     /// Returns when that many of the locks seen will have expired.
     fn retry_after(&self, missing: usize) -> Duration {
-        let remaining = |vote: &Vote| match vote {
-            Vote::Held(remaining) => Some(*remaining),
-            _ => None,
-        };
+        let remaining = |vote: &Vote| if let Vote::Held(left) = vote { Some(*left) } else { None };
         let mut held: Vec<Duration> = self.votes.iter().filter_map(remaining).collect();
         held.sort_unstable();
         missing.checked_sub(1).and_then(|last| held.get(last).copied()).unwrap_or_default()

@@ -15,8 +15,7 @@ pub enum Fault {
     /// It was not asked: more requests of this client wait for it than the client keeps.
     #[error("not asked: this client has too many requests for it on their way (try again)")]
     Overloaded,
-    /// It was not asked: this client could not send the request within the node budget. The machine is busy, many
-    /// requests wait, or the connection was slow to open.
+    /// It was not asked: this client could not send the request within the node budget.
     #[error(
         "not asked: this client could not send the request in time (a busy machine or a slow connection; try again)"
     )]
@@ -36,8 +35,7 @@ pub enum Fault {
     /// It has forgotten its state. The next client brings it back.
     #[error("not admitted")]
     NotAdmitted,
-    /// It is not admitted and can't be. Too few nodes remember, so every node must answer for a
-    /// new start, and these do not.
+    /// It is not admitted: too few nodes remember, and a new start needs those that don't answer.
     #[error(
         "not admitted: too few nodes remember, and a new start needs every node; no answer from \
          {}; if one is gone for good, `fencing fleet move` replaces it",
@@ -75,8 +73,7 @@ pub enum Fault {
     /// Its count in this era has run out. Clients begin a new era by themselves.
     #[error("count exhausted (clients begin a new era by themselves: try again)")]
     Exhausted,
-    /// Its count has run out, and no new era can begin for this long: the present one is ahead of the node's clock,
-    /// as a clock was ahead when it began.
+    /// Its count has run out, and no new era begins for this long: the present one is ahead of its clock.
     #[error(
         "count exhausted; the present era is ahead of this node's clock, so a new one begins only in {}. If that \
          is too long, restart the nodes without their data, one after another: each when the one before grants again",

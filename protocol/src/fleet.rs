@@ -3,9 +3,8 @@ use std::sync::Arc;
 
 /// A fleet: the names of the nodes of one list, sorted.
 ///
-/// The order of the tokens needs one list, because majorities of different lists need not
-/// meet. So a node remembers the fleet that it was admitted in, and gives no vote to a client
-/// with another list.
+/// The order of the tokens needs one list, because majorities of different lists need not meet.
+/// So a node remembers the fleet that it was admitted in, and gives clients of another no vote.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fleet(Arc<str>);
 
@@ -19,8 +18,7 @@ pub enum FleetError {
     /// The list has this name twice.
     #[error("{0} is given twice")]
     Twice(String),
-    /// This name is not valid in a list: it is empty, too long, or has a comma or a control
-    /// character.
+    /// This name is empty, too long, or has a comma or a control character.
     #[error(
         "{0:?} can't name a node: 1 to {most} bytes, no comma, no control character; \
          a node can be given a name in front of its URL, as in a=redis://host:6379",
@@ -38,8 +36,7 @@ impl Fleet {
     /// Makes the fleet of these nodes. The order of the names does not matter.
     ///
     /// # Errors
-    /// Returns a [`FleetError`] if there are too many names or none, or if one is not valid or
-    /// is there twice.
+    /// Returns a [`FleetError`] for no name, too many, one that is not valid, or one given twice.
     pub fn new<N: AsRef<str>>(names: impl IntoIterator<Item = N>) -> Result<Fleet, FleetError> {
         let mut sorted: Vec<String> =
             names.into_iter().map(|name| name.as_ref().to_owned()).collect();

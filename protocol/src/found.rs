@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::round::Round;
-use super::start::{Start, StartOrder};
+use super::start::Start;
 use super::world::{TTL, World, readmission, resource};
 use super::*;
 use crate::Time;
@@ -126,10 +126,8 @@ fn seen(node: usize, (admitted, era): (bool, u64), reserved: u64) -> Prepared {
 
 /// Starts three nodes that show themselves so in each of three rounds: admitted or not, and in which era.
 fn start(rounds: [[(bool, u64); 3]; 3]) -> Option<Result<(), ReadmitError>> {
-    let (nonce, longest, strict, assume_no_locks) = (Nonce(1), TTL, false, false);
-    let order = StartOrder { nonce, longest, strict, assume_no_locks, from: None };
     let mut round = Round::new(3);
-    let mut start = Start::new(order, &mut round);
+    let mut start = Start::new(readmission(0, Nonce(1)), None, &mut round);
     let (mut asked, mut reserved) = (0, 0);
     while let Some((node, request)) = round.next_request() {
         let reply = match request {
@@ -145,7 +143,7 @@ fn start(rounds: [[(bool, u64); 3]; 3]) -> Option<Result<(), ReadmitError>> {
             }
             _ => Reply::Activated,
         };
-        round.take(round.number(), node, Ok(reply));
+        round.take(round.number, node, Ok(reply));
         match start.step(&mut round) {
             Ok(next) => start = next,
             Err(error) => return Some(Err(error)),

@@ -7,11 +7,8 @@ use super::{Attempt, Fault, NonEmpty, Time, Token};
 /// How a renewal ended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RenewOutcome {
-    /// For each lock, a majority of all nodes has extended it.
-    Renewed {
-        /// When the lease ends now.
-        deadline: Time,
-    },
+    /// For each lock, a majority of all nodes has extended it: when the lease ends now.
+    Renewed(Time),
     /// A majority of all nodes says that somebody else has come: it will not get better.
     Superseded,
     /// Not renewed this time. It releases nothing; the lease ends when it would have.
@@ -88,7 +85,7 @@ impl Renew {
                 failed = Some(lock.faults(|reply| renewed(reply) || superseded(reply)));
             }
         }
-        let renewed = RenewOutcome::Renewed { deadline: self.deadline };
+        let renewed = RenewOutcome::Renewed(self.deadline);
         (!open).then(|| failed.map_or(renewed, RenewOutcome::Failed))
     }
 }
@@ -108,8 +105,7 @@ impl Release {
         take(&mut self.0, node, reply);
     }
 
-    /// How it ended, as soon as no further reply can change it. It has lapsed when one lock has, and is
-    /// in doubt when one is.
+    /// How it ended, once no reply can change that: it lapsed if one lock has, is in doubt if one is.
     pub fn outcome(&self) -> Option<ReleaseOutcome> {
         let released = |reply: &Reply| matches!(reply, Reply::Released | Reply::Passed { .. });
         let lapsed = |reply: &Reply| *reply == Reply::NotOwner;
@@ -134,6 +130,6 @@ impl Release {
 fn take(locks: &mut [Round], node: usize, reply: Result<Reply, Fault>) {
     let replies = Reply::apart(reply, locks.len());
     for (lock, reply) in locks.iter_mut().zip(replies) {
-        lock.take(lock.number(), node, reply);
+        lock.take(lock.number, node, reply);
     }
 }

@@ -32,20 +32,17 @@ macro_rules! random_id {
 }
 
 random_id! {
-    /// The holder of a lock: 128 bits, new for every attempt. The protocol only needs them to differ
-    /// between attempts.
+    /// The holder of a lock: 128 bits, which must differ between attempts.
     Owner
 }
 
 random_id! {
-    /// The mark of one stretch of a node's memory: 128 random bits, which the node loses when it
-    /// forgets.
+    /// The mark of one stretch of a node's memory: 128 random bits, lost when the node forgets.
     Nonce
 }
 
 random_id! {
-    /// The address of a client for notifications of releases: 128 random bits. No rule of the protocol depends
-    /// on it.
+    /// The address of a client for notifications of releases: 128 random bits. No rule depends on it.
     ClientId
 }
 
@@ -65,8 +62,7 @@ impl Incarnation {
     }
 }
 
-/// One life of a server as a member of one fleet. A session belongs to one, and a node
-/// remembers the one that it was admitted in.
+/// One life of a server in one fleet: a session's own, and the one that a node was admitted in.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Membership {
     /// The life of the server.

@@ -57,8 +57,7 @@ mod world;
 /// 2026-01-01T00:00:00Z in seconds since the Unix epoch: eras count from here.
 pub const EPOCH: Duration = Duration::from_secs(1_767_225_600);
 
-/// Returns how many of `nodes` are a majority. It is counted over all nodes, never over those
-/// that answered.
+/// Returns how many of `nodes` are a majority: of all nodes, never of those that answered.
 pub const fn majority(nodes: usize) -> usize {
     nodes / 2 + 1
 }

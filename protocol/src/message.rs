@@ -9,69 +9,37 @@ use super::{ClientId, Fault, Fleet, Incarnation, Mode, Nonce, Owner, Resource, S
 #[allow(missing_docs, reason = "the names of most fields say enough")]
 pub enum Request {
     /// Lock `resource` for `owner` if it is free, and count. In shared mode, others may share it already,
-    /// unless somebody waits to hold it alone; then the grant is not counted.
-    Acquire {
-        resource: Resource,
-        owner: Owner,
-        mode: Mode,
-        /// When the owner's part of the lock expires by itself, lock delay included.
-        ttl: Duration,
-    },
+    /// unless somebody waits to hold it alone; then the grant is not counted. `ttl`, lock delay included:
+    /// when the owner's part of the lock expires by itself.
+    Acquire { resource: Resource, owner: Owner, mode: Mode, ttl: Duration },
     /// Keep new owners from sharing the lock, because somebody waits to hold it alone.
     Drain { resource: Resource, lasting: Duration },
-    /// Raise the count to `token`, if the count is not above it and the lock and the memory
-    /// are still those of the grant.
-    Publish {
-        resource: Resource,
-        owner: Owner,
-        /// The nonce that the grant came with.
-        nonce: Nonce,
-        token: Token,
-    },
+    /// Raise the count to `token`, if the count is not above it and the lock and the memory are still those
+    /// of the grant, which came with this nonce.
+    Publish { resource: Resource, owner: Owner, nonce: Nonce, token: Token },
     /// Let the lock of `owner` last for another `ttl`, or set it again where it is missing. Where a shared
     /// lock is set again, the count is raised to `token`: an owner that joins is not counted, and must not be
     /// granted a token from before.
-    Renew {
-        resource: Resource,
-        owner: Owner,
-        mode: Mode,
-        token: Token,
-        /// When the owner's part of the lock expires by itself, counted from now.
-        ttl: Duration,
-    },
+    Renew { resource: Resource, owner: Owner, mode: Mode, token: Token, ttl: Duration },
     /// Unlock, if `owner` holds the lock.
     Release { resource: Resource, owner: Owner },
-    /// Let the lock of `owner` end in `rest`, if it does not end before: a release of a lock that
+    /// Let the lock of `owner` end in `rest` from now, if it does not end before: a release of a lock that
     /// has to stay closed for a while. It is renewed no more. No waiter is notified: with a `rest` of zero
     /// it is a hand-over to the next caller of the same process.
-    Shorten {
-        resource: Resource,
-        owner: Owner,
-        /// When the lock ends, counted from now.
-        rest: Duration,
-    },
-    /// Do the same for several locks, in one step: requests of one kind. Of locks that are
-    /// asked for, all are granted or none.
+    Shorten { resource: Resource, owner: Owner, rest: Duration },
+    /// Do the same for several locks in one step. Of locks that are asked for, grant all or none.
     Several(Vec<Request>),
-    /// Mark this stretch of memory before a re-admission. The first nonce stays.
-    Prepare {
-        /// The node keeps it if it has none from this incarnation.
-        nonce: Nonce,
-        /// The fleet that moves to the one of the session, if one does. A node that has left
-        /// another fleet for this one, or for any that was started since, joins the session's.
-        from: Option<Fleet>,
-    },
+    /// Mark this stretch of memory before a re-admission. A nonce of this incarnation that the node has
+    /// stays. `from` is the fleet that moves to the one of the session, if one does: a node that has left
+    /// another fleet for `from`, or for any that was started since, joins the session's.
+    Prepare { nonce: Nonce, from: Option<Fleet> },
     /// Report the era, what was promised, and how long locks may still be out.
     Read,
     /// Report the state of the node to an operator. No rule of the protocol depends on it.
     Inspect,
-    /// Promise that no smaller era begins again.
-    Reserve {
-        era: u64,
-        /// Set where a fleet is about to start: the node promises also if it is not admitted but
-        /// prepared, and this is the nonce of its memory.
-        memory: Option<Nonce>,
-    },
+    /// Promise that no smaller era begins again. `memory` is set where a fleet is about to start: the node
+    /// promises also if it is not admitted but prepared, and this is the nonce of its memory.
+    Reserve { era: u64, memory: Option<Nonce> },
     /// Admit the node, or drop its counts and begin a larger era.
     Activate {
         /// The incarnation that was prepared.
@@ -89,11 +57,8 @@ pub enum Request {
     /// Leave the fleet of the session for another one. From then on the node does not grant,
     /// renew or publish under the old one. The first seal stays.
     Seal { to: Fleet, step: Sealing },
-    /// End the quarantine, because an operator has said that no lock can be out.
-    Open {
-        /// The nonce of the memory that the operator has looked at.
-        nonce: Nonce,
-    },
+    /// End the quarantine, because an operator has looked at this memory and said that no lock can be out.
+    Open { nonce: Nonce },
 }
 
 /// The steps of a move at a node of the old fleet.
@@ -160,15 +125,9 @@ impl Request {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names of most fields say enough")]
 pub enum Reply {
-    /// The lock is the owner's.
-    Granted {
-        /// The count, this grant included.
-        stamp: Stamp,
-        /// This stretch of the node's memory.
-        nonce: Nonce,
-        /// Whether the node keeps enough counts that a new era should begin.
-        crowded: bool,
-    },
+    /// The lock is the owner's. `stamp` is the count, this grant included; the nonce is that of the memory;
+    /// `crowded` says that the node keeps enough counts for a new era to begin.
+    Granted { stamp: Stamp, nonce: Nonce, crowded: bool },
     /// Another owner holds the lock.
     Held {
         /// How long until it expires by itself, unless it is renewed.
@@ -195,8 +154,7 @@ pub enum Reply {
     NotAdmitted,
     /// The node belongs to this fleet, which is not the one of the session. It gives no vote.
     OtherFleet(Fleet),
-    /// The node has left the fleet of the session, or another one, for this fleet. It gives no
-    /// vote.
+    /// The node has left the fleet of the session, or another, for this one. It gives no vote.
     Moved(Fleet),
     /// The count is the token.
     Published,
@@ -209,8 +167,7 @@ pub enum Reply {
     ///
     /// [`Store`]: super::Store
     Passed { to: ClientId },
-    /// The lock or the memory of the grant is not the owner's any more, or another owner has
-    /// been granted the lock since.
+    /// The lock or the memory of the grant is the owner's no more, or somebody had the lock since.
     NotOwner,
     /// The node's memory is marked.
     Prepared(Prepared),
@@ -253,19 +210,14 @@ impl Reply {
 
     /// Reports whether it grants a lock, or names one that is held.
     pub fn shows_use(&self) -> bool {
-        let shows = |part: &Reply| matches!(part, Reply::Granted { .. } | Reply::Held { .. });
-        self.parts().iter().any(shows)
+        self.parts().iter().any(|part| matches!(part, Reply::Granted { .. } | Reply::Held { .. }))
     }
 
-    /// Returns the answer to each of the parts of a request. A reply about the node counts for each part.
+    /// Returns the answer to each part of a request. A reply that has not one for each counts for each.
     pub fn apart(reply: Result<Reply, Fault>, parts: usize) -> Vec<Result<Reply, Fault>> {
         match reply {
             Ok(Reply::Several(replies)) if replies.len() == parts => {
                 replies.into_iter().map(Ok).collect()
-            }
-            Ok(Reply::Several(_)) => {
-                let invalid = Fault::InvalidReply("a wrong number of answers".into());
-                vec![Err(invalid); parts]
             }
             other => vec![other; parts],
         }

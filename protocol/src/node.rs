@@ -9,13 +9,11 @@ pub struct Prepared {
     pub incarnation: Incarnation,
     /// Whether it is admitted, perhaps by another client meanwhile.
     pub admitted: bool,
-    /// Whether it has never granted a lock in this stretch of memory, and nothing from an
-    /// older life is written on it.
+    /// Whether it has granted no lock in this memory, and nothing of an older life is written there.
     pub blank: bool,
     /// Whether it is admitted and its counts should be collected.
     pub crowded: bool,
-    /// The other fleet that is written on it, if any: that of an older life, or the one that
-    /// it has left.
+    /// The other fleet that is written on it, if any: of an older life, or one that it has left.
     pub other: Option<Fleet>,
     /// What is written on it, perhaps by an older life, with the nonce in force.
     pub state: NodeState,

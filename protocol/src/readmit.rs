@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::message::{Reply, Request};
 use super::node::{NodeState, Prepared};
 use super::round::{ReadmitError, Round, era_after};
-use super::start::{Start, StartOrder};
+use super::start::Start;
 use super::{Fault, Nonce};
 
 /// The order for a re-admission.
@@ -35,6 +35,8 @@ enum ReadmitPhase {
     Start(Start),
     Done(Result<(), ReadmitError>),
 }
+
+type Next = Result<ReadmitPhase, ReadmitError>;
 
 /// One re-admission, as a state machine: protocol, "Re-admission".
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -68,7 +70,7 @@ impl Readmit {
 
     /// Returns the number of the phase, which you give back with each reply.
     pub fn phase(&self) -> u8 {
-        self.round.number()
+        self.round.number
     }
 
     /// Takes what a node answered to a request of `phase`, or why it did not.
@@ -97,7 +99,7 @@ impl Readmit {
         self.round.ask_those(request, |node| node != self.order.target);
     }
 
-    fn prepared(&mut self) -> Result<ReadmitPhase, ReadmitError> {
+    fn prepared(&mut self) -> Next {
         self.round.check_fleet()?;
         let Some(target) = self.round.each(Reply::prepared).into_iter().flatten().next() else {
             return Err(ReadmitError::Missing(self.round.faults(|_| false)));
@@ -105,10 +107,9 @@ impl Readmit {
         if target.admitted && !(self.order.collect && target.crowded) {
             return Ok(ReadmitPhase::Done(Ok(())));
         }
-        // Among one or two nodes any loss is more than a minority: no other node needs to know
-        // the era.
+        // Among one or two nodes any loss is more than a minority: no other need know the era.
         if self.round.nodes() <= 2 && target.admitted {
-            let era = next_era(&target, [])?;
+            let era = next_era(&target, &[])?;
             return Ok(self.activate(&target, era, Duration::ZERO));
         }
         if self.round.nodes() == 1 {
@@ -119,15 +120,13 @@ impl Readmit {
     }
 
     fn start(&mut self) -> ReadmitPhase {
-        let Readmission { nonce, longest, strict, assume_no_locks, .. } = self.order;
-        let order = StartOrder { nonce, longest, strict, assume_no_locks, from: None };
-        ReadmitPhase::Start(Start::new(order, &mut self.round))
+        ReadmitPhase::Start(Start::new(self.order, None, &mut self.round))
     }
 
-    fn read(&mut self, target: Prepared) -> Result<ReadmitPhase, ReadmitError> {
+    fn read(&mut self, target: Prepared) -> Next {
         let states: Vec<NodeState> = self.round.each(Reply::state).into_iter().flatten().collect();
         if states.len() >= self.round.majority() {
-            let era = next_era(&target, states)?;
+            let era = next_era(&target, &states)?;
             self.ask_others(&Request::Reserve { era, memory: None });
             return Ok(ReadmitPhase::Reserve(target, era));
         }
@@ -143,7 +142,7 @@ impl Readmit {
     }
 
     /// Goes on once a majority has promised the era: it must not be used before.
-    fn reserved(&mut self, target: Prepared, era: u64) -> Result<ReadmitPhase, ReadmitError> {
+    fn reserved(&mut self, target: Prepared, era: u64) -> Next {
         let promised = self.round.each(|reply| match reply {
             Reply::Reserved { nonce } => Some(*nonce),
             _ => None,
@@ -160,20 +159,14 @@ impl Readmit {
     /// Goes on once a majority still has the promise. The promises are not of one moment: a node
     /// that promised early may have forgotten since. A node that still has the promise, in the
     /// memory in which it gave it, had it when this round began.
-    fn confirmed(
-        &mut self,
-        target: Prepared,
-        era: u64,
-        promised: Vec<Option<Nonce>>,
-    ) -> Result<ReadmitPhase, ReadmitError> {
+    fn confirmed(&mut self, target: Prepared, era: u64, promised: Vec<Option<Nonce>>) -> Next {
         let states = promised.iter().zip(self.round.each(Reply::state));
         let held = states.filter_map(|(nonce, state)| {
             state.filter(|state| *nonce == Some(state.nonce) && state.highest() >= era)
         });
         let held: Vec<NodeState> = held.collect();
         if held.len() >= self.round.majority() {
-            // A lease that the target may have forgotten was granted or renewed by one of these
-            // nodes as well.
+            // One of these nodes as well granted or renewed each lease that the target has forgotten.
             let longest = held.iter().chain([&target.state]).map(|state| state.longest).max();
             return Ok(self.activate(&target, era, longest.unwrap_or_default()));
         }
@@ -184,14 +177,13 @@ impl Readmit {
     fn activate(&mut self, target: &Prepared, era: u64, quarantine: Duration) -> ReadmitPhase {
         let quarantine = if target.admitted { Duration::ZERO } else { quarantine };
         let (incarnation, nonce) = (target.incarnation.clone(), target.state.nonce);
-        let collect = target.admitted;
-        let request =
-            Request::Activate { incarnation, nonce, era, collect, quarantine, new: false };
+        let (collect, new) = (target.admitted, false);
+        let request = Request::Activate { incarnation, nonce, era, collect, quarantine, new };
         self.round.ask([(self.order.target, request)]);
         ReadmitPhase::Activate
     }
 
-    fn activated(&mut self) -> Result<ReadmitPhase, ReadmitError> {
+    fn activated(&mut self) -> Next {
         if self.round.count(|reply| *reply == Reply::Activated) > 0 {
             return Ok(ReadmitPhase::Done(Ok(())));
         }
@@ -201,11 +193,8 @@ impl Readmit {
 }
 
 /// Returns an era above all that these nodes know of.
-fn next_era(
-    target: &Prepared,
-    others: impl IntoIterator<Item = NodeState>,
-) -> Result<u64, ReadmitError> {
-    let known = others.into_iter().chain([target.state]).map(|state| state.highest());
+fn next_era(target: &Prepared, others: &[NodeState]) -> Result<u64, ReadmitError> {
+    let known = others.iter().chain([&target.state]).map(NodeState::highest);
     let (era, clock) = (era_after(known)?, target.clock.as_secs());
     if target.admitted && era >= clock {
         return Err(ReadmitError::AheadOfClock { era, clock });

@@ -3,8 +3,8 @@ use std::time::Duration;
 use super::message::{Reply, Request, Sealing};
 use super::node::NodeState;
 use super::round::{ReadmitError, Round, era_after};
-use super::start::{Start, StartOrder};
-use super::{Fault, Fleet, Nonce};
+use super::start::Start;
+use super::{Fault, Fleet, Nonce, Readmission};
 
 /// The order to move a fleet to another list of nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -66,9 +66,7 @@ impl From<ReadmitError> for RelocateError {
         match error {
             ReadmitError::Overtaken => RelocateError::Overtaken,
             ReadmitError::NotStarted(faults) => RelocateError::NewMissing(faults),
-            ReadmitError::Elsewhere(node, fault) => {
-                RelocateError::Elsewhere(Side::New, node, fault)
-            }
+            ReadmitError::Elsewhere(node, why) => RelocateError::Elsewhere(Side::New, node, why),
             error => RelocateError::NotStarted(error),
         }
     }
@@ -76,6 +74,8 @@ impl From<ReadmitError> for RelocateError {
 
 /// What each node of the old list answered, if it has left.
 type States = Vec<Option<NodeState>>;
+
+type Next = Result<RelocatePhase, RelocateError>;
 
 /// How far a move has come.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -115,7 +115,7 @@ impl Relocate {
         let mut old = Round::new(order.old.members().count());
         let mut new = Round::new(order.new.members().count());
         // The first phase asks the new list and the later ones the old: their numbers differ.
-        old.number_after(1);
+        old.number = 1;
         new.ask_those(&Request::Prepare { nonce: order.nonce, from: None }, |_| true);
         Relocate { order, phase: RelocatePhase::Look, old, new }
     }
@@ -139,7 +139,7 @@ impl Relocate {
 
     /// Returns the number of the phase, which you give back with each reply.
     pub fn phase(&self) -> u8 {
-        if self.side() == Side::New { self.new.number() } else { self.old.number() }
+        if self.side() == Side::New { self.new.number } else { self.old.number }
     }
 
     /// Returns how it ended, once it has.
@@ -172,7 +172,7 @@ impl Relocate {
     }
 
     /// Checks, before anything is sealed, whether the new list can be started, or was.
-    fn looked(&mut self) -> Result<RelocatePhase, RelocateError> {
+    fn looked(&mut self) -> Next {
         let fits = |reply: &Reply| match reply {
             // A node of the old list that has not been sealed yet.
             Reply::OtherFleet(fleet) => *fleet == self.order.old,
@@ -196,7 +196,7 @@ impl Relocate {
 
     /// Ends the move if the new list, which has a majority already, goes on where the old one
     /// ended. If the old one goes on as well, that is an error.
-    fn peeked(&mut self, era: u64) -> Result<RelocatePhase, RelocateError> {
+    fn peeked(&mut self, era: u64) -> Next {
         if self.old.count(|reply| reply.state().is_some()) >= self.old.majority() {
             return Err(RelocateError::BothInUse);
         }
@@ -220,16 +220,12 @@ impl Relocate {
         self.seal(Sealing::Promise(era), |node| matches!(states.get(node), Some(Some(_))));
     }
 
-    fn sealed(&mut self) -> Result<RelocatePhase, RelocateError> {
+    fn sealed(&mut self) -> Next {
         self.check_left()?;
-        let order = StartOrder {
-            nonce: self.order.nonce,
-            longest: self.order.longest,
-            strict: false,
-            assume_no_locks: false,
-            from: Some(self.order.old.clone()),
-        };
-        Ok(RelocatePhase::Mark(Start::new(order, &mut self.new)))
+        let Relocation { nonce, longest, ref old, .. } = self.order;
+        let (target, collect, strict, assume_no_locks) = (0, false, false, false);
+        let order = Readmission { target, collect, nonce, longest, strict, assume_no_locks };
+        Ok(RelocatePhase::Mark(Start::new(order, Some(old.clone()), &mut self.new)))
     }
 
     /// Checks that a majority has left, unless an operator has said that the list is lost.
@@ -242,7 +238,7 @@ impl Relocate {
         Err(self.old_missing())
     }
 
-    fn marked(&mut self, start: Start) -> Result<RelocatePhase, RelocateError> {
+    fn marked(&mut self, start: Start) -> Next {
         let start = start.step(&mut self.new)?;
         if start.highest().is_none() {
             return Ok(RelocatePhase::Mark(start));
@@ -253,7 +249,7 @@ impl Relocate {
     }
 
     /// Chooses the era, above everything that is known on either side.
-    fn counted(&mut self, start: Start) -> Result<RelocatePhase, RelocateError> {
+    fn counted(&mut self, start: Start) -> Next {
         self.check_left()?;
         let states = self.old.each(Reply::sealed);
         let known = states.iter().flatten().map(NodeState::highest);
@@ -273,30 +269,19 @@ impl Relocate {
 
     /// Goes on with those that answer a second time in the same memory: all of them were sealed
     /// at one moment, when this round began.
-    fn promised(
-        &mut self,
-        before: &States,
-        era: u64,
-        start: Start,
-    ) -> Result<RelocatePhase, RelocateError> {
+    fn promised(&mut self, before: &States, era: u64, start: Start) -> Next {
         let states = self.same_memory(before, 0)?;
         self.reserve(era, &states);
         Ok(RelocatePhase::Confirm(states, era, start))
     }
 
     /// Goes on with those that held the promise at one moment as well.
-    fn confirmed(
-        &mut self,
-        before: &States,
-        era: u64,
-        start: Start,
-    ) -> Result<RelocatePhase, RelocateError> {
+    fn confirmed(&mut self, before: &States, era: u64, start: Start) -> Next {
         let states = self.same_memory(before, era)?;
         Ok(RelocatePhase::Start(start.go_on(era, longest(&states), &mut self.new), era))
     }
 
-    /// Returns the answers of the nodes that answered before from the same memory and know of `era`, if they
-    /// are a majority.
+    /// Returns the answers from the same memory as before that know of `era`, if they are a majority.
     fn same_memory(&self, before: &States, era: u64) -> Result<States, RelocateError> {
         let same = |(before, now): (&Option<NodeState>, Option<NodeState>)| {
             let (before, now) = (before.as_ref()?, now?);
@@ -311,7 +296,7 @@ impl Relocate {
         Err(if faults.is_empty() { RelocateError::Overtaken } else { self.old_missing() })
     }
 
-    fn started(&mut self, start: Start, era: u64) -> Result<RelocatePhase, RelocateError> {
+    fn started(&mut self, start: Start, era: u64) -> Next {
         let start = start.step(&mut self.new)?;
         Ok(if start.is_done() { self.sweep(era) } else { RelocatePhase::Start(start, era) })
     }

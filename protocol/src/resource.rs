@@ -71,8 +71,7 @@ impl Resource {
     }
 }
 
-/// Finds control characters, and those that break or reorder a line in a log: Unicode line
-/// separators and bidirectional controls.
+/// Finds control characters, Unicode line separators and bidirectional controls.
 fn is_unsafe(found: char) -> bool {
     found.is_control()
         || matches!(found, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}')
@@ -91,8 +90,7 @@ impl AsRef<str> for Resource {
     }
 }
 
-/// Lets a map with resources as keys be asked with a `&str`: a resource is hashed, compared
-/// and ordered as its name is.
+/// For maps that are asked with a `&str`: a resource is hashed, compared and ordered as its name.
 impl Borrow<str> for Resource {
     fn borrow(&self) -> &str {
         &self.0

@@ -3,15 +3,13 @@ use std::collections::VecDeque;
 use super::message::{Reply, Request, fault_of};
 use super::{Fault, Stamp, majority};
 
-/// Why a node was not re-admitted, or a fleet not started. Nothing is lost: any client may try
-/// again.
+/// Why a node was not re-admitted, or a fleet not started. Any client may try again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum ReadmitError {
     /// These nodes did not answer, or refused.
     #[error("a node that is needed does not answer, or refuses; try again")]
     Missing(Vec<(usize, Fault)>),
-    /// Too few nodes remember. A new start needs an answer from every node, and these nodes did
-    /// not give one.
+    /// Too few nodes remember. A new start needs every node to answer, and these did not.
     #[error("too few nodes remember, and a new start needs an answer from every node")]
     NotStarted(Vec<(usize, Fault)>),
     /// Too few nodes remember, and `strict` rules out a start that leans on clocks.
@@ -42,8 +40,8 @@ pub enum ReadmitError {
 /// One question to some nodes, and their answers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Round {
-    /// It tells late answers of an earlier round apart.
-    number: u8,
+    /// It tells late answers of an earlier round apart. The next round has the next number.
+    pub(super) number: u8,
     /// By node: `None` where no answer is awaited, or it has not come yet.
     replies: Vec<Option<Result<Reply, Fault>>>,
     awaited: usize,
@@ -62,15 +60,6 @@ impl Round {
 
     pub(super) fn majority(&self) -> usize {
         majority(self.nodes())
-    }
-
-    pub(super) fn number(&self) -> u8 {
-        self.number
-    }
-
-    /// Numbers the rounds that follow from the one after `number`.
-    pub(super) fn number_after(&mut self, number: u8) {
-        self.number = number;
     }
 
     /// Begins the next round. Answers to the one before do not count any more.

@@ -26,12 +26,9 @@ macro_rules! column {
         where
             $column: Encode<'q, DB>,
         {
-            fn encode_by_ref(
-                &self,
-                buffer: &mut DB::ArgumentBuffer,
-            ) -> Result<IsNull, BoxDynError> {
+            fn encode_by_ref(&self, to: &mut DB::ArgumentBuffer) -> Result<IsNull, BoxDynError> {
                 let $value = self;
-                $written.encode(buffer)
+                $written.encode(to)
             }
         }
     };

@@ -20,8 +20,7 @@ impl Stamp {
     /// The largest count within an era.
     pub const MAX_COUNT: u64 = COUNTS - 1;
 
-    /// Returns the token, or `None` if a part is out of range or both are zero, which no sound
-    /// node answers.
+    /// Returns the token; `None` if a part is out of range or both are zero: no sound node says that.
     pub fn token(self) -> Option<Token> {
         if self.era > Stamp::MAX_ERA || self.count > Stamp::MAX_COUNT {
             return None;

@@ -3,18 +3,7 @@ use std::time::Duration;
 use super::message::{Reply, Request};
 use super::node::Prepared;
 use super::round::{ReadmitError, Round, era_after};
-use super::{Fault, Fleet, Nonce};
-
-/// The order for the start of a fleet: the terms of a re-admission.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct StartOrder {
-    pub(super) nonce: Nonce,
-    pub(super) longest: Duration,
-    pub(super) strict: bool,
-    pub(super) assume_no_locks: bool,
-    /// The fleet that moves here, if one does. Its move chooses the era.
-    pub(super) from: Option<Fleet>,
-}
+use super::{Fault, Fleet, Nonce, Readmission};
 
 /// How far a start has come, with what each node answered before.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -25,27 +14,31 @@ enum StartPhase {
     Wait(Vec<Prepared>),
     Promise(Vec<Prepared>, u64),
     /// With the nodes that have promised the era.
-    Confirm(Vec<Prepared>, u64, Vec<Option<()>>),
+    Confirm(Vec<Prepared>, u64, Vec<bool>),
     Activate,
     Done,
 }
 
 /// The start of a fleet in which too few nodes remember: protocol, "Too few remember".
 ///
-/// Every node must answer. The start marks each memory first. It takes an era above everything
-/// that it reads after that. A majority must hold the promise of that era at one moment before
-/// any node counts in it.
+/// Every node must answer. The start marks each memory first, and takes an era above everything that
+/// it reads after that. Before any node counts in it, a majority must hold its promise at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Start {
-    order: StartOrder,
+    /// A start has no target.
+    order: Readmission,
+    /// The fleet that moves here, if one does. Its move chooses the era.
+    from: Option<Fleet>,
     phase: StartPhase,
 }
 
+type Next = Result<StartPhase, ReadmitError>;
+
 impl Start {
     /// Asks the nodes first. The numbers of its rounds tell them apart from those of the machine that starts.
-    pub(super) fn new(order: StartOrder, round: &mut Round) -> Start {
-        round.number_after(16);
-        let start = Start { order, phase: StartPhase::Mark };
+    pub(super) fn new(order: Readmission, from: Option<Fleet>, round: &mut Round) -> Start {
+        round.number = 16;
+        let start = Start { order, from, phase: StartPhase::Mark };
         start.prepare(1, round);
         start
     }
@@ -68,9 +61,10 @@ impl Start {
             StartPhase::Look(before) => self.looked(&before, round)?,
             StartPhase::Promise(before, era) => {
                 let is_promise = |reply: &Reply| matches!(reply, Reply::Reserved { .. });
-                let promised = round.each(|reply| is_promise(reply).then_some(()));
+                let promised = round.each(|reply| Some(is_promise(reply)));
                 self.prepare(3, round);
-                StartPhase::Confirm(before, era, promised)
+                let promised = promised.into_iter().map(|promise| promise == Some(true));
+                StartPhase::Confirm(before, era, promised.collect())
             }
             StartPhase::Confirm(before, era, promised) => {
                 self.confirmed(&before, era, &promised, round)?
@@ -86,12 +80,11 @@ impl Start {
     fn prepare(&self, number: u128, round: &mut Round) {
         let nonce = Nonce(self.order.nonce.0.wrapping_add(number));
         // Nodes that have left a fleet join when they are marked, and only then.
-        let from = self.order.from.clone().filter(|_| number == 1);
+        let from = self.from.clone().filter(|_| number == 1);
         round.ask_those(&Request::Prepare { nonce, from }, |_| true);
     }
 
-    /// Returns the largest era that the nodes showed after they were marked, by clock or in
-    /// writing, once it waits for the move.
+    /// Returns the largest era that the marked nodes showed, once it waits for the move.
     pub(super) fn highest(&self) -> Option<u64> {
         match &self.phase {
             StartPhase::Wait(answers) => Some(highest(answers)),
@@ -99,8 +92,7 @@ impl Start {
         }
     }
 
-    /// Goes on with the era that the move has chosen. `longest` is how long locks of the old
-    /// list may still be out.
+    /// Goes on with the era of the move. `longest` is how long locks of the old list may be out.
     pub(super) fn go_on(mut self, era: u64, longest: Duration, round: &mut Round) -> Start {
         self.order.longest = longest;
         if let StartPhase::Wait(answers) = self.phase {
@@ -109,16 +101,15 @@ impl Start {
         self
     }
 
-    /// Chooses the era, above all that is read after every memory was marked. If another client
-    /// started a node, which forgot before it was marked, other nodes show the promise of that
-    /// era.
-    fn looked(&self, before: &[Prepared], round: &mut Round) -> Result<StartPhase, ReadmitError> {
+    /// Chooses the era, above all that is read after every memory was marked. If another client started
+    /// a node, which forgot before it was marked, other nodes show the promise of that era.
+    fn looked(&self, before: &[Prepared], round: &mut Round) -> Next {
         let answers = answers(round)?;
         if !same_memory(before, &answers) {
             return Err(ReadmitError::Overtaken);
         }
         let admitted = answers.iter().filter(|answer| answer.admitted).count();
-        if admitted == answers.len() && self.order.from.is_none() {
+        if admitted == answers.len() && self.from.is_none() {
             return Ok(StartPhase::Done);
         }
         if admitted >= round.majority() {
@@ -126,7 +117,7 @@ impl Start {
         }
         // Only an operator starts nodes that carry traces of another fleet, by a move.
         let mut others = answers.iter().map(|answer| answer.other.as_ref()).enumerate();
-        if self.order.from.is_none()
+        if self.from.is_none()
             && let Some((node, Some(fleet))) = others.find(|(_, other)| other.is_some())
         {
             let fault = Fault::OtherFleet { members: fleet.names() };
@@ -135,7 +126,7 @@ impl Start {
         if self.order.strict && !(all_blank(&answers) && self.order.assume_no_locks) {
             return Err(ReadmitError::Strict);
         }
-        if self.order.from.is_some() {
+        if self.from.is_some() {
             return Ok(StartPhase::Wait(answers));
         }
         let era = era_after([highest(&answers)])?;
@@ -151,21 +142,19 @@ impl Start {
         &self,
         before: &[Prepared],
         era: u64,
-        promised: &[Option<()>],
+        promised: &[bool],
         round: &mut Round,
-    ) -> Result<StartPhase, ReadmitError> {
+    ) -> Next {
         let (answers, needed) = (answers(round)?, round.majority());
         let pairs = || before.iter().zip(&answers);
         let remembering = pairs().filter(|(first, second)| first.admitted || second.admitted);
-        let holds = |(answer, promised): &(&Prepared, &Option<()>)| {
-            promised.is_some() && answer.state.highest() >= era
-        };
-        let holding = answers.iter().zip(promised).filter(holds).count();
+        let promised = answers.iter().zip(promised).filter(|(_, promised)| **promised);
+        let holding = promised.filter(|(answer, _)| answer.state.highest() >= era).count();
         if !same_memory(before, &answers) || remembering.count() >= needed || holding < needed {
             return Err(ReadmitError::Overtaken);
         }
         let quarantine = self.quarantine(&answers, era);
-        let new = self.order.from.is_none() && all_blank(&answers);
+        let new = self.from.is_none() && all_blank(&answers);
         let activate = |answer: &Prepared| {
             let (incarnation, nonce) = (answer.incarnation.clone(), answer.state.nonce);
             Request::Activate { incarnation, nonce, era, collect: false, quarantine, new }
@@ -180,7 +169,7 @@ impl Start {
         let clock = answers.iter().map(|answer| answer.clock).max().unwrap_or_default();
         let second = Duration::from_secs(era.saturating_add(1)).saturating_sub(clock);
         let written = answers.iter().map(|answer| answer.state.longest).max().unwrap_or_default();
-        let forgotten = if self.order.from.is_some() || !all_blank(answers) {
+        let forgotten = if self.from.is_some() || !all_blank(answers) {
             self.order.longest
         } else if self.order.assume_no_locks {
             Duration::ZERO
@@ -207,7 +196,7 @@ fn promise(answers: Vec<Prepared>, era: u64, round: &mut Round) -> StartPhase {
 }
 
 /// Ends the start once a majority is active. The others are brought back one by one.
-fn activated(round: &Round) -> Result<StartPhase, ReadmitError> {
+fn activated(round: &Round) -> Next {
     let is_active = |reply: &Reply| *reply == Reply::Activated;
     if round.count(is_active) >= round.majority() {
         return Ok(StartPhase::Done);
@@ -234,8 +223,6 @@ fn same_memory(before: &[Prepared], now: &[Prepared]) -> bool {
 /// Returns the largest era that the nodes show, in writing or by clock. The one that begins is
 /// above it, and not below any clock.
 fn highest(answers: &[Prepared]) -> u64 {
-    let shown = answers
-        .iter()
-        .map(|answer| answer.state.highest().max(answer.clock.as_secs().saturating_sub(1)));
-    shown.max().unwrap_or(0)
+    let clock = |answer: &Prepared| answer.clock.as_secs().saturating_sub(1);
+    answers.iter().map(|it| it.state.highest().max(clock(it))).max().unwrap_or(0)
 }

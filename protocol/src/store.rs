@@ -66,23 +66,6 @@ impl Store {
             Request::Reserve { era, memory } => self.reserve(me, *era, *memory),
             Request::Seal { to, step } => self.seal(me, to, *step, clocks.now),
             _ if !self.admits(me) => self.refusal(me),
-            Request::Acquire { resource, owner, mode, ttl } => {
-                self.acquire(resource, *mode, *owner, *ttl, clocks.now)
-            }
-            Request::Drain { resource, lasting } => {
-                if let Some(holders) = self.locks.get_mut(resource) {
-                    holders.drain(*lasting, clocks.now);
-                }
-                Reply::Draining
-            }
-            Request::Publish { resource, owner, nonce, token } => {
-                self.publish(resource, *owner, *nonce, *token)
-            }
-            Request::Renew { .. } => self.renew(request, clocks.now),
-            Request::Release { resource, owner } => self.release(resource, *owner),
-            Request::Shorten { resource, owner, rest } => {
-                self.shorten(resource, *owner, *rest, clocks.now)
-            }
             Request::Open { nonce } if self.nonce() == Some(*nonce) => {
                 self.quarantine = None;
                 Reply::Opened
@@ -94,6 +77,7 @@ impl Store {
                 counts: self.memory.counts.len() as u64,
             },
             Request::Read => Reply::State(self.state(clocks.now)),
+            of_a_lock => self.answer_of_lock(of_a_lock, clocks.now),
         }
     }
 
@@ -177,16 +161,10 @@ impl Store {
         self.memory.counts.clear();
     }
 
-    fn prepare(
-        &mut self,
-        me: &Membership,
-        fresh: Nonce,
-        from: Option<&Fleet>,
-        clocks: Clocks,
-    ) -> Reply {
-        if let (Affiliation::Sealed { from: at, to, started }, Some(from)) =
+    fn prepare(&mut self, me: &Membership, new: Nonce, from: Option<&Fleet>, at: Clocks) -> Reply {
+        if let (Affiliation::Sealed { from: left, to, started }, Some(from)) =
             (&mut self.memory.affiliation, from)
-            && at.incarnation == me.incarnation
+            && left.incarnation == me.incarnation
             && *to != me.fleet
             && (*started || to == from)
         {
@@ -209,7 +187,7 @@ impl Store {
         let joins =
             !self.memory.joining && matches!(self.memory.affiliation, Affiliation::Sealed { .. });
         if joins || self.memory.prepared.as_ref().is_none_or(|(life, _)| older(life)) {
-            self.memory.prepared = Some((me.incarnation.clone(), fresh));
+            self.memory.prepared = Some((me.incarnation.clone(), new));
             self.memory.joining = joins;
         }
         Reply::Prepared(Prepared {
@@ -218,9 +196,9 @@ impl Store {
             blank,
             crowded: self.admits(me) && self.crowded(),
             other: self.memory.affiliation.other(&me.fleet).cloned(),
-            state: self.state(clocks.now),
-            clock: clocks.clock,
-            uptime: clocks.uptime,
+            state: self.state(at.now),
+            clock: at.clock,
+            uptime: at.uptime,
         })
     }
 

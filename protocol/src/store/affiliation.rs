@@ -1,8 +1,7 @@
 use crate::message::Reply;
 use crate::{Fleet, Membership};
 
-/// The fleet that a node belongs to. It holds for the life that is written there; in a later
-/// life the node has forgotten.
+/// The fleet that a node belongs to, in the life that is written there: in a later one it forgot.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(super) enum Affiliation {
     #[default]
@@ -30,18 +29,12 @@ impl Affiliation {
 
     /// Returns the refusal, if the node belongs to another fleet than `me`.
     pub(super) fn elsewhere(&self, me: &Membership) -> Option<Reply> {
-        match self {
-            Affiliation::Admitted(at)
-                if at.incarnation == me.incarnation && at.fleet != me.fleet =>
-            {
-                Some(Reply::OtherFleet(at.fleet.clone()))
-            }
-            Affiliation::Sealed { from, to, .. }
-                if from.incarnation == me.incarnation && *to != me.fleet =>
-            {
-                Some(Reply::Moved(to.clone()))
-            }
-            _ => None,
-        }
+        let (at, fleet, refusal): (_, _, fn(Fleet) -> Reply) = match self {
+            Affiliation::None => return None,
+            Affiliation::Admitted(at) => (at, &at.fleet, Reply::OtherFleet),
+            Affiliation::Sealed { from, to, .. } => (from, to, Reply::Moved),
+        };
+        let elsewhere = at.incarnation == me.incarnation && *fleet != me.fleet;
+        elsewhere.then(|| refusal(fleet.clone()))
     }
 }

@@ -7,8 +7,31 @@ use crate::{Membership, Mode, Nonce, Owner, Resource, Stamp, Time, Token};
 
 /// The life of a lock on a node: granted, published, renewed and released.
 impl Store {
+    /// Answers a request about one lock.
+    pub(super) fn answer_of_lock(&mut self, request: &Request, now: Time) -> Reply {
+        match request {
+            Request::Acquire { resource, owner, mode, ttl } => {
+                self.acquire(resource, *mode, *owner, *ttl, now)
+            }
+            Request::Drain { resource, lasting } => {
+                if let Some(holders) = self.locks.get_mut(resource) {
+                    holders.drain(*lasting, now);
+                }
+                Reply::Draining
+            }
+            Request::Publish { resource, owner, nonce, token } => {
+                self.publish(resource, *owner, *nonce, *token)
+            }
+            Request::Release { resource, owner } => self.release(resource, *owner),
+            Request::Shorten { resource, owner, rest } => {
+                self.shorten(resource, *owner, *rest, now)
+            }
+            renewal => self.renew(renewal, now),
+        }
+    }
+
     /// Returns the refusal of a lock in this mode, if others hold it.
-    pub(super) fn held(&self, resource: &Resource, mode: Mode, now: Time) -> Option<Reply> {
+    fn held(&self, resource: &Resource, mode: Mode, now: Time) -> Option<Reply> {
         let holders = self.locks.get(resource)?;
         let remaining = holders.until().since(now);
         let shared = holders.mode()? == Mode::Shared;
@@ -28,7 +51,7 @@ impl Store {
         }
     }
 
-    pub(super) fn release(&mut self, resource: &Resource, owner: Owner) -> Reply {
+    fn release(&mut self, resource: &Resource, owner: Owner) -> Reply {
         if !self.is_owner(resource, owner) {
             return Reply::NotOwner;
         }
@@ -45,24 +68,16 @@ impl Store {
         Reply::Released
     }
 
-    pub(super) fn shorten(
-        &mut self,
-        resource: &Resource,
-        owner: Owner,
-        rest: Duration,
-        now: Time,
-    ) -> Reply {
-        let Some(holders) = self.locks.get_mut(resource).filter(|holders| holders.has(owner))
-        else {
-            return Reply::NotOwner;
-        };
+    fn shorten(&mut self, resource: &Resource, owner: Owner, rest: Duration, now: Time) -> Reply {
+        let holders = self.locks.get_mut(resource).filter(|holders| holders.has(owner));
+        let Some(holders) = holders else { return Reply::NotOwner };
         holders.shorten(owner, now + rest);
         let until = holders.until();
         self.out.insert(resource.clone(), (until, until.since(now)));
         Reply::Released
     }
 
-    pub(super) fn acquire(
+    fn acquire(
         &mut self,
         resource: &Resource,
         mode: Mode,
@@ -110,13 +125,7 @@ impl Store {
         Reply::Granted { stamp: Stamp { era, count: count + 1 }, nonce, crowded }
     }
 
-    pub(super) fn publish(
-        &mut self,
-        resource: &Resource,
-        owner: Owner,
-        nonce: Nonce,
-        token: Token,
-    ) -> Reply {
+    fn publish(&mut self, resource: &Resource, owner: Owner, nonce: Nonce, token: Token) -> Reply {
         if !self.is_owner(resource, owner) || self.nonce() != Some(nonce) {
             return Reply::NotOwner;
         }
@@ -130,7 +139,7 @@ impl Store {
         Reply::Published
     }
 
-    pub(super) fn renew(&mut self, request: &Request, now: Time) -> Reply {
+    fn renew(&mut self, request: &Request, now: Time) -> Reply {
         let Request::Renew { resource, owner, mode, token, ttl } = request else {
             return Reply::NotOwner;
         };
@@ -164,8 +173,7 @@ impl Store {
         self.memory.counts.insert(resource.clone(), stamp.count);
     }
 
-    /// Answers requests of one kind for several resources, in one step. Of locks that are asked for it
-    /// grants all or none.
+    /// Answers requests of one kind for several resources in one step: of locks, it grants all or none.
     pub(super) fn several(&mut self, me: &Membership, parts: &[Request], clocks: Clocks) -> Reply {
         if !self.admits(me) {
             return self.refusal(me);

@@ -62,7 +62,7 @@ impl HeldLock for HeldOnNodes {
             }
             loop {
                 match renew.outcome(self.nodes.clock().now()) {
-                    Some(RenewOutcome::Renewed { deadline }) => return Renewed::Until(deadline),
+                    Some(RenewOutcome::Renewed(deadline)) => return Renewed::Until(deadline),
                     Some(RenewOutcome::Superseded) => return Renewed::Superseded,
                     Some(RenewOutcome::Failed(faults)) => {
                         return Renewed::Failed(self.nodes.causes(faults));

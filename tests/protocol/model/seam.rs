@@ -276,7 +276,7 @@ impl Seam {
                     renew.on_reply(node % nodes, Ok(Reply::Renewed));
                 }
             }
-            matches!(renew.outcome(Time::default()), Some(RenewOutcome::Renewed { .. }))
+            matches!(renew.outcome(Time::default()), Some(RenewOutcome::Renewed(_)))
         })
     }
 
