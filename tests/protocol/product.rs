@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use fencing::Resource;
-use fencing::time::Time;
-use fencing_protocol::{Acquire, Mode, NonEmpty, Owner, Reply, Request, Stamp, Store, Won};
+use fencing_protocol::{
+    Acquire, Mode, NonEmpty, Owner, Reply, Request, Resource, Stamp, Store, Time, Won,
+};
 
 use crate::model::node::{acquire, ask, attempt, named, owner, started};
 

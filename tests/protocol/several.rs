@@ -1,9 +1,7 @@
 //! Every state of small worlds in which clients acquire two resources with one request, in different
 //! orders: see docs/reliability.md. Any lock may expire before somebody asks for it.
 
-use fencing::Token;
-use fencing::time::Time;
-use fencing_protocol::{Acquire, Mode, NonEmpty, Owner, Reply, Request, Store, Won};
+use fencing_protocol::{Acquire, Mode, NonEmpty, Owner, Reply, Request, Store, Time, Token, Won};
 use stateright::{Model, Property};
 
 use crate::model::check::search;
@@ -55,23 +53,14 @@ struct Client {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
-    Begin {
-        client: usize,
-    },
+    /// A client asks for its list.
+    Begin { client: usize },
     /// A node executes a request. What others hold in its way has expired, or not.
-    Run {
-        client: usize,
-        node: usize,
-        expired: bool,
-    },
-    Deliver {
-        client: usize,
-        node: usize,
-    },
+    Run { client: usize, node: usize, expired: bool },
+    /// An answer reaches the client.
+    Deliver { client: usize, node: usize },
     /// A server loses its data and goes on.
-    Flush {
-        node: usize,
-    },
+    Flush { node: usize },
 }
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -215,7 +204,7 @@ impl Model for World {
 
     fn properties(&self) -> Vec<Property<World>> {
         let mut properties = vec![
-            Property::always("I1: no token twice", |_, state: &State| {
+            Property::<World>::always("I1: no token twice", |_, state| {
                 (0..NAMES.len()).all(|place| {
                     let tokens = state.clients.iter().map(|client| client.tokens[place]);
                     let mut tokens: Vec<u64> = tokens.filter(|token| *token > 0).collect();
@@ -223,31 +212,27 @@ impl Model for World {
                     tokens.windows(2).all(|pair| pair[0] != pair[1])
                 })
             }),
-            Property::always("I2: larger than what was returned", |_, state: &State| {
-                let larger = |client: &Client| {
+            Property::<World>::always("I2: larger than what was returned", |_, state| {
+                state.clients.iter().all(|client| {
                     let mut pairs = client.tokens.iter().zip(&client.floor);
                     pairs.all(|(token, floor)| *token == 0 || token > floor)
-                };
-                state.clients.iter().all(larger)
+                })
             }),
-            Property::sometimes("each client gets all of its list", |world: &World, state| {
-                let all = |(client, list): (&Client, &Vec<&str>)| {
-                    list.iter().all(|name| client.tokens[place(name)] > 0)
-                };
-                let State { clients, .. } = state;
-                !world.expiry || clients.iter().zip(&world.lists).all(all)
+            Property::<World>::sometimes("each client gets all of its list", |world, state| {
+                let mut lists = state.clients.iter().zip(&world.lists);
+                let has = |client: &Client, name: &&str| client.tokens[place(name)] > 0;
+                !world.expiry || lists.all(|(client, list)| list.iter().all(|it| has(client, it)))
             }),
         ];
         if !self.expiry {
-            properties.push(Property::always("one holds a lock at a time", |_, state: &State| {
-                (0..NAMES.len()).all(|place| {
-                    let holders = state.clients.iter().filter(|client| client.tokens[place] > 0);
-                    holders.count() <= 1
-                })
+            properties.push(Property::<World>::always("one holds a lock at a time", |_, state| {
+                let held =
+                    |place: usize| state.clients.iter().filter(move |it| it.tokens[place] > 0);
+                (0..NAMES.len()).all(|place| held(place).count() <= 1)
             }));
         }
         if !self.ahead.is_empty() {
-            properties.push(Property::sometimes("a publish was needed", |_, state: &State| {
+            properties.push(Property::<World>::sometimes("a publish was needed", |_, state| {
                 let mut asked =
                     state.clients.iter().flat_map(|client| client.asked.iter().flatten());
                 asked.any(|request| matches!(request.parts()[0], Request::Publish { .. }))

@@ -2,6 +2,7 @@
 
 use crate::model::lists::Lists;
 use crate::model::mutant::Mutant;
+use crate::model::script::actions;
 use crate::model::state::Budget;
 use crate::model::world::{Action, World};
 
@@ -33,8 +34,8 @@ impl Locks {
         Locks { nodes, clients, orders, budget, ..Locks::default() }
     }
 
-    fn after(self, lead: Vec<Action>) -> Case {
-        Case::Locks(Locks { lead, ..self })
+    fn after(self, lead: &str) -> Case {
+        Case::Locks(Locks { lead: actions(lead), ..self })
     }
 }
 
@@ -66,13 +67,13 @@ impl Case {
             Mutant::EmptyNodesVote => Case::Locks(locks(0, losses(1))),
             Mutant::NobodyIsRead | Mutant::NoNewEra => Case::Locks(locks(1, losses(1))),
             Mutant::PublishToAnyMemory => Case::Locks(locks(1, rollback)),
-            Mutant::NoReserve => locks(2, losses(2)).after(readmission()),
-            Mutant::NoConfirm => Locks::new(5, 2, 6, losses(4)).after(promises()),
-            Mutant::ActivateAnyMemory => locks(2, losses(2)).after(race()),
-            Mutant::ActivateDropsAlways => locks(2, losses(1)).after(race()),
+            Mutant::NoReserve => locks(2, losses(2)).after(READMISSION),
+            Mutant::NoConfirm => Locks::new(5, 2, 6, losses(4)).after(PROMISES),
+            Mutant::ActivateAnyMemory => locks(2, losses(2)).after(RACE),
+            Mutant::ActivateDropsAlways => locks(2, losses(1)).after(RACE),
             // Node 1 forgets, and counts are to be collected on node 0 meanwhile.
             Mutant::StartsWhileRemembered => {
-                locks(2, Budget { losses: 2, collections: 1, ..calm }).after(collecting())
+                locks(2, Budget { losses: 2, collections: 1, ..calm }).after(COLLECTING)
             }
             Mutant::NoStartPromise | Mutant::ReadsBeforeMarks => {
                 Case::Lists { servers: 3, clients: 2, old: vec![], new: vec![0, 1, 2] }
@@ -83,7 +84,7 @@ impl Case {
             Mutant::HealsOverCounts | Mutant::RenewalOfOne => Case::Locks(locks(0, renewals)),
             Mutant::SharedIsNotCounted => Case::Locks(Locks { shared: 0b10, ..locks(0, calm) }),
             Mutant::SharedHealsBelowToken => {
-                Locks { shared: 0b110, ..Locks::new(3, 3, 0, renewals) }.after(alone())
+                Locks { shared: 0b110, ..Locks::new(3, 3, 0, renewals) }.after(ALONE)
             }
         }
     }
@@ -151,73 +152,23 @@ fn lists<const Z: usize, const M: usize>(
     world
 }
 
-fn begin(who: u8, node: u8) -> Vec<Action> {
-    vec![Action::Prepare { who, node, collect: false }]
-}
-
-fn flush(node: u8) -> Vec<Action> {
-    vec![Action::Flush { node }]
-}
-
-fn readmit(who: u8, nodes: &[u8]) -> Vec<Action> {
-    nodes.iter().map(|node| Action::Readmit { who, node: *node }).collect()
-}
-
-fn acquire(nodes: &[u8]) -> Vec<Action> {
-    nodes.iter().map(|node| Action::Acquire { client: 0, node: *node }).collect()
-}
-
-fn deliver(nodes: &[u8]) -> Vec<Action> {
-    nodes.iter().map(|node| Action::Deliver { client: 0, node: *node }).collect()
-}
-
-/// Read, then a start: marked, looked at, promised, activated at one node.
-fn collecting() -> Vec<Action> {
-    let collect = vec![Action::Prepare { who: 0, node: 0, collect: true }];
-    let rounds = readmit(0, &[1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 1]);
-    [flush(1), collect, rounds, acquire(&[1, 2])].concat()
-}
+/// A collection reads, and then starts: marked, looked at, promised, activated at one node.
+const COLLECTING: &str = "flush@1, collect 0@0, readmit 0@120120120121, acquire 0@12";
 
 /// Node 0 forgets and is brought back.
-fn readmission() -> Vec<Action> {
-    [flush(0), begin(0, 0), readmit(0, &[1, 2, 1, 2, 0])].concat()
-}
+const READMISSION: &str = "flush@0, prepare 0@0, readmit 0@12120";
 
 /// Node 0 forgets, and two clients are about to bring it back.
-fn race() -> Vec<Action> {
-    let rounds = [(0, &[1, 2][..]), (1, &[1, 2]), (0, &[1, 2, 0]), (1, &[1, 2])];
-    let rounds = rounds.map(|(who, nodes)| readmit(who, nodes));
-    [flush(0), begin(0, 0), begin(1, 0), rounds.concat()].concat()
-}
+const RACE: &str = "flush@0, prepare 0@0, prepare 1@0, readmit 0@12, readmit 1@12, readmit 0@120, \
+    readmit 1@12";
 
 /// Two clients began to bring node 0 back, and a third one goes on with it. Nodes 1 and 2
 /// promise, and forget that; node 0 is back all the same, and an attempt is granted there.
 /// Then it forgets once more, and is brought back; the attempt is won.
-fn promises() -> Vec<Action> {
-    let whole = |who, node, others: &[u8]| {
-        [begin(who, node), readmit(who, others), readmit(who, others), readmit(who, &[node])]
-            .concat()
-    };
-    [
-        flush(0),
-        [0, 1, 2].map(|who| [begin(who, 0), readmit(who, &[1, 2, 3, 1])].concat()).concat(),
-        flush(1),
-        whole(3, 1, &[2, 3, 4]),
-        readmit(2, &[2]),
-        flush(2),
-        whole(4, 2, &[1, 3, 4]),
-        readmit(2, &[3, 0]),
-        acquire(&[0, 3, 4]),
-        deliver(&[0, 3, 4]),
-        flush(0),
-        begin(5, 0),
-        readmit(5, &[1, 2, 4, 1, 2, 4, 0]),
-        [3, 4].map(|node| Action::Publish { client: 0, node }).to_vec(),
-    ]
-    .concat()
-}
+const PROMISES: &str = "flush@0, prepare 0@0, readmit 0@1231, prepare 1@0, readmit 1@1231, \
+    prepare 2@0, readmit 2@1231, flush@1, prepare 3@1, readmit 3@2342341, readmit 2@2, flush@2, \
+    prepare 4@2, readmit 4@1341342, readmit 2@30, acquire 0@034, deliver 0@034, flush@0, prepare 5@0, \
+    readmit 5@1241240, publish 0@34";
 
 /// A client has held the lock alone, on nodes 0 and 1.
-fn alone() -> Vec<Action> {
-    [acquire(&[0, 1]), deliver(&[0, 1])].concat()
-}
+const ALONE: &str = "acquire 0@01, deliver 0@01";

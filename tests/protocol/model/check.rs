@@ -30,49 +30,40 @@ impl<const N: usize, const C: usize, const R: usize> Model for World<N, C, R> {
             return self.alone();
         }
         let mut properties = vec![
-            Property::always(
-                "I1: no token twice",
-                |world: &World<N, C, R>, state: &State<N, C, R>| state.unique(&world.seam),
-            ),
-            Property::always("I2: larger than what was returned", |_, state: &State<N, C, R>| {
+            Property::<Self>::always("I1: no token twice", |world, state| {
+                state.unique(&world.seam)
+            }),
+            Property::<Self>::always("I2: larger than what was returned", |_, state| {
                 state.ordered()
             }),
-            Property::sometimes("a lease is granted", |_, state: &State<N, C, R>| {
-                state.highest() > 0
-            }),
-            Property::sometimes("two leases in order", |_, state: &State<N, C, R>| {
-                state.in_order()
-            }),
-            Property::sometimes("a publish was needed", |_, state: &State<N, C, R>| {
+            Property::<Self>::sometimes("a lease is granted", |_, state| state.highest() > 0),
+            Property::<Self>::sometimes("two leases in order", |_, state| state.in_order()),
+            Property::<Self>::sometimes("a publish was needed", |_, state| {
                 state.clients.iter().any(|c| c.slots.iter().any(|slot| slot.publish != 0))
             }),
         ];
         if R > 0 {
-            properties.push(Property::sometimes(
-                "a re-admission happened",
-                |_, state: &State<N, C, R>| state.orders.iter().any(|order| order.done),
-            ));
+            properties.push(Property::<Self>::sometimes("a re-admission happened", |_, state| {
+                state.orders.iter().any(|order| order.done)
+            }));
         }
         if self.budget.losses + self.budget.collections > 0 && R > 0 {
-            properties.push(Property::sometimes("an era grew", |_, state: &State<N, C, R>| {
+            properties.push(Property::<Self>::sometimes("an era grew", |_, state| {
                 state.clients.iter().any(|client| client.token >= 2_000_000)
             }));
         }
         // Only where nobody forgot the successor: see docs/reliability.md.
         if self.prompt {
-            properties.push(Property::always(
-                "a followed lease stays lost",
-                |world: &World<N, C, R>, state: &State<N, C, R>| !world.revived(state),
-            ));
+            properties
+                .push(Property::<Self>::always("a followed lease stays lost", |world, state| {
+                    !world.revived(state)
+                }));
         }
         if self.budget.renewals && self.budget.losses > 0 && R > 0 {
-            properties.push(Property::sometimes(
-                "a renewal healed a node",
-                |_, state: &State<N, C, R>| {
-                    let mut slots = state.clients.iter().flat_map(|client| client.slots);
-                    slots.any(|slot| slot.renewal == Vote::Healed)
-                },
-            ));
+            properties.push(Property::<Self>::sometimes("a renewal healed a node", |_, state| {
+                let mut slots = state.clients.iter().flat_map(|client| client.slots);
+                slots.any(|slot| slot.renewal == Vote::Healed)
+            }));
         }
         properties
     }
@@ -80,18 +71,14 @@ impl<const N: usize, const C: usize, const R: usize> Model for World<N, C, R> {
 
 impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
     /// Where nobody locks anything: re-admissions alone.
-    fn alone(&self) -> Vec<Property<World<N, C, R>>> {
+    fn alone(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always("a majority never misses an era", |world, state| {
-                !World::is_forgettable(world, state)
+            Property::<Self>::always("a majority never misses an era", |world, state| {
+                !world.is_forgettable(state)
             }),
-            Property::sometimes(
-                "all are back",
-                |world: &World<N, C, R>, state: &State<N, C, R>| {
-                    state.budget.losses == 0
-                        && state.nodes.iter().all(|node| world.is_admitted(*node))
-                },
-            ),
+            Property::<Self>::sometimes("all are back", |world, state| {
+                state.budget.losses == 0 && state.nodes.iter().all(|node| world.is_admitted(*node))
+            }),
         ]
     }
 }

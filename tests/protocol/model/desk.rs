@@ -48,10 +48,11 @@ pub struct Turn {
     pub over: bool,
 }
 
+#[derive(Default)]
 pub struct Desk {
     /// The servers of each list: the old one, the new one.
     pub lists: [Vec<u8>; 2],
-    fleets: [Fleet; 2],
+    fleets: Vec<Fleet>,
     mutant: Option<Mutant>,
     pub stores: Pool<Store>,
     pub requests: Pool<Request>,
@@ -66,23 +67,12 @@ pub struct Desk {
 impl Desk {
     pub fn new(lists: [Vec<u8>; 2], mutant: Option<Mutant>) -> Desk {
         let name = |server: &u8| char::from(b'a' + server).to_string();
-        let fleets = [0, 1].map(|list| match lists[list].as_slice() {
+        let fleet = |list: &Vec<u8>| match list.as_slice() {
             [] => Fleet::parse("nobody").unwrap(),
             servers => Fleet::new(servers.iter().map(name)).unwrap(),
-        });
-        Desk {
-            lists,
-            fleets,
-            mutant,
-            stores: Pool::default(),
-            requests: Pool::default(),
-            replies: Pool::default(),
-            opens: Pool::default(),
-            machines: Pool::default(),
-            answers: Memo::default(),
-            turns: Memo::default(),
-            eras: Memo::default(),
-        }
+        };
+        let fleets = lists.iter().map(fleet).collect();
+        Desk { lists, fleets, mutant, ..Desk::default() }
     }
 
     pub fn ask(&self, store: &mut Store, life: u8, list: u8, request: &Request) -> Reply {
@@ -121,7 +111,7 @@ impl Desk {
     }
 
     pub fn mover(&self, who: u8) -> Turn {
-        let [old, new] = self.fleets.clone();
+        let (old, new) = (self.fleets[0].clone(), self.fleets[1].clone());
         let (nonce, longest) = (nonce(who), Duration::ZERO);
         let order = Relocation { old, new, nonce, longest, lost: false };
         self.turn(Machine { kind: Kind::Move(Relocate::new(order)), marks: Vec::new() })

@@ -21,21 +21,15 @@ impl<const Z: usize, const M: usize> Model for Lists<Z, M> {
     }
 
     fn properties(&self) -> Vec<Property<Lists<Z, M>>> {
-        let all_vote = |world: &Lists<Z, M>, state: &State<Z, M>| {
-            world.votes(state, 1) == world.desk.lists[1].len()
-        };
         vec![
-            Property::always("no era twice on a node", |_, state: &State<Z, M>| !state.again),
-            Property::always("one list votes", |world: &Lists<Z, M>, state| {
-                !world.both_vote(state)
+            Property::<Self>::always("no era twice on a node", |_, state| !state.again),
+            Property::<Self>::always("one list votes", |world, state| !world.both_vote(state)),
+            Property::<Self>::sometimes("the new list votes", |world, state| {
+                world.votes(state, 1) == world.desk.lists[1].len()
             }),
-            Property::sometimes("the new list votes", all_vote),
-            Property::sometimes(
-                "a loss is made good",
-                |world: &Lists<Z, M>, state: &State<Z, M>| {
-                    state.losses < world.losses && state.nodes.iter().all(|node| !node.lost)
-                },
-            ),
+            Property::<Self>::sometimes("a loss is made good", |world, state| {
+                state.losses < world.losses && state.nodes.iter().all(|node| !node.lost)
+            }),
         ]
     }
 }

@@ -40,29 +40,18 @@ pub struct State<const Z: usize, const M: usize> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A node executes a request, and the answer is back at once.
-    Run {
-        who: u8,
-        server: u8,
-    },
+    Run { who: u8, server: u8 },
     /// A client does not wait for an answer any more. The request may arrive later.
-    GiveUp {
-        who: u8,
-        server: u8,
-    },
-    Late {
-        who: u8,
-        server: u8,
-    },
-    Lose {
-        server: u8,
-    },
-    Readmit {
-        who: u8,
-        list: u8,
-        server: u8,
-    },
+    GiveUp { who: u8, server: u8 },
+    /// A request that was given up arrives.
+    Late { who: u8, server: u8 },
+    /// A server comes back empty.
+    Lose { server: u8 },
+    /// A client begins to bring a node back to its list.
+    Readmit { who: u8, list: u8, server: u8 },
 }
 
+#[derive(Default)]
 pub struct Lists<const Z: usize, const M: usize> {
     pub desk: Desk,
     /// Clients that start the new list, and clients that move the old one there. The others
@@ -80,15 +69,7 @@ pub struct Lists<const Z: usize, const M: usize> {
 impl<const Z: usize, const M: usize> Lists<Z, M> {
     pub fn new(old: &[u8], new: &[u8], mutant: Option<Mutant>) -> Lists<Z, M> {
         let desk = Desk::new([old.to_vec(), new.to_vec()], mutant);
-        Lists {
-            desk,
-            starters: 0,
-            movers: 0,
-            losses: 1,
-            blank_losses: true,
-            patience: 0,
-            lead: Vec::new(),
-        }
+        Lists { desk, losses: 1, blank_losses: true, ..Lists::default() }
     }
 
     pub fn first(&self) -> State<Z, M> {

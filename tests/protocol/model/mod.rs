@@ -20,6 +20,7 @@ pub mod pool;
 #[cfg(test)]
 pub mod runs;
 pub mod schedules;
+pub mod script;
 pub mod seam;
 pub mod state;
 pub mod steps;

@@ -1,33 +1,27 @@
 //! First starts and moves, with a node that forgets: searched without attempts.
 
 use crate::model::check::search;
-use crate::model::lists::{Lists, Step};
+use crate::model::lists::Lists;
 use crate::model::runs::long;
+use crate::model::script::steps;
 
 #[test]
 fn two_first_starts() {
-    let mut world = Lists::<3, 2>::new(&[], &[0, 1, 2], None);
-    world.starters = 2;
-    search("two first starts", world, None);
+    fn world<const M: usize>() -> Lists<3, M> {
+        Lists { starters: 2, ..Lists::new(&[], &[0, 1, 2], None) }
+    }
+    search("two first starts", world::<2>(), None);
     if let Some(limit) = long() {
-        let mut world = Lists::<3, 2>::new(&[], &[0, 1, 2], None);
-        (world.starters, world.patience) = (2, 1);
-        search("two first starts, a request given up", world, Some(limit));
-        let mut world = Lists::<3, 3>::new(&[], &[0, 1, 2], None);
-        world.starters = 2;
-        search("two first starts and a re-admission", world, Some(limit));
+        let hasty = Lists { patience: 1, ..world::<2>() };
+        search("two first starts, a request given up", hasty, Some(limit));
+        search("two first starts and a re-admission", world::<3>(), Some(limit));
     }
 }
 
 #[test]
 fn two_movers_from_one_node() {
-    let world = || {
-        let mut world = Lists::<4, 2>::new(&[0], &[1, 2, 3], None);
-        world.movers = 2;
-        world
-    };
-    let mut small = world();
-    small.blank_losses = false;
+    let world = || Lists::<4, 2> { movers: 2, ..Lists::new(&[0], &[1, 2, 3], None) };
+    let small = Lists { blank_losses: false, ..world() };
     search("a to b, c, d; who was admitted forgets", small, None);
     if let Some(limit) = long() {
         search("a to b, c, d", world(), Some(limit));
@@ -37,12 +31,8 @@ fn two_movers_from_one_node() {
 /// Both have sealed the old list. One has the promise there, the other has marked nothing yet.
 #[test]
 fn two_movers_to_a_list_that_overlaps() {
-    let mut world = Lists::<4, 3>::new(&[0, 1, 2], &[0, 1, 3], None);
-    world.movers = 2;
-    let round = |who, servers: [u8; 3]| servers.map(|server| Step::Run { who, server });
-    let (old, new) = ([0, 1, 2], [0, 1, 3]);
-    let slow = [new, old].map(|servers| round(1, servers));
-    let fast = [new, old, new, new, old, old].map(|servers| round(0, servers));
-    world.lead = [fast.concat(), slow.concat()].concat();
+    let lead = steps("run 0@013012013013012012, run 1@013012");
+    let world = Lists::new(&[0, 1, 2], &[0, 1, 3], None);
+    let world = Lists::<4, 3> { movers: 2, lead, ..world };
     search("a, b, c to a, b, d", world, Some(long().unwrap_or(4_000_000)));
 }

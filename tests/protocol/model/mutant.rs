@@ -2,8 +2,9 @@
 //! that the library has no switch. What is left out is a check or a step of the real code,
 //! and it is left out by asking the real code something else or by forging its answer.
 
-use fencing::{Resource, Token};
-use fencing_protocol::{Mode, NodeState, Nonce, Owner, Prepared, Reply, Request, Stamp, Store};
+use fencing_protocol::{
+    Mode, NodeState, Nonce, Owner, Prepared, Reply, Request, Resource, Stamp, Store, Token,
+};
 
 use crate::model::node::{activate, ask, count_once, owner, token_of};
 use crate::model::seam::{CONFIRM, READ, START_CONFIRM, STARTS};

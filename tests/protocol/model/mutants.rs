@@ -11,6 +11,7 @@ use crate::model::lists::{self, Lists};
 use crate::model::mutant::Mutant;
 use crate::model::pool::Quick;
 use crate::model::schedules::Schedule;
+use crate::model::script::actions;
 use crate::model::state::Budget;
 use crate::model::world::{Action, World};
 
@@ -204,20 +205,11 @@ fn every_mutant_dies() {
 /// search finds nothing any more, the limit is gone.
 #[test]
 fn a_prepare_repeated_after_a_flush_is_not_covered() {
-    use Action::*;
-    let readmit = |who, nodes: [u8; 2]| nodes.map(|node| Readmit { who, node });
-    let mut lead = vec![Flush { node: 0 }];
-    lead.extend([0, 1].map(|who| Prepare { who, node: 0, collect: false }));
-    for who in [0, 1, 0, 1] {
-        lead.extend(readmit(who, [1, 2]));
-    }
-    lead.push(Readmit { who: 0, node: 0 });
-    lead.extend([0, 1].map(|node| Acquire { client: 0, node }));
-    lead.extend([0, 1].map(|node| Deliver { client: 0, node }));
-    lead.push(Publish { client: 0, node: 1 });
+    let lead = "flush@0, prepare 0@0, prepare 1@0, readmit 0@12, readmit 1@12, readmit 0@12, readmit 1@12, \
+        readmit 0@0, acquire 0@01, deliver 0@01, publish 0@1";
     let budget = Budget { losses: 2, repeats: 1, ..Budget::default() };
     let mut world = World::<3, 2, 2>::new(budget, None);
-    world.lead = lead;
+    world.lead = actions(lead);
     let checker = world.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
     assert!(!checker.discoveries().keys().all(|name| !name.starts_with('I')));
 }

@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use fencing::time::Time;
-use fencing::{Resource, Token};
 use fencing_protocol::{
-    Attempt, Clocks, Fleet, Incarnation, Membership, Mode, Nonce, Owner, Reply, Request, Stamp,
-    Store, Terms,
+    Attempt, Clocks, Fleet, Incarnation, Membership, Mode, Nonce, Owner, Reply, Request, Resource,
+    Stamp, Store, Terms, Time, Token,
 };
 
 pub const TTL: Duration = Duration::from_secs(1000);

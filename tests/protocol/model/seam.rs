@@ -1,11 +1,9 @@
 //! The seam: every step of the model that is not bookkeeping is a call of `protocol`
 //! from here. Rules are switched off here too, so that the library has no switch.
 
-use fencing::Token;
-use fencing::time::Time;
 use fencing_protocol::{
     Acquire, Attempt, Mode, NonEmpty, Nonce, Readmission, Readmit, Renew, RenewOutcome, Reply,
-    Request, Store, majority,
+    Request, Store, Time, Token, majority,
 };
 
 use crate::model::mutant::Mutant;
@@ -53,6 +51,7 @@ pub enum Change {
     Counts(u8, u64),
 }
 
+#[derive(Default)]
 pub struct Seam {
     pub nodes: usize,
     pub mutant: Option<Mutant>,
@@ -77,26 +76,7 @@ pub struct Seam {
 
 impl Seam {
     pub fn new(nodes: usize, mutant: Option<Mutant>) -> Seam {
-        Seam {
-            nodes,
-            mutant,
-            shared: 0,
-            stores: Pool::default(),
-            requests: Pool::default(),
-            replies: Pool::default(),
-            sends: Pool::default(),
-            attempts: Pool::default(),
-            orders: Pool::default(),
-            begun: Memo::default(),
-            ordered: Memo::default(),
-            renewals: Memo::default(),
-            renewed: Memo::default(),
-            changes: Memo::default(),
-            answers: Memo::default(),
-            fed: Memo::default(),
-            origins: Memo::default(),
-            moved: Memo::default(),
-        }
+        Seam { nodes, mutant, ..Seam::default() }
     }
 
     /// The real node answers: the store afterwards, and the reply.
@@ -232,16 +212,12 @@ impl Seam {
 
     /// The token of an attempt: the largest of the grants that first made a majority. Only
     /// mutants need to know it from outside.
-    fn chosen(&self, mut attempt: Id) -> Option<Token> {
-        let mut grants = Vec::new();
-        while let Origin::Fed { parent, reply, .. } =
-            self.origins.get((true, attempt), || panic!("no origin"))
-        {
-            if let Reply::Granted { stamp, .. } = self.replies.get(reply) {
-                grants.push(token_of(stamp));
-            }
-            attempt = parent;
-        }
+    fn chosen(&self, attempt: Id) -> Option<Token> {
+        let token = |(_, reply)| match reply {
+            Reply::Granted { stamp, .. } => Some(token_of(stamp)),
+            _ => None,
+        };
+        let grants: Vec<Token> = self.heard(attempt).into_iter().filter_map(token).collect();
         let first = grants.len().checked_sub(majority(self.nodes))?;
         grants[first..].iter().max().copied()
     }

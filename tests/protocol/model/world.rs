@@ -12,76 +12,41 @@ use crate::model::state::{Budget, Client, Node, Order, State};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// A node executes a client's request, the lock of anybody else having vanished.
-    Acquire {
-        client: u8,
-        node: u8,
-    },
+    Acquire { client: u8, node: u8 },
     /// It executes it again; `expired`: its own lock had vanished; `lost`: the answer is.
-    AcquireAgain {
-        client: u8,
-        node: u8,
-        expired: bool,
-        lost: bool,
-    },
+    AcquireAgain { client: u8, node: u8, expired: bool, lost: bool },
     /// A grant reaches the client.
-    Deliver {
-        client: u8,
-        node: u8,
-    },
-    Publish {
-        client: u8,
-        node: u8,
-    },
-    Renew {
-        client: u8,
-        node: u8,
-    },
+    Deliver { client: u8, node: u8 },
+    /// A node executes a publish, and the answer is back at once.
+    Publish { client: u8, node: u8 },
+    /// A node executes a renewal, and the answer is back at once.
+    Renew { client: u8, node: u8 },
     /// The part of a client in a shared lock vanishes.
-    Leave {
-        client: u8,
-        node: u8,
-    },
+    Leave { client: u8, node: u8 },
     /// A server comes back empty.
-    Crash {
-        node: u8,
-    },
+    Crash { node: u8 },
     /// A server loses its data and goes on.
-    Flush {
-        node: u8,
-    },
+    Flush { node: u8 },
     /// What the node knows now reaches its disk.
-    Save {
-        node: u8,
-    },
+    Save { node: u8 },
     /// A server comes back with what was on its disk.
-    Restore {
-        node: u8,
-    },
+    Restore { node: u8 },
     /// Somebody begins to re-admit a node, or to collect its counts, one of which runs out.
-    Prepare {
-        who: u8,
-        node: u8,
-        collect: bool,
-    },
-    PrepareAgain {
-        who: u8,
-    },
+    Prepare { who: u8, node: u8, collect: bool },
+    /// The request that begins a re-admission is repeated.
+    PrepareAgain { who: u8 },
     /// A node executes a request of a re-admission, and the answer is back at once.
-    Readmit {
-        who: u8,
-        node: u8,
-    },
-    ActivateAgain {
-        who: u8,
-        node: u8,
-    },
+    Readmit { who: u8, node: u8 },
+    /// A request of a re-admission that the node has executed is repeated.
+    ActivateAgain { who: u8, node: u8 },
     /// The nodes' clocks show the next second.
     Second,
 }
 
 /// The era of an admitted node, and the largest that it knows of.
-type Known = Option<(u64, u64)>;
+pub(super) type Known = Option<(u64, u64)>;
 
+#[derive(Default)]
 pub struct World<const N: usize, const C: usize, const R: usize> {
     pub seam: Seam,
     pub budget: Budget,
@@ -95,23 +60,13 @@ pub struct World<const N: usize, const C: usize, const R: usize> {
     pub prompt: bool,
     /// Steps that every run begins with: a hint for deep schedules.
     pub lead: Vec<Action>,
-    known: Memo<(Id, u8), Known>,
-    crowded: Memo<(Id, u8), bool>,
+    pub(super) known: Memo<(Id, u8), Known>,
+    pub(super) crowded: Memo<(Id, u8), bool>,
 }
 
 impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
     pub fn new(budget: Budget, mutant: Option<Mutant>) -> World<N, C, R> {
-        World {
-            seam: Seam::new(N, mutant),
-            budget,
-            blank: false,
-            clock: 0,
-            crashes: false,
-            prompt: false,
-            lead: Vec::new(),
-            known: Memo::default(),
-            crowded: Memo::default(),
-        }
+        World { seam: Seam::new(N, mutant), budget, ..World::default() }
     }
 
     pub fn first(&self) -> State<N, C, R> {

@@ -17,9 +17,6 @@ use std::time::{Duration, Instant};
 use obligation::Obligation;
 use solver::{Answer, Verdict};
 
-/// For each question; the slowest takes less than a second.
-const LIMIT: Duration = Duration::from_secs(600);
-
 /// `FENCING_PROOF=publish` asks of one step, `FENCING_PROOF=publish/one-lock` one question;
 /// the text is printed, to be given to the solver by hand.
 fn selected(mut all: Vec<Obligation>) -> Vec<Obligation> {
@@ -30,77 +27,65 @@ fn selected(mut all: Vec<Obligation>) -> Vec<Obligation> {
 }
 
 /// Fails unless every question is answered so.
-fn assert_all(answers: &[Answer], wanted: Verdict) {
+fn assert_all(what: &str, questions: &[Obligation], wanted: Verdict) -> Vec<Answer> {
+    let started = Instant::now();
+    let answers = solver::ask(questions);
+    println!("{what}: {} obligations, {:.1?} in all", answers.len(), started.elapsed());
     let others = answers.iter().filter(|answer| answer.verdict != wanted);
     let others =
         others.map(|Answer { step, goal, verdict, .. }| format!("{step}/{goal}: {verdict:?}"));
     let others: Vec<String> = others.collect();
     assert!(others.is_empty(), "not {wanted:?}: {others:#?}");
+    answers
+}
+
+fn assert_proved(what: &str, questions: Vec<Obligation>) -> Vec<Answer> {
+    assert_all(what, &selected(questions), Verdict::Proved)
 }
 
 #[test]
 fn order_holds() {
-    let started = Instant::now();
-    let answers = solver::ask(&selected(obligation::all()), LIMIT);
+    let answers = assert_proved("order holds", obligation::all());
     for step in answers.chunk_by(|a, b| a.step == b.step) {
         let took: Duration = step.iter().map(|answer| answer.took).sum();
         println!("{:16}{:4} obligations {:7.2} s", step[0].step, step.len(), took.as_secs_f64());
     }
-    println!(
-        "{:16}{:4} obligations, {:.1?} in all",
-        "order holds",
-        answers.len(),
-        started.elapsed()
-    );
-    assert_all(&answers, Verdict::Proved);
 }
 
 #[test]
 fn leases_are_won_in_order() {
-    let started = Instant::now();
-    let answers = solver::ask(&selected(witness::obligations()), LIMIT);
-    println!("a run of a small world: {} steps, {:.1?}", answers.len(), started.elapsed());
-    assert_all(&answers, Verdict::Proved);
+    assert_proved("a run of a small world", witness::obligations());
 }
 
 #[test]
 fn leases_that_share_a_lock_are_won_in_order() {
-    let answers = solver::ask(&selected(witness::sharers()), LIMIT);
-    println!("runs of those who share a lock: {} steps", answers.len());
-    assert_all(&answers, Verdict::Proved);
+    assert_proved("runs of those who share a lock", witness::sharers());
 }
 
 /// A rule of those who share a lock is left out, and two leases win one token.
 #[test]
 fn a_careless_node_gives_one_token_to_two_modes() {
-    let answers = solver::ask(&selected(witness::careless()), LIMIT);
-    println!("runs in which a rule is left out: {} steps", answers.len());
-    assert_all(&answers, Verdict::Proved);
+    assert_proved("runs in which a rule is left out", witness::careless());
 }
 
 #[test]
 fn an_era_that_is_written_is_not_used() {
-    assert_all(&solver::ask(&selected(witness::token_twice()), LIMIT), Verdict::Proved);
+    assert_proved("a token won twice", witness::token_twice());
 }
 
 #[test]
 fn every_rule_is_needed() {
-    let started = Instant::now();
     let mutants = mutants::mutants();
     let questions: Vec<_> = mutants.iter().map(mutants::broken).collect();
-    let answers = solver::ask(&questions, LIMIT);
+    let answers = assert_all("rules left out", &questions, Verdict::Refuted);
     for (mutant, answer) in mutants.iter().zip(&answers) {
         println!("{:16}{:44}breaks {}", answer.step, mutant.what, answer.goal);
     }
-    println!("{} rules left out, {:.1?}", answers.len(), started.elapsed());
-    assert_all(&answers, Verdict::Refuted);
     let untold = mutants::untold();
     assert!(untold.is_empty(), "nobody says whether these are needed: {untold:#?}");
 }
 
 #[test]
 fn some_rules_are_spare() {
-    let answers = solver::ask(&selected(mutants::spared()), LIMIT);
-    println!("without the spare rules: {} obligations", answers.len());
-    assert_all(&answers, Verdict::Proved);
+    assert_proved("without the spare rules", mutants::spared());
 }

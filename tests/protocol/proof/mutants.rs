@@ -1,8 +1,8 @@
 //! Every rule is needed: with any one left out, a step breaks the invariant.
 
-use crate::proof::fact::fact;
+use crate::proof::fact::{Entry, entries, fact};
 use crate::proof::obligation::{Obligation, kept};
-use crate::proof::steps::{Step, steps};
+use crate::proof::steps::{self, Step, steps};
 
 /// A step without one of its rules, or with a weaker one in its place.
 ///
@@ -47,7 +47,8 @@ win | chose | win-is-sound | only a chosen token wins
 win | once | later-granted-more | an attempt wins once
 win | majority | win-is-sound | a majority is published
 win | published | winners-published | a late grant above the token is out
-    instead: n Node: (=> (in n Q) (or (published A n (qm n)) (exists ((e Era) (c Count)) (and (grant A n (qm n) e c) (below (token-era A) (token-count A) e c)))))
+    instead: n Node: (=> (in n Q) (or (published A n (qm n))
+        (exists ((e Era) (c Count)) (and (grant A n (qm n) e c) (below (token-era A) (token-count A) e c)))))
 heal | won | holder-above-grants | only a lease is renewed
 heal | free | one-lock | renew heals only what is free
 ";
@@ -160,24 +161,20 @@ survey | once |  | a client starts once
 ";
 
 fn step(mutant: &Mutant) -> Step {
-    let step = steps().into_iter().find(|step| step.name == mutant.step);
-    let step = step.unwrap_or_else(|| panic!("no step {}", mutant.step));
-    step.without(mutant.rule, mutant.instead.map(|(vars, body)| fact(mutant.rule, vars, body)))
+    let instead = mutant.instead.map(|(vars, body)| fact(mutant.rule, vars, body));
+    steps::step(mutant.step).without(mutant.rule, instead)
 }
 
 fn table(text: &'static str) -> Vec<Mutant> {
-    let mut mutants = Vec::<Mutant>::new();
-    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        if let Some(weaker) = line.strip_prefix("    instead: ") {
-            let variable = weaker.split_once(": ");
-            mutants.last_mut().expect("a rule before").instead = variable.or(Some(("", weaker)));
-            continue;
-        }
-        let cells: Vec<_> = line.split(" | ").collect();
-        let [step, rule, breaks, what] = cells[..] else { panic!("not four cells: {line}") };
-        mutants.push(Mutant { what, step, rule, instead: None, breaks });
-    }
-    mutants
+    let mutant = |(head, items): Entry| {
+        let [step, rule, breaks, what] = head.split(" | ").collect::<Vec<_>>()[..] else {
+            panic!("not four cells: {head}")
+        };
+        let weaker = items.first().and_then(|item| item.strip_prefix("instead: "));
+        let instead = weaker.map(|weaker| weaker.split_once(": ").unwrap_or(("", weaker)));
+        Mutant { what, step, rule, instead, breaks }
+    };
+    entries(text).into_iter().map(mutant).collect()
 }
 
 /// All rules that are needed.
@@ -200,9 +197,8 @@ pub fn spared() -> Vec<Obligation> {
 pub fn untold() -> Vec<String> {
     let known: Vec<Mutant> = mutants().into_iter().chain(table(SPARE)).collect();
     let told = |step: &str, rule: &str| known.iter().any(|m| m.step == step && m.rule == rule);
-    let rules = steps()
-        .into_iter()
-        .flat_map(|step| step.rules.iter().map(|rule| (step.name, rule.name)).collect::<Vec<_>>());
+    let rules =
+        steps().iter().flat_map(|step| step.rules.iter().map(|rule| (step.name, rule.name)));
     let untold = rules.filter(|(step, rule)| !told(step, rule));
     untold.map(|(step, rule)| format!("{step}: {rule}")).collect()
 }

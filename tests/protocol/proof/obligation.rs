@@ -1,8 +1,8 @@
 //! What is to be proved, one question for the solver each.
 
 use crate::proof::fact::Fact;
-use crate::proof::invariant::{Conjunct, invariant, named};
-use crate::proof::order::{LATER, ONCE};
+use crate::proof::invariant::{Conjunct, conjuncts, invariant, named};
+use crate::proof::order::ORDER;
 use crate::proof::script::{assert, deny, language, taken};
 use crate::proof::steps::{Step, steps};
 use crate::proof::{state, words};
@@ -17,9 +17,9 @@ pub struct Obligation {
 
 /// Everything: the start, each step and each conjunct that it touches, and order.
 pub fn all() -> Vec<Obligation> {
-    let started = invariant().into_iter().map(|part| at_start(&part.fact));
-    let kept = steps().into_iter().flat_map(|step| kept(&step));
-    started.chain(kept).chain([&ONCE, &LATER].map(follows)).collect()
+    let started = invariant().iter().map(|part| at_start(&part.fact));
+    let kept = steps().iter().flat_map(kept);
+    started.chain(kept).chain(conjuncts(ORDER).iter().map(follows)).collect()
 }
 
 /// The conjunct holds in a fleet that was just started.
@@ -35,15 +35,14 @@ fn at_start(goal: &Fact) -> Obligation {
 /// same sentence before and after.
 pub fn kept(step: &Step) -> Vec<Obligation> {
     let changed = words::with_derived(&step.changed());
-    let touched = invariant().into_iter();
-    let touched = touched.filter(|part| words::mentions(part.fact.body, &changed));
-    touched.map(|part| kept_part(step, &part, &changed)).collect()
+    let touched = invariant().iter().filter(|part| words::mentions(part.fact.body, &changed));
+    touched.map(|part| kept_part(step, part, &changed)).collect()
 }
 
 fn kept_part(step: &Step, part: &Conjunct, changed: &[&str]) -> Obligation {
     let mut text = language();
     assert(&mut text, std::slice::from_ref(&part.fact));
-    assert(&mut text, &named(part.because));
+    assert(&mut text, &named(&part.because));
     taken(&mut text, step);
     text += &deny(&part.fact, changed);
     Obligation { step: step.name, goal: part.fact.name, text }
@@ -52,7 +51,7 @@ fn kept_part(step: &Step, part: &Conjunct, changed: &[&str]) -> Obligation {
 /// Order follows from the invariant.
 fn follows(goal: &Conjunct) -> Obligation {
     let mut text = language();
-    assert(&mut text, &named(goal.because));
+    assert(&mut text, &named(&goal.because));
     text += &deny(&goal.fact, &[]);
     Obligation { step: "order", goal: goal.fact.name, text }
 }

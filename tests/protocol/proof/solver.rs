@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 
 use crate::proof::obligation::Obligation;
 
+/// For each question; the slowest takes less than a second.
+const LIMIT: Duration = Duration::from_secs(600);
+
 /// What the solver says of a goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
@@ -27,8 +30,8 @@ pub struct Answer {
     pub took: Duration,
 }
 
-/// Asks every question, with so much time for each; the answers are in the same order.
-pub fn ask(questions: &[Obligation], limit: Duration) -> Vec<Answer> {
+/// Asks every question; the answers are in the same order.
+pub fn ask(questions: &[Obligation]) -> Vec<Answer> {
     let next = AtomicUsize::new(0);
     let answers = Mutex::new(Vec::new());
     let workers = std::thread::available_parallelism().map_or(2, usize::from);
@@ -38,7 +41,7 @@ pub fn ask(questions: &[Obligation], limit: Duration) -> Vec<Answer> {
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     let Some(question) = questions.get(number) else { break };
-                    let answer = run(question, limit);
+                    let answer = run(question);
                     answers.lock().unwrap().push((number, answer));
                 }
             });
@@ -49,10 +52,10 @@ pub fn ask(questions: &[Obligation], limit: Duration) -> Vec<Answer> {
     answers.into_iter().map(|(_, answer)| answer).collect()
 }
 
-fn run(question: &Obligation, limit: Duration) -> Answer {
+fn run(question: &Obligation) -> Answer {
     let Obligation { step, goal, text } = question;
     let started = Instant::now();
-    let said = z3(&format!("{text}(check-sat)\n"), limit);
+    let said = z3(&format!("{text}(check-sat)\n"));
     let verdict = match said.trim() {
         "unsat" => Verdict::Proved,
         "sat" => Verdict::Refuted,
@@ -63,9 +66,9 @@ fn run(question: &Obligation, limit: Duration) -> Answer {
 }
 
 /// What z3 answers to the text.
-fn z3(text: &str, limit: Duration) -> String {
+fn z3(text: &str) -> String {
     let mut z3 = Command::new("z3")
-        .args(["-smt2", "-in", &format!("-T:{}", limit.as_secs())])
+        .args(["-smt2", "-in", &format!("-T:{}", LIMIT.as_secs())])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

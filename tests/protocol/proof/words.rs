@@ -118,7 +118,6 @@ pub struct Derived {
     pub takes: &'static str,
     pub gives: &'static str,
     pub body: &'static str,
-    pub from: &'static [&'static str],
 }
 
 pub const DERIVED: &[Derived] = &[
@@ -127,21 +126,18 @@ pub const DERIVED: &[Derived] = &[
         takes: "n Node",
         gives: "Era",
         body: "(ite (>= (era n) (reserved n)) (era n) (reserved n))",
-        from: &["era", "reserved"],
     },
     Derived {
         name: "forgotten",
         takes: "n Node",
         gives: "Bool",
         body: "(not (or (admitted n f) (admitted n g) (sealed n)))",
-        from: &["admitted", "sealed"],
     },
     Derived {
         name: "published",
         takes: "a Attempt, n Node, m Memory",
         gives: "Bool",
         body: "(or (raised a n m) (grant a n m (token-era a) (token-count a)))",
-        from: &["raised", "grant", "token-era", "token-count"],
     },
 ];
 
@@ -190,6 +186,6 @@ pub fn mentions(text: &str, words: &[&str]) -> bool {
 
 /// The words changed, and what is derived from them.
 pub fn with_derived(changed: &[&'static str]) -> Vec<&'static str> {
-    let derived = DERIVED.iter().filter(|d| d.from.iter().any(|word| changed.contains(word)));
+    let derived = DERIVED.iter().filter(|derived| mentions(derived.body, changed));
     changed.iter().copied().chain(derived.map(|d| d.name)).collect()
 }

@@ -1,8 +1,8 @@
 //! A client: one machine of `protocol`, and whose it is.
 
-use fencing::time::Time;
-use fencing::{Resource, Token};
-use fencing_protocol::{Acquire, Owner, Readmit, Relocate, Renew, Reply, Request, Side};
+use fencing_protocol::{
+    Acquire, Owner, Readmit, Relocate, Renew, Reply, Request, Resource, Side, Time, Token,
+};
 
 pub enum Machine {
     /// `floor`: the largest token that had been returned when it began.

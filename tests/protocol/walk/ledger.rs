@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fencing::{Resource, Token};
+use fencing_protocol::{Resource, Token};
 
 #[derive(Default)]
 pub struct Ledger {

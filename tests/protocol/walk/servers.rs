@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use fencing::Resource;
-use fencing::time::Time;
 use fencing_protocol::{
-    Clocks, Fleet, Incarnation, Membership, Nonce, Owner, Reply, Request, Stamp, Store, majority,
+    Clocks, Fleet, Incarnation, Membership, Nonce, Owner, Reply, Request, Resource, Stamp, Store,
+    Time, majority,
 };
 
 use crate::model::node::{acquire, named};

@@ -2,11 +2,9 @@
 //! send next is the real `protocol`.
 
 use fastrand::Rng;
-use fencing::Resource;
-use fencing::time::Time;
 use fencing_protocol::{
     Acquire, Mode, NonEmpty, Nonce, Owner, Readmission, Readmit, Relocate, Relocation, Renew,
-    Reply, Request,
+    Reply, Request, Resource, Time,
 };
 
 use crate::model::node::{TTL, attempt};

@@ -8,36 +8,39 @@ mod memory;
 mod moving;
 mod sharers;
 
-use crate::proof::fact::{Fact, fact};
+use std::sync::LazyLock;
+
+use crate::proof::fact::{Entry, Fact, entries, read};
 
 /// One part of the invariant.
-#[derive(Clone)]
 pub struct Conjunct {
     pub fact: Fact,
     /// What it rests on, in the state before a step, besides itself.
-    pub because: &'static [&'static str],
+    pub because: Vec<&'static str>,
 }
 
-fn holds(
-    name: &'static str,
-    vars: &'static str,
-    body: &'static str,
-    because: &'static [&'static str],
-) -> Conjunct {
-    Conjunct { fact: fact(name, vars, body), because }
+/// Reads a table: the name and the variables of each conjunct, its body, and what it rests on.
+pub fn conjuncts(table: &'static str) -> Vec<Conjunct> {
+    let conjunct = |entry: Entry| {
+        let (fact, because) = read(entry);
+        let names = |line: &'static str| line.split(' ').skip_while(|word| *word == "because");
+        Conjunct { fact, because: because.into_iter().flat_map(names).collect() }
+    };
+    entries(table).into_iter().map(conjunct).collect()
 }
 
 /// All conjuncts.
-pub fn invariant() -> Vec<Conjunct> {
-    let facts =
-        [memory::facts(), eras::facts(), grants::facts(), sharers::facts(), moving::facts()];
-    facts.concat()
+pub fn invariant() -> &'static [Conjunct] {
+    static ALL: LazyLock<Vec<Conjunct>> = LazyLock::new(|| {
+        let tables = [memory::FACTS, eras::FACTS, grants::FACTS, sharers::FACTS, moving::FACTS];
+        tables.into_iter().flat_map(conjuncts).collect()
+    });
+    &ALL
 }
 
 /// The conjuncts of these names.
 pub fn named(names: &[&str]) -> Vec<Fact> {
-    let all = invariant();
-    let find = |name: &&str| all.iter().find(|part| part.fact.name == *name);
+    let find = |name: &&str| invariant().iter().find(|part| part.fact.name == *name);
     let found = |name: &&str| find(name).unwrap_or_else(|| panic!("no conjunct {name}"));
     names.iter().map(|name| found(name).fact.clone()).collect()
 }

@@ -6,7 +6,9 @@ mod node;
 mod readmit;
 mod start;
 
-use crate::proof::fact::{Fact, binders, fact, pairs};
+use std::sync::LazyLock;
+
+use crate::proof::fact::{Entry, Fact, binders, entries, fact, pairs};
 
 /// What a word is after a step, for all values of its variables.
 #[derive(Clone)]
@@ -27,13 +29,66 @@ pub struct Step {
 }
 
 /// All steps.
-pub fn steps() -> Vec<Step> {
-    [acquire::steps(), node::steps(), readmit::steps(), moving::steps(), start::steps()].concat()
+pub fn steps() -> &'static [Step] {
+    static ALL: LazyLock<Vec<Step>> = LazyLock::new(|| {
+        let tables = [acquire::STEPS, node::STEPS, readmit::STEPS, moving::STEPS, start::STEPS];
+        tables.into_iter().flat_map(entries).map(Step::read).collect()
+    });
+    &ALL
 }
 
-/// A rule: what must hold for the step to be taken.
-fn rule(name: &'static str, body: &'static str) -> Fact {
-    fact(name, "", body)
+/// The step of this name.
+pub fn step(name: &str) -> &'static Step {
+    steps().iter().find(|step| step.name == name).unwrap_or_else(|| panic!("no step {name}"))
+}
+
+impl Step {
+    /// Reads an entry of a table: the name and the parameters as its head, and the rules and changes.
+    fn read((head, items): Entry) -> Step {
+        let (name, params) = head.split_once(" | ").expect("parameters");
+        let mut step = Step { name, params, rules: Vec::new(), changes: Vec::new() };
+        for item in items {
+            match item.split(" | ").collect::<Vec<_>>()[..] {
+                ["rule", name, body] => step.rules.push(fact(name, "", body)),
+                ["rule", name, vars, body] => step.rules.push(fact(name, vars, body)),
+                ["is", word, body] => {
+                    step.changes.push(Change { word, vars: "", body: body.to_owned() })
+                }
+                ["set", word, vars, at, value] => step.changes.push(set(word, vars, at, value)),
+                ["add", word, vars, at] => step.changes.push(add(word, vars, at)),
+                ["raise reserved", era] => step.changes.push(raise_reserved(era)),
+                ["activated", fleet, era] => step.changes.extend(activated(fleet, era)),
+                _ => panic!("{name}: {item}"),
+            }
+        }
+        step
+    }
+
+    /// The step without one of its rules; another may stand in its place.
+    pub fn without(&self, rule: &str, instead: Option<Fact>) -> Step {
+        let mut step = self.clone();
+        let at = self.rules.iter().position(|r| r.name == rule);
+        let at = at.unwrap_or_else(|| panic!("{} has no rule {rule}", self.name));
+        match instead {
+            Some(weaker) => step.rules[at] = weaker,
+            None => drop(step.rules.remove(at)),
+        }
+        step
+    }
+
+    /// The words that it changes.
+    pub fn changed(&self) -> Vec<&'static str> {
+        self.changes.iter().map(|change| change.word).collect()
+    }
+
+    /// Its parameters as SMT-LIB declares them.
+    pub fn declarations(&self) -> String {
+        let declare = |(name, sort): &(&str, &str)| match sort.split_once('>') {
+            Some((takes, gives)) => format!("(declare-fun {name} ({takes}) {gives})\n"),
+            None => format!("(declare-fun {name} () {sort})\n"),
+        };
+        pairs(self.params).iter().map(declare).collect()
+    }
 }
 
 /// The arguments of a word: `a n` of `a Attempt, n Node`.
@@ -53,31 +108,21 @@ fn add(word: &'static str, vars: &'static str, at: &str) -> Change {
     Change { word, vars, body }
 }
 
-impl Step {
-    /// The step without one of its rules; another may stand in its place.
-    pub fn without(mut self, rule: &str, instead: Option<Fact>) -> Step {
-        let at = self.rules.iter().position(|r| r.name == rule);
-        let at = at.unwrap_or_else(|| panic!("{} has no rule {rule}", self.name));
-        match instead {
-            Some(weaker) => self.rules[at] = weaker,
-            None => drop(self.rules.remove(at)),
-        }
-        self
-    }
+/// What is promised is the largest era that was asked for.
+fn raise_reserved(era: &str) -> Change {
+    let larger = format!("(ite (> {era} (reserved N)) {era} (reserved N))");
+    set("reserved", "n Node", "(= n N)", &larger)
+}
 
-    /// The words that it changes.
-    pub fn changed(&self) -> Vec<&'static str> {
-        self.changes.iter().map(|change| change.word).collect()
-    }
-
-    /// Its parameters as SMT-LIB declares them.
-    pub fn declarations(&self) -> String {
-        let declare = |(name, sort): &(&str, &str)| match sort.split_once('>') {
-            Some((takes, gives)) => format!("(declare-fun {name} ({takes}) {gives})\n"),
-            None => format!("(declare-fun {name} () {sort})\n"),
-        };
-        pairs(self.params).iter().map(declare).collect()
-    }
+/// `Store::activate`: the node `N` is admitted under the fleet, in the era, without counts.
+fn activated(fleet: &str, era: &str) -> Vec<Change> {
+    vec![
+        set("admitted", "n Node, h Fleet", "(= n N)", &format!("(= h {fleet})")),
+        set("sealed", "n Node", "(= n N)", "false"),
+        set("era", "n Node", "(= n N)", era),
+        set("count", "n Node", "(= n N)", "0"),
+        raise_reserved(era),
+    ]
 }
 
 impl Change {

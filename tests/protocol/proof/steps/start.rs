@@ -1,84 +1,43 @@
 //! A first start: `protocol/src/start.rs`. Of `g`, for a mover; and of `f`, where starts race.
 
-use super::readmit::activated;
-use super::{Step, add, rule, set};
-use crate::proof::fact::fact;
-
-pub fn steps() -> Vec<Step> {
-    vec![survey(), promise(), start()]
-}
-
-/// S1: every node of the fleet is prepared, and then tells what is written, in the same
-/// memory. At the moment when the last was prepared all of them were in the memories that
-/// were marked; what they told later is not less than what was written then.
-///
-/// Here is the one place that assumes that no more than a minority has forgotten: a majority
-/// `R` is admitted, or still in the memory that it had when the fleet began.
-fn survey() -> Step {
-    Step {
-        name: "survey",
-        params: "X Client, R Quorum, E Era",
-        rules: vec![
-            rule("once", "(not (starting X))"),
-            rule("floor", "(=> (= (under X) g) (and (floored X) (>= E (floor X))))"),
-            fact(
-                "fleet",
-                "n Node",
-                "(=> (member n (under X)) (not (admitted n (other (under X)))))",
-            ),
-            fact("seal", "n Node", "(=> (and (member n f) (= (under X) f)) (not (sealed n)))"),
-            fact("above", "n Node", "(=> (member n (under X)) (> E (written n)))"),
-            rule("majority", "(= (of R) (under X))"),
-            fact(
-                "minority forgot",
-                "n Node, e Era",
-                "(=> (and (in n R) (past (memory n) e) (= (of (promisers e)) (under X)))
-                     (admitted n (under X)))",
-            ),
-        ],
-        changes: vec![
-            add("starting", "x Client", "(= x X)"),
-            set("saw", "x Client, n Node", "(= x X)", "(memory n)"),
-            set("pick", "x Client", "(= x X)", "E"),
-        ],
-    }
-}
-
-/// S2, S3: a majority promised the era and, prepared once more, answers in the memory in
-/// which it was prepared first. So at the moment when S3 began it held the promise.
-fn promise() -> Step {
-    Step {
-        name: "promise",
-        params: "X Client, Q Quorum",
-        rules: vec![
-            rule("starting", "(starting X)"),
-            rule("majority", "(= (of Q) (under X))"),
-            fact("nonce", "n Node", "(=> (in n Q) (= (memory n) (saw X n)))"),
-            fact("seal", "n Node", "(=> (and (in n Q) (= (under X) f)) (not (sealed n)))"),
-            fact("fleet", "n Node", "(=> (in n Q) (not (admitted n (other (under X)))))"),
-            fact("held", "n Node", "(=> (in n Q) (>= (written n) (pick X)))"),
-            rule("first", "(not (promised (pick X)))"),
-        ],
-        changes: vec![
-            add("promised", "e Era", "(= e (pick X))"),
-            set("promisers", "e Era", "(= e (pick X))", "Q"),
-        ],
-    }
-}
-
-/// S4: `Store::activate` of one node of the fleet that is started.
-fn start() -> Step {
-    Step {
-        name: "start",
-        params: "X Client, N Node",
-        rules: vec![
-            rule("starting", "(and (starting X) (member N (under X)))"),
-            rule("nonce", "(= (memory N) (saw X N))"),
-            rule("promised", "(and (promised (pick X)) (= (of (promisers (pick X))) (under X)))"),
-            rule("fleet", "(not (admitted N (other (under X))))"),
-            rule("seal", "(=> (sealed N) (= (under X) g))"),
-            rule("grows", "(> (pick X) (era N))"),
-        ],
-        changes: activated("(under X)", "(pick X)"),
-    }
-}
+pub const STEPS: &str = "
+# S1: every node of the fleet is prepared, and then tells what is written, in the same
+# memory. At the moment when the last was prepared all of them were in the memories that
+# were marked; what they told later is not less than what was written then.
+#
+# Here is the one place that assumes that no more than a minority has forgotten: a majority
+# `R` is admitted, or still in the memory that it had when the fleet began.
+survey | X Client, R Quorum, E Era
+    rule | once | (not (starting X))
+    rule | floor | (=> (= (under X) g) (and (floored X) (>= E (floor X))))
+    rule | fleet | n Node | (=> (member n (under X)) (not (admitted n (other (under X)))))
+    rule | seal | n Node | (=> (and (member n f) (= (under X) f)) (not (sealed n)))
+    rule | above | n Node | (=> (member n (under X)) (> E (written n)))
+    rule | majority | (= (of R) (under X))
+    rule | minority forgot | n Node, e Era |
+        (=> (and (in n R) (past (memory n) e) (= (of (promisers e)) (under X))) (admitted n (under X)))
+    add | starting | x Client | (= x X)
+    set | saw | x Client, n Node | (= x X) | (memory n)
+    set | pick | x Client | (= x X) | E
+# S2, S3: a majority promised the era and, prepared once more, answers in the memory in
+# which it was prepared first. So at the moment when S3 began it held the promise.
+promise | X Client, Q Quorum
+    rule | starting | (starting X)
+    rule | majority | (= (of Q) (under X))
+    rule | nonce | n Node | (=> (in n Q) (= (memory n) (saw X n)))
+    rule | seal | n Node | (=> (and (in n Q) (= (under X) f)) (not (sealed n)))
+    rule | fleet | n Node | (=> (in n Q) (not (admitted n (other (under X)))))
+    rule | held | n Node | (=> (in n Q) (>= (written n) (pick X)))
+    rule | first | (not (promised (pick X)))
+    add | promised | e Era | (= e (pick X))
+    set | promisers | e Era | (= e (pick X)) | Q
+# S4: `Store::activate` of one node of the fleet that is started.
+start | X Client, N Node
+    rule | starting | (and (starting X) (member N (under X)))
+    rule | nonce | (= (memory N) (saw X N))
+    rule | promised | (and (promised (pick X)) (= (of (promisers (pick X))) (under X)))
+    rule | fleet | (not (admitted N (other (under X))))
+    rule | seal | (=> (sealed N) (= (under X) g))
+    rule | grows | (> (pick X) (era N))
+    activated | (under X) | (pick X)
+";

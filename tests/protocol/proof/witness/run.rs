@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::proof::fact::{Fact, binders, closed, fact, pairs};
 use crate::proof::obligation::Obligation;
 use crate::proof::state;
-use crate::proof::steps::{Step, steps};
+use crate::proof::steps::{self, Step};
 use crate::proof::witness::world::NODES;
 use crate::proof::words::{self, DERIVED, TOKENS, Word};
 
@@ -75,8 +75,7 @@ impl Run {
 
     /// Takes the step of this name.
     pub fn step(&mut self, name: &str, values: &str) {
-        let step = steps().into_iter().find(|step| step.name == name).unwrap();
-        self.take(&step, values);
+        self.take(steps::step(name), values);
     }
 
     /// Takes a step with these values for its parameters; a function's is given for `n`.
