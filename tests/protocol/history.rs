@@ -1,11 +1,14 @@
 //! The checker of histories, on histories that break each promise.
 
-use support::history::{
-    Answer, Attempt, Event, History, Invariant, Outcome, Report, Stored, Write,
-};
+use support::history::Invariant::{self, I1, I2, I3, I4, I5, I6};
+use support::history::{Answer, Attempt, Event, History, Outcome, Report, Stored, Write};
+
+fn attempt_on(resource: &str, client: u32, asked: u64, told: u64, outcome: Outcome) -> Event {
+    Event::Attempt(Attempt { client, resource: resource.into(), asked, told, outcome })
+}
 
 fn attempt(client: u32, asked: u64, told: u64, outcome: Outcome) -> Event {
-    Event::Attempt(Attempt { client, resource: "r".into(), asked, told, outcome })
+    attempt_on("r", client, asked, told, outcome)
 }
 
 fn granted(client: u32, asked: u64, told: u64, token: u64) -> Event {
@@ -63,6 +66,11 @@ fn found(spoil: impl FnOnce(&mut History)) -> Vec<Invariant> {
     found
 }
 
+/// What it finds when these events come besides.
+fn with(events: impl IntoIterator<Item = Event>) -> Vec<Invariant> {
+    found(|history| history.events.extend(events))
+}
+
 #[test]
 fn a_good_history_passes_and_is_counted() {
     let report = Report::new(7, &good());
@@ -77,30 +85,16 @@ fn a_good_history_passes_and_is_counted() {
 
 #[test]
 fn i1_a_token_granted_twice() {
-    // At the same time, so that no order is broken.
-    assert_eq!(
-        found(|history| history.events.push(granted(3, 131, 136, 36))),
-        [
-            Invariant::I1,
-            // Client 3 is never seen to write.
-            Invariant::I6
-        ]
-    );
-    let elsewhere = |history: &mut History| {
-        let mut other = granted(1, 111, 116, 35);
-        if let Event::Attempt(attempt) = &mut other {
-            attempt.resource = "s".into();
-        }
-        history.events.push(other);
-    };
-    assert_eq!(found(elsewhere), []);
+    // At the same time, so that no order is broken. And client 3 is never seen to write.
+    assert_eq!(with([granted(3, 131, 136, 36)]), [I1, I6]);
+    assert_eq!(with([attempt_on("s", 1, 111, 116, Outcome::Granted(35))]), []);
 }
 
 #[test]
 fn i2_a_later_grant_with_a_smaller_token() {
-    assert_eq!(found(|history| history.events.push(granted(1, 150, 151, 32))), [Invariant::I2]);
+    assert_eq!(with([granted(1, 150, 151, 32)]), [I2]);
     // Asked for before the other was told: either order is right.
-    assert_eq!(found(|history| history.events.push(granted(1, 18, 151, 32))), []);
+    assert_eq!(with([granted(1, 18, 151, 32)]), []);
 }
 
 #[test]
@@ -110,64 +104,55 @@ fn i3_a_stale_write_accepted() {
         history.accepted.insert(2, stored(1, 33, 65));
         history.events.retain(|event| *event != write(1, 33, 65, 70, Answer::Refused(34)));
     };
-    assert_eq!(found(late), [Invariant::I3]);
+    assert_eq!(found(late), [I3]);
     let mut history = good();
     late(&mut history);
     assert_eq!(Report::new(0, &history).stale_accepted, 1);
     // In the log only: the client never heard of it.
     let silent = |history: &mut History| history.accepted.insert(2, stored(1, 33, 71));
-    assert_eq!(found(silent), [Invariant::I3]);
+    assert_eq!(found(silent), [I3]);
     // By what the clients were told only: the log has them the other way round.
     let reordered = |history: &mut History| {
         history.events.push(write(1, 33, 63, 64, Answer::Accepted));
         history.accepted.insert(1, stored(1, 33, 63));
     };
-    assert_eq!(found(reordered), [Invariant::I3]);
+    assert_eq!(found(reordered), [I3]);
 }
 
 #[test]
 fn i4_what_is_stored_is_not_the_replay() {
     let older = |history: &mut History| drop(history.stored.insert("r".into(), stored(1, 35, 120)));
-    assert_eq!(found(older), [Invariant::I4]);
-    assert_eq!(found(|history| history.stored.clear()), [Invariant::I4]);
+    assert_eq!(found(older), [I4]);
+    assert_eq!(found(|history| history.stored.clear()), [I4]);
     let invented = |history: &mut History| {
         history.accepted.push(stored(3, 36, 150));
         history.stored.insert("r".into(), stored(3, 36, 150));
     };
-    assert_eq!(found(invented), [Invariant::I4]);
+    assert_eq!(found(invented), [I4]);
 }
 
 #[test]
 fn i5_what_was_told_is_not_so() {
     let lost = |history: &mut History| drop(history.accepted.remove(1));
-    assert_eq!(found(lost), [Invariant::I5]);
+    assert_eq!(found(lost), [I5]);
     for answer in [Answer::Refused(36), Answer::Failed] {
         let untold = |history: &mut History| {
             history.events.push(write(1, 35, 122, 123, answer));
             history.accepted.insert(3, stored(1, 35, 122));
         };
-        assert_eq!(found(untold), [Invariant::I5], "{answer:?}");
+        assert_eq!(found(untold), [I5], "{answer:?}");
     }
-    let no_reason = |history: &mut History| {
-        history.events.push(write(1, 35, 122, 123, Answer::Refused(35)));
-    };
-    assert_eq!(found(no_reason), [Invariant::I5]);
+    let no_reason = write(1, 35, 122, 123, Answer::Refused(35));
+    assert_eq!(with([no_reason]), [I5]);
     let renamed = |history: &mut History| history.accepted[2].token = 34;
-    assert_eq!(found(renamed), [Invariant::I5]);
+    assert_eq!(found(renamed), [I5]);
+    let outage = || Event::Outage { client: Some(1), from: 200, to: 210 };
     for outcome in [Outcome::Held, Outcome::Granted(40)] {
-        let down = |history: &mut History| {
-            history.events.push(attempt(1, 201, 202, outcome));
-            history.events.push(Event::Outage { client: Some(1), from: 200, to: 210 });
-        };
-        assert_eq!(found(down), [Invariant::I5], "{outcome:?}");
+        assert_eq!(with([attempt(1, 201, 202, outcome), outage()]), [I5], "{outcome:?}");
     }
     // It may have been granted in the moment before the outage.
-    let before = |history: &mut History| {
-        history.events.push(granted(1, 199, 202, 40));
-        history.events.push(Event::Outage { client: Some(1), from: 200, to: 210 });
-        history.events.push(attempt(2, 203, 204, Outcome::Held));
-    };
-    assert_eq!(found(before), []);
+    let before = granted(1, 199, 202, 40);
+    assert_eq!(with([before, outage(), attempt(2, 203, 204, Outcome::Held)]), []);
 }
 
 #[test]
@@ -177,11 +162,8 @@ fn i6_somebody_never_comes_back() {
         history.accepted.pop();
         history.stored.insert("r".into(), stored(1, 35, 120));
     };
-    assert_eq!(found(silent), [Invariant::I6]);
-    let unlucky = |history: &mut History| {
-        history.events.push(attempt(3, 150, 160, Outcome::NoQuorum));
-    };
-    assert_eq!(found(unlucky), [Invariant::I6]);
+    assert_eq!(found(silent), [I6]);
+    assert_eq!(with([attempt(3, 150, 160, Outcome::NoQuorum)]), [I6]);
     // It only ever joins others.
     let joins = |history: &mut History| {
         for event in &mut history.events {
@@ -192,23 +174,22 @@ fn i6_somebody_never_comes_back() {
             }
         }
     };
-    assert_eq!(found(joins), [Invariant::I6]);
+    assert_eq!(found(joins), [I6]);
 }
 
 /// Those who share a lock may have one token, and nobody else.
 #[test]
 fn leases_that_share_a_lock_may_have_one_token() {
-    let with = |events: Vec<Event>| found(|history| history.events.extend(events));
     let together = || vec![shared(1, 210, 220, 40), shared(2, 230, 240, 40)];
     let then = |event| [together(), vec![event]].concat();
     assert_eq!(with(together()), []);
     assert_eq!(with(then(granted(1, 250, 260, 41))), []);
     // One that holds the lock alone has a token of its own, and a larger one.
-    assert_eq!(with(then(granted(1, 215, 260, 40))), [Invariant::I1]);
-    assert_eq!(with(then(granted(1, 250, 260, 39))), [Invariant::I2]);
-    assert_eq!(with(then(shared(1, 250, 260, 39))), [Invariant::I2]);
+    assert_eq!(with(then(granted(1, 215, 260, 40))), [I1]);
+    assert_eq!(with(then(granted(1, 250, 260, 39))), [I2]);
+    assert_eq!(with(then(shared(1, 250, 260, 39))), [I2]);
     let after = vec![granted(1, 210, 220, 40), shared(2, 230, 240, 40)];
-    assert_eq!(with(after), [Invariant::I1, Invariant::I2]);
+    assert_eq!(with(after), [I1, I2]);
 }
 
 /// A reader whose part is over is stale once a writer that came later has written, and no storage
@@ -234,36 +215,32 @@ fn a_reader_is_stale_after_a_writer_only() {
     let before = || vec![stored(1, 40, 230), stored(2, 40, 232), stored(2, 41, 260)];
     assert_eq!(with(Answer::Refused(41), before()), []);
     let after = [before(), vec![stored(1, 40, 270)]].concat();
-    assert_eq!(with(Answer::Accepted, after), [Invariant::I3, Invariant::I4]);
+    assert_eq!(with(Answer::Accepted, after), [I3, I4]);
     // Refused because of another reader's token.
-    assert_eq!(with(Answer::Refused(40), before()), [Invariant::I5]);
+    assert_eq!(with(Answer::Refused(40), before()), [I5]);
 }
 
 /// One call that is granted several resources has a token for each, and each keeps its order.
 #[test]
 fn several_resources_of_one_call_keep_the_order_of_each() {
-    let both = |asked: u64, tokens: [u64; 2]| {
-        let mut second = granted(1, asked, asked + 10, tokens[1]);
-        if let Event::Attempt(attempt) = &mut second {
-            attempt.resource = "s".into();
-        }
-        vec![granted(1, asked, asked + 10, tokens[0]), second]
+    let both = |asked: u64, [r, s]: [u64; 2]| {
+        let second = attempt_on("s", 1, asked, asked + 10, Outcome::Granted(s));
+        vec![granted(1, asked, asked + 10, r), second]
     };
-    let with = |events: Vec<Event>| {
+    let report = |events: Vec<Event>| {
         let mut history = good();
         history.events.extend(events);
         Report::new(0, &history)
     };
-    let report = with([both(210, [40, 7]), both(230, [41, 8])].concat());
-    assert!(report.violations.is_empty(), "{report}");
-    assert_eq!((report.leases, report.several, report.shared, report.joined), (8, 2, 0, 0));
-    let report = with([both(210, [40, 7]), both(230, [41, 6])].concat());
-    assert!(report.violates(Invariant::I2), "{report}");
-    let report = with([both(210, [40, 7]), both(230, [41, 7])].concat());
-    assert!(report.violates(Invariant::I1), "{report}");
+    let then = |tokens| report([both(210, [40, 7]), both(230, tokens)].concat());
+    let good = then([41, 8]);
+    assert!(good.violations.is_empty(), "{good}");
+    assert_eq!((good.leases, good.several, good.shared, good.joined), (8, 2, 0, 0));
+    assert!(then([41, 6]).violates(I2));
+    assert!(then([41, 7]).violates(I1));
     // Parts in a lock, of which two have one token.
     let parts = vec![shared(1, 210, 220, 40), shared(2, 211, 221, 40), shared(1, 230, 240, 41)];
-    let report = with(parts);
+    let report = report(parts);
     assert_eq!((report.leases, report.several, report.shared, report.joined), (7, 0, 3, 2));
     assert!(report.to_string().contains("3 of the leases shared, 2 of them with another"));
 }

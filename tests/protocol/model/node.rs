@@ -1,5 +1,6 @@
 //! A node: the real store, and what every session of these worlds says to it.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use fencing_protocol::{
@@ -17,7 +18,12 @@ pub fn ask(store: &mut Store, life: u8, second: u8, request: &Request) -> Reply 
 }
 
 /// The same for a session of any fleet.
-pub fn ask_as(me: &Membership, store: &mut Store, second: u8, request: &Request) -> Reply {
+pub fn ask_as(
+    me: &Membership,
+    store: &mut Store,
+    second: impl Into<u64>,
+    request: &Request,
+) -> Reply {
     let clock = Duration::from_secs(second.into());
     let mut request = request.clone();
     if let Request::Activate { quarantine, .. } = &mut request {
@@ -38,7 +44,7 @@ fn member(life: u8) -> Membership {
     Membership { incarnation: incarnation(life), fleet: Fleet::parse("fleet").unwrap() }
 }
 
-pub fn incarnation(life: u8) -> Incarnation {
+pub fn incarnation(life: impl Display) -> Incarnation {
     Incarnation::new(&format!("life-{life}"))
 }
 
@@ -68,7 +74,7 @@ pub fn acquire(resource: Resource, owner: Owner) -> Request {
     Request::Acquire { resource, owner, mode: Mode::Exclusive, ttl: TTL }
 }
 
-pub fn activate(life: u8, nonce: Nonce, era: u64) -> Request {
+pub fn activate(life: impl Display, nonce: Nonce, era: u64) -> Request {
     let (incarnation, quarantine) = (incarnation(life), Duration::ZERO);
     Request::Activate { incarnation, nonce, era, collect: false, quarantine, new: true }
 }
@@ -87,16 +93,16 @@ pub fn is_crowded(mut store: Store, life: u8) -> bool {
     matches!(reply, Reply::Prepared(prepared) if prepared.crowded)
 }
 
-/// Another resource's count runs out.
-pub fn run_out(store: &mut Store, life: u8) {
+/// The count of another resource runs out on the node that answers.
+pub fn run_out(mut ask: impl FnMut(&Request) -> Reply) {
     let (resource, owner) = (named("full"), owner(98));
     let acquire = acquire(resource.clone(), owner);
-    let Reply::Granted { stamp, nonce, .. } = ask(store, life, 0, &acquire) else { return };
+    let Reply::Granted { stamp, nonce, .. } = ask(&acquire) else { return };
     let token = token_of(Stamp { count: Stamp::MAX_COUNT, ..stamp });
     let publish = Request::Publish { resource: resource.clone(), owner, nonce, token };
-    assert_eq!(ask(store, life, 0, &publish), Reply::Published);
-    ask(store, life, 0, &Request::Release { resource, owner });
-    assert_eq!(ask(store, life, 0, &acquire), Reply::Exhausted);
+    assert_eq!(ask(&publish), Reply::Published);
+    ask(&Request::Release { resource, owner });
+    assert_eq!(ask(&acquire), Reply::Exhausted);
 }
 
 /// Has nobody in particular take the lock, and tells the count.

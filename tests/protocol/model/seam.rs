@@ -278,7 +278,7 @@ impl Seam {
                 Change::LockVanishes => value.expire_lock(&resource()),
                 Change::PartVanishes(client) => value.expire_owner(&resource(), owner(client)),
                 Change::Forgets => value.forget(),
-                Change::RunsOut(life) => run_out(&mut value, life),
+                Change::RunsOut(life) => run_out(|request| ask(&mut value, life, 0, request)),
                 Change::Counts(life, counts) => {
                     for _ in 0..counts {
                         count_once(&mut value, life);

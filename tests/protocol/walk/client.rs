@@ -6,23 +6,13 @@ use fencing_protocol::{
 
 pub enum Machine {
     /// `floor`: the largest token that had been returned when it began.
-    Attempt {
-        machine: Acquire,
-        resource: Resource,
-        owner: Owner,
-        floor: Option<Token>,
-        won: bool,
-    },
-    Order {
-        machine: Readmit,
-        collect: bool,
-    },
-    Renew {
-        machine: Renew,
-    },
-    Move {
-        machine: Relocate,
-    },
+    Attempt { machine: Acquire, resource: Resource, owner: Owner, floor: Option<Token>, won: bool },
+    /// A re-admission, or a collection.
+    Order { machine: Readmit, collect: bool },
+    /// A renewal of a lease that was won.
+    Renew { machine: Renew },
+    /// A move to the other list.
+    Move { machine: Relocate },
 }
 
 pub struct Client {

@@ -3,13 +3,15 @@
 //! `FENCING_WALK_STEPS` says how many steps, `FENCING_WALK_SEED` with which seed.
 
 mod client;
-mod ledger;
 mod servers;
-mod tally;
 mod world;
 
-use tally::Tally;
+use std::collections::BTreeMap;
+
 use world::World;
+
+/// How often what happened.
+type Tally = BTreeMap<&'static str, u64>;
 
 /// A walk begins anew after so many steps, with the next seed.
 const LENGTH: u64 = 5_000;
@@ -26,7 +28,9 @@ fn walk(steps: u64, world: impl Fn(u64) -> World) -> (Tally, Option<(u64, String
     for seed in first..first + steps.div_ceil(LENGTH) {
         let mut world = world(seed);
         let broken = (0..LENGTH).find_map(|_| world.step().err());
-        sum.add(world.tally);
+        for (what, times) in world.tally {
+            *sum.entry(what).or_default() += times;
+        }
         if let Some(broken) = broken {
             return (sum, Some((seed, broken)));
         }
@@ -44,7 +48,11 @@ fn holds(nodes: usize, new: Option<Vec<usize>>) {
     }
     // One walk alone shows little.
     if steps > 100 * LENGTH {
-        tally.enough(steps, new.is_some());
+        let times = |what: &str| tally.get(what).copied().unwrap_or(0);
+        let often = ["leases", "losses", "back", "repeats", "renewals"];
+        let often = often.into_iter().all(|what| times(what) >= steps / 2_000);
+        let moves = new.is_none() || times("moves") > 0 && times("moved leases") > 0;
+        assert!(often && moves && times("collected") > 0, "too little happened: {tally:?}");
     }
 }
 

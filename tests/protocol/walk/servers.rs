@@ -1,16 +1,11 @@
 //! The nodes, and the two lists that they are in.
 
-use std::time::Duration;
+use fencing_protocol::{Fleet, Membership, Nonce, Reply, Request, Resource, Store, majority};
 
-use fencing_protocol::{
-    Clocks, Fleet, Incarnation, Membership, Nonce, Owner, Reply, Request, Resource, Stamp, Store,
-    Time, majority,
-};
-
-use crate::model::node::{acquire, named};
+use crate::model::node::{activate, ask_as, incarnation, run_out};
 
 /// Far above the eras in use, so that counts may be collected.
-const CLOCK: Duration = Duration::from_secs(1_000_000);
+const CLOCK: u32 = 1_000_000;
 
 struct Server {
     store: Store,
@@ -40,12 +35,9 @@ impl Servers {
         let mut all = Servers { servers, lists, fleets };
         for node in 0..all.nodes(0) {
             let nonce = Nonce(1);
-            all.ask(0, node, Request::Prepare { nonce, from: None });
-            let incarnation = incarnation(all.lists[0][node], 0);
-            let (era, collect, quarantine) = (1, false, Duration::ZERO);
-            let activate =
-                Request::Activate { incarnation, nonce, era, collect, quarantine, new: true };
-            assert_eq!(all.ask(0, node, activate), Reply::Activated);
+            all.ask(0, node, &Request::Prepare { nonce, from: None });
+            let life = life_of(all.lists[0][node], 0);
+            assert_eq!(all.ask(0, node, &activate(life, nonce, 1)), Reply::Activated);
         }
         all
     }
@@ -58,18 +50,14 @@ impl Servers {
         self.servers.len()
     }
 
-    /// One atomic step of a node. The quarantine is over at once: order must hold without.
-    pub fn ask(&mut self, list: usize, node: usize, mut request: Request) -> Reply {
-        if let Request::Activate { quarantine, .. } = &mut request {
-            *quarantine = Duration::ZERO;
-        }
+    /// One atomic step of a node.
+    pub fn ask(&mut self, list: usize, node: usize, request: &Request) -> Reply {
         let number = self.lists[list][node];
         let Server { store, life, lost, .. } = &mut self.servers[number];
         let fleet = self.fleets[list].clone();
-        let me = Membership { incarnation: incarnation(number, *life), fleet };
-        let moment = Clocks { now: Time::default(), clock: CLOCK, uptime: Duration::ZERO };
-        let reply = store.answer(&me, &request, moment);
-        *lost &= !matches!((&request, &reply), (Request::Activate { .. }, Reply::Activated));
+        let me = Membership { incarnation: incarnation(life_of(number, *life)), fleet };
+        let reply = ask_as(&me, store, CLOCK, request);
+        *lost &= !matches!((request, &reply), (Request::Activate { .. }, Reply::Activated));
         reply
     }
 
@@ -107,18 +95,10 @@ impl Servers {
 
     /// Another resource's count runs out: the counts are to be collected.
     pub fn run_out(&mut self, list: usize, node: usize) {
-        let (resource, owner) = (named("full"), Owner(0));
-        let acquire = acquire(resource.clone(), owner);
-        if let Reply::Granted { stamp, nonce, .. } = self.ask(list, node, acquire.clone()) {
-            let token = Stamp { count: Stamp::MAX_COUNT, ..stamp }.token().unwrap();
-            let publish = Request::Publish { resource: resource.clone(), owner, nonce, token };
-            self.ask(list, node, publish);
-            self.ask(list, node, Request::Release { resource, owner });
-            self.ask(list, node, acquire);
-        }
+        run_out(|request| self.ask(list, node, request));
     }
 }
 
-fn incarnation(server: usize, life: u64) -> Incarnation {
-    Incarnation::new(&format!("{server}-{life}"))
+fn life_of(server: usize, life: u64) -> String {
+    format!("{server}-{life}")
 }

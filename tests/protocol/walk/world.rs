@@ -1,17 +1,18 @@
 //! Clients, messages, and one random step after the other. What nodes answer and what clients
 //! send next is the real `protocol`.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use fastrand::Rng;
 use fencing_protocol::{
     Acquire, Mode, NonEmpty, Nonce, Owner, Readmission, Readmit, Relocate, Relocation, Renew,
-    Reply, Request, Resource, Time,
+    Reply, Request, Resource, Time, Token,
 };
 
 use crate::model::node::{TTL, attempt};
+use crate::walk::Tally;
 use crate::walk::client::{Client, Machine};
-use crate::walk::ledger::Ledger;
 use crate::walk::servers::Servers;
-use crate::walk::tally::Tally;
 
 /// How many attempts, and how many others, are under way.
 const CLIENTS: usize = 4;
@@ -41,7 +42,8 @@ pub struct World {
     servers: Servers,
     clients: Vec<Client>,
     letters: Vec<Letter>,
-    ledger: Ledger,
+    /// Every token that was returned to anybody.
+    returned: BTreeMap<Resource, BTreeSet<Token>>,
     next: u64,
     pub tally: Tally,
 }
@@ -59,7 +61,7 @@ impl World {
             servers: Servers::new([old.clone(), new.unwrap_or(old)]),
             clients: Vec::new(),
             letters: Vec::new(),
-            ledger: Ledger::default(),
+            returned: BTreeMap::new(),
             next: 1,
             tally: Tally::default(),
         }
@@ -119,9 +121,9 @@ impl World {
         }
         match letter.message {
             Message::Request(request) => {
-                let reply = self.servers.ask(letter.list, letter.node, request.clone());
+                let reply = self.servers.ask(letter.list, letter.node, &request);
                 if self.random.u8(0..100) < 3 && !matches!(request, Request::Prepare { .. }) {
-                    self.tally.repeats += 1;
+                    *self.tally.entry("repeats").or_default() += 1;
                     let message = Message::Request(request);
                     self.letters.push(Letter { message, ..letter });
                 }
@@ -153,18 +155,25 @@ impl World {
             (token, &mut client.machine)
         {
             *won = true;
-            self.tally.leases += 1;
-            self.tally.moved_leases += u64::from(client.list == 1);
-            self.ledger.write(resource, token, *floor)?;
+            *self.tally.entry("leases").or_default() += 1;
+            *self.tally.entry("moved leases").or_default() += u64::from(client.list == 1);
+            if floor.is_some_and(|floor| token <= floor) {
+                return Err(format!(
+                    "I2: {token} of {resource} began after {floor:?} was returned"
+                ));
+            }
+            if !self.returned.entry(resource.clone()).or_default().insert(token) {
+                return Err(format!("I1: {token} of {resource} was returned twice"));
+            }
         }
         self.send(at);
         if let Some(well) = done {
-            let count = match &self.clients[at].machine {
-                Machine::Order { collect: true, .. } => &mut self.tally.collected,
-                Machine::Order { .. } => &mut self.tally.back,
-                _ => &mut self.tally.moves,
+            let what = match &self.clients[at].machine {
+                Machine::Order { collect: true, .. } => "collected",
+                Machine::Order { .. } => "back",
+                _ => "moves",
             };
-            *count += u64::from(well);
+            *self.tally.entry(what).or_default() += u64::from(well);
             self.clients.swap_remove(at);
         }
         Ok(())
@@ -203,7 +212,7 @@ impl World {
         let attempt = attempt(resource.clone(), owner, Mode::Exclusive);
         let machine =
             Acquire::new(self.servers.nodes(list), NonEmpty::new(attempt), Time::default());
-        let floor = self.ledger.highest(&resource);
+        let floor = self.returned.get(&resource).and_then(|tokens| tokens.last().copied());
         self.begin(list, Machine::Attempt { machine, resource, owner, floor, won: false });
     }
 
@@ -211,7 +220,7 @@ impl World {
     fn begin_order(&mut self) {
         let (list, target) = self.any_node();
         let nonce = Nonce(u128::from(self.fresh()) << 8);
-        let reply = self.servers.ask(list, target, Request::Prepare { nonce, from: None });
+        let reply = self.servers.ask(list, target, &Request::Prepare { nonce, from: None });
         let Reply::Prepared(prepared) = reply else { return };
         let collect = prepared.admitted;
         if self.busy().1 >= CLIENTS || (collect && !prepared.crowded) {
@@ -249,7 +258,7 @@ impl World {
             Renew::new(self.servers.nodes(list), &NonEmpty::new((attempt, token)), Time::default());
         let request = machine.request();
         self.begin(list, Machine::Renew { machine });
-        self.tally.renewals += 1;
+        *self.tally.entry("renewals").or_default() += 1;
         for node in 0..self.servers.nodes(list) {
             let message = Message::Request(request.clone());
             self.letters.push(Letter { client: self.next, phase: 0, list, node, message });
@@ -272,6 +281,7 @@ impl World {
 
     fn lose(&mut self) {
         let (server, flush) = (self.random.usize(0..self.servers.number()), self.random.bool());
-        self.tally.losses += u64::from(self.servers.lose(server, flush));
+        let lost = u64::from(self.servers.lose(server, flush));
+        *self.tally.entry("losses").or_default() += lost;
     }
 }
