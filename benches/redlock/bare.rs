@@ -6,7 +6,7 @@ use futures_util::stream::FuturesUnordered;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
 
-use crate::ttl::TTL;
+use crate::contestant::TTL;
 
 const ACQUIRE: &str = "return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])";
 const RELEASE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \

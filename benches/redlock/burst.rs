@@ -3,16 +3,12 @@ use std::time::Instant;
 use fencing::Resource;
 use tokio::task::JoinSet;
 
-use crate::contestant::Contestant;
-use crate::fleet::{self, Servers};
+use crate::fleet;
 use crate::table::Table;
 
 /// This many attempts at one moment, each for a free resource of its own, with the default budget.
 pub async fn measure(number: usize, table: &mut Table) {
-    let servers = Servers::start(5).await;
-    let contestants = [Contestant::fencing(&servers.urls())];
-    fleet::settle(&contestants).await;
-    let [Contestant::Fencing(redlock)] = contestants else { return };
+    let (_servers, redlock) = fleet::of_fencing().await;
     let start = Instant::now();
     let mut attempts = JoinSet::new();
     for number in 0..number {

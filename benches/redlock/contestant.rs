@@ -5,7 +5,9 @@ use rslock::LockManager;
 
 use crate::bare::Bare;
 use crate::scripts::Scripts;
-use crate::ttl::TTL;
+
+/// How long a lock lasts.
+pub const TTL: Duration = Duration::from_secs(10);
 
 /// Somebody who acquires and releases.
 #[derive(Clone)]
@@ -34,9 +36,12 @@ impl Contestant {
         Contestant::Rslock(LockManager::new(urls.to_vec()))
     }
 
+    pub fn redlock(urls: &[String]) -> Redlock {
+        Redlock::builder().first_start(true).redis(urls).ttl(TTL).build().unwrap()
+    }
+
     pub fn fencing(urls: &[String]) -> Contestant {
-        let builder = Redlock::builder().first_start(true).redis(urls).ttl(TTL);
-        Contestant::Fencing(builder.build().unwrap())
+        Contestant::Fencing(Contestant::redlock(urls))
     }
 
     pub fn name(&self) -> &'static str {

@@ -1,15 +1,12 @@
 use crate::allocations::{begin, end};
-use crate::contestant::Contestant;
-use crate::fleet::{self, Servers};
+use crate::fleet;
 use crate::table::Table;
 
 const PAIRS: usize = 500;
 
 /// Allocations of one pair on five nodes, what it leaves to background tasks included.
 pub async fn measure(table: &mut Table) {
-    let servers = Servers::start(5).await;
-    let contestants = Contestant::all(&servers.urls()).await;
-    fleet::settle(&contestants).await;
+    let (_servers, contestants) = fleet::of_all(5).await;
     let mut figures = Vec::new();
     for contestant in &contestants {
         begin();

@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use fencing::Redlock;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -95,4 +96,20 @@ pub async fn settle(contestants: &[Contestant]) {
             contestant.pair("warm").await;
         }
     }
+}
+
+/// The servers of one row, and all contestants on them.
+pub async fn of_all(nodes: usize) -> (Servers, Vec<Contestant>) {
+    let servers = Servers::start(nodes).await;
+    let contestants = Contestant::all(&servers.urls()).await;
+    settle(&contestants).await;
+    (servers, contestants)
+}
+
+/// Five servers, and this crate alone on them.
+pub async fn of_fencing() -> (Servers, Redlock) {
+    let servers = Servers::start(5).await;
+    let redlock = Contestant::redlock(&servers.urls());
+    settle(&[Contestant::Fencing(redlock.clone())]).await;
+    (servers, redlock)
 }

@@ -6,8 +6,7 @@ use fencing::{Redlock, Resource};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::contestant::Contestant;
-use crate::fleet::{self, Servers};
+use crate::fleet;
 use crate::table::{Table, micros};
 
 const TASKS: usize = 16;
@@ -27,10 +26,7 @@ pub async fn readmission(table: &mut Table) {
 }
 
 async fn under_load(table: &mut Table, after: &str, nodes: usize, event: &redis::Cmd) {
-    let servers = Servers::start(5).await;
-    let contestants = [Contestant::fencing(&servers.urls())];
-    fleet::settle(&contestants).await;
-    let [Contestant::Fencing(redlock)] = contestants else { return };
+    let (servers, redlock) = fleet::of_fencing().await;
     span(table, &redlock, "before").await;
     for server in servers.0.iter().take(nodes) {
         server.run(event).await;

@@ -5,12 +5,11 @@ use tokio::task::JoinSet;
 use tokio::time::interval;
 
 use crate::allocations;
-use crate::contestant::Contestant;
+use crate::contestant::TTL;
 use crate::cpu::Cpu;
 use crate::fleet::{self, Servers};
 use crate::scripts::Scripts;
 use crate::table::{Table, micros};
-use crate::ttl::TTL;
 
 /// How many leases are looked at, and how often: each look costs processor time, too.
 const LOOKED_AT: usize = 250;
@@ -21,10 +20,7 @@ const BATCHES: Duration = Duration::from_millis(10);
 
 /// This many leases that are held, and nothing else.
 pub async fn measure(number: usize, table: &mut Table) {
-    let servers = Servers::start(5).await;
-    let contestants = [Contestant::fencing(&servers.urls())];
-    fleet::settle(&contestants).await;
-    let [Contestant::Fencing(redlock)] = contestants else { return };
+    let (servers, redlock) = fleet::of_fencing().await;
     let resources: Vec<_> =
         (0..number).map(|number| Resource::new(format!("held/{number}")).unwrap()).collect();
     let mut leases: Vec<Lease> = Vec::with_capacity(number);

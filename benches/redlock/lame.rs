@@ -34,18 +34,14 @@ pub async fn delayed(millis: u64, table: &mut Table) {
 
 /// One of five nodes is gone.
 pub async fn dead(table: &mut Table) {
-    let servers = Servers::start(5).await;
-    let contestants = Contestant::all(&servers.urls()).await;
-    fleet::settle(&contestants).await;
+    let (servers, contestants) = fleet::of_all(5).await;
     servers.0[0].signal(Signal::KILL);
     table.times(&mut rounds_of(&contestants, ROUNDS, |_| PAIRS).await);
 }
 
 /// One of five nodes takes requests and answers none.
 pub async fn hung(table: &mut Table) {
-    let servers = Servers::start(5).await;
-    let contestants = Contestant::all(&servers.urls()).await;
-    fleet::settle(&contestants).await;
+    let (servers, contestants) = fleet::of_all(5).await;
     servers.0[0].signal(Signal::STOP);
     // A pair of rslock waits for two time limits of its driver, a second in all.
     let pairs = |each: &Contestant| if each.name() == "rslock" { 1 } else { PAIRS };

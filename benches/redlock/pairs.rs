@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
 use crate::contestant::Contestant;
-use crate::fleet::{self, Servers};
+use crate::fleet;
 use crate::table::Table;
 
 const PAIRS: usize = 100;
@@ -10,9 +10,7 @@ pub type Times = Vec<(&'static str, Vec<Duration>)>;
 
 /// One task, one resource, one pair after another.
 pub async fn measure(nodes: usize, rounds: usize, table: &mut Table) {
-    let servers = Servers::start(nodes).await;
-    let contestants = Contestant::all(&servers.urls()).await;
-    fleet::settle(&contestants).await;
+    let (_servers, contestants) = fleet::of_all(nodes).await;
     table.times(&mut rounds_of(&contestants, rounds, |_| PAIRS).await);
 }
 

@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 
-use crate::ttl::TTL;
+use crate::contestant::TTL;
 
 /// The least that a client of this crate's scripts can do: the same requests to the same nodes, sent as the bare
 /// quorum sends its own. What `fencing` takes beyond that is the client, and what this takes beyond `bare` is

@@ -4,16 +4,14 @@ use tokio::task::JoinSet;
 
 use crate::contestant::Contestant;
 use crate::cpu::Cpu;
-use crate::fleet::{self, Servers};
+use crate::fleet;
 use crate::table::{Table, median};
 
 const PAIRS: usize = 20;
 
 /// Many tasks, each with a resource of its own, on five nodes.
 pub async fn measure(tasks: usize, rounds: usize, table: &mut Table) {
-    let servers = Servers::start(5).await;
-    let contestants = Contestant::all(&servers.urls()).await;
-    fleet::settle(&contestants).await;
+    let (servers, contestants) = fleet::of_all(5).await;
     let mut rates = vec![Vec::new(); contestants.len()];
     let mut costs = vec![[Vec::new(), Vec::new(), Vec::new()]; contestants.len()];
     for round in 0..rounds {
