@@ -26,7 +26,7 @@ Durations: 500ms, 2s, 1m, 1h
 Exit status:
   0    done
   64   wrong usage, or --yes is missing
-  65   refused, by the database or because of what the nodes or the marks are now
+  65   refused, by the database or because of the state of nodes or marks
   69   too few nodes granted or answered, or the database did not answer
   71   the operating system refused something, such as a port or the terminal
   75   others held the lock until the wait ended; a service: requests had not ended after --stop-within
@@ -36,7 +36,7 @@ Exit status:
   128 + signal, if a signal ended it
 `fencing run` passes the status of its command on.";
 
-/// The exit status, and why the command failed: nothing more where the message is empty.
+/// The exit status, and why the command failed.
 #[derive(Debug)]
 pub(crate) struct Failure(pub(crate) u8, pub(crate) String);
 

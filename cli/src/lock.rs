@@ -48,7 +48,7 @@ pub(crate) struct ChosenLock {
     pub(crate) not_ready: Option<String>,
 }
 
-/// How long what is still on its way may take at the end.
+/// How long requests on their way may take at the end.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The wait is cut into pieces of this length: between two of them a message may say why the nodes do not grant.
 const SLICE: Duration = Duration::from_secs(1);
@@ -67,8 +67,7 @@ impl ChosenLock {
         }
     }
 
-    /// Waits for the lock. Says once if it is nodes that are waited for, as that can be long, and
-    /// ends where no wait helps.
+    /// Waits for the lock. Says once if it waits for a quarantine, which can be long, and ends where no wait helps.
     pub(crate) async fn acquire(
         &self,
         resource: &Resource,
@@ -117,7 +116,7 @@ impl ChosenLock {
     }
 }
 
-/// For how long too few nodes grant because some are quarantined, and how that is skipped.
+/// Says for how long quarantines keep a majority from granting, and how to end them.
 fn closed(error: &AcquireError) -> Option<String> {
     let AcquireError::NoQuorum { nodes, needed, causes, .. } = error else { return None };
     let quarantine = |cause: &NodeCause| match cause.cause {

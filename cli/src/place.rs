@@ -82,7 +82,7 @@ impl LockPlace {
             (None, None) => (set("FENCING_REDIS"), set("FENCING_DATABASE")),
             (redis, database) => (redis.clone(), database.clone()),
         };
-        let given = |place: &String| !place.trim().is_empty();
+        let given = |place: &String| !place.trim_matches([',', ' ']).is_empty();
         match (redis.filter(given), database.filter(given)) {
             (Some(urls), None) => {
                 Ok(Chosen::Redis(Redis { urls, namespace: self.namespace().to_owned() }))

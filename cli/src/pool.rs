@@ -9,9 +9,9 @@ use tokio::time::timeout;
 
 use crate::exit::Failure;
 
-/// How long a connection, or a lock of SQLite, is waited for.
+/// The timeout for a connection, or for a lock of SQLite.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a call may take that waits for a connection, and for a lock.
+/// The timeout of a call, its waits for a connection and for a lock included.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A pool of connections.

@@ -60,7 +60,7 @@ impl SigningKeys {
     }
 }
 
-/// Takes new keys over when the content of the file has changed. Where it is none, the old keys stay.
+/// Takes over new keys when the file has changed. If they cannot be read, the old keys stay.
 fn follow(path: &Path, mut seen: Result<String, String>, keys: &Weak<Mutex<Parsed>>) {
     loop {
         thread::sleep(POLL_INTERVAL);

@@ -30,75 +30,69 @@ const IDLE: Duration = Duration::from_secs(1);
 /// How long a connection that is ended has for its last bytes.
 const CLOSING: Duration = Duration::from_millis(100);
 
-/// One connection of a client.
-pub(super) struct ClientConnection {
-    pub(super) stream: TcpStream,
-    pub(super) from: SocketAddr,
-    pub(super) settings: Listen,
-    /// Notified when another connection needs its place.
-    pub(super) full: Arc<Notify>,
-    pub(super) stop: CancellationToken,
-}
-
-impl ClientConnection {
-    /// Serves it until it ends, or until the process stops and its requests are done.
-    pub(super) async fn serve(self, handler: impl Handler) {
-        let ClientConnection { stream, from, settings, full, stop } = self;
-        let _ = stream.set_nodelay(true);
-        // Ends a connection whose client does not read its answer.
-        let mut stream = TimeoutWriter::new(stream);
-        stream.set_timeout(Some(settings.client_timeout));
-        let use_of = Arc::new(Mutex::new(Use { requests: 0, since: Instant::now() }));
-        let counted = Arc::clone(&use_of);
-        let service = service_fn(move |request: Request<Incoming>| {
-            let (handler, working) = (handler.clone(), Working::begin(&counted));
-            async move {
-                let answer = match ambiguous(&request) {
-                    Some(why) => {
-                        note_malformed(why);
-                        MALFORMED.answer(why)
-                    }
-                    None => handler.handle(request, from).await,
-                };
-                Ok::<_, Infallible>(answer.map(|body| working.until_end_of(body)))
-            }
-        });
-        let mut builder = Builder::new(TokioExecutor::new());
-        let mut http1 = builder.http1();
-        http1.timer(TokioTimer::new()).header_read_timeout(settings.header_timeout);
-        http1.max_buf_size(MAX_HEADERS as usize);
-        let mut http2 = builder.http2();
-        http2.timer(TokioTimer::new()).max_concurrent_streams(MAX_STREAMS);
-        http2.keep_alive_interval(settings.client_timeout).max_header_list_size(MAX_HEADERS);
-        http2.keep_alive_timeout(settings.client_timeout);
-        let mut connection =
-            pin!(builder.serve_connection(TokioIo::new(Box::pin(stream)), service));
-        let ended = tokio::select! {
-            ended = connection.as_mut() => ended,
-            () = stop.cancelled() => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
-            }
-            // hyper has its own timer for the head of a request, but none for a connection without one.
-            () = unused(&use_of, settings.header_timeout, &full) => {
-                connection.as_mut().graceful_shutdown();
-                // A request may have come just now.
-                let closed = async {
-                    sleep(CLOSING).await;
-                    unused(&use_of, Duration::ZERO, &full).await;
-                };
-                tokio::select! {
-                    ended = connection => ended,
-                    () = closed => return,
+/// Serves the connection of a client until it ends, or until the process stops and its requests are done. `full` is
+/// notified when another connection needs its place.
+pub(super) async fn serve(
+    stream: TcpStream,
+    from: SocketAddr,
+    settings: Listen,
+    full: Arc<Notify>,
+    stop: CancellationToken,
+    handler: impl Handler,
+) {
+    let _ = stream.set_nodelay(true);
+    // Ends a connection whose client does not read its answer.
+    let mut stream = TimeoutWriter::new(stream);
+    stream.set_timeout(Some(settings.client_timeout));
+    let use_of = Arc::new(Mutex::new(Use { requests: 0, since: Instant::now() }));
+    let counted = Arc::clone(&use_of);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (handler, working) = (handler.clone(), Working::begin(&counted));
+        async move {
+            let answer = match ambiguous(&request) {
+                Some(why) => {
+                    note_malformed(why);
+                    MALFORMED.answer(why)
                 }
-            }
-        };
-        let Err(error) = ended else { return };
-        if error.downcast_ref().is_some_and(hyper::Error::is_parse) {
-            return note_malformed(&error.to_string());
+                None => handler.handle(request, from).await,
+            };
+            Ok::<_, Infallible>(answer.map(|body| working.until_end_of(body)))
         }
-        tracing::debug!(%error, "connection ended");
+    });
+    let mut builder = Builder::new(TokioExecutor::new());
+    let mut http1 = builder.http1();
+    http1.timer(TokioTimer::new()).header_read_timeout(settings.header_timeout);
+    http1.max_buf_size(MAX_HEADERS as usize);
+    let mut http2 = builder.http2();
+    http2.timer(TokioTimer::new()).max_concurrent_streams(MAX_STREAMS);
+    http2.keep_alive_interval(settings.client_timeout).max_header_list_size(MAX_HEADERS);
+    http2.keep_alive_timeout(settings.client_timeout);
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(Box::pin(stream)), service));
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+        // hyper has its own timer for the head of a request, but none for a connection without one.
+        () = unused(&use_of, settings.header_timeout, &full) => {
+            connection.as_mut().graceful_shutdown();
+            // A request may have come just now.
+            let closed = async {
+                sleep(CLOSING).await;
+                unused(&use_of, Duration::ZERO, &full).await;
+            };
+            tokio::select! {
+                ended = connection => ended,
+                () = closed => return,
+            }
+        }
+    };
+    let Err(error) = ended else { return };
+    if error.downcast_ref().is_some_and(hyper::Error::is_parse) {
+        return note_malformed(&error.to_string());
     }
+    tracing::debug!(%error, "connection ended");
 }
 
 fn note_malformed(why: &str) {

@@ -26,8 +26,6 @@ pub(crate) use answer::{HttpAnswer, MALFORMED, ProblemKind, answer};
 pub(crate) use status::{record_metrics, status, yaml};
 pub(crate) use upload::{Progress, Upload, UploadError, UploadState};
 
-use connection::ClientConnection;
-
 use crate::duration::{self, show};
 use crate::exit::Failure;
 use crate::signals::Signals;
@@ -62,13 +60,13 @@ pub(crate) struct Listen {
     pub(crate) connections: usize,
 }
 
-/// Reads a number of things of which there is one at least.
+/// Reads a number of things, from one to a million.
 pub(crate) fn some(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| (1..=1_000_000).contains(number));
     number.ok_or_else(|| "give a number from 1 to 1000000".to_owned())
 }
 
-/// What answers requests.
+/// Answers requests.
 pub(crate) trait Handler: Clone + Send + Sync + 'static {
     /// Answers one request. It is dropped when the client goes away.
     fn handle(
@@ -197,8 +195,7 @@ async fn accept(
                 }
             };
             let (settings, full, stop) = (settings.clone(), Arc::clone(&full), stop.clone());
-            let connection = ClientConnection { stream, from, settings, full, stop };
-            let served = connection.serve(handler.clone());
+            let served = connection::serve(stream, from, settings, full, stop, handler.clone());
             connections.spawn(async move {
                 served.await;
                 drop(place);

@@ -14,7 +14,7 @@ use crate::exit::Failure;
 const BOUNDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 5.0, 30.0];
 /// How often records are put into buckets. Until then each of them takes memory.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
-/// How long the question whether the process is ready may take.
+/// The timeout of the readiness check.
 const READY_TIMEOUT: Duration = Duration::from_secs(3);
 const TEXT: &str = "text/plain; charset=utf-8";
 
@@ -33,7 +33,7 @@ pub(crate) fn record_metrics() -> Result<PrometheusHandle, Failure> {
 }
 
 /// The pages for operators: whether the process is ready, its metrics, and the description of its routes if it has any.
-/// With `asks` the question whether it is ready goes before the metrics, which it sets.
+/// With `asks`, each request for metrics first makes the readiness check, which sets them.
 pub(crate) fn status<R: Future<Output = Result<(), String>> + Send + 'static>(
     recorder: PrometheusHandle,
     ready: impl Fn() -> R + Clone + Send + Sync + 'static,

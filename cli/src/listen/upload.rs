@@ -28,7 +28,7 @@ pub(crate) struct Upload {
     pause: Option<Pin<Box<Sleep>>>,
     /// Cuts it off when it ends.
     superseded: Option<BoxFuture<'static, ()>>,
-    /// What its trailers go through.
+    /// Cleans its trailers.
     clean: fn(&mut HeaderMap),
     progress: Progress,
 }
@@ -58,7 +58,7 @@ pub(crate) enum UploadState {
     Dropped,
 }
 
-/// An upload as others see it.
+/// The progress of an upload, for others.
 #[derive(Clone)]
 pub(crate) struct Progress(Arc<ProgressState>);
 
@@ -85,17 +85,17 @@ impl Progress {
         *self.0.last.lock()
     }
 
-    /// Counts from now on.
+    /// Notes that something has moved just now.
     pub(crate) fn note(&self) {
         *self.0.last.lock() = Instant::now();
     }
 
-    /// Until when the request may last.
+    /// The deadline of the request.
     pub(crate) fn until(&self) -> Instant {
         self.0.until
     }
 
-    /// Passes nothing more on from now on.
+    /// Stops passing the upload on.
     pub(crate) fn stop(&self) {
         self.0.state.send_if_modified(|state| {
             let stops = *state == UploadState::Sending;
@@ -129,7 +129,7 @@ impl Upload {
         })
     }
 
-    /// Passes trailers on as this leaves them.
+    /// Cleans the trailers with this function.
     pub(crate) fn cleaned(mut self, clean: fn(&mut HeaderMap)) -> Upload {
         self.clean = clean;
         self

@@ -36,7 +36,7 @@ impl Service<Uri> for Connector {
 /// A connection to the service. The proxy ends it after the answer, by a reset: the end in order would leave
 /// its port in TIME-WAIT, and a connection for each request would soon take all ports.
 ///
-/// A reset throws away what the service has not got. So there is none where the answer began before the
+/// A reset throws away what the service has not received. So there is none where the answer began before the
 /// request was written: the service may still read it.
 pub(super) struct Stream {
     inner: TokioIo<TcpStream>,

@@ -1,4 +1,4 @@
-/// Something that a gauge counts, until it is dropped.
+/// A value that a gauge counts until it is dropped.
 pub(super) struct Counted<T> {
     gauge: &'static str,
     _counted: T,
@@ -17,7 +17,7 @@ impl<T> Drop for Counted<T> {
     }
 }
 
-/// Counts a request that came to no fence, or to no service behind it.
+/// Counts a request that did not reach the fence, or the service behind it.
 pub(super) fn refused(cause: &'static str) {
     metrics::counter!("fencing_proxy_refused_total", "cause" => cause).increment(1);
 }

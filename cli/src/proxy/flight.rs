@@ -68,10 +68,10 @@ impl Flight {
         }
     }
 
-    /// Gives the request up. The future lasts until the service has answered as a whole, and has the whole
-    /// request. Where that breaks off, or nothing of either moves for the quarantine, or the request takes too
-    /// long, the proxy cuts its connection. An end of the connection says nothing about the work behind it: then
-    /// the quarantine begins.
+    /// Gives the request up. The future lasts until the service has sent its whole answer, and has the whole
+    /// request. If either breaks off, or nothing moves for the quarantine, or the request takes too long, the proxy
+    /// cuts its connection. The end of a connection says nothing about the work behind it: then the quarantine
+    /// begins.
     pub(super) fn hold(
         mut self,
         answered: impl Future<Output = Leftover> + Send + 'static,
@@ -81,7 +81,7 @@ impl Flight {
         let counted = Counted::new("fencing_proxy_held", ());
         let held = async move {
             let _counted = counted;
-            // What is not waited for any more is dropped here, and its connection with it.
+            // After a timeout the answer is dropped here, and its connection with it.
             let completed = timeout_at(self.upload.until(), self.completed(answered)).await;
             if completed != Ok(true) {
                 self.upload.stop();
@@ -91,8 +91,8 @@ impl Flight {
         held.boxed()
     }
 
-    /// Waits for the answer and for the end of the upload, and returns whether the service has ended both. Counts from
-    /// the last thing that has moved, in either direction: a service that reads is at work.
+    /// Waits for the ends of the answer and of the upload, and returns whether both are complete. Counts from the last
+    /// frame in either direction: a service that reads is at work.
     async fn completed(&mut self, answered: impl Future<Output = Leftover>) -> bool {
         self.upload.note();
         let leftover = tokio::select! {

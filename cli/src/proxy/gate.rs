@@ -15,8 +15,8 @@ use tower_service::Service;
 
 use crate::listen::Upload;
 
-/// What stands behind the fence. It gives each request that the fence lets through back to the proxy, with an answer
-/// that has no end: until that is dropped, the request is in flight.
+/// The service behind the fence layer. It gives each request that the fence lets through back to the proxy, and answers
+/// with a body that has no end: until that is dropped, the request is in flight.
 #[derive(Clone)]
 pub(super) struct Gate;
 

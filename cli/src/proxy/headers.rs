@@ -115,7 +115,7 @@ pub(super) fn forwarded<B: Body>(
     if http2 && trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
     }
-    // Without a word on its length, hyper would send a read without its body.
+    // Without a length in its headers, hyper would send a read without its body.
     let read = matches!(parts.method, Method::GET | Method::HEAD);
     if read && !http2 && !body.is_end_stream() && !headers.contains_key(CONTENT_LENGTH) {
         headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
@@ -135,7 +135,7 @@ pub(super) fn forwarded<B: Body>(
     Ok(request)
 }
 
-/// Makes the headers of an answer those for the client.
+/// Makes the headers for the client of those of an answer.
 pub(super) fn answered(headers: &mut HeaderMap, version: Version) {
     end_to_end(headers);
     via(headers, version);

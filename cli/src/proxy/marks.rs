@@ -12,12 +12,12 @@ use crate::place::NAMESPACE;
 use crate::pool::{Pool, connect, on};
 use crate::redis_marks;
 
-/// How many connections the marks may have.
+/// How many connections to a database the marks may have.
 const MAX_CONNECTIONS: u32 = 8;
 const NOT_OPEN: &str = "the marks in this Redis are not open: the server may have forgotten some; \
                         see `fencing marks open --help`";
 
-/// Marks that raise nothing before a moment: what an earlier proxy has sent may be at work until then.
+/// Marks that raise nothing until then, as requests of an earlier proxy may be at work.
 pub(super) struct ClosedMarks {
     pub(super) marks: Arc<dyn Marks>,
     pub(super) until: Instant,

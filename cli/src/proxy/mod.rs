@@ -95,7 +95,15 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
         None => fence,
     };
     let listener = Listener::bind(&args.listen).await?;
-    let proxy = FencingProxy::new(Arc::clone(&args), fence.clone(), names, keys);
+    let places = Arc::new(Semaphore::new(args.requests));
+    let proxy = FencingProxy {
+        fencing: layer(&args, fence.clone()).layer(Gate),
+        upstream: Upstream::new(Arc::clone(&args), fence.clone()),
+        names: Arc::new(names),
+        places: Arc::clone(&places),
+        args: Arc::clone(&args),
+        keys,
+    };
     let ready = move || {
         let (fence, probe) = (fence.clone(), probe.clone());
         async move {
@@ -107,36 +115,22 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
         }
     };
     let status = status(recorder, ready, false, Some(OPENAPI), listener.stop.clone());
-    let (places, all) = (Arc::clone(&proxy.places), args.requests);
+    let all = u32::try_from(args.requests).unwrap_or(u32::MAX);
     let settled = async move {
-        let _all = places.acquire_many(u32::try_from(all).unwrap_or(u32::MAX)).await;
+        let _all = places.acquire_many(all).await;
     };
     listener.run(proxy, status, settled).await
 }
 
-impl FencingProxy {
-    fn new(
-        args: Arc<ProxyArgs>,
-        fence: Fence,
-        names: Names,
-        keys: Option<Arc<SigningKeys>>,
-    ) -> FencingProxy {
-        let upstream = Upstream::new(Arc::clone(&args), fence.clone());
-        let layer = FenceLayer::new(fence, Waiting::named as Extractor);
-        let layer = if args.require_always { layer.require(Require::Always) } else { layer };
-        let layer = if args.ignore_reads { layer.ignore_reads() } else { layer };
-        let layer = if args.shadow { layer.shadow() } else { layer };
-        let layer = if args.hide_highest { layer.hide_highest() } else { layer };
-        FencingProxy {
-            fencing: layer.layer(Gate),
-            upstream,
-            names: Arc::new(names),
-            places: Arc::new(Semaphore::new(args.requests)),
-            args,
-            keys,
-        }
-    }
+fn layer(args: &ProxyArgs, fence: Fence) -> FenceLayer<Extractor> {
+    let layer = FenceLayer::new(fence, Waiting::named as Extractor);
+    let layer = if args.require_always { layer.require(Require::Always) } else { layer };
+    let layer = if args.ignore_reads { layer.ignore_reads() } else { layer };
+    let layer = if args.shadow { layer.shadow() } else { layer };
+    if args.hide_highest { layer.hide_highest() } else { layer }
+}
 
+impl FencingProxy {
     /// Refuses requests that no fence can check, with the label that counts them.
     fn refused(&self, parts: &Parts) -> Option<(&'static str, HttpAnswer)> {
         if matches!(parts.method, Method::CONNECT | Method::TRACE) {

@@ -25,17 +25,13 @@ pub(super) struct Client {
 /// A piece of an answer, or its end. Without an end it has broken off.
 type Piece = Option<Frame<Bytes>>;
 
-/// The answer of the service broke off.
-#[derive(Debug, thiserror::Error)]
-#[error("the answer of the service broke off")]
-struct BrokenOff;
-
 impl Client {
     /// Returns the client, and the body that it reads.
     pub(super) fn new(patience: Duration) -> (Client, Body) {
         let (sender, mut pieces) = mpsc::channel::<Piece>(PIECES);
         let body = StreamBody::new(stream::poll_fn(move |context| {
-            pieces.poll_recv(context).map(|piece| piece.ok_or(BrokenOff).transpose())
+            let broken = "the answer of the service broke off";
+            pieces.poll_recv(context).map(|piece| piece.ok_or(broken).transpose())
         }));
         (Client { pieces: Some(sender), patience }, Body::new(body))
     }

@@ -35,7 +35,7 @@ pub(super) fn refused(
     Some(NOT_ISSUED.answer(format_args!("header {SIGNATURE}: nobody has signed {tokens}")))
 }
 
-/// Reads the tokens as the layer does, which sees to it that they are those of the resources.
+/// Reads the tokens as the layer does. The layer checks that they are those of the resources.
 fn presented(headers: &HeaderMap, resources: &[Resource]) -> Option<Vec<Sequencer>> {
     let mut tokens = headers.get_all(HEADER).iter();
     if let ([resource], Some(token)) = (resources, tokens.next()) {

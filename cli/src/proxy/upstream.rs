@@ -46,7 +46,7 @@ pub(super) struct Upstream {
     args: Arc<ProxyArgs>,
 }
 
-/// The answer for a client, and what the request is in flight for behind it.
+/// The answer for a client, and until when the request is in flight behind it.
 type Exchanged = (HttpAnswer, Option<BoxFuture<'static, ()>>);
 
 impl Upstream {
@@ -65,7 +65,7 @@ impl Upstream {
         Upstream { client, fresh, fence, args }
     }
 
-    /// Sends a request that the fence has let through. Dropped, the admission lets newer requests in.
+    /// Sends a request that the fence has let through. When the admission is dropped, newer requests are let in.
     pub(super) async fn exchange(
         &self,
         request: Request<Upload>,
@@ -145,7 +145,7 @@ impl Upstream {
     }
 }
 
-/// Waits until a newer token has come, and for the grace behind that.
+/// Waits for a newer token, and then for the grace.
 async fn superseded(fence: Fence, sequencers: Vec<Sequencer>, grace: Duration) {
     loop {
         sleep(NEWER_INTERVAL).await;

@@ -1,4 +1,4 @@
-//! What `fencing run` and its guard send each other: a file descriptor, then a line of JSON for each message.
+//! The messages between `fencing run` and its guard: a file descriptor, then a line of JSON for each.
 
 use std::ffi::OsString;
 use std::io::{self, IoSlice, IoSliceMut};

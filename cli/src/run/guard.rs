@@ -1,5 +1,5 @@
 //! The guard: the parent of the command. It ends the command and all its descendants before the lease does,
-//! however `fencing run` fares: `SIGTERM` comes before the lease's end, `SIGKILL` at it.
+//! whatever happens to `fencing run`: `SIGTERM` comes before the lease's end, `SIGKILL` at it.
 //!
 //! It learns from a socket until when the lease lasts. The end of the socket is the death of `fencing run`.
 

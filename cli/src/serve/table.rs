@@ -162,7 +162,7 @@ impl Drop for Unread {
     }
 }
 
-/// Nobody can guess another client's lease.
+/// Returns an id that no other client can guess.
 fn random_id() -> Result<String, getrandom::Error> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)?;

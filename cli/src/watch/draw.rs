@@ -15,12 +15,12 @@ use crate::duration::about;
 use crate::findings::Finding;
 use crate::voters::LockView;
 
-/// Narrower screens leave out the token of a lease, and its beginning.
+/// Narrower screens leave out the token of a lease, and since when it is held.
 const WITH_TOKEN: u16 = 72;
 const WITH_SINCE: u16 = 100;
 /// How many leases keep their place where nodes fill the screen.
 const LEASES: u16 = 5;
-/// What is drawn of one text at most, in characters.
+/// The longest text that is drawn, in characters.
 const LONGEST: usize = 400;
 
 /// Draws the view as it is now, and notes in it what the screen has room for.
@@ -225,7 +225,7 @@ fn cells(lease: &LockView, leases: &LeaseList, marks: Option<&MarkList>) -> [Cel
     [resource, holder, since, ends, token, nodes, mark]
 }
 
-/// A text of others without what a terminal obeys, or what turns or hides the text around it.
+/// Replaces what a terminal obeys in a text of others, and what reorders or hides the text around it.
 pub(super) fn plain(text: &str) -> String {
     let obeyed = |c: char| {
         c.is_control()

@@ -60,7 +60,7 @@ pub(crate) struct WatchArgs {
     /// How often it asks: from 500ms to 1h.
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = every)]
     every: Duration,
-    /// How long one node may take to answer each time, and a tenth of what it may take to list its locks.
+    /// How long one node may take to answer each time; ten times as long to list its locks. A database has 10s.
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
     node_budget: Duration,
     /// Where the storage keeps its marks: sqlite:PATH, postgres://... or mysql://..., or redis://... (valkey://...)

@@ -1,4 +1,4 @@
-//! What asks the nodes and the databases, again and again. Each source asks its next question when the last one was
+//! Asks the nodes and the databases, again and again. Each source asks its next question when the last one was
 //! answered, and has a bound of its own: one that hangs holds up nothing else.
 
 use std::cell::RefCell;
@@ -28,7 +28,7 @@ const LIST: u32 = 10;
 /// How many marks are counted.
 pub(super) const COUNTED: u32 = 1000;
 
-/// The view, and what changes of it.
+/// The view, and the notices of its changes.
 pub(super) struct SharedView {
     pub(super) view: RefCell<View>,
     pub(super) changed: Notify,

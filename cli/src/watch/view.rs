@@ -100,7 +100,7 @@ pub(super) struct MarkList {
     pub(super) floor: Option<Token>,
     /// Every write is refused.
     pub(super) closed: bool,
-    /// Those of the leases on the screen.
+    /// The marks of the leases on the screen.
     pub(super) of: BTreeMap<Resource, Option<Token>>,
 }
 
@@ -110,7 +110,7 @@ pub(super) struct View {
     /// Where the locks are, and which of them are shown.
     pub(super) place: String,
     pub(super) every: Duration,
-    /// For how long an answer is a current one.
+    /// The age from which an answer is called old.
     pub(super) fresh: Duration,
     /// `None` where there are none.
     pub(super) nodes: Option<Part<Findings>>,
@@ -118,7 +118,7 @@ pub(super) struct View {
     pub(super) states: BTreeMap<String, (NodeStatus, Moment)>,
     pub(super) leases: Part<LeaseList>,
     pub(super) marks: Option<Part<MarkList>>,
-    /// When it ceased to ask.
+    /// Since when it is paused.
     pub(super) paused: Option<Moment>,
     /// The first lease on the screen, and the leases that it has room for.
     pub(super) first: usize,
