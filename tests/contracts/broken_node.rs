@@ -135,12 +135,12 @@ async fn flawed_nodes_are_found_out() {
         (Flaw::PublishIgnoresNonce, "publish with another nonce"),
         (Flaw::VotesThoughNotAdmitted, "of a blank node"),
         (Flaw::LastNonceStays, "prepare again over another session"),
-        (Flaw::IgnoresTheIncarnation, "Activate {"),
-        (Flaw::NoQuarantine, "acquire in quarantine"),
-        (Flaw::ReleasesForAnybody, "release what has expired"),
+        (Flaw::IgnoresTheIncarnation, "another life: Activate"),
+        (Flaw::NoQuarantine, "in quarantine: Acquire"),
+        (Flaw::ReleasesForAnybody, "what has expired: Release"),
         (Flaw::NeverExpires, "acquire within the TTL of another"),
         (Flaw::ForgetsCase, "for the first time"),
-        (Flaw::SharesNothing, "share shared"),
+        (Flaw::SharesNothing, "joins: Acquire"),
         (Flaw::NeverDrains, "share what drains"),
     ] {
         let node = MemoryNode::with_clock("memory", TokioClock::new());

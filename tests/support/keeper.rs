@@ -36,7 +36,7 @@ impl Keeper {
         let log = std::fs::File::create(folder.join("log")).expect("a file");
         shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log);
         let shell = shell.spawn().expect("sh runs");
-        let end = Instant::now() + Duration::from_secs(60);
+        let end = Instant::now() + Duration::from_secs(180);
         while !ready() {
             let log = || std::fs::read_to_string(folder.join("log")).unwrap_or_default();
             assert!(Instant::now() < end, "{:?} does not answer:\n{}", program[0], log());

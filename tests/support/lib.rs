@@ -1,5 +1,8 @@
 //! What the tests share: private servers, processes, clocks, and the checker of histories.
 
+// What databases that are servers have in common is compiled once for each.
+#![allow(clippy::duplicate_mod)]
+
 pub mod cli;
 pub mod clients;
 pub mod clock;
@@ -13,4 +16,5 @@ pub mod polled;
 pub mod postgres;
 pub mod process;
 pub mod redis;
+pub mod requests;
 pub mod resp;

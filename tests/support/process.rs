@@ -55,7 +55,7 @@ fn state(file: &str) -> Option<(char, u32)> {
 }
 
 fn wait(what: &str, mut condition: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + Duration::from_secs(60);
     while !condition() {
         assert!(Instant::now() < end, "never came: {what}");
         std::thread::sleep(Duration::from_millis(2));

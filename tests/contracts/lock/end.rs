@@ -1,13 +1,13 @@
-use std::future::poll_fn;
+use std::future::pending;
 use std::pin::pin;
-use std::task::Poll;
 use std::time::Duration;
 
 use fencing::lock::{Lock, Loss};
 use futures_util::future::{join, join_all};
+use support::polled::polled;
 use tokio::time::sleep;
 
-use super::{POLLS, acquire, free, poll, release};
+use super::{acquire, dropped, free, release};
 use crate::{answered, resource};
 
 pub async fn frees(lock: &impl Lock) {
@@ -17,22 +17,15 @@ pub async fn frees(lock: &impl Lock) {
     drop(acquire(lock, &resource).await);
     free(lock, &resource, "after a drop").await;
     // After its first poll a release goes on without its future.
-    poll(1, acquire(lock, &resource).await.release()).await;
+    polled(acquire(lock, &resource).await.release(), 1).await;
     free(lock, &resource, "after a release was polled once").await
 }
 
 pub async fn cancel(lock: &impl Lock) {
-    let resource = resource("cancel");
-    for polls in 0..POLLS {
-        for waits in [true, false] {
-            match waits {
-                true => poll(polls, lock.acquire(&resource)).await,
-                false => poll(polls, lock.try_acquire(&resource)).await,
-            }
-            let case = format!("after {polls} polls of an acquisition that was dropped");
-            free(lock, &resource, &case).await;
-        }
-    }
+    let resource = &resource("cancel");
+    let alone = std::slice::from_ref(resource);
+    dropped(lock, alone, "an acquisition", || lock.acquire(resource)).await;
+    dropped(lock, alone, "an acquisition", || lock.try_acquire(resource)).await;
 }
 
 pub async fn loss(lock: &impl Lock) {
@@ -41,8 +34,8 @@ pub async fn loss(lock: &impl Lock) {
         let lease = acquire(lock, &resource).await;
         let token = lease.token();
         let mut early = pin!(lease.lost());
-        let pending = poll_fn(|context| Poll::Ready(early.as_mut().poll(context).is_pending()));
-        assert!(pending.await, "lost() of a lease that lasts: {token:?}");
+        let early_loss = polled(&mut early, 1).await;
+        assert_eq!(early_loss, None, "lost() of a lease that lasts: {token:?}");
         let awaiters = [lease.lost(), lease.lost(), lease.lost()];
         let case = if dropped {
             drop(lease);
@@ -67,7 +60,7 @@ pub async fn work(lock: &impl Lock) {
     assert_eq!(lease.run(async { 1 }).await, Ok(1), "run what is ready");
     let moment = lease.run(sleep(Duration::from_millis(10))).await;
     assert_eq!(moment, Ok(()), "run what takes a moment");
-    poll(1, lease.run(std::future::pending::<()>())).await;
+    assert!(polled(lease.run(pending::<()>()), 1).await.is_none());
     let left = lease.valid_for();
     assert!(!left.is_zero(), "the validity after work was dropped: {left:?}");
     release(lease).await

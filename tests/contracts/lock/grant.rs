@@ -1,13 +1,8 @@
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
-
 use fencing::lock::Lock;
 use fencing::{Sequencer, Token};
-use futures_util::future::{join, join_all};
-use tokio::time::sleep;
+use futures_util::future::join_all;
 
-use super::{acquire, refused, release};
+use super::{Inside, acquire, after, refused, release};
 use crate::{names, resource};
 
 pub async fn tokens_grow(lock: &impl Lock) {
@@ -54,38 +49,20 @@ pub async fn apart(lock: &impl Lock) {
 pub async fn waits(lock: &impl Lock) {
     let resource = resource("wait");
     let first = acquire(lock, &resource).await;
-    let (token, freed) = (first.token(), AtomicBool::new(false));
-    let holder = async {
-        sleep(Duration::from_millis(200)).await;
-        freed.store(true, Ordering::SeqCst);
-        release(first).await
-    };
-    let waiter = async {
-        let lease = acquire(lock, &resource).await;
-        assert!(freed.load(Ordering::SeqCst), "acquire what is held: {lease:?}");
-        assert!(lease.token() > token, "acquire after {token}: {lease:?}");
-        release(lease).await
-    };
-    join(holder, waiter).await;
+    let token = first.token();
+    let lease = after(release(first), acquire(lock, &resource)).await;
+    assert!(lease.token() > token, "acquire after {token}: {lease:?}");
+    release(lease).await
 }
 
 /// Runs many clients at once: never two hold the lock, and tokens grow in the order of the
 /// grants.
 pub async fn concurrent(lock: &impl Lock) {
-    let resource = resource("concurrent");
-    let (inside, last) = (AtomicUsize::new(0), Mutex::new(None::<Token>));
-    let clients = (0..12).map(|_| async {
+    let (resource, inside) = (resource("concurrent"), Inside::default());
+    let client = async |_| {
         let lease = acquire(lock, &resource).await;
-        let others = inside.fetch_add(1, Ordering::SeqCst);
-        let before = last.lock().unwrap().replace(lease.token());
-        for _ in 0..5 {
-            tokio::task::yield_now().await;
-        }
-        inside.fetch_sub(1, Ordering::SeqCst);
-        assert_eq!(others, 0, "others inside, of 12 at once");
-        let grew = Some(lease.token()) > before;
-        assert!(grew, "granted next after {before:?}: {:?}", lease.token());
+        inside.visit(lease.token()).await;
         release(lease).await
-    });
-    join_all(clients).await;
+    };
+    join_all((0..12).map(client)).await;
 }

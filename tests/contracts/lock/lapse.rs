@@ -4,8 +4,8 @@ use std::time::Duration;
 use fencing::lock::{Lock, Loss, Released};
 use futures_util::future::{join, join_all};
 
-use super::acquire;
 use super::end::reported;
+use super::{acquire, refused};
 use crate::{answered, resource};
 
 /// Checks that the leases of a lock service end as they must.
@@ -23,6 +23,8 @@ pub async fn lapse_contract(lock: &impl Lock) {
     assert!(token > before, "acquire after {before} lapsed: {token:?}");
     let found = first.release().await;
     assert_eq!(found, Ok(Released::Lapsed), "release a lapsed lease");
+    let found = lock.try_acquire(&resource).await;
+    refused(&found, &resource, "try_acquire after a lapsed lease's release");
     let left = second.valid_for();
     assert!(!left.is_zero(), "validity after a lapsed lease's release: {left:?}");
 

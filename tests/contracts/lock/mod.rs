@@ -11,13 +11,14 @@ mod several;
 mod shared;
 
 use std::fmt::Debug;
-use std::future::poll_fn;
-use std::pin::pin;
-use std::task::Poll;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fencing::Resource;
 use fencing::lock::{AcquireError, Lease, Lock, Released};
+use fencing::{Resource, Token};
+use futures_util::future::join;
+use support::polled::polled;
 use tokio::time::{Instant, sleep};
 
 use crate::answered;
@@ -49,8 +50,8 @@ async fn acquire(lock: &impl Lock, resource: &Resource) -> Lease {
     acquired.unwrap_or_else(|error| panic!("acquire {resource}: {error:?}"))
 }
 
-async fn release(lease: Lease) {
-    let case = format!("release {}", lease.resource());
+async fn release<K>(lease: Lease<K>) {
+    let case = format!("release {lease:?}");
     assert_eq!(lease.release().await, Ok(Released::Released), "{case}");
 }
 
@@ -73,19 +74,54 @@ fn refused<L: Debug>(found: &Result<L, AcquireError>, resource: &Resource, case:
     assert!(held, "{case}: {found:?}");
 }
 
-/// Polls a future at most this often, and drops it.
-async fn poll<F: Future>(polls: usize, future: F) {
-    let mut future = pin!(future);
-    let mut left = polls;
-    let enough = poll_fn(|context| {
-        if left == 0 {
-            return Poll::Ready(());
+/// Drops what acquires these after each number of polls, and checks that they are free then.
+async fn dropped<F: Future>(
+    lock: &impl Lock,
+    resources: &[Resource],
+    what: &str,
+    acquire: impl Fn() -> F,
+) {
+    for polls in 0..POLLS {
+        drop(polled(acquire(), polls).await);
+        for resource in resources {
+            free(lock, resource, &format!("after {polls} polls of {what} that was dropped")).await;
         }
-        left -= 1;
-        match future.as_mut().poll(context) {
-            Poll::Pending if left > 0 => Poll::Pending,
-            _ => Poll::Ready(()),
+    }
+}
+
+/// Acquires beside a holder, which releases a moment later, and checks that it was not granted before.
+async fn after<T: Debug>(release: impl Future, acquire: impl Future<Output = T>) -> T {
+    let freed = AtomicBool::new(false);
+    let holder = async {
+        sleep(Duration::from_millis(200)).await;
+        freed.store(true, Ordering::SeqCst);
+        release.await
+    };
+    let waiter = async {
+        let acquired = acquire.await;
+        assert!(freed.load(Ordering::SeqCst), "acquire what is held: {acquired:?}");
+        acquired
+    };
+    join(holder, waiter).await.1
+}
+
+/// Who is inside, and the token of the last one.
+#[derive(Default)]
+struct Inside {
+    count: AtomicUsize,
+    last: Mutex<Option<Token>>,
+}
+
+impl Inside {
+    /// Checks that one that was granted the lock is alone for a moment, and that tokens grow in this order.
+    async fn visit(&self, token: Token) {
+        let others = self.count.fetch_add(1, Ordering::SeqCst);
+        let before = self.last.lock().unwrap().replace(token);
+        for _ in 0..5 {
+            tokio::task::yield_now().await;
         }
-    });
-    enough.await;
+        self.count.fetch_sub(1, Ordering::SeqCst);
+        assert_eq!(others, 0, "others inside, of many at once");
+        assert!(Some(token) > before, "granted next after {before:?}: {token:?}");
+    }
 }

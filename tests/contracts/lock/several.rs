@@ -1,13 +1,11 @@
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fencing::Resource;
-use fencing::lock::{AcquireError, Lease, LeaseSet, Lock, Loss, Released};
-use futures_util::future::{join, join_all};
-use tokio::time::sleep;
+use fencing::lock::{AcquireError, Lease, LeaseSet, Lock, Loss};
+use futures_util::future::join_all;
+use support::polled::polled;
 
-use super::{POLLS, acquire, free, poll, refused, release};
+use super::{Inside, acquire, after, dropped, free, refused, release};
 use crate::{answered, resource};
 
 /// Checks what acquires several resources with one call.
@@ -35,11 +33,6 @@ async fn acquire_any(lock: &impl Lock, resources: &[Resource]) -> Lease {
     acquired.unwrap_or_else(|error| panic!("acquire_any {resources:?}: {error:?}"))
 }
 
-async fn release_all(lease: LeaseSet) {
-    let case = format!("release {lease:?}");
-    assert_eq!(lease.release().await, Ok(Released::Released), "{case}");
-}
-
 /// Buckets: each is given to one, and who comes late waits for the first that is freed.
 async fn any(lock: &impl Lock) {
     let names = names("any");
@@ -54,19 +47,10 @@ async fn any(lock: &impl Lock) {
     let held = matches!(found, Err(AcquireError::Held { .. }));
     assert!(held, "acquire_any where all are held: {found:?}");
     let last = leases.pop().unwrap();
-    let (freed, token) = (AtomicBool::new(false), last.token());
-    let holder = async {
-        sleep(Duration::from_millis(200)).await;
-        freed.store(true, Ordering::SeqCst);
-        release(last).await
-    };
-    let waiter = async {
-        let lease = acquire_any(lock, &names).await;
-        assert!(freed.load(Ordering::SeqCst), "acquire_any: {lease:?}");
-        assert!(lease.token() > token, "acquire_any after that: {lease:?}");
-        release(lease).await
-    };
-    join(holder, waiter).await;
+    let token = last.token();
+    let next = after(release(last), acquire_any(lock, &names)).await;
+    assert!(next.token() > token, "acquire_any after {token}: {next:?}");
+    leases.push(next);
     for lease in leases {
         release(lease).await;
     }
@@ -113,7 +97,7 @@ async fn together(lock: &impl Lock) {
         if dropped {
             drop(lease);
         } else {
-            release_all(lease).await;
+            release(lease).await;
         }
         assert_eq!(lost.await, Loss::Released, "lost() of several");
     }
@@ -135,12 +119,7 @@ async fn all_or_none(lock: &impl Lock) {
         for other in names.iter().filter(|other| *other != name) {
             free(lock, other, "after an acquire_all that was refused").await;
         }
-        let waiter = acquire_all(lock, &names);
-        let holder = async {
-            sleep(Duration::from_millis(50)).await;
-            release(lease).await
-        };
-        release_all(join(holder, waiter).await.1).await;
+        release(after(release(lease), acquire_all(lock, &names)).await).await;
     }
 }
 
@@ -153,39 +132,23 @@ async fn reversed(lock: &impl Lock) {
         vec![two.clone(), three.clone()],
         vec![two, one],
     ];
-    let (inside, last) = (AtomicUsize::new(0), Mutex::new(None));
-    let clients = lists.iter().cycle().take(8).map(|list| async {
+    let inside = Inside::default();
+    let client = async |list: &Vec<Resource>| {
         let lease = acquire_all(lock, list).await;
         // Each of the lists has the second.
-        let shared = lease.sequencers().iter().find(|pair| pair.resource.as_str().ends_with('2'));
-        let token = shared.map(|pair| pair.token);
-        let others = inside.fetch_add(1, Ordering::SeqCst);
-        let before = last.lock().unwrap().replace(token);
-        tokio::task::yield_now().await;
-        inside.fetch_sub(1, Ordering::SeqCst);
-        assert_eq!(others, 0, "others inside, of 8 at once");
-        assert!(Some(token) > before, "granted after {before:?}: {token:?}");
-        release_all(lease).await
-    });
-    join_all(clients).await;
+        let common = lease.sequencers().iter().find(|pair| pair.resource.as_str().ends_with('2'));
+        inside.visit(common.unwrap().token).await;
+        release(lease).await
+    };
+    join_all(lists.iter().cycle().take(8).map(client)).await;
 }
 
 async fn cancel(lock: &impl Lock) {
     let names = names("dropped");
-    for polls in 0..POLLS {
-        poll(polls, lock.acquire_all(&names)).await;
-        let case = format!("after {polls} polls of an acquire_all that was dropped");
-        for name in &names {
-            free(lock, name, &case).await;
-        }
-        poll(polls, lock.acquire_any(&names)).await;
-        let case = format!("after {polls} polls of an acquire_any that was dropped");
-        for name in &names {
-            free(lock, name, &case).await;
-        }
-    }
+    dropped(lock, &names, "an acquire_all", || lock.acquire_all(&names)).await;
+    dropped(lock, &names, "an acquire_any", || lock.acquire_any(&names)).await;
     let lease = acquire_all(lock, &names).await;
-    poll(1, lease.release()).await;
+    polled(lease.release(), 1).await;
     for name in &names {
         free(lock, name, "after a release was polled once").await;
     }

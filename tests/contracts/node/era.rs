@@ -1,6 +1,7 @@
-use fencing_protocol::{Mode, Nonce, Reply, Request, Resource, Stamp};
+use fencing_protocol::Reply::{Activated, Exhausted, Forgotten, NotOwner, Published, Released};
+use fencing_protocol::{Nonce, Reply, Request, Stamp};
 
-use super::probe::{ALICE, BOB, Probe, TTL};
+use super::probe::*;
 use crate::resource;
 
 pub async fn suite(probe: &Probe) {
@@ -11,8 +12,7 @@ pub async fn suite(probe: &Probe) {
 }
 
 async fn activate(probe: &Probe, era: u64, collect: bool) {
-    let reply = probe.ask(probe.activation(era, collect)).await;
-    assert_eq!(reply, Reply::Activated, "activate era {era}");
+    probe.says([("admitted", probe.activation(era, collect), Activated)]).await;
 }
 
 async fn reserved(probe: &Probe) {
@@ -20,9 +20,8 @@ async fn reserved(probe: &Probe) {
     let most = before.era.max(before.reserved) + 10;
     for era in [most, most - 5, 0] {
         for memory in [None, Some(before.nonce), Some(Nonce(0xbad))] {
-            let reply = probe.ask(Request::Reserve { era, memory }).await;
             let wanted = Reply::Reserved { nonce: before.nonce };
-            assert_eq!(reply, wanted, "reserve {era}");
+            probe.says([("admitted", Request::Reserve { era, memory }, wanted)]).await;
         }
         let state = probe.state().await;
         let case = format!("read after reserving {most}, then {era}");
@@ -35,44 +34,41 @@ async fn reserved(probe: &Probe) {
 async fn stays(probe: &Probe) {
     // An earlier suite has let a count run out.
     activate(probe, probe.state().await.highest() + 1, true).await;
-    let (resource, before) = (resource("era/same"), probe.state().await);
-    let mut last = probe.granted(&resource, ALICE).await;
-    probe.free(&resource, ALICE).await;
+    let (name, stamp, before) = (resource("era/same"), probe.stamps().await, probe.state().await);
     let eras = [before.era, before.era - 1, 0, before.reserved + 7];
-    for (era, collect) in eras.into_iter().flat_map(|era| [(era, false), (era, true)]) {
+    let eras = eras.into_iter().flat_map(|era| [(era, false), (era, true)]);
+    for (count, (era, collect)) in (1..).zip(eras) {
         activate(probe, era, collect).await;
         let state = probe.state().await;
         let (found, wanted) = ((state.era, state.reserved), (before.era, before.reserved));
-        let case = format!("read after era {era} was activated in era {}", before.era);
-        assert_eq!(found, wanted, "{case}");
-        let next = probe.granted(&resource, ALICE).await;
-        let wanted = Stamp { count: last.count + 1, ..last };
-        assert_eq!(next, wanted, "acquire after an era that does not begin");
-        probe.free(&resource, ALICE).await;
-        last = next;
+        assert_eq!(found, wanted, "read after {era} was activated in {}", before.era);
+        let next = probe.granted(&name, ALICE).await;
+        assert_eq!(next, stamp(count), "acquire after an era that does not begin");
+        probe.free([&name], ALICE).await;
     }
 }
 
 /// Lets a count run out, so that the counts must be collected.
 async fn run_out(probe: &Probe) {
-    let (resource, era) = (resource("era/full"), probe.state().await.era);
-    probe.granted(&resource, ALICE).await;
-    let stamp = Stamp { era, count: Stamp::MAX_COUNT };
-    probe.publish(&resource, ALICE, probe.nonce, stamp).await;
-    probe.free(&resource, ALICE).await;
+    let name = resource("era/full");
+    let last = probe.stamps().await(Stamp::MAX_COUNT);
+    probe.granted(&name, ALICE).await;
+    let steps = [
+        ("the last count", publish(&name, ALICE, probe.nonce, last), Published),
+        ("held", release(&name, ALICE), Released),
+    ];
+    probe.says(steps).await;
     let crowded = probe.prepare(Nonce(0)).await.crowded;
     assert!(!crowded, "prepare before a count is asked for in vain");
-    let reply = probe.acquire(&resource, ALICE).await;
-    assert_eq!(reply, Reply::Exhausted, "acquire after the last count");
-    let crowded = probe.prepare(Nonce(0)).await.crowded;
-    assert!(crowded, "prepare after that");
+    probe.says([("after the last count", acquire(&name, ALICE), Exhausted)]).await;
+    assert!(probe.prepare(Nonce(0)).await.crowded, "prepare after that");
 }
 
 /// Checks that a larger era drops the counts, and keeps locks and promises.
 async fn grows(probe: &Probe) {
-    let (resource, held) = (resource("era/larger"), resource("era/held"));
-    probe.granted(&resource, ALICE).await;
-    probe.free(&resource, ALICE).await;
+    let (name, held) = (resource("era/larger"), resource("era/held"));
+    probe.granted(&name, ALICE).await;
+    probe.free([&name], ALICE).await;
     let old = probe.granted(&held, ALICE).await;
     let before = probe.state().await;
     for era in [before.era + 1, before.reserved + 5] {
@@ -85,37 +81,34 @@ async fn grows(probe: &Probe) {
         let found = (state.era, state.reserved, state.nonce);
         let wanted = (era, before.reserved.max(era), before.nonce);
         assert_eq!(found, wanted, "read after era {era} was activated");
-        let stamp = probe.granted(&resource, ALICE).await;
-        assert_eq!(stamp, Stamp { era, count: 1 }, "acquire in a larger era");
-        probe.free(&resource, ALICE).await;
-        probe.held(&held, "through a larger era").await;
+        let steps = [
+            ("in a larger era", acquire(&name, ALICE), probe.grant(Stamp { era, count: 1 })),
+            ("held", release(&name, ALICE), Released),
+            ("through a larger era", acquire(&held, BOB), HELD),
+        ];
+        probe.says(steps).await;
     }
-    let era = probe.state().await.era;
-    let reply = probe.publish(&held, ALICE, probe.nonce, old).await;
-    assert_eq!(reply, Reply::NotOwner, "publish a token of an older era");
-    probe.free(&held, ALICE).await;
-    let stamp = probe.granted(&held, BOB).await;
-    assert_eq!(stamp, Stamp { era, count: 1 }, "acquire after that");
-    probe.free(&held, BOB).await
+    let first = probe.grant(probe.stamps().await(1));
+    let steps = [
+        ("in an older era", publish(&held, ALICE, probe.nonce, old), NotOwner),
+        ("held", release(&held, ALICE), Released),
+        ("after that", acquire(&held, BOB), first),
+        ("held", release(&held, BOB), Released),
+    ];
+    probe.says(steps).await
 }
 
 /// Checks that no count and no era goes beyond the largest.
 async fn bounded(probe: &Probe) {
     run_out(probe).await;
+    let before = probe.state().await.era;
     let (fresh, full) = (resource("era/fresh"), resource("era/full"));
-    let part = |name: &Resource| Request::Acquire {
-        resource: name.clone(),
-        mode: Mode::Exclusive,
-        owner: BOB,
-        ttl: TTL,
-    };
-    let reply = probe.ask(Request::Several(vec![part(&fresh), part(&full)])).await;
-    assert_eq!(reply, Reply::Exhausted, "acquire several, the count of one has run out");
-    let reply = probe.release(&fresh, BOB).await;
-    assert_eq!(reply, Reply::NotOwner, "release the other one after that");
-    let before = probe.state().await;
-    let reply = probe.ask(probe.activation(Stamp::MAX_ERA + 1, true)).await;
-    assert_eq!(reply, Reply::Forgotten, "activate an era beyond the largest");
-    let (found, wanted) = (probe.state().await.era, before.era);
-    assert_eq!(found, wanted, "read after that");
+    let both = Request::Several(vec![acquire(&fresh, BOB), acquire(&full, BOB)]);
+    let steps = [
+        ("the count of one has run out", both, Exhausted),
+        ("the other one after that", release(&fresh, BOB), NotOwner),
+        ("beyond the largest", probe.activation(Stamp::MAX_ERA + 1, true), Forgotten),
+    ];
+    probe.says(steps).await;
+    assert_eq!(probe.state().await.era, before, "read after that");
 }

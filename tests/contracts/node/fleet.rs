@@ -1,23 +1,36 @@
 use std::time::Duration;
 
-use fencing_protocol::{Mode, Nonce, Reply, Request, Resource, Sealing, Stamp, Token};
+use fencing_protocol::Reply::{Activated, Forgotten, NotAdmitted};
+use fencing_protocol::{Fleet, Nonce, Prepared, Reply, Request, Resource, Sealing, Stamp, Token};
 
-use super::probe::{ALICE, Probe, TTL, fleet_of};
+use super::probe::*;
 use crate::resource;
 
 /// Checks what the node answers to a client with another list of nodes.
 pub async fn suite(probe: &Probe) {
     let resource = resource("fleet");
     let mine = Reply::OtherFleet(probe.fleet.clone());
-    for request in votes(probe, &resource) {
-        let case = format!("{request:?} of another fleet");
-        assert_eq!(probe.ask_foreign(request).await, mine, "{case}");
-    }
-    let to = fleet_of(&["a", "third"]);
-    let reply = probe.ask_foreign(Request::Seal { to, step: Sealing::Leave }).await;
-    assert_eq!(reply, mine, "a seal by another fleet");
+    let votes = votes_of(probe, &resource);
+    probe.foreign.says(votes.map(|vote| ("another fleet", vote, mine.clone()))).await;
     probe.granted(&resource, ALICE).await;
-    probe.free(&resource, ALICE).await
+    probe.free([&resource], ALICE).await
+}
+
+fn votes_of(probe: &Probe, resource: &Resource) -> impl Iterator<Item = Request> + use<> {
+    let nonce = probe.nonce;
+    let prepare = Request::Prepare { nonce: Nonce(0xf4), from: None };
+    let more = [prepare, probe.activation(Stamp::MAX_ERA, true)];
+    votes(resource, nonce, nonce, Token::MAX, &unknown()).into_iter().chain(more)
+}
+
+/// A fleet that has nothing to do with the node.
+fn unknown() -> Fleet {
+    fleet_of(&["a", "third"])
+}
+
+/// Asks the node to leave for the other fleet.
+fn seal(probe: &Probe, step: Sealing) -> Request {
+    Request::Seal { to: probe.foreign.fleet.clone(), step }
 }
 
 /// Lets the node leave its fleet for the other one. It is the last suite: there is no way back.
@@ -28,9 +41,7 @@ pub async fn leave(probe: &Probe) {
     let era = before.highest() + 10;
     // A mover that was asleep asks a node that has come back, which changes nothing.
     for step in [Sealing::Promise(era), Sealing::Done(before.era)] {
-        let to = probe.foreign_fleet.clone();
-        let reply = probe.ask(Request::Seal { to, step }).await;
-        assert_eq!(reply, Reply::Forgotten, "{step:?} before it has left");
+        probe.says([("before it has left", seal(probe, step), Forgotten)]).await;
         assert_eq!(probe.state().await.reserved, before.reserved, "read after that");
     }
     let steps = [
@@ -40,47 +51,43 @@ pub async fn leave(probe: &Probe) {
         (Sealing::Leave, era),
     ];
     for (step, promised) in steps {
-        let to = probe.foreign_fleet.clone();
-        let reply = probe.ask(Request::Seal { to, step }).await;
+        let reply = probe.ask(seal(probe, step)).await;
         let right = matches!(&reply, Reply::Sealed(state)
             if (state.nonce, state.era, state.reserved) == (before.nonce, before.era, promised)
                 && state.longest > TTL / 2);
         assert!(right, "{step:?}: {reply:?}");
     }
-    let moved = Reply::Moved(probe.foreign_fleet.clone());
-    let to = fleet_of(&["a", "third"]);
-    let votes = votes(probe, &held).into_iter().chain([Request::Seal { to, step: Sealing::Leave }]);
-    for request in votes {
-        let case = format!("{request:?} of the fleet that was left");
-        assert_eq!(probe.ask(request).await, moved, "{case}");
-    }
+    let moved = Reply::Moved(probe.foreign.fleet.clone());
+    let votes = votes_of(probe, &held);
+    probe.says(votes.map(|vote| ("the fleet that was left", vote, moved.clone()))).await;
     join(probe, &held, stamp, era).await
+}
+
+/// Asks a node that has left its fleet.
+async fn prepared(client: &Client, from: Option<Fleet>, case: &str) -> Prepared {
+    match client.ask(Request::Prepare { nonce: Nonce(0xf5), from }).await {
+        Reply::Prepared(prepared) if !prepared.admitted => prepared,
+        other => panic!("prepare {case}: {other:?}"),
+    }
 }
 
 /// Checks that a third fleet can't claim the node before the new one was started, and only by a
 /// move from there.
 async fn elsewhere(probe: &Probe) {
-    let nonce = Nonce(0xf5);
-    let moved = Reply::Moved(probe.foreign_fleet.clone());
-    for from in [None, Some(fleet_of(&["a", "third"]))] {
-        let reply = probe.ask_third(Request::Prepare { nonce, from }).await;
-        assert_eq!(reply, moved, "prepare by a third fleet");
-    }
-    let to = probe.foreign_fleet.clone();
-    let step = Sealing::Done(0);
-    probe.ask(Request::Seal { to: to.clone(), step }).await;
-    let reply = probe.ask_third(Request::Prepare { nonce, from: None }).await;
-    assert_eq!(reply, moved, "prepare by a third fleet that is not moved");
-    let from = Some(fleet_of(&["a", "third"]));
-    let reply = probe.ask_third(Request::Prepare { nonce, from }).await;
-    let right = matches!(&reply, Reply::Prepared(p) if !p.admitted && !p.blank);
-    assert!(right, "prepare by a third fleet that is moved: {reply:?}");
+    let prepare = |from| Request::Prepare { nonce: Nonce(0xf5), from };
+    let moved = || Reply::Moved(probe.foreign.fleet.clone());
+    let steps = [
+        ("by a third fleet", prepare(None), moved()),
+        ("by a third fleet", prepare(Some(unknown())), moved()),
+    ];
+    probe.third.says(steps).await;
+    probe.ask(seal(probe, Sealing::Done(0))).await;
+    probe.third.says([("by a third fleet that is not moved", prepare(None), moved())]).await;
+    let third = prepared(&probe.third, Some(unknown()), "by a third fleet that is moved").await;
+    assert!(!third.blank, "{third:?}");
     // Back again: it has left for the third fleet now, whose move goes on to the other one.
-    let from = Some(probe.third_fleet.clone());
-    let reply = probe.ask_foreign(Request::Prepare { nonce, from }).await;
-    let right = matches!(&reply, Reply::Prepared(p) if !p.admitted);
-    assert!(right, "prepare by the other fleet again: {reply:?}");
-    let reply = probe.ask(Request::Seal { to, step: Sealing::Leave }).await;
+    prepared(&probe.foreign, Some(probe.third.fleet.clone()), "by the other fleet again").await;
+    let reply = probe.ask(seal(probe, Sealing::Leave)).await;
     // It has left and come back, so this is not the memory that was sealed before.
     let right = matches!(&reply, Reply::Sealed(state) if state.nonce != probe.nonce);
     assert!(right, "seal once more: {reply:?}");
@@ -88,25 +95,13 @@ async fn elsewhere(probe: &Probe) {
 
 /// Lets the node join the new fleet, in an era above what it promised to the old one.
 async fn join(probe: &Probe, held: &Resource, stamp: Stamp, era: u64) {
-    let acquire = || Request::Acquire {
-        mode: Mode::Exclusive,
-        resource: held.clone(),
-        owner: ALICE,
-        ttl: TTL,
-    };
-    let reply = probe.ask_foreign(acquire()).await;
-    assert_eq!(reply, Reply::NotAdmitted, "acquire before it has joined");
+    let foreign = &probe.foreign;
+    foreign.says([("before it has joined", acquire(held, ALICE), NotAdmitted)]).await;
     elsewhere(probe).await;
-    let reply = probe.ask_foreign(Request::Prepare { nonce: Nonce(0xf3), from: None }).await;
-    let Reply::Prepared(prepared) = reply else {
-        panic!("prepare before it has joined: {reply:?}");
-    };
-    let found = (prepared.admitted, prepared.blank, prepared.other, prepared.state.reserved);
-    let wanted = (false, false, Some(probe.fleet.clone()), era);
-    assert_eq!(found, wanted, "prepare before it has joined");
+    let prepared = prepared(foreign, None, "before it has joined").await;
+    let found = (prepared.blank, prepared.other, prepared.state.reserved);
+    assert_eq!(found, (false, Some(probe.fleet.clone()), era), "prepare before it has joined");
     let nonce = prepared.state.nonce;
-    let reply = probe.ask_foreign(Request::Reserve { era: era + 1, memory: Some(nonce) }).await;
-    assert_eq!(reply, Reply::Reserved { nonce }, "promise before it has joined");
     let activate = |era| Request::Activate {
         incarnation: prepared.incarnation.clone(),
         nonce,
@@ -115,47 +110,23 @@ async fn join(probe: &Probe, held: &Resource, stamp: Stamp, era: u64) {
         quarantine: Duration::ZERO,
         new: false,
     };
-    let reply = probe.ask_foreign(activate(stamp.era)).await;
-    assert_eq!(reply, Reply::Forgotten, "join in the era of the old fleet");
-    let reply = probe.ask_foreign(activate(era + 1)).await;
-    assert_eq!(reply, Reply::Activated, "join");
-    let token = stamp.token().unwrap_or(Token::MIN);
-    let renew = Request::Renew {
-        mode: Mode::Exclusive,
-        resource: held.clone(),
-        owner: ALICE,
-        token,
-        ttl: TTL,
-    };
-    let theirs = Reply::OtherFleet(probe.foreign_fleet.clone());
-    let reply = probe.ask(renew).await;
-    assert_eq!(reply, theirs, "renew under the old fleet");
-    let to = probe.foreign_fleet.clone();
-    let reply = probe.ask(Request::Seal { to, step: Sealing::Leave }).await;
+    let promise = Request::Reserve { era: era + 1, memory: Some(nonce) };
+    let steps = [
+        ("before it has joined", promise, Reply::Reserved { nonce }),
+        ("in the era of the old fleet", activate(stamp.era), Forgotten),
+        ("in a larger one", activate(era + 1), Activated),
+    ];
+    foreign.says(steps).await;
+    let theirs = Reply::OtherFleet(foreign.fleet.clone());
+    probe.says([("under the old fleet", renew(held, ALICE, stamp), theirs)]).await;
+    let reply = probe.ask(seal(probe, Sealing::Leave)).await;
     let right = matches!(&reply, Reply::Sealed(state) if state.highest() > era);
     assert!(right, "seal after it has joined: {reply:?}");
-    let reply = probe.ask_foreign(acquire()).await;
+    let reply = foreign.ask(acquire(held, ALICE)).await;
     // The lock of the old fleet still stands, or its owner has asked again.
     let right = match &reply {
         Reply::Granted { stamp, .. } => stamp.era == era + 1,
         reply => matches!(reply, Reply::Held { .. }),
     };
     assert!(right, "acquire after it has joined: {reply:?}");
-}
-
-fn votes(probe: &Probe, resource: &Resource) -> Vec<Request> {
-    let (resource, owner, token) = (|| resource.clone(), ALICE, Token::MAX);
-    vec![
-        Request::Acquire { mode: Mode::Exclusive, resource: resource(), owner, ttl: TTL },
-        Request::Publish { resource: resource(), owner, nonce: probe.nonce, token },
-        Request::Renew { mode: Mode::Exclusive, resource: resource(), owner, token, ttl: TTL },
-        Request::Release { resource: resource(), owner },
-        Request::Read,
-        Request::Inspect,
-        Request::Reserve { era: 3, memory: None },
-        Request::Reserve { era: 3, memory: Some(probe.nonce) },
-        Request::Prepare { nonce: Nonce(0xf4), from: None },
-        probe.activation(Stamp::MAX_ERA, true),
-        Request::Open { nonce: probe.nonce },
-    ]
 }

@@ -1,76 +1,97 @@
+use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::{ANSWER_WITHIN, answered};
-
+use fencing::lock::redlock::{Node, Session};
 use fencing_protocol::{
-    Fleet, Incarnation, Mode, NodeState, Nonce, Owner, Prepared, Reply, Request, Resource, Stamp,
+    Fleet, Incarnation, NodeState, Nonce, Owner, Prepared, Reply, Request, Resource, Stamp,
 };
 use tokio::time::{Instant, sleep};
 
-use fencing::lock::redlock::{Node, Session};
+use crate::{ANSWER_WITHIN, answered};
 
-pub const ALICE: Owner = Owner(0xa11ce);
-pub const BOB: Owner = Owner(0xb0b);
-/// A TTL that is longer than any suite takes.
-pub const TTL: Duration = Duration::from_secs(600);
+pub use support::requests::*;
 
-/// Sessions with a node, and what the suite knows of it.
-pub struct Probe {
+/// Asks for a lock alone where others have it.
+pub const CAROL: Owner = Owner(0xca401);
+
+/// Another owner holds the lock, for whatever time.
+pub const HELD: Reply = Reply::Held { remaining: Duration::MAX, shared: false, holder: None };
+/// Others share the lock, for whatever time.
+pub const SHARED: Reply = Reply::Held { remaining: Duration::MAX, shared: true, holder: None };
+
+/// A client with a list of nodes.
+pub struct Client {
     session: Box<dyn Session>,
-    other: Box<dyn Session>,
-    /// The session of a client with another list of nodes.
-    foreign: Box<dyn Session>,
-    /// The session of a client with a third list.
-    third: Box<dyn Session>,
     pub fleet: Fleet,
-    pub foreign_fleet: Fleet,
-    pub third_fleet: Fleet,
+}
+
+impl Client {
+    async fn of(node: &dyn Node, others: &[&str]) -> Client {
+        let fleet = fleet_of(&[&[node.member()], others].concat());
+        let session = answered("open a session", node.open(&fleet)).await.unwrap();
+        Client { session, fleet }
+    }
+
+    pub async fn ask(&self, request: Request) -> Reply {
+        let case = format!("{request:?}");
+        let reply = answered(&case, self.session.call(request)).await;
+        reply.unwrap_or_else(|fault| panic!("{case}: {fault:?}"))
+    }
+
+    /// Asks one after the other, and compares the answers.
+    pub async fn says<C: fmt::Display>(
+        &self,
+        steps: impl IntoIterator<Item = (C, Request, Reply)>,
+    ) {
+        for (case, request, wanted) in steps {
+            let asked = format!("{request:?}");
+            assert_eq!(at_any_time(self.ask(request).await), wanted, "{case}: {asked}");
+        }
+    }
+}
+
+/// The reply without what changes with time.
+fn at_any_time(reply: Reply) -> Reply {
+    match reply {
+        Reply::Held { remaining, shared: false, .. } if !remaining.is_zero() => HELD,
+        Reply::Held { remaining, shared: true, .. } if !remaining.is_zero() => SHARED,
+        Reply::Granted { stamp, nonce, .. } => Reply::Granted { stamp, nonce, crowded: false },
+        Reply::Several(parts) => Reply::Several(parts.into_iter().map(at_any_time).collect()),
+        other => other,
+    }
+}
+
+/// The clients of a node, and what the suite knows of it.
+pub struct Probe {
+    own: Client,
+    /// Another client with the same list.
+    pub other: Client,
+    /// Clients with other lists.
+    pub foreign: Client,
+    pub third: Client,
     pub incarnation: Incarnation,
     pub nonce: Nonce,
 }
 
+impl std::ops::Deref for Probe {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.own
+    }
+}
+
 impl Probe {
     pub async fn open(node: &dyn Node) -> Probe {
-        let (fleet, foreign_fleet) =
-            (fleet_of(&[node.member()]), fleet_of(&[node.member(), "another"]));
-        let (session, other) = (open(node, &fleet).await, open(node, &fleet).await);
-        let foreign = open(node, &foreign_fleet).await;
-        let third_fleet = fleet_of(&[node.member(), "one", "more"]);
-        let third = open(node, &third_fleet).await;
         Probe {
-            session,
-            other,
-            foreign,
-            third,
-            fleet,
-            foreign_fleet,
-            third_fleet,
+            own: Client::of(node, &[]).await,
+            other: Client::of(node, &[]).await,
+            foreign: Client::of(node, &["another"]).await,
+            third: Client::of(node, &["one", "more"]).await,
             incarnation: Incarnation::new(""),
             nonce: Nonce(0),
         }
-    }
-
-    /// Asks as a client with a third list of nodes.
-    pub async fn ask_third(&self, request: Request) -> Reply {
-        ask(&*self.third, request).await
-    }
-
-    /// Asks as a client with another list of nodes.
-    pub async fn ask_foreign(&self, request: Request) -> Reply {
-        ask(&*self.foreign, request).await
-    }
-
-    pub async fn ask(&self, request: Request) -> Reply {
-        ask(&*self.session, request).await
-    }
-
-    pub async fn ask_other(&self, request: Request) -> Reply {
-        ask(&*self.other, request).await
-    }
-
-    /// Makes the future of a call and does not poll it.
-    pub fn call(&self, request: Request) -> impl Future<Output = Reply> {
-        ask(&*self.session, request)
     }
 
     pub async fn prepare(&self, nonce: Nonce) -> Prepared {
@@ -86,19 +107,27 @@ impl Probe {
         Request::Activate { incarnation, nonce, era, collect, quarantine, new }
     }
 
-    pub async fn acquire(&self, resource: &Resource, owner: Owner) -> Reply {
-        self.ask(Request::Acquire {
-            mode: Mode::Exclusive,
-            resource: resource.clone(),
-            owner,
-            ttl: TTL,
-        })
-        .await
+    pub async fn state(&self) -> NodeState {
+        match self.ask(Request::Read).await {
+            Reply::State(state) => state,
+            other => panic!("read: {other:?}"),
+        }
+    }
+
+    /// The stamps of this era.
+    pub async fn stamps(&self) -> impl Fn(u64) -> Stamp + use<> {
+        let era = self.state().await.era;
+        move |count| Stamp { era, count }
+    }
+
+    /// The reply to an acquire.
+    pub fn grant(&self, stamp: Stamp) -> Reply {
+        Reply::Granted { stamp, nonce: self.nonce, crowded: false }
     }
 
     /// Acquires a lock that is free.
     pub async fn granted(&self, resource: &Resource, owner: Owner) -> Stamp {
-        match self.acquire(resource, owner).await {
+        match self.ask(acquire(resource, owner)).await {
             Reply::Granted { stamp, nonce, .. } if nonce == self.nonce => stamp,
             other => panic!("acquire {resource}, which is free: {other:?}"),
         }
@@ -108,82 +137,39 @@ impl Probe {
     pub async fn in_time(&self, resource: &Resource, owner: Owner) -> Stamp {
         let end = Instant::now() + ANSWER_WITHIN;
         loop {
-            match self.acquire(resource, owner).await {
+            match self.ask(acquire(resource, owner)).await {
                 Reply::Granted { stamp, .. } => return stamp,
-                other if Instant::now() >= end => {
-                    panic!("acquire {resource} for 10 s: {other:?}");
-                }
+                other if Instant::now() >= end => panic!("acquire {resource} in time: {other:?}"),
                 _ => sleep(Duration::from_millis(10)).await,
             }
         }
     }
 
-    pub async fn held(&self, resource: &Resource, case: &str) -> Duration {
+    /// Releases locks that are held.
+    pub async fn free<'a>(&self, resources: impl IntoIterator<Item = &'a Resource>, owner: Owner) {
+        let part = |resource| ("held", release(resource, owner), Reply::Released);
+        self.says(resources.into_iter().map(part)).await;
+    }
+
+    /// Checks for how long a lock is still held.
+    pub async fn remains(&self, resource: &Resource, range: RangeInclusive<Duration>, case: &str) {
         let nobody = Owner(0xdead);
-        match self.acquire(resource, nobody).await {
-            Reply::Held { remaining, .. } if !remaining.is_zero() => remaining,
-            other => panic!("acquire {resource}, held: {case}: {other:?}"),
-        }
+        let reply = self.ask(acquire(resource, nobody)).await;
+        let right = matches!(&reply, Reply::Held { remaining, .. } if range.contains(remaining));
+        assert!(right, "acquire {resource}, {case}: {reply:?}, not in {range:?}");
     }
 
-    pub async fn release(&self, resource: &Resource, owner: Owner) -> Reply {
-        self.ask(Request::Release { resource: resource.clone(), owner }).await
-    }
-
-    /// Releases a lock that is held.
-    pub async fn free(&self, resource: &Resource, owner: Owner) {
-        let reply = self.release(resource, owner).await;
-        assert_eq!(reply, Reply::Released, "release {resource}");
-    }
-
-    pub async fn publish(
-        &self,
-        resource: &Resource,
-        owner: Owner,
-        nonce: Nonce,
-        stamp: Stamp,
-    ) -> Reply {
-        let token = stamp.token().unwrap();
-        self.ask(Request::Publish { resource: resource.clone(), owner, nonce, token }).await
-    }
-
-    pub async fn renew(
-        &self,
-        resource: &Resource,
-        owner: Owner,
-        stamp: Stamp,
-        ttl: Duration,
-    ) -> Reply {
-        let token = stamp.token().unwrap();
-        self.ask(Request::Renew {
-            mode: Mode::Exclusive,
-            resource: resource.clone(),
-            owner,
-            token,
-            ttl,
-        })
-        .await
-    }
-
-    pub async fn state(&self) -> NodeState {
-        match self.ask(Request::Read).await {
-            Reply::State(state) => state,
-            other => panic!("read: {other:?}"),
-        }
+    /// Checks for how long a lock may still be out, as the node has it.
+    pub async fn is_out(&self, range: RangeInclusive<Duration>, case: &str) {
+        let longest = self.state().await.longest;
+        assert!(range.contains(&longest), "out {case}: {longest:?}, not in {range:?}");
     }
 }
+
+/// What the node says to be out where nothing is that lasts for longer than a minute.
+pub const NOTHING_LONG: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_millis(67_500);
 
 /// Makes the fleet of these nodes.
 pub fn fleet_of(names: &[&str]) -> Fleet {
     Fleet::new(names).unwrap()
-}
-
-async fn open(node: &dyn Node, fleet: &Fleet) -> Box<dyn Session> {
-    answered("open a session", node.open(fleet)).await.unwrap()
-}
-
-async fn ask(session: &dyn Session, request: Request) -> Reply {
-    let case = format!("{request:?}");
-    let reply = answered(&case, session.call(request)).await;
-    reply.unwrap_or_else(|fault| panic!("{case}: {fault:?}"))
 }

@@ -1,6 +1,7 @@
-use fencing_protocol::{Nonce, Owner, Reply, Resource, Stamp};
+use fencing_protocol::Reply::{Exhausted, NotOwner, Published, Released};
+use fencing_protocol::{Nonce, Stamp};
 
-use super::probe::{ALICE, BOB, Probe};
+use super::probe::*;
 use crate::resource;
 
 pub async fn suite(probe: &Probe) {
@@ -10,50 +11,39 @@ pub async fn suite(probe: &Probe) {
     runs_out(probe).await
 }
 
-/// Publishes for the holder, which must succeed.
-async fn published(probe: &Probe, resource: &Resource, stamp: Stamp) {
-    let reply = probe.publish(resource, ALICE, probe.nonce, stamp).await;
-    assert_eq!(reply, Reply::Published, "publish {stamp:?}");
-}
-
-async fn refused(probe: &Probe, resource: &Resource, (owner, nonce): (Owner, Nonce), case: &str) {
-    let stamp = Stamp { era: probe.state().await.era, count: 500 };
-    let reply = probe.publish(resource, owner, nonce, stamp).await;
-    assert_eq!(reply, Reply::NotOwner, "publish {case}");
-}
-
 async fn guarded(probe: &Probe) {
-    let resource = resource("publish");
-    let (alice, bob) = ((ALICE, probe.nonce), (BOB, probe.nonce));
-    let elsewhere = (ALICE, Nonce(0xbad));
-    refused(probe, &resource, alice, "without a lock").await;
-    probe.granted(&resource, ALICE).await;
-    refused(probe, &resource, bob, "for another owner").await;
-    refused(probe, &resource, elsewhere, "with another nonce").await;
-    probe.free(&resource, ALICE).await;
-    refused(probe, &resource, alice, "after the release").await;
-    let stamp = probe.granted(&resource, BOB).await;
-    refused(probe, &resource, alice, "after another came").await;
-    assert_eq!(stamp.count, 2, "acquire after refused publishes");
-    probe.free(&resource, BOB).await
+    let (name, stamp, bad) = (resource("publish"), probe.stamps().await, Nonce(0xbad));
+    let publishes = |owner, nonce| publish(&name, owner, nonce, stamp(500));
+    let steps = [
+        ("publish without a lock", publishes(ALICE, probe.nonce), NotOwner),
+        ("free", acquire(&name, ALICE), probe.grant(stamp(1))),
+        ("publish for another owner", publishes(BOB, probe.nonce), NotOwner),
+        ("publish with another nonce", publishes(ALICE, bad), NotOwner),
+        ("held", release(&name, ALICE), Released),
+        ("publish after the release", publishes(ALICE, probe.nonce), NotOwner),
+        ("after refused publishes", acquire(&name, BOB), probe.grant(stamp(2))),
+        ("publish after another came", publishes(ALICE, probe.nonce), NotOwner),
+        ("held", release(&name, BOB), Released),
+    ];
+    probe.says(steps).await
 }
 
 async fn raises(probe: &Probe) {
-    let (resource, era) = (resource("raise"), probe.state().await.era);
-    probe.granted(&resource, ALICE).await;
-    for count in [33, 33] {
-        published(probe, &resource, Stamp { era, count }).await;
-    }
-    // A larger count shows that another owner was there: a repeated request locked again.
-    for stamp in [Stamp { era, count: 20 }, Stamp { era: era - 1, count: 900 }] {
-        let reply = probe.publish(&resource, ALICE, probe.nonce, stamp).await;
-        assert_eq!(reply, Reply::NotOwner, "publish {stamp:?} below");
-    }
-    probe.free(&resource, ALICE).await;
-    let stamp = probe.granted(&resource, BOB).await;
-    let wanted = Stamp { era, count: 34 };
-    assert_eq!(stamp, wanted, "acquire after 33, 20 and an older era");
-    probe.free(&resource, BOB).await
+    let (name, stamp) = (resource("raise"), probe.stamps().await);
+    let old = Stamp { era: stamp(900).era - 1, count: 900 };
+    let publishes = |stamp| publish(&name, ALICE, probe.nonce, stamp);
+    probe.granted(&name, ALICE).await;
+    let steps = [
+        ("a larger count", publishes(stamp(33)), Published),
+        ("again", publishes(stamp(33)), Published),
+        // A larger count shows that another owner was there: a repeated request locked again.
+        ("below", publishes(stamp(20)), NotOwner),
+        ("in an older era", publishes(old), NotOwner),
+        ("held", release(&name, ALICE), Released),
+        ("after 33, 20 and an older era", acquire(&name, BOB), probe.grant(stamp(34))),
+        ("held", release(&name, BOB), Released),
+    ];
+    probe.says(steps).await
 }
 
 async fn raises_the_era(probe: &Probe) {
@@ -61,33 +51,35 @@ async fn raises_the_era(probe: &Probe) {
     probe.granted(&other, BOB).await;
     let before = probe.state().await;
     probe.granted(&raised, ALICE).await;
-    let stamp = Stamp { era: before.era + 5, count: 7 };
-    published(probe, &raised, stamp).await;
+    let stamp = |count| Stamp { era: before.era + 5, count };
+    probe.says([("a larger era", publish(&raised, ALICE, probe.nonce, stamp(7)), Published)]).await;
     let after = probe.state().await;
     let found = (after.era, after.reserved, after.nonce);
     let wanted = (before.era + 5, before.reserved, before.nonce);
     assert_eq!(found, wanted, "read after a larger era was published");
-    probe.free(&raised, ALICE).await;
-    let found = probe.granted(&raised, ALICE).await;
-    let wanted = Stamp { count: 8, ..stamp };
-    assert_eq!(found, wanted, "acquire in the era that was published");
-    probe.free(&raised, ALICE).await;
-    probe.held(&other, "through a new era").await;
-    probe.free(&other, BOB).await;
-    let found = probe.granted(&other, BOB).await;
-    let wanted = Stamp { count: 1, ..stamp };
-    assert_eq!(found, wanted, "acquire another resource in a new era");
-    probe.free(&other, BOB).await
+    let steps = [
+        ("held", release(&raised, ALICE), Released),
+        ("in the era that was published", acquire(&raised, ALICE), probe.grant(stamp(8))),
+        ("held", release(&raised, ALICE), Released),
+        ("through a new era", acquire(&other, ALICE), HELD),
+        ("held", release(&other, BOB), Released),
+        ("another one in a new era", acquire(&other, BOB), probe.grant(stamp(1))),
+        ("held", release(&other, BOB), Released),
+    ];
+    probe.says(steps).await
 }
 
 async fn runs_out(probe: &Probe) {
-    let (resource, era) = (resource("exhausted"), probe.state().await.era);
-    probe.granted(&resource, ALICE).await;
-    published(probe, &resource, Stamp { era, count: Stamp::MAX_COUNT - 1 }).await;
-    probe.free(&resource, ALICE).await;
-    let last = probe.granted(&resource, ALICE).await;
-    assert_eq!(last.count, Stamp::MAX_COUNT, "the last count");
-    probe.free(&resource, ALICE).await;
-    let reply = probe.acquire(&resource, ALICE).await;
-    assert_eq!(reply, Reply::Exhausted, "acquire after the last count");
+    let (name, stamp) = (resource("exhausted"), probe.stamps().await);
+    let last = stamp(Stamp::MAX_COUNT);
+    let nearly = publish(&name, ALICE, probe.nonce, stamp(Stamp::MAX_COUNT - 1));
+    probe.granted(&name, ALICE).await;
+    let steps = [
+        ("nearly the last count", nearly, Published),
+        ("held", release(&name, ALICE), Released),
+        ("the last count", acquire(&name, ALICE), probe.grant(last)),
+        ("held", release(&name, ALICE), Released),
+        ("after the last count", acquire(&name, ALICE), Exhausted),
+    ];
+    probe.says(steps).await
 }

@@ -6,8 +6,13 @@ use std::time::{Duration, Instant};
 use sqlx::mysql::{MySqlConnectOptions, MySqlDatabaseError, MySqlPoolOptions};
 use sqlx::{AssertSqlSafe, Executor, MySqlPool};
 
-use crate::clients::{output, quote};
+use crate::clients::output;
 use crate::mariadb::MariadbServer;
+
+#[path = "server.rs"]
+mod server;
+
+pub use server::*;
 
 pub type Db = sqlx::MySql;
 
@@ -22,11 +27,10 @@ pub const LEVELS: &[&str] = &[
 pub const TABLES: &str = "SELECT CAST(table_name AS CHAR) FROM information_schema.tables
     WHERE table_schema = DATABASE()";
 
-/// The statements for other libraries, and how they take a name.
-pub const ADMIT: &str = fencing::sql::statement::mysql::ADMIT;
-pub const HIGHEST: &str = fencing::sql::statement::mysql::HIGHEST;
-pub const MIGRATIONS: &[(i64, &str, &str)] = fencing::sql::statement::mysql::MIGRATIONS;
+/// The statements for other libraries.
+pub use fencing::sql::statement::mysql::{ADMIT, HIGHEST, MIGRATIONS};
 
+/// How they take a name.
 pub fn name(resource: &fencing::Resource) -> &[u8] {
     resource.as_str().as_bytes()
 }
@@ -55,14 +59,10 @@ pub fn lower(resource: &str, from: u64, to: u64) -> String {
     format!("CALL fencing_lower('{resource}', {from}, {to})")
 }
 
-/// What else a session may hide behind a temporary table.
-pub const TEMPORARY: &str = "SELECT 1";
-
 /// Loses the floor.
 pub const DROP_FLOOR: &[&str] = &["DELETE FROM fencing_floor"];
 
-/// The migrations.
-pub const VERSIONS: &[i64] = &[1, 2, 3, 4, 5, 6];
+/// The tables of the migrations.
 pub const OURS: &[&str] = &[
     "_fencing_migrations",
     "fencing_audit",
@@ -116,46 +116,8 @@ pub const LOST: &str = "fencing_check";
 pub const CHANGE: &str = "CREATE PROCEDURE fencing_check(
     IN the_resource VARBINARY(1024), IN the_token VARBINARY(64)) BEGIN END";
 
-/// Errors have a SQLSTATE.
-pub const STATES: &str = "ZF";
-
-/// Writes of a client in another language, with a token or without.
-pub fn insert(token: Option<&str>, path: &str, body: &str) -> String {
-    presented(token, &format!("INSERT INTO documents VALUES ('{path}', '{body}')"))
-}
-
-pub fn update(token: Option<&str>, path: &str, body: &str) -> String {
-    presented(token, &format!("UPDATE documents SET body = '{body}' WHERE path = '{path}'"))
-}
-
-pub fn rename(token: Option<&str>, path: &str, to: &str) -> String {
-    presented(token, &format!("UPDATE documents SET path = '{to}' WHERE path = '{path}'"))
-}
-
-pub fn delete(token: Option<&str>, path: &str) -> String {
-    presented(token, &format!("DELETE FROM documents WHERE path = '{path}'"))
-}
-
-/// What a write of the driver presents by itself: nothing, as it was presented before.
-pub fn presents(_: &fencing::Sequencer) -> String {
-    String::new()
-}
-
-/// The same through the driver, where the token was presented before.
-pub fn guarded(_: Option<u64>) -> String {
-    "UPDATE documents SET body = 'guarded' WHERE path = 'a'".to_owned()
-}
-
 /// Writes a path, and what was presented before.
 pub const PRESENTED: &str = "INSERT INTO papers VALUES (?, ?)";
-
-pub fn create(table: &str, column: &str) -> String {
-    format!("CREATE TABLE {} ({} VARCHAR(255))", quote(table, MARK), quote(column, MARK))
-}
-
-pub fn insert_into(table: &str, value: &str) -> String {
-    format!("INSERT INTO {} VALUES ('{value}')", quote(table, MARK))
-}
 
 /// How another language calls the fence.
 pub fn call(resource: &str, token: &str) -> String {
@@ -186,6 +148,10 @@ pub const STOPS_MIGRATIONS: &str = "SELECT resource FROM fencing_marks_base";
 /// How long a patient session waits for a lock.
 pub const PATIENCE: (&str, i64) = ("SELECT CAST(@@lock_wait_timeout AS SIGNED)", 86400);
 
+const PATIENT: &str = "SET SESSION lock_wait_timeout = 86400";
+const READ_ONLY: &str = "SET SESSION TRANSACTION READ ONLY";
+const IMPATIENT: &str = "SET innodb_lock_wait_timeout = 0";
+
 /// One database of its own, on a server that the tests share.
 pub struct Place {
     options: MySqlConnectOptions,
@@ -206,29 +172,9 @@ impl Place {
         Place { pool: pool(options.clone()), options }
     }
 
-    /// A pool as another process would have it.
-    pub fn other(&self) -> MySqlPool {
-        pool(self.options.clone())
-    }
-
-    /// A pool that waits for a lock as long as the database does by itself.
-    pub fn patient(&self) -> MySqlPool {
-        self.with("SET SESSION lock_wait_timeout = 86400")
-    }
-
     /// A pool whose sessions begin on this level.
     pub fn at(&self, level: &'static str) -> MySqlPool {
         self.with(level)
-    }
-
-    /// A pool that may not write.
-    pub fn read_only(&self) -> MySqlPool {
-        self.with("SET SESSION TRANSACTION READ ONLY")
-    }
-
-    /// A pool that hardly waits for a lock.
-    pub fn impatient(&self) -> MySqlPool {
-        self.with("SET innodb_lock_wait_timeout = 0")
     }
 
     /// A pool with this statement at the start of every session.

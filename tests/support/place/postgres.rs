@@ -6,8 +6,13 @@ use std::time::{Duration, Instant};
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
-use crate::clients::{output, quote};
+use crate::clients::output;
 use crate::postgres::PostgresServer;
+
+#[path = "server.rs"]
+mod server;
+
+pub use server::*;
 
 pub type Db = sqlx::Postgres;
 
@@ -21,11 +26,10 @@ pub const LEVELS: &[&str] = &[
 pub const TABLES: &str = "SELECT relname::text FROM pg_class
     WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace";
 
-/// The statements for other libraries, and how they take a name.
-pub const ADMIT: &str = fencing::sql::statement::postgres::ADMIT;
-pub const HIGHEST: &str = fencing::sql::statement::postgres::HIGHEST;
-pub const MIGRATIONS: &[(i64, &str, &str)] = fencing::sql::statement::postgres::MIGRATIONS;
+/// The statements for other libraries.
+pub use fencing::sql::statement::postgres::{ADMIT, HIGHEST, MIGRATIONS};
 
+/// How they take a name.
 pub fn name(resource: &fencing::Resource) -> &str {
     resource.as_str()
 }
@@ -53,15 +57,11 @@ pub fn lower(resource: &str, from: u64, to: u64) -> String {
     format!("SELECT fencing_lower('{resource}', {from}, {to})")
 }
 
-/// What else a session may hide behind a temporary table.
-pub const TEMPORARY: &str = "SELECT 1";
-
 /// Loses the floor.
 pub const DROP_FLOOR: &[&str] =
     &["ALTER TABLE fencing_floor DISABLE TRIGGER USER", "DELETE FROM fencing_floor"];
 
-/// The migrations.
-pub const VERSIONS: &[i64] = &[1, 2, 3, 4, 5, 6];
+/// The tables of the migrations.
 pub const OURS: &[&str] = &[
     "_fencing_migrations",
     "fencing_audit",
@@ -122,46 +122,8 @@ pub const LOST: &str = "fencing_compare";
 pub const CHANGE: &str = "CREATE FUNCTION fencing_compare(the_resource text, the_token bigint)
     RETURNS bigint LANGUAGE sql AS 'SELECT NULL::bigint'";
 
-/// Errors have a SQLSTATE.
-pub const STATES: &str = "ZF";
-
-/// Writes of a client in another language, with a token or without.
-pub fn insert(token: Option<&str>, path: &str, body: &str) -> String {
-    presented(token, &format!("INSERT INTO documents VALUES ('{path}', '{body}')"))
-}
-
-pub fn update(token: Option<&str>, path: &str, body: &str) -> String {
-    presented(token, &format!("UPDATE documents SET body = '{body}' WHERE path = '{path}'"))
-}
-
-pub fn rename(token: Option<&str>, path: &str, to: &str) -> String {
-    presented(token, &format!("UPDATE documents SET path = '{to}' WHERE path = '{path}'"))
-}
-
-pub fn delete(token: Option<&str>, path: &str) -> String {
-    presented(token, &format!("DELETE FROM documents WHERE path = '{path}'"))
-}
-
-/// What a write of the driver presents by itself: nothing, as it was presented before.
-pub fn presents(_: &fencing::Sequencer) -> String {
-    String::new()
-}
-
-/// The same through the driver, where the token was presented before.
-pub fn guarded(_: Option<u64>) -> String {
-    "UPDATE documents SET body = 'guarded' WHERE path = 'a'".to_owned()
-}
-
 /// Writes a path, and what was presented before.
 pub const PRESENTED: &str = "INSERT INTO papers VALUES ($1, $2)";
-
-pub fn create(table: &str, column: &str) -> String {
-    format!("CREATE TABLE {} ({} VARCHAR(255))", quote(table, MARK), quote(column, MARK))
-}
-
-pub fn insert_into(table: &str, value: &str) -> String {
-    format!("INSERT INTO {} VALUES ('{value}')", quote(table, MARK))
-}
 
 /// How another language calls the fence.
 pub fn call(resource: &str, token: &str) -> String {
@@ -188,6 +150,10 @@ pub const STOPS_MIGRATIONS: &str = "SELECT pg_advisory_xact_lock(288219724131487
 pub const PATIENCE: (&str, i64) =
     ("SELECT setting::bigint FROM pg_settings WHERE name = 'lock_timeout'", 0);
 
+const PATIENT: &[(&str, &str)] = &[("lock_timeout", "0")];
+const READ_ONLY: &[(&str, &str)] = &[("default_transaction_read_only", "on")];
+const IMPATIENT: &[(&str, &str)] = &[("lock_timeout", "50ms")];
+
 /// One database of its own, on a server that the tests share.
 pub struct Place {
     options: PgConnectOptions,
@@ -208,29 +174,9 @@ impl Place {
         Place { pool: pool(options.clone()), options }
     }
 
-    /// A pool as another process would have it.
-    pub fn other(&self) -> PgPool {
-        pool(self.options.clone())
-    }
-
-    /// A pool that waits for a lock as long as the database does by itself.
-    pub fn patient(&self) -> PgPool {
-        self.with(&[("lock_timeout", "0")])
-    }
-
     /// A pool whose sessions begin on this level.
     pub fn at(&self, level: &'static str) -> PgPool {
         self.with(&[("default_transaction_isolation", level)])
-    }
-
-    /// A pool that may not write.
-    pub fn read_only(&self) -> PgPool {
-        self.with(&[("default_transaction_read_only", "on")])
-    }
-
-    /// A pool that hardly waits for a lock.
-    pub fn impatient(&self) -> PgPool {
-        self.with(&[("lock_timeout", "50ms")])
     }
 
     /// A pool with these settings in every session.

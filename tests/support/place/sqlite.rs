@@ -16,11 +16,10 @@ pub const LEVELS: &[&str] = &["BEGIN", "BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"];
 pub const TABLES: &str =
     "SELECT name FROM sqlite_schema WHERE type = 'table' AND substr(name, 1, 7) <> 'sqlite_'";
 
-/// The statements for other libraries, and how they take a name.
-pub const ADMIT: &str = fencing::sql::statement::sqlite::ADMIT;
-pub const HIGHEST: &str = fencing::sql::statement::sqlite::HIGHEST;
-pub const MIGRATIONS: &[(i64, &str, &str)] = fencing::sql::statement::sqlite::MIGRATIONS;
+/// The statements for other libraries.
+pub use fencing::sql::statement::sqlite::{ADMIT, HIGHEST, MIGRATIONS};
 
+/// How they take a name.
 pub fn name(resource: &fencing::Resource) -> &str {
     resource.as_str()
 }
