@@ -1,25 +1,31 @@
 //! What the tests of every database share.
 
-use std::time::Duration;
+pub use std::time::Duration;
 
-use fencing::lock::AcquireError;
-use fencing::{Lease, Resource};
-use fencing_protocol::Fault;
+pub use fencing::lock::sql::{SqlLock, SqlLockBuilder};
+pub use fencing::lock::{AcquireError, Loss, Released, RenewError};
+pub use fencing::{Lease, Resource, Token, sql};
+pub use fencing_protocol::Fault;
+pub use sqlx::{AssertSqlSafe, Pool};
+pub use tokio::time::{Instant, sleep, timeout};
 
 /// Longer than any test takes: what is gone was released and has not expired.
 pub const LONG: Duration = Duration::from_secs(60);
 
+pub fn named(name: &str) -> Resource {
+    Resource::new(name).unwrap()
+}
+
 pub fn resource() -> Resource {
-    Resource::new("invoice/42").unwrap()
+    named("invoice/42")
 }
 
 /// When the lock may be free; anything but `Held` fails the test.
 #[track_caller]
-pub fn held(outcome: Result<Lease, AcquireError>) -> Duration {
+pub fn held<K>(outcome: Result<Lease<K>, AcquireError>) -> Duration {
     match outcome {
         Err(AcquireError::Held { retry_after, .. }) => retry_after,
-        Err(error) => panic!("not held: {error:?}"),
-        Ok(lease) => panic!("granted: {lease:?}"),
+        other => panic!("not held: {other:?}"),
     }
 }
 
@@ -28,7 +34,25 @@ pub fn held(outcome: Result<Lease, AcquireError>) -> Duration {
 pub fn fault(outcome: Result<Lease, AcquireError>) -> Fault {
     match outcome {
         Err(AcquireError::Unavailable { cause, .. }) => cause.cause,
-        Err(error) => panic!("no fault: {error:?}"),
-        Ok(lease) => panic!("granted: {lease:?}"),
+        other => panic!("no fault: {other:?}"),
+    }
+}
+
+/// Releases a lease that lasts.
+pub async fn release<K>(lease: Lease<K>) {
+    assert_eq!(lease.release().await, Ok(Released::Released));
+}
+
+/// The holder is notified of this loss.
+pub async fn lost<K>(lease: &Lease<K>, loss: Loss) {
+    assert_eq!(timeout(LONG / 2, lease.lost()).await, Ok(loss));
+}
+
+/// Asks again and again until it is so.
+pub async fn until(what: &str, mut done: impl AsyncFnMut() -> bool) {
+    let end = Instant::now() + LONG;
+    while !done().await {
+        assert!(Instant::now() < end, "never: {what}");
+        sleep(Duration::from_millis(10)).await;
     }
 }

@@ -22,8 +22,8 @@ mod postgres {
 
     mod conflicts;
     mod crash;
-    mod failover;
     mod notifications;
+    mod replica;
     #[path = "../server/mod.rs"]
     mod server;
     #[path = "../suite/mod.rs"]
@@ -36,7 +36,7 @@ mod mysql {
     use support::place::mysql as place;
 
     mod conflicts;
-    mod failover;
+    mod replica;
     #[path = "../server/mod.rs"]
     mod server;
     mod sessions;

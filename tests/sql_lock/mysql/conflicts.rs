@@ -1,45 +1,63 @@
 //! Other transactions in the way, as MySQL alone has them.
 
-use std::time::Duration;
-
-use fencing::lock::Released;
-use fencing::sql;
 use sqlx::{MySqlConnection, MySqlPool};
 
 use super::place::{DEFAULTS, Place};
-use super::server::conflicts::{LOCK_ROW, released, service};
+use super::server::conflicts::{LOCK_ROW, by_hand, released, service};
 use super::words;
-use crate::common::{LONG, held, resource};
+use crate::common::*;
 
-const CLOCK: &str = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
+const NOW: &str = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000";
 
-async fn number(conn: &mut MySqlConnection, query: &'static str) -> i64 {
+/// A time in milliseconds.
+async fn time(conn: &mut MySqlConnection, query: &'static str) -> i64 {
     sqlx::query_scalar(query).fetch_one(conn).await.unwrap()
+}
+
+/// Calls a procedure for this owner.
+async fn call<T>(pool: &MySqlPool, call: &'static str, owner: &str) -> T
+where
+    T: for<'r> sqlx::FromRow<'r, sqlx::mysql::MySqlRow> + Send + Unpin,
+{
+    let call = sqlx::query_as(call).bind(owner.to_owned());
+    call.fetch_all(pool).await.unwrap().remove(0)
+}
+
+/// Asks while such a transaction is in the way, which does something more, and commits, when somebody waits for it.
+pub async fn held_up<T, M>(
+    place: &Place,
+    statement: &'static str,
+    asked: impl Future<Output = T>,
+    meanwhile: impl AsyncFnOnce(&mut MySqlConnection) -> M,
+) -> (T, M) {
+    let mut by_hand = by_hand(place, statement).await;
+    tokio::join!(asked, async {
+        place.blocked().await;
+        let done = meanwhile(&mut by_hand).await;
+        by_hand.commit().await.unwrap();
+        done
+    })
 }
 
 #[tokio::test]
 async fn a_lock_that_is_not_waited_for_is_asked_for_again() {
     let place = released().await;
-    let mut by_hand = place.pool.begin().await.unwrap();
-    sqlx::query(LOCK_ROW).execute(&mut *by_hand).await.unwrap();
+    let by_hand = by_hand(&place, LOCK_ROW).await;
     let (lock, name) = (service(&place.impatient(), Duration::from_secs(20)), resource());
     let (lease, ()) = tokio::join!(lock.try_acquire(&name), async {
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        sleep(Duration::from_millis(200)).await;
         by_hand.rollback().await.unwrap();
     });
-    assert_eq!(lease.unwrap().release().await, Ok(Released::Released));
+    release(lease.unwrap()).await;
 }
 
 #[tokio::test]
 async fn the_release_of_another_owner_does_not_wait() {
     let place = released().await;
     let _lease = service(&place.pool, LONG / 2).acquire(&resource()).await.unwrap();
-    let mut by_hand = place.pool.begin().await.unwrap();
-    sqlx::query(LOCK_ROW).execute(&mut *by_hand).await.unwrap();
+    let _by_hand = by_hand(&place, LOCK_ROW).await;
     for level in DEFAULTS {
-        let free = "CALL fencing_lease_release('invoice/42', 'another', 0, 1)";
-        let freed = sqlx::query_scalar::<_, i64>(free).fetch_all(&place.at(level)).await;
-        assert_eq!(freed.unwrap(), [0]);
+        assert_eq!(leaves(&place.at(level), "another").await, 0);
     }
 }
 
@@ -54,7 +72,7 @@ async fn who_writes_under_the_older_lease_does_not_hold_up_the_next() {
         let lock = service(&place.at(level), Duration::from_secs(15));
         let new = lock.try_acquire(&resource()).await.unwrap();
         assert!(new.token() > old.token());
-        new.release().await.unwrap();
+        release(new).await;
     }
     drop(writing);
 }
@@ -62,77 +80,26 @@ async fn who_writes_under_the_older_lease_does_not_hold_up_the_next() {
 #[tokio::test]
 async fn the_clock_is_read_after_the_wait() {
     let place = released().await;
-    let lock = service(&place.other(), LONG / 2);
-    let mut by_hand = place.pool.begin().await.unwrap();
+    let (lock, name) = (service(&place.other(), LONG / 2), resource());
+    let lasting = i64::try_from(LONG.as_millis()).unwrap();
     // Closed for a moment, which is over when the wait is.
     let close = "UPDATE fencing_leases SET expires_at =
         TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + 1000000";
-    sqlx::query(close).execute(&mut *by_hand).await.unwrap();
-    let name = resource();
-    let (lease, before) = tokio::join!(lock.try_acquire(&name), async {
-        place.blocked().await;
-        let expires_at = number(&mut by_hand, "SELECT expires_at FROM fencing_leases").await;
-        while number(&mut by_hand, CLOCK).await <= expires_at {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        let before = number(&mut by_hand, CLOCK).await;
-        by_hand.commit().await.unwrap();
-        before
-    });
+    let (lease, before) = held_up(&place, close, lock.try_acquire(&name), async |by_hand| {
+        let expires_at = time(by_hand, words::EXPIRES_AT).await;
+        until("it is over", async || time(by_hand, NOW).await > expires_at).await;
+        time(by_hand, NOW).await
+    })
+    .await;
     let lease = lease.unwrap();
     let mut conn = place.pool.acquire().await.unwrap();
-    let expires_at = number(&mut conn, "SELECT expires_at FROM fencing_leases").await;
-    let lasting = i64::try_from(LONG.as_micros()).unwrap();
-    assert!(expires_at >= before + lasting, "{} short", before + lasting - expires_at);
-    assert_eq!(lease.release().await, Ok(Released::Released));
-}
-
-/// The owner and the token of the one row.
-async fn own(place: &Place) -> (String, i64) {
-    let row = "SELECT CAST(owner AS CHAR), token FROM fencing_leases";
-    sqlx::query_as(row).fetch_one(&place.pool).await.unwrap()
-}
-
-/// A renewal as it reaches the server, of 60 seconds: whether it was one, and whether
-/// another had come.
-async fn renew(pool: &MySqlPool, owner: &str, token: i64) -> i64 {
-    let renew = sqlx::query_scalar("CALL fencing_lease_renew('invoice/42', ?, ?, 60000, 9)");
-    let answer = renew.bind(owner.to_owned()).bind(token).fetch_all(pool).await.unwrap();
-    answer[0]
-}
-
-#[tokio::test]
-async fn a_renewal_counts_from_after_its_wait() {
-    let place = released().await;
-    let _lease = service(&place.pool, LONG / 2).acquire(&resource()).await.unwrap();
-    let (owner, token) = own(&place).await;
-    let mut by_hand = place.pool.begin().await.unwrap();
-    sqlx::query(LOCK_ROW).execute(&mut *by_hand).await.unwrap();
-    let pool = place.other();
-    let (renewed, before) = tokio::join!(renew(&pool, &owner, token), async {
-        place.blocked().await;
-        let before = number(&mut by_hand, CLOCK).await;
-        by_hand.rollback().await.unwrap();
-        before
-    });
-    assert_eq!(renewed, 1);
-    let mut conn = place.pool.acquire().await.unwrap();
-    let expires_at = number(&mut conn, "SELECT expires_at FROM fencing_leases").await;
-    assert!(expires_at >= before + 60_000_000, "{} short", before + 60_000_000 - expires_at);
-}
-
-#[tokio::test]
-async fn a_renewal_that_comes_after_the_release_does_not_lock_again() {
-    let place = released().await;
-    let lock = service(&place.pool, LONG / 2);
-    let lease = lock.acquire(&resource()).await.unwrap();
-    let (owner, token) = own(&place).await;
-    assert_eq!(renew(&place.pool, &owner, token).await, 1);
-    assert_eq!(renew(&place.pool, &owner, token - 1).await, 0);
-    assert_eq!(renew(&place.pool, "another", token).await, 0);
-    assert_eq!(lease.release().await, Ok(Released::Released));
-    assert_eq!(renew(&place.pool, &owner, token).await, 0);
-    drop(lock.try_acquire(&resource()).await.unwrap());
+    assert!(time(&mut conn, words::EXPIRES_AT).await >= before + lasting);
+    // And so it is when it is renewed.
+    let now = async |by_hand: &mut MySqlConnection| time(by_hand, NOW).await;
+    let (left, before) = held_up(&place, LOCK_ROW, lease.renew(), now).await;
+    left.unwrap();
+    assert!(time(&mut conn, words::EXPIRES_AT).await >= before + lasting);
+    release(lease).await;
 }
 
 /// A row that two share, where a read with a lock fails if the row has changed since a read without one.
@@ -148,13 +115,12 @@ async fn two_share() -> (Place, MySqlPool, String) {
 
 /// What the server answers to one that asks to share the row: the token, or for how long it is closed.
 async fn shared(pool: &MySqlPool, owner: &str) -> (Option<i64>, Option<i64>) {
-    let share = sqlx::query_as("CALL fencing_lease_acquire('invoice/42', ?, TRUE, 60000, 9)");
-    share.bind(owner.to_owned()).fetch_all(pool).await.unwrap()[0]
+    call(pool, "CALL fencing_lease_acquire('invoice/42', ?, TRUE, 60000, 9)", owner).await
 }
 
 async fn leaves(pool: &MySqlPool, owner: &str) -> i64 {
-    let leave = sqlx::query_scalar("CALL fencing_lease_release('invoice/42', ?, 0, 9)");
-    leave.bind(owner.to_owned()).fetch_all(pool).await.unwrap()[0]
+    let (left,) = call(pool, "CALL fencing_lease_release('invoice/42', ?, 0, 9)", owner).await;
+    left
 }
 
 const RENEWED: &str = "UPDATE fencing_leases SET expires_at = expires_at + 1";
@@ -162,21 +128,9 @@ const ANOTHERS: &str =
     "UPDATE fencing_leases SET owner = 'another', token = token + 1, parts = NULL";
 const NONE_LEFT: &str = "UPDATE fencing_leases SET expires_at = 0";
 
-/// The row is locked by hand before the other statement begins.
+/// The row is changed by hand before the other statement begins.
 async fn during<T>(place: &Place, change: &'static str, other: impl Future<Output = T>) -> T {
-    let (begun, begins) = tokio::sync::oneshot::channel();
-    let by_hand = async {
-        let mut by_hand = place.pool.begin().await.unwrap();
-        sqlx::query(change).execute(&mut *by_hand).await.unwrap();
-        begun.send(()).unwrap();
-        place.blocked().await;
-        by_hand.commit().await.unwrap();
-    };
-    let other = async {
-        begins.await.unwrap();
-        other.await
-    };
-    tokio::join!(by_hand, other).1
+    held_up(place, change, other, async |_| ()).await.0
 }
 
 /// Others who share the row renew their parts all the time.
@@ -204,8 +158,10 @@ async fn what_happens_during_the_wait_for_a_shared_row_counts() {
     held(service(&place.pool, LONG / 2).try_acquire(&resource()).await);
     // It is free now: the next one begins anew.
     let (place, pool, _) = two_share().await;
-    let (_, before) = own(&place).await;
-    assert_eq!(during(&place, NONE_LEFT, shared(&pool, &third)).await.0, Some(before + 1));
+    let (before, _) = shared(&pool, &third).await;
+    leaves(&pool, &third).await;
+    let (token, _) = during(&place, NONE_LEFT, shared(&pool, &third)).await;
+    assert_eq!(token, before.map(|before| before + 1));
     assert_eq!(leaves(&pool, &first).await, 0);
     assert_eq!(leaves(&pool, &third).await, 2);
 }

@@ -1,30 +1,14 @@
 //! Sessions with other settings, and how a lease leaves them.
 
-use std::time::Duration;
-
-use fencing::lock::Released;
-use fencing::lock::sql::SqlLock;
-use fencing::{Resource, sql};
-use fencing_protocol::Fault;
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
-use sqlx::{AssertSqlSafe, Executor, MySqlPool};
+use sqlx::{Executor, MySqlPool};
 
+use super::conflicts::held_up;
 use super::place::{Place, pool};
+use super::server::conflicts::{LOCK_ROW, by_hand};
+use super::suite::{owner, ready, service};
 use super::words;
-use crate::common::{LONG, fault, held, resource};
-
-const LOCK_ROW: &str = "SELECT token FROM fencing_leases FOR UPDATE";
-
-fn service(pool: &MySqlPool) -> SqlLock<sqlx::MySql> {
-    let lock = SqlLock::builder(pool.clone()).ttl(LONG).budget(Duration::from_secs(10));
-    lock.wait(Duration::from_secs(20)).build().unwrap()
-}
-
-async fn ready() -> Place {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    place
-}
+use crate::common::*;
 
 fn options(place: &Place) -> MySqlConnectOptions {
     (*place.pool.connect_options()).clone()
@@ -45,24 +29,19 @@ async fn where_nothing_commits_by_itself_a_lease_is_committed() {
     let lock = lock.ttl(Duration::from_secs(6)).budget(Duration::from_secs(3)).build().unwrap();
     let other = service(&place.other());
     let expires_at = async || {
-        let query = sqlx::query_scalar::<_, i64>(words::EXPIRES_AT).bind("invoice/42");
-        query.fetch_one(&place.pool).await.unwrap()
+        sqlx::query_scalar::<_, i64>(words::EXPIRES_AT).fetch_one(&place.pool).await.unwrap()
     };
     for _ in 0..2 {
         let lease = lock.acquire(&resource()).await.unwrap();
         held(other.try_acquire(&resource()).await);
         let granted = expires_at().await;
-        let renewed = async {
-            while expires_at().await == granted {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        };
+        let renewed = until("it is renewed", async || expires_at().await != granted);
         lease.run(renewed).await.unwrap();
-        assert_eq!(lease.release().await, Ok(Released::Released));
+        release(lease).await;
         let next = other.try_acquire(&resource()).await.unwrap();
         // Not by an old snapshot of its own.
         held(lock.try_acquire(&resource()).await);
-        assert_eq!(next.release().await, Ok(Released::Released));
+        release(next).await;
     }
 }
 
@@ -109,7 +88,7 @@ async fn what_a_session_has_left_open_is_not_committed() {
     sqlx::query(renew).fetch_all(&session).await.unwrap();
     assert_eq!(committed().await, 0);
     leave_open().await;
-    assert_eq!(lease.release().await, Ok(Released::Released));
+    release(lease).await;
     assert_eq!(committed().await, 0);
 }
 
@@ -133,7 +112,7 @@ async fn a_session_is_left_as_it_was() {
     let renew = "CALL fencing_lease_renew('invoice/42', 'another', 1, 60000, 9)";
     sqlx::query(renew).fetch_all(&session).await.unwrap();
     as_it_was().await;
-    assert_eq!(lease.release().await, Ok(Released::Released));
+    release(lease).await;
     as_it_was().await;
     // Refused by the table: the tokens have run out.
     let mark = "INSERT INTO fencing_marks VALUES ('invoice/42', 999999999999999)";
@@ -147,17 +126,15 @@ async fn a_session_that_has_waited_in_vain_keeps_no_lock_and_no_setting() {
     let place = ready().await;
     let session = one_session(&place, "SET innodb_lock_wait_timeout = 1000");
     let _lease = service(&session).acquire(&resource()).await.unwrap();
-    let owner = sqlx::query_scalar("SELECT CAST(owner AS CHAR) FROM fencing_leases");
-    let owner: String = owner.fetch_one(&place.pool).await.unwrap();
-    let mut by_hand = place.pool.begin().await.unwrap();
-    sqlx::query(LOCK_ROW).execute(&mut *by_hand).await.unwrap();
+    let owner = owner(&place).await;
+    let _by_hand = by_hand(&place, LOCK_ROW).await;
     let calls = [
         format!("CALL fencing_lease_renew('invoice/42', '{owner}', 1, 60000, 1)"),
         format!("CALL fencing_lease_release('invoice/42', '{owner}', 0, 1)"),
     ];
     for call in calls {
         let call = sqlx::query(AssertSqlSafe(call)).execute(&session);
-        let called = tokio::time::timeout(LONG / 2, call).await;
+        let called = timeout(LONG / 2, call).await;
         let error = called.expect("it waits for as long as the session would").unwrap_err();
         assert!(error.to_string().contains("Lock wait timeout"), "{error}");
         let state = "SELECT @@innodb_lock_wait_timeout, @@in_transaction";
@@ -169,7 +146,7 @@ async fn a_session_that_has_waited_in_vain_keeps_no_lock_and_no_setting() {
 #[tokio::test]
 async fn no_setting_makes_another_lease_of_it() {
     let place = ready().await;
-    let name = Resource::new("dätei/€").unwrap();
+    let name = named("dätei/€");
     let settings = [
         "SET time_zone = '+13:00'",
         "SET time_zone = '-11:00'",
@@ -183,30 +160,29 @@ async fn no_setting_makes_another_lease_of_it() {
             let retry_after = held(service(&place.with(other)).try_acquire(&name).await);
             assert!(retry_after > LONG / 2 && retry_after <= LONG, "{one} {other} {retry_after:?}");
         }
-        assert_eq!(lease.release().await, Ok(Released::Released));
+        release(lease).await;
     }
 }
 
 #[tokio::test]
 async fn a_session_that_is_killed_is_no_holder() {
     let place = ready().await;
-    drop(service(&place.pool).acquire(&resource()).await.unwrap().release().await);
+    let locks = async || release(service(&place.pool).acquire(&resource()).await.unwrap()).await;
+    locks().await;
     for kill in ["KILL", "KILL QUERY"] {
-        let mut by_hand = place.pool.begin().await.unwrap();
-        sqlx::query(LOCK_ROW).execute(&mut *by_hand).await.unwrap();
         let session = one_session(&place, "SET autocommit = 1");
         let id = sqlx::query_scalar::<_, u64>("SELECT CONNECTION_ID()");
         let id = id.fetch_one(&session).await.unwrap();
         let (lock, name) = (service(&session), resource());
-        let (outcome, ()) = tokio::join!(lock.try_acquire(&name), async {
-            place.blocked().await;
+        let asked = lock.try_acquire(&name);
+        let (outcome, ()) = held_up(&place, LOCK_ROW, asked, async |_| {
             let kill = AssertSqlSafe(format!("{kill} {id}"));
             sqlx::query(kill).execute(&place.pool).await.unwrap();
-        });
+        })
+        .await;
         let cause = fault(outcome);
         assert!(matches!(cause, Fault::Disconnected(_) | Fault::Refused(_)), "{cause:?}");
-        by_hand.rollback().await.unwrap();
-        drop(service(&place.pool).acquire(&resource()).await.unwrap().release().await);
+        locks().await;
     }
 }
 

@@ -10,35 +10,30 @@ pub const FREE: &str = "UPDATE fencing_leases SET expires_at = 0";
 pub const CLOSE_FOR_EVER: &str = "UPDATE fencing_leases SET expires_at = 9223372036854775807";
 
 /// When the row expires, in milliseconds.
-pub const EXPIRES_AT: &str = "SELECT expires_at DIV 1000 FROM fencing_leases WHERE resource = ?";
+pub const EXPIRES_AT: &str = "SELECT expires_at DIV 1000 FROM fencing_leases";
 
 /// The name of the only row's owner.
 pub const OWNER: &str = "SELECT owner FROM fencing_leases";
 
-/// The resource gets this mark.
-pub const MARK: &str = "INSERT INTO fencing_marks (resource, token) VALUES (?, ?)
-    ON DUPLICATE KEY UPDATE token = VALUES(token)";
+/// Sets a time in the rows later, or earlier.
+pub fn later(column: &str, seconds: i64) -> String {
+    format!("{column} = {column} + {seconds} * 1000000")
+}
 
-/// The clock is set back by an hour, and forward again: what counts is the distance to the row.
-pub const BACK: &str = "UPDATE fencing_leases SET expires_at = expires_at + 3600000000, clock_anomaly_since = clock_anomaly_since + 3600000000";
-pub const FORTH: &str = "UPDATE fencing_leases SET expires_at = expires_at - 3600000000, clock_anomaly_since = clock_anomaly_since - 3600000000";
-
-/// The same for the end of the only part, and for a wait until all who share it have left.
+/// The end of the only part is an hour later.
 pub const PART_BACK: &str = "UPDATE fencing_leases
     SET parts = CONCAT(LEFT(parts, 33), CAST(SUBSTRING(parts, 34) AS SIGNED) + 3600000000)";
+
 /// For how many milliseconds the wait keeps others from joining.
 pub const DRAINS_FOR: &str =
     "SELECT CAST((draining_until - draining_since) DIV 1000 AS SIGNED) FROM fencing_leases";
-pub const DRAINED_LATER: &str = "UPDATE fencing_leases SET
-    draining_since = draining_since + 3600000000, draining_until = draining_until + 3600000000";
-pub const DRAINED_EARLIER: &str = "UPDATE fencing_leases
-    SET draining_since = draining_since - 25000000, draining_until = draining_until - 25000000";
+
+/// A renewal of a minute as it reaches the server, for an owner with a token: whether it was one.
+pub const RENEW: &str = "CALL fencing_lease_renew('invoice/42', ?, ?, 60000, 9)";
 
 /// How many sessions the database has.
-pub async fn sessions(pool: &sqlx::MySqlPool) -> Option<i64> {
-    let count = "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE()";
-    Some(sqlx::query_scalar(count).fetch_one(pool).await.unwrap())
-}
+pub const SESSIONS: Option<&str> =
+    Some("SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE()");
 
 /// Whether the parts of a row that several share carry names.
 pub const PARTS_HAVE_NAMES: bool = false;

@@ -1,24 +1,13 @@
 //! Connections that hang or break, and a server that forgets.
 
-use std::process::Command;
-use std::time::Duration;
-
 use fencing::lock::NodeCause;
-use fencing::lock::sql::SqlLock;
-use fencing::sql;
-use fencing_protocol::Fault;
-use sqlx::PgPool;
 use sqlx::postgres::PgPoolOptions;
-use tokio::time::{sleep, timeout};
+use support::postgres::PostgresServer;
+use support::process;
 
 use super::place::pool;
-use crate::common::{LONG, fault, resource};
-use support::postgres::PostgresServer;
-
-fn service(pool: &PgPool) -> SqlLock<sqlx::Postgres> {
-    let lock = SqlLock::builder(pool.clone()).ttl(Duration::from_secs(3));
-    lock.budget(Duration::from_secs(1)).build().unwrap()
-}
+use super::server::crash::service;
+use crate::common::*;
 
 /// In the pool a connection without an answer would be waited for, for ever.
 #[tokio::test]
@@ -32,19 +21,14 @@ async fn a_connection_that_hangs_is_not_used_again() {
     let lock = SqlLock::builder(pool.clone()).budget(Duration::from_secs(3)).build().unwrap();
     let session = "SELECT pg_backend_pid()";
     let session: i32 = sqlx::query_scalar(session).fetch_one(&pool).await.unwrap();
-    let kill = |signal: &str| {
-        let sent = Command::new("kill").args([signal, &session.to_string()]).status();
-        assert!(sent.unwrap().success());
-    };
-    while pool.num_idle() == 0 {
-        sleep(Duration::from_millis(10)).await;
-    }
-    kill("-STOP");
+    let session = session.try_into().unwrap();
+    until("it is idle", async || pool.num_idle() > 0).await;
+    process::signal(session, "STOP");
     let health = lock.health().await;
     assert!(matches!(health.causes[..], [NodeCause { cause: Fault::TimedOut, .. }]), "{health:?}");
     let next = sqlx::query("SELECT 1").execute(&pool);
     let next = timeout(Duration::from_secs(20), next).await;
-    kill("-CONT");
+    process::signal(session, "CONT");
     next.expect("a new connection").unwrap();
 }
 
@@ -64,9 +48,10 @@ async fn a_grant_whose_answer_was_lost_is_taken_back() {
     let ended = async || {
         let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
             WHERE wait_event = 'SyncRep'";
-        while sqlx::query_scalar::<_, i64>(end).fetch_one(&pool).await.unwrap() == 0 {
-            sleep(Duration::from_millis(10)).await;
-        }
+        until("a commit waits", async || {
+            sqlx::query_scalar::<_, i64>(end).fetch_one(&pool).await.unwrap() > 0
+        })
+        .await;
     };
     set("ALTER SYSTEM SET synchronous_standby_names = 'nobody'").await;
     // The setting comes into force a little later.

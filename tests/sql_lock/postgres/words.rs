@@ -11,35 +11,30 @@ pub const FREE: &str = "UPDATE fencing_leases SET expires_at = '-infinity'";
 pub const CLOSE_FOR_EVER: &str = "UPDATE fencing_leases SET expires_at = 'infinity'";
 
 /// When the row expires, in milliseconds.
-pub const EXPIRES_AT: &str = "SELECT (extract(epoch FROM expires_at) * 1000)::bigint
-    FROM fencing_leases WHERE resource = $1";
+pub const EXPIRES_AT: &str =
+    "SELECT (extract(epoch FROM expires_at) * 1000)::bigint FROM fencing_leases";
 
 /// The name of the only row's owner.
 pub const OWNER: &str = "SELECT owner::bytea FROM fencing_leases";
 
-/// The resource gets this mark.
-pub const MARK: &str = "INSERT INTO fencing_marks (resource, token) VALUES ($1, $2)
-    ON CONFLICT (resource) DO UPDATE SET token = excluded.token";
+/// Sets a time in the rows later, or earlier.
+pub fn later(column: &str, seconds: i64) -> String {
+    format!("{column} = {column} + interval '{seconds} s'")
+}
 
-/// The clock is set back by an hour, and forward again: what counts is the distance to the row.
-pub const BACK: &str = "UPDATE fencing_leases SET expires_at = expires_at + interval '1 h', clock_anomaly_since = clock_anomaly_since + interval '1 h'";
-pub const FORTH: &str = "UPDATE fencing_leases SET expires_at = expires_at - interval '1 h', clock_anomaly_since = clock_anomaly_since - interval '1 h'";
-
-/// The same for the ends of parts, and for a wait until all who share it have left.
+/// The ends of the parts are an hour later.
 pub const PART_BACK: &str = "UPDATE fencing_leases SET parts = (
     SELECT jsonb_object_agg(key, value::bigint + 3600000000) FROM jsonb_each_text(parts))";
+
 /// For how many milliseconds the wait keeps others from joining.
 pub const DRAINS_FOR: &str = "SELECT (extract(epoch FROM draining_until - draining_since) * 1000)::bigint FROM fencing_leases";
-pub const DRAINED_LATER: &str = "UPDATE fencing_leases
-    SET draining_since = draining_since + interval '1 h', draining_until = draining_until + interval '1 h'";
-pub const DRAINED_EARLIER: &str = "UPDATE fencing_leases
-    SET draining_since = draining_since - interval '25 s', draining_until = draining_until - interval '25 s'";
+
+/// A renewal of a minute as it reaches the server, for an owner with a token: whether it was one.
+pub const RENEW: &str = "SELECT fencing_lease_renew('invoice/42', $1, $2, 60000)::int::bigint";
 
 /// How many sessions the database has.
-pub async fn sessions(pool: &sqlx::PgPool) -> Option<i64> {
-    let count = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()";
-    Some(sqlx::query_scalar(count).fetch_one(pool).await.unwrap())
-}
+pub const SESSIONS: Option<&str> =
+    Some("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()");
 
 /// Whether the parts of a row that several share carry names.
 pub const PARTS_HAVE_NAMES: bool = true;

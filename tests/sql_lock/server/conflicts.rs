@@ -1,19 +1,9 @@
-//! Other transactions in the way, and time that passes meanwhile.
-
-use std::time::{Duration, Instant};
-
-use fencing::Resource;
-use fencing::lock::Released;
-use fencing::lock::sql::SqlLock;
-use fencing::sql;
-use fencing::time::ManualClock;
-use fencing_protocol::Fault;
-use sqlx::Pool;
-use tokio::time::sleep;
+//! Other transactions in the way.
 
 use super::place::{DEFAULTS, Db, Place};
+use super::suite::{owner, ready};
 use super::words;
-use crate::common::{LONG, fault, held, resource};
+use crate::common::*;
 
 pub const LOCK_ROW: &str = "SELECT token FROM fencing_leases FOR UPDATE";
 
@@ -23,50 +13,47 @@ pub fn service(pool: &Pool<Db>, budget: Duration) -> SqlLock<Db> {
 
 /// A database with a row that was released.
 pub async fn released() -> Place {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    let lease = service(&place.pool, LONG / 2).acquire(&resource()).await.unwrap();
-    assert_eq!(lease.release().await, Ok(Released::Released));
+    let place = ready().await;
+    release(service(&place.pool, LONG / 2).acquire(&resource()).await.unwrap()).await;
     place
+}
+
+/// A transaction that has run this statement.
+pub async fn by_hand(place: &Place, statement: &'static str) -> sqlx::Transaction<'static, Db> {
+    let mut by_hand = place.pool.begin().await.unwrap();
+    sqlx::query(statement).execute(&mut *by_hand).await.unwrap();
+    by_hand
 }
 
 /// Nothing goes on waiting in the server when its caller has given up.
 pub async fn nothing_waits(place: &Place) {
     let mut conn = place.pool.acquire().await.unwrap();
-    let end = Instant::now() + Duration::from_secs(15);
-    while sqlx::query_scalar::<_, i64>(words::WAITING).fetch_one(&mut *conn).await.unwrap() > 0 {
-        assert!(Instant::now() < end, "the statement outlives its caller");
-        sleep(Duration::from_millis(10)).await;
-    }
+    until("the statement does not outlive its caller", async || {
+        sqlx::query_scalar::<_, i64>(words::WAITING).fetch_one(&mut *conn).await.unwrap() == 0
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn under_every_isolation_level_a_conflict_is_no_holder() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
+    let place = ready().await;
     for level in 0..words::LEVELS.len() {
-        let mut tasks = Vec::new();
-        for _ in 0..6 {
+        let client = async |_| {
             let lock = service(&place.with(words::LEVELS[level]), LONG / 2);
-            tasks.push(tokio::spawn(async move {
-                let mut leases = 0;
-                while leases < 6 {
-                    // The first of a resource as well as the next.
-                    let name = Resource::new(format!("{level}/{}", leases / 2)).unwrap();
-                    match lock.try_acquire(&name).await {
-                        Ok(lease) => {
-                            assert_eq!(lease.release().await, Ok(Released::Released));
-                            leases += 1;
-                        }
-                        Err(error) => drop(held(Err(error))),
+            let mut leases = 0;
+            while leases < 6 {
+                // The first of a resource as well as the next.
+                match lock.try_acquire(&named(&format!("{level}/{}", leases / 2))).await {
+                    Ok(lease) => {
+                        release(lease).await;
+                        leases += 1;
                     }
-                    sleep(Duration::from_millis(1)).await;
+                    refused => drop(held(refused)),
                 }
-            }));
-        }
-        for task in tasks {
-            task.await.unwrap();
-        }
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        futures_util::future::join_all((0..6).map(client)).await;
     }
 }
 
@@ -87,12 +74,10 @@ async fn what_somebody_keeps_locked_is_no_holder() {
 async fn a_row_that_is_closed_is_not_waited_for() {
     let place = released().await;
     let _lease = service(&place.pool, LONG / 2).acquire(&resource()).await.unwrap();
-    let mut by_hand = place.pool.begin().await.unwrap();
-    sqlx::query(LOCK_ROW).execute(&mut *by_hand).await.unwrap();
+    let _by_hand = by_hand(&place, LOCK_ROW).await;
     for level in DEFAULTS {
         held(service(&place.at(level), Duration::from_secs(15)).try_acquire(&resource()).await);
     }
-    by_hand.rollback().await.unwrap();
 }
 
 #[tokio::test]
@@ -106,37 +91,26 @@ async fn a_row_that_is_closed_for_ever_is_held() {
 }
 
 #[tokio::test]
-async fn the_time_that_the_database_takes_is_taken_off_the_lease() {
+async fn a_renewal_that_comes_after_the_release_does_not_lock_again() {
     let place = released().await;
-    let clock = ManualClock::default();
-    let lock = SqlLock::builder(place.other()).ttl(LONG).budget(LONG / 2).renew(false);
-    let lock = lock.clock(clock.clone()).build().unwrap();
-    for (taken, late) in [(LONG / 2, false), (LONG, true)] {
-        let mut by_hand = place.pool.begin().await.unwrap();
-        sqlx::query(LOCK_ROW).execute(&mut *by_hand).await.unwrap();
-        let name = resource();
-        let (outcome, ()) = tokio::join!(lock.try_acquire(&name), async {
-            place.blocked().await;
-            clock.advance(taken);
-            by_hand.rollback().await.unwrap();
-        });
-        if late {
-            assert_eq!(fault(outcome), Fault::GrantedTooLate);
-            // And it is taken back.
-            drop(lock.try_acquire(&resource()).await.unwrap());
-        } else {
-            let lease = outcome.unwrap();
-            let left = lease.valid_for();
-            assert!(left > LONG / 4 && left <= LONG / 2, "{left:?}");
-            assert_eq!(lease.release().await, Ok(Released::Released));
-        }
-    }
+    let lock = service(&place.pool, LONG / 2);
+    let lease = lock.acquire(&resource()).await.unwrap();
+    let (owner, token) = (owner(&place).await, i64::from(lease.token()));
+    let renews = async |owner: &str, token: i64| {
+        let renew = sqlx::query_scalar::<_, i64>(words::RENEW).bind(owner.to_owned()).bind(token);
+        renew.fetch_all(&place.pool).await.unwrap()[0] == 1
+    };
+    assert!(renews(&owner, token).await);
+    assert!(!renews(&owner, token - 1).await);
+    assert!(!renews("another", token).await);
+    release(lease).await;
+    assert!(!renews(&owner, token).await);
+    drop(lock.try_acquire(&resource()).await.unwrap());
 }
 
 #[tokio::test]
 async fn a_grant_that_comes_after_the_budget_is_taken_back() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
+    let place = ready().await;
     sqlx::raw_sql(words::SLOW_GRANTS).execute(&place.pool).await.unwrap();
     let pool = place.other();
     let (brief, patient) = (service(&pool, LONG / 60), service(&pool, LONG / 3));

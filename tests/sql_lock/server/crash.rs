@@ -1,18 +1,10 @@
 //! A server that dies or hangs.
 
-use std::time::Duration;
-
-use fencing::lock::Loss;
-use fencing::lock::sql::SqlLock;
-use fencing::sql;
-use fencing_protocol::Fault;
-use sqlx::Pool;
-
 use super::Server;
 use super::place::{Db, pool};
-use crate::common::{fault, resource};
+use crate::common::*;
 
-fn service(pool: &Pool<Db>) -> SqlLock<Db> {
+pub fn service(pool: &Pool<Db>) -> SqlLock<Db> {
     let lock = SqlLock::builder(pool.clone()).ttl(Duration::from_secs(3));
     lock.budget(Duration::from_secs(1)).build().unwrap()
 }

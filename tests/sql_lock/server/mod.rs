@@ -1,6 +1,7 @@
 //! What holds on every database that is a server.
 
 pub mod conflicts;
-mod crash;
+pub mod crash;
+mod failover;
 
-use super::{Server, place, words};
+use super::{Server, place, replica, suite, words};

@@ -1,24 +1,19 @@
 //! A database that answers late, and what a client's own clock makes of that.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use fencing::lock::sql::{SqlLock, SqlLockBuilder};
-use fencing::lock::{AcquireError, Fault, Loss, Released, RenewError};
 use fencing::time::ManualClock;
-use fencing::{Lock, Resource};
 use sqlx::Sqlite;
 
 use super::place::Place;
-use crate::common::{held, resource};
+use super::suite::ready;
+use crate::common::*;
 
 const LATE: Duration = Duration::from_secs(5);
 const TTL: Duration = Duration::from_secs(60);
 
-async fn place() -> Place {
-    let place = Place::empty().await;
-    fencing::sql::migrate(&place.pool).await.unwrap();
-    place
+async fn place() -> (Place, ManualClock, SqlLock<Sqlite>) {
+    let (place, clock) = (ready().await, ManualClock::default());
+    let lock = builder(&place, &clock).build().unwrap();
+    (place, clock, lock)
 }
 
 fn builder(place: &Place, clock: &ManualClock) -> SqlLockBuilder<Sqlite> {
@@ -26,12 +21,8 @@ fn builder(place: &Place, clock: &ManualClock) -> SqlLockBuilder<Sqlite> {
     builder.ttl(TTL).budget(Duration::from_secs(20))
 }
 
-/// Asks while another transaction is in the way, which ends five seconds later by the client's clock.
-async fn answered_late<T>(place: &Place, clock: &ManualClock, asked: impl Future<Output = T>) -> T {
-    answered_after(LATE, place, clock, asked).await
-}
-
-async fn answered_after<T>(
+/// Asks while another transaction is in the way, which ends so much later by the client's clock.
+async fn answered<T>(
     late: Duration,
     place: &Place,
     clock: &ManualClock,
@@ -39,7 +30,7 @@ async fn answered_after<T>(
 ) -> T {
     let writer = place.pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
     let (answer, ()) = tokio::join!(asked, async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        sleep(Duration::from_millis(300)).await;
         clock.advance(late);
         writer.commit().await.unwrap();
     });
@@ -47,37 +38,27 @@ async fn answered_after<T>(
 }
 
 #[tokio::test]
-async fn a_renewal_counts_from_before_the_question() {
-    let (place, clock) = (place().await, ManualClock::default());
-    let lease = builder(&place, &clock).build().unwrap().acquire(&resource()).await.unwrap();
-    let whole = lease.valid_for();
-    let left = answered_late(&place, &clock, lease.renew()).await.unwrap();
-    assert_eq!((left, lease.valid_for()), (whole - LATE, whole - LATE));
-}
-
-#[tokio::test]
-async fn a_set_of_leases_counts_from_before_the_question() {
-    let (place, clock) = (place().await, ManualClock::default());
-    let lock = builder(&place, &clock).build().unwrap();
-    let both = [resource(), Resource::new("b").unwrap()];
-    let prompt = lock.acquire_all(&both).await.unwrap();
-    let whole = prompt.valid_for();
-    prompt.release().await.unwrap();
-    let late = answered_late(&place, &clock, lock.acquire_all(&both)).await.unwrap();
-    assert_eq!(late.valid_for(), whole - LATE);
-    let left = answered_late(&place, &clock, late.renew()).await.unwrap();
-    assert_eq!((left, late.valid_for()), (whole - LATE, whole - LATE));
+async fn a_lease_counts_from_before_the_question() {
+    let (place, clock, lock) = place().await;
+    let both = [resource(), named("b")];
+    for names in [&both[..1], &both] {
+        let prompt = lock.acquire_all(names).await.unwrap();
+        let whole = prompt.valid_for();
+        release(prompt).await;
+        let late = answered(LATE, &place, &clock, lock.acquire_all(names)).await.unwrap();
+        assert_eq!(late.valid_for(), whole - LATE);
+        let left = answered(LATE, &place, &clock, late.renew()).await.unwrap();
+        assert_eq!((left, late.valid_for()), (whole - LATE, whole - LATE));
+        release(late).await;
+    }
 }
 
 #[tokio::test]
 async fn a_lease_that_is_over_when_it_is_granted_is_none() {
-    let (place, clock) = (place().await, ManualClock::default());
-    let lock = builder(&place, &clock).build().unwrap();
+    let (place, clock, lock) = place().await;
     let resource = resource();
     let asked = lock.try_acquire(&resource);
-    let error = answered_after(TTL, &place, &clock, asked).await.unwrap_err();
-    let AcquireError::Unavailable { cause, .. } = &error else { panic!("{error}") };
-    assert_eq!(cause.cause, Fault::GrantedTooLate);
+    assert_eq!(fault(answered(TTL, &place, &clock, asked).await), Fault::GrantedTooLate);
     // It was released.
     lock.settle().await;
     drop(lock.try_acquire(&resource).await.unwrap());
@@ -85,10 +66,10 @@ async fn a_lease_that_is_over_when_it_is_granted_is_none() {
 
 #[tokio::test]
 async fn a_renewal_that_is_answered_after_the_end_revives_no_lease() {
-    let (place, clock) = (place().await, ManualClock::default());
-    let lease = builder(&place, &clock).build().unwrap().acquire(&resource()).await.unwrap();
+    let (place, clock, lock) = place().await;
+    let lease = lock.acquire(&resource()).await.unwrap();
     clock.advance(TTL / 2);
-    let renewed = answered_after(TTL / 2, &place, &clock, lease.renew()).await;
+    let renewed = answered(TTL / 2, &place, &clock, lease.renew()).await;
     assert!(matches!(renewed, Err(RenewError::Lost(_))), "{renewed:?}");
     assert_eq!(lease.valid_for(), Duration::ZERO);
 }
@@ -97,7 +78,7 @@ async fn a_renewal_that_is_answered_after_the_end_revives_no_lease() {
 #[tokio::test]
 async fn a_lease_that_was_lost_is_not_released_where_there_is_a_lock_delay() {
     for delay in [Duration::ZERO, Duration::from_secs(60)] {
-        let (place, clock) = (place().await, ManualClock::default());
+        let (place, clock, _) = place().await;
         let lock = builder(&place, &clock).lock_delay(delay).build().unwrap();
         let lease = lock.acquire(&resource()).await.unwrap();
         clock.advance(Duration::from_secs(60));
@@ -113,14 +94,13 @@ async fn a_lease_that_was_lost_is_not_released_where_there_is_a_lock_delay() {
 
 #[tokio::test]
 async fn a_release_that_failed_is_sent_again() {
-    let (place, clock) = (place().await, ManualClock::default());
+    let (place, clock, other) = place().await;
     let brief = builder(&place, &clock).budget(Duration::from_millis(200)).build().unwrap();
     let lease = brief.acquire(&resource()).await.unwrap();
     let writer = place.pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
     let released = lease.release().await;
     assert!(!matches!(released, Ok(Released::Released)), "{released:?}");
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    sleep(Duration::from_millis(500)).await;
     writer.commit().await.unwrap();
-    let other: Arc<dyn Lock> = Arc::new(builder(&place, &clock).build().unwrap());
-    other.acquire(&resource()).await.unwrap().release().await.unwrap();
+    release(other.acquire(&resource()).await.unwrap()).await;
 }

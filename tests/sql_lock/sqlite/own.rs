@@ -1,16 +1,11 @@
 //! What is SQLite's own.
 
-use std::time::Duration;
-
-use fencing::lock::sql::SqlLock;
-use fencing::lock::{Loss, Released};
-use fencing::{Resource, sql};
-use fencing_protocol::Fault;
 use sqlx::Connection;
 use sqlx::sqlite::{SqliteJournalMode, SqlitePoolOptions};
 
 use super::place::Place;
-use crate::common::{fault, held, resource};
+use super::suite::ready;
+use crate::common::*;
 
 fn service(pool: &sqlx::SqlitePool, budget: Duration) -> SqlLock<sqlx::Sqlite> {
     SqlLock::builder(pool.clone()).ttl(Duration::from_secs(60)).budget(budget).build().unwrap()
@@ -18,8 +13,7 @@ fn service(pool: &sqlx::SqlitePool, budget: Duration) -> SqlLock<sqlx::Sqlite> {
 
 #[tokio::test]
 async fn a_writer_in_the_way_is_waited_for_and_is_no_holder() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
+    let place = ready().await;
     for pool in [place.impatient(), place.other()] {
         let writer = place.pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
         let brief = service(&pool, Duration::from_millis(200));
@@ -27,10 +21,10 @@ async fn a_writer_in_the_way_is_waited_for_and_is_no_holder() {
         let patient = service(&pool, Duration::from_secs(20));
         let name = resource();
         let (lease, ()) = tokio::join!(patient.acquire(&name), async {
-            tokio::time::sleep(Duration::from_millis(200)).await;
+            sleep(Duration::from_millis(200)).await;
             writer.commit().await.unwrap();
         });
-        assert_eq!(lease.unwrap().release().await, Ok(Released::Released));
+        release(lease.unwrap()).await;
     }
 }
 
@@ -40,7 +34,7 @@ async fn what_could_not_be_committed_was_not_granted() {
     sql::migrate(&place.pool).await.unwrap();
     let patient = service(&place.impatient(), Duration::from_secs(20));
     let lease = patient.acquire(&resource()).await.unwrap();
-    assert_eq!(lease.release().await, Ok(Released::Released));
+    release(lease).await;
     // A reader keeps its snapshot: without a WAL nobody can commit meanwhile.
     let mut conn = place.pool.acquire().await.unwrap();
     let mut reader = conn.begin().await.unwrap();
@@ -69,27 +63,25 @@ async fn a_database_in_memory_has_one_connection() {
     let cause = fault(brief.try_acquire(&resource()).await);
     assert!(matches!(cause, Fault::Unreachable(_)), "{cause:?}");
     tx.commit().await.unwrap();
-    assert_eq!(lease.release().await, Ok(Released::Released));
+    release(lease).await;
     assert_eq!(lock.acquire(&resource()).await.unwrap().token().get(), 2);
 }
 
 #[tokio::test]
 async fn a_lease_that_cannot_be_renewed_is_lost_at_its_own_deadline() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
+    let place = ready().await;
     let lock = SqlLock::builder(place.impatient()).ttl(Duration::from_secs(1)).build().unwrap();
     let lease = lock.acquire(&resource()).await.unwrap();
     // A process that was stopped in mid-transaction.
-    let writer = place.pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
-    assert_eq!(lease.lost().await, Loss::Expired);
+    let writer = place.other().begin_with("BEGIN IMMEDIATE").await.unwrap();
+    lost(&lease, Loss::Expired).await;
     drop(writer);
 }
 
 /// Each change is one statement, which a thread of the driver carries out to its end.
 #[tokio::test]
 async fn a_client_whose_runtime_is_blocked_keeps_nobody_from_locking() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
+    let place = ready().await;
     let other = service(&place.pool, Duration::from_secs(20));
     for pauses in 0..20 {
         let pool = place.other();
@@ -99,10 +91,10 @@ async fn a_client_whose_runtime_is_blocked_keeps_nobody_from_locking() {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.unwrap().block_on(async move {
                 let lock = service(&pool, Duration::from_secs(20));
-                let name = Resource::new("of the blocked one").unwrap();
+                let name = named("of the blocked one");
                 let attempt = tokio::spawn(async move { lock.try_acquire(&name).await });
                 for _ in 0..pauses {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    sleep(Duration::from_millis(1)).await;
                 }
                 blocks.send(()).unwrap();
                 // Not at an await point.
@@ -112,7 +104,7 @@ async fn a_client_whose_runtime_is_blocked_keeps_nobody_from_locking() {
         });
         blocked.await.unwrap();
         let lease = other.acquire(&resource()).await.unwrap();
-        assert_eq!(lease.release().await, Ok(Released::Released), "after {pauses} ms");
+        release(lease).await;
         drop(go_on);
         client.join().unwrap();
     }

@@ -7,33 +7,25 @@ pub const EXPIRE: &str = "UPDATE fencing_leases SET expires_at = 1 WHERE expires
 pub const FREE: &str = "UPDATE fencing_leases SET expires_at = 0";
 
 /// When the row expires, in milliseconds.
-pub const EXPIRES_AT: &str = "SELECT expires_at FROM fencing_leases WHERE resource = $1";
+pub const EXPIRES_AT: &str = "SELECT expires_at FROM fencing_leases";
 
 /// The name of the only row's owner.
 pub const OWNER: &str = "SELECT CAST(owner AS BLOB) FROM fencing_leases";
 
-/// The resource gets this mark.
-pub const MARK: &str = "INSERT INTO fencing_marks (resource, token) VALUES ($1, $2)
-    ON CONFLICT (resource) DO UPDATE SET token = excluded.token";
+/// Sets a time in the rows later, or earlier.
+pub fn later(column: &str, seconds: i64) -> String {
+    format!("{column} = {column} + {seconds} * 1000")
+}
 
-/// The clock is set back by an hour, and forward again: what counts is the distance to the row.
-pub const BACK: &str = "UPDATE fencing_leases SET expires_at = expires_at + 3600000, clock_anomaly_since = clock_anomaly_since + 3600000";
-pub const FORTH: &str = "UPDATE fencing_leases SET expires_at = expires_at - 3600000, clock_anomaly_since = clock_anomaly_since - 3600000";
-
-/// The same for the ends of parts, and for a wait until all who share it have left.
+/// The ends of the parts are an hour later.
 pub const PART_BACK: &str = "UPDATE fencing_leases SET parts = (
     SELECT json_group_object(key, value + 3600000) FROM json_each(fencing_leases.parts))";
+
 /// For how many milliseconds the wait keeps others from joining.
 pub const DRAINS_FOR: &str = "SELECT draining_until - draining_since FROM fencing_leases";
-pub const DRAINED_LATER: &str = "UPDATE fencing_leases
-    SET draining_since = draining_since + 3600000, draining_until = draining_until + 3600000";
-pub const DRAINED_EARLIER: &str = "UPDATE fencing_leases
-    SET draining_since = draining_since - 25000, draining_until = draining_until - 25000";
 
-/// SQLite does not say who has opened the file.
-pub async fn sessions(_: &sqlx::SqlitePool) -> Option<i64> {
-    None
-}
+/// How many sessions the database has: SQLite does not say who has opened the file.
+pub const SESSIONS: Option<&str> = None;
 
 /// Whether the parts of a row that several share carry names.
 pub const PARTS_HAVE_NAMES: bool = true;

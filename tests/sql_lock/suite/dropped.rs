@@ -1,24 +1,22 @@
-//! Every future dropped after each number of polls.
+//! Futures dropped half way. The contract of a lock drops the others, after each number of polls.
 
+use futures_util::FutureExt;
 use support::polled::polled;
 
 use super::*;
 
-/// More polls than any of these futures takes without a holder in its way.
+/// More polls than an acquisition takes without a holder in its way.
 const MANY: usize = 100;
 
 #[tokio::test]
-async fn acquire() {
+async fn the_next_attempt_comes_behind_one_that_was_dropped() {
     let place = ready().await;
     let lock = service(&place.pool);
     for polls in 0..MANY {
-        let outcome = polled(lock.acquire(&resource()), polls).await;
-        let done = outcome.is_some();
-        drop(outcome);
+        let done = polled(lock.acquire(&resource()), polls).await.is_some();
         // At once: what was dropped here is behind it.
         let next = lock.try_acquire(&resource()).await;
-        let next = next.unwrap_or_else(|error| panic!("{polls} polls: {error}"));
-        assert_eq!(next.release().await, Ok(Released::Released), "{polls} polls");
+        release(next.unwrap_or_else(|error| panic!("{polls} polls: {error}"))).await;
         if done {
             assert!(polls > 1, "nothing was ever dropped half way");
             return;
@@ -27,44 +25,27 @@ async fn acquire() {
     panic!("it never ends");
 }
 
+/// As a caller does that bounds its release. Whoever waits here does not wait for its next poll, which is hours away.
 #[tokio::test]
-async fn acquire_with_an_answer_on_its_way() {
+async fn a_release_that_nobody_waits_for_wakes_the_next_one() {
     let place = ready().await;
-    let (lock, other) = (service(&place.pool), service(&place.other()));
-    for micros in (0..4000).step_by(200) {
-        let resource = resource();
-        let late = tokio::time::timeout(Duration::from_micros(micros), lock.acquire(&resource));
-        drop(late.await);
-        // Another process gets it within its patience, which is below the TTL.
-        other.acquire(&resource).await.unwrap().release().await.unwrap();
+    let hours = Duration::from_secs(7200);
+    let lock = builder(&place.pool).retry_delay(hours / 2).wait(hours).build().unwrap();
+    let acquires = || {
+        let lock = lock.clone();
+        async move { lock.acquire(&resource()).await.unwrap() }
+    };
+    let mut lease = acquires().await;
+    for _ in 0..5 {
+        let waiter = tokio::spawn(acquires());
+        // It has asked, and waits.
+        sleep(Duration::from_millis(100)).await;
+        assert!(lease.release().now_or_never().is_none(), "it takes a statement");
+        lease = timeout(LONG, waiter).await.unwrap().unwrap();
+        assert!(lease.release().now_or_never().is_none(), "it takes a statement");
+        // Nobody has waited for that one.
+        lease = timeout(LONG, acquires()).await.unwrap();
     }
-}
-
-#[tokio::test]
-async fn acquire_behind_a_holder() {
-    let place = ready().await;
-    let (lock, other) = (service(&place.pool), service(&place.other()));
-    for polls in 0..8 {
-        let holder = other.acquire(&resource()).await.unwrap();
-        assert!(polled(lock.acquire(&resource()), polls).await.is_none());
-        holder.release().await.unwrap();
-        lock.acquire(&resource()).await.unwrap().release().await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn release() {
-    let place = ready().await;
-    let lock = service(&place.pool);
-    for polls in 0..MANY {
-        let lease = lock.try_acquire(&resource()).await.unwrap();
-        if polled(lease.release(), polls).await.is_some() {
-            assert!(polls > 1, "nothing was ever dropped half way");
-            return;
-        }
-        drop(lock.try_acquire(&resource()).await.unwrap());
-    }
-    panic!("it never ends");
 }
 
 #[test]
@@ -74,8 +55,7 @@ fn a_runtime_that_ends_takes_nothing_along() {
         let place = ready().await;
         let lock = service(&place.pool);
         let lease = lock.acquire(&resource()).await.unwrap();
-        let attempt = Box::pin(async move { lock.acquire(&resource()).await.map(drop) });
-        let mut attempt = attempt as std::pin::Pin<Box<dyn Future<Output = _>>>;
+        let mut attempt = Box::pin(async move { lock.acquire(&resource()).await.map(drop) });
         assert!(polled(&mut attempt, 2).await.is_none());
         (lease, attempt, place)
     });
@@ -83,8 +63,7 @@ fn a_runtime_that_ends_takes_nothing_along() {
     drop(attempt);
     drop(lease);
     runtime().block_on(async {
-        let other = place.other();
-        held(service(&other).try_acquire(&resource()).await);
+        held(service(&place.other()).try_acquire(&resource()).await);
     });
     std::mem::forget(place);
 }

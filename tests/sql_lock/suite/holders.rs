@@ -2,8 +2,8 @@
 
 use std::time::SystemTime;
 
+use fencing::lock::Holder;
 use fencing::lock::sql::{SqlLease, force_release, lease_of, leases};
-use fencing::lock::{Holder, RenewError};
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn called(pool: &Pool<Db>, name: &str) -> SqlLock<Db> {
 }
 
 #[track_caller]
-fn holder<L: std::fmt::Debug>(outcome: Result<L, AcquireError>) -> Holder {
+fn holder<K>(outcome: Result<Lease<K>, AcquireError>) -> Holder {
     match outcome {
         Err(AcquireError::Held { holder: Some(holder), .. }) => holder,
         other => panic!("nobody is named: {other:?}"),
@@ -37,17 +37,17 @@ async fn the_error_names_the_holder() {
     assert_eq!(found.name.as_deref(), Some(LONGEST));
     assert!(found.since.is_some_and(|at| at > before && at <= SystemTime::now()), "{found:?}");
     assert_eq!(holder(b.try_acquire_shared(&resource()).await), found);
-    let several = ["a", "invoice/42"].map(|name| Resource::new(name).unwrap());
+    let several = ["a", "invoice/42"].map(named);
     assert_eq!(holder(b.acquire_all(&several).await), found);
     lease.renew().await.unwrap();
-    assert_eq!(lease.release().await, Ok(Released::Released));
+    release(lease).await;
     let part = a.acquire_shared(&resource()).await.unwrap();
     let found = holder(b.try_acquire(&resource()).await);
     // A part has no room for a name on MySQL.
     assert!(found.since.is_some() || words::PARTS_HAVE_NAMES, "{found:?}");
     assert!(found.name.as_deref() == words::PARTS_HAVE_NAMES.then_some(LONGEST), "{found:?}");
     part.renew().await.unwrap();
-    assert_eq!(part.release().await, Ok(Released::Released));
+    release(part).await;
     drop(b.try_acquire(&resource()).await.unwrap());
 }
 
@@ -57,7 +57,7 @@ async fn who_has_released_early_is_told() {
     let place = ready().await;
     let least = builder(&place.pool).lock_at_least_for(LONG).holder(LONGEST).build().unwrap();
     let lease = least.acquire(&resource()).await.unwrap();
-    assert_eq!(lease.release().await, Ok(Released::Released));
+    release(lease).await;
     let found = holder(called(&place.other(), "b").try_acquire(&resource()).await);
     assert_eq!(found.name.as_deref(), Some(LONGEST));
 }
@@ -66,7 +66,6 @@ async fn who_has_released_early_is_told() {
 async fn leases_that_last_are_listed() {
     let place = ready().await;
     let (lock, other) = (called(&place.pool, "lister"), called(&place.pool, "reader"));
-    let named = |name: &str| Resource::new(name).unwrap();
     let mut held = Vec::new();
     for name in ["a", "b", "c"] {
         held.push(lock.acquire(&named(name)).await.unwrap());
@@ -75,7 +74,7 @@ async fn leases_that_last_are_listed() {
         lock.acquire_shared(&named("d")).await.unwrap(),
         other.acquire_shared(&named("d")).await.unwrap(),
     ];
-    assert_eq!(held.remove(1).release().await, Ok(Released::Released));
+    release(held.remove(1)).await;
     let all = leases(&place.pool, None, 100).await.unwrap();
     let listed: Vec<_> = all.iter().map(|lease| (lease.resource.as_str(), lease.shared)).collect();
     assert_eq!(listed, [("a", false), ("c", false), ("d", true), ("d", true)]);
@@ -96,36 +95,38 @@ async fn leases_that_last_are_listed() {
     assert_eq!(lease_of(&place.pool, &named("b")).await.unwrap(), []);
 }
 
+/// What the operator sees first.
+async fn seen(place: &Place) -> SqlLease {
+    lease_of(&place.pool, &resource()).await.unwrap().remove(0)
+}
+
+/// How many leases were ended by force, as the audit has it.
+async fn ended_by_force(place: &Place) -> i64 {
+    let lines =
+        "SELECT count(*) FROM fencing_audit WHERE from_token = to_token AND lowered_at IS NOT NULL";
+    sqlx::query_scalar(lines).fetch_one(&place.pool).await.unwrap()
+}
+
 #[tokio::test]
 async fn a_lease_that_was_ended_by_force_is_not_renewed() {
     let place = ready().await;
     let (a, b) = (called(&place.pool, "stuck"), called(&place.other(), "next"));
-    for shared in [false, true] {
-        let (token, renewed) = if shared {
-            let part = a.acquire_shared(&resource()).await.unwrap();
-            let seen = lease_of(&place.pool, &resource()).await.unwrap();
-            assert!(force_release(&place.pool, &seen[0]).await.unwrap());
-            (part.token(), part.renew().await)
-        } else {
-            let lease = a.acquire(&resource()).await.unwrap();
-            let seen = lease_of(&place.pool, &resource()).await.unwrap();
-            assert_eq!(name(&seen[0]), Some("stuck"));
-            assert!(force_release(&place.pool, &seen[0]).await.unwrap());
-            assert!(!force_release(&place.pool, &seen[0]).await.unwrap());
-            (lease.token(), lease.renew().await)
-        };
-        // The lease is over: another renewal would fail as well.
-        let lost = matches!(&renewed, Err(RenewError::Lost(lost)) if lost.loss == Loss::Superseded);
-        assert!(lost, "{renewed:?}");
-        let next = b.try_acquire(&resource()).await.unwrap();
-        assert!(next.token() > token);
-        assert_eq!(next.release().await, Ok(Released::Released));
-        let lines = sqlx::query_scalar::<_, i64>(
-            "SELECT count(*) FROM fencing_audit WHERE from_token = to_token AND lowered_at IS NOT NULL",
-        );
-        let lines = lines.fetch_one(&place.pool).await.unwrap();
-        assert_eq!(lines, if shared { 2 } else { 1 });
-    }
+    let lease = a.acquire(&resource()).await.unwrap();
+    let found = seen(&place).await;
+    assert_eq!(name(&found), Some("stuck"));
+    assert!(force_release(&place.pool, &found).await.unwrap());
+    assert!(!force_release(&place.pool, &found).await.unwrap());
+    assert!(lease.renew().await.is_err());
+    // The lease is over: another renewal would fail as well.
+    lost(&lease, Loss::Superseded).await;
+    assert_eq!(ended_by_force(&place).await, 1);
+    let part = a.try_acquire_shared(&resource()).await.unwrap();
+    assert!(part.token() > lease.token());
+    assert!(force_release(&place.pool, &seen(&place).await).await.unwrap());
+    assert!(part.renew().await.is_err());
+    lost(&part, Loss::Superseded).await;
+    assert_eq!(ended_by_force(&place).await, 2);
+    assert!(b.try_acquire(&resource()).await.unwrap().token() > part.token());
 }
 
 #[tokio::test]
@@ -133,12 +134,11 @@ async fn whoever_came_since_keeps_the_lease() {
     let place = ready().await;
     let (a, b) = (called(&place.pool, "old"), called(&place.other(), "new"));
     let old = a.acquire(&resource()).await.unwrap();
-    let seen = lease_of(&place.pool, &resource()).await.unwrap();
-    assert_eq!(old.release().await, Ok(Released::Released));
+    let found = seen(&place).await;
+    release(old).await;
     let new = b.acquire(&resource()).await.unwrap();
-    assert!(!force_release(&place.pool, &seen[0]).await.unwrap());
+    assert!(!force_release(&place.pool, &found).await.unwrap());
     new.renew().await.unwrap();
     assert_eq!(holder(a.try_acquire(&resource()).await).name.as_deref(), Some("new"));
-    let lines = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM fencing_audit");
-    assert_eq!(lines.fetch_one(&place.pool).await.unwrap(), 0);
+    assert_eq!(ended_by_force(&place).await, 0);
 }

@@ -1,5 +1,3 @@
-use fencing_protocol::Fault;
-
 use super::*;
 
 #[tokio::test]
@@ -20,13 +18,17 @@ async fn without_the_tables_it_says_what_to_do() {
 #[tokio::test]
 async fn wrong_values_are_named() {
     let place = Place::empty().await;
-    let build = |set: fn(SqlLockBuilder<Db>) -> SqlLockBuilder<Db>| {
-        set(SqlLock::builder(place.pool.clone())).build().unwrap_err()
-    };
-    assert_eq!(build(|lock| lock.ttl(Duration::ZERO)).setting(), "ttl");
-    assert_eq!(build(|lock| lock.budget(Duration::from_secs(6))).setting(), "budget");
-    assert_eq!(build(|lock| lock.drift(Duration::from_secs(6))).setting(), "drift");
-    assert_eq!(build(|lock| lock.max_hold(Duration::from_secs(1))).setting(), "max_hold");
+    let second = Duration::from_secs(1);
+    let lock = || SqlLock::builder(place.pool.clone());
+    let wrong = [
+        ("ttl", lock().ttl(Duration::ZERO)),
+        ("budget", lock().budget(second * 6)),
+        ("drift", lock().drift(second * 6)),
+        ("max_hold", lock().max_hold(second)),
+    ];
+    for (setting, builder) in wrong {
+        assert_eq!(builder.build().unwrap_err().setting(), setting);
+    }
     // A short TTL takes a short budget along.
     let lock = SqlLock::new(place.pool.clone());
     lock.with_ttl(Duration::from_millis(100)).unwrap();
@@ -38,17 +40,4 @@ async fn a_database_that_may_not_be_written_grants_nothing() {
     let place = ready().await;
     let cause = fault(service(&place.read_only()).try_acquire(&resource()).await);
     assert!(matches!(cause, Fault::Refused(_) | Fault::Denied(_)), "{cause:?}");
-}
-
-/// Else the next correction of the clock would count from the first one.
-#[tokio::test]
-async fn a_clock_that_was_put_right_leaves_no_trace() {
-    let place = ready().await;
-    let lease = service(&place.pool).acquire(&resource()).await.unwrap();
-    run(&place, "UPDATE fencing_leases SET clock_anomaly_since = expires_at").await;
-    held(service(&place.pool).try_acquire(&resource()).await);
-    let traces = "SELECT count(*) FROM fencing_leases WHERE clock_anomaly_since IS NOT NULL";
-    let traces = sqlx::query_scalar::<_, i64>(traces).fetch_one(&place.pool).await;
-    assert_eq!(traces.unwrap(), 0);
-    let _ = lease.release().await;
 }

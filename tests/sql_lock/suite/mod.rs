@@ -5,32 +5,23 @@ mod dropped;
 mod holders;
 mod lease;
 mod loss;
-mod processes;
-mod queue;
 mod reserve;
 mod shared;
 mod tokens;
 
-use std::time::Duration;
-
-use fencing::lock::sql::{SqlLock, SqlLockBuilder};
-use fencing::lock::{AcquireError, Loss, Released};
-use fencing::{Resource, sql};
-use sqlx::Pool;
-
 use super::place::{Db, Place};
 use super::words;
-use crate::common::{LONG, fault, held, resource};
+use crate::common::*;
 
 /// A database with our tables.
-async fn ready() -> Place {
+pub async fn ready() -> Place {
     let place = Place::empty().await;
     sql::migrate(&place.pool).await.unwrap();
     place
 }
 
 /// As patient as a loaded machine needs.
-fn builder(pool: &Pool<Db>) -> SqlLockBuilder<Db> {
+pub fn builder(pool: &Pool<Db>) -> SqlLockBuilder<Db> {
     SqlLock::builder(pool.clone())
         .ttl(LONG)
         .wait(Duration::from_secs(20))
@@ -38,7 +29,7 @@ fn builder(pool: &Pool<Db>) -> SqlLockBuilder<Db> {
         .retry_delay(Duration::from_millis(10))
 }
 
-fn service(pool: &Pool<Db>) -> SqlLock<Db> {
+pub fn service(pool: &Pool<Db>) -> SqlLock<Db> {
     builder(pool).build().unwrap()
 }
 
@@ -47,15 +38,25 @@ fn short(pool: &Pool<Db>, ttl: Duration) -> SqlLockBuilder<Db> {
     builder(pool).ttl(ttl).budget(ttl / 2)
 }
 
-/// When the row expires, in milliseconds.
-async fn expires_at(place: &Place) -> i64 {
-    let query = sqlx::query_scalar(words::EXPIRES_AT).bind(resource().as_str().to_owned());
-    query.fetch_one(&place.pool).await.unwrap()
+/// The same, where nobody renews it.
+fn brief(pool: &Pool<Db>, ttl: Duration) -> SqlLock<Db> {
+    short(pool, ttl).renew(false).build().unwrap()
 }
 
-async fn run(place: &Place, statement: &'static str) {
+/// When the row expires, in milliseconds.
+async fn expires_at(place: &Place) -> i64 {
+    sqlx::query_scalar(words::EXPIRES_AT).fetch_one(&place.pool).await.unwrap()
+}
+
+/// The name of the row's owner.
+pub async fn owner(place: &Place) -> String {
+    let owner = sqlx::query_scalar::<_, Vec<u8>>(words::OWNER).fetch_one(&place.pool).await;
+    String::from_utf8(owner.unwrap()).unwrap()
+}
+
+async fn run(place: &Place, statement: &str) {
     loop {
-        match sqlx::query(statement).execute(&place.pool).await {
+        match sqlx::query(AssertSqlSafe(statement.to_owned())).execute(&place.pool).await {
             // SQLite does not wait where two wait for each other, as this one and a renewal may.
             Err(error) if error.to_string().contains("database is locked") => {}
             done => {
@@ -66,8 +67,14 @@ async fn run(place: &Place, statement: &'static str) {
     }
 }
 
+/// The clock is set back, or forward again: what counts is the distance to the row.
+async fn set_clock_back(place: &Place, seconds: i64) {
+    let [end, anomaly] = ["expires_at", "clock_anomaly_since"].map(|it| words::later(it, seconds));
+    run(place, &format!("UPDATE fencing_leases SET {end}, {anomaly}")).await;
+}
+
 /// Gives the resource this mark, as a storage does that has seen its token.
-async fn mark(place: &Place, token: i64) {
-    let mark = sqlx::query(words::MARK).bind(resource().as_str().to_owned()).bind(token);
-    mark.execute(&place.pool).await.unwrap();
+async fn mark(place: &Place, token: u64) {
+    let token = Token::new(token).unwrap();
+    sql::begin(&place.pool, &resource(), token).await.unwrap().commit().await.unwrap();
 }

@@ -5,20 +5,19 @@ use sqlx::pool::PoolOptions;
 use super::*;
 
 /// A pool of one connection.
-fn single(place: &Place) -> Pool<Db> {
+pub fn single(place: &Place) -> Pool<Db> {
     let options = (*place.pool.connect_options()).clone();
     PoolOptions::<Db>::new().max_connections(1).connect_lazy_with(options)
 }
 
+/// Waits until the database has so many sessions, where it says so.
 async fn sessions_become(expected: i64, watcher: &Pool<Db>) {
-    let is_so = async {
-        while words::sessions(watcher).await.is_some_and(|found| found != expected) {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let is_so = tokio::time::timeout(LONG / 2, is_so).await;
-    let found = words::sessions(watcher).await;
-    assert!(is_so.is_ok(), "{found:?} sessions, not {expected}");
+    let Some(count) = words::SESSIONS else { return };
+    until(&format!("{expected} sessions"), async || {
+        let found = sqlx::query_scalar::<_, i64>(count).fetch_one(watcher).await.unwrap();
+        found == expected
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -41,7 +40,7 @@ async fn it_ends_with_the_pool_or_with_the_last_clone() {
             assert!(fault.to_string().contains("the pool is closed"), "{fault}");
             lease.release().await.unwrap_err();
         } else {
-            assert_eq!(lease.release().await, Ok(Released::Released));
+            release(lease).await;
             drop((lock.clone(), lock));
             sessions_become(2, &watcher).await;
         }

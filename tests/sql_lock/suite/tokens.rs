@@ -1,11 +1,9 @@
 use super::*;
-use fencing::Token;
-use fencing_protocol::Fault;
 
 async fn next(lock: &SqlLock<Db>) -> u64 {
     let lease = lock.try_acquire(&resource()).await.unwrap();
     let token = lease.token().get();
-    assert_eq!(lease.release().await, Ok(Released::Released));
+    release(lease).await;
     token
 }
 
@@ -56,14 +54,14 @@ async fn a_lease_passes_the_fence_in_the_same_database_and_seals() {
 async fn that_have_run_out_are_an_error_of_their_own() {
     let place = ready().await;
     let lock = service(&place.pool);
-    mark(&place, i64::from(Token::MAX) - 1).await;
+    mark(&place, Token::MAX.get() - 1).await;
     assert_eq!(next(&lock).await, Token::MAX.get());
     for _ in 0..2 {
         let Fault::Refused(text) = fault(lock.try_acquire(&resource()).await) else { panic!() };
         assert!(text.contains("have run out: 999999999999999"), "{text}");
         run(&place, "DELETE FROM fencing_leases").await;
-        mark(&place, i64::from(Token::MAX)).await;
+        mark(&place, Token::MAX.get()).await;
     }
-    let other = Resource::new("invoice/43").unwrap();
+    let other = named("invoice/43");
     assert_eq!(lock.try_acquire(&other).await.unwrap().token(), Token::MIN);
 }
