@@ -22,6 +22,7 @@ mod hand_over;
 mod held;
 mod lame;
 mod pairs;
+mod peers;
 mod proxy;
 mod publish;
 mod scripts;
@@ -33,7 +34,7 @@ use table::Table;
 
 /// The rows by their names.
 const ROWS: &str = "n1 n3 n5 tasks64 allocations delay1 delay5 dead hung handover waiters handover8 burst3000 \
-    burst10000 publish renewals1000 renewals10000 collection readmission";
+    burst10000 publish renewals1000 renewals10000 collection readmission peers";
 
 fn main() {
     let mut arguments = std::env::args().skip(1).peekable();
@@ -84,6 +85,7 @@ async fn measure(row: &str, rounds: usize, table: &mut Table) {
         "publish" => publish::measure(rounds, table).await,
         "renewals1000" => held::measure(1_000, table).await,
         "renewals10000" => held::measure(10_000, table).await,
+        "peers" => peers::measure(rounds).await,
         "collection" => forgetful::collection(table).await,
         _ => forgetful::readmission(table).await,
     }

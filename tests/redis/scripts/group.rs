@@ -1,7 +1,7 @@
 //! The requests of a group are judged as they would be one by one.
 
 use fencing::lock::redlock::MemoryNode;
-use fencing_protocol::{Nonce, Prepared};
+use fencing_protocol::{ClientId, Nonce, Prepared};
 use std::collections::BTreeMap;
 
 use crate::scripts::member::*;
@@ -132,6 +132,35 @@ async fn a_lock_that_is_none_fails_alone() {
     }
 }
 
+#[tokio::test]
+async fn a_release_alone_notifies_who_waits() {
+    let (server, member) = admitted().await;
+    member.ask_each(vec![acquire(0, OWNER)]).await;
+    let node = RedisNode::new(&server.url(), "fencing").unwrap();
+    let to = ClientId(7);
+    let mut listener = node.listen(to).await.unwrap();
+    listener.wait(&name(0), 1, Duration::ZERO).await.unwrap();
+    let answers = member.ask_each(vec![release(0, OWNER)]).await;
+    assert_eq!(answers, [Ok(Reply::Passed { to })]);
+}
+
+/// What is noted ends before the lock: by its age, or by its own value, where a clock was set back. A start must wait
+/// for the lock.
+#[tokio::test]
+async fn a_lock_alone_that_ends_later_than_any_is_noted() {
+    let (server, member) = admitted().await;
+    for (value, lasts) in [("60000", "20000"), ("20000", "60000")] {
+        for request in [acquire(0, OWNER), release(0, OWNER)] {
+            member.ask_each(vec![request]).await;
+        }
+        server.cli(&["SET", "{fencing}:latest", value, "PX", lasts]);
+        member.ask_each(vec![acquire(0, OWNER)]).await;
+        let noted = ["GET", "PTTL"].map(|it| server.cli(&[it, "{fencing}:latest"]).parse::<u64>().unwrap());
+        assert!(noted.iter().all(|noted| *noted > 30_000), "{value} {lasts}: {noted:?}");
+        member.ask_each(vec![release(0, OWNER)]).await;
+    }
+}
+
 /// The requests of a group that need not come again are refused, and no lock stays behind.
 #[tokio::test]
 async fn releases_of_a_group_come_again_with_their_script() {
@@ -159,8 +188,9 @@ async fn asked_each_way(member: &Member, requests: Vec<Request>) -> Vec<Result<R
 async fn what_closes_a_node_closes_it_to_groups() {
     let (server, member) = admitted().await;
     let one_of_each = || vec![release(0, OWNER), acquire(1, OTHER), renew(2, OWNER)];
-    let first = member.ask_each(vec![acquire(0, OWNER), acquire(2, OWNER)]).await;
+    let first = member.ask_each((0..3).map(|number| acquire(number, OWNER)).collect()).await;
     assert!(first.iter().all(|it| matches!(it, Ok(Reply::Granted { .. }))), "{first:?}");
+    member.ask_each(vec![release(1, OWNER)]).await;
 
     // It belongs to another life of the server, or to another fleet.
     let marker = server.cli(&["HGET", MEMORY, "admitted"]);

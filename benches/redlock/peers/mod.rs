@@ -1,0 +1,109 @@
+//! Locks that give a token too, on servers of their own: etcd and ZooKeeper, one member each. Both write to disk before
+//! they answer; so each is measured a second time where it does not, as redis-servers without persistence don't.
+//!
+//! It needs Debian's `etcd-server` and `zookeeper`.
+
+mod etcd;
+mod server;
+mod zookeeper;
+
+use std::time::{Duration, Instant};
+
+use etcd::Etcd;
+use server::PeerServer;
+use tokio::task::JoinSet;
+use zookeeper::Zookeeper;
+
+use crate::contestant::Contestant;
+use crate::fleet::{self, Servers};
+use crate::table::{median, micros};
+
+const TASKS: usize = 64;
+
+#[derive(Clone)]
+enum Peer {
+    Redlock(Contestant),
+    /// The `Lock` service of etcd, under one lease of the process: what `concurrency.Mutex` does.
+    EtcdLock(Etcd),
+    /// The same with a lease for each lock.
+    EtcdLease(Etcd),
+    /// Curator's recipe.
+    Zookeeper(Zookeeper),
+}
+
+impl Peer {
+    async fn pair(&self, name: &str) {
+        match self {
+            Peer::Redlock(contestant) => contestant.pair(name).await,
+            Peer::EtcdLock(etcd) => {
+                let key = etcd.lock(name, etcd.lease).await;
+                etcd.unlock(key).await;
+            }
+            Peer::EtcdLease(etcd) => {
+                let lease = etcd.grant().await;
+                etcd.lock(name, lease).await;
+                etcd.revoke(lease).await;
+            }
+            Peer::Zookeeper(zookeeper) => zookeeper.pair(name).await,
+        }
+    }
+
+    async fn side_by_side(&self) -> f64 {
+        const PAIRS: usize = 10;
+        let (start, mut running) = (Instant::now(), JoinSet::new());
+        for task in 0..TASKS {
+            let peer = self.clone();
+            running.spawn(async move {
+                for _ in 0..PAIRS {
+                    peer.pair(&format!("task/{task}")).await;
+                }
+            });
+        }
+        running.join_all().await;
+        (TASKS * PAIRS) as f64 / start.elapsed().as_secs_f64()
+    }
+}
+
+/// All of them in one run, interleaved: p50 of one task, and pairs a second of 64.
+pub async fn measure(rounds: usize) {
+    let redis = Servers::start(5).await;
+    let mut peers = Vec::new();
+    for contestant in [Contestant::fencing(&redis.urls()), Contestant::rslock(&redis.urls())] {
+        fleet::settle(std::slice::from_ref(&contestant)).await;
+        let name = format!("{}, five redis-servers", contestant.name());
+        peers.push((name, Peer::Redlock(contestant)));
+    }
+    let mut servers = Vec::new();
+    for (disk, said) in [(true, "on disk"), (false, "not on disk")] {
+        let server = PeerServer::etcd(disk);
+        let etcd = Etcd::connect(server.port).await;
+        peers.push((format!("etcd, its Lock, {said}"), Peer::EtcdLock(etcd.clone())));
+        peers.push((format!("etcd, a lease for each lock, {said}"), Peer::EtcdLease(etcd)));
+        servers.push(server);
+        let server = PeerServer::zookeeper(disk);
+        let zookeeper = Zookeeper::connect(server.port).await;
+        peers.push((format!("ZooKeeper, Curator's recipe, {said}"), Peer::Zookeeper(zookeeper)));
+        servers.push(server);
+    }
+    let (mut times, mut rates) = (vec![Vec::new(); peers.len()], vec![Vec::new(); peers.len()]);
+    for turn in 0..rounds * peers.len() {
+        // Each goes first in its turn.
+        let which = (turn / peers.len() + turn) % peers.len();
+        for _ in 0..50 {
+            let start = Instant::now();
+            peers[which].1.pair("invoice/42").await;
+            times[which].push(start.elapsed());
+        }
+        rates[which].push(peers[which].1.side_by_side().await);
+    }
+    let p50 = |times: &mut Vec<Duration>| {
+        times.sort_unstable();
+        micros(times, 0.5)
+    };
+    let figures: Vec<_> = times.iter_mut().map(p50).zip(rates.into_iter().map(median)).collect();
+    println!("{:42}{:>9}{:>10}{:>10}{:>12}", "", "p50, us", "to ours", "pairs/s", "to ours");
+    for ((name, _), (p50, rate)) in peers.iter().zip(&figures) {
+        let (ours, our_rate) = figures[0];
+        println!("{name:42}{p50:9.0}{:10.2}{rate:10.0}{:12.2}", p50 / ours, rate / our_rate);
+    }
+}
