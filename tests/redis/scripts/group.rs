@@ -155,7 +155,8 @@ async fn a_lock_alone_that_ends_later_than_any_is_noted() {
         }
         server.cli(&["SET", "{fencing}:latest", value, "PX", lasts]);
         member.ask_each(vec![acquire(0, OWNER)]).await;
-        let noted = ["GET", "PTTL"].map(|it| server.cli(&[it, "{fencing}:latest"]).parse::<u64>().unwrap());
+        let noted =
+            ["GET", "PTTL"].map(|it| server.cli(&[it, "{fencing}:latest"]).parse::<u64>().unwrap());
         assert!(noted.iter().all(|noted| *noted > 30_000), "{value} {lasts}: {noted:?}");
         member.ask_each(vec![release(0, OWNER)]).await;
     }
