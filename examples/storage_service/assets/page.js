@@ -13,16 +13,10 @@ const calm = matchMedia("(prefers-reduced-motion: reduce)");
 function log(event) {
   if (event.kind === "renewed" && world.events.at(-2)?.kind === "renewed") return;
   const [what, why] = words(event);
-  const reason = make("p", { className: "why", hidden: true }, why);
   const time = make("time", {}, (event.at / 1000).toFixed(1) + " s");
-  const button = make("button", {}, time, what);
-  const unfold = (unfolded) => {
-    reason.hidden = !unfolded;
-    button.setAttribute("aria-expanded", String(unfolded));
-  };
-  unfold(false);
-  button.onclick = () => unfold(reason.hidden);
-  $("log").prepend(make("li", { dataset: { kind: event.kind } }, button, reason));
+  const reason = make("p", { className: "why" }, why);
+  const item = make("details", {}, make("summary", {}, time, what), reason);
+  $("log").prepend(make("li", { dataset: { kind: event.kind } }, item));
   while ($("log").children.length > 60) $("log").lastChild.remove();
 }
 
@@ -66,8 +60,7 @@ function describeNodes() {
     set(item.firstChild, `${node.name}: ${text}${era}`, node.era ? `era in full: ${node.era}` : "");
     const stopped = world.stopped.has(index + 1);
     for (const button of item.querySelectorAll("button")) {
-      const off = button.dataset.deed === "start" ? node.state !== "away" : stopped;
-      if (button.disabled !== off) button.disabled = off;
+      button.disabled = button.dataset.deed === "start" ? node.state !== "away" : stopped;
     }
   });
 }
@@ -106,14 +99,11 @@ function drawClients() {
     $(`belief-${number}`).parentElement.classList.toggle("differ", !!wrong);
     set($(`belief-${number}`), belief + (wrong ? " ✗" : ""), title);
     set($(`truth-${number}`), truth, title);
+    const usable = client.asleep ? { wake: true } : {
+      acquire: !lease && !client.asks, release: lease || client.asks, sleep: true, write: lease, "write-asleep": lease,
+    };
     for (const button of document.querySelectorAll(`.buttons[data-client="${number}"] button`)) {
-      const order = button.dataset.order;
-      const usable = client.asleep ? order === "wake"
-        : order === "wake" ? false
-        : order === "acquire" ? !lease && !client.asks
-        : order === "release" ? lease || client.asks
-        : order === "sleep" ? true : lease;
-      if (button.disabled === !!usable) button.disabled = !usable;
+      button.disabled = !usable[button.dataset.order];
     }
   }
 }

@@ -82,7 +82,7 @@ function draw() {
   set($("place"), all && follows() ? `Step ${steps.length} of ${all.length} of the schedule` : `Step ${steps.length}`);
   set($("say"), last?.text ?? (all ? "Nothing has happened yet. The schedule waits for you." : "Nothing has happened yet. Deliver messages, break nodes, or let the seed choose."));
   const by = broke === 0 ? "before the first step" : `by step ${broke}`;
-  set($("verdict"), broke === null ? "✓ Every promise holds" : `✗ BROKEN ${by}: ${broken.join("; ")}`);
+  set($("verdict"), broke === null ? "✓ Every promise holds" : `✗ BROKEN ${by}: ${broken.map(([breach]) => breach).join("; ")}`);
   $("story").classList.toggle("broken", broke !== null);
   set($("parts"), parting(parts));
   $("back").disabled = steps.length === 0;

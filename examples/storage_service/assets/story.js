@@ -13,8 +13,8 @@ export function heard() {
 /** Waits until something is so, as the events tell. */
 function until(so) {
   return new Promise((resolve) => {
-    const look = () => (so() ? (resolve(), true) : false);
-    if (!look()) waiters.push(look);
+    waiters.push(() => so() && (resolve(), true));
+    heard();
   });
 }
 

@@ -55,37 +55,26 @@ impl App {
 }
 
 fn router(app: Arc<App>, page: Option<Page>) -> Router {
-    let files = get(files::get).put(files::put).layer(DefaultBodyLimit::max(LARGEST));
-    let files = if app.store.is_guarded() {
+    let mut files = get(files::get).put(files::put).layer(DefaultBodyLimit::max(LARGEST));
+    if app.store.is_guarded() {
         let asked = Arc::clone(&app);
-        let fence = match app.place {
-            Place::Elsewhere => app.store.fence(),
-            Place::Nodes | Place::Database => app.store.fence().check_sequencer(move |shown| {
-                let app = Arc::clone(&asked);
-                async move { issued::was_issued(&app, shown).await }
-            }),
-        };
-        files.route_layer(FenceLayer::new(fence, path))
-    } else {
-        files
-    };
-    let leases = Router::new()
-        .route("/leases/{*resource}", post(leases::acquire).delete(leases::release))
-        .route_layer(from_fn(one_name));
-    let leases = if app.place == Place::Elsewhere { Router::new() } else { leases };
-    let page = match page {
-        Some(page) => page::router(Arc::new(page))
-            .merge(simulator::router())
-            .route("/unfenced/{name}", put(files::put_unfenced).with_state(Arc::clone(&app))),
-        None => Router::new(),
-    };
-    Router::new()
-        .merge(leases)
+        let fence = app.store.fence().check_sequencer(move |shown| {
+            let app = Arc::clone(&asked);
+            async move { issued::was_issued(&app, shown).await }
+        });
+        files = files.route_layer(FenceLayer::new(fence, path));
+    }
+    let mut router = Router::new()
         .route("/livez", get(async || StatusCode::OK))
         .route("/readyz", get(ready))
-        .route("/files/{name}", files)
-        .with_state(app)
-        .merge(page)
+        .route("/files/{name}", files);
+    if app.place != Place::Elsewhere {
+        let leases = post(leases::acquire).delete(leases::release).route_layer(from_fn(one_name));
+        router = router.route("/leases/{*resource}", leases);
+    }
+    let Some(page) = page else { return router.with_state(app) };
+    let pages = page::router(Arc::new(page)).merge(simulator::router());
+    router.route("/unfenced/{name}", put(files::put_unfenced)).with_state(app).merge(pages)
 }
 
 /// Refuses names that the fence of the files refuses, such as `files//report`: a file has one

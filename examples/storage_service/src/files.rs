@@ -35,14 +35,14 @@ pub async fn put_unfenced(
     request: Parts,
     body: Bytes,
 ) -> Result<StatusCode, ApiError> {
-    app.store.write_unfenced(&path(&request)?, &body).await?;
+    app.store.write(&path(&request)?, None, &body).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// `GET /files/{name}`: the body, and the token of its last write in the header.
 pub async fn get(State(app): State<Arc<App>>, request: Parts) -> Result<Response, ApiError> {
     let file = app.store.read(&path(&request)?).await?;
-    let file = file.ok_or_else(|| ApiError::not_found("there is no such file"))?;
+    let file = file.ok_or(ApiError::not_found("there is no such file"))?;
     let token: HeaderMap =
         file.token.map(|token| (HEADER, HeaderValue::from(token.get()))).into_iter().collect();
     Ok((token, file.body).into_response())

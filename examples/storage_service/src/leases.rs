@@ -116,8 +116,7 @@ pub async fn release(
     Path(lease_id): Path<String>,
 ) -> Result<StatusCode, ApiError> {
     let lease = app.leases.0.lock().remove(&lease_id);
-    let lease =
-        lease.ok_or_else(|| ApiError::not_found("there is no such lease, or it has expired"))?;
+    let lease = lease.ok_or(ApiError::not_found("there is no such lease, or it has expired"))?;
     match lease.release().await {
         Ok(_) => Ok(StatusCode::NO_CONTENT),
         Err(in_doubt) => Err(ApiError::unavailable(in_doubt)),

@@ -126,7 +126,7 @@ impl Store {
         self.guarded
     }
 
-    /// Writes under a token: the check shares the transaction of the write.
+    /// Writes. Under a token the check shares the transaction of the write.
     pub async fn write(
         &self,
         resource: &Resource,
@@ -136,24 +136,11 @@ impl Store {
         on!(self, pool => {
             let mut tx = match token {
                 Some(token) if self.guarded => sql::begin(pool, resource, token).await?,
-                _ => pool.begin().await.map_err(sql::AdmitError::Database)?,
+                _ => pool.begin().await?,
             };
             let write = sqlx::query(self.statements().write).bind(resource.as_str()).bind(body);
-            let write = write.bind(token.map(i64::from)).execute(&mut *tx).await;
-            write.map_err(sql::AdmitError::Database)?;
-            tx.commit().await.map_err(sql::AdmitError::Database)
-        })
-    }
-
-    /// Writes whoever comes last.
-    pub async fn write_unfenced(
-        &self,
-        resource: &Resource,
-        body: &[u8],
-    ) -> Result<(), sqlx::Error> {
-        on!(self, pool => {
-            let write = sqlx::query(self.statements().write).bind(resource.as_str()).bind(body);
-            write.bind(None::<i64>).execute(pool).await.map(drop)
+            write.bind(token.map(i64::from)).execute(&mut *tx).await?;
+            Ok(tx.commit().await?)
         })
     }
 

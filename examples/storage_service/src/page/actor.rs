@@ -64,7 +64,7 @@ impl Actor {
                     Ok(lock) => {
                         let caller = Caller::new(address);
                         let sleep = own;
-                        Client { number, lock, caller, board, sleep }.act(receiver).await;
+                        ClientThread { number, lock, caller, board, sleep }.act(receiver).await;
                     }
                     Err(error) => tracing::error!(%error, "client {number} has no locks"),
                 }
@@ -86,7 +86,7 @@ impl Actor {
 }
 
 /// All that the thread of a client has.
-struct Client {
+struct ClientThread {
     number: u8,
     lock: Arc<dyn Lock>,
     caller: Caller,
@@ -101,7 +101,7 @@ struct Held {
     lost: BoxFuture<'static, Loss>,
 }
 
-impl Client {
+impl ClientThread {
     async fn act(self, mut orders: mpsc::Receiver<Order>) {
         let Ok(resource) = Resource::new(&FILES[0][1..]) else { return };
         let mut held: Option<Held> = None;

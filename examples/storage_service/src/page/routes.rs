@@ -122,7 +122,7 @@ async fn order(
     Path((client, order)): Path<(usize, Order)>,
 ) -> Result<StatusCode, ApiError> {
     let actor = client.checked_sub(1).and_then(|index| page.actors.get(index));
-    let actor = actor.ok_or_else(|| ApiError::not_found("there are two clients, 1 and 2"))?;
+    let actor = actor.ok_or(ApiError::not_found("there are two clients, 1 and 2"))?;
     match actor.order(order) {
         Ok(()) => Ok(StatusCode::ACCEPTED),
         Err(why) => Err(ApiError::bad(format!("client {client}: {why}"))),
@@ -135,7 +135,7 @@ async fn deed(
     Path((number, deed)): Path<(usize, String)>,
 ) -> Result<StatusCode, ApiError> {
     let node = number.checked_sub(1).and_then(|index| page.nodes.get(index));
-    let node = node.ok_or_else(|| ApiError::not_found("there is no such node in this process"))?;
+    let node = node.ok_or(ApiError::not_found("there is no such node in this process"))?;
     match deed.as_str() {
         "stop" => node.stop(),
         "start" => node.start(),

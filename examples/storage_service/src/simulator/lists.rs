@@ -4,60 +4,31 @@ use fencing_protocol::{Nonce, Reply, Request};
 use protocol::model::desk::Open;
 use protocol::model::lists::{Lists, State, Step};
 
-use super::scene::{About, Card, Kind, Scene, letter};
+use super::scene::{About, Breach, Card, Kind, Scene, letter};
 use super::words;
 
 const OF: [&str; 2] = ["old", "new"];
 
-impl<const Z: usize, const M: usize> Scene for Lists<Z, M> {
-    type State = State<Z, M>;
+/// A world in one of its states.
+#[derive(Clone, Copy)]
+pub struct ListScene<'a, const Z: usize, const M: usize> {
+    pub world: &'a Lists<Z, M>,
+    pub state: State<Z, M>,
+}
+
+impl<const Z: usize, const M: usize> Scene for ListScene<'_, Z, M> {
     type Move = Step;
 
-    fn first(&self) -> State<Z, M> {
-        Lists::first(self)
+    fn candidates(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        self.world.candidates(&self.state, &mut steps);
+        steps
     }
 
-    fn candidates(&self, state: &State<Z, M>, moves: &mut Vec<Step>) {
-        Lists::candidates(self, state, moves);
+    fn after(&self, step: Step) -> Option<Self> {
+        self.world.step(&self.state, step).map(|state| ListScene { state, ..*self })
     }
 
-    fn step(&self, state: &State<Z, M>, step: Step) -> Option<State<Z, M>> {
-        Lists::step(self, state, step)
-    }
-
-    fn about(&self, state: &State<Z, M>, step: Step) -> About {
-        View { world: self, state }.about(step)
-    }
-
-    fn tell(&self, before: &State<Z, M>, step: Step) -> String {
-        View { world: self, state: before }.tell(step)
-    }
-
-    fn nodes(&self, state: &State<Z, M>) -> Vec<Card> {
-        let view = View { world: self, state };
-        (0..Z as u8).map(|server| view.node(server)).collect()
-    }
-
-    fn clients(&self, state: &State<Z, M>) -> Vec<Card> {
-        let view = View { world: self, state };
-        (0..M as u8).map(|who| view.client(who)).collect()
-    }
-
-    fn promises(&self, state: &State<Z, M>) -> Vec<(bool, &'static str)> {
-        vec![
-            (!state.again, "a node has been in one era twice"),
-            (!self.both_vote(state), "both lists vote: each can grant a lease"),
-        ]
-    }
-}
-
-/// A world in one of its states.
-struct View<'a, const Z: usize, const M: usize> {
-    world: &'a Lists<Z, M>,
-    state: &'a State<Z, M>,
-}
-
-impl<const Z: usize, const M: usize> View<'_, Z, M> {
     fn about(&self, step: Step) -> About {
         let request = |verb, who, server, given_up| {
             let open = self.open(who, server, given_up);
@@ -107,6 +78,24 @@ impl<const Z: usize, const M: usize> View<'_, Z, M> {
         }
     }
 
+    fn nodes(&self) -> Vec<Card> {
+        (0..Z as u8).map(|server| self.node(server)).collect()
+    }
+
+    fn clients(&self) -> Vec<Card> {
+        (0..M as u8).map(|who| self.client(who)).collect()
+    }
+
+    fn promises(&self) -> Vec<(bool, Breach)> {
+        const TWICE: Breach =
+            ("a node has been in one era twice", "a node can count through one era twice");
+        const BOTH: Breach =
+            ("both lists vote: each can grant a lease", "two lists of nodes can both grant leases");
+        vec![(!self.state.again, TWICE), (!self.world.both_vote(&self.state), BOTH)]
+    }
+}
+
+impl<const Z: usize, const M: usize> ListScene<'_, Z, M> {
     /// What a node says to a request, and which votes change with that.
     fn answered(&self, step: Step, who: u8, open: Option<Open>) -> String {
         let Some(open) = open else { return "Nothing is on its way there.".into() };
@@ -115,11 +104,11 @@ impl<const Z: usize, const M: usize> View<'_, Z, M> {
         let (_, reply) = self.world.desk.answer(node.store, node.life, open.list, open.request);
         let reply = words::reply(&self.world.desk.replies.get(reply));
         let mut told = format!("{who}: “{asked}” at node {at}: {reply}.");
-        let after = self.world.step(self.state, step);
+        let after = self.after(step);
         for (list, name) in (0..).zip(OF) {
-            let votes = |state| self.world.votes(state, list);
+            let votes = |scene: &Self| self.world.votes(&scene.state, list);
             let after = after.as_ref().map_or(0, votes);
-            if votes(self.state) != after {
+            if votes(self) != after {
                 told += &format!(" {after} of the {name} list vote now.");
             }
         }

@@ -3,67 +3,34 @@
 use fencing_protocol::{Nonce, Reply, Request};
 use protocol::model::node::{ask, count_once, owner, resource};
 use protocol::model::pool::Id;
-use protocol::model::state::{Node, State, Vote};
+use protocol::model::state::{Node, Slot, State, Vote};
 use protocol::model::world::{Action, World};
 
-use super::scene::{About, Card, Kind, Scene, letter};
+use super::scene::{About, Breach, Card, Kind, Scene, letter};
 use super::words;
 
-impl<const N: usize, const C: usize, const R: usize> Scene for World<N, C, R> {
-    type State = State<N, C, R>;
+/// A world in one of its states.
+#[derive(Clone, Copy)]
+pub struct LockScene<'a, const N: usize, const C: usize, const R: usize> {
+    pub world: &'a World<N, C, R>,
+    pub state: State<N, C, R>,
+}
+
+impl<const N: usize, const C: usize, const R: usize> Scene for LockScene<'_, N, C, R> {
     type Move = Action;
 
-    fn first(&self) -> State<N, C, R> {
-        World::first(self)
+    fn candidates(&self) -> Vec<Action> {
+        let mut actions = Vec::new();
+        self.world.candidates(&self.state, &mut actions);
+        actions
     }
 
-    fn candidates(&self, state: &State<N, C, R>, moves: &mut Vec<Action>) {
-        World::candidates(self, state, moves);
+    fn after(&self, action: Action) -> Option<Self> {
+        self.world.step(&self.state, action).map(|state| LockScene { state, ..*self })
     }
 
-    fn step(&self, state: &State<N, C, R>, action: Action) -> Option<State<N, C, R>> {
-        World::step(self, state, action)
-    }
-
-    fn about(&self, state: &State<N, C, R>, action: Action) -> About {
-        View { world: self, state }.about(action)
-    }
-
-    fn tell(&self, before: &State<N, C, R>, action: Action) -> String {
-        View { world: self, state: before }.tell(action)
-    }
-
-    fn nodes(&self, state: &State<N, C, R>) -> Vec<Card> {
-        let view = View { world: self, state };
-        (0..N).map(|node| view.node(node)).collect()
-    }
-
-    fn clients(&self, state: &State<N, C, R>) -> Vec<Card> {
-        let view = View { world: self, state };
-        let attempts = (0..C).map(|client| view.attempt(client));
-        attempts.chain((0..R).filter_map(|who| view.readmission(who))).collect()
-    }
-
-    fn promises(&self, state: &State<N, C, R>) -> Vec<(bool, &'static str)> {
-        let followed = self.prompt && self.revived(state);
-        vec![
-            (state.unique(&self.seam), "I1: two leases have the same token"),
-            (state.ordered(), "I2: a later lease has no larger token"),
-            (!followed, "a lease was renewed although another client had followed"),
-        ]
-    }
-}
-
-/// A world in one of its states.
-pub struct View<'a, const N: usize, const C: usize, const R: usize> {
-    pub world: &'a World<N, C, R>,
-    pub state: &'a State<N, C, R>,
-}
-
-impl<const N: usize, const C: usize, const R: usize> View<'_, N, C, R> {
     fn about(&self, action: Action) -> About {
         use Action::*;
-        let slot = |client: u8, node: u8| self.state.clients[client as usize].slots[node as usize];
         let begins = |verb, label| About::new(Kind::Client, verb, label);
         let fault = |verb, label| About::new(Kind::Fault, verb, label);
         let sends = |verb, who: String, node, request, otherwise| {
@@ -96,13 +63,13 @@ impl<const N: usize, const C: usize, const R: usize> View<'_, N, C, R> {
                 fault(verb, label).by(attempt(client)).at(node)
             }
             Deliver { client, node } => {
-                let reply = slot(client, node).reply;
+                let reply = self.slot(client, node).reply;
                 let what = if reply == 0 { "grant".into() } else { self.reply(reply) };
                 let label = format!("{} to {}: {what}", letter(node), attempt(client));
                 About::message("deliver", label, reply).by(attempt(client)).at(node)
             }
             Publish { client, node } => {
-                sends("publish", attempt(client), node, slot(client, node).publish, "publish")
+                sends("publish", attempt(client), node, self.slot(client, node).publish, "publish")
             }
             Renew { client, node } => {
                 let label = format!("{} renews at {}", attempt(client), letter(node));
@@ -142,6 +109,41 @@ impl<const N: usize, const C: usize, const R: usize> View<'_, N, C, R> {
             }
             Second => fault("second", "a second passes on the nodes' clocks".into()),
         }
+    }
+
+    fn tell(&self, action: Action) -> String {
+        self.told(action)
+    }
+
+    fn nodes(&self) -> Vec<Card> {
+        (0..N).map(|node| self.node(node)).collect()
+    }
+
+    fn clients(&self) -> Vec<Card> {
+        let attempts = (0..C).map(|client| self.attempt(client));
+        attempts.chain((0..R).filter_map(|who| self.readmission(who))).collect()
+    }
+
+    fn promises(&self) -> Vec<(bool, Breach)> {
+        const EQUAL: Breach =
+            ("I1: two leases have the same token", "two clients can get the same number");
+        const SMALLER: Breach = (
+            "I2: a later lease has no larger token",
+            "a later client can get a number that is not larger than the one before",
+        );
+        const FOLLOWED: Breach = (
+            "a lease was renewed although another client had followed",
+            "a client can renew a lease that another client has followed",
+        );
+        let (world, state) = (self.world, &self.state);
+        let followed = world.prompt && world.revived(state);
+        vec![(state.unique(&world.seam), EQUAL), (state.ordered(), SMALLER), (!followed, FOLLOWED)]
+    }
+}
+
+impl<const N: usize, const C: usize, const R: usize> LockScene<'_, N, C, R> {
+    pub fn slot(&self, client: u8, node: u8) -> Slot {
+        self.state.clients[client as usize].slots[node as usize]
     }
 
     /// The request of a re-admission that a node has not answered for good.

@@ -5,29 +5,28 @@ use protocol::model::pool::Id;
 use protocol::model::state::{Client, State};
 use protocol::model::world::Action;
 
-use super::locks::{View, attempt};
+use super::locks::{LockScene, attempt};
 use super::scene::letter;
 use super::words;
 
-impl<const N: usize, const C: usize, const R: usize> View<'_, N, C, R> {
+impl<const N: usize, const C: usize, const R: usize> LockScene<'_, N, C, R> {
     /// Says what a candidate came to.
-    pub fn tell(&self, action: Action) -> String {
+    pub fn told(&self, action: Action) -> String {
         use Action::*;
         let seam = &self.world.seam;
-        let after = self.world.step(self.state, action);
+        let after = self.world.step(&self.state, action);
         let told = match action {
             Acquire { client, node } => self.granted(client, node, after.is_some()),
             AcquireAgain { client, node, .. } => {
                 format!("Again: {}", self.granted(client, node, after.is_some()))
             }
             Deliver { client, node } => {
-                let reply = self.state.clients[client as usize].slots[node as usize].reply;
-                let reply = self.reply(reply);
+                let reply = self.reply(self.slot(client, node).reply);
                 format!("Client {} hears node {}: {reply}.", client + 1, letter(node))
             }
             Publish { client, node } => {
-                let request = self.state.clients[client as usize].slots[node as usize].publish;
-                format!("Client {}: {}", client + 1, self.answered(node, request))
+                let answered = self.answered(node, self.slot(client, node).publish);
+                format!("Client {}: {answered}", client + 1)
             }
             Renew { client, node } => {
                 let request = seam.renewal(client, self.state.clients[client as usize].token);

@@ -7,7 +7,9 @@ use protocol::model::lists::Lists;
 use protocol::model::world::World;
 use serde::{Deserialize, Serialize};
 
-use super::scene::{About, Card, Kind, Scene};
+use super::lists::ListScene;
+use super::locks::LockScene;
+use super::scene::{About, Breach, Card, Kind, Scene};
 
 /// What to play.
 #[derive(Default, Deserialize)]
@@ -31,7 +33,7 @@ pub struct Played {
     /// The clients that are paused, and the nodes that are cut off.
     held: BTreeSet<String>,
     /// The promises that were broken first.
-    pub broken: Vec<&'static str>,
+    pub broken: Vec<Breach>,
     /// How many steps that took.
     broke: Option<usize>,
     /// What was so after each step.
@@ -73,17 +75,19 @@ impl Visitor for Player<'_> {
         self,
         world: World<N, C, R>,
     ) -> Played {
-        play(&world, self.0)
+        let state = world.first();
+        play(LockScene { world: &world, state }, self.0)
     }
 
     fn lists<const Z: usize, const M: usize>(self, world: Lists<Z, M>) -> Played {
-        play(&world, self.0)
+        let state = world.first();
+        play(ListScene { world: &world, state }, self.0)
     }
 }
 
-fn play<S: Scene>(scene: &S, script: &Script) -> Played {
+fn play(scene: impl Scene, script: &Script) -> Played {
     let (held, lost) = Default::default();
-    let mut game = Game { scene, state: scene.first(), held, lost };
+    let mut game = Game { scene, held, lost };
     let (mut steps, mut trail) = (Vec::new(), Vec::new());
     let mut broken = game.broken();
     let mut broke = (!broken.is_empty()).then_some(0);
@@ -95,41 +99,38 @@ fn play<S: Scene>(scene: &S, script: &Script) -> Played {
         None => None,
     } {
         steps.push(game.take(&name));
-        trail.push((scene.nodes(&game.state), scene.clients(&game.state)));
+        trail.push((game.scene.nodes(), game.scene.clients()));
         if broke.is_none() {
             broken = game.broken();
             broke = (!broken.is_empty()).then_some(steps.len());
         }
     }
-    let (nodes, clients) = (scene.nodes(&game.state), scene.clients(&game.state));
+    let (nodes, clients) = (game.scene.nodes(), game.scene.clients());
     Played { nodes, clients, open: game.open(), held: game.held, steps, broken, broke, trail }
 }
 
-struct Game<'a, S: Scene> {
-    scene: &'a S,
-    state: S::State,
+struct Game<S> {
+    scene: S,
     /// Clients that act on nothing, and nodes that no message reaches or leaves.
     held: BTreeSet<String>,
     /// Messages that never arrive: the name of the move, and the number.
     lost: BTreeSet<(String, u32)>,
 }
 
-impl<S: Scene> Game<'_, S> {
-    fn broken(&self) -> Vec<&'static str> {
-        let promises = self.scene.promises(&self.state).into_iter();
+impl<S: Scene> Game<S> {
+    fn broken(&self) -> Vec<Breach> {
+        let promises = self.scene.promises().into_iter();
         promises.filter(|(kept, _)| !kept).map(|(_, broken)| broken).collect()
     }
 
     fn candidates(&self) -> impl Iterator<Item = (S::Move, About)> {
-        let mut moves = Vec::new();
-        self.scene.candidates(&self.state, &mut moves);
-        moves.into_iter().map(|step| (step, self.scene.about(&self.state, step)))
+        let candidates = self.scene.candidates().into_iter();
+        candidates.map(|step| (step, self.scene.about(step)))
     }
 
     /// Returns all that can happen next, and changes something.
     fn open(&self) -> Vec<About> {
-        let able =
-            self.candidates().filter(|(step, _)| self.scene.step(&self.state, *step).is_some());
+        let able = self.candidates().filter(|(step, _)| self.scene.after(*step).is_some());
         able.map(|(_, about)| about).filter(|about| !self.holds(about)).collect()
     }
 
@@ -152,9 +153,8 @@ impl<S: Scene> Game<'_, S> {
         let Some((step, _)) = self.candidates().find(|(_, about)| about.name == name) else {
             return played(format!("Not possible here: nothing of “{name}” is on its way."), false);
         };
-        let text = self.scene.tell(&self.state, step);
-        let after = self.scene.step(&self.state, step);
-        self.state = after.unwrap_or(self.state);
+        let (text, after) = (self.scene.tell(step), self.scene.after(step));
+        self.scene = after.unwrap_or(self.scene);
         played(text, after.is_some())
     }
 
@@ -162,8 +162,8 @@ impl<S: Scene> Game<'_, S> {
     fn hold(&mut self, name: &str) -> Option<String> {
         let (verb, what) = name.split_once('-')?;
         let cards = match verb {
-            "pause" | "wake" => self.scene.clients(&self.state),
-            "cut" | "join" => self.scene.nodes(&self.state),
+            "pause" | "wake" => self.scene.clients(),
+            "cut" | "join" => self.scene.nodes(),
             "drop" => {
                 let (_, about) = self.candidates().find(|(_, about)| about.name == what)?;
                 self.lost.insert((about.name, about.message));

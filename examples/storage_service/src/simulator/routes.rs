@@ -67,14 +67,10 @@ async fn play(Json(question): Json<Question>) -> Result<Json<Answer>, ApiError> 
 
 fn answer(question: Question) -> Result<Answer, ApiError> {
     let Question { world, rule, off, script } = question;
-    let rule = match rule {
-        Some(name) => {
-            Some(rules::find(&name).ok_or_else(|| ApiError::not_found("there is no such rule"))?)
-        }
-        None => None,
-    };
-    let case =
-        rules::world(&world, rule).ok_or_else(|| ApiError::not_found("there is no such world"))?;
+    let find =
+        |name: String| rules::find(&name).ok_or(ApiError::not_found("there is no such rule"));
+    let rule = rule.map(find).transpose()?;
+    let case = rules::world(&world, rule).ok_or(ApiError::not_found("there is no such world"))?;
     let played = case.visit(rule.filter(|_| off), Player(&script));
     let parts = rule.and_then(|rule| {
         let moves = played.steps.iter().map(|step| step.name.clone()).collect();

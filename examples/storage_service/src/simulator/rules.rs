@@ -6,9 +6,10 @@ use protocol::model::state::Budget;
 use protocol::model::world::World;
 use serde::Serialize;
 
+use super::lists::ListScene;
+use super::locks::LockScene;
 use super::play::{Player, Script};
 use super::scene::Scene;
-use super::words;
 
 /// A rule that can be switched off, for the page.
 #[derive(Serialize)]
@@ -36,7 +37,7 @@ impl Rule {
                 let script = Script { moves: schedule.clone(), ..Script::default() };
                 Case::of(mutant).visit(without, Player(&script))
             };
-            let without = play(Some(mutant)).broken.into_iter().map(words::harm).collect();
+            let without = play(Some(mutant)).broken.into_iter().map(|(_, harm)| harm).collect();
             let forgets = play(None).forgets();
             Rule { name, rule: mutant.rule(), why, section, schedule, without, forgets }
         };
@@ -52,16 +53,18 @@ pub fn find(name: &str) -> Option<Mutant> {
 
 fn schedule(mutant: Mutant) -> Vec<String> {
     // Large enough for each schedule; a name says nothing of the world.
-    let (world, lists) =
-        (World::<5, 3, 6>::new(Budget::default(), None), Lists::<4, 3>::new(&[], &[], None));
+    let world = World::<5, 3, 6>::new(Budget::default(), None);
+    let lists = Lists::<4, 3>::new(&[], &[], None);
     match Schedule::of(mutant) {
-        Schedule::Locks(actions) => names(&world, actions),
-        Schedule::Lists(steps) => names(&lists, steps),
+        Schedule::Locks(actions) => {
+            let view = LockScene { state: world.first(), world: &world };
+            actions.into_iter().map(|action| view.about(action).name).collect()
+        }
+        Schedule::Lists(steps) => {
+            let view = ListScene { state: lists.first(), world: &lists };
+            steps.into_iter().map(|step| view.about(step).name).collect()
+        }
     }
-}
-
-fn names<S: Scene>(scene: &S, moves: Vec<S::Move>) -> Vec<String> {
-    moves.into_iter().map(|step| scene.about(&scene.first(), step).name).collect()
 }
 
 /// Returns a world for the page: that of a rule, or one to play in.

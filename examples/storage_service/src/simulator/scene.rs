@@ -1,30 +1,30 @@
 use serde::Serialize;
 
-/// A world that can be played, step by step.
-pub trait Scene {
-    type State: Copy;
+/// A world in one of its states. It can be played, step by step.
+pub trait Scene: Copy {
     type Move: Copy;
 
-    fn first(&self) -> Self::State;
+    /// Returns what may be tried next. Some of it may come to nothing.
+    fn candidates(&self) -> Vec<Self::Move>;
 
-    /// Adds what may be tried next. Some of it may come to nothing.
-    fn candidates(&self, state: &Self::State, moves: &mut Vec<Self::Move>);
+    /// Returns the scene after a candidate; `None` where it comes to nothing.
+    fn after(&self, step: Self::Move) -> Option<Self>;
 
-    /// Returns the state after a candidate; `None` where it comes to nothing.
-    fn step(&self, state: &Self::State, step: Self::Move) -> Option<Self::State>;
+    fn about(&self, step: Self::Move) -> About;
 
-    fn about(&self, state: &Self::State, step: Self::Move) -> About;
+    /// Says in a sentence or two what a candidate comes to.
+    fn tell(&self, step: Self::Move) -> String;
 
-    /// Says in a sentence or two what a candidate came to.
-    fn tell(&self, before: &Self::State, step: Self::Move) -> String;
+    fn nodes(&self) -> Vec<Card>;
 
-    fn nodes(&self, state: &Self::State) -> Vec<Card>;
+    fn clients(&self) -> Vec<Card>;
 
-    fn clients(&self, state: &Self::State) -> Vec<Card>;
-
-    /// Returns each promise that breaks, with whether the state keeps it.
-    fn promises(&self, state: &Self::State) -> Vec<(bool, &'static str)>;
+    /// Returns what breaks a promise, and whether the state keeps it.
+    fn promises(&self) -> Vec<(bool, Breach)>;
 }
+
+/// How a promise is broken, and what that means for those who lock.
+pub type Breach = (&'static str, &'static str);
 
 /// What a move is called, and whom it needs.
 #[derive(Serialize)]

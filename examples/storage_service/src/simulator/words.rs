@@ -66,19 +66,3 @@ pub fn reply(reply: &Reply) -> String {
         other => format!("{other:?}"),
     }
 }
-
-/// Returns what a broken promise means for those who lock.
-pub fn harm(broken: &'static str) -> &'static str {
-    match broken {
-        "I1: two leases have the same token" => "two clients can get the same number",
-        "I2: a later lease has no larger token" => {
-            "a later client can get a number that is not larger than the one before"
-        }
-        "a lease was renewed although another client had followed" => {
-            "a client can renew a lease that another client has followed"
-        }
-        "a node has been in one era twice" => "a node can count through one era twice",
-        "both lists vote: each can grant a lease" => "two lists of nodes can both grant leases",
-        other => other,
-    }
-}

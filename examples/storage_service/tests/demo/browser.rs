@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 use support::cli::PATIENCE;
 use tempfile::TempDir;
 
+use super::service::Service;
+
 /// Stops the driver and its browser at the end of the input, which comes however the test ends.
 const KEEPER: &str = r#"
 trap '' HUP INT TERM
@@ -26,6 +28,13 @@ pub struct Browser {
     pub client: Client,
     keeper: Option<Child>,
     _folder: TempDir,
+}
+
+/// Starts a service, and opens one of its pages in a window of this width.
+pub async fn open(arguments: &[&str], path: &str, width: u32) -> (Service, Browser) {
+    let service = Service::start(arguments);
+    let browser = Browser::open(&service.url(path), width).await;
+    (service, browser)
 }
 
 impl Browser {
@@ -183,13 +192,7 @@ fn capabilities(folder: &Path) -> Capabilities {
 
 /// Each text with the luminance of its colour and of the nearest opaque colour behind it.
 const FAINT: &str = r#"
-const paint = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
-const rgba = (colour) => {
-  paint.clearRect(0, 0, 1, 1);
-  paint.fillStyle = colour;
-  paint.fillRect(0, 0, 1, 1);
-  return [...paint.getImageData(0, 0, 1, 1).data];
-};
+const rgba = (colour) => colour.match(/[\d.]+/g).map(Number);
 const luminance = ([r, g, b]) => [r, g, b].map((part) => {
   const x = part / 255;
   return x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4;
@@ -197,9 +200,9 @@ const luminance = ([r, g, b]) => [r, g, b].map((part) => {
 const behind = (element) => {
   for (let at = element; at; at = at.parentElement) {
     const colour = rgba(getComputedStyle(at).backgroundColor);
-    if (colour[3] > 250) return colour;
+    if ((colour[3] ?? 1) === 1) return colour;
   }
-  return rgba('white');
+  return [255, 255, 255];
 };
 let looked = 0;
 const faint = [];

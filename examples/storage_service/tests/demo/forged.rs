@@ -1,21 +1,16 @@
 //! A client that makes up its token: it gets a 400, and those with a lease go on.
 
-use sqlx::ConnectOptions;
-
 use super::service::{Answer, Service};
 use support::cli::{five, urls};
-use support::postgres::PostgresServer;
 
 const GIANT: u64 = 999_999_999_999_999;
 
 /// Acquires a lease, uses it up, and returns its token.
 fn lease(service: &Service) -> u64 {
-    let granted = service.send("POST", "/leases/files/report", &[], b"");
+    let granted = service.lease("files/report", "");
     assert_eq!(granted.status, 201, "{granted:?}");
-    let granted = granted.json();
-    let path = format!("/leases/{}", granted["lease_id"].as_str().unwrap());
-    assert_eq!(service.send("DELETE", &path, &[], b"").status, 204);
-    granted["token"].as_u64().unwrap()
+    assert_eq!(service.release(&granted.json()), 204);
+    granted.json()["token"].as_u64().unwrap()
 }
 
 fn refused(answer: &Answer) {
@@ -44,28 +39,15 @@ fn forge(service: &[&str]) {
 }
 
 #[test]
-fn with_nodes_in_the_process() {
+fn with_nodes_in_the_process_and_with_locks_in_the_database() {
     forge(&[]);
+    forge(&["--lock", "database"]);
 }
 
 #[test]
 fn with_redis_nodes() {
     let nodes = five();
     forge(&["--redis", &urls(&nodes)]);
-}
-
-#[test]
-fn with_locks_in_sqlite() {
-    let folder = tempfile::tempdir().unwrap();
-    let database = format!("sqlite:{}/files.db", folder.path().display());
-    forge(&["--lock", "database", "--database", &database]);
-}
-
-#[tokio::test]
-async fn with_locks_in_postgresql() {
-    let postgres = PostgresServer::start();
-    let database = postgres.database().await.to_url_lossy().to_string();
-    forge(&["--lock", "database", "--database", &database]);
 }
 
 /// Where leases come from elsewhere nothing can be checked: every token counts, and there are no

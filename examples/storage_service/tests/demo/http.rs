@@ -1,9 +1,4 @@
-use super::service::{Answer, Service};
-
-fn lease(service: &Service, resource: &str, wish: &str) -> Answer {
-    let kind = ["Content-Type: application/json"];
-    service.send("POST", &format!("/leases/{resource}"), &kind, wish.as_bytes())
-}
+use super::service::Service;
 
 #[test]
 fn files_are_kept_behind_the_fence() {
@@ -47,20 +42,19 @@ fn a_file_has_a_mebibyte_at_most() {
 #[test]
 fn leases_can_be_played_with_by_hand() {
     let service = Service::start(&[]);
-    let granted = lease(&service, "files/report", r#"{"ttl_ms":60000,"wait_ms":0}"#);
+    let granted = service.lease("files/report", r#"{"ttl_ms":60000,"wait_ms":0}"#);
     assert_eq!(granted.status, 201, "{granted:?}");
     let first = granted.json();
     assert_eq!(first["resource"], "files/report");
     assert!(first["valid_for_ms"].as_u64().unwrap() > 50_000);
 
-    let held = lease(&service, "files/report", "");
+    let held = service.lease("files/report", "");
     assert_eq!(held.status, 409);
     assert!(held.head.contains("retry-after: "), "{}", held.head);
 
-    let path = format!("/leases/{}", first["lease_id"].as_str().unwrap());
-    assert_eq!(service.send("DELETE", &path, &[], b"").status, 204);
-    assert_eq!(service.send("DELETE", &path, &[], b"").status, 404);
-    let second = lease(&service, "files/report", "").json();
+    assert_eq!(service.release(&first), 204);
+    assert_eq!(service.release(&first), 404);
+    let second = service.lease("files/report", "").json();
     assert!(second["token"].as_u64() > first["token"].as_u64());
 
     for bad in [
@@ -71,9 +65,9 @@ fn leases_can_be_played_with_by_hand() {
         r#"{"ttl_ms":86400000}"#,
         r#"{"wait_ms":600000}"#,
     ] {
-        assert_eq!(lease(&service, "files/report", bad).status, 400, "{bad}");
+        assert_eq!(service.lease("files/report", bad).status, 400, "{bad}");
     }
-    assert_eq!(lease(&service, "%20x", "").status, 400);
+    assert_eq!(service.lease("%20x", "").status, 400);
     // A page that a browser on this machine has open.
     for (header, status) in [
         ("Origin: https://evil.example", 403),
@@ -85,13 +79,6 @@ fn leases_can_be_played_with_by_hand() {
 }
 
 #[test]
-fn it_says_whether_it_is_ready() {
-    let service = Service::start(&[]);
-    assert_eq!(service.send("GET", "/livez", &[], b"").status, 200);
-    service.ready();
-}
-
-#[test]
 fn without_a_quorum_it_is_not_ready_and_grants_nothing() {
     let mut nodes = support::cli::five();
     let urls = support::cli::urls(&nodes);
@@ -100,7 +87,7 @@ fn without_a_quorum_it_is_not_ready_and_grants_nothing() {
     let ready = service.send("GET", "/readyz", &[], b"");
     assert_eq!(ready.status, 503);
     assert!(ready.body.starts_with("no quorum: "), "{}", ready.body);
-    let lease = lease(&service, "files/report", "");
+    let lease = service.lease("files/report", "");
     assert_eq!(lease.status, 503, "{lease:?}");
     assert!(lease.body.contains("no quorum"), "{lease:?}");
     assert_eq!(service.send("GET", "/livez", &[], b"").status, 200);
@@ -123,24 +110,16 @@ fn a_method_that_there_is_not_stops_no_writer() {
 #[test]
 fn a_second_name_of_a_file_has_no_lease() {
     let service = Service::start(&[]);
-    for name in [
-        "/files/report",
-        "files//report",
-        "files/report/",
-        "files/./report",
-        "files/x/../report",
-        "%2Ffiles/report",
-        "files%2F%2Freport",
-        "files/%2e/report",
-        "files/report%2F",
-    ] {
-        let refused = lease(&service, name, "");
+    let names = "/files/report files//report files/report/ files/./report files/x/../report \
+        %2Ffiles/report files%2F%2Freport files/%2e/report files/report%2F";
+    for name in names.split(' ') {
+        let refused = service.lease(name, "");
         assert_eq!(refused.status, 400, "{name}: {refused:?}");
         assert!(refused.body.contains("segment"), "{name}: {refused:?}");
     }
     // One lock, however the name is encoded.
-    assert_eq!(lease(&service, "files/report", r#"{"ttl_ms":60000}"#).status, 201);
+    assert_eq!(service.lease("files/report", r#"{"ttl_ms":60000}"#).status, 201);
     for name in ["files%2Freport", "files/%72eport", "%66iles/report?x=1"] {
-        assert_eq!(lease(&service, name, "").status, 409, "{name}");
+        assert_eq!(service.lease(name, "").status, 409, "{name}");
     }
 }

@@ -1,11 +1,8 @@
 //! The page in a real browser: what it shows is what the service did.
 
-use std::io::{Read, Write};
-
 use support::cli::{five, urls};
-use support::process::signal;
 
-use super::browser::Browser;
+use super::browser::{Browser, open};
 use super::service::Service;
 
 pub const STEPS: usize = 8;
@@ -29,8 +26,7 @@ pub async fn logged(browser: &Browser, kind: &str, count: usize) {
 
 #[tokio::test]
 async fn the_story_ends_with_one_file_kept_and_one_corrupted() {
-    let service = Service::start(&[]);
-    let browser = Browser::open(&service.url("/"), 1280).await;
+    let (service, browser) = open(&[], "/", 1280).await;
     play_to(&browser, STEPS).await;
     logged(&browser, "refused", 1).await;
     logged(&browser, "stored", 5).await;
@@ -51,8 +47,7 @@ async fn the_story_ends_with_one_file_kept_and_one_corrupted() {
 
 #[tokio::test]
 async fn without_the_fence_the_page_shows_both_corrupted() {
-    let service = Service::start(&["--unguarded"]);
-    let browser = Browser::open(&service.url("/"), 360).await;
+    let (_service, browser) = open(&["--unguarded"], "/", 360).await;
     browser.until("!$('#unguarded').hidden").await;
     play_to(&browser, STEPS).await;
     logged(&browser, "refused", 0).await;
@@ -64,8 +59,7 @@ async fn without_the_fence_the_page_shows_both_corrupted() {
 
 #[tokio::test]
 async fn nodes_that_are_killed_and_wiped_are_seen() {
-    let service = Service::start(&[]);
-    let browser = Browser::open(&service.url("/"), 360).await;
+    let (_service, browser) = open(&[], "/", 360).await;
     browser.count("#nodes li.grants", 5).await;
     // Where nothing was granted, nothing can have been forgotten.
     browser.click("#mode-free").await;
@@ -89,8 +83,7 @@ async fn nodes_that_are_killed_and_wiped_are_seen() {
 /// The buttons do by keyboard what they do by mouse, and a client that looks first does not write.
 #[tokio::test]
 async fn free_play_works_by_keyboard() {
-    let service = Service::start(&[]);
-    let browser = Browser::open(&service.url("/"), 1600).await;
+    let (_service, browser) = open(&[], "/", 1600).await;
     browser.click("#mode-free").await;
     browser.press("Acquire: client 1").await;
     browser.press("Write: client 1").await;
@@ -106,28 +99,19 @@ async fn free_play_works_by_keyboard() {
     browser.close().await;
 }
 
+/// It can be read on a dark system as well.
 #[tokio::test]
 async fn on_redis_nodes_it_is_the_same_story() {
     let servers = five();
-    let service = Service::start(&["--redis", &urls(&servers)]);
-    let browser = Browser::open(&service.url("/"), 1280).await;
-    play_to(&browser, STEPS).await;
-    logged(&browser, "refused", 1).await;
-    // Nobody stops servers that belong to others.
-    browser.count("#nodes li", 5).await;
-    browser.count("#nodes button", 0).await;
-    browser.close().await;
-}
-
-#[tokio::test]
-async fn on_a_dark_system_it_can_be_read() {
-    let service = Service::start(&[]);
-    let browser = Browser::open(&service.url("/"), 1280).await;
+    let (_service, browser) = open(&["--redis", &urls(&servers)], "/", 1280).await;
     browser.assert_darkens().await;
     play_to(&browser, STEPS).await;
     logged(&browser, "refused", 1).await;
     browser.assert_readable().await;
     browser.picture("dark.png").await;
+    // Nobody stops servers that belong to others.
+    browser.count("#nodes li", 5).await;
+    browser.count("#nodes button", 0).await;
     browser.close().await;
 }
 
@@ -143,15 +127,4 @@ fn orders_come_from_the_page() {
     assert_eq!(order("/page/nodes/5/stop", &["X-Page: 1"]), 202);
     let service = Service::start(&["--lock", "database"]);
     assert_eq!(service.send("GET", "/", &[], b"").status, 404);
-}
-
-/// Watchers do not hold up the end.
-#[test]
-fn the_service_stops_while_the_page_is_open() {
-    let mut service = Service::start(&[]);
-    let mut stream = service.connect();
-    stream.write_all(b"GET /page/events HTTP/1.1\r\nHost: demo\r\n\r\n").unwrap();
-    stream.read_exact(&mut [0; 100]).unwrap();
-    signal(service.child.id(), "TERM");
-    service.ends_well();
 }

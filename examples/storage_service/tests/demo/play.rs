@@ -4,7 +4,6 @@ use sqlx::{ConnectOptions, Connection};
 
 use super::service::storage_service;
 use support::cli::{Ended, finish, five, urls};
-use support::mariadb::MariadbServer;
 use support::postgres::PostgresServer;
 
 fn play(arguments: &[&str]) -> Ended {
@@ -71,21 +70,4 @@ async fn on_five_redis_and_postgresql() {
     corrupted(&real);
     refused(&real);
     refused(&["--lock", "database", "--database", &url]);
-}
-
-#[tokio::test]
-async fn on_mariadb() {
-    let server = MariadbServer::start();
-    let url = server.database().await.to_url_lossy().to_string();
-    refused(&["--database", &url]);
-    refused(&["--lock", "database", "--database", &url]);
-    corrupted(&["--lock", "database", "--database", &url]);
-}
-
-#[test]
-fn on_a_sqlite_file() {
-    let folder = tempfile::tempdir().unwrap();
-    let url = format!("sqlite:{}/files.db", folder.path().display());
-    refused(&["--database", &url]);
-    refused(&["--database", &url]);
 }

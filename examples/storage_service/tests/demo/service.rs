@@ -2,6 +2,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
+use serde_json::Value;
 use support::cli::{PATIENCE, until};
 
 /// The service, without the caller's environment for it.
@@ -44,12 +45,8 @@ impl Service {
 
     /// Waits until it ends without an error.
     pub fn ends_well(&mut self) {
-        let mut status = None;
-        until("the end", || {
-            status = self.child.try_wait().unwrap();
-            status.is_some()
-        });
-        assert!(status.unwrap().success());
+        until("the end", || self.child.try_wait().unwrap().is_some());
+        assert!(self.child.wait().unwrap().success());
     }
 
     pub fn connect(&self) -> TcpStream {
@@ -64,6 +61,17 @@ impl Service {
         // A server that refuses the head need not read the body.
         let _ = stream.write_all(body);
         Answer::read(stream)
+    }
+
+    /// Asks for a lease. The wish is JSON, or nothing.
+    pub fn lease(&self, resource: &str, wish: &str) -> Answer {
+        let kind = ["Content-Type: application/json"];
+        self.send("POST", &format!("/leases/{resource}"), &kind, wish.as_bytes())
+    }
+
+    pub fn release(&self, lease: &Value) -> u16 {
+        let path = format!("/leases/{}", lease["lease_id"].as_str().unwrap());
+        self.send("DELETE", &path, &[], b"").status
     }
 
     pub fn put(&self, token: u64, body: &str) -> Answer {
@@ -104,7 +112,7 @@ impl Answer {
         Answer { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
     }
 
-    pub fn json(&self) -> serde_json::Value {
+    pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap()
     }
 }

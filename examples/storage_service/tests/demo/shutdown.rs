@@ -7,6 +7,10 @@ use support::process::signal;
 #[test]
 fn requests_in_flight_finish() {
     let mut service = Service::start(&[]);
+    // Somebody who watches the page does not hold up the end.
+    let mut watcher = service.connect();
+    watcher.write_all(b"GET /page/events HTTP/1.1\r\nHost: demo\r\n\r\n").unwrap();
+    watcher.read_exact(&mut [0; 100]).unwrap();
     let mut request = service.connect();
     let head = head("PUT", "/files/report", &["Fencing-Token: 1", "Expect: 100-continue"], 10);
     request.write_all(head.as_bytes()).unwrap();
@@ -23,17 +27,15 @@ fn requests_in_flight_finish() {
     service.ends_well();
 }
 
-const JSON: [&str; 1] = ["Content-Type: application/json"];
-
 #[test]
 fn whoever_waits_for_a_lease_is_told() {
     let mut service = Service::start(&[]);
-    assert_eq!(service.send("POST", "/leases/a", &JSON, br#"{"ttl_ms":600000}"#).status, 201);
-    let wish = br#"{"wait_ms":60000}"#;
+    assert_eq!(service.lease("a", r#"{"ttl_ms":600000}"#).status, 201);
+    let (wish, json) = (br#"{"wait_ms":60000}"#, ["Content-Type: application/json"]);
     let mut waiting = service.connect();
-    waiting.write_all(head("POST", "/leases/a", &JSON, wish.len()).as_bytes()).unwrap();
+    waiting.write_all(head("POST", "/leases/a", &json, wish.len()).as_bytes()).unwrap();
     waiting.write_all(wish).unwrap();
-    assert_eq!(service.send("POST", "/leases/a", &[], b"").status, 409);
+    assert_eq!(service.lease("a", "").status, 409);
     signal(service.child.id(), "TERM");
     assert_eq!(Answer::read(waiting).status, 503);
     service.ends_well();

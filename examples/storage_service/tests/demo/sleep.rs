@@ -30,16 +30,12 @@ fn listen(service: &Service) -> Events {
 
 /// Waits for the newest event of these kinds of client 1.
 fn newest(events: &Events, kinds: &[&str]) -> (Value, Instant) {
-    let mut found = None;
-    until(&kinds.join(" or "), || {
-        let events = events.lock().unwrap();
-        let of = |(event, _): &&(Value, Instant)| {
-            event["client"] == 1 && kinds.iter().any(|kind| event["kind"] == *kind)
-        };
-        found = events.iter().rev().find(of).cloned();
-        found.is_some()
-    });
-    found.unwrap()
+    let of = |(event, _): &&(Value, Instant)| {
+        event["client"] == 1 && kinds.iter().any(|kind| event["kind"] == *kind)
+    };
+    let find = || events.lock().unwrap().iter().rev().find(of).cloned();
+    until(&kinds.join(" or "), || find().is_some());
+    find().unwrap()
 }
 
 fn sleep_until(when: Instant) {
