@@ -9,67 +9,47 @@ use fencing_protocol::{
 use crate::model::node::{activate, ask, count_once, owner, token_of};
 use crate::model::seam::{CONFIRM, READ, START_CONFIRM, STARTS};
 
-/// A rule that is left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mutant {
-    NoPublish,
-    PublishToAnyOwner,
-    PublishToAnyMemory,
-    PublishBelowCount,
-    LateGrantsCount,
-    MajorityOfAnswers,
-    EmptyNodesVote,
-    NobodyIsRead,
-    NoReserve,
-    NoConfirm,
-    NoStartPromise,
-    ReadsBeforeMarks,
-    NoFleetCheck,
-    NoNewEra,
-    ActivateAnyMemory,
-    ActivateDropsAlways,
-    StartsWhileRemembered,
-    HealsOverCounts,
-    RenewalOfOne,
-    SharedIsNotCounted,
-    SharedHealsBelowToken,
+/// Names the rules that can be left out, each in the words of the protocol.
+macro_rules! rules {
+    ($($name:ident: $rule:literal,)*) => {
+        /// A rule that is left out.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Mutant {
+            $(#[doc = $rule] $name,)*
+        }
+
+        impl Mutant {
+            /// Every rule, in the order of docs/reliability.md.
+            pub const ALL: [(Mutant, &str); [$($rule),*].len()] = [$((Mutant::$name, $rule)),*];
+        }
+    };
+}
+
+rules! {
+    NoPublish: "acquire, step 3: the publish",
+    PublishToAnyOwner: "publish: still has this owner",
+    LateGrantsCount: "a late grant above the token must not count",
+    MajorityOfAnswers: "a majority of all nodes, not of those that answered",
+    PublishBelowCount: "publish: the count is not above the token",
+    EmptyNodesVote: "the admitted check: a node that forgot does not vote",
+    NobodyIsRead: "re-admission, step 2: the read from a majority",
+    NoNewEra: "re-admission: a new era, not the others' counts copied",
+    PublishToAnyMemory: "publish: the nonce of that grant (and the count not above the token)",
+    NoReserve: "re-admission, step 3: the reserve before activate",
+    NoConfirm: "re-admission, step 4: the promises of one moment (N = 5)",
+    ActivateAnyMemory: "activate: only if the nonce is still there",
+    ActivateDropsAlways: "activate: counts dropped only for a larger era",
+    StartsWhileRemembered: "first start: only where a majority has forgotten (and the promise)",
+    NoStartPromise: "first start: a majority promises the era",
+    ReadsBeforeMarks: "first start: the era is above what is read after the marks",
+    NoFleetCheck: "the fleet check: a node of another fleet does not vote",
+    HealsOverCounts: "renew: heals only where the count is not above the token",
+    RenewalOfOne: "renew: a majority of all nodes",
+    SharedIsNotCounted: "shared mode: the first that shares a lock is counted",
+    SharedHealsBelowToken: "shared mode: where a lock is set again, the count is raised to the token",
 }
 
 impl Mutant {
-    /// Every rule in the words of the protocol, in the order of docs/reliability.md.
-    pub const ALL: [(Mutant, &str); 21] = [
-        (Mutant::NoPublish, "acquire, step 3: the publish"),
-        (Mutant::PublishToAnyOwner, "publish: still has this owner"),
-        (Mutant::LateGrantsCount, "a late grant above the token must not count"),
-        (Mutant::MajorityOfAnswers, "a majority of all nodes, not of those that answered"),
-        (Mutant::PublishBelowCount, "publish: the count is not above the token"),
-        (Mutant::EmptyNodesVote, "the admitted check: a node that forgot does not vote"),
-        (Mutant::NobodyIsRead, "re-admission, step 2: the read from a majority"),
-        (Mutant::NoNewEra, "re-admission: a new era, not the others' counts copied"),
-        (
-            Mutant::PublishToAnyMemory,
-            "publish: the nonce of that grant (and the count not above the token)",
-        ),
-        (Mutant::NoReserve, "re-admission, step 3: the reserve before activate"),
-        (Mutant::NoConfirm, "re-admission, step 4: the promises of one moment (N = 5)"),
-        (Mutant::ActivateAnyMemory, "activate: only if the nonce is still there"),
-        (Mutant::ActivateDropsAlways, "activate: counts dropped only for a larger era"),
-        (
-            Mutant::StartsWhileRemembered,
-            "first start: only where a majority has forgotten (and the promise)",
-        ),
-        (Mutant::NoStartPromise, "first start: a majority promises the era"),
-        (Mutant::ReadsBeforeMarks, "first start: the era is above what is read after the marks"),
-        (Mutant::NoFleetCheck, "the fleet check: a node of another fleet does not vote"),
-        (Mutant::HealsOverCounts, "renew: heals only where the count is not above the token"),
-        (Mutant::RenewalOfOne, "renew: a majority of all nodes"),
-        (Mutant::SharedIsNotCounted, "shared mode: the first that shares a lock is counted"),
-        (
-            Mutant::SharedHealsBelowToken,
-            "shared mode: where a lock is set again, the count is raised to the token",
-        ),
-    ];
-
     /// The rule, in the words of the protocol.
     pub fn rule(self) -> &'static str {
         let all = Mutant::ALL.iter();

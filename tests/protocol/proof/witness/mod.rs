@@ -15,7 +15,7 @@ use run::Run;
 
 /// Every rule of every step of the run, and what is seen at its end.
 pub fn obligations() -> Vec<Obligation> {
-    let mut run = Run::new(world::WORLD, world::START);
+    let mut run = Run::new();
     first_lease(&mut run);
     node_forgets(&mut run);
     second_lease(&mut run);

@@ -6,7 +6,7 @@ use crate::proof::fact::{Fact, binders, closed, fact, pairs};
 use crate::proof::obligation::Obligation;
 use crate::proof::state;
 use crate::proof::steps::{self, Step};
-use crate::proof::witness::world::NODES;
+use crate::proof::witness::world::{NODES, START, WORLD};
 use crate::proof::words::{self, DERIVED, TOKENS, Word};
 
 /// A run of a world all of whose words are defined.
@@ -19,11 +19,11 @@ pub struct Run {
 }
 
 impl Run {
-    /// A world, and the state in which it starts.
-    pub fn new(world: &str, start: &str) -> Run {
-        let mut text = format!("{world}{start}");
+    /// The small world, and the state in which it starts.
+    pub fn new() -> Run {
+        let mut text = format!("{WORLD}{START}");
         for word in words::state() {
-            if !start.contains(&format!("-fun {} ", word.name)) {
+            if !START.contains(&format!("-fun {} ", word.name)) {
                 text += &nothing_yet(word);
             }
         }

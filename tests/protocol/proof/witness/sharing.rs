@@ -1,10 +1,8 @@
 //! Runs with leases that share a lock: `s1`, `s2`. The others are alone.
 
 use super::run::Run;
-use super::world;
-use crate::proof::fact::fact;
 use crate::proof::obligation::Obligation;
-use crate::proof::steps::{self, Step};
+use crate::proof::steps;
 
 /// What the nodes have granted as they are now.
 const NOW: &str = "qm (memory n), qe (era n), qc (count n)";
@@ -18,7 +16,7 @@ pub fn sharers() -> Vec<Obligation> {
 /// One that is alone, two that share, one that is alone. A part that is missing is set again on
 /// nodes 1 and 3.
 fn between_two_alone() -> Run {
-    let mut run = Run::new(world::WORLD, world::START);
+    let mut run = Run::new();
     alone(&mut run, "a1", "E 10, C 1, N n1, M m1");
     leave(&mut run, &["a1"]);
     begins(&mut run, "s1");
@@ -47,7 +45,7 @@ fn between_two_alone() -> Run {
 /// On node 1, which forgot, nothing has been counted: who shares is counted beside a part there. Node
 /// 2 is sent a publish.
 fn after_a_node_forgot() -> Run {
-    let mut run = Run::new(world::WORLD, world::START);
+    let mut run = Run::new();
     begins(&mut run, "s1");
     run.step("acquire", "A s1, N n1");
     run.step("acquire", "A s1, N n2");
@@ -84,8 +82,8 @@ pub fn careless() -> Vec<Obligation> {
 
 /// The first that shares the lock is let in as those who join others are.
 fn first_is_not_counted() -> Run {
-    let mut run = Run::new(world::WORLD, world::START);
-    let join = left_out("join", "others", "", "true");
+    let mut run = Run::new();
+    let join = steps::step("join").weaker("others", "", "true");
     alone(&mut run, "a1", "E 10, C 1, N n1, M m1");
     leave(&mut run, &["a1"]);
     begins(&mut run, "s1");
@@ -99,8 +97,8 @@ fn first_is_not_counted() -> Run {
 
 /// One that is alone is granted the lock beside one that shares it. The next one joins that.
 fn alone_beside_parts() -> Run {
-    let mut run = Run::new(world::WORLD, world::START);
-    let acquire = left_out("acquire", "free", "a Attempt", "(=> (lock N a) (shared a))");
+    let mut run = Run::new();
+    let acquire = steps::step("acquire").weaker("free", "a Attempt", "(=> (lock N a) (shared a))");
     begins(&mut run, "s2");
     begins(&mut run, "a1");
     for node in ["n1", "n2"] {
@@ -120,8 +118,8 @@ fn alone_beside_parts() -> Run {
 
 /// A part is set again, and the count is not raised: the schedule in ADR 27.
 fn part_does_not_raise() -> Run {
-    let mut run = Run::new(world::WORLD, world::START);
-    let heal = left_out("heal part", "raised", "", "(and (= E (era N)) (= C (count N)))");
+    let mut run = Run::new();
+    let heal = steps::step("heal part").weaker("raised", "", "(and (= E (era N)) (= C (count N)))");
     alone(&mut run, "a1", "E 10, C 1, N n1, M m1");
     begins(&mut run, "s1");
     run.step("acquire", "A s1, N n3");
@@ -146,8 +144,8 @@ fn part_does_not_raise() -> Run {
 /// token of the one that is alone has no count either: its requests were repeated after another
 /// resource had raised the era.
 fn first_in_the_era_is_not_counted() -> Run {
-    let mut run = Run::new(world::WORLD, world::START);
-    let join = left_out("join", "counted", "", "true");
+    let mut run = Run::new();
+    let join = steps::step("join").weaker("counted", "", "true");
     begins(&mut run, "s2");
     run.step("acquire", "A s2, N n1");
     run.step("acquire", "A s2, N n2");
@@ -198,9 +196,4 @@ fn leave(run: &mut Run, attempts: &[&str]) {
         run.step("vanish", &format!("A {attempt}, N n1"));
         run.step("vanish", &format!("A {attempt}, N n2"));
     }
-}
-
-/// The step with a weaker rule.
-fn left_out(step: &str, rule: &'static str, vars: &'static str, weaker: &'static str) -> Step {
-    steps::step(step).without(rule, Some(fact(rule, vars, weaker)))
 }
