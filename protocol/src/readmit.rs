@@ -2,26 +2,9 @@ use std::time::Duration;
 
 use super::message::{Reply, Request};
 use super::node::{NodeState, Prepared};
-use super::round::{ReadmitError, Round, era_after};
+use super::round::{Readmission, ReadmitError, Round, era_after};
 use super::start::Start;
 use super::{Fault, Nonce};
-
-/// The order for a re-admission.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Readmission {
-    /// The number of the node to bring back, or of the one whose counts to collect.
-    pub target: usize,
-    /// Whether to collect its counts if it is admitted.
-    pub collect: bool,
-    /// 128 fresh random bits.
-    pub nonce: Nonce,
-    /// The longest TTL that this client uses, lock delay included.
-    pub longest: Duration,
-    /// Whether to refuse a start that leans on clocks, unless `assume_no_locks`.
-    pub strict: bool,
-    /// Whether an operator has said that no lock can be out if all nodes are blank.
-    pub assume_no_locks: bool,
-}
 
 /// How far a re-admission has come. Most phases keep the first answer of the target node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -2,9 +2,9 @@ use std::time::Duration;
 
 use super::message::{Reply, Request, Sealing};
 use super::node::NodeState;
-use super::round::{ReadmitError, Round, era_after};
+use super::round::{Readmission, ReadmitError, Round, era_after};
 use super::start::Start;
-use super::{Fault, Fleet, Nonce, Readmission};
+use super::{Fault, Fleet, Nonce};
 
 /// The order to move a fleet to another list of nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

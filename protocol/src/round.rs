@@ -1,7 +1,25 @@
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use super::message::{Reply, Request, fault_of};
-use super::{Fault, Stamp, majority};
+use super::{Fault, Nonce, Stamp, majority};
+
+/// The order for a re-admission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Readmission {
+    /// The number of the node to bring back, or of the one whose counts to collect.
+    pub target: usize,
+    /// Whether to collect its counts if it is admitted.
+    pub collect: bool,
+    /// 128 fresh random bits.
+    pub nonce: Nonce,
+    /// The longest TTL that this client uses, lock delay included.
+    pub longest: Duration,
+    /// Whether to refuse a start that leans on clocks, unless `assume_no_locks`.
+    pub strict: bool,
+    /// Whether an operator has said that no lock can be out if all nodes are blank.
+    pub assume_no_locks: bool,
+}
 
 /// Why a node was not re-admitted, or a fleet not started. Any client may try again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use super::message::{Reply, Request};
 use super::node::Prepared;
-use super::round::{ReadmitError, Round, era_after};
-use super::{Fault, Fleet, Nonce, Readmission};
+use super::round::{Readmission, ReadmitError, Round, era_after};
+use super::{Fault, Fleet, Nonce};
 
 /// How far a start has come, with what each node answered before.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -213,10 +213,14 @@ fn a_node_that_grants_a_part_of_several_has_no_vote() {
     let granted =
         fleet.ask(0, &Request::Acquire { mode: Mode::Exclusive, resource, owner, ttl: TTL });
     let held = Reply::Held { remaining: TTL, shared: false, holder: None };
-    let mut all = Acquire::new(1, NonEmpty::from((one, vec![other])), fleet.now);
-    all.on_reply(0, Ok(Reply::Several(vec![granted, held])));
-    let Some(Err(Lost::NoQuorum { faults, .. })) = all.outcome(fleet.now) else { panic!() };
-    assert_eq!(faults.len(), 1);
+    // Nor has one that answers more or less than it was asked.
+    for replies in [vec![granted.clone(), held], vec![granted.clone()], vec![granted; 3]] {
+        let attempts = NonEmpty::from((one.clone(), vec![other.clone()]));
+        let mut all = Acquire::new(1, attempts, fleet.now);
+        all.on_reply(0, Ok(Reply::Several(replies)));
+        let Some(Err(Lost::NoQuorum { faults, .. })) = all.outcome(fleet.now) else { panic!() };
+        assert_eq!(faults.len(), 1);
+    }
 }
 
 #[test]
