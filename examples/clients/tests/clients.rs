@@ -6,9 +6,9 @@ use std::process::{Command, Stdio};
 
 use fencing::sql;
 use fencing::{Resource, Token};
+use sqlx::Executor;
 use sqlx::mysql::MySqlPoolOptions;
 use sqlx::postgres::PgPoolOptions;
-use sqlx::{Executor, Pool};
 use support::mariadb::MariadbServer;
 use support::postgres::PostgresServer;
 
@@ -60,75 +60,56 @@ impl Example {
 }
 
 macro_rules! on {
-    ($name:ident, $db:ty) => {
-        mod $name {
-            use super::*;
+    ($name:ident, $server:ident, $pool:ident) => {
+        async fn $name(name: &'static str, place: &[&str]) {
+            let mut server = $server::start();
+            let options = server.database().await;
+            let socket = options.get_socket().unwrap();
+            let example = Example::new(name, place, socket, options.get_database());
+            let pool = $pool::new().connect_lazy_with(options);
+            let body = async || -> String {
+                sqlx::query_scalar("SELECT body FROM files").fetch_one(&pool).await.unwrap()
+            };
+            sql::migrate(&pool).await.unwrap();
+            let table = "CREATE TABLE files (path VARCHAR(99) PRIMARY KEY, body VARCHAR(99))";
+            pool.execute(table).await.unwrap();
+            pool.execute("INSERT INTO files VALUES ('files/report', '')").await.unwrap();
 
-            async fn body(pool: &Pool<$db>) -> String {
-                sqlx::query_scalar("SELECT body FROM files").fetch_one(pool).await.unwrap()
-            }
+            assert_eq!(example.write(33, "first"), (0, "written with token 33".into()));
+            assert_eq!(example.write(34, "second"), (0, "written with token 34".into()));
+            let (end, said) = example.write(33, "late");
+            assert_eq!(end, 65, "{said}");
+            let stale = "fencing: token 33 is stale, high water 34, resource files/report";
+            assert!(said.starts_with("refused: ") && said.contains(stale), "{said}");
+            assert_eq!(body().await, "second");
 
-            pub async fn holds(example: Example, pool: Pool<$db>, kill: impl FnOnce()) {
-                sql::migrate(&pool).await.unwrap();
-                pool.execute("CREATE TABLE files (path VARCHAR(99) PRIMARY KEY, body VARCHAR(99))")
-                    .await
-                    .unwrap();
-                pool.execute("INSERT INTO files VALUES ('files/report', '')").await.unwrap();
+            let mut held = sql::begin(&pool, &report(), token(35)).await.unwrap();
+            sqlx::query("UPDATE files SET body = 'third'").execute(&mut *held).await.unwrap();
+            let (end, said) = example.write(36, "fourth");
+            assert_eq!((end, said.matches("in the way: ").count()), (75, 3), "{said}");
+            held.commit().await.unwrap();
+            assert_eq!(body().await, "third");
+            assert_eq!(example.write(36, "fourth"), (0, "written with token 36".into()));
+            assert_eq!(body().await, "fourth");
+            assert_eq!(sql::highest(&pool, &report()).await.unwrap(), Some(token(36)));
 
-                assert_eq!(example.write(33, "first"), (0, "written with token 33".into()));
-                assert_eq!(example.write(34, "second"), (0, "written with token 34".into()));
-                let (end, said) = example.write(33, "late");
-                assert_eq!(end, 65, "{said}");
-                let stale = "fencing: token 33 is stale, high water 34, resource files/report";
-                assert!(said.starts_with("refused: ") && said.contains(stale), "{said}");
-                assert_eq!(body(&pool).await, "second");
+            // The write fails, and the mark is raised for good.
+            let mut row = pool.begin().await.unwrap();
+            sqlx::query("UPDATE files SET body = 'held'").execute(&mut *row).await.unwrap();
+            assert_eq!(example.write(37, "fifth").0, 75);
+            row.rollback().await.unwrap();
+            assert_eq!(sql::highest(&pool, &report()).await.unwrap(), Some(token(37)));
 
-                let mut held = sql::begin(&pool, &report(), token(35)).await.unwrap();
-                sqlx::query("UPDATE files SET body = 'third'").execute(&mut *held).await.unwrap();
-                let (end, said) = example.write(36, "fourth");
-                assert_eq!((end, said.matches("in the way: ").count()), (75, 3), "{said}");
-                held.commit().await.unwrap();
-                assert_eq!(body(&pool).await, "third");
-                assert_eq!(example.write(36, "fourth"), (0, "written with token 36".into()));
-                assert_eq!(body(&pool).await, "fourth");
-                assert_eq!(sql::highest(&pool, &report()).await.unwrap(), Some(token(36)));
-
-                // The write fails, and the mark is raised for good.
-                let mut row = pool.begin().await.unwrap();
-                sqlx::query("UPDATE files SET body = 'held'").execute(&mut *row).await.unwrap();
-                assert_eq!(example.write(37, "fifth").0, 75);
-                row.rollback().await.unwrap();
-                assert_eq!(sql::highest(&pool, &report()).await.unwrap(), Some(token(37)));
-
-                kill();
-                let (end, said) = example.write(38, "gone");
-                assert_eq!(end, 69, "{said}");
-                assert!(said.starts_with("down: "), "{said}");
-            }
+            server.kill();
+            let (end, said) = example.write(38, "gone");
+            assert_eq!(end, 69, "{said}");
+            assert!(said.starts_with("down: "), "{said}");
         }
     };
 }
 
-on!(postgres, sqlx::Postgres);
-on!(mysql, sqlx::MySql);
-
-async fn on_postgres(name: &'static str, place: &[&str]) {
-    let mut server = PostgresServer::start();
-    let options = server.database().await;
-    let socket = options.get_socket().unwrap();
-    let example = Example::new(name, place, socket, options.get_database());
-    let pool = PgPoolOptions::new().connect_lazy_with(options);
-    postgres::holds(example, pool, move || server.kill()).await;
-}
-
-async fn on_mariadb(name: &'static str, place: &[&str]) {
-    let mut server = MariadbServer::start();
-    let options = server.database().await;
-    let socket = options.get_socket().unwrap();
-    let example = Example::new(name, place, socket, options.get_database());
-    let pool = MySqlPoolOptions::new().connect_lazy_with(options);
-    mysql::holds(example, pool, move || server.kill()).await;
-}
+on!(on_postgres, PostgresServer, PgPoolOptions);
+on!(on_mariadb, MariadbServer, MySqlPoolOptions);
 
 #[tokio::test]
 async fn psycopg() {

@@ -20,31 +20,20 @@ diesel::table! {
     }
 }
 
-/// Why a file was not written.
-#[derive(Debug, thiserror::Error)]
-enum WriteError {
-    #[error(transparent)]
-    Stale(#[from] Stale),
-    #[error(transparent)]
-    Database(#[from] diesel::result::Error),
-}
-
-/// Writes the file if no newer token has been there.
+/// Writes the file if no newer token has been there. Otherwise the error is [`Stale`].
 fn write(
     db: &mut SqliteConnection,
     resource: &Resource,
     token: Token,
     body: &str,
-) -> Result<(), WriteError> {
+) -> anyhow::Result<()> {
     db.immediate_transaction(|tx| {
-        diesel::sql_query(sqlite::ADMIT)
-            .bind::<Text, _>(resource.as_str())
-            .bind::<BigInt, _>(i64::from(token))
-            .execute(tx)
-            .map_err(|error| match sql::stale(&error, resource, token) {
-                Some(stale) => WriteError::Stale(stale),
-                None => WriteError::Database(error),
-            })?;
+        let admit = diesel::sql_query(sqlite::ADMIT).bind::<Text, _>(resource.as_str());
+        let admitted = admit.bind::<BigInt, _>(i64::from(token)).execute(tx);
+        admitted.map_err(|error| match sql::stale(&error, resource, token) {
+            Some(stale) => anyhow::Error::from(stale),
+            None => error.into(),
+        })?;
         let file = (files::path.eq(resource.as_str()), files::body.eq(body));
         diesel::replace_into(files::table).values(file).execute(tx)?;
         Ok(())
@@ -66,8 +55,7 @@ fn main() -> anyhow::Result<()> {
     for (number, body) in [(33, "first"), (34, "second"), (33, "late"), (34, "again")] {
         match write(&mut db, &report, Token::new(number)?, body) {
             Ok(()) => println!("{body}: written with token {number}"),
-            Err(WriteError::Stale(stale)) => println!("{body}: refused, {stale}"),
-            Err(error) => return Err(error.into()),
+            Err(error) => println!("{body}: refused, {}", error.downcast::<Stale>()?),
         }
     }
     Ok(())

@@ -8,8 +8,7 @@ use fencing::sql::{self, statement::postgres};
 use fencing::{Resource, Token};
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{
-    ConnectionTrait, Database, DatabaseConnection, DbErr, EntityTrait, Set, Statement,
-    TransactionTrait,
+    ConnectionTrait, Database, DatabaseConnection, EntityTrait, Set, Statement, TransactionTrait,
 };
 
 mod file {
@@ -29,29 +28,20 @@ mod file {
     impl ActiveModelBehavior for ActiveModel {}
 }
 
-/// Why a file was not written.
-#[derive(Debug, thiserror::Error)]
-enum WriteError {
-    #[error(transparent)]
-    Stale(#[from] Stale),
-    #[error(transparent)]
-    Database(#[from] DbErr),
-}
-
-/// Writes the file if no newer token has been there.
+/// Writes the file if no newer token has been there. Otherwise the error is [`Stale`].
 async fn write(
     db: &DatabaseConnection,
     resource: &Resource,
     token: Token,
     body: &str,
-) -> Result<(), WriteError> {
+) -> anyhow::Result<()> {
     let tx = db.begin().await?;
     let values = [resource.as_str().into(), i64::from(token).into()];
     let admit = Statement::from_sql_and_values(tx.get_database_backend(), postgres::ADMIT, values);
     // Dropped, the transaction is rolled back.
     tx.execute_raw(admit).await.map_err(|error| match sql::stale(&error, resource, token) {
-        Some(stale) => WriteError::Stale(stale),
-        None => WriteError::Database(error),
+        Some(stale) => anyhow::Error::from(stale),
+        None => error.into(),
     })?;
     let file =
         file::ActiveModel { path: Set(resource.as_str().to_owned()), body: Set(body.to_owned()) };
@@ -74,8 +64,7 @@ async fn main() -> anyhow::Result<()> {
     for (number, body) in [(33, "first"), (34, "second"), (33, "late"), (34, "again")] {
         match write(&db, &report, Token::new(number)?, body).await {
             Ok(()) => println!("{body}: written with token {number}"),
-            Err(WriteError::Stale(stale)) => println!("{body}: refused, {stale}"),
-            Err(error) => return Err(error.into()),
+            Err(error) => println!("{body}: refused, {}", error.downcast::<Stale>()?),
         }
     }
     Ok(())
