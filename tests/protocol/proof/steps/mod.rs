@@ -1,4 +1,7 @@
 //! What may happen: each step is one atomic thing that a node or a client does.
+//!
+//! A table has an entry for each: its name and parameters; `rule | name | variables | body` for what must hold;
+//! and `add | word | variables | where it becomes true` or `set | word | variables | where | value` for what changes.
 
 mod acquire;
 mod moving;
