@@ -3,8 +3,6 @@
 use std::error::Error;
 use std::io::{BufRead, Write as _};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -57,14 +55,9 @@ pub async fn run(orders: &str) -> Result<(), Box<dyn Error>> {
     let nodes = std::fs::read_to_string(&orders.nodes)?;
     let redlock = service(&orders, &nodes)?;
     let http = Http::builder(TokioExecutor::new()).build_http();
-    let stop = Arc::new(AtomicBool::new(false));
-    let stopped = Arc::clone(&stop);
-    std::thread::spawn(move || {
-        std::io::stdin().lock().lines().for_each(drop);
-        stopped.store(true, Ordering::SeqCst);
-    });
+    let input = std::thread::spawn(|| std::io::stdin().lock().lines().for_each(drop));
     let mut client = Client { orders, nodes, refused: false, redlock, http, rng, writes: 0 };
-    while !stop.load(Ordering::SeqCst) {
+    while !input.is_finished() {
         client.round().await?;
     }
     Ok(())

@@ -140,9 +140,8 @@ impl Nemesis {
         healed
     }
 
-    fn server(&self, rng: &mut fastrand::Rng) -> (usize, MutexGuard<'_, RedisServer>) {
-        let node = rng.usize(0..self.servers.len());
-        (node, self.servers[node].lock())
+    fn server(&self, rng: &mut fastrand::Rng) -> MutexGuard<'_, RedisServer> {
+        self.servers[rng.usize(0..self.servers.len())].lock()
     }
 
     fn make(&self, fault: Fault, rng: &mut fastrand::Rng) {
@@ -154,13 +153,13 @@ impl Nemesis {
                 stopped(pid, time / 2);
             }
             Fault::StopNode => {
-                let (_, server) = self.server(rng);
+                let server = self.server(rng);
                 stopped(server.pid(), time);
             }
             Fault::StopMajority => self.majority(time, rng),
             Fault::PauseWrites => {
                 let time = time.as_millis().to_string();
-                self.server(rng).1.cli(&["CLIENT", "PAUSE", &time, "WRITE"]);
+                self.server(rng).cli(&["CLIENT", "PAUSE", &time, "WRITE"]);
             }
             Fault::FlushScripts => {
                 for _ in 0..20 {
@@ -229,21 +228,11 @@ impl Nemesis {
         rng.shuffle(&mut nodes);
         let most = (nodes.len().saturating_sub(1) / 2).clamp(1, 2);
         nodes.truncate(rng.usize(1..=most));
-        for on in [true, false] {
-            for weather in &nodes {
-                let delay = if on { rng.u64(5..120) } else { 0 };
-                match fault {
-                    Fault::LoseRequests => weather.lose_requests.store(on, Ordering::SeqCst),
-                    Fault::LoseReplies => weather.lose_replies.store(on, Ordering::SeqCst),
-                    Fault::Cut => weather.cut.store(on, Ordering::SeqCst),
-                    Fault::Repeat => weather.repeat.store(on, Ordering::SeqCst),
-                    _ => weather.delay.store(delay, Ordering::SeqCst),
-                }
-            }
-            if on {
-                std::thread::sleep(time);
-            }
+        for weather in &nodes {
+            weather.set(Some((fault, Duration::from_millis(rng.u64(5..120)))));
         }
+        std::thread::sleep(time);
+        nodes.iter().for_each(|weather| weather.set(None));
     }
 }
 

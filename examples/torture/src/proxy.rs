@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
+
+use crate::faults::Fault;
 
 /// Where a node is.
 #[derive(Clone)]
@@ -27,15 +29,18 @@ impl Place {
     }
 }
 
-/// What the network does, to be switched at any time.
+/// What the network does at the moment, and how late it is if that is a delay.
 #[derive(Default)]
-pub struct Weather {
-    pub lose_requests: AtomicBool,
-    pub lose_replies: AtomicBool,
-    /// Milliseconds, each way.
-    pub delay: AtomicU64,
-    pub cut: AtomicBool,
-    pub repeat: AtomicBool,
+pub struct Weather(Mutex<Option<(Fault, Duration)>>);
+
+impl Weather {
+    pub fn set(&self, fault: Option<(Fault, Duration)>) {
+        *self.0.lock() = fault;
+    }
+
+    fn is(&self, fault: Fault) -> Option<Duration> {
+        self.0.lock().filter(|(now, _)| *now == fault).map(|(_, delay)| delay)
+    }
 }
 
 /// Listens for clients of the node. Returns the port, and what switches the weather.
@@ -62,14 +67,14 @@ async fn between(client: TcpStream, server: Box<dyn Stream>, place: Place, weath
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = tokio::io::split(server);
     let requests = |bytes: &[u8]| {
-        if weather.repeat.load(Ordering::SeqCst) {
+        if weather.is(Fault::Repeat).is_some() {
             tokio::spawn(again(place.clone(), bytes.to_vec()));
         }
-        weather.cut.load(Ordering::SeqCst)
+        weather.is(Fault::Cut).is_some()
     };
     tokio::select! {
-        () = way(from_client, to_server, &weather, &weather.lose_requests, requests) => {}
-        () = way(from_server, to_client, &weather, &weather.lose_replies, |_| false) => {}
+        () = way(from_client, to_server, &weather, Fault::LoseRequests, requests) => {}
+        () = way(from_server, to_client, &weather, Fault::LoseReplies, |_| false) => {}
     }
 }
 
@@ -78,16 +83,15 @@ async fn way(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     weather: &Weather,
-    lose: &AtomicBool,
+    loss: Fault,
     is_cut: impl Fn(&[u8]) -> bool,
 ) {
     let mut bytes = vec![0; 1 << 16];
     while let Ok(count @ 1..) = from.read(&mut bytes).await {
-        let delay = weather.delay.load(Ordering::SeqCst);
-        if delay > 0 {
-            tokio::time::sleep(Duration::from_millis(delay)).await;
+        if let Some(delay) = weather.is(Fault::Delay) {
+            tokio::time::sleep(delay).await;
         }
-        if lose.load(Ordering::SeqCst) {
+        if weather.is(loss).is_some() {
             continue;
         }
         if to.write_all(&bytes[..count]).await.is_err() || is_cut(&bytes[..count]) {

@@ -174,9 +174,7 @@ impl Clients {
     /// Lets each finish what it is at.
     fn end(mut self) {
         self.children.iter_mut().for_each(|child| drop(child.stdin.take()));
-        for reader in self.readers.drain(..) {
-            let _ = reader.join();
-        }
+        self.readers.drain(..).for_each(|reader| drop(reader.join()));
     }
 }
 
