@@ -1,4 +1,5 @@
-//! A worker that stops in order: at SIGTERM it drops its work, releases the lease, and ends.
+//! A leader: one worker of several works, and the others wait to succeed it. At SIGTERM it drops its work,
+//! releases the lease, and ends.
 //!
 //! `worker redis://a,b,c` or `worker sqlite:jobs.db`, and any other URL of `lock::connect`.
 
@@ -10,7 +11,8 @@ use fencing::{Resource, Token};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::sleep;
 
-/// The work. It may be dropped at any `.await`, so each step is whole by itself.
+/// The work. It may be dropped at any `.await`, so each step is whole by itself. Each order that it gives
+/// carries the token: the receiver refuses the orders of a worker that has been asleep.
 async fn work(token: Token) {
     for step in 1.. {
         println!("step {step} with token {token}");
@@ -40,7 +42,7 @@ async fn main() -> anyhow::Result<()> {
             }
         };
         let stop = tokio::select! {
-            Err(lost) = lease.run(work(lease.token())) => { eprintln!("{lost}"); false }
+            Err(lost) = lease.run(work(lease.token())) => { println!("{lost}"); false }
             _ = terminated.recv() => true,
         };
         if let Err(doubt) = lease.release().await {

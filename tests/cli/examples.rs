@@ -136,21 +136,21 @@ fn a_worker_releases_its_lease_when_it_is_told_to_stop() {
 }
 
 #[test]
-fn a_leader_that_slept_is_followed_and_learns_of_it() {
+fn a_worker_that_slept_is_followed_and_learns_of_it() {
     let servers = five();
-    let leader = || {
-        let mut command = example("leader");
+    let worker = || {
+        let mut command = example("worker");
         command.arg(urls(&servers));
         command
     };
-    let mut first = Running::start(leader());
-    let token: u64 = first.until("leading with token ").parse().unwrap();
-    let mut second = Running::start(leader());
+    let mut first = Running::start(worker());
+    let token: u64 = first.until("step 1 with token ").parse().unwrap();
+    let mut second = Running::start(worker());
     first.signal("STOP");
-    let larger: u64 = second.until("leading with token ").parse().unwrap();
+    let larger: u64 = second.until("step 1 with token ").parse().unwrap();
     assert!(larger > token, "{larger} after {token}");
     first.signal("CONT");
-    first.until("leader no more: lease lost, leader token ");
+    first.until("lease lost, jobs/import token ");
 }
 
 /// Sends one request, and returns the head and the body of the answer.
@@ -268,9 +268,7 @@ fn python_writes_with_its_token_and_is_refused_with_an_older_one() {
 
 #[test]
 fn an_example_says_in_words_why_it_failed() {
-    for name in
-        ["axum_service", "client_with_retries", "cron_job", "leader", "tonic_service", "worker"]
-    {
+    for name in ["axum_service", "client_with_retries", "cron_job", "tonic_service", "worker"] {
         let ended = finish(example(name));
         assert_eq!(ended.code, Some(1), "{}", ended.stderr);
         let usage = format!("Error: usage: {name} ");
