@@ -1,7 +1,7 @@
 //! `fencing migrate` and `fencing protect`: the tables of the fence, and those that it protects.
 
 use fencing::Resource;
-use fencing::sql::{self, MigrateError, Protect, ProtectError, Protected, Refused};
+use fencing::sql::{self, MigrateError, Protect, ProtectError, Protected};
 use serde_json::{Value, json};
 use sqlx::{MySql, Postgres, Sqlite};
 
@@ -52,8 +52,8 @@ pub(crate) struct ProtectArgs {
     /// Prints what --check finds as a JSON array: an object for each table.
     #[arg(long, requires = "check")]
     json: bool,
-    /// Puts the table into shadow mode: nothing is refused. What would be is kept in the table fencing_refusals, and
-    /// --check shows it. The same command without --shadow switches the protection on.
+    /// Puts the table into shadow mode, on PostgreSQL: nothing is refused. What would be is a warning in the server's
+    /// log. The same command without --shadow switches the protection on.
     #[arg(long, conflicts_with_all = ["check", "remove"])]
     shadow: bool,
     /// Takes the triggers off the table instead: anybody may write to it from then on.
@@ -123,14 +123,15 @@ pub(crate) async fn protect(args: ProtectArgs) -> Result<u8, Failure> {
     let protect = protect.map_err(Failure::usage)?;
     let protect = if args.shadow { protect.shadow() } else { protect };
     if args.print {
-        let statements = match kind(&args.database.url)? {
-            DatabaseKind::Sqlite => {
-                say::out("-- First, once: ALTER TABLE ... ADD COLUMN fencing_token ANY\n");
-                protect.statements::<Sqlite>()
-            }
+        let kind = kind(&args.database.url)?;
+        let statements = match kind {
+            DatabaseKind::Sqlite => protect.statements::<Sqlite>(),
             DatabaseKind::Postgres => protect.statements::<Postgres>(),
             DatabaseKind::MySql => protect.statements::<MySql>(),
-        };
+        }?;
+        if matches!(kind, DatabaseKind::Sqlite) {
+            say::out("-- First, once: ALTER TABLE ... ADD COLUMN fencing_token ANY\n");
+        }
         statements.iter().for_each(|statement| say::out(format_args!("{statement};\n")));
         return Ok(0);
     }
@@ -142,15 +143,11 @@ pub(crate) async fn protect(args: ProtectArgs) -> Result<u8, Failure> {
 async fn check(pool: &Pool, table: Option<&str>, json: bool) -> Result<(), Failure> {
     let tables = on!(pool, pool => sql::protected(pool, table).await)?;
     let shadowed = tables.iter().filter(|table| table.shadow).count();
-    let refusals = match shadowed {
-        0 => Vec::new(),
-        _ => on!(pool, pool => sql::refusals(pool).await)?,
-    };
     if json {
-        let array = tables.iter().map(|table| described(table, &refusals)).collect();
+        let array = tables.iter().map(described).collect();
         say::out(format_args!("{:#}\n", Value::Array(array)));
     } else {
-        tables.iter().for_each(|table| print(table, &refusals));
+        tables.iter().for_each(print);
     }
     let (all, broken) =
         (tables.len(), tables.iter().filter(|table| !table.faults.is_empty()).count());
@@ -182,40 +179,20 @@ async fn remove(pool: &Pool, table: &str, yes: bool) -> Result<(), Failure> {
     Ok(on!(pool, pool => found.remove(pool).await)?)
 }
 
-/// Lists what would have been refused at this table.
-fn refused_at<'a>(table: &Protected, refusals: &'a [Refused]) -> impl Iterator<Item = &'a Refused> {
-    let (table, shadow) = (table.table.clone(), table.shadow);
-    refusals.iter().filter(move |refused| {
-        let place = refused.place.replace('"', "");
-        let name = place.split_once('.').map_or(place.as_str(), |(_, name)| name);
-        shadow && (place == table || name == table)
-    })
-}
-
-fn described(table: &Protected, refusals: &[Refused]) -> Value {
-    let refusal = |refused: &Refused| {
-        json!({
-            "resource": refused.resource,
-            "cause": refused.cause,
-            "writer": refused.writer,
-            "message": refused.message,
-            "first_at": refused.first_at,
-        })
-    };
+fn described(table: &Protected) -> Value {
     json!({
         "table": table.table,
         "resource": table.resource,
         "whole": table.is_whole(),
         "protected": table.is_protected(),
         "shadow": table.shadow,
-        "would_refuse": refused_at(table, refusals).map(refusal).collect::<Vec<_>>(),
         "faults": table.faults,
         "unseen": table.unseen,
     })
 }
 
 /// Prints one line, and below it what is wrong and what gets past.
-fn print(table: &Protected, refusals: &[Refused]) {
+fn print(table: &Protected) {
     let state = match (table.faults.is_empty(), table.shadow) {
         (false, _) => "broken",
         (true, true) => "shadow",
@@ -224,11 +201,6 @@ fn print(table: &Protected, refusals: &[Refused]) {
     say::out(format_args!("{state}\t{}\t{}\n", table.table, table.resource));
     for fault in &table.faults {
         say::out(format_args!("\tfault: {fault}\n"));
-    }
-    for Refused { cause, first_at, writer, message, .. } in refused_at(table, refusals) {
-        say::out(format_args!(
-            "\twould refuse: {cause}, first at {first_at} by {writer}: {message}\n"
-        ));
     }
     for unseen in &table.unseen {
         say::out(format_args!("\tdoes not see: {unseen}\n"));

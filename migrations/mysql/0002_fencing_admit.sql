@@ -189,36 +189,11 @@ DROP PROCEDURE IF EXISTS fencing_check;
 CREATE PROCEDURE fencing_check(IN the_resource VARBINARY(1024), IN the_token VARBINARY(64))
     MODIFIES SQL DATA
     SQL SECURITY INVOKER
-BEGIN
-    DECLARE digits VARBINARY(1024);
-    DECLARE seen BIGINT;
-    DECLARE again BOOLEAN DEFAULT @fencing_admitted = the_resource AND @fencing_used_at = NOW(6) + 0
-        AND COALESCE(@fencing_sequencer, '') = '' AND COALESCE(the_token, '') = '';
-    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
-    IF again THEN
-        SELECT token INTO seen FROM fencing_marks_shared WHERE resource = the_resource LOCK IN SHARE MODE;
-    END IF;
-    IF seen = CAST(SUBSTRING_INDEX(@fencing_used, ' ', 1) AS UNSIGNED) THEN
-        CALL fencing_count(the_resource);
-    ELSE
-        CALL fencing_presented(the_resource, the_token, digits);
-        SET seen = NULL;
-        SELECT token INTO seen FROM fencing_marks_base WHERE resource = the_resource;
-        CALL fencing_hold(the_resource, CAST(digits AS UNSIGNED), seen);
-        SET @fencing_admitted = the_resource;
-    END IF;
-END;
-
--- fencing_presented(resource, token, digits): reads what was presented for this resource. Returns the token.
-DROP PROCEDURE IF EXISTS fencing_presented;
-CREATE PROCEDURE fencing_presented(
-    IN the_resource VARBINARY(1024), IN the_token VARBINARY(64), OUT digits VARBINARY(1024))
-    READS SQL DATA
-    SQL SECURITY INVOKER
-BEGIN
+checking: BEGIN
     -- Bytes of UTF-8, whatever the session's character set and collation are.
     DECLARE sequencer VARBINARY(1024) DEFAULT CONVERT(@fencing_sequencer USING utf8mb4);
     DECLARE presented VARBINARY(1024);
+    DECLARE digits VARBINARY(1024);
     DECLARE seen BIGINT;
     DECLARE words TEXT CHARACTER SET utf8mb4;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
@@ -242,11 +217,19 @@ BEGIN
         SET @fencing_used = presented, @fencing_used_at = NOW(6) + 0;
     ELSEIF @fencing_used_at = NOW(6) + 0 THEN
         SET presented = @fencing_used, digits = SUBSTRING_INDEX(@fencing_used, ' ', 1);
+        IF @fencing_admitted = the_resource THEN
+            SELECT token INTO seen FROM fencing_marks_shared WHERE resource = the_resource LOCK IN SHARE MODE;
+            IF seen = CAST(digits AS UNSIGNED) THEN
+                CALL fencing_count(the_resource);
+                LEAVE checking;
+            END IF;
+        END IF;
     END IF;
+    SET seen = NULL;
+    SELECT token INTO seen FROM fencing_marks_base WHERE resource = the_resource;
     IF presented IS NULL
         OR (presented <> digits AND SUBSTRING(presented, LENGTH(digits) + 2) <> the_resource)
     THEN
-        SELECT token INTO seen FROM fencing_marks_base WHERE resource = the_resource;
         SET words = CONCAT('fencing: no token presented',
             COALESCE(CONCAT(', but the sequencer ', LEFT(CONVERT(presented USING utf8mb4), 30),
                 ' of another resource'), ''),
@@ -255,6 +238,8 @@ BEGIN
         SET words = IF(CHAR_LENGTH(words) > 128, CONCAT(LEFT(words, 125), '...'), words);
         SIGNAL SQLSTATE 'ZF428' SET MESSAGE_TEXT = words;
     END IF;
+    CALL fencing_hold(the_resource, CAST(digits AS UNSIGNED), seen);
+    SET @fencing_admitted = the_resource;
 END;
 
 -- fencing_share(resource, token): admits a token whose mark is raised already, as the first statement of a transaction,

@@ -211,13 +211,11 @@ $fencing$;
 -- tell apart. It is used up: the session keeps `@`, which presents nothing, and until the
 -- transaction ends the setting is as fencing_present leaves it. A rollback undoes that.
 --
--- `shadow`: the table, if it is in shadow mode. Then a token that was presented is not refused.
---
 -- `same`: the last admission of this transaction, in fencing.admitted: a statement that writes many rows
 -- of one resource reads the mark once. The lock on the mark keeps every raise but the transaction's own out until it
 -- ends, and fencing_hold clears the setting before it raises. Like the lock, it ends with the transaction, and a
 -- savepoint takes it back. A client that sets it by hand presents a forged token, which needs no such setting.
-CREATE OR REPLACE FUNCTION fencing_check(the_resource text, shadow text DEFAULT NULL)
+CREATE OR REPLACE FUNCTION fencing_check(the_resource text)
     RETURNS void LANGUAGE plpgsql VOLATILE AS $fencing$
 DECLARE
     bound text := '@' || extract(epoch FROM transaction_timestamp()) || ' ';
@@ -227,7 +225,7 @@ DECLARE
     same text := 'fencing_marks'::regclass::oid || ' ' || octet_length(the_resource) || ' ' || the_resource || ' '
         || coalesce(presented, nullif(current_setting('fencing.token', true), ''));
 BEGIN
-    IF shadow IS NULL AND current_setting('fencing.admitted', true) = same THEN
+    IF current_setting('fencing.admitted', true) = same THEN
         RETURN;
     END IF;
     IF left(presented, 1) = '@' THEN
@@ -269,69 +267,93 @@ BEGIN
     IF raw IS NOT NULL THEN
         PERFORM set_config(raw, '@', false), set_config(raw, bound || presented, true);
     END IF;
-    IF shadow IS NOT NULL THEN
-        PERFORM fencing_shadow(the_resource, digits::bigint, shadow);
-    ELSE
-        -- This transaction has locked a row already. If it waited for a newer token's raise, which may wait for
-        -- that row, the deadlock could undo the raise. So it fails at once.
-        IF coalesce(nullif(current_setting('fencing.turns', true), ''), '0')::integer < 32
-            AND (SELECT NOT pg_try_advisory_xact_lock_shared(
-                    hashtextextended(the_resource, 28548280319532647))
-                FROM fencing_marks AS mark
-                WHERE mark.resource = the_resource AND mark.token = digits::bigint)
-        THEN
-            RAISE EXCEPTION USING ERRCODE = '55P03', MESSAGE = format(
-                'fencing: a newer token is being admitted: run the transaction again, resource %s',
-                the_resource);
-        END IF;
-        PERFORM fencing_hold(the_resource, digits::bigint, true);
-        IF raw IS NULL THEN
-            PERFORM set_config('fencing.admitted', same, true);
-        END IF;
+    -- This transaction has locked a row already. If it waited for a newer token's raise, which may wait for
+    -- that row, the deadlock could undo the raise. So it fails at once.
+    IF coalesce(nullif(current_setting('fencing.turns', true), ''), '0')::integer < 32
+        AND (SELECT NOT pg_try_advisory_xact_lock_shared(
+                hashtextextended(the_resource, 28548280319532647))
+            FROM fencing_marks AS mark
+            WHERE mark.resource = the_resource AND mark.token = digits::bigint)
+    THEN
+        RAISE EXCEPTION USING ERRCODE = '55P03', MESSAGE = format(
+            'fencing: a newer token is being admitted: run the transaction again, resource %s',
+            the_resource);
+    END IF;
+    PERFORM fencing_hold(the_resource, digits::bigint, true);
+    IF raw IS NULL THEN
+        PERFORM set_config('fencing.admitted', same, true);
     END IF;
 END
 $fencing$;
 
--- The trigger of a protected table. Its arguments are the column that names the resource and
--- the text before it in the name; or '' and the whole name. Further columns follow. Several are
--- joined by / and escaped, so that ('a/b', 'c') and ('a', 'b/c') are two names.
+-- The trigger of a protected table. Its arguments are `refuse` or, in shadow mode, `warn`; the column that names the
+-- resource, and the text before it in the name; or '' and the whole name. Further columns follow. Several are joined by
+-- / and escaped, so that ('a/b', 'c') and ('a', 'b/c') are two names.
+--
+-- In shadow mode a refusal is a warning in the server's log and for the client, and the write continues. It waits
+-- 10 ms at most for other transactions. An error within the block takes the setting of that back.
 CREATE OR REPLACE FUNCTION fencing_protect() RETURNS trigger LANGUAGE plpgsql AS $fencing$
 DECLARE
-    old_name text := TG_ARGV[1];
-    new_name text := TG_ARGV[1];
-    named text := format('($1).%I::text', TG_ARGV[0]);
+    named text := format('($1).%I::text', TG_ARGV[1]);
+    names text[];
+    name text := TG_ARGV[2];
+    patience text := current_setting('lock_timeout');
+    warning text;
 BEGIN
-    IF TG_NARGS > 2 THEN
-        SELECT string_agg(format(
-            'replace(replace(($1).%I::text, ''%%'', ''%%25''), ''/'', ''%%2F'')', part),
-            ' || ''/'' || ' ORDER BY nr)
-        INTO named
-        FROM unnest(TG_ARGV[0] || TG_ARGV[2:TG_NARGS - 1]) WITH ORDINALITY AS named (part, nr);
-    END IF;
-    IF TG_OP <> 'INSERT' THEN
-        IF TG_ARGV[0] <> '' THEN
-            EXECUTE 'SELECT $2 || ' || named INTO old_name USING OLD, TG_ARGV[1];
+    IF TG_ARGV[1] = '' THEN
+        names := ARRAY[name];
+    ELSE
+        IF TG_NARGS > 3 THEN
+            SELECT string_agg(format(
+                'replace(replace(($1).%I::text, ''%%'', ''%%25''), ''/'', ''%%2F'')', part),
+                ' || ''/'' || ' ORDER BY nr)
+            INTO named
+            FROM unnest(TG_ARGV[1] || TG_ARGV[3:TG_NARGS - 1]) WITH ORDINALITY AS named (part, nr);
         END IF;
-        PERFORM fencing_check(old_name);
-    END IF;
-    IF TG_OP <> 'DELETE' THEN
-        IF TG_ARGV[0] <> '' THEN
-            EXECUTE 'SELECT $2 || ' || named INTO new_name USING NEW, TG_ARGV[1];
+        IF TG_OP <> 'INSERT' THEN
+            EXECUTE 'SELECT $2 || ' || named INTO name USING OLD, TG_ARGV[2];
+            names := ARRAY[name];
         END IF;
-        IF TG_OP = 'INSERT' OR new_name IS DISTINCT FROM old_name THEN
-            PERFORM fencing_check(new_name);
+        IF TG_OP <> 'DELETE' THEN
+            EXECUTE 'SELECT $2 || ' || named INTO name USING NEW, TG_ARGV[2];
+            IF TG_OP = 'INSERT' OR name IS DISTINCT FROM names[1] THEN
+                names := names || name;
+            END IF;
         END IF;
-        RETURN NEW;
     END IF;
-    RETURN OLD;
+    FOREACH name IN ARRAY names LOOP
+        IF TG_ARGV[0] IS DISTINCT FROM 'warn' THEN
+            PERFORM fencing_check(name);
+            CONTINUE;
+        END IF;
+        BEGIN
+            PERFORM set_config('lock_timeout', '10ms', true);
+            PERFORM fencing_check(name);
+            PERFORM set_config('lock_timeout', patience, true);
+        EXCEPTION WHEN OTHERS THEN
+            warning := format('fencing, in shadow mode: %s (%s in %I.%I)',
+                SQLERRM, name, TG_TABLE_SCHEMA, TG_TABLE_NAME);
+            -- Not for each row of a statement.
+            IF warning IS DISTINCT FROM current_setting('fencing.warning', true) THEN
+                PERFORM set_config('fencing.warning', warning, true);
+                RAISE WARNING USING MESSAGE = warning, ERRCODE = SQLSTATE;
+            END IF;
+        END;
+    END LOOP;
+    RETURN NULL;
 END
 $fencing$;
 
--- TRUNCATE does not see rows, and so no resource: it is refused.
+-- TRUNCATE does not see rows, and so no resource: it is refused, or warned of.
 CREATE OR REPLACE FUNCTION fencing_protect_truncate() RETURNS trigger LANGUAGE plpgsql AS $fencing$
+DECLARE
+    words text := format('no token presented, %s is protected against TRUNCATE', TG_TABLE_NAME);
 BEGIN
-    RAISE EXCEPTION USING ERRCODE = 'ZF428', MESSAGE = format(
-        'fencing: no token presented, %s is protected against TRUNCATE', TG_TABLE_NAME);
+    IF TG_ARGV[0] = 'warn' THEN
+        RAISE WARNING USING ERRCODE = 'ZF428', MESSAGE = 'fencing, in shadow mode: ' || words;
+        RETURN NULL;
+    END IF;
+    RAISE EXCEPTION USING ERRCODE = 'ZF428', MESSAGE = 'fencing: ' || words;
 END
 $fencing$;
 

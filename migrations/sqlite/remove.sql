@@ -5,15 +5,11 @@ SELECT json_extract('{}', 'fencing: the table ' || tbl_name
     || ' is protected: run fencing protect --remove first')
 FROM sqlite_schema
 WHERE type = 'trigger' AND tbl_name NOT GLOB 'fencing_*'
-    AND (sql LIKE '%INSERT INTO fencing_check %' OR sql LIKE '%INSERT INTO fencing_shadow %');
-DROP VIEW IF EXISTS fencing_decided;
-DROP VIEW IF EXISTS fencing_shadow;
-DROP VIEW IF EXISTS fencing_note;
+    AND sql LIKE '%INSERT INTO fencing_check %';
 DROP VIEW IF EXISTS fencing_lower;
 DROP VIEW IF EXISTS fencing_check;
 DROP VIEW IF EXISTS fencing_admit;
 DROP TABLE IF EXISTS fencing_presented;
-DROP TABLE IF EXISTS fencing_refusals;
 DROP TABLE IF EXISTS fencing_audit;
 DROP TABLE IF EXISTS fencing_leases;
 DROP TABLE IF EXISTS fencing_marks;

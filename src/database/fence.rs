@@ -142,6 +142,16 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
         token: Token,
     ) -> impl Future<Output = sqlx::Result<AdmitAnswer>> + Send;
 
+    /// The same, after a savepoint, for shadow mode: it waits as briefly for other transactions as the database can
+    /// bound that.
+    fn try_admit(
+        conn: &mut Self::Connection,
+        resource: &Resource,
+        token: Token,
+    ) -> impl Future<Output = sqlx::Result<AdmitAnswer>> + Send {
+        Self::admit(conn, resource, token)
+    }
+
     /// Presents the token to the triggers of protected tables, for rows of this resource or, if
     /// there is none, of every one. `None` where the write itself presents.
     fn present(token: Token, resource: Option<&Resource>) -> Option<String>;

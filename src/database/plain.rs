@@ -46,7 +46,7 @@ pub(super) use plain_statements;
 /// Returns the migrations of this folder by version: description and SQL.
 macro_rules! migrations {
     ($folder:literal) => {
-        migrations!($folder: 1 marks, 2 admit, 3 leases, 4 lower, 5 shadow, 6 prune)
+        migrations!($folder: 1 marks, 2 admit, 3 leases, 4 lower, 5 prune)
     };
     ($folder:literal: $($version:literal $name:ident),*) => {
         &[$((

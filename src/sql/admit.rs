@@ -60,7 +60,18 @@ async fn compare_and_raise<DB: Database>(
     resource: &Resource,
     token: Token,
 ) -> Result<(), AdmitError> {
-    match DB::admit(conn, resource, token).await {
+    let answer = DB::admit(conn, resource, token).await;
+    judged::<DB>(conn, resource, token, answer).await
+}
+
+/// Reads the answer of an admission over this connection.
+pub(super) async fn judged<DB: Database>(
+    conn: &mut DB::Connection,
+    resource: &Resource,
+    token: Token,
+    answer: sqlx::Result<AdmitAnswer>,
+) -> Result<(), AdmitError> {
+    match answer {
         Ok(AdmitAnswer::Admitted) => Ok(()),
         Ok(AdmitAnswer::Refused(mark)) => {
             let mark = match mark {

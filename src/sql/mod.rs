@@ -63,6 +63,6 @@ pub use present::{Presented, present};
 pub use protect::{NameError, Protect, ProtectError, Protected, protected};
 pub use prune::{Prune, Pruned, raise_floor};
 pub use retry::{Retry, is_retryable, retry};
-pub use shadow::{Refused, admit_in_shadow, refusals};
+pub use shadow::admit_in_shadow;
 #[cfg(feature = "sqlite")]
 pub use writer::single_writer;

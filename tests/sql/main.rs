@@ -40,6 +40,7 @@ mod postgres {
     mod server;
     #[path = "../setup.rs"]
     mod setup;
+    mod shadow;
     mod snapshots;
     #[path = "../suite/mod.rs"]
     mod suite;

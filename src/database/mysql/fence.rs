@@ -134,6 +134,18 @@ impl FenceStatements for MySql {
             .map(|()| AdmitAnswer::Admitted)
     }
 
+    /// MySQL knows no `SET STATEMENT`, and waits as for another admission.
+    async fn try_admit(
+        conn: &mut MySqlConnection,
+        resource: &Resource,
+        token: Token,
+    ) -> sqlx::Result<AdmitAnswer> {
+        let name = Dialect::MySql.literal(resource.as_str());
+        let wait = "/*M!100303 SET STATEMENT innodb_lock_wait_timeout = 0 FOR */";
+        let admit = format!("{wait} CALL fencing_admit({name}, {token})");
+        Self::execute(conn, admit).await.map(|()| AdmitAnswer::Admitted)
+    }
+
     fn present(token: Token, resource: Option<&Resource>) -> Option<String> {
         Some(match resource {
             Some(resource) => {

@@ -127,6 +127,21 @@ impl FenceStatements for Postgres {
         Ok(mark.map_or(AdmitAnswer::Admitted, |mark| AdmitAnswer::Refused(Some(mark))))
     }
 
+    async fn try_admit(
+        conn: &mut PgConnection,
+        resource: &Resource,
+        token: Token,
+    ) -> sqlx::Result<AdmitAnswer> {
+        let bound = "SELECT set_config('fencing.patience', current_setting('lock_timeout'), true),
+            set_config('lock_timeout', '10ms', true)";
+        Self::execute(conn, bound.into()).await?;
+        let answer = Self::admit(conn, resource, token).await?;
+        let unbound =
+            "SELECT set_config('lock_timeout', current_setting('fencing.patience'), true)";
+        Self::execute(conn, unbound.into()).await?;
+        Ok(answer)
+    }
+
     fn present(token: Token, resource: Option<&Resource>) -> Option<String> {
         let presented = match resource {
             Some(resource) => format!("{token} {resource}"),

@@ -43,6 +43,12 @@ pub enum ProtectError {
         /// Why, and what to do.
         why: String,
     },
+    /// Triggers in shadow mode need PostgreSQL: what one of MySQL or SQLite warns of reaches nobody.
+    #[error(
+        "this database has no triggers in shadow mode: nobody would see what they would refuse. Call \
+         fencing::sql::admit_in_shadow in the writers"
+    )]
+    NoShadow,
     /// Others used the table for longer than a second, as long transactions and backups do.
     #[error(
         "others kept the table locked for longer than a second, try again when their \

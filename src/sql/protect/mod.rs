@@ -23,12 +23,22 @@ impl Protect {
     /// Returns the statements that protect the table, or protect it again, without those that depend on what
     /// [`apply`](Protect::apply) finds in the database: partitions, children, the application's
     /// triggers.
-    #[must_use]
-    pub fn statements<DB: Database>(&self) -> Vec<String> {
-        match DB::DIALECT {
+    ///
+    /// # Errors
+    /// [`ProtectError::NoShadow`].
+    pub fn statements<DB: Database>(&self) -> Result<Vec<String>, ProtectError> {
+        self.check_shadow(DB::DIALECT)?;
+        Ok(match DB::DIALECT {
             Dialect::MySql => mysql::statements(self),
             Dialect::Postgres => postgres::statements(self),
             Dialect::Sqlite => sqlite::statements(self, "rowid"),
+        })
+    }
+
+    fn check_shadow(&self, dialect: Dialect) -> Result<(), ProtectError> {
+        match self.shadow && dialect != Dialect::Postgres {
+            true => Err(ProtectError::NoShadow),
+            false => Ok(()),
         }
     }
 
@@ -39,7 +49,7 @@ impl Protect {
     /// a table that was protected before is open for a moment.
     ///
     /// # Errors
-    /// [`ProtectError`] says why: the table or the column is missing, the column's text depends
+    /// [`ProtectError`] says why: the database has no shadow mode, the table or the column is missing, the column's text depends
     /// on the session, the table is protected under other names already, it has rows without a name that
     /// the fence takes, triggers could not guard the table, you may not create them, others kept it locked.
     ///
@@ -47,6 +57,7 @@ impl Protect {
     /// If you drop the future, the table is protected or as it was before. On MySQL it may be half
     /// done: run it again.
     pub async fn apply<DB: Database>(&self, pool: &Pool<DB>) -> Result<(), ProtectError> {
+        self.check_shadow(DB::DIALECT)?;
         let mut tx = protected::begin_change(pool).await?;
         DB::execute(&mut tx, "SELECT token FROM fencing_marks LIMIT 0".into()).await?;
         self.check::<DB>(&mut tx, None).await?;

@@ -4,7 +4,7 @@ use super::error::ProtectError;
 use super::naming::Naming;
 use super::protected::{Protected, by_table, trigger_faults};
 use super::target::Protect;
-use crate::database::quoted::{hex, unhex};
+use crate::database::quoted::unhex;
 use crate::database::{Database, Dialect};
 use crate::sql::error::is_denied;
 use crate::sql::migrate::unfit;
@@ -30,8 +30,7 @@ const FOUND: &str = "
             TRIM(CAST(action_statement AS CHAR)))
     FROM information_schema.triggers
     WHERE event_object_schema = COALESCE(?, DATABASE()) AND trigger_name LIKE 'fencing!_%' ESCAPE '!'
-        AND (action_statement LIKE '%fencing!_check(%' ESCAPE '!'
-            OR action_statement LIKE '%fencing!_check!_shadow(%' ESCAPE '!')
+        AND action_statement LIKE '%fencing!_check(%' ESCAPE '!'
     ORDER BY 1, 2, 4";
 
 /// Reads the foreign keys that change rows of a table by themselves.
@@ -41,16 +40,8 @@ const CASCADING: &str = "
     WHERE constraint_schema = ? AND table_name = ? AND NOT (
         update_rule IN ('RESTRICT', 'NO ACTION') AND delete_rule IN ('RESTRICT', 'NO ACTION'))";
 
-/// Reads the format of the binary log, if there is one that does not hold rows.
-const LOGGED: &str = "
-    SELECT CAST(@@GLOBAL.binlog_format AS CHAR) FROM DUAL
-    WHERE @@GLOBAL.log_bin AND @@GLOBAL.binlog_format <> 'ROW'";
-
 const DDL: &str = "TRUNCATE, and DDL that drops, truncates or exchanges a partition or renames \
     another table into its place, as tools for online schema changes do";
-
-/// How a trigger begins in shadow mode.
-const SHADOW: &str = "CALL fencing_check_shadow(";
 
 /// The longest name of a trigger.
 const MAX_NAME: usize = 64;
@@ -60,13 +51,7 @@ const MAX_NAME: usize = 64;
 fn triggers(protect: &Protect) -> Vec<(String, &'static str, String)> {
     let trigger = |(kind, event, row)| {
         let name = protect.naming.expression(Dialect::MySql, row);
-        let call = match protect.shadow {
-            false => format!("CALL fencing_check({name}, @fencing_token)"),
-            true => {
-                let place = hex(&protect.table);
-                format!("{SHADOW}{name}, @fencing_token, CONVERT(x'{place}' USING utf8mb4))")
-            }
-        };
+        let call = format!("CALL fencing_check({name}, @fencing_token)");
         (trigger(kind, &protect.table), event, call)
     };
     let events = [
@@ -113,8 +98,7 @@ fn trigger(event: &str, table: &str) -> String {
 
 /// Reads the naming of rows from the body of a trigger.
 fn naming_of(call: &str) -> Option<Naming> {
-    let (_, arguments) =
-        call.split_once("CALL fencing_check(").or_else(|| call.split_once(SHADOW))?;
+    let (_, arguments) = call.split_once("CALL fencing_check(")?;
     let (arguments, _) = arguments.rsplit_once(", @fencing_token")?;
     let text = |digits| String::from_utf8(unhex(digits)?).ok();
     if let Some(digits) = arguments.strip_prefix("x'").and_then(|rest| rest.strip_suffix('\'')) {
@@ -135,17 +119,6 @@ async fn not_transactional<DB: Database>(
         format!(
             "its engine {engine} has no transactions, and a write that is refused would stay. \
              ALTER TABLE ... ENGINE = InnoDB"
-        )
-    }))
-}
-
-/// Returns the fault if writers in shadow mode wait, because reads lock with such a binary log.
-async fn waiting<DB: Database>(conn: &mut DB::Connection) -> sqlx::Result<Option<String>> {
-    let format = DB::first_text(conn, LOGGED.into(), Vec::new()).await?;
-    Ok(format.map(|format| {
-        format!(
-            "in shadow mode its writers wait for each other, because binlog_format is {format}: set \
-             it to ROW"
         )
     }))
 }
@@ -193,7 +166,6 @@ pub(super) async fn found<DB: Database>(
         if let Some(naming) = triggers.iter().find_map(|(_, call)| naming_of(call)) {
             table.naming = naming;
         }
-        table.shadow = triggers.iter().any(|(_, call)| call.contains(SHADOW));
         let mut unseen = vec![DDL.to_owned()];
         let key = vec![table.schema.clone(), Some(table.table.clone())];
         for row in DB::texts(conn, CASCADING.into(), key).await? {
@@ -205,9 +177,6 @@ pub(super) async fn found<DB: Database>(
             expected.map(|(name, event, call)| (name, format!("AFTER {event} {call}"))).collect();
         let mut faults = trigger_faults(&expected, &triggers);
         faults.extend(not_transactional::<DB>(&table, conn).await?);
-        if table.shadow {
-            faults.extend(waiting::<DB>(conn).await?);
-        }
         let schema = table.schema.as_deref();
         let drops = triggers.iter().map(|(name, _)| drop_trigger(schema, name)).collect();
         found.push(Protected::new(table, is_visible, faults, unseen, drops));

@@ -5,7 +5,7 @@ use super::naming::Naming;
 use super::protected::{Protected, trigger_faults};
 use super::target::Protect;
 use crate::database::Database;
-use crate::database::quoted::{literal, unhex};
+use crate::database::quoted::{hex, literal, unhex};
 
 /// Reads the type of a column where its text is not the same in every session. A domain
 /// counts as what it is made of. A type's output that is not immutable depends on settings, or
@@ -27,7 +27,7 @@ pub(super) const SESSION_DEPENDENT: &str = "
 /// Reads the table and all below it, partitions and children: schema, name, whether it is a
 /// partition, whether there may be more below it, and the arguments of the two triggers, or
 /// `!` and what is wrong with them. 29: AFTER, each row, three events. 34: BEFORE TRUNCATE.
-/// `~` before the arguments: it is in shadow mode. `home`: the schema where the session finds the marks.
+/// `home`: the schema where the session finds the marks.
 const TREE: &str = "
     WITH RECURSIVE home AS (
         SELECT pg_namespace.oid AS id, nspname
@@ -42,12 +42,12 @@ const TREE: &str = "
         SELECT tgrelid, tgname, CASE
             WHEN tgenabled NOT IN ('O', 'A') THEN '!is disabled'
             WHEN tgtype <> CASE tgname WHEN 'fencing_protect' THEN 29 ELSE 34 END
-                OR proname NOT IN (tgname, tgname || '_shadow') OR tgqual IS NOT NULL OR tgattr::text <> '' OR tgdeferrable
+                OR proname <> tgname OR tgqual IS NOT NULL OR tgattr::text <> '' OR tgdeferrable
                 THEN '!is not the one that `fencing protect` creates'
             WHEN pronamespace IS DISTINCT FROM (SELECT id FROM home)
                 THEN format('!calls %I.%I(), and the session finds the marks in %s', nspname, proname,
                     coalesce((SELECT nspname::text FROM home), 'no schema of its search_path'))
-            ELSE CASE WHEN proname <> tgname THEN '~' ELSE '' END || encode(tgargs, 'hex')
+            ELSE encode(tgargs, 'hex')
             END AS args
         FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid
             JOIN pg_namespace ON pg_namespace.oid = pronamespace
@@ -66,7 +66,7 @@ const FOUND: &str = "
     SELECT DISTINCT nspname::text, relname::text, pg_table_is_visible(pg_class.oid)::text
     FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid JOIN pg_class ON pg_class.oid = tgrelid
         JOIN pg_namespace ON pg_namespace.oid = relnamespace
-    WHERE proname ~ '^fencing_protect(_truncate)?(_shadow)?$' AND prorettype = 'trigger'::regtype
+    WHERE proname ~ '^fencing_protect(_truncate)?$' AND prorettype = 'trigger'::regtype
         AND (NOT relispartition OR proname !~ 'truncate' AND tgparentid = 0)
         AND ($1 = 'true' OR pg_table_is_visible(pg_class.oid) OR NOT EXISTS (
             SELECT FROM pg_class AS marks JOIN pg_namespace AS other ON other.oid = marks.relnamespace
@@ -105,18 +105,23 @@ fn drops(protect: &Protect) -> Vec<String> {
 /// BEFORE sees. A partition gets the trigger for rows from its table.
 fn creates(protect: &Protect, is_partition: bool) -> Vec<String> {
     let table = protect.path('"');
-    let arguments: Vec<_> = arguments(&protect.naming).iter().map(|text| literal(text)).collect();
-    let shadow = if protect.shadow { "_shadow" } else { "" };
+    let names: Vec<_> = arguments(&protect.naming).iter().map(|text| literal(text)).collect();
+    let mode = mode(protect.shadow);
     let rows = format!(
         "CREATE TRIGGER fencing_protect AFTER INSERT OR UPDATE OR DELETE ON {table}\n    \
-         FOR EACH ROW EXECUTE FUNCTION fencing_protect{shadow}({})",
-        arguments.join(", ")
+         FOR EACH ROW EXECUTE FUNCTION fencing_protect('{mode}', {})",
+        names.join(", ")
     );
     let truncate = format!(
         "CREATE TRIGGER fencing_protect_truncate BEFORE TRUNCATE ON {table}\n    \
-         FOR EACH STATEMENT EXECUTE FUNCTION fencing_protect_truncate{shadow}()"
+         FOR EACH STATEMENT EXECUTE FUNCTION fencing_protect_truncate('{mode}')"
     );
     if is_partition { vec![truncate] } else { vec![rows, truncate] }
+}
+
+/// Returns the first argument of a trigger: what it does where the fence refuses.
+fn mode(shadow: bool) -> &'static str {
+    if shadow { "warn" } else { "refuse" }
 }
 
 /// Lists the first column, the text before it, and further columns; or nothing and the whole name.
@@ -131,15 +136,18 @@ fn arguments(naming: &Naming) -> Vec<String> {
     }
 }
 
-/// Reads the arguments back. Each ends in a NUL.
-fn naming(hex: &str) -> Option<Naming> {
+/// Reads the arguments back: whether it is in shadow mode, and how the rows are named. Each ends in a NUL.
+fn read_arguments(hex: &str) -> Option<(bool, Naming)> {
     let text = String::from_utf8(unhex(hex)?).ok()?;
     let mut arguments = text.strip_suffix('\0')?.split('\0').map(str::to_owned);
-    let (first, prefix) = (arguments.next()?, arguments.next()?);
-    if first.is_empty() {
-        return Some(Naming::Whole(Resource::new(prefix).ok()?));
-    }
-    Some(Naming::Columns { prefix, columns: std::iter::once(first).chain(arguments).collect() })
+    let (mode, first, prefix) = (arguments.next()?, arguments.next()?, arguments.next()?);
+    let naming = match first.is_empty() {
+        true => Naming::Whole(Resource::new(prefix).ok()?),
+        false => {
+            Naming::Columns { prefix, columns: [first].into_iter().chain(arguments).collect() }
+        }
+    };
+    Some((mode == self::mode(true), naming))
 }
 
 /// A table of the tree.
@@ -212,10 +220,9 @@ pub(super) async fn found<DB: Database>(
         let mut table = Protect::unknown(schema.clone(), name.clone());
         let tree = tree::<DB>(&table, conn).await?;
         let rows = tree.first().and_then(|root| root.rows.clone()).unwrap_or_default();
-        if let Some(naming) = naming(rows.trim_start_matches('~')) {
-            table.naming = naming;
+        if let Some((shadow, naming)) = read_arguments(&rows) {
+            (table.shadow, table.naming) = (shadow, naming);
         }
-        table.shadow = is_shadow(&rows);
         let mut unseen = vec![SESSIONS.to_owned()];
         if tree.iter().any(|member| member.may_grow) {
             unseen.push(LATER.to_owned());
@@ -228,19 +235,16 @@ pub(super) async fn found<DB: Database>(
     Ok(found)
 }
 
-fn is_shadow(state: &str) -> bool {
-    state.starts_with('~')
-}
-
 /// The triggers of all tables of the tree must be those of the first.
 fn faults(tree: &[Member]) -> Vec<String> {
     let own = tree.first().and_then(|root| root.rows.clone()).unwrap_or_default();
-    let truncate = if is_shadow(&own) { "~" } else { "" };
+    let shadow = read_arguments(&own).is_some_and(|(shadow, _)| shadow);
+    let truncate = hex(format!("{}\0", mode(shadow)));
     let (mut expected, mut found) = (Vec::new(), Vec::new());
     for member in tree {
         for (trigger, state, text) in [
             ("fencing_protect", &member.rows, own.as_str()),
-            ("fencing_protect_truncate", &member.truncate, truncate),
+            ("fencing_protect_truncate", &member.truncate, truncate.as_str()),
         ] {
             let name = format!("{trigger} on {}", member.protect.table);
             found.extend(state.clone().map(|state| (name.clone(), state)));

@@ -80,15 +80,10 @@ fn body(protect: &Protect, event: &str, rowid: &str) -> String {
         protect.naming.expression(Dialect::Sqlite, "OLD"),
         protect.naming.expression(Dialect::Sqlite, "NEW"),
     );
-    let table = quote(&protect.table, '\'');
-    let (check, place) = match protect.shadow {
-        false => ("fencing_check", String::new()),
-        true => ("fencing_shadow", format!(", {table}")),
-    };
     let admit = |name: &str, token: &str| {
         format!(
-            "\n    INSERT INTO {check} VALUES ({name},\n        \
-             coalesce({token}, ({PRESENTED})){place});"
+            "\n    INSERT INTO fencing_check VALUES ({name},\n        \
+             coalesce({token}, ({PRESENTED})));"
         )
     };
     let kept = quote(
@@ -99,17 +94,13 @@ fn body(protect: &Protect, event: &str, rowid: &str) -> String {
         ),
         '\'',
     );
-    let kept = match protect.shadow {
-        false => format!("SELECT RAISE(ABORT, {kept})"),
-        true => format!("INSERT INTO fencing_note SELECT {table}, '', 'failed', {kept}"),
-    };
     let clear = format!(
         "\n    DELETE FROM fencing_presented WHERE at IS NOT julianday('now');\n    \
          INSERT INTO fencing_presented VALUES (NEW.fencing_token, julianday('now'));\n    \
          DELETE FROM {own} WHERE {rowid} = NEW.{rowid} AND fencing_token GLOB '-*';\n    \
          UPDATE {own} SET fencing_token = NULL\n        \
          WHERE {rowid} = NEW.{rowid} AND fencing_token IS NOT NULL;\n    \
-         {kept}\n        \
+         SELECT RAISE(ABORT, {kept})\n        \
          FROM {own} WHERE {rowid} = NEW.{rowid} AND fencing_token IS NOT NULL;\n    \
          DELETE FROM fencing_presented\n        \
          WHERE rowid = (SELECT max(rowid) FROM fencing_presented);"
@@ -129,15 +120,7 @@ fn body(protect: &Protect, event: &str, rowid: &str) -> String {
              WHEN OLD.fencing_token IS NULL OR NEW.fencing_token IS NOT NULL\n        \
              OR {old} IS NOT {new} OR NOT EXISTS ({PRESENTED})\nBEGIN{}{}",
             admit(&old, "NEW.fencing_token"),
-            match protect.shadow {
-                false => admit(&new, "NEW.fencing_token"),
-                // Recorded once, if the name is the same.
-                true => format!(
-                    "\n    INSERT INTO fencing_shadow SELECT {new},\n        \
-                     coalesce(NEW.fencing_token, ({PRESENTED})), {table}\n        \
-                     WHERE {old} IS NOT {new};"
-                ),
-            }
+            admit(&new, "NEW.fencing_token")
         ),
         _ => format!("DELETE ON {own} BEGIN{}", admit(&old, "OLD.fencing_token")),
     };
@@ -248,8 +231,6 @@ pub(super) async fn found<DB: Database>(conn: &mut DB::Connection) -> sqlx::Resu
         if let Some(naming) = insert.and_then(|(_, sql)| naming(sql)) {
             table.naming = naming;
         }
-        table.shadow =
-            insert.is_some_and(|(_, sql)| sql.contains("INSERT INTO fencing_shadow VALUES"));
         let rowid = rowid::<DB>(&table, conn).await.unwrap_or("rowid");
         let mut faults = faults(&table, &triggers, rowid);
         faults.extend(at_rest::<DB>(&table, conn).await);

@@ -98,9 +98,10 @@ impl Protect {
         Ok(self)
     }
 
-    /// Protects the table in shadow mode: the triggers refuse nothing. They keep in the table
-    /// `fencing_refusals` the first of what they would have refused ([`refusals`](crate::sql::refusals)), and raise
-    /// marks where they need not wait. To switch the protection on, apply it without this.
+    /// Protects the table in shadow mode, on PostgreSQL: where the triggers would refuse, they warn, in the server's
+    /// log and to the client. They raise marks, but wait 10 ms at most for that. To switch the protection on, apply it
+    /// without this. A warning in a trigger of MySQL, MariaDB or SQLite reaches nobody: there
+    /// use [`admit_in_shadow`](crate::sql::admit_in_shadow()).
     ///
     /// **Fencing.** None. It shows which writers would be refused, before they are.
     #[must_use]

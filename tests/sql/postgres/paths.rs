@@ -166,11 +166,11 @@ async fn the_function_of_another_schema_is_not_the_fence() {
         (
             "fencing_protect",
             "AFTER INSERT OR UPDATE OR DELETE ON files FOR EACH ROW
-            EXECUTE FUNCTION elsewhere.fencing_protect('path', 'files/')",
+            EXECUTE FUNCTION elsewhere.fencing_protect('refuse', 'path', 'files/')",
         ),
         (
             "fencing_protect_truncate",
-            "BEFORE TRUNCATE ON files EXECUTE FUNCTION elsewhere.fencing_protect_truncate()",
+            "BEFORE TRUNCATE ON files EXECUTE FUNCTION elsewhere.fencing_protect_truncate('refuse')",
         ),
     ] {
         run(

@@ -5,7 +5,7 @@ use fencing::sql::{self, SqlMarks};
 use sqlx::{Postgres, Transaction};
 
 use super::place::{LEVELS, Place};
-use super::setup::{migrated, number, raise, run, with};
+use super::setup::{migrated, number, raise};
 use crate::common::{resource, retryable, stale, token};
 
 /// A transaction that has taken its snapshot, if its level has one.
@@ -85,38 +85,4 @@ async fn sessions_of_any_default_level_migrate_and_raise() {
         let highest = sql::highest(&place.pool, &resource()).await.unwrap();
         assert_eq!(highest, Some(token(10)), "{level}");
     }
-}
-
-/// Above READ COMMITTED a transaction does not see what others have kept since its snapshot.
-#[tokio::test]
-async fn what_shadow_mode_keeps_has_an_end_on_every_level() {
-    let place = with(
-        "INSERT INTO fencing_refusals (place, resource, cause, writer, message)
-        SELECT 'admit', 'files/' || nr, 'unpresented', '', '' FROM generate_series(1, 1999) AS nr",
-    )
-    .await;
-    let level = "BEGIN ISOLATION LEVEL REPEATABLE READ";
-    for round in 0..5 {
-        let mut old = snapshot(&place, level).await;
-        let mut new = place.pool.begin_with(level).await.unwrap();
-        for tx in [&mut new, &mut old] {
-            sql::admit_in_shadow(tx, &resource(), None).await.unwrap();
-        }
-        new.commit().await.unwrap();
-        old.commit().await.unwrap();
-        let kept = number(&place.pool, "SELECT count(*) FROM fencing_refusals").await;
-        assert_eq!(kept, 2001, "round {round}");
-    }
-}
-
-/// Writes go on where nothing can be kept.
-#[tokio::test]
-async fn a_refusal_that_cannot_be_kept_refuses_nothing() {
-    let place = with("CREATE TABLE files (path text); DROP TABLE fencing_refusals").await;
-    sql::Protect::rows("files", "path").unwrap().shadow().apply(&place.pool).await.unwrap();
-    let mut tx = place.pool.begin().await.unwrap();
-    let said = sql::admit_in_shadow(&mut tx, &resource(), None).await.unwrap();
-    assert!(said.unwrap().contains("no token presented"));
-    run(&mut *tx, "INSERT INTO files VALUES ('a')").await;
-    tx.commit().await.unwrap();
 }

@@ -125,7 +125,7 @@ async fn the_catalogue_says_what_is_missing() {
         ("ALTER TABLE files RENAME path TO name", "has no column path"),
         (
             "DROP TRIGGER fencing_protect ON files; CREATE TRIGGER fencing_protect
-            AFTER UPDATE ON files FOR EACH ROW EXECUTE FUNCTION fencing_protect('path', 'files/')",
+            AFTER UPDATE ON files FOR EACH ROW EXECUTE FUNCTION fencing_protect('refuse', 'path', 'files/')",
             "fencing_protect on files is not the one",
         ),
     ] {

@@ -26,7 +26,7 @@ mod unmigrated;
 
 use fencing::sql::{self, AdmitError};
 use fencing::{Resource, Token};
-use sqlx::{Connection, Transaction};
+use sqlx::{Connection, Database, Transaction};
 
 use super::place::{self, Db, LEVELS, Place};
 use super::setup::*;

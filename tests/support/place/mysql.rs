@@ -71,9 +71,6 @@ pub const OURS: &[&str] = &[
     "fencing_marks",
     "fencing_marks_base",
     "fencing_marks_shared",
-    "fencing_refusals",
-    "fencing_refusals_kept",
-    "fencing_turns",
 ];
 
 /// `?` for `$1`: the values are bound in their order.

@@ -62,14 +62,8 @@ pub const DROP_FLOOR: &[&str] =
     &["ALTER TABLE fencing_floor DISABLE TRIGGER USER", "DELETE FROM fencing_floor"];
 
 /// The tables of the migrations.
-pub const OURS: &[&str] = &[
-    "_fencing_migrations",
-    "fencing_audit",
-    "fencing_floor",
-    "fencing_leases",
-    "fencing_marks",
-    "fencing_refusals",
-];
+pub const OURS: &[&str] =
+    &["_fencing_migrations", "fencing_audit", "fencing_floor", "fencing_leases", "fencing_marks"];
 
 /// The same placeholders serve here.
 pub fn sql(text: &str) -> sqlx::AssertSqlSafe<String> {

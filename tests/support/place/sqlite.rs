@@ -54,15 +54,9 @@ pub const TEMPORARY: &str = "CREATE TEMP TABLE fencing_admit (resource TEXT, tok
 pub const DROP_FLOOR: &[&str] = &["DROP TRIGGER fencing_floor_delete", "DELETE FROM fencing_floor"];
 
 /// The migrations.
-pub const VERSIONS: &[i64] = &[1, 2, 3, 4, 5, 6];
-pub const OURS: &[&str] = &[
-    "_fencing_migrations",
-    "fencing_audit",
-    "fencing_floor",
-    "fencing_leases",
-    "fencing_marks",
-    "fencing_refusals",
-];
+pub const VERSIONS: &[i64] = &[1, 2, 3, 4, 5];
+pub const OURS: &[&str] =
+    &["_fencing_migrations", "fencing_audit", "fencing_floor", "fencing_leases", "fencing_marks"];
 
 /// The same placeholders serve here.
 pub fn sql(text: &str) -> sqlx::AssertSqlSafe<String> {
