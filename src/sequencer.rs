@@ -88,14 +88,6 @@ impl FromStr for Sequencer {
     }
 }
 
-impl TryFrom<&str> for Sequencer {
-    type Error = SequencerError;
-
-    fn try_from(text: &str) -> Result<Sequencer, SequencerError> {
-        text.parse()
-    }
-}
-
 impl Serialize for Sequencer {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

@@ -40,8 +40,7 @@ CREATE TABLE IF NOT EXISTS fencing_leases (
 -- Where `innodb_snapshot_isolation` is on, a read without a lock makes a later one with a lock fail if
 -- another transaction has written in between. So the two are different transactions, and the second decides.
 --
--- An exclusive lease is a part held alone: one row has either an owner, or `parts` and the owner 'shared'. (A client of
--- an older version leaves `parts` there when it is granted the row alone.) An owner is 32 hexadecimal digits, a space,
+-- An exclusive lease is a part held alone: one row has either an owner, or `parts` and the owner 'shared'. An owner is 32 hexadecimal digits, a space,
 -- and its name for display, which parts leave out. `lasting` and `rest` are in milliseconds.
 
 -- fencing_lease_open(patience), fencing_lease_close(commits): the frame of each procedure. Meanwhile the settings of

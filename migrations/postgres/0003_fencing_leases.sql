@@ -27,8 +27,7 @@ CREATE TABLE IF NOT EXISTS fencing_leases (
 -- The functions of SqlLock. Each is called in a transaction of its own, locks the row, reads the clock, and decides by
 -- the row as it is then. `lasting` and `rest` are in milliseconds.
 --
--- An exclusive lease is a part held alone: one row has either an owner, or `parts` and the owner 'shared'. (A client of
--- an older version leaves `parts` there when it is granted the row alone.)
+-- An exclusive lease is a part held alone: one row has either an owner, or `parts` and the owner 'shared'.
 
 -- fencing_lease_parts(parts, owner, present, latest): the parts of others that have not ended. None ends after the
 -- latest end: then the clock was set back.

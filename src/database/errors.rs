@@ -1,8 +1,25 @@
 use sqlx::error::DatabaseError;
 
-use super::Meaning;
+/// What an error of a database means, whichever statement it came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(dead_code, reason = "SQLite has no server")]
+pub enum Meaning {
+    /// A conflict with another transaction. This one may succeed when it is run again.
+    Conflict,
+    /// A table, function or procedure of this crate is missing.
+    NotMigrated,
+    /// The user lacks a right, or was not authenticated.
+    Denied,
+    /// The server knows no such variable.
+    UnknownVariable,
+    /// The server ends the session.
+    Closing,
+    /// The server starts, or recovers.
+    Starting,
+    /// Anything else.
+    Other,
+}
 
-/// The codes of each database.
 const TABLES: &[fn(&dyn DatabaseError) -> Option<Meaning>] = &[
     #[cfg(feature = "mysql")]
     super::mysql::meaning,
@@ -12,7 +29,6 @@ const TABLES: &[fn(&dyn DatabaseError) -> Option<Meaning>] = &[
     super::sqlite::meaning,
 ];
 
-/// Returns what the error means.
 pub fn meaning(error: &dyn DatabaseError) -> Meaning {
     TABLES.iter().find_map(|table| table(error)).unwrap_or(Meaning::Other)
 }

@@ -31,7 +31,6 @@ pub struct BeginAdmitted {
 
 /// What a database does for the fence: its statements and its locks.
 pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone> {
-    /// Its dialect of SQL.
     const DIALECT: Dialect;
 
     /// Opens a transaction that is going to write behind the fence.
@@ -48,7 +47,6 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
     /// the commit, and fails if the transaction is over.
     const WATCH: (Option<&'static str>, Option<&'static str>) = (None, None);
 
-    /// What creates the tables and functions.
     const MIGRATIONS: Migrations;
 
     /// The SQL that removes the tables and functions. It fails while a table is protected.
@@ -91,26 +89,18 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
         values: Self::Arguments,
     ) -> impl Future<Output = sqlx::Result<u64>> + Send;
 
-    /// Runs a statement that needs no values.
     fn execute(
         conn: &mut Self::Connection,
         sql: String,
     ) -> impl Future<Output = sqlx::Result<()>> + Send;
 
-    /// Reads all rows of a statement without bound values, as texts.
-    fn read(
-        conn: &mut Self::Connection,
-        sql: String,
-    ) -> impl Future<Output = sqlx::Result<Vec<Texts>>> + Send;
-
-    /// Reads rows whose columns are all texts or NULL, as those of a catalogue, with bound texts.
+    /// Reads all rows of a statement as texts. With bound values, its columns must be texts or NULL.
     fn texts(
         conn: &mut Self::Connection,
         sql: String,
         values: Vec<Option<String>>,
     ) -> impl Future<Output = sqlx::Result<Vec<Texts>>> + Send;
 
-    /// Reads the first text of the first row.
     fn first_text(
         conn: &mut Self::Connection,
         sql: String,

@@ -32,7 +32,6 @@ impl LeaseClaim {
         LeaseClaim { resource: resource.clone(), owner, lasting, patience, shared: false }
     }
 
-    /// Sets whether others may share the row.
     pub fn shared(self, shared: bool) -> LeaseClaim {
         LeaseClaim { shared, ..self }
     }
@@ -155,7 +154,7 @@ async fn call<DB: LeaseFunctions>(
     arguments: String,
 ) -> sqlx::Result<Texts> {
     let arguments = format!("{}, {arguments}", DB::DIALECT.literal(claim.resource.as_str()));
-    let rows = DB::read(conn, DB::call(function, &arguments, claim.patience)).await?;
+    let rows = DB::texts(conn, DB::call(function, &arguments, claim.patience), Vec::new()).await?;
     Ok(rows.into_iter().next().unwrap_or_default())
 }
 

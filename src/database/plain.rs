@@ -15,28 +15,25 @@ macro_rules! plain_statements {
             sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(conn).await.map(drop)
         }
 
-        async fn read(
-            conn: &mut Self::Connection,
-            sql: String,
-        ) -> sqlx::Result<Vec<$crate::database::Texts>> {
-            use sqlx::Row;
-            let rows = sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).fetch_all(conn).await?;
-            let texts = |row: &<Self as sqlx::Database>::Row| {
-                (0..row.len()).map(|at| row.try_get_unchecked(at)).collect()
-            };
-            rows.iter().map(texts).collect()
-        }
-
         async fn texts(
             conn: &mut Self::Connection,
             sql: String,
             values: Vec<Option<String>>,
         ) -> sqlx::Result<Vec<$crate::database::Texts>> {
             use sqlx::Row;
-            let query = sqlx::query::<Self>(sqlx::AssertSqlSafe(sql)).persistent(false);
-            let query = values.into_iter().fold(query, |query, value| query.bind(value));
-            let rows = query.fetch_all(conn).await?;
-            let texts = |row: &Self::Row| (0..row.len()).map(|at| row.try_get(at)).collect();
+            let sql = sqlx::AssertSqlSafe(sql);
+            let rows = if values.is_empty() {
+                sqlx::raw_sql(sql).fetch_all(conn).await?
+            } else {
+                let query = sqlx::query::<Self>(sql).persistent(false);
+                values
+                    .into_iter()
+                    .fold(query, |query, value| query.bind(value))
+                    .fetch_all(conn)
+                    .await?
+            };
+            let texts =
+                |row: &Self::Row| (0..row.len()).map(|at| row.try_get_unchecked(at)).collect();
             rows.iter().map(texts).collect()
         }
     };

@@ -37,7 +37,6 @@ pub fn hex(text: impl AsRef<[u8]>) -> String {
     text.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Reads hexadecimal digits.
 pub fn unhex(digits: &str) -> Option<Vec<u8>> {
     let digit = |byte: &u8| char::from(*byte).to_digit(16);
     let pair = |pair: &[u8]| match pair {

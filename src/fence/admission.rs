@@ -42,9 +42,8 @@ impl Admission {
     }
 
     /// Waits until this request must stop because a newer token came and its
-    /// [grace](super::Fence::drop_older_after) is over. With a fence that
-    /// [waits for older](super::Fence::wait_for_older) requests it waits forever. The newer
-    /// request waits until this admission is dropped.
+    /// [grace](super::Fence::drop_older_after) is over. With a fence that has no grace it waits
+    /// forever. The newer request waits until this admission is dropped.
     ///
     /// # Cancel safety
     /// You may await any number of these futures, and drop them at any time.

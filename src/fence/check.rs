@@ -92,7 +92,6 @@ pub struct NotIssued {
 
 /// The number of tokens of one resource that a fence asks about at a time: one or two are honest.
 const MAX_TOKENS_OF_RESOURCE: usize = 16;
-/// The number of tokens that a fence asks about at a time.
 const MAX_TOKENS: usize = 1000;
 
 type Cause = Arc<dyn Error + Send + Sync>;

@@ -98,7 +98,6 @@ pub enum FenceError {
 }
 
 impl FenceError {
-    /// Returns its label in the metrics.
     pub(super) fn label(&self) -> &'static str {
         match self {
             FenceError::Stale(_) => "stale",

@@ -37,7 +37,6 @@ pub(crate) trait Stoppable: Send + Sync {
 /// A request, by its token and its number: requests may have equal tokens.
 pub(super) type RequestKey = (Token, u64);
 
-/// The gate of one resource that has requests in flight.
 pub(super) struct ResourceGate {
     counts: TokenCounts,
     /// The number of requests that have entered.
@@ -166,7 +165,6 @@ impl RequestInFlight {
         self.at_gate(|gate| *gate.contention().unanswered.get_or_insert(now)).unwrap_or(now)
     }
 
-    /// Notes that the marks have answered.
     pub(super) fn marks_answered(&self) {
         self.at_gate(|gate| gate.contention().unanswered = None);
     }

@@ -115,7 +115,6 @@ impl MemoryMarks {
         Ok(())
     }
 
-    /// Takes a place for one more mark.
     fn find_room(&self) -> Result<(), FenceError> {
         let one_more = |used| (used < self.limit).then_some(used + 1);
         let found = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);

@@ -61,7 +61,7 @@ pub use check::{CheckSequencer, NotIssued};
 pub use error::FenceError;
 #[cfg(feature = "http")]
 pub(crate) use gate::Stoppable;
-pub use marks::{Marks, MarksError};
+pub use marks::Marks;
 pub use memory::{MemoryMarks, NotLowered};
 pub use stale::Stale;
 pub use transactions::{CommitError, Transactions};
@@ -128,28 +128,19 @@ impl Fence {
     /// counts from the moment when the first newer token has passed the marks, or from when
     /// the marks have kept newer ones waiting (100 ms at least). A newer request that gives up
     /// in the meantime, at its [`limit`](Fence::limit), does not restart it. It is at most one day.
-    /// `Duration::ZERO` stops them at once. Default: older requests are never stopped.
+    /// `Duration::ZERO` stops them at once. Default: older requests are never stopped: one that never ends, such as
+    /// an upload whose client has stopped, keeps the resource closed to all newer tokens.
     ///
     /// The tower layer drops an older request together with its response body: its handler
     /// ends at an `.await`, as it does when its client hangs up. Work that it has handed to
     /// something else (`spawn_blocking`, `tokio::fs`, a task of its own) goes on, and may write
     /// after a newer request has written: hold an [`Admission`] there, or check the token in the
     /// transaction that writes. If you hold an admission, the fence asks you to stop, and waits. If
-    /// clones of the fence have different settings, requests that came in through one that
-    /// [waits](Fence::wait_for_older) are not stopped.
+    /// clones of the fence have different settings, requests that came in through one
+    /// without a grace are not stopped.
     #[must_use]
     pub fn drop_older_after(self, grace: Duration) -> Fence {
         Fence { grace: Some(grace.min(MAX_LIMIT)), ..self }
-    }
-
-    /// Lets newer requests wait until older ones in flight end by themselves, for as long as
-    /// the [`limit`](Fence::limit) of each.
-    ///
-    /// **Fencing.** One older request that never ends, such as an upload whose client has
-    /// stopped, keeps the resource closed to all newer tokens. Limit how long requests take.
-    #[must_use]
-    pub fn wait_for_older(self) -> Fence {
-        Fence { grace: None, ..self }
     }
 
     /// Limits how many requests with one token may wait for older ones at a time. More

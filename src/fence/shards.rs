@@ -12,7 +12,6 @@ pub(super) struct Shards<V> {
     hasher: RandomState,
 }
 
-/// One of the maps.
 pub(super) struct Shard<V>(Mutex<Map<V>>);
 
 pub(super) type Map<V> = HashMap<Key, V, BuildHasherDefault<KeyHasher>>;
@@ -57,7 +56,6 @@ impl<V> Default for Shard<V> {
 }
 
 impl<V> Shards<V> {
-    /// Makes this many maps.
     pub(super) fn new(count: u16) -> Shards<V> {
         let mut shards = NonEmpty::new(Arc::default());
         shards.extend((1..count).map(|_| Arc::default()));
@@ -73,7 +71,6 @@ impl<V> Shards<V> {
         (shard, Key { hash, resource: resource.clone() })
     }
 
-    /// Returns all maps.
     pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Shard<V>>> {
         self.shards.iter()
     }

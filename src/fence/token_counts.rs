@@ -11,12 +11,10 @@ pub(super) struct TokenCounts {
 }
 
 impl TokenCounts {
-    /// Returns the smallest token in flight.
     pub(super) fn oldest(&self) -> Option<Token> {
         self.oldest.map(|(token, _)| token)
     }
 
-    /// Returns how many requests with this token are in flight.
     pub(super) fn count(&self, token: Token) -> usize {
         match self.oldest {
             Some((oldest, count)) if oldest == token => count,

@@ -54,24 +54,31 @@ impl Fenced {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WithoutToken;
 
-/// No token was admitted for the request.
+/// Why a handler got no [`Fenced`], or no [`InTransaction`](super::InTransaction).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotFenced {
     /// The request carries no token, and its method did not need one. The client gets a 428.
     #[error("the request carries no fencing token, and its handler needs one")]
     NoToken,
-    /// The handler has no [`FenceLayer`](super::FenceLayer) around it: the server is set up
-    /// wrongly. The client gets a 500.
-    #[error("the handler takes a Fenced, and its route has no FenceLayer; add one to the route")]
+    /// The handler has no [`FenceLayer`](super::FenceLayer) around it, or no
+    /// [`TransactionLayer`](super::TransactionLayer) of its pool's kind: the server is set up wrongly. The client gets
+    /// a 500.
+    #[error(
+        "the handler takes a Fenced or a transaction, and its route has no FenceLayer or TransactionLayer \
+         that gives it one; add it to the route"
+    )]
     NoLayer,
+    /// The transaction is in use: by another extractor, or by a layer between. The client gets a 500.
+    #[error("the transaction of the request is taken already")]
+    Taken,
 }
 
 impl IntoResponse for NotFenced {
     fn into_response(self) -> Response {
         match self {
             NotFenced::NoToken => IntoResponse::into_response(Refusal::Missing),
-            NotFenced::NoLayer => {
+            NotFenced::NoLayer | NotFenced::Taken => {
                 tracing::error!(error = %self, "request not carried out");
                 StatusCode::INTERNAL_SERVER_ERROR.into_response()
             }

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use http::HeaderName;
 use http::request::Parts;
 
-use super::policy::is_read;
-use super::{HEADER, Policy, Require, Resources};
+use super::{HEADER, Policy, Resources};
 use crate::fence::Fence;
 
 type ChoosePolicy = Arc<dyn Fn(&Parts) -> Policy + Send + Sync>;
@@ -13,7 +12,7 @@ type ChoosePolicy = Arc<dyn Fn(&Parts) -> Policy + Send + Sync>;
 /// Puts a [`Fence`] before a service; see the [module](super).
 ///
 /// A read that carries a token raises the mark as a write does: after it, the fence refuses
-/// older tokens, unless it [ignores reads](FenceLayer::ignore_reads).
+/// older tokens, unless its policy [ignores reads](Policy::ignoring_reads).
 ///
 /// In axum, `route_layer` covers only the methods that the route has **before** it:
 /// `put(write).route_layer(fence).delete(remove)` leaves `DELETE` open. Put it last. Make one [`Fence`] and clone it for
@@ -23,9 +22,7 @@ pub struct FenceLayer<X> {
     pub(super) fence: Fence,
     pub(super) extractor: X,
     pub(super) header: HeaderName,
-    require: Require,
-    ignores_reads: bool,
-    policy: Option<ChoosePolicy>,
+    pub(super) policy: ChoosePolicy,
     pub(super) hides_highest: bool,
     pub(super) shadow: bool,
 }
@@ -35,9 +32,6 @@ impl<X> fmt::Debug for FenceLayer<X> {
         f.debug_struct("FenceLayer")
             .field("fence", &self.fence)
             .field("header", &self.header)
-            .field("require", &self.require)
-            .field("ignores_reads", &self.ignores_reads)
-            .field("policy", &self.policy.is_some())
             .field("hides_highest", &self.hides_highest)
             .field("shadow", &self.shadow)
             .finish_non_exhaustive()
@@ -47,8 +41,7 @@ impl<X> fmt::Debug for FenceLayer<X> {
 impl<X> FenceLayer<X> {
     /// Makes a layer that asks `fence` about the resource that `extractor` finds in the
     /// request. An error of the extractor is a 400, and the client sees its text; only
-    /// [`PathError::NoUri`](super::PathError::NoUri) and
-    /// [`PathError::NoRoute`](super::PathError::NoRoute) are a 500. Let the server name the resource, never a
+    /// [`PathError::NoRoute`](super::PathError::NoRoute) is a 500. Let the server name the resource, never a
     /// client's header.
     ///
     /// For a request about several resources the extractor returns a list of them
@@ -64,9 +57,7 @@ impl<X> FenceLayer<X> {
             fence,
             extractor,
             header: HEADER,
-            require: Require::default(),
-            ignores_reads: false,
-            policy: None,
+            policy: Arc::new(Policy::for_writes),
             hides_highest: false,
             shadow: false,
         }
@@ -79,15 +70,8 @@ impl<X> FenceLayer<X> {
         FenceLayer { header, ..self }
     }
 
-    /// Sets which requests need a token. Default: those with unsafe methods. A
-    /// [`policy`](FenceLayer::policy) of your own goes before it.
-    #[must_use]
-    pub fn require(self, require: Require) -> FenceLayer<X> {
-        FenceLayer { require, ..self }
-    }
-
-    /// Asks this closure what each request needs, in place of [`require`](FenceLayer::require) and
-    /// [`ignore_reads`](FenceLayer::ignore_reads). It sees the request without its body.
+    /// Asks this closure what each request needs. It sees the request without its body. Default:
+    /// [`Policy::for_writes`].
     ///
     /// ```
     /// # use fencing::{Fence, fence::MemoryMarks, http::{self, FenceLayer, Policy}};
@@ -106,19 +90,7 @@ impl<X> FenceLayer<X> {
         self,
         policy: impl Fn(&Parts) -> Policy + Send + Sync + 'static,
     ) -> FenceLayer<X> {
-        FenceLayer { policy: Some(Arc::new(policy)), ..self }
-    }
-
-    /// Lets reads pass without a look at their tokens, even with [`Require::Always`]: those with a safe
-    /// method. The handler gets no [`Fenced`](super::Fenced) of them.
-    ///
-    /// **Fencing.** Use it on routes where some users may read but not write: by default a read
-    /// raises the mark, so that a reader with a forged token shuts out the writers. You lose the
-    /// seal: an older holder may write between the read of a newer one and its write, so let the
-    /// newer one read behind a route that seals, or in the transaction that writes.
-    #[must_use]
-    pub fn ignore_reads(self) -> FenceLayer<X> {
-        FenceLayer { ignores_reads: true, ..self }
+        FenceLayer { policy: Arc::new(policy), ..self }
     }
 
     /// Lets every request through, and reports what the fence would have refused. Use it to bring
@@ -144,16 +116,5 @@ impl<X> FenceLayer<X> {
     #[must_use]
     pub fn hide_highest(self) -> FenceLayer<X> {
         FenceLayer { hides_highest: true, ..self }
-    }
-
-    pub(super) fn policy_of(&self, parts: &Parts) -> Policy {
-        match &self.policy {
-            Some(policy) => policy(parts),
-            None if is_read(&parts.method) && self.ignores_reads => Policy::Ignored,
-            None if is_read(&parts.method) && self.require == Require::UnsafeMethods => {
-                Policy::Optional
-            }
-            None => Policy::Required,
-        }
     }
 }

@@ -102,7 +102,7 @@
 //!   [`MemoryMarks::lower`](crate::fence::MemoryMarks::lower).
 //! - A read that carries a token raises the mark, or the token before could write between the read
 //!   and the write of a newer one. If some users may read but not write, let the layer
-//!   [ignore reads](FenceLayer::ignore_reads).
+//!   [ignore reads](Policy::ignoring_reads).
 //! - An older request that does not end, such as one whose client pauses in the middle of its
 //!   upload or stops reading the response, holds up newer ones: each waits up to the fence's
 //!   [limit](crate::fence::Fence::limit) and gets a 503. Limit how long requests take, or let the
@@ -138,11 +138,9 @@ pub use layer::FenceLayer;
 pub use matched::matched;
 pub use name::{NameLayer, NameService, named};
 pub use path::{PathError, path, path_of, segments};
-pub use policy::{Policy, Require};
+pub use policy::Policy;
 pub use problem::{Problem, ProblemError};
 pub use refusal::Refusal;
 pub use resources::Resources;
 pub use service::FenceService;
-pub use transaction::{
-    InTransaction, NoTransaction, OpenTransaction, TransactionLayer, TransactionService,
-};
+pub use transaction::{InTransaction, OpenTransaction, TransactionLayer, TransactionService};

@@ -23,16 +23,9 @@ pub enum PathError {
     /// One of the [`segments`] has a slash in it: it would be several.
     #[error("a parameter of the request's path has a slash in it; send the path without it")]
     Slash,
-    /// [`path_of`] looks for a type of URI that the request's extensions do not have: the server is
-    /// set up wrongly. The client gets a 500.
-    #[error("the server does not find the URI that names the resource")]
-    NoUri {
-        /// The type of the URI.
-        uri: &'static str,
-    },
-    /// [`matched`](super::matched()) does not find what names the resource in the request's route: the
-    /// server is set up wrongly. The client gets a 500.
-    #[error("the server does not find the route that names the resource")]
+    /// [`path_of`] or [`matched`](super::matched()) does not find what names the resource in the request's
+    /// extensions: the server is set up wrongly. The client gets a 500.
+    #[error("the server does not find the URI or the route that names the resource")]
     NoRoute {
         /// The type of the route or of the URI, or the pattern whose parameter the route lacks.
         missing: &'static str,
@@ -88,14 +81,14 @@ pub fn path(parts: &Parts) -> Result<Resource, PathError> {
 /// name, do that in a [`NameLayer`](super::NameLayer), which may join the [`segments`].
 ///
 /// # Errors
-/// Returns a [`PathError`] as [`path()`] does, and [`PathError::NoUri`] if there is no `U` in the
+/// Returns a [`PathError`] as [`path()`] does, and [`PathError::NoRoute`] if there is no `U` in the
 /// extensions: then a router of another version, or none, has seen the request. A
 /// [`FenceLayer`](super::FenceLayer) answers that with a 500, and logs it.
 pub fn path_of<U>(parts: &Parts) -> Result<Resource, PathError>
 where
     U: Deref<Target = Uri> + Clone + Send + Sync + 'static,
 {
-    name(parts.extensions.get::<U>().ok_or(PathError::NoUri { uri: type_name::<U>() })?)
+    name(parts.extensions.get::<U>().ok_or(PathError::NoRoute { missing: type_name::<U>() })?)
 }
 
 /// Returns the resource with these segments, joined by slashes: parameters of a path that a router

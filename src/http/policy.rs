@@ -1,4 +1,5 @@
 use http::Method;
+use http::request::Parts;
 
 /// What a [`FenceLayer`](super::FenceLayer) asks of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -14,19 +15,27 @@ pub enum Policy {
     Ignored,
 }
 
-/// Which requests need a token. The fence checks every token that is sent, needed or not.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Require {
-    /// All requests but reads, which have safe methods as IANA registers them: GET, HEAD, OPTIONS,
-    /// TRACE, and PROPFIND, QUERY, REPORT and SEARCH.
-    #[default]
-    UnsafeMethods,
-    /// All requests.
-    Always,
+impl Policy {
+    /// Requires a token of all requests but reads, which have safe methods as IANA registers them: GET, HEAD,
+    /// OPTIONS, TRACE, and PROPFIND, QUERY, REPORT and SEARCH. A token that a read carries is checked.
+    #[must_use]
+    pub fn for_writes(request: &Parts) -> Policy {
+        if is_read(&request.method) { Policy::Optional } else { Policy::Required }
+    }
+
+    /// Lets reads pass without a look at their tokens, and requires a token of all other requests.
+    ///
+    /// **Fencing.** Use it on routes where some users may read but not write: by default a read
+    /// raises the mark, so that a reader with a forged token shuts out the writers. You lose the
+    /// seal: an older holder may write between the read of a newer one and its write, so let the
+    /// newer one read behind a route that seals, or in the transaction that writes.
+    #[must_use]
+    pub fn ignoring_reads(request: &Parts) -> Policy {
+        if is_read(&request.method) { Policy::Ignored } else { Policy::Required }
+    }
 }
 
 /// Returns whether the method is safe.
-pub(super) fn is_read(method: &Method) -> bool {
+fn is_read(method: &Method) -> bool {
     method.is_safe() || matches!(method.as_str(), "PROPFIND" | "QUERY" | "REPORT" | "SEARCH")
 }

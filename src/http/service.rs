@@ -52,7 +52,7 @@ impl<X> FenceLayer<X> {
         N: Into<Resources>,
         E: Display + 'static,
     {
-        let policy = self.policy_of(parts);
+        let policy = (self.policy)(parts);
         if policy == Policy::Ignored {
             return Ok(None);
         }
@@ -102,7 +102,7 @@ fn each_its_own(resources: &[Resource]) -> Refusal {
 /// Makes the refusal of a request that names no resource: a fault of the client, or of the server.
 fn unnamed<E: Display + 'static>(error: E) -> Refusal {
     match (&error as &dyn Any).downcast_ref() {
-        Some(error @ (PathError::NoUri { uri: missing } | PathError::NoRoute { missing })) => {
+        Some(error @ PathError::NoRoute { missing }) => {
             tracing::error!(%error, missing, "request not carried out");
             Refusal::NoResource(error.clone())
         }

@@ -73,7 +73,6 @@ pub enum FencedError {
 }
 
 impl FencedError {
-    /// Returns its label in the metrics.
     pub(super) fn label(&self) -> &'static str {
         match self {
             FencedError::Stale(_) => "stale",

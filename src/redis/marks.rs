@@ -16,7 +16,6 @@ use crate::fence::{FenceError, Marks};
 
 /// The prefix of a mark's field, before the name of the resource.
 pub(super) const FIELD: &str = "m:";
-/// The longest budget.
 const MAX_BUDGET: Duration = Duration::from_secs(60);
 
 /// High-water marks in a Redis, and writes to it that are fenced by them.

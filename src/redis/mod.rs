@@ -39,14 +39,8 @@
 //!
 //! # What it cannot see
 //!
-//! A master that is made a replica of an older copy that was never asked for its marks, and then a master again,
-//! without a restart: open that copy, or restart the old master, before you go back. An older copy of the hash that is put back by
-//! hand (`RESTORE`, `SWAPDB`, `COPY` and `RENAME`), or of the whole machine; one field that is changed, deleted or
-//! expires by itself (`HSET`, `HDEL`, `HEXPIRE`); two namespaces for the same data. And, if a proxy is between this
-//! client and several servers, a change of the server
-//! behind a connection that stays. A replica that was promoted has a life of its own and is refused, but the old
-//! master, as long as it runs and clients reach it, lets its own clients write: they write to
-//! a copy that is given up.
+//! An older copy that takes the place of the marks without a restart, one field that is changed by hand, two namespaces
+//! for the same data, a proxy that moves an open connection: the table "Marks in a Redis" in `docs/http.md` has them all.
 
 mod answer;
 mod connection;

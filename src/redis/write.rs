@@ -96,7 +96,6 @@ impl RedisMarks {
         self.write(resource, token, command).await
     }
 
-    /// Raises the mark, and writes nothing else.
     pub(super) async fn touch(&self, resource: &Resource, token: Token) -> Result<(), FencedError> {
         self.admit(resource, token, None).await.map(drop)
     }

@@ -200,12 +200,11 @@ pub async fn highest<DB: Database>(
     mark::<DB>(&mut conn, resource).await
 }
 
-/// Reads the mark over this connection.
 pub(super) async fn mark<DB: Database>(
     conn: &mut DB::Connection,
     resource: &Resource,
 ) -> Result<Option<Token>, AdmitError> {
-    read(resource, DB::read(conn, DB::mark(resource)).await?)
+    read(resource, DB::texts(conn, DB::mark(resource), Vec::new()).await?)
 }
 
 /// Reads the mark over this connection, if that is surely the newest one.
@@ -214,7 +213,7 @@ pub(super) async fn newest_mark<DB: Database>(
     resource: &Resource,
 ) -> Result<Option<Token>, AdmitError> {
     let Some(mark) = DB::newest_mark(resource) else { return Ok(None) };
-    read(resource, DB::read(conn, mark).await?)
+    read(resource, DB::texts(conn, mark, Vec::new()).await?)
 }
 
 fn read(resource: &Resource, rows: Vec<Texts>) -> Result<Option<Token>, AdmitError> {

@@ -143,7 +143,6 @@ impl AdmitError {
         AdmitError::Corrupt { resource: resource.clone(), source: source.into() }
     }
 
-    /// Returns its label in the metrics.
     pub(super) fn label(&self) -> &'static str {
         match self {
             AdmitError::Stale(_) => "stale",

@@ -153,7 +153,7 @@ pub async fn marks<DB: Database>(
     limit: u32,
 ) -> Result<Vec<Mark>, AdmitError> {
     let mut conn = pool.acquire().await?;
-    let rows = DB::read(&mut conn, DB::list(after, limit)).await?;
+    let rows = DB::texts(&mut conn, DB::list(after, limit), Vec::new()).await?;
     let mark = |row: Texts| {
         let mut columns = row.into_iter();
         let name = columns.next().flatten().and_then(|digits| unhex(&digits));

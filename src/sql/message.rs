@@ -19,7 +19,6 @@ pub(super) enum Message {
 }
 
 impl Message {
-    /// Reads the refusal, if the error is one.
     pub(super) fn of(error: &dyn DatabaseError) -> Option<Message> {
         match error.code()?.as_ref() {
             "ZF412" => parse(error.message()).map(Message::Stale),

@@ -13,7 +13,6 @@ use crate::random::jitter;
 /// How long it tries again while others keep the database locked.
 const LOCKED_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The table that records what was applied.
 const RECORD: &str = "_fencing_migrations";
 
 /// Creates the tables of the fence, or brings them up to date: all or nothing, except on MySQL.

@@ -23,7 +23,6 @@ const MAX_FLOOR: u64 = Token::MAX.get() - 2;
 /// How often it tries to raise the floor without a wait, and then with one.
 const TRIES: (u32, u32) = (10, 3);
 
-/// The longest pause between two tries.
 const MAX_PAUSE: Duration = Duration::from_millis(100);
 
 /// Removes marks that were not raised for a long time. The floor replaces them. It is one
@@ -106,7 +105,7 @@ impl Prune {
     /// It changes nothing.
     pub async fn look<DB: Database>(&self, pool: &Pool<DB>) -> Result<Pruned, AdmitError> {
         let mut conn = procedure_connection(pool).await?;
-        plan(DB::read(&mut conn, DB::prunable(self.seconds(), self.highest())).await?)
+        plan(DB::texts(&mut conn, DB::prunable(self.seconds(), self.highest()), Vec::new()).await?)
     }
 
     /// Raises the floor, and then removes the marks, a thousand at a time. Marks that a transaction has
@@ -133,7 +132,7 @@ impl Prune {
         loop {
             let mut conn = procedure_connection(pool).await?;
             let prune = DB::prune(self.seconds(), &after, BATCH);
-            let rows = DB::read(&mut conn, prune).await?;
+            let rows = DB::texts(&mut conn, prune, Vec::new()).await?;
             marks += rows.iter().filter_map(|row| number::<u64>(row, 0)).sum::<u64>();
             match rows.into_iter().filter_map(|row| row.into_iter().nth(1)?).max() {
                 Some(last) => after = last,
@@ -177,7 +176,6 @@ pub async fn raise_floor<DB: Database>(pool: &Pool<DB>, to: Token) -> Result<(),
     Ok(DB::execute(&mut conn, DB::raise_floor(to, true)).await?)
 }
 
-/// Reads a number in this column.
 fn number<T: FromStr>(row: &Texts, column: usize) -> Option<T> {
     row.get(column)?.as_deref()?.parse().ok()
 }

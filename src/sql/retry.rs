@@ -11,7 +11,6 @@ pub struct Retry {
     pause: Duration,
 }
 
-/// The longest pause between two tries.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 impl Retry {

@@ -36,7 +36,7 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::routing::{MethodRouter, put};
 use fencing::fence::{FenceError, Marks, MemoryMarks, Stale};
-use fencing::http::{FenceLayer, Fenced, HEADER, Problem, Refusal, Require, attach};
+use fencing::http::{FenceLayer, Fenced, HEADER, Policy, Problem, Refusal, attach};
 use fencing::{Fence, Resource, Token};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use fencing::http::{FenceLayer, FenceService, Problem, Require};
+use fencing::http::{FenceLayer, FenceService, Policy, Problem};
 use fencing::{Fence, Resource};
 use http::header::CONTENT_LENGTH;
 use http::request::Parts;
@@ -124,8 +124,8 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
 
 fn layer(args: &ProxyArgs, fence: Fence) -> FenceLayer<Extractor> {
     let layer = FenceLayer::new(fence, Waiting::named as Extractor);
-    let layer = if args.require_always { layer.require(Require::Always) } else { layer };
-    let layer = if args.ignore_reads { layer.ignore_reads() } else { layer };
+    let layer = if args.require_always { layer.policy(|_| Policy::Required) } else { layer };
+    let layer = if args.ignore_reads { layer.policy(Policy::ignoring_reads) } else { layer };
     let layer = if args.shadow { layer.shadow() } else { layer };
     if args.hide_highest { layer.hide_highest() } else { layer }
 }

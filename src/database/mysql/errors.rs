@@ -10,13 +10,11 @@ pub fn is_conflict(number: u16) -> bool {
     matches!(number, 1205 | 1213 | 1020 | 1412 | 3572 | 3101)
 }
 
-/// Whether the server ends the session.
 pub fn is_closing(number: u16) -> bool {
     // Shutdown, session killed (MariaDB, MySQL), idle for too long.
     matches!(number, 1053 | 1927 | 3169 | 4031)
 }
 
-/// Returns what the error means, if it is one of MySQL's or MariaDB's.
 pub fn meaning(error: &dyn DatabaseError) -> Option<Meaning> {
     let error = error.try_downcast_ref::<MySqlDatabaseError>()?;
     Some(match error.number() {

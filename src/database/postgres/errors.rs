@@ -9,7 +9,6 @@ pub fn is_conflict(state: &str) -> bool {
     matches!(state, "40001" | "40P01" | "55P03")
 }
 
-/// Whether the server ends the session.
 pub fn is_closing(state: &str) -> bool {
     // admin_shutdown, crash_shutdown, database_dropped, idle_session_timeout,
     // idle_in_transaction_session_timeout, transaction_timeout
@@ -21,7 +20,6 @@ pub fn is_starting(state: &str) -> bool {
     state == "57P03"
 }
 
-/// Returns what the error means, if it is one of PostgreSQL's.
 pub fn meaning(error: &dyn DatabaseError) -> Option<Meaning> {
     let error = error.try_downcast_ref::<PgDatabaseError>()?;
     Some(match error.code() {

@@ -10,7 +10,6 @@ pub fn is_conflict(code: i32) -> bool {
     matches!(code & 0xff, 5 | 6 | 15)
 }
 
-/// Returns what the error means, if it is one of SQLite's.
 pub fn meaning(error: &dyn DatabaseError) -> Option<Meaning> {
     let error = error.try_downcast_ref::<SqliteError>()?;
     let code = error.code().and_then(|code| code.parse::<i32>().ok());

@@ -51,15 +51,14 @@ use super::TransactionService;
 /// transaction conflicts, and [`ROLLED_BACK`](crate::http::Problem::ROLLED_BACK) where a statement
 /// had failed and the handler did not say so. Each counts in `fencing_admissions_total` with `layer="http"`.
 ///
-/// - **Streams.** The head of a response waits for the commit, and its body comes after it. A body that reads
-///   from the database while it is sent needs a connection of its own. A failure in the middle of a body, for
-///   example of a gRPC stream, takes nothing back.
+/// - **Streams.** The body comes after the commit: one that reads from the database needs a connection of its own, and
+///   a failure in the middle of it takes nothing back.
 /// - **Leaks.** A task or a body that has taken the transaction keeps its locks, and so holds up newer
 ///   tokens, until it lets go. Nothing that it writes is ever stored.
 /// - **Reads.** A request without a token that the fence lets pass has no transaction:
 ///   [`InTransaction`](super::InTransaction) answers it with a 428, and `Option<InTransaction>` is `None`. A
 ///   request with a token has a transaction, even if it only reads, and its commit raises the mark. SQLite has one
-///   writer at a time: let the fence [ignore reads](crate::http::FenceLayer::ignore_reads) there.
+///   writer at a time: let the fence [ignore reads](crate::http::Policy::ignoring_reads) there.
 /// - **Connections.** A request keeps a connection of the pool from its admission to its commit, its
 ///   upload included. Limit uploads and the time of requests above this layer. Take no second connection in the
 ///   handler, and no second `sql::begin`: it would wait for this transaction, which waits for the handler. With
@@ -68,9 +67,6 @@ use super::TransactionService;
 ///   On MySQL the handler of a dropped request goes on for up to two seconds, and is rolled back then: sqlx 0.9 loses
 ///   a connection for good on which it is dropped while it prepares a statement. So put no timeout between this layer
 ///   and the handler there, but above this layer.
-/// - **Sleepers.** A server that falls asleep in its transaction holds up newer tokens, and each of them holds a
-///   connection. Set `lock_timeout` and `idle_in_transaction_session_timeout` on PostgreSQL, and
-///   `innodb_lock_wait_timeout` on MySQL.
 /// - **Marks.** A transaction that is rolled back, such as that of a request that answers with 4xx or 5xx, leaves no
 ///   mark in the database: an older token may still write. The marks of a request about several resources may stay
 ///   even then.

@@ -5,6 +5,6 @@ mod layer;
 mod lingering;
 mod service;
 
-pub use handle::{InTransaction, NoTransaction, OpenTransaction};
+pub use handle::{InTransaction, OpenTransaction};
 pub use layer::TransactionLayer;
 pub use service::TransactionService;

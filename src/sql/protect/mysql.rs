@@ -43,7 +43,6 @@ const CASCADING: &str = "
 const DDL: &str = "TRUNCATE, and DDL that drops, truncates or exchanges a partition or renames \
     another table into its place, as tools for online schema changes do";
 
-/// The longest name of a trigger.
 const MAX_NAME: usize = 64;
 
 /// Returns the name of each trigger, its event and what it does. AFTER sees the row that lands, with what the database

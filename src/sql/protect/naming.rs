@@ -16,7 +16,6 @@ impl Naming {
         !matches!(self, Naming::Columns { columns, .. } if columns.is_empty())
     }
 
-    /// Returns the columns that name the resource.
     pub(super) fn columns(&self) -> &[String] {
         match self {
             Naming::Columns { columns, .. } => columns,
@@ -81,7 +80,6 @@ impl Naming {
     }
 }
 
-/// Returns what a name is quoted with.
 pub(super) fn quote_mark(dialect: Dialect) -> char {
     if dialect == Dialect::MySql { '`' } else { '"' }
 }

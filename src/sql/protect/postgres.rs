@@ -150,7 +150,6 @@ fn read_arguments(hex: &str) -> Option<(bool, Naming)> {
     Some((mode == self::mode(true), naming))
 }
 
-/// A table of the tree.
 struct Member {
     protect: Protect,
     is_partition: bool,
@@ -186,7 +185,6 @@ pub(super) async fn home<DB: Database>(
     DB::first_text(conn, HOME.into(), table).await
 }
 
-/// Protects the table and all below it.
 pub(super) async fn apply<DB: Database>(
     protect: &Protect,
     conn: &mut DB::Connection,

@@ -67,7 +67,6 @@ pub(super) fn statements(protect: &Protect, rowid: &str) -> Vec<String> {
     statements
 }
 
-/// Returns the trigger's name, in the place of the table.
 fn trigger(protect: &Protect, event: &str) -> Protect {
     let table = format!("fencing_{event}_{}", protect.table);
     Protect { table, ..protect.clone() }

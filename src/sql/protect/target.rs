@@ -113,7 +113,6 @@ impl Protect {
         ProtectError::Unguardable { table: self.table.clone(), why }
     }
 
-    /// Returns the table, quoted.
     pub(super) fn path(&self, mark: char) -> String {
         let table = quote(&self.table, mark);
         self.schema.iter().map(|schema| format!("{}.", quote(schema, mark))).collect::<String>()

@@ -45,7 +45,7 @@ async fn a_request_that_never_ends_keeps_the_resource_closed_for_the_grace_only(
 
 #[tokio::test(start_paused = true)]
 async fn a_fence_that_waits_for_older_requests_stops_none() {
-    let fence = fence().wait_for_older();
+    let fence = fence();
     let older = fence.admit(&file(), token(33)).await.unwrap();
     let mut superseded = Box::pin(older.superseded());
     for number in 34..64 {

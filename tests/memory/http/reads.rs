@@ -28,7 +28,7 @@ async fn a_read_with_a_token_seals() {
 /// Where those read who may not write, the fence can be told to ignore what they send.
 #[tokio::test]
 async fn a_read_only_user_cannot_stop_a_writer() {
-    let layer = layer(fence()).ignore_reads();
+    let layer = layer(fence()).policy(Policy::ignoring_reads);
     let routes = writes_and_reads().options(ok).route_layer(layer);
     let app = Router::new().route("/files/{name}", routes);
     assert_eq!(send(&app, "PUT", "/files/a", Some("7")).await.status(), 200);
@@ -50,10 +50,10 @@ async fn a_read_only_user_cannot_stop_a_writer() {
 #[tokio::test]
 async fn a_token_that_was_ignored_was_not_admitted() {
     let read = |fenced: Option<Fenced>| async move { fenced.is_some().to_string() };
-    let routes = get(read).route_layer(layer(fence()).ignore_reads().require(Require::Always));
+    let routes = get(read).route_layer(layer(fence()).policy(Policy::ignoring_reads));
     let app = Router::new().route("/files/{name}", routes);
     assert_eq!(text(send(&app, "GET", "/files/a", Some("34")).await).await, "false");
-    let strict = get(|_: Fenced| ok()).route_layer(layer(fence()).ignore_reads());
+    let strict = get(|_: Fenced| ok()).route_layer(layer(fence()).policy(Policy::ignoring_reads));
     let app = Router::new().route("/files/{name}", strict);
     assert_eq!(send(&app, "GET", "/files/a", Some("34")).await.status(), 428);
 }
@@ -76,8 +76,10 @@ async fn what_the_route_does_not_have_raises_no_mark_and_needs_no_token() {
 #[tokio::test]
 async fn the_reads_of_web_dav_are_reads() {
     let app = Router::new().fallback(ok);
-    let (fenced, ignoring) =
-        (app.clone().layer(layer(fence())), app.layer(layer(fence()).ignore_reads()));
+    let (fenced, ignoring) = (
+        app.clone().layer(layer(fence())),
+        app.layer(layer(fence()).policy(Policy::ignoring_reads)),
+    );
     for method in ["GET", "HEAD", "OPTIONS", "TRACE", "PROPFIND", "QUERY", "REPORT", "SEARCH"] {
         assert_eq!(send(&fenced, method, "/files/a", None).await.status(), 200, "{method}");
         assert_eq!(send(&ignoring, method, "/files/a", GIANT).await.status(), 200, "{method}");
