@@ -4,6 +4,7 @@
 mod errors;
 mod fence;
 mod lease;
+mod meaning;
 #[cfg(feature = "mysql")]
 pub mod mysql;
 pub mod opening;
@@ -17,11 +18,12 @@ pub mod sqlite;
 use futures_util::future::BoxFuture;
 use sqlx::{Connection, Pool};
 
-pub use errors::{Meaning, meaning, text};
+pub use errors::{meaning, text};
 pub use fence::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Texts};
 pub use lease::{
     AcquireAnswer, Channels, LeaseClaim, LeaseQueries, LeaseStatements, ReleaseAnswer,
 };
+pub use meaning::Meaning;
 
 /// A database that can keep marks and leases: PostgreSQL, MySQL and MariaDB, SQLite.
 ///

@@ -102,9 +102,9 @@ impl Protect {
         let path = path.as_deref().unwrap_or(&self.table);
         let found = found::<DB>(conn, Some(path)).await?;
         let own = found.into_iter().find(|protected| protected.is(path));
-        match own.as_ref().and_then(|own| own.protect.as_ref()) {
-            Some(protect) if protect.naming != self.naming => {
-                let (names, others) = (protect.naming.pattern(), self.naming.pattern());
+        match own.map(|own| own.protect.naming) {
+            Some(naming) if naming.is_known() && naming != self.naming => {
+                let (names, others) = (naming.pattern(), self.naming.pattern());
                 Err(self.unguardable(format!(
                     "it is protected, and its rows are named {names}: as {others} they would have no marks, and stale \
                      tokens could write. To change the names, stop the writers and remove the protection first \
@@ -205,20 +205,18 @@ pub async fn protected<DB: Database>(
         }
     }
     for protected in &mut found {
-        if let Some(protect) = &protected.protect {
-            for column in protect.naming.columns() {
-                let read = protect.check::<DB>(&mut conn, Some(column)).await;
-                let fault = match read {
-                    Ok(()) => protect.check_text::<DB>(&mut conn, column).await,
-                    error => error,
-                };
-                protected.faults.extend(fault.err().map(|error| error.to_string()));
-            }
+        let protect = &protected.protect;
+        for column in protect.naming.columns() {
+            let fault = match protect.check::<DB>(&mut conn, Some(column)).await {
+                Ok(()) => protect.check_text::<DB>(&mut conn, column).await,
+                error => error,
+            };
+            protected.faults.extend(fault.err().map(|error| error.to_string()));
         }
         let home = match DB::DIALECT {
             // A trigger finds the marks in the schema of its table.
-            Dialect::MySql => Some(protected.path.0.clone()),
-            Dialect::Postgres => postgres::home::<DB>(&mut conn, &protected.path).await?,
+            Dialect::MySql => protect.schema.clone(),
+            Dialect::Postgres => postgres::home::<DB>(&mut conn, protect).await?,
             Dialect::Sqlite => None,
         };
         let lost = lost::<DB>(&mut conn, home.as_deref(), true, true).await?;

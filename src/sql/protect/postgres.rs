@@ -179,9 +179,9 @@ async fn tree<DB: Database>(
 
 pub(super) async fn home<DB: Database>(
     conn: &mut DB::Connection,
-    (schema, table): &(String, String),
+    protect: &Protect,
 ) -> sqlx::Result<Option<String>> {
-    let table = vec![Some(schema.clone()), Some(table.clone())];
+    let table = vec![protect.schema.clone(), Some(protect.table.clone())];
     DB::first_text(conn, HOME.into(), table).await
 }
 

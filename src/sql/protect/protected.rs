@@ -20,10 +20,8 @@ pub struct Protected {
     pub unseen: Vec<String>,
     /// Whether it is in shadow mode: its triggers refuse nothing ([`Protect::shadow`](super::Protect::shadow)).
     pub shadow: bool,
-    /// The schema, and the name alone.
-    pub(super) path: (String, String),
-    /// How the table is protected, if its triggers say it.
-    pub(super) protect: Option<Protect>,
+    /// The table by itself, and how its rows are named, if its triggers say it.
+    pub(super) protect: Protect,
     /// Takes the triggers off.
     pub(super) drops: Vec<String>,
 }
@@ -108,16 +106,17 @@ impl Protected {
         unseen: Vec<String>,
         drops: Vec<String>,
     ) -> Protected {
-        let name = protect.table.clone();
-        let schema = protect.schema.clone().unwrap_or_else(|| "main".to_owned());
+        let table = match &protect.schema {
+            Some(schema) if !is_visible => format!("{schema}.{}", protect.table),
+            _ => protect.table.clone(),
+        };
         Protected {
-            table: if is_visible { name.clone() } else { format!("{schema}.{name}") },
+            table,
             resource: protect.naming.pattern(),
             faults,
             unseen,
             shadow: protect.shadow,
-            path: (schema, name),
-            protect: Some(protect).filter(|protect| protect.naming.is_known()),
+            protect,
             drops,
         }
     }
@@ -136,7 +135,8 @@ impl Protected {
 
     /// Returns whether this is the table: `name` or `schema.name`.
     pub(super) fn is(&self, table: &str) -> bool {
-        table == self.table || table.split_once('.') == Some((&self.path.0, &self.path.1))
+        let schema = self.protect.schema.as_deref().unwrap_or("main");
+        table == self.table || table.split_once('.') == Some((schema, &self.protect.table))
     }
 
     /// Takes the triggers off the table: anybody may write to it from then on. The marks stay, and
