@@ -297,7 +297,7 @@ DECLARE
     named text := format('($1).%I::text', TG_ARGV[1]);
     names text[];
     name text := TG_ARGV[2];
-    patience text := current_setting('lock_timeout');
+    patience text;
     warning text;
 BEGIN
     IF TG_ARGV[1] = '' THEN
@@ -327,6 +327,7 @@ BEGIN
             CONTINUE;
         END IF;
         BEGIN
+            patience := current_setting('lock_timeout');
             PERFORM set_config('lock_timeout', '10ms', true);
             PERFORM fencing_check(name);
             PERFORM set_config('lock_timeout', patience, true);
