@@ -28,19 +28,25 @@ pub async fn admit_in_shadow<DB: Database>(
     resource: &Resource,
     token: Option<Token>,
 ) -> Result<Option<String>, AdmitError> {
-    let (outcome, message) = match token {
-        None => ("shadow_unpresented", Some(format!("no token presented, resource {resource}"))),
-        Some(token) => match refusal::<DB>(tx, resource, token).await? {
-            None => ("admitted", None),
-            Some(error @ AdmitError::Stale(_)) => ("shadow_stale", Some(error.to_string())),
-            Some(error @ AdmitError::Retryable(_)) => ("shadow_waits", Some(error.to_string())),
-            Some(error) => ("shadow_failed", Some(error.to_string())),
-        },
+    let refusal = match token {
+        Some(token) => refusal::<DB>(tx, resource, token).await?,
+        None => None,
+    };
+    let label = match (token, &refusal) {
+        (None, _) => "shadow_unpresented",
+        (_, None) => "admitted",
+        (_, Some(AdmitError::Stale(_))) => "shadow_stale",
+        (_, Some(AdmitError::Retryable(_))) => "shadow_waits",
+        _ => "shadow_failed",
+    };
+    let message = match token {
+        Some(_) => refusal.map(|error| error.to_string()),
+        None => Some(format!("no token presented, resource {resource}")),
     };
     if let Some(message) = &message {
         tracing::info!(message, "transaction would not be admitted");
     }
-    metrics::counter!("fencing_admissions_total", "layer" => "sql", "outcome" => outcome)
+    metrics::counter!("fencing_admissions_total", "layer" => "sql", "outcome" => label)
         .increment(1);
     Ok(message)
 }
