@@ -4,6 +4,9 @@ use futures_util::future::{BoxFuture, FutureExt, ready};
 
 use super::FenceError;
 
+/// Why [`Marks`] give no answer, or a refusal: the errors of the fence.
+pub type MarksError = FenceError;
+
 /// The high-water marks: for each resource, the highest token seen.
 ///
 /// **Fencing.** An implementation must compare and raise in one atomic step, and must

@@ -61,7 +61,7 @@ pub use check::{CheckSequencer, NotIssued};
 pub use error::FenceError;
 #[cfg(feature = "http")]
 pub(crate) use gate::Stoppable;
-pub use marks::Marks;
+pub use marks::{Marks, MarksError};
 pub use memory::{MemoryMarks, NotLowered};
 pub use stale::Stale;
 pub use transactions::{CommitError, Transactions};
