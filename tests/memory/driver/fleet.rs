@@ -41,6 +41,8 @@ impl Fleet {
 
     /// The same with this many nodes.
     pub async fn of(count: usize) -> Fleet {
+        // The pauses have a random part: the same each time.
+        seed(Some(1));
         let clock = TokioClock::new();
         let clocks: Vec<TokioClock> = (0..count).map(|_| clock.apart()).collect();
         let names = members(count);

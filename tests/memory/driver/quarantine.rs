@@ -37,30 +37,23 @@ async fn a_new_start_waits_for_the_longest_ttl_of_the_client() {
     assert!(closed_for.iter().all(|left| *left <= HOUR), "{closed_for:?}");
 }
 
-/// It may have granted a lock before, however long the others have been up.
+/// It may have granted a lock before, however long the others have been up. The lock-delay counts, too, and so does what
+/// an operator starts again.
 #[tokio::test(start_paused = true)]
-async fn a_new_start_waits_for_the_server_that_came_up_last() {
-    let fleet = Fleet::started().await;
-    sleep(HOUR * 2).await;
-    fleet.nodes[0].restart();
-    fleet.nodes[1..].iter().for_each(|node| node.flush());
-    let redlock = fleet.service().ttl(HOUR).build().unwrap();
-    let closed = closed(&redlock).await;
-    assert!(closed.iter().all(|left| *left > HOUR - MINUTE), "{closed:?}");
-}
-
-/// The lock-delay counts, too, and so does what an operator starts again.
-#[tokio::test(start_paused = true)]
-async fn a_new_start_waits_for_the_lock_delay_as_well() {
-    let fleet = Fleet::started().await;
-    for by_hand in [false, true] {
-        fleet.nodes.iter().for_each(|node| node.restart());
-        let redlock = fleet.service().lock_delay(HOUR).build().unwrap();
-        if by_hand {
+async fn a_new_start_waits_for_the_server_that_came_up_last_and_for_the_lock_delay() {
+    for case in ["ttl", "lock-delay", "lock-delay, by hand"] {
+        let fleet = Fleet::started().await;
+        sleep(HOUR * 2).await;
+        fleet.nodes[0].restart();
+        fleet.nodes[1..].iter().for_each(|node| node.flush());
+        let service = fleet.service();
+        let service = if case == "ttl" { service.ttl(HOUR) } else { service.lock_delay(HOUR) };
+        let redlock = service.build().unwrap();
+        if case.ends_with("by hand") {
             assert_eq!(redlock.operator().admit().await.causes, []);
         }
         let closed = closed(&redlock).await;
-        assert!(closed.iter().all(|left| *left > HOUR - MINUTE), "by hand {by_hand}: {closed:?}");
+        assert!(closed.iter().all(|left| *left > HOUR - MINUTE), "{case}: {closed:?}");
     }
 }
 
