@@ -1,6 +1,7 @@
 //! What a lease costs beside an advisory lock, which gives no token, ends with its connection and is never on disk:
 //! one task, and 64 tasks with a resource each over pools of two sizes.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use fencing::Resource;
@@ -13,7 +14,7 @@ const PAIRS: usize = 10;
 
 #[derive(Clone)]
 enum Contestant {
-    Lease(SqlLock<sqlx::Postgres>),
+    Lease(Arc<SqlLock<sqlx::Postgres>>),
     Advisory(PgPool),
 }
 
@@ -49,7 +50,7 @@ pub async fn measure(rounds: usize) {
         let pool = pool.connect_with(database.clone()).await.unwrap();
         fencing::sql::migrate(&pool).await.unwrap();
         let contestants =
-            [Contestant::Lease(SqlLock::new(pool.clone())), Contestant::Advisory(pool)];
+            [Contestant::Lease(Arc::new(SqlLock::new(pool.clone()))), Contestant::Advisory(pool)];
         let (mut times, mut rates) = ([vec![], vec![]], [vec![], vec![]]);
         for turn in 0..rounds * 2 {
             // Each goes first in its turn.

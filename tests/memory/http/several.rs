@@ -7,10 +7,10 @@ use http_body_util::Limited;
 use super::said::said;
 use super::*;
 
+type Named = Result<Vec<Resource>, fencing::ResourceError>;
+
 /// The path has the names, with a plus between them: `/a+b`.
-fn layer_of_several(
-    fence: Fence,
-) -> FenceLayer<fn(&http::request::Parts) -> Result<Vec<Resource>, fencing::ResourceError>> {
+fn layer_of_several(fence: Fence) -> FenceLayer<fn(&http::request::Parts) -> Named> {
     FenceLayer::new(fence, |parts| {
         parts.uri.path().trim_start_matches('/').split('+').map(Resource::new).collect()
     })
