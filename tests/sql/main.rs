@@ -54,7 +54,6 @@ mod mysql {
     use support::mariadb::MariadbServer as Server;
     use support::place::mysql as place;
 
-    mod bulk;
     mod commits;
     mod interrupted;
     mod migrating;
@@ -64,11 +63,11 @@ mod mysql {
     #[path = "../server/mod.rs"]
     mod server;
     #[path = "../setup.rs"]
-    mod setup;
+    pub mod setup;
     mod shadows;
     mod shares;
     #[path = "../suite/mod.rs"]
-    mod suite;
+    pub mod suite;
     mod triggers;
     #[path = "../zombies.rs"]
     mod zombies;

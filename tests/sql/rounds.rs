@@ -28,7 +28,7 @@ pub async fn stall() {
 }
 
 /// Tries until the write is done, or stale.
-async fn writer(attempt: impl AsyncFn(u64) -> Result<(), AdmitError>, number: u64) -> Written {
+pub async fn writer(attempt: impl AsyncFn(u64) -> Result<(), AdmitError>, number: u64) -> Written {
     loop {
         match attempt(number).await {
             Ok(()) => return Written::Done,

@@ -1,11 +1,11 @@
 //! A database for a test, and short ways to use it.
 
-use fencing::sql::{self, AdmitError, MigrateError, Protect};
+use fencing::sql::{self, AdmitError, MigrateError, Protect, Protected};
 use fencing::{Resource, Token};
 use sqlx::{AssertSqlSafe, Executor, Pool, Transaction};
 
 use super::place::{self, Db, Place};
-use crate::common::token;
+use crate::common::{resource, token};
 
 /// A database with the tables of the fence.
 pub async fn migrated() -> Place {
@@ -24,12 +24,21 @@ pub async fn with(tables: &str) -> Place {
 /// A database with the tables of the fence and one of an application, which counts the
 /// writes that landed on top of a newer one.
 pub async fn ready() -> Place {
-    with(
-        "CREATE TABLE files (
-            path VARCHAR(255) PRIMARY KEY, token BIGINT NOT NULL, late BIGINT NOT NULL);
-        INSERT INTO files VALUES ('files/a', 0, 0)",
-    )
-    .await
+    with(FILES).await
+}
+
+pub const FILES: &str = "CREATE TABLE files (
+        path VARCHAR(255) PRIMARY KEY, token BIGINT NOT NULL, late BIGINT NOT NULL);
+    INSERT INTO files VALUES ('files/a', 0, 0)";
+
+/// The table of clients in other languages.
+pub const DOCUMENTS: &str =
+    "CREATE TABLE documents (path VARCHAR(255) PRIMARY KEY, body VARCHAR(255))";
+
+/// What they have written there.
+pub async fn bodies(place: &Place) -> Vec<String> {
+    let bodies = sqlx::query_scalar("SELECT body FROM documents ORDER BY path");
+    bodies.fetch_all(&place.pool).await.unwrap()
 }
 
 /// What a client writes to that table: its token. MySQL sets one column after the other.
@@ -76,6 +85,25 @@ pub async fn number<'e>(on: impl Executor<'e, Database = Db>, query: &str) -> i6
     query.fetch_one(on).await.unwrap()
 }
 
+/// Begins with a token of the resource.
+pub async fn begin(pool: &Pool<Db>, number: u64) -> Result<Transaction<'static, Db>, AdmitError> {
+    sql::begin(pool, &resource(), token(number)).await
+}
+
+/// A transaction in which a token of the resource was admitted.
+pub async fn admitted(pool: &Pool<Db>, number: u64) -> Transaction<'static, Db> {
+    let mut tx = pool.begin().await.unwrap();
+    sql::admit(&mut tx, &resource(), token(number)).await.unwrap();
+    tx
+}
+
+/// A transaction that presents a token, to all tables.
+pub async fn presenting(pool: &Pool<Db>, number: u64) -> Transaction<'static, Db> {
+    let mut tx = pool.begin().await.unwrap();
+    sql::present(&mut tx, token(number)).await.unwrap();
+    tx
+}
+
 /// Raises a mark, in a transaction that does nothing else.
 pub async fn raise(pool: &Pool<Db>, resource: &Resource, number: u64) {
     sql::begin(pool, resource, token(number)).await.unwrap().commit().await.unwrap();
@@ -83,8 +111,13 @@ pub async fn raise(pool: &Pool<Db>, resource: &Resource, number: u64) {
 
 /// A pool of one connection to the same database.
 pub fn single(place: &Place) -> Pool<Db> {
-    let single = place.pool.options().clone().max_connections(1);
-    single.connect_lazy_with((*place.pool.connect_options()).clone())
+    of_one(&place.pool)
+}
+
+/// The same with the settings of another pool.
+pub fn of_one(pool: &Pool<Db>) -> Pool<Db> {
+    let single = pool.options().clone().max_connections(1);
+    single.connect_lazy_with((*pool.connect_options()).clone())
 }
 
 /// Guards the rows of a table: that with the path `a` is the resource `files/a`.
@@ -92,9 +125,24 @@ pub fn by_path(table: &str) -> Protect {
     Protect::rows(table, "path").unwrap().prefix("files/").unwrap()
 }
 
+/// What the catalogue says of a table.
+pub async fn found(pool: &Pool<Db>, table: &str) -> Protected {
+    sql::protected(pool, Some(table)).await.unwrap().remove(0)
+}
+
 /// What the catalogue finds wrong with the protected table `files`.
 pub async fn faults(place: &Place) -> String {
-    sql::protected(&place.pool, Some("files")).await.unwrap()[0].faults.join("; ")
+    found(&place.pool, "files").await.faults.join("; ")
+}
+
+/// The catalogue finds this wrong after a change of the protected table, until it is protected again.
+pub async fn is_found_and_mended(place: &Place, change: &str, expected: &str) {
+    assert_eq!(faults(place).await, "");
+    run(&place.pool, change).await;
+    let found = faults(place).await;
+    assert!(found.contains(expected) && found.is_empty() == expected.is_empty(), "{found}");
+    by_path("files").apply(&place.pool).await.unwrap();
+    assert_eq!(faults(place).await, "", "{change}");
 }
 
 /// A migration says that this part is lost.

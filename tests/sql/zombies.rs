@@ -1,101 +1,59 @@
 //! Stale clients that are fenced by triggers alone, which lock a row first and the mark after it, beside the
 //! holder of a newer token, which locks the mark first.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::cell::Cell;
 use std::time::Duration;
 
-use fencing::Sequencer;
-use fencing::fence::Transactions;
-use fencing::sql::{self, AdmitError, Protect};
-use sqlx::Transaction;
-use tokio::task::JoinSet;
+use fencing::sql::{self, AdmitError};
+use futures_util::future::join_all;
+use sqlx::{Pool, Transaction};
 
-use super::place::{self, Db, Place};
-use super::setup::{file, ready};
-use crate::common::{resource, token};
+use super::place::{self, Db};
+use super::setup::file;
+use super::suite::writers::{Way, Writer, ready_for};
+use crate::common::own;
 
 /// Changes the row each time, for a database may take back the transaction that has changed less. Writes that landed
 /// on top of a newer one are counted in millions.
 const WRITE: &str = "UPDATE files
     SET late = late + CASE WHEN token > $1 THEN 1000000 ELSE 1 END, token = $2";
 
-/// How the holder is admitted.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Way {
-    Begin,
-    /// As below a `TransactionLayer`.
-    Layer,
-    /// In a transaction of the caller.
-    Admit,
-}
-
-async fn present_and_write(
-    tx: &mut Transaction<'_, Db>,
-    own: &Sequencer,
-) -> Result<(), AdmitError> {
-    sql::present(tx, own).await?;
-    let write =
-        sqlx::query(place::sql(WRITE)).bind(i64::from(own.token)).bind(i64::from(own.token));
-    Ok(write.execute(&mut **tx).await.map(drop)?)
-}
-
-async fn write_once(pool: &sqlx::Pool<Db>, own: &Sequencer) -> Result<(), AdmitError> {
-    let mut tx = pool.begin().await?;
-    present_and_write(&mut tx, own).await?;
+async fn write(mut tx: Transaction<'_, Db>, number: u64) -> Result<(), AdmitError> {
+    sql::present(&mut tx, &own(number)).await?;
+    let write = sqlx::query(place::sql(WRITE)).bind(number.cast_signed());
+    write.bind(number.cast_signed()).execute(&mut *tx).await?;
     Ok(tx.commit().await?)
 }
 
 /// Writes until it is refused.
-async fn haunt(place: Arc<Place>, level: &'static str, own: Sequencer, written: Arc<AtomicU64>) {
-    let pool = place.at(level);
+async fn haunt(pool: &Pool<Db>, written: &Cell<u32>) {
     loop {
-        match write_once(&pool, &own).await {
-            Ok(()) => drop(written.fetch_add(1, Ordering::Relaxed)),
+        let tx = pool.begin().await.unwrap();
+        match write(tx, 33).await {
+            Ok(()) => written.set(written.get() + 1),
             Err(AdmitError::Stale(_)) => return,
             Err(AdmitError::Retryable(_)) => {}
-            Err(error) => panic!("{level}: {error:?}"),
+            Err(error) => panic!("{error:?}"),
         }
     }
 }
 
-async fn hold(place: &Place, way: Way, level: &'static str, own: &Sequencer) {
-    let pool = place.at(level);
-    let tx = match way {
-        Way::Begin => sql::begin(&pool, &own.resource, own.token).await,
-        Way::Layer => Ok(Transactions::begin(&pool, std::slice::from_ref(own)).await.unwrap()),
-        Way::Admit => {
-            let mut tx = pool.begin().await.unwrap();
-            sql::admit(&mut tx, &own.resource, own.token).await.map(|()| tx)
+async fn the_holder_wins(way: Way, level: &'static str, zombies: u32) {
+    let place = ready_for(Way::Present).await;
+    let (pool, written) = (place.at(level), Cell::new(0));
+    let haunting = join_all((0..zombies).map(|_| haunt(&pool, &written)));
+    let holding = async {
+        while written.get() < 3 * zombies {
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
+        let tx = Writer::new(way).admitted(&pool, 34).await.unwrap();
+        // Longer than PostgreSQL looks for a deadlock.
+        tokio::time::sleep(Duration::from_millis(250)).await;
+        write(tx, 34).await.unwrap();
     };
-    let mut tx = tx.unwrap_or_else(|error| panic!("{way:?} {level}: {error}"));
-    // Longer than PostgreSQL looks for a deadlock.
-    tokio::time::sleep(Duration::from_millis(250)).await;
-    let write = present_and_write(&mut tx, own).await;
-    write.unwrap_or_else(|error| panic!("{way:?} {level}: {error}"));
-    tx.commit().await.unwrap();
-}
-
-async fn the_holder_wins(way: Way, level: &'static str, zombies: u64) {
-    let place = Arc::new(ready().await);
-    Protect::rows("files", "path").unwrap().apply(&place.pool).await.unwrap();
-    let own = |number| Sequencer::new(resource(), token(number));
-    let written = Arc::new(AtomicU64::new(0));
-    let mut haunting = JoinSet::new();
-    for _ in 0..zombies {
-        haunting.spawn(haunt(place.clone(), level, own(33), written.clone()));
-    }
-    while written.load(Ordering::Relaxed) < 3 * zombies {
-        if let Some(ended) = haunting.try_join_next() {
-            panic!("{way:?} {level}: before the holder came: {ended:?}");
-        }
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    hold(&place, way, level, &own(34)).await;
-    while let Some(ended) = haunting.join_next().await {
-        ended.unwrap();
-    }
+    let both =
+        tokio::time::timeout(Duration::from_secs(60), async { tokio::join!(haunting, holding) });
+    both.await.unwrap_or_else(|_| panic!("{way:?} {level}: somebody is kept out"));
     let (last, late) = file(&place).await;
     assert_eq!((last, late / 1_000_000), (34, 0), "{way:?} {level}");
 }

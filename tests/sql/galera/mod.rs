@@ -10,10 +10,12 @@ use std::time::Duration;
 
 use fencing::sql;
 use sqlx::mysql::MySqlPoolOptions;
-use sqlx::{AssertSqlSafe, Executor, MySqlConnection, MySqlPool};
+use sqlx::{Executor, MySqlConnection, MySqlPool};
 use support::galera::GaleraCluster;
 
 use crate::common::{resource, token};
+use crate::mysql::setup::{FILES, begin, number, raise, run};
+use crate::mysql::suite::writers::{Way, Writer};
 
 static SHARED: OnceLock<GaleraCluster> = OnceLock::new();
 
@@ -32,12 +34,11 @@ impl Cluster {
         let cluster = Cluster { one: pool(one), two: pool(two) };
         sql::migrate(&cluster.one).await.unwrap();
         for statement in [
-            "CREATE TABLE files (path VARCHAR(255) PRIMARY KEY, body BIGINT NOT NULL)",
-            "INSERT INTO files VALUES ('a', 0)",
+            FILES,
             "CREATE TABLE later (path VARCHAR(255) PRIMARY KEY, body BIGINT NOT NULL)",
             "INSERT INTO later VALUES ('a', 0)",
         ] {
-            cluster.one.execute(statement).await.unwrap();
+            run(&cluster.one, statement).await;
         }
         cluster.settled().await;
         cluster
@@ -46,7 +47,7 @@ impl Cluster {
     /// A database whose mark is at 33 on both nodes.
     async fn at_33() -> Cluster {
         let cluster = Cluster::ready().await;
-        sql::begin(&cluster.one, &resource(), token(33)).await.unwrap().commit().await.unwrap();
+        raise(&cluster.one, &resource(), 33).await;
         cluster.settled().await;
         cluster
     }
@@ -62,7 +63,7 @@ impl Cluster {
     }
 
     /// Lets the first node fall behind: it applies nothing that the second one commits, until
-    /// [`go_on`].
+    /// [`Cluster::caught_up`].
     async fn behind(&self) -> MySqlConnection {
         let mut holder = self.one.acquire().await.unwrap().detach();
         sqlx::raw_sql("LOCK TABLES later READ").execute(&mut holder).await.unwrap();
@@ -70,21 +71,23 @@ impl Cluster {
         holder
     }
 
-    /// What the file holds on a node.
-    async fn body(&self, pool: &MySqlPool) -> i64 {
-        sqlx::query_scalar("SELECT body FROM files").fetch_one(pool).await.unwrap()
+    /// Commits on the first node, and lets it go on as soon as the commit has reached the group. If that takes longer,
+    /// the commit is refused earlier.
+    async fn caught_up<T: Send + 'static>(
+        &self,
+        mut holder: MySqlConnection,
+        commit: impl Future<Output = T> + Send + 'static,
+    ) -> T {
+        let commit = tokio::spawn(commit);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        run(&mut holder, "UNLOCK TABLES").await;
+        let committed = commit.await.unwrap();
+        self.settled().await;
+        committed
     }
-}
 
-async fn go_on(mut holder: MySqlConnection) {
-    sqlx::raw_sql("UNLOCK TABLES").execute(&mut holder).await.unwrap();
-}
-
-fn write(number: i64) -> AssertSqlSafe<String> {
-    AssertSqlSafe(format!("UPDATE files SET body = {number} WHERE path = 'a'"))
-}
-
-/// Long enough for a commit to reach the group. If it is not, the commit is refused earlier.
-async fn reach_the_group() {
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    /// The token in the file on a node.
+    async fn token(&self, pool: &MySqlPool) -> i64 {
+        number(pool, "SELECT token FROM files").await
+    }
 }

@@ -1,43 +1,14 @@
 //! Two writers on two nodes, round after round, with pauses.
 
-use fencing::Sequencer;
 use fencing::sql::{AdmitError, Protect, Retry};
 
 use super::*;
 use crate::common::{below, pause};
 use crate::rounds::rounds;
 
-/// How the old writer checks its token.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Guard {
-    None,
-    Begin,
-    /// Begins with a sequencer, and presents it to a protected table.
-    BeginAndPresent,
-    /// Presents it to a protected table, which alone decides.
-    Present,
-}
-
 /// Writes with this token. Whether it was done, or was stale.
-async fn old(pool: &MySqlPool, number: u64, guard: Guard) -> bool {
-    let own = Sequencer::new(resource(), token(number));
-    let attempt = || async {
-        let mut tx = match guard {
-            Guard::Begin | Guard::BeginAndPresent => {
-                sql::begin(pool, &own.resource, own.token).await?
-            }
-            Guard::None | Guard::Present => pool.begin().await?,
-        };
-        pause().await;
-        if matches!(guard, Guard::BeginAndPresent | Guard::Present) {
-            sql::present(&mut tx, &own).await?;
-        }
-        sqlx::raw_sql(write(number.cast_signed())).execute(&mut *tx).await?;
-        pause().await;
-        tx.commit().await?;
-        Ok::<_, AdmitError>(())
-    };
-    match sql::retry(Retry::new().tries(100), attempt).await {
+async fn old(pool: &MySqlPool, number: u64, writer: Writer) -> bool {
+    match sql::retry(Retry::new().tries(100), || writer.write(pool, number)).await {
         Ok(()) => true,
         Err(AdmitError::Stale(_)) => false,
         Err(error) => panic!("{number}: {error:?}"),
@@ -45,11 +16,11 @@ async fn old(pool: &MySqlPool, number: u64, guard: Guard) -> bool {
 }
 
 /// Shuts older tokens out by a transaction that only reads. What it has read.
-async fn new(pool: &MySqlPool, number: u64) -> i64 {
+async fn new(pool: &MySqlPool, own: u64) -> i64 {
     let attempt = || async {
-        let mut tx = sql::begin(pool, &resource(), token(number)).await?;
+        let mut tx = begin(pool, own).await?;
         pause().await;
-        let read = sqlx::query_scalar("SELECT body FROM files").fetch_one(&mut *tx).await?;
+        let read = sqlx::query_scalar("SELECT token FROM files").fetch_one(&mut *tx).await?;
         pause().await;
         tx.commit().await?;
         Ok::<_, AdmitError>(read)
@@ -59,7 +30,7 @@ async fn new(pool: &MySqlPool, number: u64) -> i64 {
 
 /// How many rounds were refused, and in how many the file changed after the newer token had
 /// read it.
-async fn play(cluster: &Cluster, swapped: bool, rounds: u64, guard: Guard) -> (u64, u64) {
+async fn play(cluster: &Cluster, swapped: bool, rounds: u64, writer: Writer) -> (u64, u64) {
     let (here, there) =
         if swapped { (&cluster.two, &cluster.one) } else { (&cluster.one, &cluster.two) };
     let start = sql::highest(here, &resource()).await.unwrap().map_or(1, |mark| mark.get() + 1);
@@ -67,17 +38,17 @@ async fn play(cluster: &Cluster, swapped: bool, rounds: u64, guard: Guard) -> (u
     for number in (start..).step_by(2).take(rounds.try_into().unwrap()) {
         if below(2) == 0 {
             // The mark is equal already.
-            sql::begin(here, &resource(), token(number)).await.unwrap().commit().await.unwrap();
+            raise(here, &resource(), number).await;
             cluster.settled().await;
         }
         let old = async {
             tokio::time::sleep(Duration::from_micros(below(4000))).await;
-            old(here, number, guard).await
+            old(here, number, writer).await
         };
         let (done, read) = tokio::join!(old, new(there, number + 1));
         refused += u64::from(!done);
         cluster.settled().await;
-        late += u64::from(cluster.body(there).await != read);
+        late += u64::from(cluster.token(there).await != read);
     }
     (refused, late)
 }
@@ -86,21 +57,21 @@ async fn play(cluster: &Cluster, swapped: bool, rounds: u64, guard: Guard) -> (u
 async fn no_stale_write_lands_in_either_direction() {
     let cluster = Cluster::ready().await;
     let few = rounds().clamp(100, 1000);
-    let (_, late) = play(&cluster, false, few, Guard::None).await;
+    let (_, late) = play(&cluster, false, few, Writer::new(Way::Unfenced)).await;
     println!("unguarded: {few} rounds, {late} stale writes");
     assert!(late > 0, "without the guard nothing went wrong: nothing was tested");
-    for guard in [Guard::Begin, Guard::BeginAndPresent, Guard::Present] {
-        if guard == Guard::BeginAndPresent {
-            Protect::whole("files", resource()).unwrap().apply(&cluster.one).await.unwrap();
+    for (way, protected) in [(Way::Begin, false), (Way::Begin, true), (Way::Present, true)] {
+        if protected {
+            Protect::rows("files", "path").unwrap().apply(&cluster.one).await.unwrap();
             cluster.settled().await;
         }
         for swapped in [false, true] {
-            let rounds = rounds();
-            let (refused, late) = play(&cluster, swapped, rounds, guard).await;
+            let (rounds, writer) = (rounds(), Writer { way, level: None, protected });
+            let (refused, late) = play(&cluster, swapped, rounds, writer).await;
             println!(
-                "{guard:?}, swapped {swapped}: {rounds} rounds, {refused} refused, {late} late"
+                "{writer:?}, swapped {swapped}: {rounds} rounds, {refused} refused, {late} late"
             );
-            assert_eq!(late, 0, "{guard:?}");
+            assert_eq!(late, 0, "{writer:?}");
         }
     }
 }

@@ -1,50 +1,37 @@
 //! What is MySQL's own: what an old snapshot sees, and sessions with other settings.
 
-use fencing::Resource;
 use fencing::sql::{self, AdmitError};
+use futures_util::future::join_all;
 
-use super::place::{LEVELS, Place};
+use super::place::Place;
 use super::server::waits::{at_33, waiting};
-use super::setup::{attempt, migrated, number, raise, run, with};
-use crate::common::{resource, retryable, stale, token, unpresented};
+use super::setup::{attempt, begin, by_path, found, migrated, raise, run, with};
+use super::suite::snapshots::no_snapshot_lets_a_stale_token_in;
+use crate::common::{named, resource, retryable, stale, token, unpresented};
 
 #[tokio::test]
 async fn a_waiting_newer_token_is_not_overtaken_by_equal_ones() {
     let (place, impatient) = at_33().await;
-    let one = sql::begin(&place.pool, &resource(), token(33)).await.unwrap();
+    let one = begin(&place.pool, 33).await.unwrap();
     let new = waiting(&place, 34).await;
     // InnoDB's queue is fair: a share behind a raise that waits does wait.
-    retryable(sql::begin(&impatient, &resource(), token(33)).await);
+    retryable(begin(&impatient, 33).await);
     one.commit().await.unwrap();
     new.await.unwrap().unwrap().commit().await.unwrap();
 }
 
 #[tokio::test]
 async fn an_old_snapshot_never_lets_a_stale_token_in() {
-    for isolated in ["SET innodb_snapshot_isolation = OFF", "SET innodb_snapshot_isolation = ON"] {
-        for level in &LEVELS[..3] {
-            let cases: [(u64, u64, u64); 5] =
-                [(0, 34, 33), (0, 34, 35), (32, 34, 33), (33, 34, 33), (32, 33, 33)];
-            for (before, after, presented) in cases {
-                let place = migrated().await;
-                if before > 0 {
-                    raise(&place.pool, &resource(), before).await;
-                }
-                let mut tx = place.with(isolated).begin_with(*level).await.unwrap();
-                number(&mut *tx, "SELECT COUNT(*) FROM fencing_marks").await;
-                raise(&place.pool, &resource(), after).await;
-                let case = format!("{isolated} {level}: {before} {after} {presented}");
-                match sql::admit(&mut tx, &resource(), token(presented)).await {
-                    Ok(()) => assert!(presented >= after, "{case}"),
-                    Err(AdmitError::Stale(stale)) => {
-                        assert!(presented < after && stale.highest == token(after), "{case}");
-                    }
-                    Err(AdmitError::Retryable(_)) => assert!(isolated.ends_with("ON"), "{case}"),
-                    Err(error) => panic!("{case}: {error:?}"),
-                }
-            }
-        }
-    }
+    no_snapshot_lets_a_stale_token_in(
+        |place| place.with("SET innodb_snapshot_isolation = OFF"),
+        false,
+    )
+    .await;
+    no_snapshot_lets_a_stale_token_in(
+        |place| place.with("SET innodb_snapshot_isolation = ON"),
+        true,
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -56,7 +43,7 @@ async fn a_conflict_is_retryable_and_another_error_is_not() {
             SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = {number}, MESSAGE_TEXT = 'to order'"
         ))
         .await;
-        match sql::begin(&place.pool, &resource(), token(33)).await.unwrap_err() {
+        match begin(&place.pool, 33).await.unwrap_err() {
             AdmitError::Retryable(_) => assert!(is_conflict, "{number}"),
             AdmitError::Database(_) => assert!(!is_conflict, "{number}"),
             error => panic!("{number}: {error:?}"),
@@ -67,7 +54,7 @@ async fn a_conflict_is_retryable_and_another_error_is_not() {
 #[tokio::test]
 async fn the_character_set_of_the_connection_changes_no_name() {
     let place = migrated().await;
-    let name = Resource::new("dätei/€").unwrap();
+    let name = named("dätei/€");
     let latin = place.with("SET NAMES latin1");
     raise(&latin, &name, 34).await;
     assert_eq!(sql::highest(&place.pool, &name).await.unwrap(), Some(token(34)));
@@ -83,14 +70,13 @@ async fn the_sql_mode_of_the_session_changes_nothing() {
     sql::migrate(&pool).await.unwrap();
     run(&pool, "CREATE TABLE files (path VARCHAR(9))").await;
     sql::Protect::rows("files", "path").unwrap().apply(&pool).await.unwrap();
-    let mut tx = sql::begin(&pool, &Resource::new("a").unwrap(), token(34)).await.unwrap();
+    let mut tx = sql::begin(&pool, &named("a"), token(34)).await.unwrap();
     sql::present(&mut tx, token(34)).await.unwrap();
     run(&mut *tx, "INSERT INTO files VALUES ('a')").await;
     tx.commit().await.unwrap();
     unpresented(attempt(&pool, "DELETE FROM files").await);
     sql::migrate(&pool).await.unwrap();
-    let found = sql::protected(&pool, None).await.unwrap();
-    assert!(found[0].is_whole(), "{found:?}");
+    assert!(found(&pool, "files").await.is_whole());
 }
 
 /// The short way of `begin` holds a row or a gap only as long as it takes to give it back. `FENCING_ROUNDS`
@@ -100,21 +86,32 @@ async fn first_contacts_that_meet_are_no_deadlock() {
     let place = migrated().await;
     for round in 0..crate::rounds::rounds().max(30) {
         // New marks, and marks that rise, side by side in the index.
-        let begins = (0..12_u64).map(|client| {
-            let pool = place.pool.clone();
-            tokio::spawn(async move {
-                let name =
-                    Resource::new(format!("files/{}", client % 3 + 3 * (round / 3))).unwrap();
-                let begun = sql::begin(&pool, &name, token(12 * round + client / 3 + 1)).await;
-                match begun {
-                    Ok(tx) => tx.commit().await.map_err(AdmitError::from),
-                    Err(AdmitError::Stale(_)) => Ok(()),
-                    Err(error) => Err(error),
-                }
-            })
+        let begins = (0..12_u64).map(async |client| {
+            let name = named(&format!("files/{}", client % 3 + 3 * (round / 3)));
+            match sql::begin(&place.pool, &name, token(12 * round + client / 3 + 1)).await {
+                Ok(tx) => tx.commit().await.unwrap(),
+                Err(AdmitError::Stale(_)) => {}
+                Err(error) => panic!("{error:?}"),
+            }
         });
-        for begun in begins.collect::<Vec<_>>() {
-            begun.await.unwrap().unwrap();
-        }
+        join_all(begins).await;
     }
+}
+
+/// Also in a session whose clock stands still, where every statement looks like the one that was admitted.
+#[tokio::test]
+async fn what_an_earlier_statement_was_admitted_with_is_compared_again() {
+    let place = with("CREATE TABLE files (path VARCHAR(50) PRIMARY KEY, body TEXT)").await;
+    by_path("files").apply(&place.pool).await.unwrap();
+    let mut session = place.pool.acquire().await.unwrap();
+    for statement in [
+        "SET timestamp = 1000000000",
+        "SET @fencing_token = 33",
+        "INSERT INTO files VALUES ('a', ''), ('b', '')",
+        "UPDATE files SET body = '33' WHERE path = 'a'",
+    ] {
+        run(&mut *session, statement).await;
+    }
+    raise(&place.pool, &resource(), 34).await;
+    stale(attempt(&mut *session, "UPDATE files SET body = 'stale' WHERE path = 'a'").await);
 }

@@ -2,14 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use fencing::Resource;
 use fencing::lock::sql::SqlLock;
 use fencing::sql::{self, AdmitError, Protect, Prune};
 use sqlx::AssertSqlSafe;
 
 use super::place::{LEVELS, Place};
-use super::setup::{attempt, migrated, number, raise, run, with};
-use crate::common::{resource, retryable, stale, token};
+use super::setup::{attempt, migrated, number, presenting, raise, run, with};
+use crate::common::{named, resource, retryable, stale, token};
 
 /// A first contact of token 33 stops before its mark is written, until the lock is free.
 const TRAP: &str = "
@@ -17,10 +16,6 @@ const TRAP: &str = "
     BEGIN
         IF NEW.token = 33 THEN DO GET_LOCK(DATABASE(), 20), RELEASE_LOCK(DATABASE()); END IF;
     END";
-
-fn named(name: &str) -> Resource {
-    Resource::new(name).unwrap()
-}
 
 /// Waits until somebody waits for the lock of the trap.
 async fn trapped(place: &Place) {
@@ -47,8 +42,7 @@ async fn a_floor_does_not_rise_past_who_is_about_to_create_a_mark() {
         let pool = place.pool.clone();
         let old = tokio::spawn(async move {
             if level == each_by_itself {
-                let call = sqlx::raw_sql("CALL fencing_hold('files/a', 33, NULL)");
-                return call.execute(&pool).await.map(drop).map_err(AdmitError::from);
+                return attempt(&pool, "CALL fencing_hold('files/a', 33, NULL)").await;
             }
             let mut tx = pool.begin_with(level).await?;
             let admitted = sql::admit(&mut tx, &resource(), token(33)).await;
@@ -57,7 +51,7 @@ async fn a_floor_does_not_rise_past_who_is_about_to_create_a_mark() {
         });
         trapped(&place).await;
         raise(&place.pool, &resource(), 34).await;
-        let raise = sqlx::raw_sql("CALL fencing_raise_floor(34, FALSE)").execute(&place.pool).await;
+        let raised = attempt(&place.pool, "CALL fencing_raise_floor(34, FALSE)").await;
         run(&place.pool, "CALL fencing_prune(0, '', 10)").await;
         run(&mut *holder, "SELECT RELEASE_LOCK(DATABASE())").await;
         // It finds the newer mark; or it was in a deadlock with it.
@@ -66,7 +60,7 @@ async fn a_floor_does_not_rise_past_who_is_about_to_create_a_mark() {
             Err(AdmitError::Retryable(_)) => {}
             other => panic!("{level}: {other:?}"),
         }
-        assert!(AdmitError::from(raise.unwrap_err()).is_retryable(), "{level}");
+        retryable(raised);
         let pruned = Prune::older_than(Duration::ZERO).run(&place.pool).await.unwrap();
         assert_eq!((pruned.marks, pruned.floor), (1, Some(token(34))));
     }
@@ -80,8 +74,7 @@ async fn first_contacts_of_different_resources_and_leases_do_not_wait_for_each_o
     let pool = place.impatient();
     let mut open = Vec::new();
     for path in ["a", "c", "e"] {
-        let mut tx = pool.begin().await.unwrap();
-        sql::present(&mut tx, token(33)).await.unwrap();
+        let mut tx = presenting(&pool, 33).await;
         run(&mut *tx, &format!("INSERT INTO documents VALUES ('{path}')")).await;
         open.push(tx);
     }
@@ -111,8 +104,7 @@ async fn who_is_refused_by_the_floor_keeps_no_neighbour_out() {
             continue;
         }
         for name in ["l", "n"] {
-            let pool = place.impatient();
-            raise(&pool, &named(name), 35).await;
+            raise(&place.impatient(), &named(name), 35).await;
         }
         refused.rollback().await.unwrap();
     }
@@ -121,8 +113,7 @@ async fn who_is_refused_by_the_floor_keeps_no_neighbour_out() {
 /// The second half of an admission, whose look came before the mark did.
 async fn hold(place: &Place, level: &str, number: u64, seen: &str) -> Result<(), AdmitError> {
     let mut tx = place.pool.begin_with(AssertSqlSafe(level.to_owned())).await?;
-    let hold = AssertSqlSafe(format!("CALL fencing_hold('files/a', {number}, {seen})"));
-    sqlx::raw_sql(hold).execute(&mut *tx).await?;
+    attempt(&mut *tx, &format!("CALL fencing_hold('files/a', {number}, {seen})")).await?;
     Ok(tx.commit().await?)
 }
 
@@ -156,43 +147,8 @@ async fn a_mark_that_only_a_snapshot_shows_is_not_looked_for_again() {
             run(&place.pool, "CALL fencing_prune(0, '', 10)").await;
             assert_eq!(sql::highest(&place.pool, &resource()).await.unwrap(), None);
             stale(sql::admit(&mut old, &resource(), token(34)).await);
-            let hold = "CALL fencing_hold('files/a', 34, NULL)";
-            let held = sqlx::raw_sql(hold).execute(&mut *old).await;
-            stale(held.map_err(AdmitError::from));
+            stale(attempt(&mut *old, "CALL fencing_hold('files/a', 34, NULL)").await);
         }
         old.rollback().await.unwrap();
     }
-}
-
-/// The target has its fence already, and a floor of 0. The row is in the way of the one that is restored.
-#[tokio::test]
-async fn marks_that_are_restored_alone_bring_their_floor_or_nothing() {
-    let source = migrated().await;
-    for (name, number) in [("r", 10), ("s", 500)] {
-        raise(&source.pool, &named(name), number).await;
-    }
-    let pruned = Prune::older_than(Duration::ZERO).up_to(token(10)).run(&source.pool).await;
-    assert_eq!(pruned.unwrap().floor, Some(token(10)));
-    let options = ["--no-create-info", "--skip-triggers", "--skip-comments"];
-    let dump = source.dump(&options, &["fencing_floor", "fencing_marks"]);
-    let place = migrated().await;
-    let guards = crate::common::documented("## A mark that is too high");
-    run(&place.pool, &guards).await;
-    let error = place.client(&dump).unwrap_err();
-    assert!(error.contains("Duplicate entry"), "{error}");
-    assert_eq!(sql::marks(&place.pool, &[], 1).await.unwrap(), []);
-
-    // What has no floor yet admits nobody.
-    run(&place.pool, "DELETE FROM fencing_floor").await;
-    let error = sql::begin(&place.pool, &named("r"), token(34)).await.unwrap_err();
-    assert!(matches!(error, AdmitError::Corrupt { .. }), "{error:?}");
-    let error = attempt(&place.pool, "CALL fencing_raise_floor(10, TRUE)").await.unwrap_err();
-    assert!(error.to_string().contains("fencing_floor has no row"), "{error}");
-    place.client(&dump).unwrap();
-    for (name, number) in [("r", 5), ("r", 10), ("s", 499)] {
-        stale(sql::begin(&place.pool, &named(name), token(number)).await);
-    }
-    raise(&place.pool, &named("s"), 500).await;
-    let error = place.client("DELETE FROM fencing_floor").unwrap_err();
-    assert!(error.contains("a mark is never lowered"), "{error}");
 }

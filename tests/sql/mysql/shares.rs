@@ -5,7 +5,7 @@ use fencing::sql::{self, AdmitError, Protect};
 use sqlx::{Executor, Row, raw_sql};
 
 use super::place::Place;
-use super::setup::{raise, with};
+use super::setup::{begin, raise, with};
 use crate::common::{resource, retryable, token};
 
 async fn ready() -> Place {
@@ -45,7 +45,7 @@ async fn a_prepared_transaction_keeps_newer_tokens_out() {
             XA END '{branch}'; XA PREPARE '{branch}'"
         );
         old.execute(raw_sql(sqlx::AssertSqlSafe(xa))).await.unwrap();
-        retryable(sql::begin(&place.impatient(), &resource(), token(34)).await);
+        retryable(begin(&place.impatient(), 34).await);
         old.execute(raw_sql(sqlx::AssertSqlSafe(format!("XA COMMIT '{branch}'")))).await.unwrap();
     }
     raise(&place.pool, &resource(), 34).await;

@@ -1,10 +1,10 @@
 //! Conflicts made to order: a trigger fails the first writes of a mark.
 
 use fencing::fence::{FenceError, Marks};
-use fencing::sql::{self, AdmitError, SqlMarks};
+use fencing::sql::{AdmitError, SqlMarks};
 
 use super::place::Place;
-use super::setup::with;
+use super::setup::{begin, with};
 use crate::common::{resource, retryable, token};
 
 /// A database whose first writes of a mark fail with this code. A sequence does not roll
@@ -28,12 +28,12 @@ async fn failing(times: u32, code: &str) -> Place {
 async fn a_conflict_is_retryable_and_another_error_is_not() {
     for code in ["40001", "40P01", "55P03"] {
         let place = failing(1, code).await;
-        retryable(sql::begin(&place.pool, &resource(), token(33)).await);
-        sql::begin(&place.pool, &resource(), token(33)).await.unwrap();
+        retryable(begin(&place.pool, 33).await);
+        begin(&place.pool, 33).await.unwrap();
     }
     for code in ["57014", "53100", "XX000", "P0001", "23514"] {
         let place = failing(1, code).await;
-        let error = sql::begin(&place.pool, &resource(), token(33)).await.unwrap_err();
+        let error = begin(&place.pool, 33).await.unwrap_err();
         assert!(matches!(error, AdmitError::Database(_)), "{code}: {error:?}");
     }
 }
@@ -63,6 +63,6 @@ async fn a_mark_that_does_not_stay_admits_nobody() {
             FOR EACH ROW EXECUTE FUNCTION trap()",
     )
     .await;
-    let error = sql::begin(&place.pool, &resource(), token(33)).await.unwrap_err();
+    let error = begin(&place.pool, 33).await.unwrap_err();
     assert!(matches!(error, AdmitError::Corrupt { .. }), "{error:?}");
 }

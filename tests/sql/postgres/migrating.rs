@@ -1,36 +1,13 @@
-//! A role that may not create anything.
+//! What a migration finds missing.
 
-use fencing::sql::{self, MigrateError, Protect};
-use sqlx::PgPool;
-use sqlx::postgres::PgPoolOptions;
+use fencing::sql::{self, MigrateError};
 
-use super::place::Place;
-use super::setup::{is_lost, migrate_again, migrated, run, with};
-
-/// A pool of a role of its own, after these GRANTs to it: `$role` stands for its name.
-async fn role(place: &Place, grants: &str) -> PgPool {
-    let options = (*place.pool.connect_options()).clone();
-    let role = format!("writer_{}", options.get_database().unwrap());
-    let grants = format!("CREATE ROLE $role LOGIN; {grants}").replace("$role", &role);
-    run(&place.pool, &grants).await;
-    PgPoolOptions::new().connect_lazy_with(options.username(&role))
-}
-
-#[tokio::test]
-async fn who_may_only_read_may_migrate_where_nothing_is_to_be_done() {
-    let place = migrated().await;
-    let pool = role(&place, "GRANT SELECT ON _fencing_migrations TO $role").await;
-    sql::migrate(&pool).await.unwrap();
-    // The applied one is another, and that is for somebody else to put right.
-    run(&place.pool, "UPDATE _fencing_migrations SET checksum = ''").await;
-    sql::migrate(&pool).await.unwrap_err();
-}
+use super::server::rights::Users;
+use super::setup::{is_lost, migrate_again, run, with};
 
 #[tokio::test]
 async fn who_may_not_even_read_is_told_what_is_missing() {
-    let place = migrated().await;
-    let pool = role(&place, "").await;
-    let error = sql::migrate(&pool).await.unwrap_err();
+    let error = sql::migrate(&Users::granted().await.user("app_2")).await.unwrap_err();
     assert!(matches!(error, MigrateError::Database(_)), "{error:?}");
     assert!(error.to_string().contains("permission denied for table _fencing_migrations"));
 }
@@ -65,28 +42,5 @@ async fn a_trigger_on_the_marks_that_does_not_fire_is_lost() {
         run(&place.pool, change).await;
         is_lost(&place.pool, lost).await;
         migrate_again(&place).await;
-    }
-}
-
-/// A crash empties a table that is not logged: the marks would start again.
-#[tokio::test]
-async fn marks_that_a_crash_would_empty_are_refused() {
-    let place = with("CREATE TABLE files (path text)").await;
-    Protect::rows("files", "path").unwrap().apply(&place.pool).await.unwrap();
-    for table in ["fencing_marks", "fencing_leases"] {
-        let alter = async |to| {
-            let alter = format!("ALTER TABLE {table} SET {to}");
-            run(&place.pool, &alter).await;
-        };
-        alter("UNLOGGED").await;
-        let words = format!("{table} is not logged");
-        let error = sql::migrate(&place.pool).await.unwrap_err();
-        assert!(matches!(error, MigrateError::Unguarded(_)), "{error:?}");
-        assert!(error.to_string().contains(&words), "{error}");
-        let found = sql::protected(&place.pool, None).await.unwrap();
-        assert!(found[0].faults.join("; ").contains(&words), "{found:?}");
-        alter("LOGGED").await;
-        sql::migrate(&place.pool).await.unwrap();
-        assert!(sql::protected(&place.pool, None).await.unwrap()[0].is_whole());
     }
 }

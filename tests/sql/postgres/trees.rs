@@ -3,13 +3,13 @@
 use fencing::sql;
 
 use super::place::Place;
-use super::setup::{by_path, migrated, number, run};
+use super::server::triggers::{is_stale, write};
+use super::setup::{by_path, faults, is_found_and_mended, number, run, with};
 
 /// A protected table `files` with two further ones, `files_1` and `files_2`, and the row `a` with
 /// the mark 34 in one of them.
 async fn tree(create: &'static str) -> Place {
-    let place = migrated().await;
-    run(&place.pool, create).await;
+    let place = with(create).await;
     protect(&place).await;
     protect(&place).await;
     place
@@ -29,13 +29,9 @@ const CHILDREN: &str = "CREATE TABLE files (path text, body text);
     CREATE TABLE files_1_1 () INHERITS (files_1);
     CREATE TABLE files_2 () INHERITS (files)";
 
-fn presenting(token: u64, write: &str) -> String {
-    format!("BEGIN; SELECT fencing_present('{token}'); {write}; COMMIT")
-}
-
 async fn is_guarded(place: &Place, tables: &[&str]) {
     let insert = "INSERT INTO files_1_1 (path, body) VALUES ('a', 'new')";
-    place.client(&presenting(34, insert)).unwrap();
+    write(place, 34, insert).unwrap();
     for table in tables {
         let error = place.client(&format!("TRUNCATE {table} CASCADE")).expect_err(table);
         assert!(error.contains("no token presented"), "{table}: {error}");
@@ -46,14 +42,12 @@ async fn is_guarded(place: &Place, tables: &[&str]) {
             format!("DELETE FROM {table}"),
             format!("INSERT INTO {table} (path, body) VALUES ('a', 'stale')"),
         ] {
-            let error = place.client(&presenting(33, &write)).expect_err(&write);
-            let words = "fencing: token 33 is stale, high water 34, resource files/a";
-            assert!(error.contains(words), "{write}: {error}");
+            is_stale(place, "files/a", &write);
             place.client(&write).expect_err(&write);
         }
     }
-    let bodies = sqlx::query_scalar::<_, String>("SELECT body FROM files WHERE path = 'a'");
-    assert_eq!(bodies.fetch_all(&place.pool).await.unwrap(), ["new"]);
+    let new = "SELECT count(*) FROM files WHERE path = 'a' AND body = 'new'";
+    assert_eq!(number(&place.pool, new).await, 1);
 }
 
 #[tokio::test]
@@ -61,14 +55,14 @@ async fn partitions_are_guarded_each() {
     let place = tree(PARTITIONS).await;
     is_guarded(&place, &["files", "files_1", "files_1_1", "files_2"]).await;
     // A row that moves to another partition is deleted from the one and inserted in the other.
-    place.client(&presenting(40, "INSERT INTO files VALUES ('b', 'b')")).unwrap();
-    place.client(&presenting(40, "DELETE FROM files WHERE path = 'b'")).unwrap();
+    write(&place, 40, "INSERT INTO files VALUES ('b', 'b')").unwrap();
+    write(&place, 40, "DELETE FROM files WHERE path = 'b'").unwrap();
     let moved = "UPDATE files SET path = 'b' WHERE path = 'a'";
     for number in [33, 39] {
-        let error = place.client(&presenting(number, moved)).unwrap_err();
+        let error = write(&place, number, moved).unwrap_err();
         assert!(error.contains("is stale"), "{error}");
     }
-    place.client(&presenting(40, moved)).unwrap();
+    write(&place, 40, moved).unwrap();
 }
 
 #[tokio::test]
@@ -80,8 +74,8 @@ async fn a_partition_that_comes_later_is_guarded_against_rows_and_after_a_second
         ALTER TABLE files ATTACH PARTITION files_3 FOR VALUES IN ('c')",
     )
     .await;
-    place.client(&presenting(34, "INSERT INTO files_3 VALUES ('c', 'new')")).unwrap();
-    place.client(&presenting(33, "UPDATE files_3 SET body = 'stale'")).unwrap_err();
+    write(&place, 34, "INSERT INTO files_3 VALUES ('c', 'new')").unwrap();
+    write(&place, 33, "UPDATE files_3 SET body = 'stale'").unwrap_err();
     protect(&place).await;
     is_guarded(&place, &["files_3"]).await;
 }
@@ -95,14 +89,6 @@ async fn children_are_guarded_as_well() {
     let found = sql::protected(&place.pool, None).await.unwrap();
     assert!(found.iter().all(sql::Protected::is_whole), "{found:?}");
     place.client("INSERT INTO files_3 VALUES ('c', 'bad')").unwrap_err();
-}
-
-async fn faults(place: &Place) -> Vec<String> {
-    let found = sql::protected(&place.pool, None).await.unwrap();
-    let [found] = &found[..] else { panic!("{found:?}") };
-    assert_eq!((found.table.as_str(), found.resource.as_str()), ("files", "files/{path}"));
-    assert_eq!(found.unseen.len(), 2, "{found:?}");
-    found.faults.clone()
 }
 
 #[tokio::test]
@@ -122,7 +108,6 @@ async fn the_catalogue_says_what_is_missing() {
             "CREATE TABLE files_3 PARTITION OF files FOR VALUES IN ('c')",
             "fencing_protect_truncate on files_3 is missing",
         ),
-        ("ALTER TABLE files RENAME path TO name", "has no column path"),
         (
             "DROP TRIGGER fencing_protect ON files; CREATE TRIGGER fencing_protect
             AFTER UPDATE ON files FOR EACH ROW EXECUTE FUNCTION fencing_protect('refuse', 'path', 'files/')",
@@ -130,16 +115,15 @@ async fn the_catalogue_says_what_is_missing() {
         ),
     ] {
         let place = tree(PARTITIONS).await;
-        assert_eq!(faults(&place).await, [""; 0]);
-        run(&place.pool, change).await;
-        let found = sql::protected(&place.pool, None).await.unwrap();
-        let faults = found[0].faults.join("; ");
-        assert!(faults.contains(expected), "{change}: {faults}");
-        if !change.contains("RENAME") {
-            protect(&place).await;
-            assert_eq!(self::faults(&place).await, [""; 0], "{change}");
-        }
+        let listed = sql::protected(&place.pool, None).await.unwrap();
+        let [files] = &listed[..] else { panic!("{listed:?}") };
+        assert_eq!((files.table.as_str(), files.resource.as_str()), ("files", "files/{path}"));
+        assert_eq!(files.unseen.len(), 2, "{files:?}");
+        is_found_and_mended(&place, change, expected).await;
     }
+    let place = tree(PARTITIONS).await;
+    run(&place.pool, "ALTER TABLE files RENAME path TO name").await;
+    assert!(faults(&place).await.contains("has no column path"));
     let place = tree(CHILDREN).await;
     let found = sql::protected(&place.pool, None).await.unwrap();
     assert!(found.len() == 4 && found.iter().all(sql::Protected::is_whole), "{found:?}");
@@ -155,19 +139,4 @@ async fn the_triggers_of_all_are_taken_off() {
         assert_eq!(number(&place.pool, left).await, 0);
         assert_eq!(sql::protected(&place.pool, None).await.unwrap(), []);
     }
-}
-
-/// The table that comes out of CREATE TABLE ... LIKE and two renames has no triggers.
-#[tokio::test]
-async fn a_table_that_was_made_anew_is_said_not_to_be_protected() {
-    let place = tree("CREATE TABLE files (path text, body text)").await;
-    run(
-        &place.pool,
-        "CREATE TABLE anew (LIKE files INCLUDING ALL);
-        ALTER TABLE files RENAME TO old; ALTER TABLE anew RENAME TO files",
-    )
-    .await;
-    let found = sql::protected(&place.pool, Some("files")).await.unwrap();
-    assert_eq!(found[0].faults, ["it is not protected"]);
-    assert_eq!(sql::protected(&place.pool, None).await.unwrap()[0].table, "old");
 }

@@ -1,88 +1,59 @@
-//! Triggers of the application beside those of a protected table, and columns that the database
-//! fills in.
+//! Triggers of the application in the words of PostgreSQL, and foreign keys.
 
-use super::place::Place;
-use super::setup::{by_path, run, with};
+use super::server::triggers::{bodies, is_stale, protected, write};
+use super::setup::run;
 
-const LOWER: &str = "CREATE FUNCTION lower_path() RETURNS trigger LANGUAGE plpgsql AS
+pub const PATH: &str = "path text PRIMARY KEY";
+
+pub const LOWER: &str = "CREATE FUNCTION lower_path() RETURNS trigger LANGUAGE plpgsql AS
     'BEGIN NEW.path := lower(NEW.path); RETURN NEW; END';
     CREATE TRIGGER zz_lower BEFORE INSERT OR UPDATE ON files FOR EACH ROW
     EXECUTE FUNCTION lower_path()";
 
-/// A protected table with this column, before the triggers of the application are there.
-async fn protected(column: &str) -> Place {
-    let place =
-        with(&format!("CREATE TABLE files (id bigint PRIMARY KEY, body text, path {column})"))
-            .await;
-    by_path("files").apply(&place.pool).await.unwrap();
-    place
-}
+/// Writes over the row that is there, and after it is gone.
+pub const OVER: &[&str] = &["INSERT INTO files VALUES ('A', 'stale')
+    ON CONFLICT (path) DO UPDATE SET body = excluded.body"];
+pub const AGAIN: &[&str] = OVER;
 
-fn presenting(token: u64, write: &str) -> String {
-    format!("BEGIN; SELECT fencing_present('{token}'); {write}; COMMIT")
-}
+/// Columns that the database fills in, and what the row 1 is named.
+pub const FILLED: &[(&str, &str)] =
+    &[("id INT PRIMARY KEY, path text GENERATED ALWAYS AS (chr(96 + id)) STORED", "files/a")];
 
-async fn bodies(place: &Place) -> Vec<String> {
-    let bodies = sqlx::query_scalar("SELECT body FROM files ORDER BY id");
-    bodies.fetch_all(&place.pool).await.unwrap()
-}
+pub const ANEW: &str = "CREATE TABLE anew (LIKE files INCLUDING ALL);
+    ALTER TABLE files RENAME TO old; ALTER TABLE anew RENAME TO files";
 
-fn is_stale(place: &Place, write: &str) {
-    let error = place.client(write).expect_err(write);
-    let words = "fencing: token 1 is stale, high water 34, resource files/a";
-    assert!(error.contains(words), "{write}: {error}");
-}
+/// A crash empties a table that is not logged: the marks would start again.
+pub const ENGINES: &[(&str, &str, &str)] = &[
+    ("fencing_marks", "SET UNLOGGED", "fencing_marks is not logged"),
+    ("fencing_leases", "SET UNLOGGED", "fencing_leases is not logged"),
+];
+pub const KEEPS: &str = "SET LOGGED";
+pub const PROTECT_REFUSES: bool = false;
 
 #[tokio::test]
-async fn a_trigger_that_renames_later_is_seen() {
-    let place = protected("text UNIQUE").await;
-    run(&place.pool, LOWER).await;
-    place.client(&presenting(34, "INSERT INTO files VALUES (1, 'new', 'A')")).unwrap();
-    place.client(&presenting(1, "INSERT INTO files VALUES (2, 'b', 'B')")).unwrap();
-    for write in [
-        "INSERT INTO files VALUES (3, 'stale', 'A')
-            ON CONFLICT (path) DO UPDATE SET body = excluded.body",
-        "UPDATE files SET body = 'stale', path = 'A' WHERE path = 'a'",
-    ] {
-        is_stale(&place, &presenting(1, write));
-    }
-    // The row is gone, and its mark is not.
-    place.client(&presenting(34, "DELETE FROM files WHERE path = 'a'")).unwrap();
-    is_stale(&place, &presenting(1, "INSERT INTO files VALUES (3, 'stale', 'A')"));
-    is_stale(
-        &place,
-        &presenting(1, "UPDATE files SET body = 'stale', path = 'A' WHERE path = 'b'"),
-    );
-    assert_eq!(bodies(&place).await, ["b"]);
-    place.client(&presenting(35, "UPDATE files SET body = 'newer', path = 'A'")).unwrap();
-    assert_eq!(bodies(&place).await, ["newer"]);
-}
-
-#[tokio::test]
-async fn a_generated_column_names_the_resource() {
-    let place = protected("text GENERATED ALWAYS AS (chr(96 + id::int)) STORED").await;
-    place.client(&presenting(34, "INSERT INTO files VALUES (1, 'new')")).unwrap();
-    place.client(&presenting(1, "INSERT INTO files VALUES (2, 'b')")).unwrap();
-    is_stale(&place, &presenting(1, "UPDATE files SET body = 'stale' WHERE id = 1"));
-    place.client(&presenting(34, "DELETE FROM files WHERE id = 1")).unwrap();
-    is_stale(&place, &presenting(1, "INSERT INTO files VALUES (1, 'stale')"));
-    is_stale(&place, &presenting(1, "UPDATE files SET id = 1, body = 'stale' WHERE id = 2"));
+async fn what_a_generated_column_named_keeps_its_mark() {
+    let place = protected(FILLED[0].0).await;
+    write(&place, 34, "INSERT INTO files (id, body) VALUES (1, 'new')").unwrap();
+    write(&place, 1, "INSERT INTO files (id, body) VALUES (2, 'b')").unwrap();
+    write(&place, 34, "DELETE FROM files WHERE id = 1").unwrap();
+    is_stale(&place, "files/a", "INSERT INTO files (id, body) VALUES (1, 'stale')");
+    is_stale(&place, "files/a", "UPDATE files SET id = 1, body = 'stale' WHERE id = 2");
     assert_eq!(bodies(&place).await, ["b"]);
 }
 
 #[tokio::test]
 async fn what_a_foreign_key_changes_is_checked() {
-    let place = protected("text UNIQUE, folder text").await;
+    let place = protected("path text UNIQUE, folder text").await;
     let folders = "CREATE TABLE folders (name text PRIMARY KEY);
         ALTER TABLE files ADD FOREIGN KEY (folder) REFERENCES folders
             ON DELETE CASCADE ON UPDATE CASCADE;
         INSERT INTO folders VALUES ('f')";
     run(&place.pool, folders).await;
-    place.client(&presenting(34, "INSERT INTO files VALUES (1, 'new', 'a', 'f')")).unwrap();
+    write(&place, 34, "INSERT INTO files VALUES ('a', 'f', 'new')").unwrap();
     for write in ["DELETE FROM folders", "UPDATE folders SET name = 'g'"] {
-        is_stale(&place, &presenting(1, write));
+        is_stale(&place, "files/a", write);
         place.client(write).unwrap_err();
     }
-    place.client(&presenting(34, "DELETE FROM folders")).unwrap();
+    write(&place, 34, "DELETE FROM folders").unwrap();
     assert_eq!(bodies(&place).await, [""; 0]);
 }

@@ -1,7 +1,12 @@
 //! What holds on every database that is a server.
 
+mod bulk;
 mod crash;
+mod engines;
+mod restore;
 pub mod rights;
+pub mod triggers;
 pub mod waits;
 
-use super::{Server, place, rights as words, setup};
+use super::suite::writers;
+use super::{Server, place, rights as words, setup, triggers as trigger_words};

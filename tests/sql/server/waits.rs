@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencing::Resource;
 use fencing::sql::{self, AdmitError, MigrateError, Protect};
 use sqlx::{Pool, Transaction};
 use tokio::task::JoinHandle;
 
-use super::place::{self, DEFAULTS, Db, LEVELS, Place};
-use super::setup::{migrated, number, raise, run, with};
-use crate::common::{resource, retryable, stale, token};
+use super::place::{self, Db, LEVELS, Place};
+use super::setup::{admitted, begin, migrated, number, raise, run, with};
+use crate::common::{named, resource, retryable, stale, token};
 
 /// A database whose mark is at 33, and a pool on which a wait fails.
 pub async fn at_33() -> (Arc<Place>, Pool<Db>) {
@@ -25,9 +24,9 @@ pub type Begun = Result<Transaction<'static, Db>, AdmitError>;
 /// Begins with this token in a task of its own, where it waits.
 pub async fn waiting(place: &Arc<Place>, number: u64) -> JoinHandle<Begun> {
     let pool = place.pool.clone();
-    let begin = tokio::spawn(async move { sql::begin(&pool, &resource(), token(number)).await });
+    let waiting = tokio::spawn(async move { begin(&pool, number).await });
     place.blocked().await;
-    begin
+    waiting
 }
 
 #[tokio::test]
@@ -36,31 +35,31 @@ async fn equal_tokens_run_side_by_side_and_a_newer_one_waits_for_all() {
         let (place, impatient) = at_33().await;
         let mut one = impatient.begin_with(level).await.unwrap();
         let mut two = impatient.begin_with(level).await.unwrap();
-        sql::admit(&mut one, &resource(), token(33)).await.unwrap();
-        sql::admit(&mut two, &resource(), token(33)).await.unwrap();
-        retryable(sql::begin(&impatient, &resource(), token(34)).await);
+        for tx in [&mut one, &mut two] {
+            sql::admit(tx, &resource(), token(33)).await.unwrap();
+        }
+        retryable(begin(&impatient, 34).await);
         let new = waiting(&place, 34).await;
         one.commit().await.unwrap();
         // The other one still holds it up.
         place.blocked().await;
         two.commit().await.unwrap();
         let new = new.await.unwrap().unwrap();
-        stale(sql::begin(&impatient, &resource(), token(33)).await);
+        stale(begin(&impatient, 33).await);
         new.commit().await.unwrap();
-        stale(sql::begin(&impatient, &resource(), token(33)).await);
+        stale(begin(&impatient, 33).await);
     }
 }
 
 #[tokio::test]
 async fn one_that_waited_for_a_newer_token_is_stale_if_that_commits() {
-    for commits in [true, false] {
+    for (newer, commits) in [(34, true), (34, false), (36, true)] {
         let (place, _) = at_33().await;
-        let mut new = place.pool.begin().await.unwrap();
-        sql::admit(&mut new, &resource(), token(34)).await.unwrap();
-        let old = waiting(&place, 33).await;
+        let new = admitted(&place.pool, newer).await;
+        let old = waiting(&place, newer - 1).await;
         if commits {
             new.commit().await.unwrap();
-            assert_eq!(stale(old.await.unwrap()).highest, token(34));
+            assert_eq!(stale(old.await.unwrap()).highest, token(newer));
         } else {
             new.rollback().await.unwrap();
             old.await.unwrap().unwrap();
@@ -83,17 +82,17 @@ async fn a_stale_client_that_lingers_holds_nobody_up() {
 #[tokio::test]
 async fn other_resources_do_not_wait() {
     let (_place, impatient) = at_33().await;
-    let _one = sql::begin(&impatient, &resource(), token(34)).await.unwrap();
+    let _one = begin(&impatient, 34).await.unwrap();
     for name in ["files/b", "files/0", "FILES/A", "files/aa"] {
-        raise(&impatient, &Resource::new(name).unwrap(), 1).await;
+        raise(&impatient, &named(name), 1).await;
     }
 }
 
 #[tokio::test]
 async fn two_that_raise_what_both_hold_are_a_deadlock_and_one_goes_on() {
     let (place, _) = at_33().await;
-    let mut one = sql::begin(&place.pool, &resource(), token(33)).await.unwrap();
-    let mut two = sql::begin(&place.pool, &resource(), token(33)).await.unwrap();
+    let mut one = begin(&place.pool, 33).await.unwrap();
+    let mut two = begin(&place.pool, 33).await.unwrap();
     let (name, newer) = (resource(), token(34));
     let (first, second) =
         tokio::join!(sql::admit(&mut one, &name, newer), sql::admit(&mut two, &name, newer));
@@ -101,26 +100,6 @@ async fn two_that_raise_what_both_hold_are_a_deadlock_and_one_goes_on() {
     retryable(loser);
     winner.commit().await.unwrap();
     assert_eq!(sql::highest(&place.pool, &resource()).await.unwrap(), Some(token(34)));
-}
-
-/// The row of the mark does not tell that 33 wrote: only when the snapshot was taken does.
-#[tokio::test]
-async fn a_client_that_waited_reads_what_was_written_meanwhile() {
-    for level in DEFAULTS {
-        let (place, _) = at_33().await;
-        run(&place.pool, "CREATE TABLE files (token INT); INSERT INTO files VALUES (1)").await;
-        let pool = place.at(level);
-        let mut old = sql::begin(&place.pool, &resource(), token(33)).await.unwrap();
-        let new = tokio::spawn(async move {
-            let mut new = sql::begin(&pool, &resource(), token(34)).await.unwrap();
-            let read = sqlx::query_scalar::<_, i32>("SELECT token FROM files");
-            read.fetch_one(&mut *new).await.unwrap()
-        });
-        place.blocked().await;
-        run(&mut *old, "UPDATE files SET token = 33").await;
-        old.commit().await.unwrap();
-        assert_eq!(new.await.unwrap(), 33, "{level}");
-    }
 }
 
 /// All who come later would wait behind it.

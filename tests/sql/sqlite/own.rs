@@ -1,30 +1,21 @@
 //! What is SQLite's own.
 
-use fencing::Resource;
 use fencing::sql::{self, AdmitError};
+use futures_util::future::join_all;
 use sqlx::SqlitePool;
 use sqlx::sqlite::{SqliteJournalMode, SqlitePoolOptions};
 
 use super::place::{self, Place};
-use super::setup::{migrated, raise, run, with};
-use crate::common::{resource, retryable, stale, token};
+use super::setup::{attempt, begin, migrated, number, raise, run, with};
+use crate::common::{named, resource, retryable, stale, token, unpresented};
 
 #[tokio::test]
-async fn a_deferred_transaction_with_an_old_snapshot_is_a_conflict() {
+async fn a_deferred_transaction_beside_a_writer_is_a_conflict() {
     let place = migrated().await;
     let mut old = place.pool.begin().await.unwrap();
-    let count =
-        sqlx::query_scalar::<_, i64>("SELECT count(*) FROM fencing_marks WHERE resource <> ''");
-    assert_eq!(count.fetch_one(&mut *old).await.unwrap(), 0);
-    let new = sql::begin(&place.pool, &resource(), token(34)).await.unwrap();
-    // BUSY, for the writer is at work; BUSY_SNAPSHOT, for it has written.
+    number(&mut *old, "SELECT count(*) FROM fencing_marks").await;
+    let _new = begin(&place.pool, 34).await.unwrap();
     retryable(sql::admit(&mut old, &resource(), token(35)).await);
-    new.commit().await.unwrap();
-    for number in [33, 34, 35] {
-        retryable(sql::admit(&mut old, &resource(), token(number)).await);
-    }
-    old.rollback().await.unwrap();
-    stale(sql::begin(&place.pool, &resource(), token(33)).await);
 }
 
 #[tokio::test]
@@ -35,16 +26,13 @@ async fn a_rollback_journal_keeps_readers_that_would_write_apart() {
         let mut one = place.pool.begin().await.unwrap();
         let mut two = place.pool.begin().await.unwrap();
         for tx in [&mut one, &mut two] {
-            let count = sqlx::query_scalar::<_, i64>(
-                "SELECT count(*) FROM fencing_marks WHERE resource <> ''",
-            );
-            assert_eq!(count.fetch_one(&mut **tx).await.unwrap(), 0);
+            number(&mut **tx, "SELECT count(*) FROM fencing_marks").await;
         }
         sql::admit(&mut one, &resource(), token(33)).await.unwrap();
         retryable(sql::admit(&mut two, &resource(), token(34)).await);
         two.rollback().await.unwrap();
         one.commit().await.unwrap();
-        stale(sql::begin(&place.pool, &resource(), token(32)).await);
+        stale(begin(&place.pool, 32).await);
     }
 }
 
@@ -55,7 +43,7 @@ async fn a_database_in_memory_has_a_fence_too() {
     sql::migrate(&pool).await.unwrap();
     sql::migrate(&pool).await.unwrap();
     raise(&pool, &resource(), 34).await;
-    stale(sql::begin(&pool, &resource(), token(33)).await);
+    stale(begin(&pool, 33).await);
     assert_eq!(sql::highest(&pool, &resource()).await.unwrap(), Some(token(34)));
 }
 
@@ -70,45 +58,34 @@ async fn a_database_that_may_not_be_written_admits_nobody() {
 }
 
 /// Eight that write, and none that would wait for the file.
-async fn eight_write(pool: &SqlitePool) -> Vec<Result<(), AdmitError>> {
-    let writers = (0..8_u32).map(|writer| {
-        let pool = pool.clone();
-        tokio::spawn(async move {
-            for _ in 0..20 {
-                let name = Resource::new(format!("files/{writer}")).unwrap();
-                let mut tx = sql::begin(&pool, &name, token(34)).await?;
-                sqlx::query("INSERT INTO log VALUES (?)").bind(writer).execute(&mut *tx).await?;
-                tokio::task::yield_now().await;
-                tx.commit().await?;
-            }
-            Ok(())
-        })
+async fn eight_write(pool: &SqlitePool) -> Result<(), AdmitError> {
+    let writers = (0..8).map(async |writer| {
+        for _ in 0..20 {
+            let mut tx = sql::begin(pool, &named(&format!("files/{writer}")), token(34)).await?;
+            attempt(&mut *tx, "INSERT INTO log VALUES (1)").await?;
+            tokio::task::yield_now().await;
+            tx.commit().await?;
+        }
+        Ok(())
     });
-    let mut done = Vec::new();
-    for writer in writers.collect::<Vec<_>>() {
-        done.push(writer.await.unwrap());
-    }
-    done
+    join_all(writers).await.into_iter().collect()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[tokio::test]
 async fn in_a_pool_of_one_writer_nobody_is_in_anothers_way() {
     let place = with("CREATE TABLE log (writer INTEGER)").await;
     let options = (*place.impatient().connect_options()).clone();
-    for done in eight_write(&sql::single_writer(options.clone())).await {
-        done.unwrap();
-    }
-    let written = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM log");
-    assert_eq!(written.fetch_one(&place.pool).await.unwrap(), 160);
+    eight_write(&sql::single_writer(options)).await.unwrap();
+    assert_eq!(number(&place.pool, "SELECT count(*) FROM log").await, 160);
     // The same writers with a connection each.
-    assert!(eight_write(&place.impatient()).await.iter().any(Result::is_err));
+    eight_write(&place.impatient()).await.unwrap_err();
 }
 
 /// It writes before it reads: its snapshot is never older than what it waited for.
 #[tokio::test]
 async fn a_look_in_shadow_mode_waits_as_the_write_alone_would() {
     let place = migrated().await;
-    let holder = sql::begin(&place.pool, &resource(), token(34)).await.unwrap();
+    let holder = begin(&place.pool, 34).await.unwrap();
     let pool = place.patient();
     let look = tokio::spawn(async move {
         let mut tx = pool.begin().await.unwrap();
@@ -131,26 +108,21 @@ async fn a_floor_that_is_inserted_raises_the_one_that_is_there() {
         INSERT INTO fencing_floor VALUES (1, 10)",
     )
     .await;
-    let floor = async || {
-        let floor = sqlx::query_scalar::<_, i64>("SELECT token FROM fencing_floor");
-        floor.fetch_all(&place.pool).await.unwrap()
-    };
-    assert_eq!(floor().await, [10]);
+    // The sum shows that there is one.
+    let floor = async || number(&place.pool, "SELECT sum(token) FROM fencing_floor").await;
+    assert_eq!(floor().await, 10);
     for (way, lower) in [("", 9), (" OR REPLACE", 0), (" OR IGNORE", 9), (" OR REPLACE", 9)] {
         let insert = format!("INSERT{way} INTO fencing_floor VALUES (1, {lower})");
-        let insert = sqlx::raw_sql(sqlx::AssertSqlSafe(insert)).execute(&place.pool).await;
-        let error = insert.unwrap_err().to_string();
+        let error = attempt(&place.pool, &insert).await.unwrap_err().to_string();
         assert!(error.contains("a mark is never lowered"), "{way}: {error}");
     }
     run(&place.pool, "INSERT OR REPLACE INTO fencing_floor VALUES (1, 11)").await;
-    assert_eq!(floor().await, [11]);
+    assert_eq!(floor().await, 11);
     for (name, number) in [("r", 5), ("r", 11), ("low", 4), ("s", 499)] {
-        let name = Resource::new(name).unwrap();
-        stale(sql::begin(&place.pool, &name, token(number)).await);
+        stale(sql::begin(&place.pool, &named(name), token(number)).await);
     }
     for (name, number) in [("low", 5), ("s", 500), ("r", 12)] {
-        let name = Resource::new(name).unwrap();
-        raise(&place.pool, &name, number).await;
+        raise(&place.pool, &named(name), number).await;
     }
 }
 
@@ -163,11 +135,8 @@ async fn a_session_that_trusts_no_schema_writes_behind_the_fence() {
     sql::migrate(&pool).await.unwrap();
     run(&pool, "CREATE TABLE documents (path TEXT, body TEXT)").await;
     sql::Protect::rows("documents", "path").unwrap().apply(&pool).await.unwrap();
-    let write = async |token: Option<&str>| {
-        let insert = sqlx::AssertSqlSafe(place::insert(token, "a", "x"));
-        sqlx::raw_sql(insert).execute(&pool).await.map_err(AdmitError::from)
-    };
+    let write = async |token| attempt(&pool, &place::insert(token, "a", "x")).await;
     write(Some("34")).await.unwrap();
     stale(write(Some("33")).await);
-    assert!(matches!(write(None).await, Err(AdmitError::Unpresented(_))));
+    unpresented(write(None).await);
 }

@@ -1,10 +1,9 @@
 //! Tables that SQLite has and others do not.
 
-use fencing::sql::{self, AdmitError, Protect, ProtectError};
-use sqlx::Executor;
+use fencing::sql::{Protect, ProtectError};
 
 use super::place::Place;
-use super::setup::{attempt, by_path, faults, number, run, with};
+use super::setup::{attempt, by_path, faults, found, is_found_and_mended, number, run, with};
 use crate::common::{stale, unpresented};
 
 const TRIGGERS: &str =
@@ -20,22 +19,16 @@ async fn a_column_may_be_named_rowid() {
     for columns in ["rowid TEXT", "ROWID TEXT, _rowid_ TEXT", "oid TEXT, rowid TEXT"] {
         let place = with(&format!("CREATE TABLE files (path TEXT PRIMARY KEY, {columns})")).await;
         protect(&place).await.unwrap();
-        for insert in [
-            "INSERT INTO files (path, rowid, fencing_token) VALUES ('a', NULL, 34)",
-            "INSERT INTO files (path, rowid, fencing_token) VALUES ('b', 'same', 35)",
-        ] {
-            run(&place.pool, insert).await;
-        }
-        let deletion = "UPDATE files SET fencing_token = -34 WHERE path = 'a'";
-        run(&place.pool, deletion).await;
-        let paths = sqlx::query_scalar::<_, String>("SELECT path FROM files");
-        assert_eq!(paths.fetch_all(&place.pool).await.unwrap(), ["b"], "{columns}");
+        let writes = "INSERT INTO files (path, rowid, fencing_token) VALUES ('a', NULL, 34);
+            INSERT INTO files (path, rowid, fencing_token) VALUES ('b', 'same', 35);
+            UPDATE files SET fencing_token = -34 WHERE path = 'a'";
+        run(&place.pool, writes).await;
+        let paths = "SELECT CASE group_concat(path) WHEN 'b' THEN 1 ELSE 0 END FROM files";
+        assert_eq!(number(&place.pool, paths).await, 1, "{columns}");
         let insert = "INSERT INTO files (path, rowid, fencing_token) VALUES (NULL, 'same', 34)";
         attempt(&place.pool, insert).await.unwrap_err();
-        let left = sqlx::query_scalar::<_, i64>(
-            "SELECT count(*) FROM files WHERE fencing_token IS NOT NULL",
-        );
-        assert_eq!(left.fetch_one(&place.pool).await.unwrap(), 0);
+        let left = "SELECT count(*) FROM files WHERE fencing_token IS NOT NULL";
+        assert_eq!(number(&place.pool, left).await, 0);
         stale(attempt(&place.pool, "UPDATE files SET fencing_token = 34 WHERE path = 'b'").await);
     }
 }
@@ -110,12 +103,7 @@ async fn the_catalogue_says_what_is_missing() {
     ] {
         let place = with("CREATE TABLE files (path TEXT PRIMARY KEY, body TEXT, rowid TEXT)").await;
         protect(&place).await.unwrap();
-        assert_eq!(faults(&place).await, "");
-        run(&place.pool, change).await;
-        let found = faults(&place).await;
-        assert!(found.contains(expected) && found.is_empty() == expected.is_empty(), "{found}");
-        protect(&place).await.unwrap();
-        assert_eq!(faults(&place).await, "");
+        is_found_and_mended(&place, change, expected).await;
     }
 }
 
@@ -136,10 +124,9 @@ async fn a_table_that_was_renamed_has_one_set_of_triggers() {
 async fn what_replace_removes_is_said_not_to_be_seen() {
     let place = with("CREATE TABLE files (path TEXT PRIMARY KEY, id INTEGER UNIQUE)").await;
     protect(&place).await.unwrap();
-    let found = sql::protected(&place.pool, None).await.unwrap();
-    assert!(found[0].unseen.join("; ").contains("OR REPLACE"), "{found:?}");
-    let insert = "INSERT INTO files (path, id, fencing_token) VALUES ('a', 1, 34)";
-    run(&place.pool, insert).await;
+    let unseen = found(&place.pool, "files").await.unseen.join("; ");
+    assert!(unseen.contains("OR REPLACE"), "{unseen}");
+    run(&place.pool, "INSERT INTO files (path, id, fencing_token) VALUES ('a', 1, 34)").await;
     // The row that gives way has the name that is checked.
     for replace in [
         "REPLACE INTO files (path, id, fencing_token) VALUES ('a', 2, 33)",
@@ -147,14 +134,11 @@ async fn what_replace_removes_is_said_not_to_be_seen() {
     ] {
         stale(attempt(&place.pool, replace).await);
     }
-    let insert = "INSERT INTO files (path, id, fencing_token) VALUES ('b', 2, 1)";
-    run(&place.pool, insert).await;
+    run(&place.pool, "INSERT INTO files (path, id, fencing_token) VALUES ('b', 2, 1)").await;
     let replace = "UPDATE OR REPLACE files SET path = 'a', fencing_token = 33 WHERE path = 'b'";
     stale(attempt(&place.pool, replace).await);
     // It has another name.
-    let mut conn = place.pool.acquire().await.unwrap();
-    conn.execute("PRAGMA recursive_triggers = ON").await.unwrap();
-    let replace = "REPLACE INTO files (path, id, fencing_token) VALUES ('c', 1, 1)";
-    let error = AdmitError::from(conn.execute(replace).await.unwrap_err());
-    assert!(matches!(error, AdmitError::Unpresented(_)), "{error:?}");
+    let replace = "PRAGMA recursive_triggers = ON;
+        REPLACE INTO files (path, id, fencing_token) VALUES ('c', 1, 1)";
+    unpresented(attempt(&place.pool, replace).await);
 }

@@ -1,9 +1,7 @@
 //! Triggers of the application beside those of a protected table.
 
-use fencing::sql::AdmitError;
-
 use super::place::Place;
-use super::setup::{attempt, by_path, faults, run, with};
+use super::setup::{attempt, by_path, faults, number, run, with};
 use crate::common::{stale, unpresented};
 
 const UPDATED_AT: &str = "CREATE TRIGGER files_updated_at AFTER UPDATE ON files BEGIN
@@ -29,14 +27,16 @@ async fn protected(triggers: &'static [&'static str], first: bool) -> Place {
         path TEXT PRIMARY KEY, body TEXT, updated_at TEXT, writes INTEGER NOT NULL DEFAULT 0)",
     )
     .await;
-    if first {
-        run(&place.pool, &triggers.join(";")).await;
-    }
+    let (before, after) = if first { (triggers, &[][..]) } else { (&[][..], triggers) };
+    run(&place.pool, &before.join(";")).await;
     by_path("files").apply(&place.pool).await.unwrap();
-    if !first {
-        run(&place.pool, &triggers.join(";")).await;
-    }
+    run(&place.pool, &after.join(";")).await;
     place
+}
+
+async fn insert(place: &Place, path: &str, body: &str, token: u64) {
+    let columns = "INSERT INTO files (path, body, fencing_token)";
+    run(&place.pool, &format!("{columns} VALUES ('{path}', '{body}', {token})")).await;
 }
 
 async fn files(place: &Place) -> Vec<(String, String, Option<i64>)> {
@@ -53,18 +53,13 @@ async fn triggers_that_write_the_same_row_do_not_make_every_write_fail() {
     for triggers in [&[UPDATED_AT][..], &[UPDATED_AT, COUNTED], &[LOWER, UPDATED_AT, COUNTED]] {
         for first in [true, false] {
             let place = protected(triggers, first).await;
-            run(&place.pool, "INSERT INTO files (path, body, fencing_token) VALUES ('a', '1', 33)")
-                .await;
+            insert(&place, "a", "1", 33).await;
             run(&place.pool, "UPDATE files SET body = '2', fencing_token = 34").await;
-            run(
-                &place.pool,
-                "INSERT INTO files (path, body, fencing_token) VALUES ('a', '', 34)
-                ON CONFLICT DO UPDATE SET body = '3', fencing_token = 34",
-            )
-            .await;
+            let upsert = "INSERT INTO files (path, body, fencing_token) VALUES ('a', '', 34)
+                ON CONFLICT DO UPDATE SET body = '3', fencing_token = 34";
+            run(&place.pool, upsert).await;
             assert_eq!(files(&place).await, [file("a", "3")], "{triggers:?} {first}");
-            let at = sqlx::query_scalar::<_, Option<String>>("SELECT updated_at FROM files");
-            assert!(at.fetch_one(&place.pool).await.unwrap().is_some());
+            assert_eq!(number(&place.pool, "SELECT count(updated_at) FROM files").await, 1);
             stale(attempt(&place.pool, "UPDATE files SET body = '4', fencing_token = 33").await);
             unpresented(attempt(&place.pool, "UPDATE files SET body = '4'").await);
             unpresented(attempt(&place.pool, "DELETE FROM files").await);
@@ -79,15 +74,10 @@ async fn a_trigger_that_renames_later_is_seen() {
     for triggers in [&[LOWER][..], &[LOWER, UPDATED_AT], &[COUNTED, LOWER]] {
         for first in [true, false] {
             let place = protected(triggers, first).await;
-            run(
-                &place.pool,
-                "INSERT INTO files (path, body, fencing_token) VALUES ('a', 'new', 34)",
-            )
-            .await;
+            insert(&place, "a", "new", 34).await;
             assert_eq!(files(&place).await, [file("a", "new")], "{triggers:?} {first}");
             run(&place.pool, "UPDATE files SET fencing_token = -34").await;
-            run(&place.pool, "INSERT INTO files (path, body, fencing_token) VALUES ('B', 'b', 1)")
-                .await;
+            insert(&place, "B", "b", 1).await;
             for statement in [
                 "INSERT INTO files (path, body, fencing_token) VALUES ('A', 'stale', 1)",
                 "UPDATE files SET path = 'A', body = 'stale', fencing_token = 1",
@@ -108,12 +98,8 @@ async fn a_trigger_that_writes_another_row_needs_the_token_for_that_too() {
             WHERE path = 'index' AND NEW.fencing_token IS NOT NULL; END";
     for first in [true, false] {
         let place = protected(&[INDEX], first).await;
-        for insert in [
-            "INSERT INTO files (path, body, fencing_token) VALUES ('index', '', 34)",
-            "INSERT INTO files (path, body, fencing_token) VALUES ('a', '1', 1)",
-        ] {
-            run(&place.pool, insert).await;
-        }
+        insert(&place, "index", "", 34).await;
+        insert(&place, "a", "1", 1).await;
         let statement = "UPDATE files SET body = '2', fencing_token = 1 WHERE path = 'a'";
         let refused = stale(attempt(&place.pool, statement).await);
         assert_eq!(refused.resource.as_str(), "files/index");
@@ -128,16 +114,15 @@ async fn a_trigger_that_keeps_the_token_in_the_row_is_refused() {
     const NOOP: &str = "CREATE TRIGGER files_noop BEFORE UPDATE ON files WHEN NEW.body IS OLD.body
         BEGIN SELECT RAISE(IGNORE); END";
     let place = protected(&[], true).await;
-    run(&place.pool, "INSERT INTO files (path, body, fencing_token) VALUES ('a', '1', 33)").await;
+    insert(&place, "a", "1", 33).await;
     run(&place.pool, NOOP).await;
     let error = attempt(&place.pool, "UPDATE files SET body = '2', fencing_token = 34").await;
     let error = error.unwrap_err().to_string();
     assert!(error.contains("RAISE(IGNORE)"), "{error}");
     assert_eq!(files(&place).await, [file("a", "1")]);
     attempt(&place.pool, "UPDATE files SET body = 'no token'").await.unwrap_err();
-    attempt(&place.pool, "UPDATE files SET body = 'no token', fencing_token = NULL")
-        .await
-        .unwrap_err();
+    let without = "UPDATE files SET body = 'no token', fencing_token = NULL";
+    attempt(&place.pool, without).await.unwrap_err();
     assert_eq!(files(&place).await, [file("a", "1")]);
 }
 
@@ -147,25 +132,17 @@ async fn a_token_that_a_failed_statement_leaves_behind_is_not_presented_again() 
     const CHECKED: &str = "CREATE TRIGGER files_checked AFTER UPDATE ON files
         WHEN NEW.body = 'bad' AND NEW.fencing_token IS NULL
         BEGIN SELECT RAISE(FAIL, 'bad body'); END";
-    const NOW: &str = "SELECT julianday('now')";
     for first in [true, false] {
         let place = protected(&[CHECKED], first).await;
-        for insert in [
-            "INSERT INTO files (path, body, fencing_token) VALUES ('a', '1', 33)",
-            "INSERT INTO files (path, body, fencing_token) VALUES ('b', '1', 33)",
-        ] {
-            run(&place.pool, insert).await;
-        }
+        insert(&place, "a", "1", 33).await;
+        insert(&place, "b", "1", 33).await;
         let bad = "UPDATE files SET body = 'bad', fencing_token = 34 WHERE path = 'a'";
         attempt(&place.pool, bad).await.unwrap_err();
         assert!(faults(&place).await.contains("remains in fencing_presented"));
         // Another statement has another time, unless it begins in the same millisecond.
-        let failed = sqlx::query_scalar::<_, f64>(NOW).fetch_one(&place.pool).await.unwrap();
-        while sqlx::query_scalar::<_, f64>(NOW).fetch_one(&place.pool).await.unwrap() <= failed {}
-        let error =
-            attempt(&place.pool, "UPDATE files SET body = 'no token' WHERE path = 'b'").await;
-        let error = error.unwrap_err();
-        assert!(matches!(error, AdmitError::Unpresented(_)), "{error:?}");
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        let without = "UPDATE files SET body = 'no token' WHERE path = 'b'";
+        unpresented(attempt(&place.pool, without).await);
         run(&place.pool, "UPDATE files SET body = '2', fencing_token = 34 WHERE path = 'b'").await;
         assert_eq!(files(&place).await[1], file("b", "2"));
         assert_eq!(faults(&place).await, "");
@@ -178,8 +155,7 @@ async fn a_token_that_a_failed_statement_leaves_in_the_row_is_cleared_by_the_nex
         BEGIN SELECT RAISE(FAIL, 'locked'); END";
     for first in [true, false] {
         let place = protected(&[LOCKED], first).await;
-        run(&place.pool, "INSERT INTO files (path, body, fencing_token) VALUES ('a', '1', 33)")
-            .await;
+        insert(&place, "a", "1", 33).await;
         attempt(&place.pool, "UPDATE files SET fencing_token = -34").await.unwrap_err();
         assert_eq!(files(&place).await, [("a".to_owned(), "1".to_owned(), Some(-34))]);
         assert!(faults(&place).await.contains("a row keeps a token"));

@@ -1,20 +1,33 @@
+use super::writers::{WAYS, Way, Writer};
 use super::*;
 
 #[tokio::test]
-async fn equal_passes_and_lower_is_refused() {
-    let place = ready().await;
-    assert_eq!(highest(&place, &resource()).await, None);
-    for number in [33, 33, 34, 34, 40, 40] {
-        admit(&place, &resource(), number).await.unwrap();
-        assert_eq!(highest(&place, &resource()).await, Some(number));
+async fn each_way_lets_equal_tokens_pass_and_refuses_lower_ones() {
+    for way in WAYS.into_iter().chain(place::XA.then_some(Way::Xa)) {
+        let place = ready_for(way).await;
+        run(&place.pool, "CREATE TABLE notes (n INT)").await;
+        assert_eq!(highest(&place, &resource()).await, None);
+        let (writer, single) = (Writer::new(way), single(&place));
+        for number in [33, 33, 34, 34, 40, 40] {
+            writer.write(&single, number).await.unwrap();
+            assert_eq!(highest(&place, &resource()).await, Some(number));
+            assert_eq!(file(&place).await, (number.cast_signed(), 0), "{way:?}");
+        }
+        for number in [1, 33, 39] {
+            let stale = stale(writer.write(&single, number).await);
+            assert_eq!((stale.presented, stale.highest), (token(number), token(40)), "{way:?}");
+            assert_eq!(stale.resource, resource());
+            assert_eq!(highest(&place, &resource()).await, Some(40));
+        }
+        // The one connection is not left in a transaction: what is written alone is written.
+        run(&single, "INSERT INTO notes VALUES (1)").await;
+        assert_eq!(number(&place.pool, "SELECT count(*) FROM notes").await, 1, "{way:?}");
+        if way != Way::Xa {
+            writer.open(&single, 41).await.unwrap().rollback().await.unwrap();
+            assert_eq!(file(&place).await, (40, 0), "{way:?}");
+        }
+        writer.write(&single, 41).await.unwrap();
     }
-    for number in [1, 33, 39] {
-        let stale = stale(admit(&place, &resource(), number).await);
-        assert_eq!((stale.presented, stale.highest), (token(number), token(40)));
-        assert_eq!(stale.resource, resource());
-        assert_eq!(highest(&place, &resource()).await, Some(40));
-    }
-    admit(&place, &resource(), 41).await.unwrap();
 }
 
 #[tokio::test]
@@ -43,17 +56,18 @@ async fn several_admissions_fit_in_one_transaction() {
 }
 
 #[tokio::test]
-async fn a_rolled_back_transaction_leaves_no_mark() {
+async fn a_transaction_that_is_rolled_back_or_dropped_leaves_no_mark() {
     let place = ready().await;
-    let mut tx = place.pool.begin().await.unwrap();
-    sql::admit(&mut tx, &resource(), token(34)).await.unwrap();
-    tx.rollback().await.unwrap();
-    assert_eq!(highest(&place, &resource()).await, None);
-    admit(&place, &resource(), 33).await.unwrap();
-    let mut tx = place.pool.begin().await.unwrap();
-    sql::admit(&mut tx, &resource(), token(34)).await.unwrap();
-    drop(tx);
-    admit(&place, &resource(), 33).await.unwrap();
+    for rolled_back in [true, false] {
+        let tx = admitted(&place.pool, 34).await;
+        if rolled_back {
+            tx.rollback().await.unwrap();
+            assert_eq!(highest(&place, &resource()).await, None);
+        } else {
+            drop(tx);
+        }
+        admit(&place, &resource(), 33).await.unwrap();
+    }
     assert_eq!(highest(&place, &resource()).await, Some(33));
 }
 
@@ -61,8 +75,7 @@ async fn a_rolled_back_transaction_leaves_no_mark() {
 async fn a_savepoint_takes_its_mark_back() {
     let place = ready().await;
     admit(&place, &resource(), 32).await.unwrap();
-    let mut tx = place.pool.begin().await.unwrap();
-    sql::admit(&mut tx, &resource(), token(33)).await.unwrap();
+    let mut tx = admitted(&place.pool, 33).await;
     let mut inner = tx.begin().await.unwrap();
     sql::admit(&mut inner, &resource(), token(34)).await.unwrap();
     inner.rollback().await.unwrap();

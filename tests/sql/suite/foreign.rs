@@ -6,9 +6,7 @@ use super::*;
 
 /// A table that the database guards, with `a` written by token 34.
 async fn protected(protect: Protect) -> Place {
-    let place = ready().await;
-    run(&place.pool, "CREATE TABLE documents (path VARCHAR(255) PRIMARY KEY, body VARCHAR(255))")
-        .await;
+    let place = with(DOCUMENTS).await;
     protect.apply(&place.pool).await.unwrap();
     // Again: nothing is in its own way.
     protect.apply(&place.pool).await.unwrap();
@@ -17,24 +15,23 @@ async fn protected(protect: Protect) -> Place {
     place
 }
 
-async fn bodies(place: &Place) -> Vec<String> {
-    let bodies = sqlx::query_scalar("SELECT body FROM documents ORDER BY path");
-    bodies.fetch_all(&place.pool).await.unwrap()
+/// What the database says, and its SQLSTATE.
+#[track_caller]
+pub fn is_refused(place: &Place, write: &str, words: &str, state: &str) {
+    let error = place.client(write).unwrap_err();
+    assert!(error.contains(words), "{write}: {error}");
+    assert!(place::STATES.is_empty() || error.contains(state), "{write}: {error}");
 }
 
 #[tokio::test]
 async fn any_language_calls_the_fence() {
-    let place = ready().await;
+    let place = migrated().await;
     for number in ["33", "34", "34"] {
         place.client(&place::call("files/a", number)).unwrap();
     }
     assert_eq!(highest(&place, &resource()).await, Some(34));
-    let error = place.client(&place::call("files/a", "33")).unwrap_err();
-    assert!(
-        error.contains("fencing: token 33 is stale, high water 34, resource files/a"),
-        "{error}"
-    );
-    assert!(place::STATES.is_empty() || error.contains("ZF412"), "{error}");
+    let words = "fencing: token 33 is stale, high water 34, resource files/a";
+    is_refused(&place, &place::call("files/a", "33"), words, "ZF412");
     for bad in ["0", "-1", "1000000000000000", "NULL"] {
         let error = place.client(&place::call("files/a", bad)).unwrap_err();
         assert!(error.contains("fencing: "), "{bad}: {error}");
@@ -61,15 +58,11 @@ async fn a_protected_table_refuses_whoever_has_no_token() {
         "UPDATE documents SET body = 'bad'".into(),
         "DELETE FROM documents".into(),
     ] {
-        let error = place.client(&write).unwrap_err();
-        assert!(error.contains("fencing: no token presented"), "{write}: {error}");
-        assert!(error.contains("resource files/a"), "{write}: {error}");
-        assert!(place::STATES.is_empty() || error.contains("ZF428"), "{write}: {error}");
+        let (high, path) = if write.contains("a2") { ("none", "a2") } else { ("34", "a") };
+        let words =
+            format!("fencing: no token presented, high water {high}, resource files/{path}");
+        is_refused(&place, &write, &words, "ZF428");
     }
-    let error = place.client(&place::update(None, "a", "bad")).unwrap_err();
-    assert!(error.contains("high water 34, resource files/a"), "{error}");
-    let error = place.client(&place::insert(None, "a2", "bad")).unwrap_err();
-    assert!(error.contains("high water none, resource files/a2"), "{error}");
     assert_eq!(bodies(&place).await, ["new"]);
 }
 
@@ -77,10 +70,8 @@ async fn a_protected_table_refuses_whoever_has_no_token() {
 async fn a_protected_table_refuses_whoever_is_stale() {
     let place = protected(by_path("documents")).await;
     for write in [place::update(Some("33"), "a", "bad"), place::delete(Some("33"), "a")] {
-        let error = place.client(&write).unwrap_err();
         let words = "fencing: token 33 is stale, high water 34, resource files/a";
-        assert!(error.contains(words), "{write}: {error}");
-        assert!(place::STATES.is_empty() || error.contains("ZF412"), "{write}: {error}");
+        is_refused(&place, &write, words, "ZF412");
     }
     for bad in ["0", "1000000000000000", "x", "1.5"] {
         let error = place.client(&place::update(Some(bad), "a", "bad")).unwrap_err();
@@ -113,36 +104,12 @@ async fn a_row_that_changes_its_resource_needs_the_token_for_both() {
 
 #[tokio::test]
 async fn a_table_may_be_one_resource() {
-    let name = Resource::new("it's \"all\" `of` \\ ä").unwrap();
+    let name = named("it's \"all\" `of` \\ ä");
     let place = protected(Protect::whole("documents", name.clone()).unwrap()).await;
     assert_eq!(highest(&place, &name).await, Some(34));
     place.client(&place::insert(Some("33"), "b", "bad")).unwrap_err();
     place.client(&place::insert(Some("34"), "b", "good")).unwrap();
     assert_eq!(bodies(&place).await, ["new", "good"]);
-}
-
-#[tokio::test]
-async fn the_refusals_of_triggers_are_the_crates_own() {
-    let place = protected(by_path("documents")).await;
-    let write = async |number: u64| {
-        let mut tx = place.pool.begin().await.unwrap();
-        sql::present(&mut tx, token(number)).await?;
-        attempt(&mut *tx, &place::guarded(Some(number))).await?;
-        Ok(tx.commit().await?)
-    };
-    assert_eq!(
-        Err(stale(write(33).await)),
-        fencing::fence::Stale::check(&resource(), token(33), Some(token(34)))
-    );
-    unpresented(attempt(&place.pool, &place::guarded(None)).await);
-    write(35).await.unwrap();
-    assert_eq!(highest(&place, &resource()).await, Some(35));
-    // What admits, and what the triggers check, are one.
-    let mut tx = sql::begin(&place.pool, &resource(), token(36)).await.unwrap();
-    sql::present(&mut tx, token(36)).await.unwrap();
-    run(&mut *tx, &place::guarded(Some(36))).await;
-    tx.commit().await.unwrap();
-    assert_eq!(bodies(&place).await, ["guarded"]);
 }
 
 #[tokio::test]
@@ -158,10 +125,10 @@ async fn names_are_quoted() {
     let error = place.client(&place::insert_into(table, "a")).unwrap_err();
     assert!(error.contains("no token presented, high water none, resource p'"), "{error}");
     assert_eq!(file(&place).await, (0, 0), "the table is still there");
-    let found = sql::protected(&place.pool, Some(table)).await.unwrap();
-    assert!(found[0].is_whole(), "{found:?}");
-    found[0].remove(&place.pool).await.unwrap();
-    assert!(!sql::protected(&place.pool, Some(table)).await.unwrap()[0].is_protected());
+    let quoted = found(&place.pool, table).await;
+    assert!(quoted.is_whole(), "{quoted:?}");
+    quoted.remove(&place.pool).await.unwrap();
+    assert!(!found(&place.pool, table).await.is_protected());
     for bad in ["", "a\0b", "a\nb", "a."] {
         assert!(Protect::rows(bad, "c").is_err(), "{bad:?}");
     }

@@ -18,33 +18,10 @@ async fn marks_keep_their_contract_and_are_those_of_admit() {
 }
 
 #[tokio::test]
-async fn marks_that_are_not_there_are_not_set_up() {
-    let place = Place::empty().await;
-    let marks = SqlMarks::new(place.pool.clone());
-    let error = marks.raise(&resource(), token(1)).await.unwrap_err();
-    let FenceError::NotSetUp(source) = error else { panic!("{error:?}") };
-    assert!(source.to_string().contains("run fencing::sql::migrate"), "{source}");
-    place.pool.close().await;
-    let error = marks.clone().raise(&resource(), token(1)).await.unwrap_err();
-    assert!(matches!(error, FenceError::Unreachable(_)), "{error:?}");
-}
-
-#[tokio::test]
-async fn a_raise_dropped_at_any_poll_leaves_the_marks_usable() {
-    let place = ready().await;
-    let marks = SqlMarks::new(place.pool.clone());
-    for polls in 1..25 {
-        crate::common::poll(polls, marks.raise(&resource(), token(polls))).await;
-        marks.raise(&resource(), token(polls)).await.unwrap();
-    }
-}
-
-#[tokio::test]
 async fn marks_list_themselves_page_by_page() {
     let place = ready().await;
     for number in 1..=7 {
-        let name = Resource::new(format!("files/{number}")).unwrap();
-        admit(&place, &name, number).await.unwrap();
+        admit(&place, &named(&format!("files/{number}")), number).await.unwrap();
     }
     let marks = SqlMarks::new(place.pool.clone());
     let (mut found, mut after) = (Vec::new(), None);

@@ -1,24 +1,20 @@
 //! Old marks go, and nothing stale is admitted afterwards.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::cell::Cell;
 use std::time::Duration;
 
-use fencing::Sequencer;
 use fencing::fence::Marks;
 use fencing::lock::sql::SqlLock;
-use fencing::sql::{Protect, Prune, Pruned, SqlMarks};
-use sqlx::AssertSqlSafe;
+use fencing::sql::{Prune, Pruned, SqlMarks};
+use futures_util::future::join_all;
 
-use super::rounds::{Way, attempt_write};
+use super::snapshots::snapshot;
+use super::writers::{WAYS, Way, Writer};
 use super::*;
 use crate::common::documented;
+use crate::rounds::{Written, writer};
 
 const HOUR: Duration = Duration::from_secs(3600);
-
-fn named(name: &str) -> Resource {
-    Resource::new(name).unwrap()
-}
 
 /// Prunes, as often as others are in the way.
 async fn run(place: &Place, prune: Prune) -> Pruned {
@@ -54,7 +50,7 @@ async fn floor(place: &Place) -> i64 {
 #[tokio::test]
 async fn a_pruned_mark_still_refuses_what_it_refused() {
     let place = ready().await;
-    for (name, number) in [("files/a", 34), ("files/b", 12), ("whole", 20)] {
+    for (name, number) in [("files/a", 34), ("files/b", 12), ("other", 20)] {
         admit(&place, &named(name), number).await.unwrap();
     }
     let plan = Prune::older_than(Duration::ZERO).look(&place.pool).await.unwrap();
@@ -65,16 +61,12 @@ async fn a_pruned_mark_still_refuses_what_it_refused() {
     assert_eq!(highest(&place, &resource()).await, None);
     assert_eq!(floor(&place).await, 34);
 
-    // Those that were pruned, and those that were never seen, by each door.
-    Protect::whole("files", named("whole")).unwrap().apply(&place.pool).await.unwrap();
+    // Those that were pruned, and those that were never seen, also without a transaction.
     let marks = SqlMarks::new(place.pool.clone());
     for (name, number) in [("files/a", 33), ("files/a", 34), ("files/b", 11), ("new", 34)] {
         let name = named(name);
         assert_eq!(stale(admit(&place, &name, number).await).highest, token(35));
-        stale(sql::begin(&place.pool, &name, token(number)).await);
         marks.raise(&name, token(number)).await.unwrap_err();
-        let write = sql::guarded("UPDATE files SET late = late", "path = 'files/a'");
-        stale(write.begin(&place.pool, &name, token(number)).await.map(drop));
         let mut tx = place.pool.begin().await.unwrap();
         let refused = sql::admit_in_shadow(&mut tx, &name, Some(token(number))).await.unwrap();
         let refused = refused.expect("it would be refused");
@@ -84,13 +76,12 @@ async fn a_pruned_mark_still_refuses_what_it_refused() {
     }
     let error = place.client(&place::call("files/a", "34")).unwrap_err();
     assert!(error.contains("token 34 is stale, high water 35, resource files/a"), "{error}");
-    let mut tx = place.pool.begin().await.unwrap();
-    sql::present(&mut tx, token(20)).await.unwrap();
-    let presents = if place::STATES.is_empty() { ", fencing_token = 20" } else { "" };
-    let update = AssertSqlSafe(format!("UPDATE files SET late = 1{presents}"));
-    let error = sqlx::query(update).execute(&mut *tx).await.unwrap_err();
-    assert_eq!(stale::<()>(Err(error.into())).highest, token(35));
-    tx.rollback().await.unwrap();
+    for way in WAYS {
+        let other = ready_for(way).await;
+        admit(&other, &resource(), 34).await.unwrap();
+        prune_all(&other).await;
+        assert_eq!(stale(Writer::new(way).write(&other.pool, 34).await).highest, token(35));
+    }
 
     // New tokens start above, and have marks of their own.
     admit(&place, &resource(), 35).await.unwrap();
@@ -119,9 +110,12 @@ async fn a_mark_that_was_raised_lately_or_is_too_high_stays() {
     assert_eq!(run(&place, old.up_to(token(800))).await, plan);
     assert_eq!(floor(&place).await, 34);
     let left = sql::marks(&place.pool, &[], 10).await.unwrap();
-    let left: Vec<_> = left.iter().map(|mark| String::from_utf8(mark.name.clone())).collect();
-    let left: Vec<_> = left.into_iter().map(Result::unwrap).collect();
-    assert_eq!(left, ["again", "forged", "high", "young"]);
+    assert!(
+        left.iter()
+            .map(|mark| &*mark.name)
+            .eq(["again", "forged", "high", "young"].map(str::as_bytes)),
+        "{left:?}"
+    );
     assert_eq!(run(&place, Prune::older_than(3 * HOUR)).await.marks, 0);
     assert_eq!(floor(&place).await, 34);
     // A mark below the floor is as any other.
@@ -146,20 +140,26 @@ async fn many_marks_go_at_once() {
     assert_eq!(floor(&place).await, 2500);
 }
 
+/// Also of a lock that is shared.
 #[tokio::test]
 async fn leases_that_last_are_as_before_and_new_ones_are_above_the_floor() {
     let place = ready().await;
-    let lock = SqlLock::new(place.pool.clone());
+    let locks = [(), ()].map(|()| SqlLock::new(place.pool.clone()));
+    let lock = &locks[0];
     admit(&place, &resource(), 34).await.unwrap();
     let held = lock.try_acquire(&named("held")).await.unwrap();
     admit(&place, held.resource(), held.token().get()).await.unwrap();
     let unwritten = lock.try_acquire(&named("unwritten")).await.unwrap();
+    let shared = lock.try_acquire_shared(&named("shared")).await.unwrap();
     let gone = lock.try_acquire(&named("gone")).await.unwrap();
-    assert_eq!((held.token(), unwritten.token(), gone.token()), (token(1), token(1), token(1)));
     gone.release().await.unwrap();
     assert_eq!(prune_all(&place).await.marks, 1);
-    for lease in [&held, &unwritten] {
-        admit(&place, lease.resource(), 1).await.unwrap();
+    let joined = locks[1].try_acquire_shared(&named("shared")).await.unwrap();
+    let lasting = [(held.resource(), held.token()), (unwritten.resource(), unwritten.token())];
+    let parts = [&shared, &joined].map(|part| (part.resource(), part.token()));
+    for (name, own) in lasting.into_iter().chain(parts) {
+        assert_eq!(own, token(1), "{name}");
+        admit(&place, name, 1).await.unwrap();
     }
     stale(admit(&place, &named("gone"), 1).await);
     for name in ["files/a", "gone", "never"] {
@@ -169,28 +169,15 @@ async fn leases_that_last_are_as_before_and_new_ones_are_above_the_floor() {
         stale(admit(&place, lease.resource(), 34).await);
         lease.release().await.unwrap();
     }
+    let part = lock.try_acquire_shared(&named("new")).await.unwrap();
+    assert_eq!(part.token(), token(35));
+    admit(&place, part.resource(), 35).await.unwrap();
     // Mark and row are gone, and the floor is there.
     execute(&place, "DELETE FROM fencing_leases WHERE resource = 'never'").await.unwrap();
     until_gone(&place, &named("never")).await;
-    assert_eq!(lock.try_acquire(&named("never")).await.unwrap().token(), token(36));
-    assert_eq!(lock.try_acquire(&resource()).await.unwrap().token(), token(36));
-}
-
-#[tokio::test]
-async fn a_lock_that_is_shared_goes_on_and_a_new_one_is_above_the_floor() {
-    let place = ready().await;
-    let locks = [(), ()].map(|()| SqlLock::new(place.pool.clone()));
-    let early = locks[0].try_acquire_shared(&named("early")).await.unwrap();
-    admit(&place, &resource(), 34).await.unwrap();
-    assert_eq!(prune_all(&place).await.floor, Some(token(34)));
-    let joined = locks[1].try_acquire_shared(&named("early")).await.unwrap();
-    for lease in [&early, &joined] {
-        assert_eq!(lease.token(), token(1));
-        admit(&place, lease.resource(), 1).await.unwrap();
+    for name in ["never", "files/a"] {
+        assert_eq!(lock.try_acquire(&named(name)).await.unwrap().token(), token(36), "{name}");
     }
-    let new = locks[0].try_acquire_shared(&named("new")).await.unwrap();
-    assert_eq!(new.token(), token(35));
-    admit(&place, new.resource(), 35).await.unwrap();
 }
 
 #[tokio::test]
@@ -227,9 +214,9 @@ async fn the_floor_is_guarded_as_the_marks_are() {
     execute(&place, &place::lower("", 45, 34)).await.unwrap();
     stale(admit(&place, &resource(), 34).await);
     admit(&place, &resource(), 35).await.unwrap();
-    let lines = "SELECT to_token FROM fencing_audit WHERE resource = '' AND lowered_at IS NOT NULL";
-    let lines = sqlx::query_scalar::<_, i64>(lines).fetch_all(&place.pool).await.unwrap();
-    assert_eq!(lines, [34]);
+    let lines = "SELECT count(*) FROM fencing_audit
+        WHERE resource = '' AND to_token = 34 AND lowered_at IS NOT NULL";
+    assert_eq!(number(&place.pool, lines).await, 1);
 }
 
 #[tokio::test]
@@ -258,12 +245,10 @@ async fn an_old_snapshot_does_not_bring_a_stale_token_in() {
             if let Some(before) = before {
                 admit(&place, &resource(), before).await.unwrap();
             }
-            let mut old = place.pool.begin_with(level).await.unwrap();
-            let look = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM files");
-            look.fetch_one(&mut *old).await.unwrap();
+            let mut old = snapshot(&place.pool, level).await;
             match admit(&place, &resource(), 34).await {
                 // SQLite has one writer.
-                Err(AdmitError::Retryable(_)) if level.starts_with("BEGIN ") => continue,
+                Err(AdmitError::Retryable(_)) if place::STATES.is_empty() => continue,
                 result => result.unwrap(),
             }
             assert_eq!(prune_all(&place).await.marks, 1);
@@ -283,11 +268,9 @@ async fn an_old_snapshot_does_not_bring_a_stale_token_in() {
 async fn a_mark_that_a_snapshot_does_not_show_counts_for_more_than_the_floor() {
     for &level in LEVELS {
         let place = ready().await;
-        let mut old = place.pool.begin_with(level).await.unwrap();
-        let look = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM files");
-        look.fetch_one(&mut *old).await.unwrap();
+        let mut old = snapshot(&place.pool, level).await;
         match admit(&place, &named("high"), 50).await {
-            Err(AdmitError::Retryable(_)) if level.starts_with("BEGIN ") => continue,
+            Err(AdmitError::Retryable(_)) if place::STATES.is_empty() => continue,
             result => result.unwrap(),
         }
         execute(&place, place::OLDER).await.unwrap();
@@ -302,57 +285,37 @@ async fn a_mark_that_a_snapshot_does_not_show_counts_for_more_than_the_floor() {
     }
 }
 
-/// Writes until it is through or stale. Returns whether it was stale.
-async fn writer(place: Arc<Place>, level: &'static str, way: Way, number: u64) -> bool {
-    let own = Sequencer::new(resource(), token(number));
-    loop {
-        pause().await;
-        match attempt_write(&place.pool, Some(level), &own, way, way == Way::Present).await {
-            Err(AdmitError::Retryable(_)) => {}
-            Err(AdmitError::Stale(_)) => return true,
-            Ok(()) => return false,
-            Err(error) => panic!("{level}: {error:?}"),
-        }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn nothing_stale_is_written_while_marks_are_pruned() {
     let rounds = crate::rounds::rounds() / 4;
     for (&level, way) in LEVELS.iter().flat_map(|level| {
         let first = [Way::Begin, Way::Guarded].into_iter().filter(|_| *level == LEVELS[0]);
         [Way::Admit, Way::Present].into_iter().chain(first).map(move |way| (level, way))
     }) {
-        let place = Arc::new(ready().await);
-        if way == Way::Present {
-            Protect::rows("files", "path").unwrap().apply(&place.pool).await.unwrap();
-        }
-        let (over, pruned) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let pruner = tokio::spawn({
-            let (place, over, pruned) =
-                (Arc::clone(&place), Arc::clone(&over), Arc::clone(&pruned));
-            async move {
-                while !over.load(Ordering::SeqCst) {
-                    pruned.fetch_add(prune_all(&place).await.marks, Ordering::SeqCst);
-                    pause().await;
-                }
+        let place = ready_for(way).await;
+        let own = Writer { level: Some(level), ..Writer::new(way) };
+        let (over, pruned) = (Cell::new(false), Cell::new(0));
+        let pruning = async {
+            while !over.get() {
+                pruned.set(pruned.get() + prune_all(&place).await.marks);
+                pause().await;
             }
-        });
-        let (mut refused, mut round) = (0, 0);
-        // On a busy machine a prune may come late.
-        while round < rounds || refused == 0 || pruned.load(Ordering::SeqCst) == 0 {
-            round += 1;
-            let numbers = [10 * round + 2, 10 * round + 1, 10 * round + 1, 10 * round];
-            let writers =
-                numbers.map(|own| tokio::spawn(writer(Arc::clone(&place), level, way, own)));
-            for writer in writers {
-                refused += u64::from(writer.await.unwrap());
+        };
+        let writing = async {
+            let (mut refused, mut round) = (0, 0);
+            // On a busy machine a prune may come late.
+            while round < rounds || refused == 0 || pruned.get() == 0 {
+                round += 1;
+                let numbers = [10 * round + 2, 10 * round + 1, 10 * round + 1, 10 * round];
+                let attempt = async |number| own.write(&place.pool, number).await;
+                let done = join_all(numbers.map(|number| writer(attempt, number))).await;
+                refused += done.iter().filter(|done| **done == Written::Stale).count();
             }
-        }
-        over.store(true, Ordering::SeqCst);
-        pruner.await.unwrap();
-        let pruned = pruned.load(Ordering::SeqCst);
-        println!("{level}, {way:?}: {round} rounds, {refused} refused, {pruned} pruned");
-        assert_eq!(file(&place).await.1, 0, "{level}, {way:?}: a stale write was accepted");
+            over.set(true);
+            (refused, round)
+        };
+        let ((), (refused, round)) = tokio::join!(pruning, writing);
+        println!("{own:?}: {round} rounds, {refused} refused, {} pruned", pruned.get());
+        assert_eq!(file(&place).await.1, 0, "{own:?}: a stale write was accepted");
     }
 }

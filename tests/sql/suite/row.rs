@@ -1,18 +1,17 @@
+use fencing::fence::Stale;
 use fencing::sql::row::{self, Outcome};
 use sqlx::QueryBuilder;
 
 use super::*;
+use crate::rounds::{Written, writer};
 
 async fn documents() -> Place {
-    let place = ready().await;
-    run(
-        &place.pool,
+    with(
         "CREATE TABLE documents (path VARCHAR(255) PRIMARY KEY,
-        body VARCHAR(255) NOT NULL, fence_token BIGINT NULL DEFAULT 0)",
+            body VARCHAR(255) NOT NULL, fence_token BIGINT NULL DEFAULT 0);
+        INSERT INTO documents (path, body) VALUES ('a', 'old'), ('b', 'old')",
     )
-    .await;
-    run(&place.pool, "INSERT INTO documents (path, body) VALUES ('a', 'old'), ('b', 'old')").await;
-    place
+    .await
 }
 
 async fn update(place: &Place, path: &str, body: &str, number: u64, reported: bool) -> Outcome {
@@ -29,11 +28,6 @@ async fn update(place: &Place, path: &str, body: &str, number: u64, reported: bo
     Outcome::of(&resource(), token(number), matched, look).await.unwrap()
 }
 
-async fn body(place: &Place) -> String {
-    let body = sqlx::query_scalar("SELECT body FROM documents WHERE path = 'a'");
-    body.fetch_one(&place.pool).await.unwrap()
-}
-
 #[tokio::test]
 async fn stale_missing_and_done_are_told_apart() {
     let place = documents().await;
@@ -44,12 +38,12 @@ async fn stale_missing_and_done_are_told_apart() {
     assert_eq!(update(&place, "a", "34", 34, false).await, Outcome::Done);
     // So is another write of the same token.
     assert_eq!(update(&place, "a", "34, again", 34, true).await, Outcome::Done);
-    assert_eq!(body(&place).await, "34, again");
+    assert_eq!(bodies(&place).await[0], "34, again");
     for _ in 0..2 {
         let Outcome::Stale(stale) = update(&place, "a", "33", 33, true).await else { panic!() };
         assert_eq!((stale.presented, stale.highest), (token(33), token(34)));
     }
-    assert_eq!(body(&place).await, "34, again");
+    assert_eq!(bodies(&place).await[0], "34, again");
     assert_eq!(update(&place, "c", "34", 34, true).await, Outcome::Missing);
     // Another row has a token of its own.
     assert_eq!(update(&place, "b", "1", 1, true).await, Outcome::Done);
@@ -63,34 +57,25 @@ async fn neighbouring_tokens_race_for_a_row() {
         let place = documents().await;
         for round in 0..10 {
             let (old, new) = (2 * round + 1, 2 * round + 2);
-            let write = |number| guarded(&place, level, number);
-            let (old, new) = tokio::join!(write(old), write(new));
-            assert!(new, "{level}: the newest is never stale");
-            let _ = old;
-            assert_eq!(body(&place).await, (2 * round + 2).to_string(), "{level}");
+            let attempt = async |number| guarded(&place, level, number).await;
+            let (_, new) = tokio::join!(writer(attempt, old), writer(attempt, new));
+            assert_eq!(new, Written::Done, "{level}: the newest is never stale");
+            assert_eq!(bodies(&place).await[0], (2 * round + 2).to_string(), "{level}");
         }
     }
 }
 
-/// Until it is through or stale.
-async fn guarded(place: &Place, level: &'static str, number: u64) -> bool {
-    loop {
-        pause().await;
-        let Ok(mut tx) = place.pool.begin_with(level).await else { continue };
-        let mut update = QueryBuilder::<Db>::new("UPDATE documents SET body = ");
-        row::set(update.push_bind(number.to_string()).push(", "), token(number));
-        row::unless_newer(update.push(" WHERE path = 'a' AND "), token(number));
-        let done = update.build().execute(&mut *tx).await;
-        pause().await;
-        let done = match done {
-            Ok(done) => tx.commit().await.map(|()| done.rows_affected()),
-            Err(error) => Err(error),
-        };
-        match done {
-            Ok(matched) => return matched == 1,
-            Err(error) => assert!(sql::is_retryable(&error), "{level}: {error}"),
-        }
-    }
+async fn guarded(place: &Place, level: &'static str, number: u64) -> Result<(), AdmitError> {
+    pause().await;
+    let mut tx = place.pool.begin_with(level).await?;
+    let mut update = QueryBuilder::<Db>::new("UPDATE documents SET body = ");
+    row::set(update.push_bind(number.to_string()).push(", "), token(number));
+    row::unless_newer(update.push(" WHERE path = 'a' AND "), token(number));
+    let done = update.build().execute(&mut *tx).await?;
+    pause().await;
+    tx.commit().await?;
+    let newer = Some(token(number + 1)).filter(|_| done.rows_affected() == 0);
+    Ok(Stale::check(&resource(), token(number), newer)?)
 }
 
 /// As in an HTTP handler, which any thread may run.

@@ -4,6 +4,7 @@ use fencing::Sequencer;
 use fencing::sql::Protect;
 use sqlx::Pool;
 
+use super::foreign::is_refused;
 use super::*;
 
 fn pair(text: &str) -> Sequencer {
@@ -12,9 +13,7 @@ fn pair(text: &str) -> Sequencer {
 
 /// Two protected tables. In `documents` the mark of `a` is 34, that of `b` is 5.
 async fn protected() -> Place {
-    let place = ready().await;
-    run(&place.pool, "CREATE TABLE documents (path VARCHAR(255) PRIMARY KEY, body VARCHAR(255))")
-        .await;
+    let place = with(DOCUMENTS).await;
     // No key: on MySQL one takes two of the names for one, and refuses a row before the fence does.
     run(&place.pool, "CREATE TABLE papers (path VARCHAR(255) NOT NULL, body TEXT)").await;
     let documents = Protect::rows("documents", "path").unwrap().prefix("docs/").unwrap();
@@ -23,11 +22,6 @@ async fn protected() -> Place {
     place.client(&place::insert(Some("34 docs/a"), "a", "a by 34")).unwrap();
     place.client(&place::insert(Some("5 docs/b"), "b", "b by 5")).unwrap();
     place
-}
-
-async fn bodies(place: &Place) -> Vec<String> {
-    let bodies = sqlx::query_scalar("SELECT body FROM documents ORDER BY path");
-    bodies.fetch_all(&place.pool).await.unwrap()
 }
 
 /// Inserts a row of `papers`. Where the write itself presents, this one does.
@@ -53,19 +47,17 @@ async fn the_token_of_one_resource_writes_no_row_of_another() {
         place::rename(Some("34 docs/a"), "a", "b2"),
         place::insert(Some("34 docs/a"), "b2", "by the holder of a"),
     ] {
-        let error = place.client(&write).unwrap_err();
         let words = "fencing: no token presented, but the sequencer 34 docs/a of another \
             resource, high water ";
-        assert!(error.contains(words), "{write}: {error}");
-        assert!(error.contains(", resource docs/b"), "{write}: {error}");
-        assert!(place::STATES.is_empty() || error.contains("ZF428"), "{write}: {error}");
+        is_refused(&place, &write, words, "ZF428");
+        is_refused(&place, &write, ", resource docs/b", "ZF428");
     }
     // The rightful holder goes on.
     place.client(&place::update(Some("6 docs/b"), "b", "b by 6")).unwrap();
     place.client(&place::update(Some("34 docs/a"), "a", "a again")).unwrap();
     assert_eq!(bodies(&place).await, ["a again", "b by 6"]);
-    let error = place.client(&place::update(Some("5 docs/b"), "b", "stale")).unwrap_err();
-    assert!(error.contains("token 5 is stale, high water 6, resource docs/b"), "{error}");
+    let words = "token 5 is stale, high water 6, resource docs/b";
+    is_refused(&place, &place::update(Some("5 docs/b"), "b", "stale"), words, "ZF412");
     // A token alone counts everywhere, as before.
     place.client(&place::update(Some("34"), "b", "b by 34")).unwrap();
     place.client(&place::delete(Some("34 docs/b"), "b")).unwrap();
@@ -75,21 +67,9 @@ async fn the_token_of_one_resource_writes_no_row_of_another() {
 #[tokio::test]
 async fn a_malformed_pair_is_refused() {
     let place = protected().await;
-    for bad in [
-        " docs/a",
-        " 35 docs/a",
-        "x docs/a",
-        "0 docs/a",
-        "035 docs/a",
-        "3.5 docs/a",
-        "+35 docs/a",
-        "35x docs/a",
-        "1000000000000000 docs/a",
-        "docs/a 35",
-    ] {
-        let error = place.client(&place::update(Some(bad), "a", "bad")).unwrap_err();
-        assert!(error.contains("fencing: "), "{bad:?}: {error}");
-        assert!(place::STATES.is_empty() || error.contains("ZF400"), "{bad:?}: {error}");
+    for bad in ["", " 35", "x", "0", "035", "3.5", "+35", "35x", "1000000000000000", "docs/a 35 "] {
+        let bad = &*format!("{bad} docs/a");
+        is_refused(&place, &place::update(Some(bad), "a", "bad"), "fencing: ", "ZF400");
     }
     assert_eq!(bodies(&place).await, ["a by 34", "b by 5"]);
 }
@@ -99,7 +79,7 @@ async fn names_are_compared_as_bytes() {
     let place = protected().await;
     let long = format!("{}x", "ä".repeat(127));
     for name in ["it's \"all\" `of` \\ it; --", "34 docs/a", "@1 34 x", "x%s $1 ? x", "ä", &long] {
-        let own = Sequencer::new(Resource::new(name).unwrap(), token(34));
+        let own = Sequencer::new(named(name), token(34));
         write(&place.pool, &own, name).await.unwrap();
         stale(write(&place.pool, &Sequencer::new(own.resource, token(33)), name).await);
     }
@@ -111,7 +91,7 @@ async fn names_are_compared_as_bytes() {
         ("c", "c%"),
         (&format!("y{}", &long[..254]), &long),
     ] {
-        let other = Sequencer::new(Resource::new(other).unwrap(), token(40));
+        let other = Sequencer::new(named(other), token(40));
         unpresented(write(&place.pool, &other, name).await);
     }
 }
@@ -128,7 +108,7 @@ async fn a_transaction_presents_one_pair_after_the_other() {
     }
     tx.commit().await.unwrap();
     for (name, mark) in [("one", 34), ("two", 7)] {
-        assert_eq!(highest(&place, &Resource::new(name).unwrap()).await, Some(mark));
+        assert_eq!(highest(&place, &named(name)).await, Some(mark));
     }
     // The last one counts, and no other.
     let mut tx = place.pool.begin().await.unwrap();
@@ -145,12 +125,11 @@ async fn what_was_presented_is_not_left_behind() {
     let single = single(&place);
     for alone in [true, false] {
         let present = async |number: u64| {
-            let mut tx = single.begin().await.unwrap();
-            let own = pair(&format!("{number} docs/a"));
-            match alone {
-                true => sql::present(&mut tx, own.token).await.unwrap(),
-                false => sql::present(&mut tx, &own).await.unwrap(),
+            if alone {
+                return presenting(&single, number).await;
             }
+            let mut tx = single.begin().await.unwrap();
+            sql::present(&mut tx, &pair(&format!("{number} docs/a"))).await.unwrap();
             tx
         };
         let mut tx = present(34).await;
@@ -163,8 +142,7 @@ async fn what_was_presented_is_not_left_behind() {
         unpresented(attempt(&single, &place::guarded(None)).await);
         // Presented for nothing.
         present(34).await.commit().await.unwrap();
-        let other = Resource::new("other").unwrap();
-        let mut tx = sql::begin(&single, &other, token(34)).await.unwrap();
+        let mut tx = sql::begin(&single, &named("other"), token(34)).await.unwrap();
         unpresented(attempt(&mut *tx, &place::guarded(None)).await);
     }
 }

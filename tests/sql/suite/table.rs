@@ -3,58 +3,34 @@ use fencing::sql::SqlMarks;
 
 use super::*;
 
-#[tokio::test]
-async fn a_missing_table_is_named() {
-    let place = Place::empty().await;
-    for error in [
-        admit(&place, &resource(), 33).await.unwrap_err(),
-        sql::highest(&place.pool, &resource()).await.unwrap_err(),
-        sql::begin(&place.pool, &resource(), token(33)).await.unwrap_err(),
-    ] {
-        assert!(matches!(error, AdmitError::NotMigrated(_)), "{error:?}");
-        assert!(error.to_string().contains("run fencing::sql::migrate"), "{error}");
-    }
+const BAD: [i64; 5] = [0, -1, i64::MIN, 1_000_000_000_000_000, i64::MAX];
+
+async fn insert(place: &Place, token: &str) -> Result<(), AdmitError> {
+    let insert = "INSERT INTO fencing_marks (resource, token) VALUES ('files/a'";
+    attempt(&place.pool, &format!("{insert}, {token})")).await
 }
 
 #[tokio::test]
 async fn what_is_no_token_is_not_let_in() {
     let place = ready().await;
-    for bad in [0, -1, i64::MIN, 1_000_000_000_000_000, i64::MAX] {
-        let insert = sqlx::query(place::sql(
-            "INSERT INTO fencing_marks (resource, token) VALUES ('files/a', $1)",
-        ))
-        .bind(bad);
-        assert!(insert.execute(&place.pool).await.is_err(), "{bad}");
+    for bad in BAD {
+        insert(&place, &bad.to_string()).await.unwrap_err();
     }
 }
 
 /// The table as somebody may leave it who means well.
 async fn altered(token: &str) -> Place {
-    let place = ready().await;
-    run(&place.pool, "DROP TABLE fencing_marks").await;
-    run(
-        &place.pool,
-        &format!(
-            "CREATE TABLE fencing_marks (resource VARCHAR(255) PRIMARY KEY, token {token}{})",
-            place::MORE
-        ),
-    )
-    .await;
-    place
+    let columns = format!("resource VARCHAR(255) PRIMARY KEY, token {token}{}", place::MORE);
+    with(&format!("DROP TABLE fencing_marks; CREATE TABLE fencing_marks ({columns})")).await
 }
 
 #[tokio::test]
 async fn a_mark_that_is_no_token_admits_nobody() {
     let place = altered("BIGINT").await;
     let marks = SqlMarks::new(place.pool.clone());
-    let bad = [Some(0), Some(-1), Some(i64::MIN), Some(1_000_000_000_000_000), Some(i64::MAX)];
-    for bad in bad.into_iter().chain([None]) {
+    for bad in BAD.map(Some).into_iter().chain([None]) {
         run(&place.pool, "DELETE FROM fencing_marks").await;
-        let insert = sqlx::query(place::sql(
-            "INSERT INTO fencing_marks (resource, token) VALUES ('files/a', $1)",
-        ))
-        .bind(bad);
-        insert.execute(&place.pool).await.unwrap();
+        insert(&place, &bad.map_or("NULL".to_owned(), |bad| bad.to_string())).await.unwrap();
         for number in [1, 33, Token::MAX.get()] {
             let error = admit(&place, &resource(), number).await.unwrap_err();
             let AdmitError::Corrupt { resource: whose, .. } = &error else {
@@ -74,7 +50,7 @@ async fn a_mark_that_is_no_token_admits_nobody() {
 #[tokio::test]
 async fn a_mark_of_another_type_admits_nobody() {
     let place = altered("TEXT").await;
-    run(&place.pool, "INSERT INTO fencing_marks (resource, token) VALUES ('files/a', 'x')").await;
+    insert(&place, "'x'").await.unwrap();
     let error = admit(&place, &resource(), 33).await.unwrap_err();
     let right = matches!(error, AdmitError::Corrupt { .. } | AdmitError::Database(_));
     assert!(right, "{error:?}");

@@ -4,13 +4,36 @@ use axum::Router;
 use axum::http::{StatusCode, header};
 use axum::routing::put;
 use fencing::Fence;
-use fencing::fence::MemoryMarks;
+use fencing::fence::{FenceError, Marks, MemoryMarks};
 use fencing::http::{Fenced, InTransaction, Problem, Refusal};
-use fencing::sql::SqlMarks;
+use fencing::sql::{Protect, ProtectError, SqlMarks};
 use tower::ServiceExt;
 
 use super::*;
 use crate::service::{answer, behind, request, server};
+
+#[tokio::test]
+async fn who_needs_the_tables_says_what_to_run() {
+    let place = Place::empty().await;
+    let protect = Protect::rows("documents", "path").unwrap().apply(&place.pool).await;
+    let Err(ProtectError::Database(of_protect)) = protect else { panic!("{protect:?}") };
+    for error in [
+        admit(&place, &resource(), 33).await.unwrap_err(),
+        sql::highest(&place.pool, &resource()).await.unwrap_err(),
+        begin(&place.pool, 33).await.unwrap_err(),
+        of_protect,
+    ] {
+        assert!(matches!(error, AdmitError::NotMigrated(_)), "{error:?}");
+        assert!(error.to_string().contains("run fencing::sql::migrate"), "{error}");
+    }
+    let marks = SqlMarks::new(place.pool.clone());
+    let error = marks.raise(&resource(), token(1)).await.unwrap_err();
+    let FenceError::NotSetUp(source) = error else { panic!("{error:?}") };
+    assert!(source.to_string().contains("run fencing::sql::migrate"), "{source}");
+    place.pool.close().await;
+    let error = marks.raise(&resource(), token(1)).await.unwrap_err();
+    assert!(matches!(error, FenceError::Unreachable(_)), "{error:?}");
+}
 
 async fn is_not_set_up(app: Router) {
     let response = app.oneshot(request("/files/a", 34)).await.unwrap();

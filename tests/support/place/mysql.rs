@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use sqlx::mysql::{MySqlConnectOptions, MySqlDatabaseError, MySqlPoolOptions};
+use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
 use sqlx::{AssertSqlSafe, Executor, MySqlPool};
 
 use crate::clients::output;
@@ -59,6 +59,9 @@ pub fn lower(resource: &str, from: u64, to: u64) -> String {
     format!("CALL fencing_lower('{resource}', {from}, {to})")
 }
 
+/// Dumps rows alone, to be restored beside guards.
+pub const DUMP: &[&str] = &["--no-create-info", "--skip-triggers", "--skip-comments"];
+
 /// Loses the floor.
 pub const DROP_FLOOR: &[&str] = &["DELETE FROM fencing_floor"];
 
@@ -99,7 +102,8 @@ static SHARED: OnceLock<MariadbServer> = OnceLock::new();
 
 const MARK: char = '`';
 
-fn presented(token: Option<&str>, write: &str) -> String {
+/// Presents this, if anything, in the transaction of a write.
+pub fn presented(token: Option<&str>, write: &str) -> String {
     let variable = |token: &str| if token.contains(' ') { "sequencer" } else { "token" };
     let present = token.map(|token| format!("SET @fencing_{} = '{token}'; ", variable(token)));
     format!("{}START TRANSACTION; {write}; COMMIT", present.unwrap_or_default())
@@ -235,11 +239,4 @@ impl Place {
 
 pub fn pool(options: MySqlConnectOptions) -> MySqlPool {
     MySqlPoolOptions::new().max_connections(20).connect_lazy_with(options)
-}
-
-/// Whether the driver's error says that another transaction was in the way.
-pub fn conflict(error: &sqlx::Error) -> bool {
-    let error = error.as_database_error();
-    let error = error.and_then(|error| error.try_downcast_ref::<MySqlDatabaseError>());
-    error.is_some_and(|error| matches!(error.number(), 1205 | 1213 | 1020))
 }

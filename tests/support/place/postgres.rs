@@ -1,5 +1,6 @@
 //! Where the suite runs: a database on a private PostgreSQL.
 
+use std::process::Command;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -57,6 +58,9 @@ pub fn lower(resource: &str, from: u64, to: u64) -> String {
     format!("SELECT fencing_lower('{resource}', {from}, {to})")
 }
 
+/// Dumps rows alone, to be restored beside guards.
+pub const DUMP: &[&str] = &["-a", "--disable-triggers", "--inserts"];
+
 /// Loses the floor.
 pub const DROP_FLOOR: &[&str] =
     &["ALTER TABLE fencing_floor DISABLE TRIGGER USER", "DELETE FROM fencing_floor"];
@@ -103,7 +107,8 @@ static SHARED: OnceLock<PostgresServer> = OnceLock::new();
 
 const MARK: char = '"';
 
-fn presented(token: Option<&str>, write: &str) -> String {
+/// Presents this, if anything, in the transaction of a write.
+pub fn presented(token: Option<&str>, write: &str) -> String {
     let present = token.map(|token| format!("SELECT fencing_present('{token}'); "));
     format!("BEGIN; {}{write}; COMMIT", present.unwrap_or_default())
 }
@@ -178,6 +183,22 @@ impl Place {
         pool(self.options.clone().options(settings.iter().copied()))
     }
 
+    /// A program of PostgreSQL on this database.
+    pub fn program(&self, name: &str) -> Command {
+        let mut program = Command::new(name);
+        program.arg("-h").arg(self.options.get_socket().unwrap()).args(["-U", "fencing", "-d"]);
+        program.arg(self.options.get_database().unwrap());
+        program
+    }
+
+    /// What `pg_dump` prints of these tables, without the commands of its own to `psql`.
+    pub fn dump(&self, options: &[&str], tables: &[&str]) -> String {
+        let mut dump = self.program("pg_dump");
+        dump.args(options).args(tables.iter().flat_map(|table| ["-t", table]));
+        let dump = output(&mut dump).unwrap();
+        dump.lines().filter(|line| !line.starts_with('\\')).collect::<Vec<_>>().join("\n")
+    }
+
     /// Runs statements through `psql`: what it printed, or its error.
     pub fn client(&self, statements: &str) -> Result<String, String> {
         let database = self.options.get_database().unwrap();
@@ -205,10 +226,4 @@ impl Place {
 
 pub fn pool(options: PgConnectOptions) -> PgPool {
     PgPoolOptions::new().max_connections(20).connect_lazy_with(options)
-}
-
-/// Whether the driver's error says that another transaction was in the way.
-pub fn conflict(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(|error| error.code());
-    matches!(code.as_deref(), Some("40001" | "40P01"))
 }

@@ -227,9 +227,3 @@ fn open(folder: &TempDir, journal: SqliteJournalMode, patience: Duration) -> Sql
         .busy_timeout(patience);
     SqlitePoolOptions::new().max_connections(20).connect_lazy_with(options)
 }
-
-/// Whether the driver's error says that another transaction was in the way.
-pub fn conflict(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(|error| error.code());
-    code.and_then(|code| code.parse::<i32>().ok()).is_some_and(|code| code & 0xff == 5)
-}
