@@ -1,81 +1,132 @@
 //! `fencing run` from the shell while nodes are killed, flushed and restarted one at a
 //! time: tokens strictly grow in the order in which the leases were granted.
 
-use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
-use crate::nemesis::Nemesis;
-use support::cli::{Ended, fencing_at, finish, started, urls};
-use support::history::check;
+use fencing::{Redlock, Resource};
+use futures_util::future::join_all;
+
+use support::cli::{end, finish, five, piped, run, started, until, urls};
+use support::history::{check, mark};
 use support::redis::RedisServer;
 
-/// Two of the five come back with what they had on disk.
-fn five() -> Vec<RedisServer> {
+/// So many clients have at least so many leases each, in so many rounds of faults at least.
+fn in_order(clients: usize, least: usize, rounds: usize) {
+    // Two of the five come back with what they had on disk.
     let durable = ["--appendonly", "yes", "--appendfsync", "everysec"];
     let server = |n| if n < 3 { RedisServer::start() } else { RedisServer::with(&durable) };
-    started((0..5).map(server).collect())
-}
-
-/// One lease, whose command writes down when it began and when it ended.
-fn lease(urls: &str, log: &Path) -> Command {
-    let log = log.display();
-    let script = format!("echo start $FENCING_TOKEN >> {log}; echo end $FENCING_TOKEN >> {log}");
-    let mut command = fencing_at(urls);
-    command.args(["run", "--resource", "invoice/42", "--ttl", "4s", "--wait", "60s"]);
-    command.args(["--node-budget", "1s"]);
-    command.args(["--", "sh", "-c", &script]);
-    command
-}
-
-fn assert_good(ended: &Ended) {
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-}
-
-#[test]
-fn two_hundred_leases_one_after_another() {
-    let servers = five();
+    let mut servers = started((0..5).map(server).collect());
     let (urls, folder) = (urls(&servers), tempfile::tempdir().unwrap());
     let log = folder.path().join("log");
-    let nemesis = Nemesis::start(servers);
-    let mut leases = 0;
-    while leases < 200 || nemesis.rounds() < 8 {
-        assert_good(&finish(lease(&urls, &log)));
-        leases += 1;
-    }
-    // Whoever wants a lock brings the last node back.
-    let stopping = std::thread::spawn(move || nemesis.stop());
-    while !stopping.is_finished() {
-        assert_good(&finish(lease(&urls, &log)));
-        leases += 1;
-    }
-    stopping.join().unwrap();
-    assert_eq!(check(&log), leases);
-}
-
-#[test]
-fn eight_at_once() {
-    let servers = five();
-    let (urls, folder) = (urls(&servers), tempfile::tempdir().unwrap());
-    let log = folder.path().join("log");
-    let nemesis = Nemesis::start(servers);
-    let worker = || {
+    let (done, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    // Its command writes down when it began and when it ended.
+    let lease = || {
+        let note = |what: &str| format!("echo {what} $FENCING_TOKEN >> {}", log.display());
+        let script = format!("{}; {}", note("start"), note("end"));
+        assert_eq!(finish(run(&urls, "--ttl 4s --wait 60s", &script)).code, Some(0));
+        1
+    };
+    let work = || {
         let mut leases = 0;
-        while leases < 12 || nemesis.rounds() < 5 {
-            assert_good(&finish(lease(&urls, &log)));
-            leases += 1;
+        while leases < least || done.load(Ordering::SeqCst) < rounds {
+            leases += lease();
         }
         leases
     };
     let leases: usize = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..8).map(|_| scope.spawn(worker)).collect();
-        workers.into_iter().map(|worker| worker.join().unwrap()).sum()
+        let nemesis = scope.spawn(|| nemesis(&mut servers, &stop, &done));
+        let workers: Vec<_> = (0..clients).map(|_| scope.spawn(work)).collect();
+        let mut leases = workers.into_iter().map(|worker| worker.join().unwrap()).sum();
+        stop.store(true, Ordering::SeqCst);
+        // Whoever wants a lock brings the last node back.
+        while !nemesis.is_finished() {
+            leases += lease();
+        }
+        leases
     });
-    let stopping = std::thread::spawn(move || nemesis.stop());
-    let mut more = 0;
-    while !stopping.is_finished() {
-        assert_good(&finish(lease(&urls, &log)));
-        more += 1;
+    assert_eq!(check(&log), leases);
+}
+
+/// Makes one node at a time forget, and waits until it is back before the next.
+fn nemesis(servers: &mut [RedisServer], stop: &AtomicBool, done: &AtomicUsize) {
+    for round in 0.. {
+        if stop.load(Ordering::SeqCst) {
+            break;
+        }
+        // 5 and 4 have no common divisor: each fault comes to each node.
+        let server = &mut servers[round % 5];
+        match round % 4 {
+            0 => {
+                server.kill();
+                std::thread::sleep(Duration::from_millis(300));
+                server.restart();
+            }
+            1 => drop(server.cli(&["FLUSHALL"])),
+            2 => server.restart(),
+            _ => drop(server.cli(&["UNLINK", "{fencing}:memory"])),
+        }
+        // Until it is admitted and out of quarantine it must stay the only one that forgot. It comes back by itself,
+        // by way of whoever wants a lock.
+        until("the node's return", || {
+            let admitted = server.cli(&["HGET", "{fencing}:memory", "admitted"]);
+            let life = admitted.split(' ').next().unwrap_or_default();
+            let lives = server.cli(&["INFO", "server"]).contains(&format!("run_id:{life}"));
+            !life.is_empty() && lives && server.cli(&["EXISTS", "{fencing}:quarantine"]) == "0"
+        });
+        done.fetch_add(1, Ordering::SeqCst);
     }
-    stopping.join().unwrap();
-    assert_eq!(check(&log), leases + more);
+}
+
+#[test]
+fn two_hundred_leases_one_after_another() {
+    in_order(1, 200, 8);
+}
+
+#[test]
+fn eight_at_once() {
+    in_order(8, 12, 5);
+}
+
+const PROCESSES: usize = 4;
+const TASKS: usize = 8;
+const LEASES: usize = 5;
+
+#[test]
+fn the_tasks_of_several_processes_are_in_order() {
+    let (servers, folder) = (five(), tempfile::tempdir().unwrap());
+    let log = folder.path().join("log");
+    let child = |_| {
+        // This very test binary, in the part of `a_contender`.
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "acceptance::a_contender"]);
+        command.env("FENCING_TEST_NODES", urls(&servers)).env("FENCING_TEST_LOG", &log);
+        piped(command).spawn().unwrap()
+    };
+    for child in [0; PROCESSES].map(child) {
+        let ended = end(child);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    }
+    assert_eq!(check(&log), PROCESSES * TASKS * LEASES);
+}
+
+/// One of the processes; nothing when it runs as a test.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_contender() {
+    let Ok(nodes) = std::env::var("FENCING_TEST_NODES") else { return };
+    let log = std::env::var("FENCING_TEST_LOG").unwrap();
+    let redlock = Redlock::builder().redis(nodes.split(',')).wait(Duration::from_secs(60));
+    let redlock = redlock.node_budget(Duration::from_secs(1)).build().unwrap();
+    let resource = Resource::new("invoice/42").unwrap();
+    let task = |_| async {
+        for _ in 0..LEASES {
+            let lease = redlock.acquire(&resource).await.unwrap();
+            mark(log.as_ref(), "start", lease.token());
+            tokio::task::yield_now().await;
+            mark(log.as_ref(), "end", lease.token());
+            let _ = lease.release().await;
+        }
+    };
+    join_all([0; TASKS].map(task)).await;
 }

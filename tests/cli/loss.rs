@@ -1,24 +1,19 @@
-//! A lost lease stops the command.
+//! A lost lease stops the command. Kleppmann's scenario: a client is paused past its TTL, another comes, the first
+//! wakes.
 
-use support::cli::{end, five, line, run, until};
-use support::process::{runs, signal};
+use std::time::Duration;
+
+use support::cli::{Job, finish, five, run, until};
+use support::process::{children_of, runs, signal};
 
 #[test]
 fn when_all_nodes_stop_the_command_gets_sigterm() {
     let servers = five();
-    let folder = tempfile::tempdir().unwrap();
-    let ready = folder.path().join("ready");
-    let script = format!(
-        "trap 'echo terminated; exit 0' TERM; echo $FENCING_TOKEN > {}; while :; do sleep 0.05; done",
-        ready.display()
-    );
-    let child = run(&servers, &["--ttl", "6s"], &script).spawn().unwrap();
-    let token = line(&ready);
+    let trap = "trap 'echo terminated; exit 0' TERM";
+    let job = Job::start(&servers, "--ttl 6s", trap, "");
     servers.iter().for_each(|server| server.signal("STOP"));
-    let ended = end(child);
-    assert_eq!((ended.code, ended.stdout.as_str()), (Some(76), "terminated\n"));
-    let words = format!("lease lost, invoice/42 token {token}: it was not renewed in time (");
-    assert!(ended.stderr.contains(&words), "{}", ended.stderr);
+    let words = format!("lease lost, invoice/42 token {}: it was not renewed in time (", job.token);
+    let ended = job.ended().prints(76, "terminated\n").says(76, &words);
     // It says which nodes are to blame.
     assert!(ended.stderr.contains("(the last renewal failed: "), "{}", ended.stderr);
 }
@@ -26,19 +21,50 @@ fn when_all_nodes_stop_the_command_gets_sigterm() {
 #[test]
 fn a_command_that_ends_while_fencing_is_paused_past_its_ttl_is_no_success() {
     let servers = five();
-    let folder = tempfile::tempdir().unwrap();
-    let (ready, go) = (folder.path().join("ready"), folder.path().join("go"));
-    let script = format!(
-        "echo $$ > {}; while [ ! -e {} ]; do sleep 0.05; done",
-        ready.display(),
-        go.display()
-    );
-    let child = run(&servers, &["--ttl", "5s"], &script).spawn().unwrap();
-    let pid: u32 = line(&ready).parse().unwrap();
-    signal(child.id(), "STOP");
-    std::thread::sleep(std::time::Duration::from_secs(6));
-    std::fs::write(&go, "").unwrap();
-    until("the end of the command", || !runs(pid));
-    signal(child.id(), "CONT");
-    end(child).says(76, "lease lost, invoice/42 token ");
+    let job = Job::start(&servers, "--ttl 5s", "", "$$");
+    let [command] = job.processes();
+    job.signal("STOP");
+    std::thread::sleep(Duration::from_secs(6));
+    job.let_go();
+    until("the end of the command", || !runs(command));
+    job.signal("CONT");
+    job.ended().says(76, "lease lost, invoice/42 token ");
+}
+
+#[test]
+fn a_client_that_slept_past_its_ttl_sees_its_lease_as_lost() {
+    let servers = five();
+    // Its command has a child, to show that the whole group is told.
+    let first = "sh -c 'sleep 60; :' & trap 'echo told; exit 0' TERM";
+    let job = Job::start(&servers, "--ttl 6s", first, "$$ $!");
+    let [command, grandchild] = job.processes();
+    job.signal("STOP");
+
+    // The second waits for the end of the TTL, and gets a larger token.
+    let second = finish(run(&servers, "--wait 60s", "echo $FENCING_TOKEN"));
+    assert!(second.number() > job.token);
+    until("the end of the command", || !runs(command));
+
+    job.signal("CONT");
+    let words = format!("lease lost, invoice/42 token {}: ", job.token);
+    job.ended().prints(76, "told\n").says(76, &words);
+    until("the end of the group", || !runs(grandchild));
+}
+
+#[test]
+fn the_guard_may_sleep_as_well() {
+    let servers = five();
+    let job = Job::start(&servers, "--ttl 10s", "", "$$");
+    let [command] = job.processes();
+    // The guard first: it would end the command with the lease.
+    let mut processes = children_of(job.pid());
+    processes.push(job.pid());
+    processes.iter().chain([&command]).for_each(|process| signal(*process, "STOP"));
+    let second = finish(run(&servers, "--wait 60s", "echo $FENCING_TOKEN"));
+    assert!(second.number() > job.token);
+    // The first's command is still there: if it woke up now, only the storage could refuse it.
+    assert!(runs(command));
+    processes.iter().for_each(|process| signal(*process, "CONT"));
+    assert_eq!(job.ended().code, Some(76));
+    assert!(!runs(command));
 }

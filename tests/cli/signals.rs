@@ -1,84 +1,54 @@
 //! Signals are passed on, and the lease is released after the command has ended.
 
-use std::path::Path;
+use std::process::Command;
 
-use support::cli::{end, finish, five, line, run, until};
+use support::cli::{Job, end, finish, five, line, piped, run, until};
 use support::process::{runs, signal};
 
-/// Tells its process id, then sleeps in pieces so that traps run.
-fn sleeper(ready: &Path, trap: &str) -> String {
-    format!("{trap}; echo $$ > {}; while :; do sleep 0.05; done", ready.display())
-}
+const SIGNALS: [(&str, i32); 3] = [("INT", 2), ("TERM", 15), ("HUP", 1)];
 
 #[test]
 fn each_signal_reaches_the_command_and_the_lease_is_released() {
     let servers = five();
-    for (name, number) in [("INT", 2), ("TERM", 15), ("HUP", 1)] {
-        let folder = tempfile::tempdir().unwrap();
-        let ready = folder.path().join("ready");
+    for (name, number) in SIGNALS {
         let trap = format!("trap 'echo got {name}; exit 9' {name}");
-        let child = run(&servers, &["--wait", "5s"], &sleeper(&ready, &trap)).spawn().unwrap();
-        line(&ready);
-        signal(child.id(), name);
-        let ended = end(child);
-        assert_eq!((ended.code, ended.stdout.trim()), (Some(9), &*format!("got {name}")));
+        let job = Job::start(&servers, "", &trap, "");
+        job.signal(name);
+        job.ended().prints(9, &format!("got {name}\n"));
 
-        let ready = folder.path().join("again");
-        let child = run(&servers, &["--wait", "0s"], &sleeper(&ready, ":")).spawn().unwrap();
-        line(&ready);
-        signal(child.id(), name);
-        let ended = end(child);
-        assert_eq!((ended.code, ended.stderr.as_str()), (Some(128 + number), ""), "{name}");
+        let job = Job::start(&servers, "--wait 0s", "", "");
+        job.signal(name);
+        job.ended().is(128 + number);
     }
-    assert_eq!(finish(run(&servers, &["--wait", "0s"], "exit 0")).code, Some(0));
-}
-
-#[test]
-fn a_signal_reaches_what_the_command_has_started() {
-    let servers = five();
-    let folder = tempfile::tempdir().unwrap();
-    let ready = folder.path().join("ready");
-    let script = format!("sh -c 'echo $$ > {}; sleep 60; :' & wait", ready.display());
-    let child = run(&servers, &[], &script).spawn().unwrap();
-    let grandchild: u32 = line(&ready).parse().unwrap();
-    signal(child.id(), "TERM");
-    assert_eq!(end(child).code, Some(143));
-    until("the end of the grandchild", || !runs(grandchild));
+    finish(run(&servers, "--wait 0s", "exit 0")).is(0);
 }
 
 #[test]
 fn a_signal_ends_the_wait_and_leaves_no_lock() {
     let servers = five();
-    let folder = tempfile::tempdir().unwrap();
-    let ready = folder.path().join("ready");
-    let holder = run(&servers, &[], &sleeper(&ready, ":")).spawn().unwrap();
-    line(&ready);
-    for (name, number) in [("INT", 2), ("TERM", 15), ("HUP", 1)] {
-        let waiting = run(&servers, &["--wait", "1m"], "echo never").spawn().unwrap();
+    let holder = Job::start(&servers, "", "", "");
+    for (name, number) in SIGNALS {
+        let waiting = run(&servers, "--wait 1m", "echo never").spawn().unwrap();
         // It listens for signals before it asks the nodes.
-        let mask = 1u64 << (number - 1);
-        until("the handler", || caught(waiting.id()) & mask != 0);
+        until("the handler", || catches(waiting.id(), number));
         signal(waiting.id(), name);
-        let ended = end(waiting);
-        assert_eq!((ended.code, ended.stdout.as_str()), (Some(128 + number), ""), "{name}");
+        end(waiting).prints(128 + number, "");
     }
-    signal(holder.id(), "TERM");
-    end(holder);
-    assert_eq!(finish(run(&servers, &["--wait", "0s"], "exit 0")).code, Some(0));
+    holder.go().is(0);
+    finish(run(&servers, "--wait 0s", "exit 0")).is(0);
 }
 
 #[test]
 fn what_is_ignored_stays_ignored() {
-    let servers = five();
-    let folder = tempfile::tempdir().unwrap();
+    let (servers, folder) = (five(), tempfile::tempdir().unwrap());
     let ready = folder.path().join("ready");
     let script = format!("grep SigIgn /proc/$$/status > {}; sleep 0.3", ready.display());
-    let inner = run(&servers, &[], &script);
-    let mut nohup = std::process::Command::new("sh");
     // Without what makes it heed all signals.
-    nohup.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]).args(inner.get_args().skip(2));
-    nohup.envs(inner.get_envs().filter_map(|(k, v)| Some((k, v?))));
-    let child = nohup.stdin(std::process::Stdio::null()).spawn().unwrap();
+    let nohup = without_heeding(
+        &run(&servers, "", &script),
+        &["sh", "-c", "trap '' HUP; exec \"$@\"", "sh"],
+    );
+    let child = piped(nohup).spawn().unwrap();
     let mask = line(&ready);
     signal(child.id(), "HUP");
     assert_eq!(end(child).code, Some(0));
@@ -86,26 +56,38 @@ fn what_is_ignored_stays_ignored() {
     assert_eq!(mask & 1, 1, "the command ignores HUP as it was meant to");
 }
 
-/// The mask of the signals that a process catches.
-fn caught(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
-    u64::from_str_radix(mask.trim(), 16).unwrap()
+#[test]
+fn a_parent_that_ignores_sigchld_changes_no_status() {
+    let servers = five();
+    let inner = run(&servers, "", "sh -c 'exit 3'; exit $(($? + 4))");
+    finish(without_heeding(&inner, &["env", "--ignore-signal=CHLD"])).is(7);
 }
 
 #[test]
 fn a_suspension_stops_the_command_as_well() {
     let servers = five();
-    let folder = tempfile::tempdir().unwrap();
-    let ready = folder.path().join("ready");
-    let child = run(&servers, &["--ttl", "10s"], &sleeper(&ready, ":")).spawn().unwrap();
-    let command: u32 = line(&ready).parse().unwrap();
-    signal(child.id(), "TSTP");
-    until("both stand still", || stopped(child.id()) && stopped(command));
+    let job = Job::start(&servers, "--ttl 10s", "", "$$");
+    let [command] = job.processes();
+    job.signal("TSTP");
+    until("both stand still", || stopped(job.pid()) && stopped(command));
     // The lease is not renewed meanwhile.
     until("the end of the command", || !runs(command));
-    signal(child.id(), "CONT");
-    assert_eq!(end(child).code, Some(76));
+    job.signal("CONT");
+    assert_eq!(job.ended().code, Some(76));
+}
+
+/// The same program in its environment, started by another one than that which makes it heed all signals.
+fn without_heeding(inner: &Command, by: &[&str]) -> Command {
+    let mut command = Command::new(by[0]);
+    command.args(&by[1..]).args(inner.get_args().skip(2));
+    command.envs(inner.get_envs().filter_map(|(key, value)| Some((key, value?))));
+    command
+}
+
+pub fn catches(pid: u32, signal: i32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
+    u64::from_str_radix(mask.trim(), 16).unwrap() & (1 << (signal - 1)) != 0
 }
 
 fn stopped(pid: u32) -> bool {

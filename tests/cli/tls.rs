@@ -7,17 +7,10 @@ use fencing::{Resource, Token, sql};
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions, MySqlSslMode};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgSslMode};
 
+use support::cli::ask;
 use support::clients::output;
 use support::mariadb::MariadbServer;
 use support::postgres::PostgresServer;
-
-fn resource() -> Resource {
-    Resource::new("files/a").unwrap()
-}
-
-fn token(number: u64) -> Token {
-    Token::new(number).unwrap()
-}
 
 /// Makes a key and a certificate for this address.
 fn certify(folder: &Path, address: &str) {
@@ -63,18 +56,19 @@ async fn postgresql_is_reached_over_tls() {
         PgPoolOptions::new().max_connections(2).connect_lazy_with(options)
     };
     let url = format!("postgres://fencing@{address}/{name}?sslmode=require");
-    let mut fencing = Command::new(env!("CARGO_BIN_EXE_fencing"));
-    output(fencing.args(["migrate", "--database", &url])).unwrap();
+    ask(&url, "migrate").is(0);
     let required = pool(PgSslMode::Require, None);
     let over = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
     assert!(sqlx::query_scalar::<_, bool>(over).fetch_one(&required).await.unwrap());
-    sql::begin(&required, &resource(), token(34)).await.unwrap().commit().await.unwrap();
+    let resource = Resource::new("files/a").unwrap();
+    let token = |number| Token::new(number).unwrap();
+    sql::begin(&required, &resource, token(34)).await.unwrap().commit().await.unwrap();
 
     let verified = pool(PgSslMode::VerifyFull, Some(&folder.path().join("certificate")));
-    let stale = sql::begin(&verified, &resource(), token(33)).await;
+    let stale = sql::begin(&verified, &resource, token(33)).await;
     assert!(matches!(stale, Err(sql::AdmitError::Stale(_))), "{stale:?}");
     let unknown = pool(PgSslMode::VerifyFull, None);
-    let error = sql::begin(&unknown, &resource(), token(35)).await.unwrap_err();
+    let error = sql::begin(&unknown, &resource, token(35)).await.unwrap_err();
     assert!(error.to_string().contains("certificate"), "{error}");
 }
 
@@ -98,5 +92,6 @@ async fn mariadb_is_reached_over_tls() {
     let cipher = sqlx::query_as::<_, (String, String)>("SHOW STATUS LIKE 'Ssl_cipher'");
     let (_, cipher) = cipher.fetch_one(&pool).await.unwrap();
     assert!(cipher.starts_with("TLS_"), "{cipher:?}");
-    sql::begin(&pool, &resource(), token(34)).await.unwrap().commit().await.unwrap();
+    let (resource, token) = (Resource::new("files/a").unwrap(), Token::new(34).unwrap());
+    sql::begin(&pool, &resource, token).await.unwrap().commit().await.unwrap();
 }

@@ -1,11 +1,16 @@
 //! The binary `fencing` as a process, and bounds against hanging.
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Mutex;
+use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
+use tempfile::TempDir;
+
+use super::process;
 use super::redis::{self, RedisServer};
 
 /// Far longer than anything here takes: a test that comes here hangs.
@@ -33,8 +38,7 @@ pub fn binary(name: &str) -> PathBuf {
 pub fn example(name: &str) -> Command {
     let mut command = Command::new("env");
     command.arg("--default-signal").arg(built(&format!("examples/{name}"), " --bins --examples"));
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
+    piped(command)
 }
 
 fn built(name: &str, targets: &str) -> PathBuf {
@@ -46,17 +50,58 @@ fn built(name: &str, targets: &str) -> PathBuf {
     })
 }
 
-/// The binary, with the nodes in its environment and nothing on stdin.
-pub fn fencing(servers: &[RedisServer]) -> Command {
-    fencing_at(&urls(servers))
+/// Nothing on stdin, and both outputs are read.
+pub fn piped(mut command: Command) -> Command {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
 }
 
-/// The same, where the servers are in other hands.
-pub fn fencing_at(urls: &str) -> Command {
+/// Where leases are: servers, a list of their URLs, or the URL of a database. Nowhere if it is empty.
+pub trait Place {
+    fn place(&self) -> String;
+}
+
+impl Place for [RedisServer] {
+    fn place(&self) -> String {
+        urls(self)
+    }
+}
+
+impl Place for Vec<RedisServer> {
+    fn place(&self) -> String {
+        urls(self)
+    }
+}
+
+impl Place for str {
+    fn place(&self) -> String {
+        self.to_owned()
+    }
+}
+
+impl Place for String {
+    fn place(&self) -> String {
+        self.clone()
+    }
+}
+
+/// The binary with these arguments, and this place and no other in its environment.
+pub fn fencing(place: &(impl Place + ?Sized), arguments: &str) -> Command {
+    let place = place.place();
     let mut command = heeding("fencing");
-    command.env("FENCING_REDIS", urls).stdin(Stdio::null());
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
+    command.env_remove("FENCING_REDIS").env_remove("FENCING_DATABASE");
+    command.args(arguments.split_whitespace());
+    if ["sqlite:", "postgres:", "mysql:"].iter().any(|kind| place.starts_with(kind)) {
+        command.env("FENCING_DATABASE", place);
+    } else if !place.is_empty() {
+        command.env("FENCING_REDIS", place);
+    }
+    piped(command)
+}
+
+/// The same, until its end.
+pub fn ask(place: &(impl Place + ?Sized), arguments: &str) -> Ended {
+    finish(fencing(place, arguments))
 }
 
 /// Five servers that grant locks.
@@ -67,23 +112,19 @@ pub fn five() -> Vec<RedisServer> {
 /// The same servers, once they grant locks: they are new, and nobody needs to wait until a
 /// lock that they may have forgotten is over.
 pub fn started(servers: Vec<RedisServer>) -> Vec<RedisServer> {
-    let mut command = fencing(&servers);
-    command.args(["fleet", "init", "--node-budget", "5s"]);
-    let ended = finish(command);
-    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    ask(&servers, "fleet init --node-budget 5s").printed();
     servers
 }
 
-pub fn urls(servers: &[RedisServer]) -> String {
-    servers.iter().map(RedisServer::url).collect::<Vec<_>>().join(",")
+pub fn urls<'a>(servers: impl IntoIterator<Item = &'a RedisServer>) -> String {
+    servers.into_iter().map(RedisServer::url).collect::<Vec<_>>().join(",")
 }
 
 /// `fencing run` of a shell script on `invoice/42`, with these options.
-pub fn run(servers: &[RedisServer], options: &[&str], script: &str) -> Command {
-    let mut command = fencing(servers);
-    command.args(["run", "--resource", "invoice/42"]).args(options);
+pub fn run(place: &(impl Place + ?Sized), options: &str, script: &str) -> Command {
+    let mut command = fencing(place, &format!("run --resource invoice/42 {options}"));
     // A busy machine takes the processors from the servers.
-    if !options.contains(&"--node-budget") {
+    if !options.contains("--node-budget") {
         command.args(["--node-budget", &format!("{}ms", patience(options))]);
     }
     command.args(["--", "sh", "-c", script]);
@@ -91,8 +132,8 @@ pub fn run(servers: &[RedisServer], options: &[&str], script: &str) -> Command {
 }
 
 /// How long a node may take, in milliseconds: a second, or a quarter of a shorter TTL.
-pub fn patience(options: &[&str]) -> u64 {
-    let ttl = options.iter().skip_while(|option| **option != "--ttl").nth(1);
+fn patience(options: &str) -> u64 {
+    let ttl = options.split_whitespace().skip_while(|option| *option != "--ttl").nth(1);
     let millis = ttl.and_then(|ttl| match ttl.strip_suffix("ms") {
         Some(millis) => millis.parse().ok(),
         None => ttl.strip_suffix('s')?.parse().ok().map(|seconds: u64| seconds * 1000),
@@ -116,6 +157,150 @@ impl Ended {
         assert_eq!(self.code, Some(code), "{self:?}");
         assert!(self.stderr.contains(words), "{words:?} in {self:?}");
         self
+    }
+
+    /// Asserts its exit status, and what it printed.
+    #[track_caller]
+    pub fn prints(self, code: i32, stdout: &str) -> Ended {
+        assert_eq!((self.code, self.stdout.as_str()), (Some(code), stdout), "{self:?}");
+        self
+    }
+
+    /// Asserts its exit status, and that it says nothing on stderr.
+    #[track_caller]
+    pub fn is(self, code: i32) -> Ended {
+        assert_eq!((self.code, self.stderr.as_str()), (Some(code), ""), "{self:?}");
+        self
+    }
+
+    /// Asserts that it succeeded and says nothing else, and returns what it printed.
+    #[track_caller]
+    pub fn printed(self) -> String {
+        self.is(0).stdout
+    }
+
+    /// The same, where that is a number.
+    #[track_caller]
+    pub fn number(self) -> u64 {
+        self.printed().trim().parse().expect("a number")
+    }
+}
+
+/// A program that goes on, and is killed at the end of the test.
+pub struct Running {
+    child: Option<Child>,
+    lines: Mutex<Receiver<String>>,
+}
+
+impl Running {
+    pub fn start(mut command: Command) -> Running {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap()).lines();
+        let (sender, lines) = mpsc::channel();
+        // What nobody waits for is read as well.
+        std::thread::spawn(move || {
+            output.map_while(Result::ok).for_each(|line| drop(sender.send(line)))
+        });
+        Running { child: Some(child), lines: Mutex::new(lines) }
+    }
+
+    /// Reads on until a line begins so, and returns its rest.
+    #[track_caller]
+    pub fn until(&mut self, start: &str) -> String {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let lines = self.lines.get_mut().unwrap();
+            let line = lines.recv_timeout(end.saturating_duration_since(Instant::now()));
+            let line = line.unwrap_or_else(|error| panic!("no line begins with {start}: {error}"));
+            if let Some(rest) = line.strip_prefix(start) {
+                return rest.to_owned();
+            }
+        }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().unwrap().id()
+    }
+
+    pub fn signal(&self, name: &str) {
+        process::signal(self.pid(), name);
+    }
+
+    /// Waits for its end.
+    pub fn ended(mut self) -> Ended {
+        end(self.child.take().unwrap())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// `fencing run` of a script that goes on until it is let go, or ended.
+pub struct Job {
+    child: Child,
+    folder: TempDir,
+    pub token: u64,
+    noted: Vec<u32>,
+}
+
+impl Job {
+    /// Starts it: the script does what comes first, and notes the ids of processes: `$$ $!`.
+    pub fn start(
+        place: &(impl Place + ?Sized),
+        options: &str,
+        first: &str,
+        processes: &str,
+    ) -> Job {
+        Job::of(|script| run(place, options, script), first, processes)
+    }
+
+    /// The same, by a command that is made of the script.
+    pub fn of(command: impl FnOnce(&str) -> Command, first: &str, processes: &str) -> Job {
+        let folder = tempfile::tempdir().unwrap();
+        let [ready, go] = ["ready", "go"].map(|name| folder.path().join(name));
+        let (note, go) = (ready.display(), go.display());
+        let script = format!(
+            "{first}\necho $FENCING_TOKEN {processes} > {note}; while ! [ -e {go} ]; do sleep 0.05; done"
+        );
+        let child = command(&script).spawn().unwrap();
+        let noted = line(&ready);
+        let (token, processes) = noted.split_once(' ').unwrap_or((&noted, ""));
+        let processes = processes.split_whitespace().map(|number| number.parse().unwrap());
+        Job { child, folder, token: token.parse().unwrap(), noted: processes.collect() }
+    }
+
+    /// The processes that it has noted.
+    pub fn processes<const COUNT: usize>(&self) -> [u32; COUNT] {
+        self.noted.clone().try_into().expect("so many")
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn signal(&self, name: &str) {
+        process::signal(self.pid(), name);
+    }
+
+    /// Lets the script end.
+    pub fn let_go(&self) {
+        std::fs::write(self.folder.path().join("go"), "").unwrap();
+    }
+
+    /// The same, and waits for the end.
+    pub fn go(self) -> Ended {
+        self.let_go();
+        self.ended()
+    }
+
+    pub fn ended(self) -> Ended {
+        end(self.child)
     }
 }
 
@@ -154,8 +339,8 @@ pub fn end(mut child: Child) -> Ended {
 }
 
 /// Starts it and waits for its end.
-pub fn finish(mut command: Command) -> Ended {
-    end(command.spawn().unwrap())
+pub fn finish(command: Command) -> Ended {
+    end(piped(command).spawn().unwrap())
 }
 
 /// Waits for a condition, and fails the test if it never comes.

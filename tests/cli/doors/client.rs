@@ -1,7 +1,7 @@
 //! A small HTTP client that sends what it is told to.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use serde_json::Value;
 use support::cli::PATIENCE;
@@ -28,22 +28,133 @@ impl Answer {
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
+
+    pub fn token(&self) -> u64 {
+        self.json()["token"].as_u64().unwrap_or_else(|| panic!("no lease: {self:?}"))
+    }
+
+    /// Where its lease is.
+    #[track_caller]
+    pub fn path(&self) -> String {
+        let json = self.json();
+        format!("/leases/{}", json["lease_id"].as_str().unwrap_or_else(|| panic!("{json}")))
+    }
+
+    /// Asserts the status and the kind of the problem.
+    #[track_caller]
+    pub fn is(self, status: u16, problem: &str) -> Answer {
+        let problem = format!("urn:fencing:{problem}");
+        assert_eq!((self.status, &self.json()["type"]), (status, &problem.into()), "{self:?}");
+        self
+    }
 }
 
-pub fn connect(address: SocketAddr) -> TcpStream {
-    let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.set_write_timeout(Some(PATIENCE)).unwrap();
-    stream
+/// A connection, of either side.
+pub struct Client(BufReader<TcpStream>);
+
+impl Client {
+    pub fn connect(address: SocketAddr) -> Client {
+        Client::of(TcpStream::connect(address).unwrap())
+    }
+
+    /// The next connection to this service.
+    pub fn accepted(service: &TcpListener) -> Client {
+        Client::of(service.accept().unwrap().0)
+    }
+
+    fn of(stream: TcpStream) -> Client {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        Client(BufReader::new(stream))
+    }
+
+    pub fn stream(&self) -> &TcpStream {
+        self.0.get_ref()
+    }
+
+    pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> std::io::Result<()> {
+        self.0.get_mut().write_all(bytes.as_ref())
+    }
+
+    #[track_caller]
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.try_send(bytes).unwrap();
+    }
+
+    /// Reads lines until what was read ends so.
+    #[track_caller]
+    pub fn read_until(&mut self, end: &str) -> String {
+        let mut seen = String::new();
+        while !seen.ends_with(end) {
+            assert!(self.0.read_line(&mut seen).unwrap() > 0, "{seen}");
+        }
+        seen
+    }
+
+    /// Reads so many bytes, if they come.
+    pub fn read(&mut self, length: usize) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        self.0.read_exact(&mut bytes).ok()?;
+        Some(bytes)
+    }
+
+    /// What comes until the connection ends, or breaks off.
+    pub fn rest(&mut self) -> Vec<u8> {
+        let mut rest = Vec::new();
+        if let Err(error) = self.0.read_to_end(&mut rest) {
+            assert_ne!(error.kind(), ErrorKind::WouldBlock, "the connection stays open");
+        }
+        rest
+    }
+
+    /// Reads one answer; `None` if the connection has ended.
+    pub fn try_answer(&mut self) -> Option<Answer> {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if self.0.read_line(&mut head).unwrap_or(0) == 0 {
+                return None;
+            }
+        }
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        let mut answer = Answer { status, head, body: Vec::new() };
+        if status == 100 {
+            return self.try_answer();
+        }
+        if let Some(length) = answer.header("content-length") {
+            let length: u64 = length.parse().unwrap();
+            (&mut self.0).take(length).read_to_end(&mut answer.body).unwrap();
+        } else if answer.header("transfer-encoding").is_some() {
+            self.read_chunks(&mut answer.body);
+        } else if status != 204 {
+            self.0.read_to_end(&mut answer.body).unwrap();
+        }
+        Some(answer)
+    }
+
+    #[track_caller]
+    pub fn answer(&mut self) -> Answer {
+        self.try_answer().expect("an answer")
+    }
+
+    /// Chunks that break off have no last one.
+    fn read_chunks(&mut self, body: &mut Vec<u8>) {
+        let mut line = String::new();
+        while self.0.read_line(&mut line).unwrap_or(0) > 0 {
+            let size = u64::from_str_radix(line.trim(), 16).unwrap();
+            (&mut self.0).take(size).read_to_end(body).unwrap();
+            self.0.read_line(&mut line).unwrap();
+            if size == 0 {
+                break;
+            }
+            line.clear();
+        }
+    }
 }
 
 /// The head of a request with these headers.
 pub fn head(method: &str, path: &str, headers: &[(&str, &str)]) -> String {
-    let mut text = format!("{method} {path} HTTP/1.1\r\nHost: test\r\n");
-    for (name, value) in headers {
-        text += &format!("{name}: {value}\r\n");
-    }
-    text + "\r\n"
+    let headers = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
+    format!("{method} {path} HTTP/1.1\r\nHost: test\r\n{}\r\n", headers.collect::<String>())
 }
 
 /// Sends a request on a connection of its own, and reads the answer.
@@ -63,58 +174,7 @@ pub fn ask(
     if path.starts_with("/leases/") && !body.is_empty() && !has_kind {
         all.push(("Content-Type", "application/json"));
     }
-    let text = head(method, path, &all) + body;
-    let mut stream = connect(address);
-    stream.write_all(text.as_bytes()).unwrap();
-    read(&mut BufReader::new(stream)).expect("an answer")
-}
-
-/// `PUT` with a token.
-pub fn put(address: SocketAddr, path: &str, token: u64, body: &str) -> Answer {
-    ask(address, "PUT", path, &[("Fencing-Token", &token.to_string())], body)
-}
-
-pub fn get(address: SocketAddr, path: &str) -> Answer {
-    ask(address, "GET", path, &[], "")
-}
-
-/// Reads one answer; `None` if the connection has ended.
-pub fn read(stream: &mut BufReader<TcpStream>) -> Option<Answer> {
-    let mut head = String::new();
-    loop {
-        let mut line = String::new();
-        if stream.read_line(&mut line).unwrap_or(0) == 0 {
-            return None;
-        }
-        if line == "\r\n" {
-            break;
-        }
-        head += &line;
-    }
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    let mut answer = Answer { status, head, body: Vec::new() };
-    if status == 100 {
-        return read(stream);
-    }
-    if let Some(length) = answer.header("content-length") {
-        let length: u64 = length.parse().unwrap();
-        stream.take(length).read_to_end(&mut answer.body).unwrap();
-    } else if answer.header("transfer-encoding").is_some() {
-        loop {
-            let mut line = String::new();
-            // One that breaks off has no last chunk.
-            if stream.read_line(&mut line).unwrap_or(0) == 0 {
-                break;
-            }
-            let size = u64::from_str_radix(line.trim(), 16).unwrap();
-            stream.take(size).read_to_end(&mut answer.body).unwrap();
-            stream.read_line(&mut line).unwrap();
-            if size == 0 {
-                break;
-            }
-        }
-    } else if status != 204 {
-        stream.read_to_end(&mut answer.body).unwrap();
-    }
-    Some(answer)
+    let mut client = Client::connect(address);
+    client.send(head(method, path, &all) + body);
+    client.answer()
 }

@@ -1,27 +1,23 @@
 //! `fencing proxy --upstream-http2` between a client and a server of tonic.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
 
+use axum::routing::any;
 use fencing::http::Problem;
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt, iter, once};
 use http::uri::PathAndQuery;
 use tokio::sync::Notify;
 use tonic::body::Body;
 use tonic::client::Grpc;
 use tonic::codec::Streaming;
-use tonic::server::NamedService;
+use tonic::service::Routes;
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Channel, Endpoint, Server};
 use tonic::{Code, Request, Response, Status};
-use tower::{Service, service_fn};
+use tower::service_fn;
 
 use super::Door;
-use support::cli::heeding;
 
 #[path = "../../../examples/generated/text.rs"]
 mod text;
@@ -36,14 +32,10 @@ struct Files {
     gate: Arc<Notify>,
 }
 
-impl NamedService for Files {
-    const NAME: &'static str = "files.Files";
-}
-
 type Texts = BoxStream<'static, Result<String, Status>>;
 
 impl Files {
-    async fn answer(self, request: http::Request<Body>) -> http::Response<Body> {
+    async fn answer(self, request: axum::extract::Request) -> http::Response<Body> {
         let mut grpc = tonic::server::Grpc::new(Text);
         let Files { writes, gate } = self;
         match request.uri().path() {
@@ -84,33 +76,18 @@ impl Files {
     }
 }
 
-impl Service<http::Request<Body>> for Files {
-    type Response = http::Response<Body>;
-    type Error = Infallible;
-    type Future = BoxFuture<'static, Result<http::Response<Body>, Infallible>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        let files = self.clone();
-        async move { Ok(files.answer(request).await) }.boxed()
-    }
-}
-
 /// The service, the proxy before it, and a client of the proxy. All methods are about one resource.
 async fn started() -> (Files, Door, Grpc<Channel>) {
     let files = Files::default();
     let incoming = TcpIncoming::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let upstream = format!("http://{}", incoming.local_addr().unwrap());
-    let router = Server::builder().add_service(files.clone());
-    tokio::spawn(router.serve_with_incoming(incoming));
-    let mut command = heeding("fencing");
-    command.args(["proxy", "--upstream", &upstream, "--upstream-http2", "--limit", "300ms"]);
-    command.args(["--forget-marks-on-exit", "--clean-start"]);
-    command.args(["--resource-from", "/files.Files/**=files"]);
-    let door = Door::start(command);
+    let service = files.clone();
+    let answer = any(move |request| service.clone().answer(request));
+    let routes = Routes::from(axum::Router::new().fallback_service(answer));
+    let server = Server::builder().add_routes(routes).serve_with_incoming(incoming);
+    tokio::spawn(server);
+    let options = "--upstream-http2 --limit 300ms --resource-from /files.Files/**=files";
+    let door = Door::proxy(&upstream, options);
     let channel = Endpoint::from_shared(format!("http://{}", door.requests)).unwrap();
     (files, door, Grpc::new(channel.connect().await.unwrap()))
 }
@@ -141,6 +118,13 @@ async fn a_refusal_of_the_proxy_is_a_grpc_status() {
     let missing = write(&mut client, None).await.unwrap_err();
     assert_eq!(missing.code(), Code::FailedPrecondition, "{missing:?}");
     assert_eq!(files.writes.load(Ordering::SeqCst), 1);
+
+    // A stream of the client passes.
+    client.ready().await.unwrap();
+    let path = PathAndQuery::from_static("/files.Files/Upload");
+    let texts = iter(vec!["x".repeat(1000); 1000]);
+    let answer = client.client_streaming(call(texts, Some(34)), path, Text).await.unwrap();
+    assert_eq!(answer.get_ref(), "1000000");
 }
 
 /// Messages come one by one, the status of the service comes in the trailers, and the call is in flight until then.
@@ -162,14 +146,4 @@ async fn streams_and_trailers_pass_and_are_in_flight() {
     assert_eq!(end.metadata().get("x-end").unwrap(), "1");
     assert_eq!(write(&mut client, Some(35)).await.unwrap(), "wrote text");
     assert_eq!(write(&mut client, Some(34)).await.unwrap_err().code(), Code::Aborted);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_stream_of_the_client_passes() {
-    let (_files, _door, mut client) = started().await;
-    client.ready().await.unwrap();
-    let path = PathAndQuery::from_static("/files.Files/Upload");
-    let texts = iter(vec!["x".repeat(1000); 1000]);
-    let answer = client.client_streaming(call(texts, Some(34)), path, Text).await.unwrap();
-    assert_eq!(answer.get_ref(), "1000000");
 }

@@ -1,160 +1,126 @@
 //! Where `fencing proxy` keeps its marks, they outlive it, and several proxies share them.
 
-use std::process::Command;
-
 use sqlx::ConnectOptions;
-use support::cli::until;
+use support::cli::{ask, until};
 use support::mariadb::MariadbServer;
 use support::postgres::PostgresServer;
 use support::redis::RedisServer;
 
-use super::client::{get, put};
 use super::upstream::Upstream;
 use super::{Door, proxy};
-use crate::database::{done, fencing};
 
 /// What `fencing marks open` has printed for `--seen`.
-fn seen(open: &[&str]) -> String {
-    let looked = fencing(open);
-    assert_eq!(looked.code, Some(64), "{}", looked.stderr);
+fn seen(open: &str) -> String {
+    let looked = ask("", open).says(64, " --seen ");
     let mut words = looked.stderr.split_whitespace().skip_while(|word| *word != "--seen");
-    words.nth(1).unwrap_or_else(|| panic!("{}", looked.stderr)).to_owned()
+    words.nth(1).unwrap().to_owned()
 }
 
 /// Opens the marks as they stand now.
-fn open_now(open: &[&str]) -> String {
+fn open_now(open: &str) -> String {
     let seen = seen(open);
-    done(&[open, &["--seen", &seen, "--yes"]].concat())
+    ask("", &format!("{open} --seen {seen} --yes")).printed()
 }
 
-fn before(upstream: &Upstream, marks: &str) -> Command {
-    let mut command = proxy(&upstream.url());
-    command.args(["--clean-start", "--marks", marks]);
-    command
+fn before(upstream: &Upstream, marks: &str) -> Door {
+    Door::start(proxy(&upstream.url(), &format!("--clean-start --marks {marks}")))
 }
 
 /// A newer token through one proxy keeps an older one out of the other, and of one that comes after both.
 fn are_shared_and_stay(marks: &str) {
+    println!("marks in {marks}");
     let upstream = Upstream::start();
-    let (one, two) = (Door::start(before(&upstream, marks)), Door::start(before(&upstream, marks)));
-    assert_eq!(put(one.requests, "/files/a", 34, "new").status, 200);
-    let refused = put(two.requests, "/files/a", 33, "old");
-    assert_eq!(refused.status, 412, "{refused:?}");
-    assert_eq!(refused.json()["highest"], 34);
-    assert_eq!(put(two.requests, "/files/b", 1, "other").status, 200);
+    let (one, two) = (before(&upstream, marks), before(&upstream, marks));
+    assert_eq!(one.put("/files/a", 34, "new").status, 200);
+    assert_eq!(two.put("/files/a", 33, "old").is(412, "stale").json()["highest"], 34);
+    assert_eq!(two.put("/files/b", 1, "other").status, 200);
     drop((one, two));
-    let next = Door::start(before(&upstream, marks));
-    assert_eq!(put(next.requests, "/files/a", 33, "old").status, 412);
-    assert_eq!(put(next.requests, "/files/a", 34, "again").status, 200);
-    assert_eq!(get(next.status, "/readyz").status, 200);
+    let next = before(&upstream, marks);
+    assert_eq!(next.put("/files/a", 33, "old").status, 412);
+    assert_eq!(next.put("/files/a", 34, "again").status, 200);
+    assert_eq!(next.page("/readyz").status, 200);
     let stale = "begin PUT /files/a 33";
     assert!(!upstream.events().iter().any(|event| event == stale), "{:?}", upstream.events());
 }
 
 #[tokio::test]
-async fn marks_in_postgresql_outlive_the_proxy() {
+async fn marks_in_a_database_outlive_the_proxy() {
+    let folder = tempfile::tempdir().unwrap();
+    are_shared_and_stay(&format!("sqlite:{}", folder.path().join("marks.db").display()));
     let server = PostgresServer::start();
-    let url = server.database().await.to_url_lossy().to_string();
-    are_shared_and_stay(&url);
-}
-
-#[tokio::test]
-async fn marks_in_mariadb_outlive_the_proxy() {
+    are_shared_and_stay(server.database().await.to_url_lossy().as_str());
     let server = MariadbServer::start();
-    let url = server.database().await.to_url_lossy().to_string();
-    are_shared_and_stay(&url);
+    are_shared_and_stay(server.database().await.to_url_lossy().as_str());
 }
 
 #[test]
 fn marks_in_a_redis_outlive_the_proxy() {
     let server = RedisServer::start();
-    let url = server.url();
-    fencing(&["proxy", "--upstream", "http://127.0.0.1:9", "--marks", &url])
+    let open = &format!("marks open --marks {}", server.url());
+    ask("", &format!("proxy --upstream http://127.0.0.1:9 --marks {}", server.url()))
         .says(65, "fencing marks open");
-    let open = ["marks", "open", "--marks", &url];
-    fencing(&open).says(64, "closed: never opened");
+    ask("", open).says(64, "closed: never opened");
     assert_eq!(server.cli(&["DBSIZE"]), "0");
-    assert_eq!(fencing(&[&open[..], &["--yes"]].concat()).code, Some(64));
-    assert_eq!(fencing(&[&open[..], &["--yes", "--seen", "a/b"]].concat()).code, Some(64));
-    assert_eq!(open_now(&open), "open, 0 marks, floor none\n");
-    are_shared_and_stay(&url);
+    for wrong in ["--yes", "--yes --seen a/b"] {
+        ask("", &format!("{open} {wrong}")).says(64, "");
+    }
+    assert_eq!(open_now(open), "open, 0 marks, floor none\n");
+    are_shared_and_stay(&server.url());
 }
 
 /// The proxy goes on, and lets nobody pass.
 #[test]
 fn marks_in_a_redis_that_forgets_are_closed_until_an_operator_opens_them() {
     let server = RedisServer::start();
-    let url = server.url();
-    let open = ["marks", "open", "--marks", &url, "--namespace", "files"];
-    open_now(&open);
+    let open = &format!("marks open --namespace files --marks {}", server.url());
+    open_now(open);
     let upstream = Upstream::start();
-    let mut command = before(&upstream, &url);
-    command.args(["--namespace", "files"]);
-    let door = Door::start(command);
-    assert_eq!(put(door.requests, "/files/a", 34, "new").status, 200);
+    let door = before(&upstream, &format!("{} --namespace files", server.url()));
+    assert_eq!(door.put("/files/a", 34, "new").status, 200);
     server.cli(&["FLUSHALL"]);
     for token in [33, 34] {
-        let refused = put(door.requests, "/files/a", token, "old");
-        assert_eq!(refused.status, 503, "{refused:?}");
-        assert_eq!(refused.json()["type"], "urn:fencing:unavailable");
-        let detail = refused.json()["detail"].as_str().unwrap().to_owned();
-        assert!(detail.contains("closed until an operator opens them"), "{detail}");
+        let refused = door.put("/files/a", token, "old").is(503, "unavailable");
+        assert!(refused.text().contains("closed until an operator opens them"), "{refused:?}");
     }
     assert!(door.metric("fencing_admissions_total{layer=\"fence\",outcome=\"closed\"}") > 0.0);
-    assert_eq!(get(door.status, "/readyz").status, 503);
-    let floor = [&open[..], &["--floor", "34", "--above-marks"]].concat();
-    assert_eq!(open_now(&floor), "open, 0 marks, floor 34\n");
-    until("it is ready", || get(door.status, "/readyz").status == 200);
-    assert_eq!(put(door.requests, "/files/a", 33, "old").status, 412);
-    assert_eq!(put(door.requests, "/files/a", 34, "again").status, 200);
+    assert_eq!(door.page("/readyz").status, 503);
+    assert_eq!(open_now(&format!("{open} --floor 34 --above-marks")), "open, 0 marks, floor 34\n");
+    until("it is ready", || door.page("/readyz").status == 200);
+    assert_eq!(door.put("/files/a", 33, "old").status, 412);
+    assert_eq!(door.put("/files/a", 34, "again").status, 200);
 }
 
 /// What is opened is what the operator has looked at.
 #[test]
 fn marks_that_changed_after_the_look_stay_closed() {
     let mut server = RedisServer::with(&["--appendonly", "yes", "--appendfsync", "always"]);
-    let url = server.url();
-    let open = ["marks", "open", "--marks", &url];
-    let yes = |seen: &str| fencing(&[&open[..], &["--seen", seen, "--yes"]].concat());
-    open_now(&open);
+    let open = &format!("marks open --marks {}", server.url());
+    open_now(open);
     server.cli(&["HSET", "{fencing}:marks", "m:files/a", "34"]);
     server.restart();
-    let before = seen(&open);
-    server.restart();
-    assert_eq!(yes(&before).code, Some(65));
-    let before = seen(&open);
-    server.cli(&["HDEL", "{fencing}:marks", "m:files/a"]);
-    assert_eq!(yes(&before).code, Some(65));
-    let before = seen(&open);
-    server.cli(&["FLUSHALL"]);
-    let moved = yes(&before);
-    assert_eq!(moved.code, Some(65), "{}", moved.stderr);
-    assert!(moved.stderr.contains("changed since"), "{}", moved.stderr);
+    for change in 0..3 {
+        let before = seen(open);
+        match change {
+            0 => server.restart(),
+            1 => drop(server.cli(&["HDEL", "{fencing}:marks", "m:files/a"])),
+            _ => drop(server.cli(&["FLUSHALL"])),
+        }
+        ask("", &format!("{open} --seen {before} --yes")).says(65, "changed since");
+    }
     assert_eq!(server.cli(&["DBSIZE"]), "0");
-    assert_eq!(open_now(&open), "open, 0 marks, floor none\n");
+    assert_eq!(open_now(open), "open, 0 marks, floor none\n");
 }
 
 /// A floor never falls: a typo would lock everybody out.
 #[test]
 fn a_floor_above_all_marks_must_be_meant() {
     let server = RedisServer::start();
-    let url = server.url();
-    let open = ["marks", "open", "--marks", &url];
-    open_now(&open);
+    let open = &format!("marks open --marks {}", server.url());
+    open_now(open);
     server.cli(&["HSET", "{fencing}:marks", "m:files/a", "34"]);
-    fencing(&[&open[..], &["--floor", "35"]].concat()).says(64, "the highest is 34");
-    assert_eq!(open_now(&[&open[..], &["--floor", "34"]].concat()), "open, 1 marks, floor 34\n");
-    let meant = [&open[..], &["--floor", "35", "--above-marks"]].concat();
-    assert_eq!(open_now(&meant), "open, 1 marks, floor 35\n");
+    ask("", &format!("{open} --floor 35")).says(64, "the highest is 34");
+    assert_eq!(open_now(&format!("{open} --floor 34")), "open, 1 marks, floor 34\n");
+    assert_eq!(open_now(&format!("{open} --floor 35 --above-marks")), "open, 1 marks, floor 35\n");
     server.cli(&["HSET", "{fencing}:marks", "floor", "1e3"]);
-    fencing(&open).says(65, "the floor of the marks");
-}
-
-#[test]
-fn a_namespace_is_for_a_redis() {
-    for marks in [&["--marks", "sqlite::memory:"][..], &["--forget-marks-on-exit"]] {
-        let proxy = ["proxy", "--upstream", "http://127.0.0.1:9", "--namespace", "files"];
-        let refused = fencing(&[&proxy[..], marks].concat());
-        assert_eq!(refused.code, Some(64), "{}", refused.stderr);
-    }
+    ask("", open).says(65, "the floor of the marks");
 }

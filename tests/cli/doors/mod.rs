@@ -20,97 +20,129 @@ mod signed;
 mod stop;
 mod streams;
 mod time_wait;
-pub mod upstream;
+mod upstream;
 
-use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
+use std::net::{SocketAddr, TcpListener};
+use std::process::{Command, Stdio};
 
-use support::cli::{Ended, end, fencing_at, heeding};
-use support::process;
-use support::redis::RedisServer;
+use client::{Answer, Client, ask, head};
+use support::cli::{Place, Running, fencing, until};
 use upstream::Upstream;
 
-/// One of the two, until the end of the test.
-pub struct Door {
-    child: Option<Child>,
-    pub requests: SocketAddr,
-    pub status: SocketAddr,
+const PORTS: [&str; 4] = ["--listen", "127.0.0.1:0", "--status", "127.0.0.1:0"];
+
+/// One of the three, until the end of the test.
+struct Door {
+    process: Running,
+    requests: SocketAddr,
+    status: SocketAddr,
 }
 
 impl Door {
-    /// Starts it on free ports.
-    pub fn start(mut command: Command) -> Door {
-        command.stderr(Stdio::null());
-        Door::start_logging(command)
+    /// Starts a proxy or a lock service on free ports.
+    fn start(mut command: Command) -> Door {
+        command.args(PORTS).stderr(Stdio::null());
+        Door::listening(Running::start(command))
     }
 
-    /// The same, where somebody reads its log.
-    pub fn start_logging(mut command: Command) -> Door {
-        command.args(["--listen", "127.0.0.1:0", "--status", "127.0.0.1:0"]);
-        command.stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut address = |start: &str| {
-            let line = lines.next().expect("it says where it listens").unwrap();
-            line.strip_prefix(start).unwrap_or_else(|| panic!("{line}")).parse().unwrap()
-        };
-        let requests = address("requests on http://");
-        let status = address("status on http://");
-        // What it says at the end has a reader.
-        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
-        Door { child: Some(child), requests, status }
+    fn listening(mut process: Running) -> Door {
+        let requests = process.until("requests on http://").parse().unwrap();
+        let status = process.until("status on http://").parse().unwrap();
+        Door { process, requests, status }
     }
 
     /// A proxy with marks in memory, and no quarantine at its start.
-    pub fn proxy(upstream: &Upstream, options: &[&str]) -> Door {
-        let mut command = proxy(&upstream.url());
-        command.args(["--forget-marks-on-exit", "--clean-start"]).args(options);
-        Door::start(command)
+    fn proxy(upstream: &str, options: &str) -> Door {
+        Door::start(proxy(upstream, &format!("--forget-marks-on-exit --clean-start {options}")))
     }
 
-    /// A lock service on these nodes.
-    pub fn serve(servers: &[RedisServer], options: &[&str]) -> Door {
-        let mut command = fencing_at(&support::cli::urls(servers));
+    /// A lock service.
+    fn serve(place: &(impl Place + ?Sized), options: &str) -> Door {
         // A busy machine takes the processors from the servers.
-        command.args(["serve", "--node-budget", "250ms"]).args(options);
+        let command = fencing(place, &format!("serve --node-budget 2s {options}"));
         Door::start(command)
     }
 
-    pub fn pid(&self) -> u32 {
-        self.child.as_ref().unwrap().id()
+    fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+        ask(self.requests, method, path, headers, body)
     }
 
-    pub fn signal(&self, name: &str) {
-        process::signal(self.pid(), name);
+    fn get(&self, path: &str) -> Answer {
+        self.ask("GET", path, &[], "")
     }
 
-    /// Waits for its end.
-    pub fn ended(mut self) -> Ended {
-        end(self.child.take().unwrap())
+    /// `PUT` with a token.
+    fn put(&self, path: &str, token: u64, body: &str) -> Answer {
+        self.ask("PUT", path, &[("Fencing-Token", &token.to_string())], body)
+    }
+
+    /// A page of its status.
+    fn page(&self, path: &str) -> Answer {
+        ask(self.status, "GET", path, &[], "")
+    }
+
+    /// Begins a `PUT` with a token and an upload of this length, or in chunks.
+    fn begin(&self, path: &str, token: u64, length: Option<usize>, body: &str) -> Client {
+        let length = length.map(|length| length.to_string());
+        let framing = match &length {
+            Some(length) => ("Content-Length", length.as_str()),
+            None => ("Transfer-Encoding", "chunked"),
+        };
+        let mut client = Client::connect(self.requests);
+        let head = head("PUT", path, &[("Fencing-Token", &token.to_string()), framing]);
+        client.send(head + body);
+        client
+    }
+
+    /// An older request may be at work: 34 is told to come again.
+    #[track_caller]
+    fn is_closed(&self, path: &str) {
+        let refused = self.put(path, 34, "34").is(503, "unavailable");
+        assert_eq!(refused.header("retry-after"), Some("1"));
+    }
+
+    #[track_caller]
+    fn lets_in(&self, path: &str) {
+        until("34 is let in", || self.put(path, 34, "34").status == 200);
+    }
+
+    /// Asks for a lease: `{"ttl_ms": 1000}`.
+    fn acquire(&self, name: &str, wish: &str) -> Answer {
+        self.ask("POST", &format!("/leases/{name}"), &[], wish)
+    }
+
+    /// Sends something about the lease of this answer.
+    fn of(&self, lease: &Answer, method: &str) -> Answer {
+        self.ask(method, &lease.path(), &[], "")
     }
 
     /// What a metric says now, zero if it is not there.
-    pub fn metric(&self, line: &str) -> f64 {
-        let answer = client::get(self.status, "/metrics");
-        let found =
-            answer.text().lines().find_map(|found| found.strip_prefix(line)?.strip_prefix(' '));
-        found.map_or(0.0, |number| number.parse().unwrap())
+    fn metric(&self, line: &str) -> f64 {
+        let answer = self.page("/metrics");
+        let value = |found: &str| found.strip_prefix(line)?.strip_prefix(' ')?.parse().ok();
+        answer.text().lines().find_map(value).unwrap_or(0.0)
     }
-}
 
-impl Drop for Door {
-    fn drop(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+    fn given_up(&self, cause: &str) -> f64 {
+        self.metric(&format!("fencing_proxy_given_up_total{{cause=\"{cause}\"}}"))
     }
 }
 
 /// `fencing proxy` before this service.
-pub fn proxy(upstream: &str) -> Command {
-    let mut command = heeding("fencing");
-    command.args(["proxy", "--upstream", upstream]);
-    command
+fn proxy(upstream: &str, options: &str) -> Command {
+    fencing("", &format!("proxy --upstream {upstream} {options}"))
+}
+
+/// A service, and a proxy before it.
+fn proxied(options: &str) -> (Upstream, Door) {
+    let upstream = Upstream::start();
+    let door = Door::proxy(&upstream.url(), options);
+    (upstream, door)
+}
+
+/// The same, where the test answers in place of the service.
+fn by_hand(options: &str) -> (TcpListener, Door) {
+    let service = TcpListener::bind("127.0.0.1:0").unwrap();
+    let door = Door::proxy(&format!("http://{}", service.local_addr().unwrap()), options);
+    (service, door)
 }

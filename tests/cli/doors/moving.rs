@@ -1,13 +1,12 @@
 //! What still moves is in flight: a service that reads, and a proxy that sends.
 
-use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::client::{connect, head, put, read};
+use super::client::Client;
 use super::upstream::Upstream;
-use super::{Door, proxy};
+use super::{Door, by_hand, proxied, proxy};
 use support::cli::until;
 
 /// How large the upload is, and in which pieces the service reads it.
@@ -15,34 +14,30 @@ const LARGE: usize = 32 << 20;
 const PIECE: usize = 64 << 10;
 
 /// A service that wakes up late with token 33, and then reads for a while.
-fn slow(listener: TcpListener) -> Arc<Mutex<Vec<String>>> {
+fn slow(service: TcpListener) -> Arc<Mutex<Vec<String>>> {
     let events = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&events);
-    let serve = move |stream: TcpStream| -> Option<()> {
-        let note = |text: String| noted.lock().unwrap().push(text);
-        let mut stream = BufReader::new(stream);
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            stream.read_line(&mut head).ok().filter(|read| *read > 0)?;
-        }
-        let old = head.to_lowercase().contains("fencing-token: 33\r\n");
-        note(format!("begin {}", if old { 33 } else { 34 }));
-        if old {
+    let serve = move |mut client: Client| -> Option<()> {
+        let note = |text: &str| noted.lock().unwrap().push(text.to_owned());
+        let head = client.read_until("\r\n\r\n").to_lowercase();
+        if head.contains("fencing-token: 33\r\n") {
+            note("begin 33");
             std::thread::sleep(Duration::from_millis(1500));
-            let mut piece = vec![0; PIECE];
             for _ in 0..LARGE / PIECE {
-                stream.read_exact(&mut piece).ok()?;
-                note("write 33".to_owned());
+                client.read(PIECE)?;
+                note("write 33");
                 std::thread::sleep(Duration::from_millis(8));
             }
-            note("end 33".to_owned());
+            note("end 33");
+        } else {
+            note("begin 34");
         }
-        stream.get_mut().write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").ok()
+        client.try_send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").ok()
     };
     std::thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
-            let serve = serve.clone();
-            std::thread::spawn(move || serve(stream));
+        loop {
+            let (serve, client) = (serve.clone(), Client::accepted(&service));
+            std::thread::spawn(move || serve(client));
         }
     });
     events
@@ -50,25 +45,19 @@ fn slow(listener: TcpListener) -> Arc<Mutex<Vec<String>>> {
 
 #[test]
 fn a_late_request_is_in_flight_while_the_service_reads_it() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut command = proxy(&format!("http://{}", listener.local_addr().unwrap()));
-    command.args(["--forget-marks-on-exit", "--clean-start", "--limit", "100ms"]);
-    command.args(["--upstream-timeout", "300ms", "--quarantine", "5s"]);
-    let events = slow(listener);
-    let door = Door::start(command);
-    let client = connect(door.requests);
-    let mut sending = client.try_clone().unwrap();
+    let options = "--limit 100ms --upstream-timeout 300ms --quarantine 5s";
+    let (service, door) = by_hand(options);
+    let events = slow(service);
+    let mut client = door.begin("/a", 33, Some(LARGE), "");
+    let mut sending = client.stream().try_clone().unwrap();
     let sending = std::thread::spawn(move || {
-        let length = LARGE.to_string();
-        let head = head("PUT", "/a", &[("Fencing-Token", "33"), ("Content-Length", &length)]);
-        sending.write_all(head.as_bytes()).unwrap();
         let piece = vec![b'x'; PIECE];
         // It may be cut off.
-        let _ = (0..LARGE / PIECE).try_for_each(|_| sending.write_all(&piece));
+        let _ =
+            (0..LARGE / PIECE).try_for_each(|_| std::io::Write::write_all(&mut sending, &piece));
     });
-    let late = read(&mut BufReader::new(client)).unwrap();
-    assert_eq!(late.status, 504, "{late:?}");
-    until("34 is let in", || put(door.requests, "/a", 34, "").status == 200);
+    client.answer().is(504, "in-doubt");
+    door.lets_in("/a");
     sending.join().unwrap();
     let seen = events.lock().unwrap().clone();
     let new = seen.iter().position(|event| event == "begin 34").unwrap();
@@ -79,53 +68,40 @@ fn a_late_request_is_in_flight_while_the_service_reads_it() {
 
 #[test]
 fn a_client_that_slept_in_its_upload_may_go_on() {
-    let upstream = Upstream::start();
-    let options = ["--limit", "100ms", "--quarantine", "5s", "--upstream-timeout", "300ms"];
-    let door = Door::proxy(&upstream, &options);
-    let mut client = connect(door.requests);
-    let headers = [("Fencing-Token", "33"), ("Content-Length", "14")];
-    client.write_all((head("PUT", "/files/a", &headers) + "xx").as_bytes()).unwrap();
-    let late = read(&mut BufReader::new(client.try_clone().unwrap())).unwrap();
-    assert_eq!(late.status, 504, "{late:?}");
+    let options = "--limit 100ms --quarantine 5s --upstream-timeout 300ms";
+    let (upstream, door) = proxied(options);
+    let mut client = door.begin("/files/a", 33, Some(14), "xx");
+    client.answer().is(504, "in-doubt");
     // For longer than the quarantine in all.
     for _ in 0..12 {
-        assert_eq!(put(door.requests, "/files/a", 34, "").status, 503);
-        client.write_all(b"x").unwrap();
+        door.is_closed("/files/a");
+        client.send("x");
         std::thread::sleep(Duration::from_millis(500));
     }
-    until("34 is let in", || put(door.requests, "/files/a", 34, "").status == 200);
-    let events = upstream.events();
-    let position = |text: &str| events.iter().position(|event| event == text);
-    let (old, new) = (position("end PUT /files/a 33"), position("begin PUT /files/a 34"));
-    assert!(old.is_some() && old < new, "{events:?}");
+    door.lets_in("/files/a");
+    upstream.assert_order("/files/a");
 }
 
 #[test]
 fn a_start_covers_what_an_earlier_proxy_still_sends() {
     let upstream = Upstream::start();
-    let options = ["--quarantine", "3s", "--upstream-timeout", "3s", "--stop-within", "30s"];
-    let first = Door::proxy(&upstream, &options);
-    let mut client = connect(first.requests);
-    let headers = [("Fencing-Token", "33"), ("Content-Length", "8")];
-    client.write_all((head("PUT", "/files/a", &headers) + "x").as_bytes()).unwrap();
+    let options = "--quarantine 3s --upstream-timeout 3s --stop-within 30s";
+    let first = Door::proxy(&upstream.url(), options);
+    let mut client = first.begin("/files/a", 33, Some(8), "x");
     upstream.until("begin PUT /files/a 33");
-    first.signal("TERM");
+    first.process.signal("TERM");
     until("its port is free", || TcpStream::connect(first.requests).is_err());
-    let mut command = proxy(&upstream.url());
-    command.args(["--forget-marks-on-exit", "--limit", "100ms"]).args(options);
-    let second = Door::start(command);
+    let options = format!("{options} --forget-marks-on-exit --limit 100ms");
+    let second = Door::start(proxy(&upstream.url(), &options));
     let sending = std::thread::spawn(move || {
         for _ in 0..7 {
             std::thread::sleep(Duration::from_millis(500));
-            client.write_all(b"x").unwrap();
+            client.send("x");
         }
-        read(&mut BufReader::new(client)).unwrap().status
+        client.answer().status
     });
-    until("34 is let in", || put(second.requests, "/files/a", 34, "").status == 200);
+    second.lets_in("/files/a");
     assert_eq!(sending.join().unwrap(), 200);
-    let events = upstream.events();
-    let position = |text: &str| events.iter().position(|event| event == text);
-    let (old, new) = (position("end PUT /files/a 33"), position("begin PUT /files/a 34"));
-    assert!(old.is_some() && old < new, "{events:?}");
-    assert_eq!(first.ended().code, Some(0));
+    upstream.assert_order("/files/a");
+    assert_eq!(first.process.ended().code, Some(0));
 }

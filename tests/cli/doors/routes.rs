@@ -1,10 +1,10 @@
 //! The OpenAPI descriptions name the routes that exist, and no others.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
-use super::Door;
-use super::client::{ask, get};
-use super::upstream::Upstream;
+use super::client::ask;
+use super::{Door, proxied};
 use support::cli::five;
 
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "DELETE", "PATCH"];
@@ -33,57 +33,49 @@ fn routes(text: &str) -> BTreeMap<String, BTreeMap<String, Vec<u16>>> {
     found
 }
 
+/// Asserts that these are the methods of this path, and that the answer has one of the described statuses.
+fn assert_answers(at: SocketAddr, path: &str, sent: &str, methods: &BTreeMap<String, Vec<u16>>) {
+    for method in METHODS {
+        let answer = ask(at, method, sent, &[], "");
+        let statuses = methods.get(method).map_or(&[405][..], Vec::as_slice);
+        assert!(statuses.contains(&answer.status), "{method} {path}: {answer:?}");
+    }
+}
+
 #[test]
 fn the_description_of_serve_names_its_routes() {
     let servers = five();
-    let door = Door::serve(&servers, &[]);
+    let door = Door::serve(&servers, "");
     let text = include_str!("../../../cli/openapi/serve.yaml");
-    assert_eq!(get(door.requests, "/openapi.yaml").text(), text);
-    assert_eq!(get(door.status, "/openapi.yaml").text(), text);
+    assert_eq!(door.get("/openapi.yaml").text(), text);
+    assert_eq!(door.page("/openapi.yaml").text(), text);
     let mut routes = routes(text);
     // Two descriptions of one path: a name or an id, as the method wants it.
     let names = routes.remove("/leases/{name}").unwrap();
     routes.get_mut("/leases/{lease_id}").unwrap().extend(names);
-    assert_eq!(routes.len(), 3, "{routes:?}");
-    let allowed = ["/leases/{lease_id}", "/health", "/openapi.yaml"];
-    for path in allowed {
-        for method in METHODS {
-            let sent = path.replace("{lease_id}", "a");
-            let answer = ask(door.requests, method, &sent, &[], "");
-            match routes[path].get(method) {
-                Some(statuses) => {
-                    assert!(statuses.contains(&answer.status), "{method} {path}: {answer:?}");
-                }
-                None => assert_eq!(answer.status, 405, "{method} {path}: {answer:?}"),
-            }
-        }
+    let paths: Vec<&str> = routes.keys().map(String::as_str).collect();
+    assert_eq!(paths, ["/health", "/leases/{lease_id}", "/openapi.yaml"]);
+    for (path, methods) in &routes {
+        assert_answers(door.requests, path, &path.replace("{lease_id}", "a"), methods);
     }
-    let lease = ask(door.requests, "POST", "/leases/b", &[], "").json();
+    let lease = door.acquire("b", r#"{"wait_ms": 20000}"#).json();
     for field in ["resource", "token", "sequencer", "lease_id", "ttl_ms", "valid_for_ms"] {
-        assert!(
-            !lease[field].is_null() && text.contains(&format!("        {field}: {{")),
-            "{field}"
-        );
+        let described = text.contains(&format!("        {field}: {{"));
+        assert!(!lease[field].is_null() && described, "{field}");
     }
-    assert_eq!(get(door.requests, "/leases").status, 404);
-    assert_eq!(get(door.requests, "/").status, 404);
+    assert_eq!(door.get("/leases").status, 404);
+    assert_eq!(door.get("/").status, 404);
 }
 
 #[test]
 fn the_description_of_the_proxy_names_the_routes_of_its_status_port() {
-    let door = Door::proxy(&Upstream::start(), &[]);
+    let (_upstream, door) = proxied("");
     let text = include_str!("../../../cli/openapi/proxy.yaml");
-    assert_eq!(get(door.status, "/openapi.yaml").text(), text);
+    assert_eq!(door.page("/openapi.yaml").text(), text);
     let routes = routes(text);
     assert_eq!(routes.len(), 4, "{routes:?}");
     for (path, methods) in &routes {
-        for method in METHODS {
-            let answer = ask(door.status, method, path, &[], "");
-            match methods.get(method) {
-                Some(statuses) => assert!(statuses.contains(&answer.status), "{method} {path}"),
-                None => assert_eq!(answer.status, 405, "{method} {path}"),
-            }
-        }
+        assert_answers(door.status, path, path, methods);
     }
-    assert_eq!(get(door.status, "/other").status, 404);
+    assert_eq!(door.page("/other").status, 404);
 }

@@ -1,33 +1,62 @@
 //! Tokens that `fencing serve` has signed, and others.
 
 use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
-use super::Door;
-use super::client::{Answer, ask, get};
+use super::client::Answer;
 use super::upstream::Upstream;
+use super::{Door, proxied};
 use support::cli::{five, until};
+use support::redis::RedisServer;
+use tempfile::TempDir;
 
-fn write(door: &Door, path: &str, token: u64, signature: Option<&str>) -> Answer {
-    let token = token.to_string();
-    let mut headers = vec![("Fencing-Token", token.as_str())];
-    headers.extend(signature.map(|signature| ("Fencing-Signature", signature)));
-    ask(door.requests, "PUT", path, &headers, "")
+/// A lock service and a proxy with one file of keys.
+struct Signing {
+    _folder: TempDir,
+    _servers: Vec<RedisServer>,
+    keys: PathBuf,
+    serve: Door,
+    upstream: Upstream,
+    door: Door,
+}
+
+impl Signing {
+    fn start(options: &str) -> Signing {
+        let folder = tempfile::tempdir().unwrap();
+        let keys = folder.path().join("keys");
+        fs::write(&keys, format!("old={}\n", "0a".repeat(32))).unwrap();
+        let with_keys = format!("--signing-keys {}", keys.display());
+        let servers = five();
+        let serve = Door::serve(&servers, &with_keys);
+        let (upstream, door) = proxied(&format!("{with_keys} {options}"));
+        Signing { _folder: folder, _servers: servers, keys, serve, upstream, door }
+    }
+
+    /// The token and the signature of a lease, which is released.
+    fn lease(&self, name: &str) -> (u64, String) {
+        let lease = self.serve.acquire(name, r#"{"wait_ms": 20000}"#);
+        let signature = lease.header("fencing-signature").unwrap();
+        assert_eq!(lease.json()["signature"], signature);
+        self.serve.of(&lease, "DELETE");
+        (lease.token(), signature.to_owned())
+    }
+
+    fn write(&self, path: &str, token: u64, signature: Option<&str>) -> Answer {
+        let signature = signature.map(|signature| ("Fencing-Signature", signature));
+        let token = token.to_string();
+        let headers = [Some(("Fencing-Token", &*token)), signature];
+        let headers: Vec<_> = headers.into_iter().flatten().collect();
+        self.door.ask("PUT", path, &headers, "")
+    }
 }
 
 #[test]
 fn a_token_that_nobody_has_signed_raises_no_mark() {
-    let (servers, upstream) = (five(), Upstream::start());
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("keys");
-    let (old, new) = ("0a".repeat(32), "0b".repeat(32));
-    fs::write(&path, format!("old={old}\n")).unwrap();
-    let keys = ["--signing-keys", path.to_str().unwrap()];
-    let (serve, door) = (Door::serve(&servers, &keys), Door::proxy(&upstream, &keys));
-    let lease = ask(serve.requests, "POST", "/leases/files/a", &[], "");
-    let (token, signature) = (lease.json()["token"].as_u64().unwrap(), lease.json());
-    let signature = signature["signature"].as_str().unwrap();
-    assert_eq!(lease.header("fencing-signature"), Some(signature));
-
+    let it = Signing::start("");
+    let (token, signature) = it.lease("files/a");
+    let signature = signature.as_str();
     let largest = 999_999_999_999_999;
     for (path, token, signature) in [
         ("/files/a", token, None),
@@ -36,52 +65,58 @@ fn a_token_that_nobody_has_signed_raises_no_mark() {
         ("/files/b", token, Some(signature)),
         ("/files/a", token, Some("old:00")),
     ] {
-        let refused = write(&door, path, token, signature);
-        assert_eq!(
-            (refused.status, &refused.json()["type"]),
-            (400, &"urn:fencing:not-issued".into())
-        );
+        it.write(path, token, signature).is(400, "not-issued");
     }
     let sequencer = format!("{largest} files/a");
     let headers = [("Fencing-Sequencer", sequencer.as_str()), ("Fencing-Signature", signature)];
-    assert_eq!(ask(door.requests, "PUT", "/files/a", &headers, "").status, 400);
-    assert_eq!(upstream.events(), Vec::<String>::new());
+    assert_eq!(it.door.ask("PUT", "/files/a", &headers, "").status, 400);
+    assert_eq!(it.upstream.events(), Vec::<String>::new());
     // No mark is in its way.
-    assert_eq!(write(&door, "/files/a", token, Some(signature)).status, 200);
-    assert_eq!(get(door.requests, "/files/a").status, 200);
+    assert_eq!(it.write("/files/a", token, Some(signature)).status, 200);
+    assert_eq!(it.door.get("/files/a").status, 200);
 
     // The new key signs, and the old one still verifies.
-    fs::write(&path, format!("new={new}\nold={old}\n")).unwrap();
+    let (old, new) = (fs::read_to_string(&it.keys).unwrap(), format!("new={}\n", "0b".repeat(32)));
+    fs::write(&it.keys, format!("{new}{old}")).unwrap();
     until("the new key signs", || {
-        let lease = ask(serve.requests, "POST", "/leases/files/c", &[], r#"{"wait_ms": 5000}"#);
-        let id = lease.json()["lease_id"].as_str().unwrap().to_owned();
-        ask(serve.requests, "DELETE", &format!("/leases/{id}"), &[], "");
-        let (token, signature) = (lease.json()["token"].as_u64().unwrap(), lease.json());
-        let signature = signature["signature"].as_str().unwrap();
-        signature.starts_with("new:")
-            && write(&door, "/files/c", token, Some(signature)).status == 200
+        let (token, signature) = it.lease("files/c");
+        signature.starts_with("new:") && it.write("/files/c", token, Some(&signature)).status == 200
     });
-    assert_eq!(write(&door, "/files/a", token, Some(signature)).status, 200);
+    assert_eq!(it.write("/files/a", token, Some(signature)).status, 200);
     // And no longer, though the file says that it was not changed.
-    let modified = fs::metadata(&path).unwrap().modified().unwrap();
-    fs::write(&path, format!("new={new}\n")).unwrap();
-    fs::File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
-    until("the old key is out", || write(&door, "/files/a", token, Some(signature)).status == 400);
+    let modified = fs::metadata(&it.keys).unwrap().modified().unwrap();
+    fs::write(&it.keys, new).unwrap();
+    fs::File::options().write(true).open(&it.keys).unwrap().set_modified(modified).unwrap();
+    until("the old key is out", || it.write("/files/a", token, Some(signature)).status == 400);
+
+    // A file that does not answer holds nothing up, for longer than the pause between two looks at it.
+    fs::remove_file(&it.keys).unwrap();
+    assert!(Command::new("mkfifo").arg(&it.keys).status().unwrap().success());
+    let end = Instant::now() + Duration::from_millis(1500);
+    while Instant::now() < end {
+        assert_eq!(it.write("/files/a", 34, Some("new:00")).status, 400);
+    }
+    assert_eq!(it.door.page("/livez").status, 200);
 }
 
 #[test]
-fn a_key_file_that_does_not_answer_holds_nothing_up() {
-    let upstream = Upstream::start();
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("keys");
-    fs::write(&path, format!("old={}\n", "0a".repeat(32))).unwrap();
-    let door = Door::proxy(&upstream, &["--signing-keys", path.to_str().unwrap()]);
-    fs::remove_file(&path).unwrap();
-    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
-    // For longer than the pause between two looks at the file.
-    let end = std::time::Instant::now() + std::time::Duration::from_millis(1500);
-    while std::time::Instant::now() < end {
-        assert_eq!(write(&door, "/files/a", 34, Some("old:00")).status, 400);
-    }
-    assert_eq!(get(door.status, "/livez").status, 200);
+fn each_of_several_tokens_is_signed() {
+    let pattern = "/transfer/{from}/{to}=accounts/{from},accounts/{to}";
+    let it = Signing::start(&format!("--resource-from {pattern}"));
+    let [(one, first), (two, second)] = ["accounts/7", "accounts/8"].map(|name| {
+        let (token, signature) = it.lease(name);
+        (format!("{token} {name}"), signature)
+    });
+    let send = |second: &str, signatures: &[&str]| {
+        let sequencers = [one.as_str(), second].map(|value| ("Fencing-Sequencer", value));
+        let signatures = signatures.iter().map(|value| ("Fencing-Signature", *value));
+        let headers: Vec<_> = sequencers.into_iter().chain(signatures).collect();
+        it.door.ask("POST", "/transfer/7/8", &headers, "x").status
+    };
+    assert_eq!(send(&two, &[]), 400);
+    assert_eq!(send(&two, &[&first]), 400);
+    assert_eq!(send(&two, &[&first, &first]), 400);
+    assert_eq!(send("999999999999999 accounts/8", &[&first, &second]), 400);
+    assert_eq!(it.upstream.events(), Vec::<String>::new());
+    assert_eq!(send(&two, &[&first, &second]), 200);
 }

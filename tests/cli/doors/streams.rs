@@ -1,61 +1,41 @@
 //! A GiB passes in constant memory.
 
-use std::io::{BufReader, Read, Write};
+use std::io::Read;
 
-use super::Door;
-use super::client::{connect, head, read};
-use super::upstream::{MANY, Upstream};
+use super::client::{Client, head};
+use super::upstream::MANY;
+use super::{Door, proxied};
 
-/// The most that the process has had in memory, in KiB.
-fn peak(door: &Door) -> usize {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", door.pid())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse().unwrap()
-}
-
+/// The process has never had more than this in memory, in KiB.
 const BOUND: usize = 64 << 10;
+
+fn assert_bounded(door: &Door) {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", door.process.pid())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak: usize = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(peak < BOUND, "{peak} KiB");
+}
 
 #[test]
 fn a_gib_goes_up_and_comes_down_in_constant_memory() {
-    let upstream = Upstream::start();
-    let door = Door::proxy(&upstream, &[]);
-    let piece = vec![b'x'; 1 << 20];
-    for chunked in [false, true] {
-        let stream = connect(door.requests);
-        let mut writing = stream.try_clone().unwrap();
-        let length = MANY.to_string();
-        let framing = match chunked {
-            false => ("Content-Length", length.as_str()),
-            true => ("Transfer-Encoding", "chunked"),
-        };
-        let head = head("PUT", "/files/a", &[("Fencing-Token", "33"), framing]);
-        writing.write_all(head.as_bytes()).unwrap();
-        for _ in 0..MANY >> 20 {
-            if chunked {
-                writing.write_all(b"100000\r\n").unwrap();
-            }
-            writing.write_all(&piece).unwrap();
-            if chunked {
-                writing.write_all(b"\r\n").unwrap();
-            }
-        }
-        if chunked {
-            writing.write_all(b"0\r\n\r\n").unwrap();
-        }
-        let answer = read(&mut BufReader::new(stream)).unwrap();
-        assert_eq!((answer.status, answer.header("x-read")), (200, Some(length.as_str())));
-        assert!(peak(&door) < BOUND, "{} KiB", peak(&door));
+    let (_upstream, door) = proxied("");
+    let mut piece = vec![b'x'; 1 << 20];
+    let chunk = [b"100000\r\n", &piece[..], b"\r\n"].concat();
+    for (length, piece, end) in [(Some(MANY), &piece, ""), (None, &chunk, "0\r\n\r\n")] {
+        let mut client = door.begin("/files/a", 33, length, "");
+        (0..MANY >> 20).for_each(|_| client.send(piece));
+        client.send(end);
+        let (answer, read) = (client.answer(), MANY.to_string());
+        assert_eq!((answer.status, answer.header("x-read")), (200, Some(&*read)));
+        assert_bounded(&door);
     }
-    let mut stream = connect(door.requests);
-    stream
-        .write_all(super::client::head("GET", "/many/a", &[("Fencing-Token", "33")]).as_bytes())
-        .unwrap();
-    let mut piece = piece;
+    let mut client = Client::connect(door.requests);
+    client.send(head("GET", "/many/a", &[("Fencing-Token", "33")]));
     let mut all = 0;
     while all < MANY {
-        let read = stream.read(&mut piece).unwrap();
+        let read = client.stream().read(&mut piece).unwrap();
         assert!(read > 0, "it ended after {all} bytes");
         all += read;
     }
-    assert!(peak(&door) < BOUND, "{} KiB", peak(&door));
+    assert_bounded(&door);
 }

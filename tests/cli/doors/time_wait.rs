@@ -1,12 +1,10 @@
 //! A connection for each request takes no port for longer than the request. On loopback the system
 //! takes ports out of TIME-WAIT again, so this runs in a network namespace that does not.
 
-use std::io::{BufReader, Write};
 use std::process::Command;
 
-use super::Door;
-use super::client::{connect, head, read};
-use super::upstream::Upstream;
+use super::client::{Client, head};
+use super::proxied;
 
 const CHILD: &str = "FENCING_IN_NAMESPACE";
 /// Far fewer ports than writes.
@@ -27,17 +25,14 @@ fn writes_use_up_no_ports() {
 }
 
 fn send() {
-    let upstream = Upstream::start();
-    let door = Door::proxy(&upstream, &[]);
-    let mut client = BufReader::new(connect(door.requests));
+    let (_upstream, door) = proxied("");
+    let mut client = Client::connect(door.requests);
+    let headers = [("Fencing-Token", "34"), ("Content-Length", "1")];
     // The service closes its connection, or leaves that to the proxy.
     for path in ["/files/a", "/kept/a"] {
         for _ in 0..200 {
-            let headers = [("Fencing-Token", "34"), ("Content-Length", "1")];
-            let request = head("PUT", path, &headers) + "x";
-            client.get_mut().write_all(request.as_bytes()).unwrap();
-            let answer = read(&mut client).unwrap();
-            assert_eq!(answer.status, 200, "{answer:?}");
+            client.send(head("PUT", path, &headers) + "x");
+            assert_eq!(client.answer().status, 200);
         }
     }
 }

@@ -58,6 +58,16 @@ impl Upstream {
         until(event, || self.events().iter().any(|found| found == event));
     }
 
+    /// Asserts that 34 was not let in before the request with 33 had ended.
+    #[track_caller]
+    pub fn assert_order(&self, path: &str) {
+        let events = self.events();
+        let position = |event: &str| events.iter().position(|found| *found == event);
+        let old = position(&format!("end PUT {path} 33")).expect("the older one ended");
+        let new = position(&format!("begin PUT {path} 34")).expect("the newer one began");
+        assert!(old < new, "{events:?}");
+    }
+
     pub fn open(&self) {
         *self.gate.0.lock().unwrap() = true;
         self.gate.1.notify_all();
@@ -95,7 +105,8 @@ impl Upstream {
         let token = header("fencing-token").unwrap_or_default();
         let what = format!("{line} {token}").trim().to_owned();
         self.note(format!("begin {what}"));
-        if path.starts_with("/early/") {
+        let kind = path.split('/').nth(1)?;
+        if kind == "early" {
             let answer = match path.as_str() {
                 "/early/none" => "Content-Length: 0\r\n\r\n",
                 "/early/chunks" => "Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
@@ -108,47 +119,43 @@ impl Upstream {
             None if header("transfer-encoding").is_some() => chunks(stream)?,
             None => 0,
         };
-        if path.starts_with("/cut/") {
+        if kind == "cut" {
             self.note(format!("cut {what}"));
             return None;
         }
-        if path.starts_with("/slow/") {
-            self.wait();
-        }
         let length = |length: usize| format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
-        let out = stream.get_mut();
-        if path.starts_with("/half/") || path.starts_with("/torn/") {
-            out.write_all((length(10) + "first").as_bytes()).ok()?;
+        let mut send = |bytes: &[u8]| stream.get_mut().write_all(bytes).ok();
+        if matches!(kind, "half" | "torn") {
+            send((length(10) + "first").as_bytes())?;
+        }
+        if matches!(kind, "slow" | "half" | "torn") {
             self.wait();
-            self.note(format!("end {what}"));
-            if path.starts_with("/torn/") && token == "33" {
-                return None;
-            }
-            return out.write_all(b"third").ok();
         }
         self.note(format!("end {what}"));
-        if path.starts_with("/early/") {
-            return Some(());
-        }
-        if path.starts_with("/many/") {
-            out.write_all(length(MANY).as_bytes()).ok()?;
-            let piece = vec![b'x'; 1 << 20];
-            return (0..MANY >> 20).try_for_each(|_| out.write_all(&piece).ok());
-        }
-        if path.starts_with("/drip/") {
-            out.write_all(length(MANY).as_bytes()).ok()?;
-            loop {
-                out.write_all(b"drip").ok()?;
-                std::thread::sleep(Duration::from_millis(1));
+        match kind {
+            "early" => Some(()),
+            "torn" if token == "33" => None,
+            "half" | "torn" => send(b"third"),
+            "kept" => send(length(0).as_bytes()),
+            "many" => {
+                send(length(MANY).as_bytes())?;
+                let piece = vec![b'x'; 1 << 20];
+                (0..MANY >> 20).try_for_each(|_| send(&piece))
+            }
+            "drip" => {
+                send(length(MANY).as_bytes())?;
+                loop {
+                    send(b"drip")?;
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+            _ => {
+                let own = format!("Connection: close, X-Own\r\nX-Own: 1\r\nX-Read: {read}\r\n");
+                let answer = length(head.len()).replace("\r\n\r\n", &format!("\r\n{own}\r\n"));
+                send((answer + &head).as_bytes())?;
+                None
             }
         }
-        if path.starts_with("/kept/") {
-            return out.write_all(length(0).as_bytes()).ok();
-        }
-        let own = format!("Connection: close, X-Own\r\nX-Own: 1\r\nX-Read: {read}\r\n");
-        let answer = length(head.len()).replace("\r\n\r\n", &format!("\r\n{own}\r\n"));
-        out.write_all((answer + &head).as_bytes()).ok()?;
-        None
     }
 }
 

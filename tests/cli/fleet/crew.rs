@@ -8,11 +8,11 @@ use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
 
-use crate::fleet::place::{RESOURCE, run};
-use support::cli::{finish, until};
+use support::cli::{finish, run, until};
 use support::history::{Attempt, Event, History, Outcome, Report};
 
 /// One after another, each under `fencing run` with the list that it has at the time.
+#[derive(Default)]
 struct Client {
     list: Mutex<String>,
     /// Leases under the list that it has.
@@ -38,11 +38,8 @@ impl Crew {
         let stop = Arc::<AtomicBool>::default();
         let (mut clients, mut threads) = (Vec::new(), Vec::new());
         for number in 0..count {
-            let client = Arc::new(Client {
-                list: Mutex::new(list.to_owned()),
-                leases: AtomicUsize::new(0),
-                sent_away: AtomicUsize::new(0),
-            });
+            let list = Mutex::new(list.to_owned());
+            let client = Arc::new(Client { list, ..Client::default() });
             let (it, stop) = (Arc::clone(&client), Arc::clone(&stop));
             let file = folder.path().join(format!("client-{number}"));
             threads.push(std::thread::spawn(move || it.work(number, file, &stop)));
@@ -53,41 +50,35 @@ impl Crew {
 
     /// Waits until each of them has had so many leases under the list that it has.
     pub fn each_has_had(&self, leases: usize) {
-        for (number, client) in self.clients.iter().enumerate() {
-            until(&format!("a lease of client {number}"), || {
-                self.assert_well();
-                client.leases.load(Ordering::SeqCst) >= leases
-            });
+        for number in 0..self.clients.len() {
+            self.until(number, "a lease", |client| client.leases.load(Ordering::SeqCst) >= leases);
         }
     }
 
     /// One client gets another list, as in a rolling deploy, and has a lease under it.
-    pub fn restart(&self, client: usize, list: &str) {
-        let client = &self.clients[client];
+    pub fn restart(&self, number: usize, list: &str) {
+        let client = &self.clients[number];
         let mut own = client.list.lock().unwrap();
         list.clone_into(&mut own);
         client.leases.store(0, Ordering::SeqCst);
         client.sent_away.store(0, Ordering::SeqCst);
         drop(own);
-        until("a lease under the new list", || {
-            self.assert_well();
-            client.leases.load(Ordering::SeqCst) > 0
-        });
+        self.until(number, "a lease", |client| client.leases.load(Ordering::SeqCst) > 0);
         assert_eq!(client.sent_away.load(Ordering::SeqCst), 0);
     }
 
     /// Waits until a client is told that its nodes have gone elsewhere.
-    pub fn is_sent_away(&self, client: usize) {
-        let client = &self.clients[client];
-        let before = client.sent_away.load(Ordering::SeqCst);
-        until("somebody says it", || {
-            self.assert_well();
-            client.sent_away.load(Ordering::SeqCst) > before
-        });
+    pub fn is_sent_away(&self, number: usize) {
+        let sent_away = |client: &Client| client.sent_away.load(Ordering::SeqCst);
+        let before = sent_away(&self.clients[number]);
+        self.until(number, "somebody says it", |client| sent_away(client) > before);
     }
 
-    fn assert_well(&self) {
-        assert!(!self.threads.iter().any(JoinHandle::is_finished), "a client has failed");
+    fn until(&self, number: usize, what: &str, condition: impl Fn(&Client) -> bool) {
+        until(&format!("{what}: client {number}"), || {
+            assert!(!self.threads.iter().any(JoinHandle::is_finished), "a client has failed");
+            condition(&self.clients[number])
+        });
     }
 
     /// Stops all, and checks the order of all tokens: I1 and I2. Says how many there were.
@@ -110,18 +101,15 @@ impl Client {
         while !stop.load(Ordering::SeqCst) {
             let list = self.list.lock().unwrap().clone();
             let _ = std::fs::remove_file(&file);
-            let script = format!(
-                "echo $FENCING_TOKEN $(date +%s%N) > {}; sleep 0.{}",
-                file.display(),
-                rng.u8(1..4)
-            );
+            let (note, pause) = (file.display(), rng.u8(1..4));
+            let script = format!("echo $FENCING_TOKEN $(date +%s%N) > {note}; sleep 0.{pause}");
             let asked = now();
-            let ended = finish(run(&list, &["--ttl", "1s", "--wait", "25s"], &script));
+            let ended = finish(run(&list, "--ttl 1s", &script));
             let granted = std::fs::read_to_string(&file).unwrap_or_default();
             if let Some((token, told)) = granted.trim().split_once(' ') {
                 events.push(Event::Attempt(Attempt {
                     client: number,
-                    resource: RESOURCE.to_owned(),
+                    resource: "invoice/42".to_owned(),
                     asked,
                     told: told.parse().unwrap(),
                     outcome: Outcome::Granted(token.parse().unwrap()),

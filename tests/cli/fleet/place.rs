@@ -3,126 +3,113 @@
 use std::process::Command;
 use std::time::Duration;
 
-use fencing::Redlock;
-use fencing::Resource;
 use fencing::lock::redlock::RedlockBuilder;
+use fencing::{Redlock, Resource};
 use serde_json::Value;
 
-use support::cli::{Ended, fencing_at, finish, lines_of, patience};
+use support::cli::{Ended, Place, ask, fencing, finish, lines_of, run};
 use support::redis::RedisServer;
 
-pub const RESOURCE: &str = "invoice/42";
+pub const MEMORY: &str = "{fencing}:memory";
 
 /// So many servers without persistence, not started as a fleet.
 pub fn servers(count: usize) -> Vec<RedisServer> {
     (0..count).map(|_| RedisServer::start()).collect()
 }
 
-/// Servers that lose nothing in a restart, but their life.
-pub fn durable(count: usize) -> Vec<RedisServer> {
-    let settings = ["--save", "", "--appendonly", "yes", "--appendfsync", "always"];
-    (0..count).map(|_| RedisServer::with(&settings)).collect()
-}
-
-/// The list of these.
-pub fn list<'a>(servers: impl IntoIterator<Item = &'a RedisServer>) -> String {
-    servers.into_iter().map(RedisServer::url).collect::<Vec<_>>().join(",")
-}
-
-/// The same under names of their own.
-pub fn named<'a>(servers: impl IntoIterator<Item = &'a RedisServer>) -> String {
-    let name = |(number, server): (usize, &RedisServer)| format!("node-{number}={}", server.url());
-    servers.into_iter().enumerate().map(name).collect::<Vec<_>>().join(",")
-}
-
-/// `fencing` with these arguments, and the list in its environment.
-pub fn command(list: &str, arguments: &[&str]) -> Command {
-    let mut command = fencing_at(list);
-    command.args(arguments);
-    command
-}
-
-pub fn fencing(list: &str, arguments: &[&str]) -> Ended {
-    finish(command(list, arguments))
-}
-
 /// `fencing fleet init`, which must succeed.
-pub fn init(list: &str) {
-    let ended = fencing(list, &["fleet", "init", "--node-budget", "5s"]);
-    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+pub fn init(list: &(impl Place + ?Sized)) {
+    ask(list, "fleet init --node-budget 5s").is(0);
+}
+
+/// `fencing fleet admit`, which must succeed: what it printed.
+pub fn admit(list: &(impl Place + ?Sized), options: &str) -> String {
+    ask(list, &format!("fleet admit --node-budget 5s {options}")).printed()
 }
 
 pub fn mover(from: &str, to: &str) -> Command {
-    command("", &["fleet", "move", "--from", from, "--to", to])
+    fencing("", &format!("fleet move --from {from} --to {to} --node-budget 5s"))
 }
 
-pub fn run(list: &str, options: &[&str], script: &str) -> Command {
-    let mut command = command(list, &["run", "--resource", RESOURCE]);
-    command.args(options);
-    if !options.contains(&"--node-budget") {
-        command.args(["--node-budget", &format!("{}ms", patience(options))]);
+/// Leaves the servers as a mover does that dies between the two halves.
+pub fn half_moved(servers: &[RedisServer], to: &str) -> Vec<String> {
+    let mut names: Vec<String> = to.split(',').map(str::to_owned).collect();
+    names.sort_unstable();
+    for server in servers {
+        let admitted = server.cli(&["HGET", MEMORY, "admitted"]);
+        server.cli(&["HSET", MEMORY, "sealed_as", &admitted, "sealed_to", &names.join(",")]);
+        server.cli(&["HDEL", MEMORY, "admitted"]);
     }
-    command.args(["--", "sh", "-c", script]);
-    command
+    names
 }
 
 /// One lease under `fencing run`: its token.
-pub fn lease(list: &str, options: &[&str]) -> Result<u64, Ended> {
+pub fn lease(list: &(impl Place + ?Sized), options: &str) -> Result<u64, Ended> {
     let ended = finish(run(list, options, "echo $FENCING_TOKEN"));
-    match ended.code {
-        Some(0) => Ok(ended.stdout.trim().parse().unwrap()),
-        _ => Err(ended),
-    }
+    // It may say why it waits.
+    if ended.code == Some(0) { Ok(ended.stdout.trim().parse().unwrap()) } else { Err(ended) }
 }
 
 /// What `fencing nodes` says: in words, and as JSON; both with the same exit status.
 pub struct Said {
-    pub code: Option<i32>,
     /// For each node, the lines that name it.
     pub lines: Vec<String>,
-    pub error: String,
+    pub stdout: String,
     pub nodes: Vec<Value>,
 }
 
-pub fn nodes(list: &str) -> Said {
-    let words = fencing(list, &["nodes"]);
-    let json = fencing(list, &["nodes", "--json"]);
-    assert_eq!(words.code, json.code, "{}{}", words.stderr, json.stderr);
+/// Asserts the exit status, and what it says on stderr.
+#[track_caller]
+pub fn nodes(list: &(impl Place + ?Sized), code: i32, words: &str) -> Said {
+    // A budget that a busy machine keeps, and a test that stops a node.
+    let said = ask(list, "nodes --node-budget 2s").says(code, words);
+    let json = ask(list, "nodes --node-budget 2s --json").says(code, words);
     let nodes: Vec<Value> = serde_json::from_str(&json.stdout).unwrap();
     let names = nodes.iter().map(|node| node["node"].as_str().unwrap());
-    let lines = names.map(|name| lines_of(&words.stdout, name)).collect();
-    Said { code: words.code, lines, error: words.stderr, nodes }
+    let lines = names.map(|name| lines_of(&said.stdout, name)).collect();
+    Said { lines, stdout: said.stdout, nodes }
 }
 
 impl Said {
-    /// Checks that the lines of each node have these words.
+    /// Asserts that the line of a node has these words.
+    #[track_caller]
+    pub fn assert(&self, node: usize, words: &str) {
+        assert!(self.lines[node].contains(words), "{words:?} is not in {}", self.lines[node]);
+    }
+
+    /// The same of every node.
     #[track_caller]
     pub fn assert_all(&self, words: &str) {
         assert!(!self.nodes.is_empty(), "no nodes are listed");
-        for line in &self.lines {
-            assert!(line.contains(words), "{words:?} is not in {line}");
-        }
+        (0..self.nodes.len()).for_each(|node| self.assert(node, words));
     }
 
+    /// Asserts what the JSON of a node has under these names.
     #[track_caller]
-    pub fn assert_code(&self, code: i32, error: &str) {
-        assert_eq!(self.code, Some(code), "{}", self.error);
-        assert!(self.error.contains(error), "{}", self.error);
+    pub fn assert_json(&self, node: usize, expected: &Value) {
+        let found = &self.nodes[node];
+        let expected = expected.as_object().unwrap();
+        assert!(expected.iter().all(|(name, value)| found[name] == *value), "{expected:?} {found}");
     }
 
-    pub fn era(&self, node: usize) -> u64 {
-        self.nodes[node]["era"].as_u64().unwrap()
+    /// What the JSON of each node has under this name.
+    pub fn all(&self, name: &str) -> Vec<&Value> {
+        self.nodes.iter().map(|node| &node[name]).collect()
+    }
+
+    pub fn number(&self, node: usize, name: &str) -> u64 {
+        self.nodes[node][name].as_u64().unwrap_or_else(|| panic!("{name}: {}", self.nodes[node]))
     }
 }
 
-pub fn service(list: &str) -> RedlockBuilder {
+pub fn service(list: &(impl Place + ?Sized)) -> RedlockBuilder {
     Redlock::builder()
-        .redis(list.split(','))
-        .ttl(Duration::from_secs(2))
-        .node_budget(Duration::from_millis(500))
-        .wait(Duration::from_secs(20))
+        .redis(list.place().split(','))
+        .ttl(Duration::from_secs(8))
+        .node_budget(Duration::from_secs(2))
+        .wait(Duration::from_secs(60))
 }
 
 pub fn resource() -> Resource {
-    Resource::new(RESOURCE).unwrap()
+    Resource::new("invoice/42").unwrap()
 }

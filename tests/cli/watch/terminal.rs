@@ -1,15 +1,15 @@
-//! A terminal, which `script` makes, with a view on it; and what can be seen there.
+//! A terminal, which `script` makes, with `fencing` on it; and what can be seen there.
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::{Arc, Mutex};
 
-use support::cli::{Ended, end, heeding, line, until};
+use support::cli::{Ended, PATIENCE, end, heeding, line, until};
 use tempfile::TempDir;
 
-/// `fencing watch` on a terminal.
+/// `fencing` on a terminal.
 pub struct Terminal {
-    /// Of `script`, which ends when the view has.
+    /// Of `script`, which ends when `fencing` has.
     child: Option<Child>,
     keys: Option<ChildStdin>,
     written: Arc<Mutex<Vec<u8>>>,
@@ -25,7 +25,7 @@ pub struct Left {
 }
 
 impl Terminal {
-    /// Starts a view with these variables and arguments, and what a shell does before that.
+    /// Starts it with these variables and arguments, and what a shell does before that.
     pub fn start(
         size: (usize, usize),
         environment: &[(&str, &str)],
@@ -36,8 +36,8 @@ impl Terminal {
         let (columns, rows) = size;
         let fencing = env!("CARGO_BIN_EXE_fencing");
         let script = format!(
-            "stty cols {columns} rows {rows}; stty -g > before; \
-             sh -c '{first} echo $$ > pid; exec {fencing} watch {arguments}'; \
+            "trap : INT; stty cols {columns} rows {rows}; stty -g > before; \
+             sh -c '{first} echo $$ > pid; exec {fencing} {arguments}'; \
              echo $? > status; stty -g > after"
         );
         let file = folder.path().join("script");
@@ -84,17 +84,23 @@ impl Terminal {
 
     /// Waits until the screen is as it should be.
     pub fn until(&self, what: &str, condition: impl Fn(&[String]) -> bool) {
-        let patience = std::time::Instant::now();
+        let limit = std::time::Instant::now() + PATIENCE / 2;
         until(what, || {
             let screen = self.screen();
             // What stands there instead helps whoever reads that it never came.
-            assert!(patience.elapsed().as_secs() < 28, "{what} is not in {screen:#?}");
+            assert!(std::time::Instant::now() < limit, "{what} is not in {screen:#?}");
             condition(&screen)
         });
     }
 
-    pub fn shows(&self, text: &str) {
-        self.until(text, |lines| lines.iter().any(|line| line.contains(text)));
+    /// Waits until a line has all of these texts.
+    pub fn shows(&self, texts: &[&str]) {
+        self.until(&texts.concat(), |lines| has(lines, texts));
+    }
+
+    /// Waits until none has.
+    pub fn hides(&self, texts: &[&str]) {
+        self.until(&format!("no {}", texts.concat()), |lines| !has(lines, texts));
     }
 
     /// Waits for the end.
@@ -125,6 +131,10 @@ impl Left {
         assert!(last("\x1b[?1049l") > last("\x1b[?1049h"), "{}", self.written);
         assert!(last("\x1b[?25h") > last("\x1b[?25l"), "{}", self.written);
     }
+}
+
+fn has(lines: &[String], texts: &[&str]) -> bool {
+    lines.iter().any(|line| texts.iter().all(|text| line.contains(text)))
 }
 
 /// What a terminal makes of it. It knows what the view writes, and fails at anything else.

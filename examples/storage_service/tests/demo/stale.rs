@@ -7,7 +7,7 @@ use support::mariadb::MariadbServer;
 use support::postgres::PostgresServer;
 
 use super::service::Service;
-use support::cli::{end, fencing_at, five, line, urls};
+use support::cli::{end, fencing, five, line, urls};
 use support::process::{children_of, signal};
 
 /// Long enough that the first client is not stopped in the middle of a renewal: a process that sleeps
@@ -30,8 +30,8 @@ fn scenario(service: &[&str], locks: [&str; 2]) -> (String, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let client = |name: &str| {
-        let mut command = fencing_at("");
-        command.arg("run").args(locks).args(["--resource", "files/report", "--ttl", TTL]);
+        let mut command = fencing("", "run");
+        command.args(locks).args(["--resource", "files/report", "--ttl", TTL]);
         let script = WRITER.replace("${#NAME}", &name.len().to_string());
         command.args(["--node-budget", "1s", "--", "bash", "-c", &script]);
         command.env("FOLDER", folder.path()).env("NAME", name).env("ADDRESS", &service.address);

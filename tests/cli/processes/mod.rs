@@ -1,4 +1,0 @@
-//! The lock between real processes, on real redis-servers.
-
-mod contention;
-mod scenario;

@@ -1,0 +1,163 @@
+//! Wrong usage is 64, what cannot be reached is 69, and no password is shown.
+
+use support::cli::{ask, fencing, finish};
+
+const SECRET: &str = "redis://me:s3cret@127.0.0.1:1";
+
+/// Command lines, and words of what is said; `$R` names nodes, `$D` a database, `$P` a proxy.
+const WRONG: &[(&str, &str)] = &[
+    ("", "Usage: fencing"),
+    ("walk", "unrecognized subcommand"),
+    (SECRET, "***"),
+    ("nodes", "--redis"),
+    ("nodes --redis ,", "there must be 1 to 99 nodes"),
+    ("nodes --redis http://h", "http://h is not a redis://"),
+    ("nodes --redis redis://h,redis://h", "given twice"),
+    ("exporter --redis redis://h,redis://h", "given twice"),
+    ("nodes --redis redis://h --namespace {", "namespace"),
+    ("nodes redis://me:s3cret@h", "***"),
+    ("run $R -- true", "--resource"),
+    ("run $R --resource= -- true", "--resource"),
+    ("run $R --resource a", "COMMAND"),
+    ("run $R --resource a --ttl 5 -- true", "500ms, 2s, 1m"),
+    ("run $R --resource a --wait=-1s -- true", "--wait"),
+    ("run $R --resource a --at-least 11s -- true", "--ttl 10s: give --ttl 11s or more"),
+    ("run $R --resource a --ttl 1ms -- true", "ttl: "),
+    ("run $R --resource a --node-budget 10s -- true", "node_budget: "),
+    ("run $R redis://me:s3cret@h --resource a -- true", "***"),
+    ("run --redis http://me:s3cret@h --resource a -- true", "is not a redis://"),
+    ("run --redis redis://me:s3cret@h:port --resource a -- true", "redis: "),
+    ("run --redis redis://me:s3cret@a,b --resource a -- true", "b is not a redis://"),
+    ("run --redis memory: --resource a -- true", "is not a redis://"),
+    ("run --resource a -- true", "FENCING_DATABASE"),
+    ("run $R --database sqlite:/x --resource a -- true", "cannot be used with"),
+    ("run --database sqlite: --resource a -- true", "keeps no other process out"),
+    ("run --database sqlite::memory: --resource a -- true", "keeps no other process out"),
+    ("run --database oracle:x --resource a -- true", "begins with sqlite:, postgres: or mysql:"),
+    ("run $D postgres://me:s3cret@h --resource a -- true", "***"),
+    ("run --database mysql://me:s3cret@h:port/d --resource a -- true", "--database"),
+    ("run --database postgres://me:s3cret@h:port/d --resource a -- true", "--database"),
+    (
+        "run --database sqlite:/no/folder/x --resource a -- true",
+        "the folder /no/folder does not exist",
+    ),
+    ("run --database sqlite:x --namespace ns --resource a -- true", "--namespace is for nodes"),
+    ("fleet", "Usage: fencing fleet"),
+    ("fleet walk", "unrecognized subcommand"),
+    ("fleet init --redis ,", "there must be 1 to 99 nodes"),
+    ("fleet init --redis http://h", "http://h is not a redis://"),
+    ("fleet admit $R --yes", "--now"),
+    ("fleet admit $R --now", "Add --yes"),
+    ("fleet move --from a,b", "--to"),
+    ("fleet move --from redis://a,redis://b --to redis://a,redis://b", "the same"),
+    ("fleet move --from redis://a --to redis://b --yes", "--lost"),
+    ("fleet move --from redis://a --to redis://b --lost", "Add --yes"),
+    ("fleet move --from redis://a --to a=redis://a,a=redis://b", "--to: nodes: a is given twice"),
+    ("fleet move --from http://a --to redis://b", "--from: redis: http://a is not a redis://"),
+    ("fleet move --from redis://a --to redis://b --ttl 1", "500ms, 2s, 1m"),
+    ("fleet move redis://me:s3cret@h", "***"),
+    ("migrate", "--database"),
+    ("migrate --database redis://me:s3cret@h", "begins with sqlite:, postgres: or mysql:"),
+    ("marks", "--database"),
+    ("marks postgres://me:s3cret@h", "***"),
+    ("marks raise $D --resource a --token 0", "--token"),
+    ("marks --database mysql://me:s3cret@h:port/x", "--database"),
+    ("protect $D --table t", "--column"),
+    ("protect $D --table= --column c", "the name of a table or column"),
+    ("protect $D --table t --column c,", "the name of a table or column"),
+    ("protect $D --table t --resource r --prefix x", "--prefix"),
+    ("protect --database mysql://127.0.0.1 --check", "names no database"),
+    ("protect $D --table t --check --remove", "--remove"),
+    ("protect $D --table t --column c --remove", "--remove"),
+    ("protect $D --remove --yes", "--table"),
+    ("proxy --upstream http://127.0.0.1:9", "--marks"),
+    ("proxy --upstream http://127.0.0.1:9 --marks sqlite::memory: --namespace n", "--namespace"),
+    ("$P --namespace n", "--namespace"),
+    ("$P --resource-from /a", "--resource-from"),
+    ("$P --resource-from /a={id}", "--resource-from"),
+    (
+        "$P --resource-from /a/{name}={name} --resource-from /a/{id}=a/{id}",
+        "another pattern matches the same paths",
+    ),
+];
+
+/// The same for what does not answer.
+const UNAVAILABLE: &[(&str, &str)] = &[
+    ("run --redis $S --wait 0s --resource a -- true", "no quorum"),
+    ("nodes --redis $S", "no quorum"),
+    ("nodes --redis unix:///nowhere?user=me&pass=s3cret", "no quorum"),
+    ("run $D --wait 1ms --resource a -- true", "Connection refused"),
+    ("run $D --ttl 1s --wait 0s --resource a -- true", "postgres://127.0.0.1:1/d"),
+    (
+        "run --database mysql://me:s3cret@127.0.0.1:1/d --wait 0s --resource a -- true",
+        "mysql://127.0.0.1:1/d",
+    ),
+    ("protect $D --check", ""),
+    ("marks $D", ""),
+    ("migrate --database mysql://me:s3cret@127.0.0.1:1/x", ""),
+];
+
+#[test]
+fn what_is_wrong_is_said_and_passwords_are_not() {
+    let wrong = WRONG.iter().map(|(line, words)| (line, 64, words));
+    for (line, code, words) in
+        wrong.chain(UNAVAILABLE.iter().map(|(line, words)| (line, 69, words)))
+    {
+        let line = line
+            .replace("$R", "--redis redis://h")
+            .replace("$D", "--database postgres://me:s3cret@127.0.0.1:1/d")
+            .replace("$P", "proxy --upstream http://127.0.0.1:9 --forget-marks-on-exit")
+            .replace("$S", SECRET);
+        let ended = ask("", &line);
+        let said = format!("{}{}", ended.stdout, ended.stderr);
+        assert_eq!(ended.code, Some(code), "{line}: {said}");
+        assert!(!ended.stderr.is_empty() && ended.stderr.contains(words), "{line}: {said}");
+        let printed = line.starts_with("nodes ") || line.starts_with("fleet move ");
+        assert!(printed || ended.stdout.is_empty(), "{line}: {said}");
+        assert!(!said.contains("s3cret"), "{line}: {said}");
+    }
+}
+
+#[test]
+fn the_environment_may_be_wrong_and_is_not_shown() {
+    for (variables, line, words) in [
+        (
+            &[("FENCING_HOLDER", "two words")][..],
+            "run --redis redis://h",
+            "FENCING_HOLDER: \"two words\" is not a valid holder name",
+        ),
+        (
+            &[("FENCING_REDIS", SECRET), ("FENCING_DATABASE", SECRET)],
+            "run",
+            "both FENCING_REDIS and FENCING_DATABASE",
+        ),
+    ] {
+        let mut command = fencing("", &format!("{line} --resource a -- true"));
+        command.envs(variables.iter().copied());
+        let ended = finish(command).says(64, words);
+        assert!(!ended.stderr.contains("s3cret"), "{ended:?}");
+    }
+    for (line, words) in [
+        ("--help", "Usage: fencing"),
+        ("--version", "fencing"),
+        ("run --help", "Exit status:"),
+        ("nodes -h", "fencing nodes"),
+        ("nodes --help", "Exit status:"),
+        ("fleet init --help", "Exit status:"),
+        ("fleet admit --help", "Exit status:"),
+        ("fleet move --help", "Exit status:"),
+        ("leases --help", "fencing leases"),
+        ("watch --help", "fencing watch"),
+        ("marks --help", "fencing marks"),
+        ("protect --help", "fencing protect"),
+        ("serve --help", "fencing serve"),
+        ("proxy --help", "fencing proxy"),
+        ("exporter --help", "fencing exporter"),
+    ] {
+        let mut command = fencing("", line);
+        let names = ["REDIS", "DATABASE", "FROM", "TO", "MARKS"].map(|it| format!("FENCING_{it}"));
+        command.envs(names.map(|name| (name, SECRET)));
+        let printed = finish(command).printed();
+        assert!(printed.contains(words) && !printed.contains("s3cret"), "{line}: {printed}");
+    }
+}
