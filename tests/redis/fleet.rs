@@ -6,9 +6,9 @@ pub use std::time::Duration;
 pub use fencing::lock::redlock::{Node, RedisNode, RedlockBuilder, Session};
 pub use fencing::lock::{AcquireError, Loss, Released};
 pub use fencing::{Lease, Redlock, Resource, Token};
-pub use fencing_protocol::{Fault, Fleet, Mode, Nonce, Owner, Reply, Request};
+pub use fencing_protocol::{Fault, Fleet, Nonce, Owner, Reply, Request};
 pub use futures_util::FutureExt;
-pub use support::redis::{RedisServer, five};
+pub use support::redis::{RedisServer, five, waiting};
 pub use tokio::task::JoinHandle;
 pub use tokio::time::{Instant, sleep, timeout};
 
@@ -32,6 +32,22 @@ pub fn servers(count: usize) -> Vec<RedisServer> {
 /// A client that starts these servers for the first time.
 pub fn service(servers: &[RedisServer]) -> RedlockBuilder {
     Redlock::builder().first_start(true).redis(servers.iter().map(RedisServer::url))
+}
+
+/// Releases a lease that lasts.
+pub async fn give_back<K>(lease: Lease<K>) {
+    assert_eq!(lease.release().await, Ok(Released::Released));
+}
+
+/// Waits until this many wait for the lock.
+pub async fn until_waiting(servers: &[RedisServer], many: usize) {
+    let resource = resource();
+    until("they wait", async || waiting(servers, resource.as_str()) == many).await;
+}
+
+/// How often the servers have notified somebody.
+pub fn notified(servers: &[RedisServer]) -> usize {
+    servers.iter().map(|server| calls(server, "publish")).sum()
 }
 
 #[track_caller]
@@ -59,4 +75,10 @@ pub fn calls(server: &RedisServer, command: &str) -> usize {
     let prefix = format!("cmdstat_{command}:calls=");
     let calls = stats.lines().find_map(|line| line.strip_prefix(&prefix)?.split(',').next());
     calls.map_or(0, |calls| calls.parse().unwrap())
+}
+
+/// A TCP port that was free a moment ago.
+pub fn port() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port().to_string()
 }

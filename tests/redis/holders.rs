@@ -7,6 +7,8 @@ use fencing::lock::redlock::{Forced, NodeView};
 
 use crate::fleet::*;
 
+const AUDIT: &str = "{fencing}:audit";
+const COUNT: &str = "c:invoice/42";
 const BUDGET: Duration = Duration::from_secs(5);
 
 fn client(servers: &[RedisServer], name: &str) -> Redlock {
@@ -15,7 +17,12 @@ fn client(servers: &[RedisServer], name: &str) -> Redlock {
 }
 
 #[track_caller]
-fn holder<L: std::fmt::Debug>(outcome: Result<L, AcquireError>) -> Holder {
+fn is_named<K>(outcome: Result<Lease<K>, AcquireError>, name: &str) {
+    assert_eq!(holder(outcome).name.as_deref(), Some(name));
+}
+
+#[track_caller]
+fn holder<K>(outcome: Result<Lease<K>, AcquireError>) -> Holder {
     match outcome {
         Err(AcquireError::Held { holder: Some(holder), .. }) => holder,
         other => panic!("nobody is named: {other:?}"),
@@ -67,36 +74,42 @@ impl Operator {
     }
 }
 
+/// A lock that its holder does not give back, and what an operator sees of it.
+async fn stuck(servers: &[RedisServer]) -> (Lease, Operator, Vec<NodeView>) {
+    let lease = client(servers, "stuck").acquire(&resource()).await.unwrap();
+    let operator = Operator::of(servers);
+    let seen = operator.seen().await;
+    (lease, operator, seen)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_error_names_the_holder() {
     let servers = five();
     let (a, b) = (client(&servers, "billing-7"), client(&servers, "billing-8"));
     let before = SystemTime::now() - Duration::from_secs(1);
     let lease = a.acquire(&resource()).await.unwrap();
-    for outcome in
-        [b.try_acquire(&resource()).await.map(drop), a.try_acquire(&resource()).await.map(drop)]
-    {
+    for outcome in [b.try_acquire(&resource()).await, a.try_acquire(&resource()).await] {
         let text = outcome.as_ref().unwrap_err().to_string();
         let found = holder(outcome);
         assert_eq!(found.name.as_deref(), Some("billing-7"));
         assert!(found.since.is_some_and(|at| at > before && at <= SystemTime::now()), "{found:?}");
         assert!(text.contains("is held by another client, billing-7 since 20"), "{text}");
     }
-    assert_eq!(holder(b.try_acquire_shared(&resource()).await).name.as_deref(), Some("billing-7"));
+    is_named(b.try_acquire_shared(&resource()).await, "billing-7");
     let several = ["a", "invoice/42"].map(named);
     let b_soon = b.with_wait(Duration::ZERO).unwrap();
-    assert_eq!(holder(b_soon.acquire_all(&several).await).name.as_deref(), Some("billing-7"));
+    is_named(b_soon.acquire_all(&several).await, "billing-7");
     // The scripts compare the whole of what they have written.
     lease.renew().await.unwrap();
-    assert_eq!(lease.release().await, Ok(Released::Released));
+    give_back(lease).await;
     let part = b.acquire_shared(&resource()).await.unwrap();
     part.renew().await.unwrap();
-    assert_eq!(holder(a.try_acquire(&resource()).await).name.as_deref(), Some("billing-8"));
-    assert_eq!(part.release().await, Ok(Released::Released));
+    is_named(a.try_acquire(&resource()).await, "billing-8");
+    give_back(part).await;
     let all = b.acquire_all(&several).await.unwrap();
     all.renew().await.unwrap();
-    assert_eq!(holder(a.try_acquire(&several[0]).await).name.as_deref(), Some("billing-8"));
-    assert_eq!(all.release().await, Ok(Released::Released));
+    is_named(a.try_acquire(&several[0]).await, "billing-8");
+    give_back(all).await;
     drop(a.try_acquire(&resource()).await.unwrap());
 }
 
@@ -139,18 +152,14 @@ async fn locks_are_listed_in_small_steps() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_was_taken_away_is_not_renewed() {
     let servers = five();
-    let (a, b) = (client(&servers, "stuck"), client(&servers, "next"));
-    let lease = a.acquire(&resource()).await.unwrap();
-    let token = lease.token();
-    let operator = Operator::of(&servers);
-    let views = operator.seen().await;
+    let (lease, operator, views) = stuck(&servers).await;
     assert!(operator.force(&views).await >= 3);
     // Nobody else has come: without the count it would be set again.
     assert!(lease.renew().await.is_err());
     assert_eq!(lease.lost().await, Loss::Superseded);
-    let next = b.try_acquire(&resource()).await.unwrap();
-    assert!(next.token() > token);
-    let lines = servers[0].cli(&["ZRANGE", "{fencing}:audit", "0", "-1"]);
+    let next = client(&servers, "next").try_acquire(&resource()).await.unwrap();
+    assert!(next.token() > lease.token());
+    let lines = servers[0].cli(&["ZRANGE", AUDIT, "0", "-1"]);
     for part in ["release invoice/42; held by ", " stuck; done by "] {
         assert!(lines.contains(part), "{lines}");
     }
@@ -163,13 +172,13 @@ async fn a_holder_that_came_since_keeps_the_lock() {
     let old = a.acquire(&resource()).await.unwrap();
     let operator = Operator::of(&servers);
     let views = operator.seen().await;
-    assert_eq!(old.release().await, Ok(Released::Released));
+    give_back(old).await;
     let new = b.acquire(&resource()).await.unwrap();
     assert_eq!(operator.force(&views).await, 0);
     new.renew().await.unwrap();
-    assert_eq!(holder(a.try_acquire(&resource()).await).name.as_deref(), Some("new"));
-    assert_eq!(servers[0].cli(&["EXISTS", "{fencing}:audit"]), "0");
-    assert_eq!(new.release().await, Ok(Released::Released));
+    is_named(a.try_acquire(&resource()).await, "new");
+    assert_eq!(servers[0].cli(&["EXISTS", AUDIT]), "0");
+    give_back(new).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -195,15 +204,12 @@ async fn all_who_share_a_lock_lose_it() {
 async fn the_audit_keeps_the_last_thousand_lines() {
     let servers = [RedisServer::start()];
     for number in 0..1005 {
-        servers[0].cli(&["ZADD", "{fencing}:audit", &number.to_string(), &format!("{number} old")]);
+        servers[0].cli(&["ZADD", AUDIT, &number.to_string(), &format!("{number} old")]);
     }
-    let lease = client(&servers, "a").acquire(&resource()).await.unwrap();
-    let operator = Operator::of(&servers);
-    let views = operator.seen().await;
+    let (_lease, operator, views) = stuck(&servers).await;
     assert_eq!(operator.force(&views).await, 1);
-    drop(lease);
-    assert_eq!(servers[0].cli(&["ZCARD", "{fencing}:audit"]), "1000");
-    let last = servers[0].cli(&["ZRANGE", "{fencing}:audit", "-1", "-1"]);
+    assert_eq!(servers[0].cli(&["ZCARD", AUDIT]), "1000");
+    let last = servers[0].cli(&["ZRANGE", AUDIT, "-1", "-1"]);
     assert!(last.contains("release invoice/42"), "{last}");
 }
 
@@ -214,7 +220,7 @@ async fn nodes_that_hold_nothing_do_not_bring_it_back() {
     let lease = client(&servers, "stuck").acquire(&resource()).await.unwrap();
     for server in &servers[3..] {
         server.cli(&["DEL", LOCK]);
-        server.cli(&["HDEL", MEMORY, "c:invoice/42"]);
+        server.cli(&["HDEL", MEMORY, COUNT]);
     }
     let operator = Operator::of(&servers);
     let views = operator.seen().await;
@@ -235,7 +241,7 @@ async fn the_largest_token_of_all_is_used_up() {
     let count = lease.token().get() % 1_000_000;
     // The first node knows of a smaller one, the second has it and no lock, and the last has neither.
     let memory = |server: &RedisServer, change: &[&str]| {
-        server.cli(&[&[change[0], MEMORY, "c:invoice/42"], &change[1..]].concat());
+        server.cli(&[&[change[0], MEMORY, COUNT], &change[1..]].concat());
     };
     for server in &servers[..3] {
         memory(server, &["HSET", &(count + 6).to_string()]);
@@ -252,7 +258,7 @@ async fn the_largest_token_of_all_is_used_up() {
     let views = operator.seen().await;
     operator.force(&views).await;
     for server in [&servers[0], &servers[1], &servers[4]] {
-        let left = server.cli(&["HGET", MEMORY, "c:invoice/42"]);
+        let left = server.cli(&["HGET", MEMORY, COUNT]);
         assert_eq!(left, (count + 7).to_string());
     }
     assert!(lease.renew().await.is_err());
@@ -263,7 +269,7 @@ async fn the_largest_token_of_all_is_used_up() {
 async fn the_last_token_of_an_era_cannot_be_taken_away() {
     let servers = [RedisServer::start()];
     let lease = client(&servers, "stuck").acquire(&resource()).await.unwrap();
-    servers[0].cli(&["HSET", MEMORY, "c:invoice/42", "999999"]);
+    servers[0].cli(&["HSET", MEMORY, COUNT, "999999"]);
     let operator = Operator::of(&servers);
     let views = operator.seen().await;
     assert_eq!(operator.force_on(&operator.nodes[0], &views).await, Err(Fault::Exhausted));
@@ -274,9 +280,7 @@ async fn the_last_token_of_an_era_cannot_be_taken_away() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_is_not_admitted_is_left_alone() {
     let servers = five();
-    let lease = client(&servers, "stuck").acquire(&resource()).await.unwrap();
-    let operator = Operator::of(&servers);
-    let views = operator.seen().await;
+    let (lease, operator, views) = stuck(&servers).await;
     let admitted = servers[0].cli(&["HGET", MEMORY, "admitted"]);
     for marker in [admitted.replacen(' ', "0 ", 1), format!("{admitted},x")] {
         servers[0].cli(&["HSET", MEMORY, "admitted", &marker]);
@@ -317,7 +321,7 @@ async fn parts_are_counted_and_those_that_have_ended_are_not() {
     // All 120 lose it; the pause for a client that waits to hold it alone goes on.
     assert_eq!(operator.force(&views).await, 120);
     assert_eq!(servers[0].cli(&["ZRANGE", key, "0", "-1"]), "draining");
-    let line = servers[0].cli(&["ZRANGE", "{fencing}:audit", "0", "-1"]);
+    let line = servers[0].cli(&["ZRANGE", AUDIT, "0", "-1"]);
     assert!(line.contains("and 104 more; done by ") && line.len() < 16 * 140, "{line}");
 }
 
@@ -325,16 +329,14 @@ async fn parts_are_counted_and_those_that_have_ended_are_not() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_another_holds_it_nothing_is_noted() {
     let servers = five();
-    let lease = client(&servers, "stuck").acquire(&resource()).await.unwrap();
-    let operator = Operator::of(&servers);
-    let views = operator.seen().await;
+    let (lease, operator, views) = stuck(&servers).await;
     let values = [views[0].locks[0].value.clone()];
     servers[0].cli(&["SET", LOCK, "another"]);
     // What stands in the way of a line of the audit does not stand in the way of the release.
-    servers[1].cli(&["SET", "{fencing}:audit", "x"]);
+    servers[1].cli(&["SET", AUDIT, "x"]);
     servers[2].cli(&["DEL", LOCK]);
     let mut forced = Vec::new();
-    let count = servers[0].cli(&["HGET", MEMORY, "c:invoice/42"]);
+    let count = servers[0].cli(&["HGET", MEMORY, COUNT]);
     for node in &operator.nodes[..3] {
         forced.push(operator.force_on(node, &views).await);
         // What was seen of one resource says nothing of another.
@@ -343,7 +345,7 @@ async fn where_another_holds_it_nothing_is_noted() {
         assert_eq!(refused, Err(Fault::NotAdmitted));
     }
     assert_eq!(forced, [Ok(Forced::HeldByAnother), Ok(Forced::Taken(1)), Ok(Forced::Free)]);
-    assert_eq!(servers[0].cli(&["HGET", MEMORY, "c:invoice/42"]), count);
+    assert_eq!(servers[0].cli(&["HGET", MEMORY, COUNT]), count);
     assert_eq!(servers[0].cli(&["GET", LOCK]), "another");
     drop(lease);
 }

@@ -10,22 +10,6 @@ fn client(servers: &[RedisServer]) -> RedlockBuilder {
 }
 
 #[tokio::test]
-async fn a_newcomer_gets_a_lease_and_tokens_grow() {
-    let servers = five();
-    let redlock = client(&servers).build().unwrap();
-    let first = redlock.try_acquire(&resource()).await.unwrap();
-    assert_held(redlock.try_acquire(&resource()).await);
-    let mut last = first.token();
-    assert_eq!(first.release().await, Ok(Released::Released));
-    for _ in 0..200 {
-        let lease = redlock.acquire(&resource()).await.unwrap();
-        assert!(lease.token() > last);
-        last = lease.token();
-        assert_eq!(lease.release().await, Ok(Released::Released));
-    }
-}
-
-#[tokio::test]
 async fn two_names_of_one_server_are_one_vote() {
     let servers = servers(3);
     let folder = tempfile::tempdir().unwrap();
@@ -117,15 +101,6 @@ async fn faults_are_named_and_the_password_is_not() {
     assert_eq!(node.name(), "redis://me@h:1/2");
     let error = Redlock::builder().redis(["http://me:secret@h"]).build().unwrap_err();
     assert!(!error.to_string().contains("secret"), "{error}");
-}
-
-#[tokio::test]
-async fn a_node_that_may_evict_is_refused() {
-    let server = RedisServer::with(&["--maxmemory", "50mb", "--maxmemory-policy", "allkeys-lru"]);
-    let servers = [server];
-    let redlock = client(&servers).wait(Duration::ZERO).build().unwrap();
-    let error = redlock.acquire(&resource()).await.unwrap_err();
-    assert!(error.to_string().contains("it must be noeviction"), "{error}");
 }
 
 async fn works(redlock: &Redlock, round: usize) {

@@ -74,7 +74,15 @@ impl World {
         let (nonce, strict, assume_no_locks) = (Nonce(self.fresh()), false, false);
         let order =
             Readmission { target, collect: false, nonce, longest: TTL, strict, assume_no_locks };
-        Open::new(Readmit::new(fleet.len(), order), fleet, &[])
+        let machine = Readmit::new(fleet.len(), order);
+        let replied = |it: &mut Readmit, phase, node, reply| it.on_reply(phase, node, Ok(reply));
+        Open::new(
+            machine,
+            (fleet, &[]),
+            |it| of_one_list(it.next_request()),
+            replied,
+            Readmit::phase,
+        )
     }
 
     pub fn start(&mut self, fleet: &[usize]) {
@@ -98,7 +106,9 @@ impl World {
             longest,
             lost: false,
         };
-        Open::new(Relocate::new(order), new, old)
+        let machine = Relocate::new(order);
+        let replied = |it: &mut Relocate, phase, node, reply| it.on_reply(phase, node, Ok(reply));
+        Open::new(machine, (new, old), Relocate::next_request, replied, Relocate::phase)
     }
 
     pub fn attempt(&mut self, fleet: &[usize]) -> Open<Acquire> {
@@ -110,7 +120,9 @@ impl World {
             mode: Mode::Exclusive,
             terms,
         };
-        Open::new(Acquire::new(fleet.len(), NonEmpty::new(attempt), self.now), fleet, &[])
+        let machine = Acquire::new(fleet.len(), NonEmpty::new(attempt), self.now);
+        let replied = |it: &mut Acquire, _, node, reply| it.on_reply(node, Ok(reply));
+        Open::new(machine, (fleet, &[]), |it| of_one_list(it.next_request()), replied, |_| 0)
     }
 
     /// One lease, of which only these servers hear. Later its time is up.
@@ -136,72 +148,41 @@ impl World {
     }
 }
 
+/// A request to a node of one of the lists.
+type Addressed = (Side, usize, Request);
+
 /// A machine and its requests that are still on their way.
 pub struct Open<M> {
     pub machine: M,
+    next: fn(&mut M) -> Option<Addressed>,
+    replied: fn(&mut M, u8, usize, Reply),
+    phase: fn(&M) -> u8,
     fleet: Vec<usize>,
     /// The list that is left, for a move.
     old: Vec<usize>,
-    requests: Vec<(Side, usize, Request)>,
+    requests: Vec<Addressed>,
 }
 
-pub trait Machine {
-    fn next(&mut self) -> Option<(Side, usize, Request)>;
-    fn replied(&mut self, phase: u8, node: usize, reply: Reply);
-
-    fn in_phase(&self) -> u8 {
-        0
-    }
+fn of_one_list(request: Option<(usize, Request)>) -> Option<Addressed> {
+    request.map(|(node, request)| (Side::New, node, request))
 }
 
-impl Machine for Acquire {
-    fn next(&mut self) -> Option<(Side, usize, Request)> {
-        self.next_request().map(|(node, request)| (Side::New, node, request))
-    }
-
-    fn replied(&mut self, _: u8, node: usize, reply: Reply) {
-        self.on_reply(node, Ok(reply));
-    }
-}
-
-impl Machine for Readmit {
-    fn next(&mut self) -> Option<(Side, usize, Request)> {
-        self.next_request().map(|(node, request)| (Side::New, node, request))
-    }
-
-    fn replied(&mut self, phase: u8, node: usize, reply: Reply) {
-        self.on_reply(phase, node, Ok(reply));
-    }
-
-    fn in_phase(&self) -> u8 {
-        self.phase()
-    }
-}
-
-impl Machine for Relocate {
-    fn next(&mut self) -> Option<(Side, usize, Request)> {
-        self.next_request()
-    }
-
-    fn replied(&mut self, phase: u8, node: usize, reply: Reply) {
-        self.on_reply(phase, node, Ok(reply));
-    }
-
-    fn in_phase(&self) -> u8 {
-        self.phase()
-    }
-}
-
-impl<M: Machine> Open<M> {
-    fn new(machine: M, fleet: &[usize], old: &[usize]) -> Open<M> {
-        let (fleet, old) = (fleet.to_vec(), old.to_vec());
-        let mut open = Open { machine, fleet, old, requests: Vec::new() };
+impl<M> Open<M> {
+    fn new(
+        machine: M,
+        (fleet, old): (&[usize], &[usize]),
+        next: fn(&mut M) -> Option<Addressed>,
+        replied: fn(&mut M, u8, usize, Reply),
+        phase: fn(&M) -> u8,
+    ) -> Open<M> {
+        let (fleet, old, requests) = (fleet.to_vec(), old.to_vec(), Vec::new());
+        let mut open = Open { machine, next, replied, phase, fleet, old, requests };
         open.send();
         open
     }
 
     fn send(&mut self) {
-        while let Some(request) = self.machine.next() {
+        while let Some(request) = (self.next)(&mut self.machine) {
             self.requests.push(request);
         }
     }
@@ -210,20 +191,20 @@ impl<M: Machine> Open<M> {
         if side == Side::Old { &self.old } else { &self.fleet }
     }
 
-    fn server(&self, (side, node, _): &(Side, usize, Request)) -> usize {
+    fn server(&self, (side, node, _): &Addressed) -> usize {
         self.members(*side)[*node]
     }
 
     /// The request to that server arrives, and so does its answer. `None` if there is none.
     pub fn at(&mut self, world: &mut World, server: usize) -> Option<Reply> {
-        let to = |request: &(Side, usize, Request)| self.server(request) == server;
+        let to = |request: &Addressed| self.server(request) == server;
         let found = self.requests.iter().position(to)?;
         let (side, node, request) = self.requests.remove(found);
-        let phase = self.machine.in_phase();
+        let phase = (self.phase)(&self.machine);
         let reply = world.ask(&fleet(self.members(side)), server, &request);
-        self.machine.replied(phase, node, reply.clone());
+        (self.replied)(&mut self.machine, phase, node, reply.clone());
         // Requests of an earlier phase are of no use any more.
-        if self.machine.in_phase() != phase {
+        if (self.phase)(&self.machine) != phase {
             self.requests.clear();
         }
         self.send();

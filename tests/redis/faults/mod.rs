@@ -1,11 +1,9 @@
-//! The lock on real redis-servers whose counts are out of step, whose company is hostile,
-//! and with callers that give up at any point.
+//! The lock on real redis-servers whose counts run out, whose company is hostile, and with
+//! callers that give up at any point.
 
 mod ahead;
 mod dropped;
 mod hostile;
-mod shifted;
-mod skew;
 
 use crate::fleet::*;
 

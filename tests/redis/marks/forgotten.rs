@@ -5,7 +5,9 @@ use fencing::fence::{FenceError, Marks};
 use fencing::redis::{Closed, FencedError, Unfit};
 use support::redis::RedisServer;
 
-use super::{MARKS, closed, file, marks, opened, port, set, stale, started, token};
+use crate::fleet::port;
+
+use super::{MARKS, closed, file, marks, opened, set, stale, started, token};
 
 #[tokio::test]
 async fn a_new_server_is_closed() {
@@ -74,24 +76,6 @@ async fn a_restart_closes_them() {
     marks.open(&found, None).await.unwrap();
     stale(set(&marks, 33, "old").await.unwrap_err());
     set(&marks, 34, "again").await.unwrap();
-}
-
-/// The copy may lack the newest marks.
-#[tokio::test]
-async fn a_replica_that_was_promoted_is_closed() {
-    let port = port();
-    let mut master = RedisServer::with(&["--port", &port, "--bind", "127.0.0.1"]);
-    let marks_there = opened(&master).await;
-    let replica = RedisServer::start();
-    replica.cli(&["REPLICAOF", "127.0.0.1", &port]);
-    set(&marks_there, 34, "new").await.unwrap();
-    support::cli::until("the copy", || replica.cli(&["HLEN", MARKS]) == "2");
-    let early = marks(&replica).look().await;
-    assert!(matches!(early, Err(FencedError::Unfit(Unfit::Replica))), "{early:?}");
-    master.kill();
-    replica.cli(&["REPLICAOF", "NO", "ONE"]);
-    assert_eq!(closed(set(&marks(&replica), 33, "old").await), Closed::OtherLife);
-    assert_eq!(replica.cli(&["GET", "{files}:a"]), "new");
 }
 
 /// The copy that it takes over lacks the newest mark, and knows its life.

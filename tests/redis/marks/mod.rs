@@ -3,7 +3,6 @@
 mod forgotten;
 mod whole;
 
-use std::net::TcpListener;
 use std::time::Duration;
 
 use fencing::fence::Stale;
@@ -57,9 +56,4 @@ fn closed<T: std::fmt::Debug>(outcome: Result<T, FencedError>) -> Closed {
         FencedError::Closed(closed) => closed,
         other => panic!("{other}"),
     }
-}
-
-/// A TCP port that was free a moment ago.
-fn port() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
 }

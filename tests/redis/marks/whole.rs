@@ -8,7 +8,9 @@ use fencing::testing::marks_contract;
 use fencing::{Resource, Token};
 use support::redis::RedisServer;
 
-use super::{MARKS, file, marks, opened, port, set, stale, started, token};
+use crate::fleet::port;
+
+use super::{MARKS, file, marks, opened, set, stale, started, token};
 
 #[tokio::test]
 async fn they_keep_the_contract_of_marks() {
@@ -77,19 +79,6 @@ async fn a_write_that_was_given_up_does_not_land_behind_a_newer_one() {
     newer.await.unwrap().unwrap();
     assert_eq!(server.cli(&["GET", "{files}:a"]), "new");
     stale(set(&hasty, 33, "old").await.unwrap_err());
-}
-
-#[tokio::test]
-async fn the_largest_tokens_are_compared_and_kept_exactly() {
-    let (server, marks) = started().await;
-    let below = token(Token::MAX.get() - 1);
-    marks.fenced_set(&file(), below, "{files}:a", "below").await.unwrap();
-    assert_eq!(server.cli(&["HGET", MARKS, "m:files/a"]), "999999999999998");
-    marks.fenced_set(&file(), Token::MAX, "{files}:a", "max").await.unwrap();
-    let refused = stale(marks.fenced_set(&file(), below, "{files}:a", "x").await.unwrap_err());
-    assert_eq!(refused.highest, Token::MAX);
-    assert_eq!(server.cli(&["HGET", MARKS, "m:files/a"]), "999999999999999");
-    assert_eq!(marks.highest(&file()).await.unwrap(), Some(Token::MAX));
 }
 
 #[tokio::test]

@@ -1,31 +1,33 @@
 //! The requests of a group are judged as they would be one by one.
 
 use fencing::lock::redlock::MemoryNode;
-use fencing_protocol::{ClientId, Nonce, Prepared};
+use fencing_protocol::{ClientId, Nonce, Stamp};
 use std::collections::BTreeMap;
 
-use crate::scripts::member::*;
+use crate::scripts::counts::fill;
+use crate::scripts::member::{acquire as acquire_of, release as release_of, renew as renew_of, *};
 
 /// Short enough that it needs no note of its own.
 const SHORT: Duration = Duration::from_secs(50);
 
 fn name(number: usize) -> Resource {
-    Resource::new(format!("invoice/{number}")).unwrap()
+    named(&format!("invoice/{number}"))
 }
 
 fn acquire(number: usize, owner: Owner) -> Request {
-    let (resource, mode, ttl) = (name(number), Mode::Exclusive, SHORT);
-    Request::Acquire { resource, owner, mode, ttl }
+    lasting(acquire_of(&name(number), owner), SHORT)
 }
 
 fn release(number: usize, owner: Owner) -> Request {
-    Request::Release { resource: name(number), owner }
+    release_of(&name(number), owner)
 }
 
-fn renew(number: usize, owner: Owner) -> Request {
-    let (resource, mode, ttl) = (name(number), Mode::Exclusive, SHORT);
-    Request::Renew { resource, owner, mode, token: Token::MIN, ttl }
+fn renew(number: usize, owner: Owner, stamp: Stamp) -> Request {
+    lasting(renew_of(&name(number), owner, stamp), SHORT)
 }
+
+/// A stamp that nobody was granted.
+const NO_STAMP: Stamp = Stamp { era: 0, count: 1 };
 
 /// Releases come first, then acquires, then renewals.
 fn place(request: &Request) -> usize {
@@ -45,40 +47,24 @@ fn alike(reply: Result<Reply, Fault>) -> Reply {
     }
 }
 
-/// A node in memory in the same era.
-async fn in_memory(fleet: &Fleet) -> Box<dyn Session> {
-    let node = MemoryNode::new("memory").open(fleet).await.unwrap();
-    let prepare = Request::Prepare { nonce: Nonce(1), from: None };
-    let Ok(Reply::Prepared(Prepared { incarnation, state, .. })) = node.call(prepare).await else {
-        panic!("not prepared");
-    };
-    let (nonce, quarantine) = (state.nonce, Duration::ZERO);
-    let (era, collect, new) = (7, false, true);
-    let activate = Request::Activate { incarnation, nonce, era, collect, quarantine, new };
-    assert_eq!(node.call(activate).await, Ok(Reply::Activated));
-    node
-}
-
 #[tokio::test]
 async fn a_group_is_answered_as_its_requests_would_be_alone() {
     let (server, member) = admitted().await;
-    let alone = in_memory(&fleet(std::slice::from_ref(&server))).await;
+    let alone = Member::open(&MemoryNode::new("memory"), &fleet(&server)).await;
+    alone.admit(7).await;
     let mut random = fastrand::Rng::with_seed(34);
-    let (mut tokens, mut granted, mut refused) = (BTreeMap::new(), 0, 0);
+    let (mut stamps, mut granted, mut refused) = (BTreeMap::new(), 0, 0);
     for round in 0..600 {
         // Half of them alone.
         let most = if random.bool() { 2 } else { 12 };
         let mut requests: Vec<Request> = (0..random.usize(1..most))
             .map(|_| {
                 let (number, owner) = (random.usize(0..8), Owner(random.u128(1..4)));
-                let (resource, mode, ttl) = (name(number), Mode::Exclusive, SHORT);
+                let stamp = stamps.get(&(name(number), owner)).copied().unwrap_or(NO_STAMP);
                 match random.usize(0..4) {
-                    0 => Request::Release { resource, owner },
-                    1 => {
-                        let token = tokens.get(&(number, owner)).copied().unwrap_or(Token::MIN);
-                        Request::Renew { resource, owner, mode, token, ttl }
-                    }
-                    _ => Request::Acquire { resource, owner, mode, ttl },
+                    0 => release(number, owner),
+                    1 => renew(number, owner, stamp),
+                    _ => acquire(number, owner),
                 }
             })
             .collect();
@@ -90,12 +76,11 @@ async fn a_group_is_answered_as_its_requests_would_be_alone() {
         let mut answers: Vec<_> = requests.drain(..).zip(answers).collect();
         answers.sort_by_key(|(request, _)| place(request));
         for (request, answer) in answers {
-            let (answer, expected) = (alike(answer), alike(alone.call(request.clone()).await));
+            let (answer, expected) = (alike(answer), alike(alone.try_ask(request.clone()).await));
             assert_eq!(answer, expected, "round {round}: {request:?}");
             match (&request, answer) {
                 (Request::Acquire { resource, owner, .. }, Reply::Granted { stamp, .. }) => {
-                    let number = (0..8).find(|number| name(*number) == *resource).unwrap();
-                    tokens.insert((number, *owner), stamp.token().unwrap());
+                    stamps.insert((resource.clone(), *owner), stamp);
                     granted += 1;
                 }
                 (_, Reply::Held { .. } | Reply::NotOwner) => refused += 1,
@@ -110,14 +95,14 @@ async fn a_group_is_answered_as_its_requests_would_be_alone() {
 #[tokio::test]
 async fn a_lock_that_is_none_fails_alone() {
     let (server, member) = admitted().await;
-    member.ask_each(vec![acquire(0, OWNER)]).await;
+    member.ask_each(vec![acquire(0, ALICE)]).await;
     server.cli(&["RPUSH", "{fencing}:lock:invoice/1", "a list"]);
     let group = vec![
-        release(0, OWNER),
-        release(1, OWNER),
-        acquire(1, OTHER),
-        acquire(2, OTHER),
-        acquire(0, OTHER),
+        release(0, ALICE),
+        release(1, ALICE),
+        acquire(1, BOB),
+        acquire(2, BOB),
+        acquire(0, BOB),
     ];
     let answers = member.ask_each(group).await;
     assert_eq!(answers[0], Ok(Reply::Released));
@@ -135,12 +120,12 @@ async fn a_lock_that_is_none_fails_alone() {
 #[tokio::test]
 async fn a_release_alone_notifies_who_waits() {
     let (server, member) = admitted().await;
-    member.ask_each(vec![acquire(0, OWNER)]).await;
+    member.ask_each(vec![acquire(0, ALICE)]).await;
     let node = RedisNode::new(&server.url(), "fencing").unwrap();
     let to = ClientId(7);
     let mut listener = node.listen(to).await.unwrap();
     listener.wait(&name(0), 1, Duration::ZERO).await.unwrap();
-    let answers = member.ask_each(vec![release(0, OWNER)]).await;
+    let answers = member.ask_each(vec![release(0, ALICE)]).await;
     assert_eq!(answers, [Ok(Reply::Passed { to })]);
 }
 
@@ -150,15 +135,15 @@ async fn a_release_alone_notifies_who_waits() {
 async fn a_lock_alone_that_ends_later_than_any_is_noted() {
     let (server, member) = admitted().await;
     for (value, lasts) in [("60000", "20000"), ("20000", "60000")] {
-        for request in [acquire(0, OWNER), release(0, OWNER)] {
+        for request in [acquire(0, ALICE), release(0, ALICE)] {
             member.ask_each(vec![request]).await;
         }
         server.cli(&["SET", "{fencing}:latest", value, "PX", lasts]);
-        member.ask_each(vec![acquire(0, OWNER)]).await;
+        member.ask_each(vec![acquire(0, ALICE)]).await;
         let noted =
             ["GET", "PTTL"].map(|it| server.cli(&[it, "{fencing}:latest"]).parse::<u64>().unwrap());
         assert!(noted.iter().all(|noted| *noted > 30_000), "{value} {lasts}: {noted:?}");
-        member.ask_each(vec![release(0, OWNER)]).await;
+        member.ask_each(vec![release(0, ALICE)]).await;
     }
 }
 
@@ -166,10 +151,10 @@ async fn a_lock_alone_that_ends_later_than_any_is_noted() {
 #[tokio::test]
 async fn releases_of_a_group_come_again_with_their_script() {
     let (server, member) = admitted().await;
-    member.ask_each(vec![acquire(0, OWNER), acquire(1, OWNER)]).await;
+    member.ask_each(vec![acquire(0, ALICE), acquire(1, ALICE)]).await;
     server.cli(&["SCRIPT", "FLUSH"]);
     let answers =
-        member.ask_each(vec![release(0, OWNER), acquire(2, OTHER), release(1, OWNER)]).await;
+        member.ask_each(vec![release(0, ALICE), acquire(2, BOB), release(1, ALICE)]).await;
     assert_eq!((&answers[0], &answers[2]), (&Ok(Reply::Released), &Ok(Reply::Released)));
     assert!(matches!(&answers[1], Err(Fault::Refused(why)) if why.contains("lost the scripts")));
     assert_eq!(server.cli(&["KEYS", "{fencing}:lock:*"]), "");
@@ -188,10 +173,10 @@ async fn asked_each_way(member: &Member, requests: Vec<Request>) -> Vec<Result<R
 #[tokio::test]
 async fn what_closes_a_node_closes_it_to_groups() {
     let (server, member) = admitted().await;
-    let one_of_each = || vec![release(0, OWNER), acquire(1, OTHER), renew(2, OWNER)];
-    let first = member.ask_each((0..3).map(|number| acquire(number, OWNER)).collect()).await;
+    let one_of_each = || vec![release(0, ALICE), acquire(1, BOB), renew(2, ALICE, NO_STAMP)];
+    let first = member.ask_each((0..3).map(|number| acquire(number, ALICE)).collect()).await;
     assert!(first.iter().all(|it| matches!(it, Ok(Reply::Granted { .. }))), "{first:?}");
-    member.ask_each(vec![release(1, OWNER)]).await;
+    member.ask_each(vec![release(1, ALICE)]).await;
 
     // It belongs to another life of the server, or to another fleet.
     let marker = server.cli(&["HGET", MEMORY, "admitted"]);
@@ -216,8 +201,8 @@ async fn what_closes_a_node_closes_it_to_groups() {
     server.cli(&["DEL", QUARANTINE]);
 
     // It is not noted that the fleet was in use: a start would not wait for its locks.
-    for request in [acquire(3, OTHER), acquire(3, OWNER), renew(2, OWNER)] {
-        member.ask_each(vec![release(3, OTHER)]).await;
+    for request in [acquire(3, BOB), acquire(3, ALICE), renew(2, ALICE, NO_STAMP)] {
+        member.ask_each(vec![release(3, BOB)]).await;
         server.cli(&["HDEL", MEMORY, "granted"]);
         member.ask_each(vec![request]).await;
         assert_eq!(server.cli(&["HGET", MEMORY, "granted"]), "1");
@@ -225,12 +210,11 @@ async fn what_closes_a_node_closes_it_to_groups() {
 
     // The count of the resource has run out, or the node has too many counts.
     server.cli(&["HSET", MEMORY, "c:invoice/4", "999999"]);
-    for answer in asked_each_way(&member, vec![acquire(4, OTHER)]).await {
+    for answer in asked_each_way(&member, vec![acquire(4, BOB)]).await {
         assert_eq!(answer, Ok(Reply::Exhausted));
     }
-    let fill = "for n = 1, 100000 do redis.call('HSET', KEYS[1], 'c:x' .. n, 1) end";
-    server.cli(&["EVAL", fill, "1", MEMORY]);
-    for requests in [vec![acquire(5, OTHER)], vec![acquire(6, OTHER), acquire(7, OTHER)]] {
+    fill(&server, 100_000);
+    for requests in [vec![acquire(5, BOB)], vec![acquire(6, BOB), acquire(7, BOB)]] {
         for answer in member.ask_each(requests).await {
             assert!(matches!(answer, Ok(Reply::Granted { crowded: true, .. })), "{answer:?}");
         }

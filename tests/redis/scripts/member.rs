@@ -3,23 +3,21 @@
 use fencing_protocol::{Prepared, Stamp};
 
 pub use crate::fleet::*;
+pub use support::requests::*;
 
-pub const OWNER: Owner = Owner(0xa11ce);
-pub const OTHER: Owner = Owner(0xb0b);
-pub const TTL: Duration = Duration::from_secs(600);
+pub const QUARANTINE: &str = "{fencing}:quarantine";
 
 pub struct Member(Box<dyn Session>);
 
 impl Member {
     /// Opens a session for a client of that fleet.
-    pub async fn open(server: &RedisServer, fleet: &Fleet) -> Member {
-        let node = RedisNode::new(&server.url(), "fencing").unwrap();
+    pub async fn open(node: &impl Node, fleet: &Fleet) -> Member {
         Member(node.open(fleet).await.unwrap())
     }
 
     /// The only node of its fleet.
     pub async fn alone(server: &RedisServer) -> Member {
-        Member::open(server, &fleet(std::slice::from_ref(server))).await
+        Member::open(&node(server), &fleet(server)).await
     }
 
     /// The only node of its fleet, which is admitted.
@@ -50,50 +48,35 @@ impl Member {
 
     /// Admits the node in this era.
     pub async fn admit(&self, era: u64) {
-        assert_eq!(self.activate(era, false).await, Reply::Activated);
+        assert_eq!(self.activate(era, false, Duration::ZERO).await, Reply::Activated);
     }
 
     /// Drops the counts in this era.
     pub async fn collect(&self, era: u64) -> Reply {
-        self.activate(era, true).await
+        self.activate(era, true, Duration::ZERO).await
     }
 
-    async fn activate(&self, era: u64, collect: bool) -> Reply {
+    pub async fn activate(&self, era: u64, collect: bool, quarantine: Duration) -> Reply {
         let Prepared { incarnation, state, .. } = self.prepare().await;
-        let (nonce, quarantine) = (state.nonce, Duration::ZERO);
-        let request = Request::Activate { incarnation, nonce, era, collect, quarantine, new: true };
-        self.ask(request).await
+        let (nonce, new) = (state.nonce, true);
+        self.ask(Request::Activate { incarnation, nonce, era, collect, quarantine, new }).await
     }
 
-    pub async fn acquire(&self, resource: Resource, owner: Owner, ttl: Duration) -> Reply {
-        self.ask(acquire(resource, owner, ttl)).await
-    }
-
-    /// Acquires what is free, and says with which token and in which memory.
-    pub async fn granted(&self, owner: Owner, ttl: Duration) -> (Token, Nonce) {
-        match self.acquire(resource(), owner, ttl).await {
-            Reply::Granted { stamp, nonce, .. } => (Stamp::token(stamp).unwrap(), nonce),
+    /// Acquires what is free, and says with which count and in which memory.
+    pub async fn granted(&self, owner: Owner, ttl: Duration) -> (Stamp, Nonce) {
+        match self.ask(lasting(acquire(&resource(), owner), ttl)).await {
+            Reply::Granted { stamp, nonce, .. } => (stamp, nonce),
             other => panic!("{other:?}"),
         }
     }
 
-    pub async fn renew(&self, owner: Owner, token: Token, ttl: Duration) -> Reply {
-        let mode = Mode::Exclusive;
-        self.ask(Request::Renew { mode, resource: resource(), owner, token, ttl }).await
+    pub async fn renew(&self, owner: Owner, stamp: Stamp, ttl: Duration) -> Reply {
+        self.ask(lasting(renew(&resource(), owner, stamp), ttl)).await
     }
 
     pub async fn release(&self, owner: Owner) -> Reply {
-        self.ask(Request::Release { resource: resource(), owner }).await
+        self.ask(release(&resource(), owner)).await
     }
-}
-
-pub fn acquire(resource: Resource, owner: Owner, ttl: Duration) -> Request {
-    Request::Acquire { mode: Mode::Exclusive, resource, owner, ttl }
-}
-
-/// A request for a part of the lock.
-pub fn share(owner: Owner, ttl: Duration) -> Request {
-    Request::Acquire { mode: Mode::Shared, resource: resource(), owner, ttl }
 }
 
 #[track_caller]
@@ -108,15 +91,16 @@ pub async fn admitted() -> (RedisServer, Member) {
     (server, member)
 }
 
-/// The fleet of these servers.
-pub fn fleet(servers: &[RedisServer]) -> Fleet {
-    let node = |server: &RedisServer| RedisNode::new(&server.url(), "fencing").unwrap();
-    Fleet::new(servers.iter().map(|server| node(server).name().to_owned())).unwrap()
+pub fn node(server: &RedisServer) -> RedisNode {
+    RedisNode::new(&server.url(), "fencing").unwrap()
+}
+
+/// The fleet of this server alone.
+pub fn fleet(server: &RedisServer) -> Fleet {
+    Fleet::new([node(server).member()]).unwrap()
 }
 
 /// How long the key lasts, in milliseconds.
 pub fn left(server: &RedisServer, key: &str) -> i64 {
     server.cli(&["PTTL", key]).parse().unwrap()
 }
-
-pub const QUARANTINE: &str = "{fencing}:quarantine";

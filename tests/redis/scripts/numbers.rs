@@ -1,5 +1,5 @@
-//! Something in between that shares one connection out among many, and mixes up their answers:
-//! an answer carries the number of its request, and no two sessions count from the same one.
+//! Something in between that shares one connection out among many, and loses their answers or mixes them up: an answer
+//! carries the number of its request, and no two sessions count from the same one.
 
 use crate::proxy::proxy;
 use crate::scripts::member::*;
@@ -8,60 +8,111 @@ use crate::scripts::member::*;
 enum Next {
     /// It reaches its caller.
     Passes,
+    /// It is lost, and its caller waits on.
+    Lost,
     /// It is kept, and its caller waits on.
     Kept,
     /// That which was kept comes in its place.
     Swapped(Vec<u8>),
 }
 
-/// The address of a proxy, and what it does with the next answer.
-fn mixing(server: &RedisServer) -> (String, Arc<Mutex<Next>>) {
-    let next = Arc::new(Mutex::new(Next::Passes));
-    let command = Arc::clone(&next);
-    let filter = move |command: &Mutex<Next>, answer: Vec<u8>| {
-        // Only scripts answer with an array.
-        if answer[0] != b'*' {
-            return Some(answer);
-        }
-        let mut command = command.lock().unwrap();
-        match std::mem::replace(&mut *command, Next::Passes) {
-            Next::Passes => Some(answer),
-            Next::Kept => {
-                *command = Next::Swapped(answer);
-                None
-            }
-            Next::Swapped(kept) => Some(kept),
-        }
-    };
-    let url = proxy(server.socket(), move || {
-        let command = Arc::clone(&command);
-        move |answer| filter(&command, answer)
-    });
-    (url, next)
+/// Something between clients and a server.
+struct Between {
+    url: String,
+    next: Arc<Mutex<Next>>,
 }
 
-async fn session(url: &str, fleet: &Fleet) -> Box<dyn Session> {
-    RedisNode::new(url, "fencing").unwrap().open(fleet).await.unwrap()
+impl Between {
+    fn clients_and(server: &RedisServer) -> Between {
+        let next = Arc::new(Mutex::new(Next::Passes));
+        let command = Arc::clone(&next);
+        let filter = move |command: &Mutex<Next>, answer: Vec<u8>| {
+            // Only scripts answer with an array.
+            if answer[0] != b'*' {
+                return Some(answer);
+            }
+            let mut command = command.lock().unwrap();
+            match std::mem::replace(&mut *command, Next::Passes) {
+                Next::Passes => Some(answer),
+                Next::Lost => None,
+                Next::Kept => {
+                    *command = Next::Swapped(answer);
+                    None
+                }
+                Next::Swapped(kept) => Some(kept),
+            }
+        };
+        let url = proxy(server.socket(), move || {
+            let command = Arc::clone(&command);
+            move |answer| filter(&command, answer)
+        });
+        Between { url, next }
+    }
+
+    fn will(&self, next: Next) {
+        *self.next.lock().unwrap() = next;
+    }
+
+    /// Waits until what it will do has been done once.
+    async fn is_done(&self) {
+        let done = |next: &Next| matches!(next, Next::Passes | Next::Swapped(_));
+        until("an answer is there", async || done(&self.next.lock().unwrap())).await;
+    }
+
+    /// A session as the clients of that server have it.
+    async fn session(&self, server: &RedisServer) -> Box<dyn Session> {
+        RedisNode::new(&self.url, "fencing").unwrap().open(&fleet(server)).await.unwrap()
+    }
 }
 
 /// The grant of the first must not be taken for that of the second, who gets none.
 #[tokio::test]
 async fn the_answer_of_another_session_is_nobodys() {
     let (server, _member) = admitted().await;
-    let (url, next) = mixing(&server);
-    let fleet = fleet(std::slice::from_ref(&server));
-    let acquire = |owner| acquire(resource(), owner, TTL);
-    let (first, second) = (session(&url, &fleet).await, session(&url, &fleet).await);
-    *next.lock().unwrap() = Next::Kept;
-    let unanswered = tokio::spawn(first.call(acquire(OWNER)));
-    while !matches!(&*next.lock().unwrap(), Next::Swapped(_)) {
-        sleep(Duration::from_millis(5)).await;
-    }
+    let between = Between::clients_and(&server);
+    let acquire = |owner| acquire(&resource(), owner);
+    let (first, second) = (between.session(&server).await, between.session(&server).await);
+    between.will(Next::Kept);
+    let unanswered = tokio::spawn(first.call(acquire(ALICE)));
+    between.is_done().await;
     assert!(!unanswered.is_finished());
-    let answer = second.call(acquire(OTHER)).await;
+    let answer = second.call(acquire(BOB)).await;
     assert!(matches!(answer, Err(Fault::Disconnected(_))), "{answer:?}");
     // What comes in its turn is taken.
-    let third = session(&url, &fleet).await;
-    let answer = third.call(acquire(OTHER)).await;
+    let answer = between.session(&server).await.call(acquire(BOB)).await;
     assert!(matches!(answer, Ok(Reply::Held { .. })), "{answer:?}");
+}
+
+/// Redis numbers nothing: each later answer looks like that of the request before. The one is held by another; a grant of
+/// the other must not be taken for it.
+#[tokio::test]
+async fn an_answer_is_not_taken_for_the_one_before() {
+    let (server, member) = admitted().await;
+    member.granted(BOB, TTL).await;
+    let between = Between::clients_and(&server);
+    let session = between.session(&server).await;
+    between.will(Next::Lost);
+    let held = tokio::spawn(session.call(acquire(&resource(), ALICE)));
+    between.is_done().await;
+    assert!(!held.is_finished());
+    let _other = tokio::spawn(session.call(acquire(&named("free"), ALICE)));
+    let answer = in_time(held).await.unwrap();
+    assert!(matches!(answer, Err(Fault::Disconnected(_))), "{answer:?}");
+}
+
+/// A client that goes on with such a connection never gets an answer in time again.
+#[tokio::test]
+async fn a_client_goes_on_over_another_connection() {
+    let server = RedisServer::start();
+    let between = Between::clients_and(&server);
+    let builder = service(&[]).redis([&between.url]).ttl(Duration::from_secs(2)).wait(PATIENCE);
+    let redlock = builder.retry_delay(Duration::from_millis(5)).build().unwrap();
+    let mut last = redlock.acquire(&resource()).await.unwrap().token();
+    for round in 0..20 {
+        between.will(Next::Lost);
+        let lease = redlock.acquire(&resource()).await;
+        let lease = lease.unwrap_or_else(|error| panic!("round {round}: {error}"));
+        assert!(lease.token() > last, "round {round}");
+        last = lease.token();
+    }
 }

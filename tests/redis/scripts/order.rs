@@ -11,13 +11,12 @@ use crate::scripts::member::*;
 async fn no_release_overtakes_its_attempt() {
     let server = RedisServer::start();
     Member::in_era_7(&server).await;
-    let node = RedisNode::new(&server.url(), "fencing").unwrap();
-    let fleet = fleet(std::slice::from_ref(&server));
-    let Opened { session, motion } = node.open_driven(&fleet).await.unwrap();
+    let opened = node(&server).open_driven(&fleet(&server)).await;
+    let Opened { session, motion } = opened.unwrap();
     let mut motion = motion.unwrap();
     let name = |number: u128| named(&format!("burst/{number}"));
     unconstrained(async {
-        let acquire = |number| session.call(acquire(name(number), Owner(number), TTL));
+        let acquire = |number| session.call(acquire(&name(number), Owner(number)));
         let mut calls: Vec<_> = (1..=120).map(acquire).collect();
         for call in &mut calls {
             assert!(call.now_or_never().is_none());
@@ -26,8 +25,7 @@ async fn no_release_overtakes_its_attempt() {
         assert!((&mut motion).now_or_never().is_none());
         calls.retain_mut(|call| call.now_or_never().is_none());
         assert!((&mut motion).now_or_never().is_none());
-        let release = Request::Release { resource: name(110), owner: Owner(110) };
-        let mut release = session.call(release);
+        let mut release = session.call(release(&name(110), Owner(110)));
         assert!((&mut release).now_or_never().is_none());
         calls.push(release);
         select(join_all(calls), motion).await;

@@ -13,13 +13,13 @@ async fn a_part_of_a_millisecond_is_a_whole_one() {
     let (server, member) = admitted().await;
     server.cli(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]);
     let ttl = Duration::from_micros(600_000_500);
-    let (token, _) = member.granted(OWNER, ttl).await;
+    let (stamp, _) = member.granted(ALICE, ttl).await;
     assert!(asked(&server).contains(&"600001".into()), "{:?}", asked(&server));
     let ttl = Duration::from_nanos(700_000_000_001);
-    assert_eq!(member.renew(OWNER, token, ttl).await, Reply::Renewed);
+    assert_eq!(member.renew(ALICE, stamp, ttl).await, Reply::Renewed);
     assert!(asked(&server).contains(&"700001".into()), "{:?}", asked(&server));
     // What is whole stays.
-    assert_eq!(member.renew(OWNER, token, Duration::from_secs(800)).await, Reply::Renewed);
+    assert_eq!(member.renew(ALICE, stamp, Duration::from_secs(800)).await, Reply::Renewed);
     assert!(asked(&server).contains(&"800000".into()), "{:?}", asked(&server));
 }
 
@@ -27,5 +27,7 @@ async fn a_part_of_a_millisecond_is_a_whole_one() {
 #[tokio::test]
 async fn less_than_a_millisecond_is_one() {
     let (_server, member) = admitted().await;
-    assert_granted(member.acquire(resource(), OTHER, Duration::from_micros(400)).await);
+    assert_granted(
+        member.ask(lasting(acquire(&resource(), BOB), Duration::from_micros(400))).await,
+    );
 }
