@@ -126,7 +126,7 @@ async fn a_serialization_failure_is_a_conflict_and_not_stale() {
         sqlx::query("SELECT count(*) FROM files").execute(&mut **tx).await?;
         let waits = async || {
             if fenced.token.get() == 33 {
-                drop(both.wait().await)
+                both.wait().await;
             }
         };
         waits().await;
