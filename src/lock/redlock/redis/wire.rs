@@ -17,8 +17,8 @@ use super::stream::Stream;
 
 /// The room for each read, in bytes.
 const READ: usize = 16 * 1024;
-/// No answer is longer than this, in bytes: far above what a script says about locks.
-const MAX_ANSWER: usize = 64 << 20;
+/// No answer is longer than this, in bytes: far above what a script says about as many locks as one attempt may have.
+const MAX_ANSWER: usize = 1 << 20;
 /// The lists in lists of an answer are no deeper than this.
 const MAX_DEPTH: usize = 8;
 
