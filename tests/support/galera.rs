@@ -44,8 +44,7 @@ impl GaleraCluster {
 }
 
 /// The nodes speak TCP with each other: for the group, for what a node has missed, and for a
-/// copy of everything.
-/// On a busy machine neither takes the other for dead.
+/// copy of everything. On a busy machine neither takes the other for dead.
 fn node_settings([group, missed, copy]: [u16; 3], members: &str) -> Vec<String> {
     let provider = PROVIDERS.into_iter().find(|path| Path::new(path).exists());
     let provider = provider.expect("Galera is installed: tests/run does that");

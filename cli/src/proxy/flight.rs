@@ -8,8 +8,8 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
+use super::behind_fence::Admission;
 use super::counted::Counted;
-use super::gate::Admission;
 use crate::listen::{Progress, UploadState};
 
 /// A request that the fence has admitted, and the quarantine behind it. When it is dropped, the proxy

@@ -2,10 +2,10 @@
 //! goes on in a task of its own, and stays in flight: see `relay.rs` and `flight.rs`.
 
 mod args;
+mod behind_fence;
 mod connector;
 mod counted;
 mod flight;
-mod gate;
 mod headers;
 mod marks;
 mod names;
@@ -31,8 +31,8 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 pub(crate) use self::args::ProxyArgs;
+use self::behind_fence::{BehindFence, Waiting};
 use self::counted::{Counted, refused};
-use self::gate::{Gate, Waiting};
 use self::marks::ClosedMarks;
 use self::names::Names;
 use self::upstream::Upstream;
@@ -60,7 +60,7 @@ type Extractor = fn(&Parts) -> Result<Vec<Resource>, String>;
 /// What the requests share.
 #[derive(Clone)]
 struct FencingProxy {
-    fencing: FenceService<Gate, Extractor>,
+    fencing: FenceService<BehindFence, Extractor>,
     upstream: Upstream,
     names: Arc<Names>,
     /// A place for each request under way.
@@ -97,7 +97,7 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
     let listener = Listener::bind(&args.listen).await?;
     let places = Arc::new(Semaphore::new(args.requests));
     let proxy = FencingProxy {
-        fencing: layer(&args, fence.clone()).layer(Gate),
+        fencing: layer(&args, fence.clone()).layer(BehindFence),
         upstream: Upstream::new(Arc::clone(&args), fence.clone()),
         names: Arc::new(names),
         places: Arc::clone(&places),

@@ -19,10 +19,10 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::{Instant, sleep};
 
 use super::args::ProxyArgs;
+use super::behind_fence::Admission;
 use super::connector::Connector;
 use super::counted::refused;
 use super::flight::{Flight, Leftover, no_progress};
-use super::gate::Admission;
 use super::headers;
 use super::relay;
 use crate::listen::{HttpAnswer, ProblemKind, Upload, UploadError, UploadState};

@@ -6,7 +6,8 @@ use tokio::task::unconstrained;
 
 use crate::scripts::member::*;
 
-/// Some of them are sent while others are written. An attempt that is dropped takes its lock back: that must not come before the request for it, or the lock stays for its TTL.
+/// Some requests are sent while others are written. An attempt that is dropped takes its lock back: the release must not
+/// come before the request for the lock, or the lock stays for its TTL.
 #[tokio::test]
 async fn no_release_overtakes_its_attempt() {
     let server = RedisServer::start();

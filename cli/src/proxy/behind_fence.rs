@@ -18,7 +18,7 @@ use crate::listen::Upload;
 /// The service behind the fence layer. It gives each request that the fence lets through back to the proxy, and answers
 /// with a body that has no end: until that is dropped, the request is in flight.
 #[derive(Clone)]
-pub(super) struct Gate;
+pub(super) struct BehindFence;
 
 /// The answer for a request that was let through.
 pub(super) type Admission = FenceBody<Endless>;
@@ -41,7 +41,7 @@ impl Waiting {
     }
 }
 
-impl Service<Request<Upload>> for Gate {
+impl Service<Request<Upload>> for BehindFence {
     type Response = Response<Endless>;
     type Error = Infallible;
     type Future = Ready<Result<Response<Endless>, Infallible>>;
