@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use fencing::sql;
 use sqlx::mysql::MySqlPoolOptions;
-use sqlx::{Executor, MySqlConnection, MySqlPool};
+use sqlx::{Executor, MySql, MySqlConnection, MySqlPool, Row, Transaction};
 use support::galera::GaleraCluster;
 
 use crate::common::{resource, token};

@@ -4,7 +4,8 @@
 use fencing::sql::{AdmitError, Protect};
 
 use super::*;
-use crate::common::stale;
+use crate::common::{own, stale};
+use crate::mysql::setup::write_with;
 use crate::mysql::suite::writers::WAYS;
 
 /// What came of the commit of 33, and what the file holds in the end.
@@ -55,4 +56,44 @@ async fn a_stale_token_that_begins_on_a_node_that_is_behind_is_refused_at_its_co
     let committed = cluster.caught_up(holder, old.commit()).await;
     assert!(AdmitError::from(committed.unwrap_err()).is_retryable());
     assert_eq!(cluster.token(&cluster.two).await, 0);
+}
+
+/// A transaction that the server has ended without an error: it lost that while it prepared a SELECT (docs/sql.md,
+/// Clusters). Its token is stale.
+async fn ended_without_error(cluster: &Cluster) -> (u64, Transaction<'static, MySql>) {
+    for number in 33..1033 {
+        cluster.settled().await;
+        let Ok(mut old) = begin(&cluster.one, number).await else { continue };
+        let two = cluster.two.clone();
+        let newer = tokio::spawn(async move { raise(&two, &resource(), number + 1).await });
+        let lost = loop {
+            if sqlx::query("SELECT 1").persistent(false).execute(&mut *old).await.is_err() {
+                break false;
+            }
+            if newer.is_finished() {
+                cluster.settled().await;
+                let open = sqlx::raw_sql("SELECT @@in_transaction").fetch_one(&mut *old).await;
+                break open.is_ok_and(|open| open.get::<u64, _>(0) == 0);
+            }
+        };
+        newer.await.unwrap();
+        if lost {
+            return (number, old);
+        }
+    }
+    panic!("no error was lost: does docs/sql.md still hold?");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_the_server_loses_an_error_protected_tables_refuse() {
+    let cluster = Cluster::at_33().await;
+    Protect::rows("files", "path").unwrap().apply(&cluster.one).await.unwrap();
+    let (token, mut old) = ended_without_error(&cluster).await;
+    sql::present(&mut old, &own(token)).await.unwrap();
+    let written = write_with(&mut old, own(token).token, "").await;
+    stale(written.map_err(AdmitError::from));
+    run(&mut *old, "UPDATE later SET body = -1").await;
+    old.rollback().await.unwrap();
+    let body = number(&cluster.one, "SELECT body FROM later").await;
+    assert_eq!(body, -1, "a table that is not protected is safe: docs/sql.md need not say more");
 }
