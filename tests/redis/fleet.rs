@@ -8,7 +8,7 @@ pub use fencing::lock::{AcquireError, Loss, Released};
 pub use fencing::{Lease, Redlock, Resource, Token};
 pub use fencing_protocol::{Fault, Fleet, Nonce, Owner, Reply, Request};
 pub use futures_util::FutureExt;
-pub use support::redis::{RedisServer, five, waiting};
+pub use support::redis::{IN_MEMORY, RedisServer, five, waiting};
 pub use tokio::task::JoinHandle;
 pub use tokio::time::{Instant, sleep, timeout};
 

@@ -3,40 +3,44 @@
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 use crate::process;
 
-/// The source of what shifts a server's clock, to be compiled as a shared library.
-pub const SHIM_SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/clock.c");
+/// The settings of a server without persistence.
+pub const IN_MEMORY: &[&str] = &["--save", "", "--appendonly", "no"];
 
 /// One private server.
 pub struct RedisServer {
     folder: TempDir,
     child: Option<Child>,
     settings: Vec<String>,
-    /// What shifts its clock, see `clock.c`.
-    shim: Option<PathBuf>,
+    /// What shifts its clock.
+    shim: Option<&'static Path>,
 }
 
 impl RedisServer {
     /// Starts a server without persistence.
     pub fn start() -> RedisServer {
-        RedisServer::with(&["--save", "", "--appendonly", "no"])
+        RedisServer::with(IN_MEMORY)
     }
 
     /// Starts a server with these settings besides.
     pub fn with(settings: &[&str]) -> RedisServer {
-        RedisServer::shifted(settings, None)
+        RedisServer::new(settings, None)
     }
 
     /// The same, with a clock that can jump.
-    pub fn shifted(settings: &[&str], shim: Option<&Path>) -> RedisServer {
+    pub fn shifted(settings: &[&str]) -> RedisServer {
+        RedisServer::new(settings, Some(shim()))
+    }
+
+    fn new(settings: &[&str], shim: Option<&'static Path>) -> RedisServer {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let settings = settings.iter().map(ToString::to_string).collect();
-        let shim = shim.map(Path::to_owned);
         let mut server = RedisServer { folder, child: None, settings, shim };
         server.set_clock(0);
         server.restart();
@@ -73,7 +77,7 @@ impl RedisServer {
         self.kill();
         let _ = std::fs::remove_file(self.socket());
         let mut command = Command::new("redis-server");
-        if let Some(shim) = &self.shim {
+        if let Some(shim) = self.shim {
             command.env("LD_PRELOAD", shim).env("FENCING_CLOCK", self.folder.path().join("clock"));
         }
         // A group of its own: where a shell ends, the kernel continues what is stopped in its group.
@@ -128,6 +132,21 @@ impl Drop for RedisServer {
             let _ = child.wait();
         }
     }
+}
+
+/// Compiles `clock.c`, once.
+fn shim() -> &'static Path {
+    static SHIM: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
+    let (_, shim) = SHIM.get_or_init(|| {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (shim, source) =
+            (folder.path().join("clock.so"), concat!(env!("CARGO_MANIFEST_DIR"), "/clock.c"));
+        let mut compile = Command::new("cc");
+        compile.args(["-shared", "-fPIC", "-O1", "-o"]).args([&*shim, Path::new(source)]);
+        assert!(compile.status().expect("a C compiler").success());
+        (folder, shim)
+    });
+    shim
 }
 
 /// Returns how many clients wait for a lock, at most of the servers. At one that was too late to grant the lock, on a

@@ -1,7 +1,6 @@
 //! Who makes the faults: five at a time, one for each kind of victim.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -14,6 +13,7 @@ use crate::list::List;
 use crate::nodes;
 use crate::proxy::Weather;
 use support::history::{Answer, At, Event, Outcome};
+use support::process::signal;
 use support::redis::RedisServer;
 
 /// What they share.
@@ -241,8 +241,4 @@ pub fn stopped(pid: u32, time: Duration) {
     signal(pid, "STOP");
     std::thread::sleep(time);
     signal(pid, "CONT");
-}
-
-fn signal(pid: u32, name: &str) {
-    let _ = Command::new("kill").arg(format!("-{name}")).arg(pid.to_string()).status();
 }

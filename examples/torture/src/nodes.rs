@@ -1,22 +1,23 @@
 //! The nodes, and what is done to them.
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 use crate::faults::Fault;
-use support::redis::{RedisServer, SHIM_SOURCE};
+use support::redis::{IN_MEMORY, RedisServer};
+
+const ALWAYS: &[&str] = &["--save", "", "--appendonly", "yes", "--appendfsync", "always"];
 
 /// How each of them persists: five, and two more that the fleet may be moved to.
 const PERSISTENCE: [&[&str]; 7] = [
-    &["--save", "", "--appendonly", "no"],
+    IN_MEMORY,
     &["--save", "", "--appendonly", "yes", "--appendfsync", "everysec"],
-    &["--save", "", "--appendonly", "yes", "--appendfsync", "always"],
+    ALWAYS,
     &["--save", "1", "1", "--appendonly", "no"],
-    &["--save", "", "--appendonly", "yes", "--appendfsync", "always"],
-    &["--save", "", "--appendonly", "no"],
-    &["--save", "", "--appendonly", "yes", "--appendfsync", "always"],
+    ALWAYS,
+    IN_MEMORY,
+    ALWAYS,
 ];
 
 const POLICIES: [&str; 8] = [
@@ -30,22 +31,10 @@ const POLICIES: [&str; 8] = [
     "noeviction",
 ];
 
-/// All of them, and whether their clocks can jump: that takes a C compiler.
-pub fn start() -> (Vec<Mutex<RedisServer>>, bool) {
-    let folder = tempfile::tempdir().unwrap();
-    let shim = folder.path().join("clock.so");
-    let mut compile = Command::new("cc");
-    compile.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&shim).arg(SHIM_SOURCE);
-    let compiled = compile.status().is_ok_and(|status| status.success());
-    if compiled {
-        // Restarts need it as well: it goes with the temporary folders of the machine.
-        std::mem::forget(folder);
-    } else {
-        println!("no C compiler: clocks do not jump");
-    }
-    let shim = compiled.then_some(shim.as_path());
-    let server = |settings: &&[&str]| Mutex::new(RedisServer::shifted(settings, shim));
-    (PERSISTENCE.iter().map(server).collect(), compiled)
+/// All of them.
+pub fn start() -> Vec<Mutex<RedisServer>> {
+    let server = |settings: &&[&str]| Mutex::new(RedisServer::shifted(settings));
+    PERSISTENCE.iter().map(server).collect()
 }
 
 /// Makes the node forget. The caller holds its lock, so nobody has stopped it.

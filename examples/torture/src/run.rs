@@ -29,7 +29,7 @@ pub async fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
     let seed = args.seed.unwrap_or_else(now);
     println!("seed {seed}, commit {}, {} minutes", commit(), args.minutes);
     let own = args.redis.is_empty();
-    let (servers, jumps) = if own { nodes::start() } else { (Vec::new(), false) };
+    let servers = if own { nodes::start() } else { Vec::new() };
     let sockets = servers.iter().map(|server| Ok(Place::Socket(server.lock().socket())));
     let places = sockets.chain(args.redis.iter().map(|url| place(url)));
     let (mut urls, mut weather) = (Vec::new(), Vec::new());
@@ -47,12 +47,12 @@ pub async fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
     let list = List::new(&urls, &namespace, TTL, folder.path());
     let file = list.file().to_owned();
     let nemesis = Arc::new(Nemesis {
-        faults: chosen(args, jumps),
+        faults: chosen(args),
         seed,
         servers,
         list,
         weather,
-        storages: storages.iter().map(|storage| storage.child.id()).collect(),
+        storages: storages.iter().map(|storage| storage.service.pid()).collect(),
         stop: false.into(),
         counts: Mutex::default(),
         events: Mutex::default(),
@@ -126,11 +126,11 @@ fn passed(args: &Args, report: &Report, nemesis: &Nemesis) -> bool {
 }
 
 /// The faults that can be done and were asked for.
-fn chosen(args: &Args, jumps: bool) -> Vec<Fault> {
+fn chosen(args: &Args) -> Vec<Fault> {
     let (own, all) = (args.redis.is_empty(), args.faults.is_empty());
     let mut faults = Fault::value_variants().to_vec();
     faults.retain(|fault| {
-        let can = (own || !fault.is_to_servers()) && (jumps || *fault != Fault::Clock);
+        let can = own || !fault.is_to_servers();
         can && (all || args.faults.contains(fault)) && !args.without.contains(fault)
     });
     faults

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use sqlx::{Executor, PgPool, SqlitePool};
 
+use support::cli::{Running, binary};
 use support::history::Stored;
 use support::postgres::PostgresServer;
 
 /// A storage_service process and what is behind it.
 pub struct Storage {
-    pub child: Child,
+    pub service: Running,
     pub address: String,
     database: Database,
 }
@@ -41,20 +41,20 @@ impl Storage {
     pub async fn sqlite(unguarded: bool) -> Result<Storage, Box<dyn Error>> {
         let folder = tempfile::tempdir()?;
         let url = format!("sqlite:{}/files.db", folder.path().display());
-        let (child, address) = start(&url, unguarded)?;
+        let (service, address) = start(&url, unguarded);
         let pool = SqlitePool::connect(&url).await?;
         pool.execute(sqlx::raw_sql(SQLITE)).await?;
-        Ok(Storage { child, address, database: Database::Sqlite(pool, folder) })
+        Ok(Storage { service, address, database: Database::Sqlite(pool, folder) })
     }
 
     pub async fn postgres(unguarded: bool) -> Result<Storage, Box<dyn Error>> {
         use sqlx::ConnectOptions;
         let server = PostgresServer::with(&["fsync=off"]);
         let options = server.database().await;
-        let (child, address) = start(options.to_url_lossy().as_ref(), unguarded)?;
+        let (service, address) = start(options.to_url_lossy().as_ref(), unguarded);
         let pool = PgPool::connect_with(options).await?;
         pool.execute(sqlx::raw_sql(POSTGRES)).await?;
-        Ok(Storage { child, address, database: Database::Postgres(pool, server) })
+        Ok(Storage { service, address, database: Database::Postgres(pool, server) })
     }
 
     /// What was accepted, in its order, and what is stored now.
@@ -78,30 +78,14 @@ impl Storage {
     }
 }
 
-impl Drop for Storage {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 /// The storage service beside this program.
-fn start(database: &str, unguarded: bool) -> Result<(Child, String), Box<dyn Error>> {
-    let binary = std::env::current_exe()?.with_file_name("storage_service");
-    let mut command = Command::new(&binary);
+fn start(database: &str, unguarded: bool) -> (Running, String) {
+    let mut command = Command::new(binary("storage_service"));
     command.args(["--listen", "127.0.0.1:0", "--database", database, "--lock", "elsewhere"]);
     command.args(unguarded.then_some("--unguarded"));
     command.env_remove("FENCING_REDIS").env_remove("DATABASE_URL");
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let missing = "build it with -p torture -p storage_service";
-    let mut child =
-        command.spawn().map_err(|error| format!("{}: {error}: {missing}", binary.display()))?;
-    let output = child.stdout.take().ok_or("no output")?;
-    let mut output = BufReader::new(output);
-    let mut line = String::new();
-    output.read_line(&mut line)?;
-    let address = line.trim().rsplit_once("http://").ok_or("storage_service failed")?.1.to_owned();
-    // Somebody has to read on, or the service blocks.
-    std::thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
-    Ok((child, address))
+    command.stdin(Stdio::null()).stderr(Stdio::null());
+    let mut service = Running::start(command);
+    let address = service.until("storage_service on http://");
+    (service, address)
 }

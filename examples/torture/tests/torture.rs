@@ -1,4 +1,4 @@
-//! The torture for two minutes, and its control. Longer, and with moves of the fleet:
+//! The torture for a minute, and its control. Longer, and with moves of the fleet:
 //! `FENCING_MINUTES=60`, or the program itself, which takes `--seed` and `--faults` as well.
 
 use std::process::{Command, Stdio};
@@ -21,11 +21,11 @@ fn torture(arguments: &[&str]) -> (bool, String) {
 #[test]
 fn real_processes_under_all_faults() {
     let longer = std::env::var("FENCING_MINUTES").ok();
-    let minutes = longer.as_deref().unwrap_or("2");
+    let minutes = longer.as_deref().unwrap_or("1");
     let mut arguments = vec!["--minutes", minutes, "--seed", "1", "--postgres"];
     if longer.is_none() {
-        // Between moves a fleet is closed for long on a busy machine: too little is left of two
-        // minutes. tests/cli/fleet moves fleets in every run.
+        // Between moves a fleet is closed for long on a busy machine: too little is left of a
+        // minute. tests/cli/fleet moves fleets in every run.
         arguments.extend(["--without", "move"]);
     }
     let (nothing_found, text) = torture(&arguments);

@@ -2,14 +2,13 @@
 
 use crate::faults::client;
 use crate::fleet::*;
-use crate::scripts::shim;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The error says how long it lasts, and what to do: restart the nodes one after another.
 #[tokio::test]
 async fn counts_that_run_out_begin_again_when_the_nodes_are_restarted_one_by_one() {
-    let mut servers: Vec<RedisServer> = (0..3).map(|_| shim::shifted()).collect();
+    let mut servers: Vec<RedisServer> = (0..3).map(|_| RedisServer::shifted(IN_MEMORY)).collect();
     servers[2].set_clock(3600);
     let redlock = client(&servers).wait(LIMIT).build().unwrap();
     let first = redlock.acquire(&resource()).await.unwrap();

@@ -3,7 +3,6 @@
 use fencing_protocol::{Readmission, Readmit, ReadmitError};
 
 use crate::scripts::member::*;
-use crate::scripts::shim;
 
 /// Adds the counts of this many resources.
 pub fn fill(server: &RedisServer, counts: u32) {
@@ -67,7 +66,7 @@ async fn collect(member: &Member) -> Result<(), ReadmitError> {
 /// After a loss of all nodes eras come from their clocks: none may be ahead of those.
 #[tokio::test]
 async fn no_era_is_begun_ahead_of_the_clock_of_the_node() {
-    let server = shim::shifted();
+    let server = RedisServer::shifted(IN_MEMORY);
     let member = Member::alone(&server).await;
     let now = member.prepare().await.clock.as_secs();
     member.admit(now).await;

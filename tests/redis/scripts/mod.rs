@@ -12,5 +12,4 @@ mod numbers;
 mod order;
 mod out;
 mod settings;
-pub mod shim;
 mod ttl;

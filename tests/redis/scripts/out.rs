@@ -85,7 +85,7 @@ async fn a_long_part_that_was_released_is_not_out() {
 /// not be closed for that.
 #[tokio::test]
 async fn a_clock_that_is_set_back_closes_nobody_for_longer_than_a_lock_lasts() {
-    let server = crate::scripts::shim::shifted();
+    let server = RedisServer::shifted(IN_MEMORY);
     let member = Member::in_era_7(&server).await;
     let ttl = Duration::from_secs(20);
     member.granted(ALICE, ttl).await;
