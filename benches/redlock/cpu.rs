@@ -1,8 +1,7 @@
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
-
-use crate::fleet::Servers;
+use support::redis::RedisServer;
 
 /// The processor time of this process and of the servers.
 #[derive(Clone, Copy)]
@@ -12,10 +11,10 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    pub fn now(servers: &Servers) -> Cpu {
+    pub fn now(servers: &[RedisServer]) -> Cpu {
         let own = clock_gettime(ClockId::ProcessCPUTime);
         let client = Duration::new(own.tv_sec as u64, own.tv_nsec as u32);
-        let servers = servers.pids().into_iter().map(of).sum();
+        let servers = servers.iter().map(|server| of(server.pid())).sum();
         Cpu { client, servers }
     }
 

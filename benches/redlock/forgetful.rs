@@ -28,8 +28,8 @@ pub async fn readmission(table: &mut Table) {
 async fn under_load(table: &mut Table, after: &str, nodes: usize, event: &redis::Cmd) {
     let (servers, redlock) = fleet::of_fencing().await;
     span(table, &redlock, "before").await;
-    for server in servers.0.iter().take(nodes) {
-        server.run(event).await;
+    for server in servers.iter().take(nodes) {
+        fleet::run(server, event).await;
     }
     span(table, &redlock, after).await;
 }

@@ -1,13 +1,14 @@
 use std::time::{Duration, Instant};
 
 use fencing::{Lease, Resource};
+use support::redis::RedisServer;
 use tokio::task::JoinSet;
 use tokio::time::interval;
 
 use crate::allocations;
 use crate::contestant::TTL;
 use crate::cpu::Cpu;
-use crate::fleet::{self, Servers};
+use crate::fleet;
 use crate::scripts::Scripts;
 use crate::table::{Table, micros};
 
@@ -58,8 +59,8 @@ pub async fn measure(number: usize, table: &mut Table) {
 
 /// The least that it takes to keep this many locks: the same scripts to the same nodes at the same rate, a batch after each
 /// pause, by a client that watches no deadline and has no lease to tell.
-async fn by_scripts(number: usize, servers: &Servers) -> Cpu {
-    let scripts = Scripts::connect(&servers.urls()).await;
+async fn by_scripts(number: usize, servers: &[RedisServer]) -> Cpu {
+    let scripts = Scripts::connect(&fleet::urls(servers)).await;
     let mut held = Vec::with_capacity(number);
     for lock in 0..number {
         held.push(scripts.acquire(&format!("held/{lock}")).await.unwrap());

@@ -1,9 +1,7 @@
 use std::time::Duration;
 
-use rustix::process::Signal;
-
 use crate::contestant::Contestant;
-use crate::fleet::{self, Servers};
+use crate::fleet;
 use crate::pairs::rounds_of;
 use crate::proxy;
 use crate::table::{Table, median};
@@ -13,10 +11,10 @@ const PAIRS: usize = 20;
 
 /// Five nodes, each this many milliseconds away in each direction.
 pub async fn delayed(millis: u64, table: &mut Table) {
-    let servers = Servers::start(5).await;
+    let servers = fleet::start(5);
     let folder = tempfile::tempdir().unwrap();
     let mut urls = Vec::new();
-    for (number, server) in servers.0.iter().enumerate() {
+    for (number, server) in servers.iter().enumerate() {
         let socket = folder.path().join(number.to_string());
         proxy::delay(&socket, &server.socket(), Duration::from_millis(millis));
         urls.push(format!("unix://{}", socket.display()));
@@ -35,16 +33,16 @@ pub async fn delayed(millis: u64, table: &mut Table) {
 /// One of five nodes is gone.
 pub async fn dead(table: &mut Table) {
     let (servers, contestants) = fleet::of_all(5).await;
-    servers.0[0].signal(Signal::KILL);
+    servers[0].signal("KILL");
     table.times(&mut rounds_of(&contestants, ROUNDS, |_| PAIRS).await);
 }
 
 /// One of five nodes takes requests and answers none.
 pub async fn hung(table: &mut Table) {
     let (servers, contestants) = fleet::of_all(5).await;
-    servers.0[0].signal(Signal::STOP);
+    servers[0].signal("STOP");
     // A pair of rslock waits for two time limits of its driver, a second in all.
     let pairs = |each: &Contestant| if each.name() == "rslock" { 1 } else { PAIRS };
     table.times(&mut rounds_of(&contestants, ROUNDS, pairs).await);
-    servers.0[0].signal(Signal::CONT);
+    servers[0].signal("CONT");
 }

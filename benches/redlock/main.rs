@@ -28,7 +28,6 @@ mod publish;
 mod scripts;
 mod table;
 mod tasks;
-mod turn;
 
 use table::Table;
 

@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 use redis::aio::MultiplexedConnection;
 
 use crate::contestant::Contestant;
-use crate::fleet::{self, Servers};
+use crate::fleet;
 use crate::table::{Table, micros};
 
 const PAIRS: usize = 20;
@@ -11,12 +11,12 @@ const PAIRS: usize = 20;
 /// The counts of three nodes are out of step before each acquire, so that the client
 /// must publish the token, whichever majority answers first.
 pub async fn measure(rounds: usize, table: &mut Table) {
-    let servers = Servers::start(5).await;
-    let contestant = Contestant::fencing(&servers.urls());
+    let servers = fleet::start(5);
+    let contestant = Contestant::fencing(&fleet::urls(&servers));
     fleet::settle(std::slice::from_ref(&contestant)).await;
     let mut connections = Vec::new();
-    for server in servers.0.iter().take(3) {
-        connections.push(server.connection().await.unwrap());
+    for server in servers.iter().take(3) {
+        connections.push(fleet::connection(server).await);
     }
     let (mut in_step, mut out_of_step) = (Vec::new(), Vec::new());
     for _ in 0..rounds * PAIRS {

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use zookeeper::Zookeeper;
 
 use crate::contestant::Contestant;
-use crate::fleet::{self, Servers};
+use crate::fleet;
 use crate::table::{median, micros};
 
 const TASKS: usize = 64;
@@ -66,9 +66,11 @@ impl Peer {
 
 /// All of them in one run, interleaved: p50 of one task, and pairs a second of 64.
 pub async fn measure(rounds: usize) {
-    let redis = Servers::start(5).await;
+    let redis = fleet::start(5);
     let mut peers = Vec::new();
-    for contestant in [Contestant::fencing(&redis.urls()), Contestant::rslock(&redis.urls())] {
+    for contestant in
+        [Contestant::fencing(&fleet::urls(&redis)), Contestant::rslock(&fleet::urls(&redis))]
+    {
         fleet::settle(std::slice::from_ref(&contestant)).await;
         let name = format!("{}, five redis-servers", contestant.name());
         peers.push((name, Peer::Redlock(contestant)));
