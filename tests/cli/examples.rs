@@ -4,8 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-use crate::doors::client::ask;
 use support::cli::{Ended, Running, binary, end, example, fencing, finish, five, heeding, urls};
+use support::http::ask;
 use tempfile::tempdir;
 
 fn script(name: &str) -> PathBuf {

@@ -4,7 +4,6 @@ use serde_json::Value;
 use sqlx::{ConnectOptions, Executor};
 
 use support::cli::{Ended, Job, PATIENCE, Place, ask, end, fencing, finish, five, run};
-use support::postgres::PostgresServer;
 use support::redis::{RedisServer, with_rights};
 
 const LOCK: &str = "{fencing}:lock:invoice/42";
@@ -197,7 +196,7 @@ fn what_quarantined_nodes_have_forgotten_may_be_held() {
     let mut servers = five();
     let holder = hold(&servers, "");
     servers.iter_mut().take(3).for_each(RedisServer::restart);
-    assert_eq!(ask(&servers, "fleet admit --ttl 10m --node-budget 5s").code, Some(0));
+    assert_eq!(ask(&servers, "fleet admit --ttl 10m --node-budget 2s").code, Some(0));
     let found = leases(&servers, "");
     assert_eq!((found.len(), &found[0]["held"]), (1, &Value::Null), "{found:?}");
     assert_eq!((&found[0]["answered"], &found[0]["remember"]), (&5.into(), &2.into()), "{found:?}");
@@ -243,8 +242,7 @@ fn a_wrong_name_does_not_stop_the_operator() {
 /// Whoever ran it must look again: nothing says whether it was done.
 #[tokio::test]
 async fn a_database_that_breaks_off_has_perhaps_released() {
-    let server = PostgresServer::start();
-    let options = server.database().await;
+    let options = crate::database::postgres().database().await;
     let url = options.to_url_lossy().to_string();
     let holder = hold(&url, "");
     let mut session = options.connect().await.unwrap();

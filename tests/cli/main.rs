@@ -11,7 +11,6 @@ mod fleet;
 mod guard;
 mod holders;
 mod loss;
-mod printed;
 mod signals;
 mod sql_lease;
 mod status;

@@ -66,7 +66,7 @@ fn a_parent_that_ignores_sigchld_changes_no_status() {
 #[test]
 fn a_suspension_stops_the_command_as_well() {
     let servers = five();
-    let job = Job::start(&servers, "--ttl 10s", "", "$$");
+    let job = Job::start(&servers, "--ttl 6s", "", "$$");
     let [command] = job.processes();
     job.signal("TSTP");
     until("both stand still", || stopped(job.pid()) && stopped(command));

@@ -3,10 +3,6 @@
 use std::path::Path;
 use std::process::Command;
 
-use fencing::{Resource, Token, sql};
-use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions, MySqlSslMode};
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgSslMode};
-
 use support::cli::ask;
 use support::clients::output;
 use support::mariadb::MariadbServer;
@@ -48,32 +44,15 @@ async fn postgresql_is_reached_over_tls() {
     psql("ALTER SYSTEM SET ssl = on");
     psql("SELECT pg_reload_conf()");
 
-    let options = PgConnectOptions::new_without_pgpass().host(&address);
-    let options = options.username("fencing").database(&name);
-    let pool = |mode, root: Option<&Path>| {
-        let options = options.clone().ssl_mode(mode);
-        let options = root.into_iter().fold(options, PgConnectOptions::ssl_root_cert);
-        PgPoolOptions::new().max_connections(2).connect_lazy_with(options)
-    };
-    let url = format!("postgres://fencing@{address}/{name}?sslmode=require");
-    ask(&url, "migrate").is(0);
-    let required = pool(PgSslMode::Require, None);
-    let over = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
-    assert!(sqlx::query_scalar::<_, bool>(over).fetch_one(&required).await.unwrap());
-    let resource = Resource::new("files/a").unwrap();
-    let token = |number| Token::new(number).unwrap();
-    sql::begin(&required, &resource, token(34)).await.unwrap().commit().await.unwrap();
-
-    let verified = pool(PgSslMode::VerifyFull, Some(&folder.path().join("certificate")));
-    let stale = sql::begin(&verified, &resource, token(33)).await;
-    assert!(matches!(stale, Err(sql::AdmitError::Stale(_))), "{stale:?}");
-    let unknown = pool(PgSslMode::VerifyFull, None);
-    let error = sql::begin(&unknown, &resource, token(35)).await.unwrap_err();
-    assert!(error.to_string().contains("certificate"), "{error}");
+    let url = |mode: &str| format!("postgres://fencing@{address}/{name}?sslmode={mode}");
+    ask(&url("require"), "migrate").is(0);
+    let known = format!("verify-full&sslrootcert={}/certificate", folder.path().display());
+    ask(&url(&known), "marks").is(0);
+    ask(&url("verify-full"), "marks").says(69, "certificate");
 }
 
-#[tokio::test]
-async fn mariadb_is_reached_over_tls() {
+#[test]
+fn mariadb_is_reached_over_tls() {
     let folder = tempfile::tempdir().unwrap();
     certify(folder.path(), "127.0.0.1");
     let file = |name: &str| folder.path().join(name).display().to_string();
@@ -84,14 +63,6 @@ async fn mariadb_is_reached_over_tls() {
     let server = MariadbServer::with(&[&settings[0], &settings[1]]);
     let create = "CREATE DATABASE tls; SELECT @@socket";
     let socket = output(server.client("").arg("-e").arg(create)).unwrap();
-    let options = MySqlConnectOptions::new().socket(socket.trim()).username("root");
-    let options = options.database("tls");
-    let pool = MySqlPoolOptions::new().max_connections(2);
-    let pool = pool.connect_lazy_with(options.ssl_mode(MySqlSslMode::Required));
-    sql::migrate(&pool).await.unwrap();
-    let cipher = sqlx::query_as::<_, (String, String)>("SHOW STATUS LIKE 'Ssl_cipher'");
-    let (_, cipher) = cipher.fetch_one(&pool).await.unwrap();
-    assert!(cipher.starts_with("TLS_"), "{cipher:?}");
-    let (resource, token) = (Resource::new("files/a").unwrap(), Token::new(34).unwrap());
-    sql::begin(&pool, &resource, token).await.unwrap().commit().await.unwrap();
+    let url = format!("mysql://root@localhost/tls?socket={}&ssl-mode=REQUIRED", socket.trim());
+    ask(&url, "migrate").is(0);
 }

@@ -8,6 +8,7 @@ pub mod clients;
 pub mod clock;
 pub mod galera;
 pub mod history;
+pub mod http;
 mod keeper;
 pub mod mariadb;
 pub mod pgbouncer;

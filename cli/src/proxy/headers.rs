@@ -183,6 +183,7 @@ mod tests {
     fn methods_and_paths_are_not_overridden() {
         let mut all = headers(&[
             ("x-http-method-override", "PUT"),
+            ("x-http-method", "PUT"),
             ("x_http_method_override", "PUT"),
             ("x-method-override", "PUT"),
             ("x.http.method.override", "PUT"),

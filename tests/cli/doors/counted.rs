@@ -3,7 +3,7 @@
 use support::cli::{Place, ask, five, until};
 
 use super::Door;
-use super::client::Answer;
+use support::http::Answer;
 
 const LONG: &str = r#"{"ttl_ms": 600000, "wait_ms": 20000}"#;
 const LOST: &str = "fencing_leases_lost_total";

@@ -43,7 +43,7 @@ fn nodes_that_are_new_down_hung_or_flushed_are_seen() {
 
     // A node that was brought back a moment late has counted nothing yet.
     until("all five are admitted, grant, and have counted", || {
-        finish(run(&servers, "--ttl 6s", "true")).code == Some(0)
+        finish(run(&servers, "--ttl 2s", "true")).code == Some(0)
             && of_nodes(&exporter, &servers, "fencing_node_granting") == ["1"; 5]
             && of_nodes(&exporter, &servers, "fencing_node_counts") == ["1"; 5]
     });

@@ -1,8 +1,8 @@
 //! An answer, or the end of a client, is not the end of a request.
 
-use super::client::Client;
 use super::{by_hand, proxied};
 use support::cli::until;
+use support::http::Client;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 

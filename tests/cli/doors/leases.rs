@@ -3,8 +3,8 @@
 use std::net::Shutdown;
 
 use super::Door;
-use super::client::{Client, head};
 use support::cli::{five, until};
+use support::http::{Client, head};
 
 const JSON: (&str, &str) = ("Content-Type", "application/json");
 

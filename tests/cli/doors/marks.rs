@@ -1,13 +1,11 @@
 //! Where `fencing proxy` keeps its marks, they outlive it, and several proxies share them.
 
-use sqlx::ConnectOptions;
 use support::cli::{ask, until};
-use support::mariadb::MariadbServer;
-use support::postgres::PostgresServer;
 use support::redis::RedisServer;
 
 use super::upstream::Upstream;
 use super::{Door, proxy};
+use crate::database::Database;
 
 /// What `fencing marks open` has printed for `--seen`.
 fn seen(open: &str) -> String {
@@ -46,11 +44,10 @@ fn are_shared_and_stay(marks: &str) {
 #[tokio::test]
 async fn marks_in_a_database_outlive_the_proxy() {
     let folder = tempfile::tempdir().unwrap();
-    are_shared_and_stay(&format!("sqlite:{}", folder.path().join("marks.db").display()));
-    let server = PostgresServer::start();
-    are_shared_and_stay(server.database().await.to_url_lossy().as_str());
-    let server = MariadbServer::start();
-    are_shared_and_stay(server.database().await.to_url_lossy().as_str());
+    let sqlite = Database::sqlite(&folder, "marks.db");
+    for database in [sqlite, Database::postgres().await, Database::mariadb().await] {
+        are_shared_and_stay(&database.url);
+    }
 }
 
 #[test]
@@ -98,13 +95,9 @@ fn marks_that_changed_after_the_look_stay_closed() {
     open_now(open);
     server.cli(&["HSET", "{fencing}:marks", "m:files/a", "34"]);
     server.restart();
-    for change in 0..3 {
+    for change in [&["HDEL", "{fencing}:marks", "m:files/a"][..], &["FLUSHALL"]] {
         let before = seen(open);
-        match change {
-            0 => server.restart(),
-            1 => drop(server.cli(&["HDEL", "{fencing}:marks", "m:files/a"])),
-            _ => drop(server.cli(&["FLUSHALL"])),
-        }
+        server.cli(change);
         ask("", &format!("{open} --seen {before} --yes")).says(65, "changed since");
     }
     assert_eq!(server.cli(&["DBSIZE"]), "0");

@@ -1,6 +1,5 @@
 //! `fencing serve`, `fencing proxy` and `fencing exporter` as processes, on real sockets.
 
-pub mod client;
 mod counted;
 mod exporter;
 mod flight;
@@ -25,8 +24,8 @@ mod upstream;
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Command, Stdio};
 
-use client::{Answer, Client, ask, head};
 use support::cli::{Place, Running, fencing, until};
+use support::http::{Answer, Client, ask, head};
 use upstream::Upstream;
 
 const PORTS: [&str; 4] = ["--listen", "127.0.0.1:0", "--status", "127.0.0.1:0"];

@@ -4,10 +4,10 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::client::Client;
 use super::upstream::Upstream;
 use super::{Door, by_hand, proxied, proxy};
 use support::cli::until;
+use support::http::Client;
 
 /// How large the upload is, and in which pieces the service reads it.
 const LARGE: usize = 32 << 20;
@@ -85,7 +85,7 @@ fn a_client_that_slept_in_its_upload_may_go_on() {
 #[test]
 fn a_start_covers_what_an_earlier_proxy_still_sends() {
     let upstream = Upstream::start();
-    let options = "--quarantine 3s --upstream-timeout 3s --stop-within 30s";
+    let options = "--quarantine 1s --upstream-timeout 3s --stop-within 10s";
     let first = Door::proxy(&upstream.url(), options);
     let mut client = first.begin("/files/a", 33, Some(8), "x");
     upstream.until("begin PUT /files/a 33");
@@ -94,8 +94,9 @@ fn a_start_covers_what_an_earlier_proxy_still_sends() {
     let options = format!("{options} --forget-marks-on-exit --limit 100ms");
     let second = Door::start(proxy(&upstream.url(), &options));
     let sending = std::thread::spawn(move || {
+        // For longer than the quarantine alone.
         for _ in 0..7 {
-            std::thread::sleep(Duration::from_millis(500));
+            std::thread::sleep(Duration::from_millis(250));
             client.send("x");
         }
         client.answer().status

@@ -1,7 +1,7 @@
 //! Requests and answers in odd forms: trailers, bodies of reads, HTTP/2 by hand, and an unasked upgrade.
 
-use super::client::{Client, head};
 use super::{Door, by_hand, proxied};
+use support::http::{Client, head};
 
 #[test]
 fn trailers_say_nothing_that_the_fence_has_not_seen() {

@@ -5,23 +5,15 @@ use std::process::Command;
 use super::{Door, proxied, proxy};
 use support::cli::finish;
 
+/// `proxy/headers.rs` has more of them.
 #[test]
 fn headers_of_the_connection_and_methods_in_disguise_are_taken_away() {
     let (_upstream, door) = proxied("");
     let headers = [
         ("Connection", "X-Own"),
         ("X-Own", "1"),
-        ("TE", "trailers"),
-        ("Keep-Alive", "1"),
-        ("Proxy-Authorization", "x"),
-        ("Upgrade", "websocket"),
-        ("X-HTTP-Method-Override", "DELETE"),
-        ("X-HTTP-Method", "DELETE"),
-        ("X-Method-Override", "DELETE"),
         ("X_HTTP_Method_Override", "DELETE"),
-        ("X.HTTP.Method.Override", "DELETE"),
         ("X-Original-URL", "/second"),
-        ("X-Rewrite-URL", "/second"),
         ("Fencing_Token", "99"),
         ("X-Forwarded-For", "10.0.0.1"),
         ("X-Other", "1"),
@@ -35,7 +27,7 @@ fn headers_of_the_connection_and_methods_in_disguise_are_taken_away() {
     {
         assert!(seen.contains(&format!("\r\n{header}\r\n")), "{header}: {seen}");
     }
-    for header in ["x-own", "te:", "keep-alive", "proxy-", "upgrade", "method", "second", "99"] {
+    for header in ["x-own", "method", "second", "99"] {
         assert!(!seen.contains(header), "{header}: {seen}");
     }
     // The same on the way back.
@@ -56,17 +48,7 @@ fn headers_of_the_connection_and_methods_in_disguise_are_taken_away() {
 fn a_path_with_a_second_name_is_refused() {
     let (upstream, door) = proxied("");
     assert_eq!(door.put("/files/a", 34, "").status, 200);
-    for path in [
-        "/files//a",
-        "/files/b/../a",
-        "/files/b/%2E%2e/a",
-        "/files%2fa",
-        "/files\\a",
-        "/files/a;x",
-        "/files/a%3Fx",
-        "/files/a%23x",
-        "/files/%2561",
-    ] {
+    for path in ["/files//a", "/files\\a", "/files/a%3Fx", "/files/a%23x"] {
         assert_eq!(door.put(path, 33, "").status, 400, "{path}");
     }
     // The same name in another spelling, and as an absolute URI.

@@ -1,7 +1,7 @@
 //! Resources that patterns of the path name.
 
-use super::client::Answer;
 use super::{Door, proxied};
+use support::http::Answer;
 
 const PATTERNS: &str = "--resource-from /transfer/{from}/{to}=accounts/{from},accounts/{to} \
                         --resource-from /accounts/{id}/**=accounts/{id}";

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::client::Answer;
 use super::upstream::Upstream;
 use super::{Door, proxied};
 use support::cli::{five, until};
+use support::http::Answer;
 use support::redis::RedisServer;
 use tempfile::TempDir;
 

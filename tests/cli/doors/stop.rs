@@ -2,11 +2,11 @@
 
 use std::net::TcpStream;
 
-use super::client::Client;
 use super::upstream::Upstream;
 use super::{Door, PORTS, proxied, proxy};
 use crate::guard::full_pipe;
 use support::cli::{Running, finish, five, run, until};
+use support::http::Client;
 
 /// A request at the service, and the proxy is told to stop.
 fn stopping(stop_within: &str) -> (Upstream, Door, Client) {

@@ -1,10 +1,10 @@
-//! A GiB passes in constant memory.
+//! Large bodies pass in constant memory.
 
 use std::io::Read;
 
-use super::client::{Client, head};
 use super::upstream::MANY;
 use super::{Door, proxied};
+use support::http::{Client, head};
 
 /// The process has never had more than this in memory, in KiB.
 const BOUND: usize = 64 << 10;
@@ -17,7 +17,7 @@ fn assert_bounded(door: &Door) {
 }
 
 #[test]
-fn a_gib_goes_up_and_comes_down_in_constant_memory() {
+fn large_bodies_go_up_and_come_down_in_constant_memory() {
     let (_upstream, door) = proxied("");
     let mut piece = vec![b'x'; 1 << 20];
     let chunk = [b"100000\r\n", &piece[..], b"\r\n"].concat();

@@ -3,8 +3,8 @@
 
 use std::process::Command;
 
-use super::client::{Client, head};
 use super::proxied;
+use support::http::{Client, head};
 
 const CHILD: &str = "FENCING_IN_NAMESPACE";
 /// Far fewer ports than writes.

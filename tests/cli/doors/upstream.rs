@@ -10,7 +10,7 @@ use support::cli::until;
 
 /// What the path begins with says how it answers: `/slow/` when the gate is open, `/cut/` not at all,
 /// `/half/` with a second half when the gate is open, `/torn/` with no second half for token 33, `/early/` before
-/// it reads the body (`/early/none` with nothing, `/early/chunks` in chunks), `/many/` with a GiB, `/drip/` with a GiB
+/// it reads the body (`/early/none` with nothing, `/early/chunks` in chunks), `/many/` with much, `/drip/` with as much
 /// that takes days, `/kept/` and keeps its connection, and else with the head of the request.
 #[derive(Clone)]
 pub struct Upstream {
@@ -21,7 +21,7 @@ pub struct Upstream {
 }
 
 /// How much `/many/` answers with.
-pub const MANY: usize = 1 << 30;
+pub const MANY: usize = 1 << 28;
 
 impl Upstream {
     pub fn start() -> Upstream {

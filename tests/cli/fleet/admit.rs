@@ -24,7 +24,7 @@ async fn all_were_restarted_one_at_a_time_while_nobody_asked() {
     // New they are not.
     ask(&servers, "fleet init --node-budget 5s").says(65, "");
 
-    let printed = admit(&servers, "--ttl 15s");
+    let printed = admit(&servers, "--ttl 6s");
     assert_eq!(printed.matches(": admitted, grants nothing for another ").count(), 3);
     assert!(printed.contains("Leases are granted in "), "{printed}");
     let lease = strict.acquire(&resource()).await.unwrap();
@@ -42,18 +42,6 @@ fn a_node_that_was_flushed_comes_back() {
     assert!(lines[1].contains(": admitted; "), "{}", lines[1]);
     assert!(lines[3].starts_with("Leases are granted now."), "{}", lines[3]);
     assert!(lease(&servers, "").unwrap() > first);
-}
-
-#[test]
-fn a_long_lease_that_was_released_closes_nobody() {
-    let servers = started(servers(3));
-    lease(&servers, "--ttl 24h").unwrap();
-    // Two forget, one after the other; each is brought back by the others.
-    for server in &servers[..2] {
-        server.cli(&["FLUSHALL"]);
-        admit(&servers, "");
-    }
-    lease(&servers, "--ttl 4s").unwrap();
 }
 
 #[test]
@@ -87,7 +75,7 @@ fn a_start_needs_every_node() {
     let dead = servers[2].url();
     servers[2].kill();
     let words = format!("a new start needs every node; no answer from {dead}; if one is gone");
-    let ended = ask(&servers, "fleet admit --node-budget 5s").says(69, &words);
+    let ended = ask(&servers, "fleet admit --node-budget 2s").says(69, &words);
     assert_eq!(ended.stderr.matches(&words).count(), 2, "{}", ended.stderr);
     // Each problem is said once.
     assert!(ended.stdout.contains(&format!("{dead}: unreachable")), "{}", ended.stdout);

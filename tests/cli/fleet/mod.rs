@@ -5,6 +5,6 @@ mod admit;
 mod crew;
 mod init;
 mod moves;
-mod place;
+pub mod place;
 mod states;
 mod words;

@@ -24,11 +24,11 @@ pub fn init(list: &(impl Place + ?Sized)) {
 
 /// `fencing fleet admit`, which must succeed: what it printed.
 pub fn admit(list: &(impl Place + ?Sized), options: &str) -> String {
-    ask(list, &format!("fleet admit --node-budget 5s {options}")).printed()
+    ask(list, &format!("fleet admit --node-budget 2s {options}")).printed()
 }
 
 pub fn mover(from: &str, to: &str) -> Command {
-    fencing("", &format!("fleet move --from {from} --to {to} --node-budget 5s"))
+    fencing("", &format!("fleet move --from {from} --to {to} --node-budget 2s"))
 }
 
 /// Leaves the servers as a mover does that dies between the two halves.

@@ -213,7 +213,7 @@ async fn a_majority_has_forgotten_and_one_is_dead() {
     let ended = finish(mover(&from, &to)).says(69, words);
     assert!(ended.stderr.contains("see --lost"), "{}", ended.stderr);
     let mut command = mover(&from, &to);
-    command.args(["--lost", "--yes", "--ttl", "10s"]);
+    command.args(["--lost", "--yes", "--ttl", "6s"]);
     assert_eq!(finish(command).code, Some(0));
     assert!(lease(&to, "--wait 60s").unwrap() > lease_held.token().get());
 }

@@ -17,7 +17,7 @@ fn passwords_are_never_printed() {
     let (one, two) = (with("s3cret", &servers[..3]), with("s3cret", &servers[1..]));
     let (wrong, wrong_two) = (with("wr0ng", &servers[..3]), with("wr0ng", &servers[1..]));
     let init = "fleet init --node-budget 5s";
-    let admit = "fleet admit --node-budget 5s";
+    let admit = "fleet admit --node-budget 2s";
     let mut by_environment = fencing("", "fleet move --node-budget 5s");
     by_environment.env("FENCING_FROM", &one).env("FENCING_TO", &two);
     for (command, code, words) in [
@@ -48,7 +48,7 @@ fn a_namespace_is_a_fleet_of_its_own() {
     let (one, two) = (&servers[..3], &servers[1..]);
     init(one);
     for action in ["init", "admit"] {
-        let ended = ask(two, &format!("fleet {action} --namespace other --node-budget 5s"));
+        let ended = ask(two, &format!("fleet {action} --namespace other --node-budget 2s"));
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     }
     let mut back = mover(&urls(two), &urls(one));

@@ -11,7 +11,7 @@ use support::redis::RedisServer;
 pub use terminal::Terminal;
 
 const QUICK: &str = "watch --every 500ms --node-budget 2s";
-const SIZE: (usize, usize) = (80, 24);
+const SIZE: (u16, u16) = (80, 24);
 
 /// A view of these nodes.
 fn watch(servers: &[RedisServer]) -> Terminal {

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 
 use support::cli::{Ended, PATIENCE, end, heeding, line, until};
 use tempfile::TempDir;
@@ -13,7 +14,9 @@ pub struct Terminal {
     child: Option<Child>,
     keys: Option<ChildStdin>,
     written: Arc<Mutex<Vec<u8>>>,
-    size: (usize, usize),
+    /// What reads it, to its end.
+    reads: Option<JoinHandle<()>>,
+    size: (u16, u16),
     folder: TempDir,
 }
 
@@ -27,7 +30,7 @@ pub struct Left {
 impl Terminal {
     /// Starts it with these variables and arguments, and what a shell does before that.
     pub fn start(
-        size: (usize, usize),
+        size: (u16, u16),
         environment: &[(&str, &str)],
         first: &str,
         arguments: &str,
@@ -49,14 +52,14 @@ impl Terminal {
         let mut child = command.spawn().unwrap();
         let (keys, mut output) = (child.stdin.take(), child.stdout.take().unwrap());
         let written = Arc::<Mutex<Vec<u8>>>::default();
-        let reads = Arc::clone(&written);
-        std::thread::spawn(move || {
+        let read = Arc::clone(&written);
+        let reads = std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(count @ 1..) = output.read(&mut bytes) {
-                reads.lock().unwrap().extend_from_slice(&bytes[..count]);
+                read.lock().unwrap().extend_from_slice(&bytes[..count]);
             }
         });
-        Terminal { child: Some(child), keys, written, size, folder }
+        Terminal { child: Some(child), keys, written, reads: Some(reads), size, folder }
     }
 
     pub fn pid(&self) -> u32 {
@@ -79,7 +82,10 @@ impl Terminal {
 
     /// The lines on the screen.
     pub fn screen(&self) -> Vec<String> {
-        screen(&self.written(), self.size)
+        let (columns, rows) = self.size;
+        let mut terminal = vt100::Parser::new(rows, columns, 0);
+        terminal.process(&self.written.lock().unwrap());
+        terminal.screen().rows(0, columns).collect()
     }
 
     /// Waits until the screen is as it should be.
@@ -107,6 +113,7 @@ impl Terminal {
     pub fn left(mut self) -> Left {
         let Ended { code, .. } = end(self.child.take().unwrap());
         assert!(code.is_some());
+        self.reads.take().unwrap().join().unwrap();
         let read = |name: &str| std::fs::read_to_string(self.folder.path().join(name)).unwrap();
         let as_before = read("before") == read("after");
         Left { status: read("status").trim().to_owned(), written: self.written(), as_before }
@@ -135,48 +142,4 @@ impl Left {
 
 fn has(lines: &[String], texts: &[&str]) -> bool {
     lines.iter().any(|line| texts.iter().all(|text| line.contains(text)))
-}
-
-/// What a terminal makes of it. It knows what the view writes, and fails at anything else.
-fn screen(written: &str, (columns, rows): (usize, usize)) -> Vec<String> {
-    let mut cells = vec![vec![' '; columns]; rows];
-    let (mut x, mut y) = (0, 0);
-    let mut rest = written.chars();
-    while let Some(c) = rest.next() {
-        if c != '\x1b' {
-            match c {
-                '\r' => x = 0,
-                '\n' => y += 1,
-                _ => {
-                    assert!(!c.is_control(), "{c:?} in {written:?}");
-                    if y < rows && x < columns {
-                        cells[y][x] = c;
-                    }
-                    x += 1;
-                }
-            }
-            continue;
-        }
-        let Some('[') = rest.next() else { break };
-        let mut parameters = String::new();
-        let end = rest.by_ref().find(|c| {
-            let end = c.is_ascii_alphabetic();
-            if !end {
-                parameters.push(*c);
-            }
-            end
-        });
-        match end {
-            Some('H') => {
-                let (row, column) = parameters.split_once(';').unwrap();
-                (y, x) = (row.parse::<usize>().unwrap() - 1, column.parse::<usize>().unwrap() - 1);
-            }
-            Some('J') => cells.iter_mut().for_each(|row| row.fill(' ')),
-            Some('m' | 'h' | 'l') => {}
-            // It has not come in full.
-            None => break,
-            Some(other) => panic!("{other} in {written:?}"),
-        }
-    }
-    cells.iter().map(|row| row.iter().collect::<String>().trim_end().to_owned()).collect()
 }

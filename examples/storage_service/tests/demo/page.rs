@@ -41,7 +41,7 @@ async fn the_story_ends_with_one_file_kept_and_one_corrupted() {
     assert!(browser.text("#without .verdict").await.contains("CORRUPTED"));
     browser.picture("page.png").await;
     // The page says what is so: here is the file.
-    assert_eq!(service.send("GET", "/files/page", &[], b"").body, "client 2");
+    assert_eq!(service.get("/files/page").text(), "client 2");
     browser.close().await;
 }
 
@@ -119,12 +119,12 @@ async fn on_redis_nodes_it_is_the_same_story() {
 #[test]
 fn orders_come_from_the_page() {
     let service = Service::start(&[]);
-    let order = |path: &str, headers: &[&str]| service.send("POST", path, headers, b"").status;
-    assert_eq!(order("/page/clients/1/acquire", &[]), 400);
-    assert_eq!(order("/page/clients/3/acquire", &["X-Page: 1"]), 404);
-    assert_eq!(order("/page/clients/1/dance", &["X-Page: 1"]), 400);
-    assert_eq!(order("/page/nodes/6/stop", &["X-Page: 1"]), 404);
-    assert_eq!(order("/page/nodes/5/stop", &["X-Page: 1"]), 202);
+    let order = |path: &str| service.send("POST", path, &[("X-Page", "1")], "").status;
+    assert_eq!(service.send("POST", "/page/clients/1/acquire", &[], "").status, 400);
+    assert_eq!(order("/page/clients/3/acquire"), 404);
+    assert_eq!(order("/page/clients/1/dance"), 400);
+    assert_eq!(order("/page/nodes/6/stop"), 404);
+    assert_eq!(order("/page/nodes/5/stop"), 202);
     let service = Service::start(&["--lock", "database"]);
-    assert_eq!(service.send("GET", "/", &[], b"").status, 404);
+    assert_eq!(service.get("/").status, 404);
 }

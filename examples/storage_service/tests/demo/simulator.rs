@@ -7,15 +7,15 @@ use super::browser::{Browser, open};
 use super::service::Service;
 
 fn rules(service: &Service) -> Vec<Value> {
-    let rules = service.send("GET", "/simulator/rules", &[], b"").json();
+    let rules = service.get("/simulator/rules").json();
     rules.as_array().unwrap().clone()
 }
 
 fn play(service: &Service, question: &Value) -> Value {
-    let headers = ["X-Page: 1", "Content-Type: application/json"];
+    let headers = [("X-Page", "1"), ("Content-Type", "application/json")];
     let body = question.to_string();
-    let answer = service.send("POST", "/simulator/play", &headers, body.as_bytes());
-    assert_eq!(answer.status, 200, "{}", answer.body);
+    let answer = service.send("POST", "/simulator/play", &headers, &body);
+    assert_eq!(answer.status, 200, "{}", answer.text());
     answer.json()
 }
 
@@ -95,10 +95,10 @@ fn what_is_held_back_does_not_happen() {
 #[test]
 fn questions_are_bounded() {
     let service = Service::start(&[]);
-    let ask = |headers: &[&str], question: &Value| {
-        service.send("POST", "/simulator/play", headers, question.to_string().as_bytes()).status
+    let ask = |headers: &[(&str, &str)], question: &Value| {
+        service.send("POST", "/simulator/play", headers, &question.to_string()).status
     };
-    let headers = ["X-Page: 1", "Content-Type: application/json"];
+    let headers = [("X-Page", "1"), ("Content-Type", "application/json")];
     assert_eq!(ask(&headers[1..], &json!({ "world": "three" })), 400, "a page of another site");
     for (question, status) in [
         (json!({ "world": "three" }), 200),

@@ -1,11 +1,11 @@
 //! What the page learns about a client that falls asleep.
 
-use std::io::{BufRead, BufReader, Write};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use support::cli::until;
+use support::http::{Client, head};
 
 use super::service::Service;
 
@@ -14,11 +14,11 @@ type Events = Arc<Mutex<Vec<(Value, Instant)>>>;
 
 fn listen(service: &Service) -> Events {
     let events = Events::default();
-    let mut stream = service.connect();
-    stream.write_all(b"GET /page/events HTTP/1.1\r\nHost: demo\r\n\r\n").unwrap();
+    let mut client = Client::connect(service.address);
+    client.send(head("GET", "/page/events", &[]));
     let heard = Arc::clone(&events);
     std::thread::spawn(move || {
-        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+        for line in client.lines() {
             let event = line.strip_prefix("data:").and_then(|data| serde_json::from_str(data).ok());
             if let Some(event @ Value::Object(_)) = event {
                 heard.lock().unwrap().push((event, Instant::now()));
@@ -51,7 +51,7 @@ fn a_lease_that_is_shown_to_be_over_is_lost() {
         let events = listen(&service);
         let order = |order: &str| {
             let path = format!("/page/clients/1/{order}");
-            assert_eq!(service.send("POST", &path, &["X-Page: 1"], b"").status, 202);
+            assert_eq!(service.send("POST", &path, &[("X-Page", "1")], "").status, 202);
         };
         order("acquire");
         let (_, granted) = newest(&events, &["granted"]);

@@ -34,7 +34,10 @@ fn scenario(service: &[&str], locks: [&str; 2]) -> (String, String) {
         command.args(locks).args(["--resource", "files/report", "--ttl", TTL]);
         let script = WRITER.replace("${#NAME}", &name.len().to_string());
         command.args(["--node-budget", "1s", "--", "bash", "-c", &script]);
-        command.env("FOLDER", folder.path()).env("NAME", name).env("ADDRESS", &service.address);
+        command
+            .env("FOLDER", folder.path())
+            .env("NAME", name)
+            .env("ADDRESS", service.address.to_string());
         command.spawn().unwrap()
     };
     let words = |name: &str| {
@@ -65,7 +68,7 @@ fn scenario(service: &[&str], locks: [&str; 2]) -> (String, String) {
     let first = end(first);
     assert_eq!(first.code, Some(76), "{first:?}");
     assert!(first.stderr.contains("lease lost"), "{first:?}");
-    (answer, service.send("GET", "/files/report", &[], b"").body)
+    (answer, service.file())
 }
 
 /// The late write is refused, and without the fence it goes over the newer one.

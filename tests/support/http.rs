@@ -3,8 +3,8 @@
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
+use crate::cli::PATIENCE;
 use serde_json::Value;
-use support::cli::PATIENCE;
 
 #[derive(Debug)]
 pub struct Answer {
@@ -91,6 +91,11 @@ impl Client {
         seen
     }
 
+    /// The lines that come until the connection ends.
+    pub fn lines(self) -> impl Iterator<Item = String> {
+        self.0.lines().map_while(Result::ok)
+    }
+
     /// Reads so many bytes, if they come.
     pub fn read(&mut self, length: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![0; length];
@@ -175,6 +180,7 @@ pub fn ask(
         all.push(("Content-Type", "application/json"));
     }
     let mut client = Client::connect(address);
-    client.send(head(method, path, &all) + body);
+    // A server that refuses the head need not read the body.
+    let _ = client.try_send(head(method, path, &all) + body);
     client.answer()
 }
