@@ -73,7 +73,7 @@ END;
 
 -- fencing_lease_parts(parts, owner, sign, own end, present, latest, end): takes off the parts that have ended, and that
 -- of the owner, which gets another with this sign and end, unless its end is NULL. None of the others ends after the
--- latest end: then the clock was set back. Gives the last end of all, or 0.
+-- latest end: then the clock was set back. Gives the last end of all, or 0. The part that ends last is the last one.
 DROP PROCEDURE IF EXISTS fencing_lease_parts;
 CREATE PROCEDURE fencing_lease_parts(
     INOUT the_parts MEDIUMBLOB, IN the_owner VARBINARY(32), IN sign VARBINARY(1), IN own_end BIGINT,
@@ -90,6 +90,9 @@ BEGIN
         SET part = SUBSTRING(the_parts, place, 49), place = place + 49;
         SET part_end = LEAST(CAST(SUBSTRING(part, 34) AS SIGNED), latest);
         IF part_end > present AND LEFT(part, 32) <> the_owner THEN
+            IF own_end < part_end THEN
+                SET kept = CONCAT(kept, the_owner, sign, CONVERT(LPAD(own_end, 16, '0') USING ascii)), own_end = NULL;
+            END IF;
             SET last_end = GREATEST(last_end, part_end);
             SET kept = CONCAT(kept, LEFT(part, 33), CONVERT(LPAD(part_end, 16, '0') USING ascii));
         END IF;
@@ -105,7 +108,7 @@ END;
 
 -- fencing_lease_acquire(resource, owner, shares, lasting, patience): returns the token if the row is free, or if the
 -- claim may join those who share it; or for how many milliseconds it is closed, 1 if others share it, and its holder: of
--- several, the one that has renewed last.
+-- several, the one whose part ends last.
 --
 -- A row that is closed is only read, without a wait for its lock, unless the anomaly of a clock must be noted.
 --

@@ -51,6 +51,25 @@ async fn the_error_names_the_holder() {
     drop(b.try_acquire(&resource()).await.unwrap());
 }
 
+#[tokio::test]
+async fn of_several_the_error_names_the_one_that_ends_last() {
+    let place = ready().await;
+    let short = builder(&place.other()).ttl(LONG / 2).build().unwrap();
+    let long = called(&place.pool, "long").acquire_shared(&resource()).await.unwrap();
+    // The time when a lease began has milliseconds.
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    let between = SystemTime::now();
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    let lease = short.acquire_shared(&resource()).await.unwrap();
+    lease.renew().await.unwrap();
+    let found = holder(called(&place.other(), "c").try_acquire(&resource()).await);
+    assert!(found.since.is_some_and(|since| since < between), "{found:?}");
+    release(long).await;
+    let found = holder(called(&place.other(), "c").try_acquire(&resource()).await);
+    assert!(found.since.is_some_and(|since| since > between), "{found:?}");
+    release(lease).await;
+}
+
 /// One that was released early stays closed for its rest, and says who had it.
 #[tokio::test]
 async fn who_has_released_early_is_told() {
