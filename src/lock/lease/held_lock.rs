@@ -26,30 +26,22 @@ pub enum Renewed {
     Failed(Vec<NodeCause>),
 }
 
+/// The result of a release that was sent. Dropping it takes nothing back.
+pub type SentRelease = BoxFuture<'static, Result<Released, ReleaseError>>;
+
 /// The locks of one lease, as the lease sees them.
 pub trait HeldLock: Send + Sync + 'static {
     /// Tries once to renew.
     fn renew(&self) -> BoxFuture<'_, Renewed>;
 
-    /// Sends the release everywhere at once, then waits for its result. The lock stays closed
-    /// for the `rest`.
-    fn release(&self, rest: Duration) -> BoxFuture<'_, Result<Released, ReleaseError>>;
+    /// Renews no more, and sends the release everywhere at once. The lock stays closed for the `rest`.
+    fn release(self: Arc<Self>, rest: Duration) -> SentRelease;
 
-    /// Releases at once, as [`release`](HeldLock::release) does, for the next caller of this process: where the
+    /// Releases as [`release`](HeldLock::release) does, for the next caller of this process: where the
     /// servers would notify waiters elsewhere, they do not.
-    fn hand_over(&self) -> BoxFuture<'_, Result<Released, ReleaseError>> {
-        self.release(Duration::ZERO)
-    }
+    fn hand_over(self: Arc<Self>) -> SentRelease;
 
     /// Reports whether a release that was sent comes before every attempt that is made later by the
-    /// same client. Then nobody has to wait for its answer.
-    fn releases_in_order(&self) -> bool {
-        false
-    }
-
-    /// Renews no more, and sends the release everywhere without waiting. The lock stays closed for the
-    /// `rest`. A lease that was
-    /// `lost` stays as it is where there is a lock-delay: that is the time in which what its
-    /// holder has sent may still arrive.
-    fn abandon(&self, lost: bool, rest: Duration);
+    /// same client. Then nobody has to wait for its answer, and the lock may be handed over.
+    fn releases_in_order(&self) -> bool;
 }

@@ -1,14 +1,15 @@
 use std::sync::Arc;
+use std::time::Duration;
 
-use fencing_protocol::NonEmpty;
 use parking_lot::Mutex;
 
-use super::held_lock::{HeldLock, Renewed};
+use super::held_lock::{Grant, HeldLock, Renewed};
 use super::state::LeaseState;
-use crate::lock::error::Loss;
-use crate::lock::error::NodeCause;
+use crate::lock::error::{Loss, NodeCause, ReleaseError, Released};
+use crate::lock::settings::Settings;
 use crate::lock::wait::queues::WaitQueues;
 use crate::sequencer::Sequencer;
+use crate::time::{Clock, Time};
 
 /// One held lease: what the lease and its watchdog share.
 pub(super) struct Holding {
@@ -17,30 +18,36 @@ pub(super) struct Holding {
     /// The one of them that errors and the log name.
     pub(super) first: Sequencer,
     pub(super) state: Arc<LeaseState>,
-    pub(super) held: Arc<dyn HeldLock>,
+    held: Arc<dyn HeldLock>,
+    queues: Arc<WaitQueues>,
+    /// The lock is not free before this, by `lock_at_least_for`.
+    closed_until: Time,
+    /// Whether a lease that is lost stays closed for a lock-delay.
+    delays: bool,
     /// Why the last renewal failed, if it did.
     failure: Mutex<Vec<NodeCause>>,
 }
 
 impl Holding {
+    /// Takes what was granted. The time is that before it was asked for.
     pub(super) fn new(
-        locks: NonEmpty<Sequencer>,
-        state: Arc<LeaseState>,
-        held: Arc<dyn HeldLock>,
+        Grant { locks, deadline, held }: Grant,
+        clock: Arc<dyn Clock>,
+        (asked, settings): (Time, &Settings),
+        queues: Arc<WaitQueues>,
     ) -> Holding {
         let (first, mut locks) = (locks.first().clone(), locks.into_iter().collect::<Box<[_]>>());
         locks.sort_unstable_by(|one, other| one.resource.cmp(&other.resource));
-        Holding { locks, first, state, held, failure: Mutex::default() }
-    }
-
-    /// Reports whether a release is to go to the next caller of this process, and no client elsewhere is to be
-    /// notified: never that of several locks, as others wait for a part of them.
-    pub(super) fn hands_over(&self, queues: &WaitQueues) -> bool {
-        self.locks.len() == 1 && queues.hands_over(&self.first.resource)
-    }
-
-    pub(super) fn wake(&self, queues: &WaitQueues, handed_over: bool) {
-        self.locks.iter().for_each(|lock| queues.wake(&lock.resource, handed_over));
+        Holding {
+            locks,
+            first,
+            state: Arc::new(LeaseState::new(clock, deadline, settings.max_hold)),
+            held,
+            queues,
+            closed_until: asked + settings.at_least,
+            delays: !settings.lock_delay.is_zero(),
+            failure: Mutex::default(),
+        }
     }
 
     /// Returns why the last renewal failed. Empty if none has, or it did not.
@@ -48,19 +55,79 @@ impl Holding {
         self.failure.lock().clone()
     }
 
-    /// Tries once to renew. A lease that another has superseded is over then.
+    /// Tries once to renew, unless the lease is over. One that another has superseded is over then.
     pub(super) async fn renew(&self) -> Renewed {
+        if self.state.deadline().is_err() {
+            return Renewed::Failed(Vec::new());
+        }
         let renewed = self.held.renew().await;
+        let mut failure = Vec::new();
         match &renewed {
             Renewed::Until(until) => self.state.renew(*until),
             Renewed::Superseded => drop(self.state.close(Loss::Superseded)),
-            // Behind a release it is no failure.
-            Renewed::Failed(_) if self.state.deadline() == Err(Loss::Released) => {}
-            Renewed::Failed(_) => metrics::counter!("fencing_renewals_failed_total").increment(1),
+            Renewed::Failed(causes) => {
+                // Behind a release it is no failure.
+                if self.state.deadline() != Err(Loss::Released) {
+                    metrics::counter!("fencing_renewals_failed_total").increment(1);
+                }
+                failure.clone_from(causes);
+            }
         }
-        let failure =
-            if let Renewed::Failed(causes) = &renewed { causes.clone() } else { Vec::new() };
         *self.failure.lock() = failure;
         renewed
+    }
+
+    /// Sends the release of a lease that is over, for this reason. The next caller of this process is woken at once
+    /// where the release comes before all that it asks, and else when what this returns has ended or is dropped.
+    pub(super) fn release(
+        self: &Arc<Self>,
+        loss: Loss,
+    ) -> impl Future<Output = Result<Released, ReleaseError>> + Send + use<> {
+        let held = Arc::clone(&self.held);
+        let (in_order, rest) = (held.releases_in_order(), self.rest());
+        let handed_over = in_order && loss == Loss::Released && rest.is_zero() && self.hands_over();
+        let released = if handed_over { held.hand_over() } else { held.release(rest) };
+        if in_order {
+            self.wake(handed_over);
+        }
+        let wake = (!in_order).then(|| WakeOnDrop(Arc::clone(self)));
+        async move {
+            let _wake = wake;
+            released.await
+        }
+    }
+
+    /// Releases without waiting. A lease that was lost stays as it is where there is a lock-delay: that is the time in
+    /// which what its holder has sent may still arrive.
+    pub(super) fn abandon(self: &Arc<Self>, loss: Loss) {
+        if loss != Loss::Released && self.delays {
+            self.wake(false);
+        } else {
+            drop(self.release(loss));
+        }
+    }
+
+    /// Returns for how long the lock has to stay closed.
+    fn rest(&self) -> Duration {
+        self.closed_until.since(self.state.clock.now())
+    }
+
+    /// Reports whether a release is to go to the next caller of this process, and no client elsewhere is to be
+    /// notified: never that of several locks, as others wait for a part of them.
+    fn hands_over(&self) -> bool {
+        self.locks.len() == 1 && self.queues.hands_over(&self.first.resource)
+    }
+
+    fn wake(&self, handed_over: bool) {
+        self.locks.iter().for_each(|lock| self.queues.wake(&lock.resource, handed_over));
+    }
+}
+
+/// Wakes the waiters of this process on drop, also if the future of the release is dropped.
+struct WakeOnDrop(Arc<Holding>);
+
+impl Drop for WakeOnDrop {
+    fn drop(&mut self) {
+        self.0.wake(false);
     }
 }

@@ -23,7 +23,6 @@ use crate::sequencer::{HeldToken, Sequencer};
 use crate::time::{Clock, Time};
 use held_lock::{Grant, Renewed};
 use holding::Holding;
-use state::LeaseState;
 use watchdog::{Watch, Watchdogs};
 
 /// What a client holds: a lock for a limited time, and the token that fences it.
@@ -41,14 +40,14 @@ use watchdog::{Watch, Watchdogs};
 pub struct Lease<K = Exclusive> {
     holding: Arc<Holding>,
     runtime: Handle,
-    queues: Arc<WaitQueues>,
-    watch: Option<Watch>,
-    /// Counts it in the metrics.
-    counted: Option<HeldGauge>,
-    /// The lock is not free before this, by `lock_at_least_for`.
-    closed_until: Time,
-    released: bool,
+    active: Option<Active>,
     kind: PhantomData<fn() -> K>,
+}
+
+/// What a lease has until it is released: it is renewed, if it is to be, and counts in the metrics.
+struct Active {
+    _watch: Option<Watch>,
+    _counted: HeldGauge,
 }
 
 /// A shared lease, from [`acquire_shared`](super::Lock::acquire_shared): a read lock. No client holds the lock
@@ -140,14 +139,12 @@ impl<K> Lease<K> {
         queues: Arc<WaitQueues>,
         watchdogs: &Watchdogs,
     ) -> Lease<K> {
-        let (kind, counted) = (PhantomData, Some(HeldGauge::new()));
-        let state = Arc::new(LeaseState::new(clock, grant.deadline, settings.max_hold));
-        let holding = Holding::new(grant.locks, state, grant.held);
-        let (holding, runtime) = (Arc::new(holding), Handle::current());
+        let counted = HeldGauge::new();
+        let holding = Arc::new(Holding::new(grant, clock, (asked, settings), queues));
+        let runtime = Handle::current();
         let watch = || watchdogs.watch(&runtime, Arc::clone(&holding), settings.ttl);
-        let watch = settings.renew.then(watch);
-        let closed_until = asked + settings.at_least;
-        Lease { holding, runtime, queues, watch, counted, closed_until, released: false, kind }
+        let active = Active { _watch: settings.renew.then(watch), _counted: counted };
+        Lease { holding, runtime, active: Some(active), kind: PhantomData }
     }
 
     /// Returns how long the lease lasts from now unless it is renewed; zero when it is over.
@@ -245,34 +242,17 @@ impl<K> Lease<K> {
     /// # Cancel safety
     /// Once you have polled the future, the release is sent and goes on without it.
     pub async fn release(mut self) -> Result<Released, ReleaseError> {
-        let lapsed = self.close() != Loss::Released;
-        self.released = true;
-        let holding = Arc::clone(&self.holding);
-        let (queues, rest) = (Arc::clone(&self.queues), self.rest());
-        let release = async move {
-            let held = &holding.held;
-            if held.releases_in_order() {
-                let handed_over = !lapsed && rest.is_zero() && holding.hands_over(&queues);
-                let released = if handed_over { held.hand_over() } else { held.release(rest) };
-                holding.wake(&queues, handed_over);
-                return released.await;
-            }
-            let released = held.release(rest);
-            let _wake = WakeOnDrop { queues: &queues, holding: &holding };
-            released.await
+        let loss = self.close();
+        let released = {
+            let outside = Handle::try_current().is_err();
+            let _entered = outside.then(|| self.runtime.enter());
+            self.holding.release(loss)
         };
-        let outcome = in_runtime(&self.runtime, release).await;
-        match outcome {
-            _ if lapsed => Ok(Released::Lapsed),
-            Some(outcome) => outcome,
+        match in_runtime(&self.runtime, released).await {
+            _ if loss != Loss::Released => Ok(Released::Lapsed),
             // Its runtime has ended.
-            None => Err(ReleaseError { causes: Vec::new() }),
+            outcome => outcome.unwrap_or(Err(ReleaseError { causes: Vec::new() })),
         }
-    }
-
-    /// Returns for how long the lock has to stay closed.
-    fn rest(&self) -> Duration {
-        self.closed_until.since(self.holding.state.clock().now())
     }
 
     fn lost_by(&self, loss: Loss) -> LeaseLost {
@@ -283,8 +263,7 @@ impl<K> Lease<K> {
     /// Ends the lease here, and returns why it is over. After this nothing is renewed any more:
     /// a renewal that came after the release could lock again.
     fn close(&mut self) -> Loss {
-        self.watch = None;
-        self.counted = None;
+        self.active = None;
         self.holding.state.close(Loss::Released)
     }
 }
@@ -297,29 +276,9 @@ impl<K: OfOne> HeldToken for Lease<K> {
 
 impl<K> Drop for Lease<K> {
     fn drop(&mut self) {
-        if !self.released {
-            let lost = self.close() != Loss::Released;
-            let (held, rest) = (&self.holding.held, self.rest());
-            let in_order = held.releases_in_order() && !lost && rest.is_zero();
-            let handed_over = in_order && self.holding.hands_over(&self.queues);
-            if handed_over {
-                drop(held.hand_over());
-            } else {
-                held.abandon(lost, rest);
-            }
-            self.holding.wake(&self.queues, handed_over);
+        if self.active.is_some() {
+            let loss = self.close();
+            self.holding.abandon(loss);
         }
-    }
-}
-
-/// Wakes the waiters of this process on drop, also if the future of the release is dropped.
-struct WakeOnDrop<'a> {
-    queues: &'a WaitQueues,
-    holding: &'a Holding,
-}
-
-impl Drop for WakeOnDrop<'_> {
-    fn drop(&mut self) {
-        self.holding.wake(self.queues, false);
     }
 }

@@ -10,7 +10,7 @@ use crate::time::{Clock, Time};
 /// The state of a lease as this process knows it. A lease that is over stays so: each look and each change
 /// is one step.
 pub(super) struct LeaseState {
-    clock: Arc<dyn Clock>,
+    pub(super) clock: Arc<dyn Clock>,
     /// When `max_hold` is reached.
     end: Option<Time>,
     now: watch::Sender<Now>,
@@ -32,14 +32,6 @@ impl LeaseState {
         let end = max_hold.map(|most| clock.now() + most);
         let deadline = end.map_or(deadline, |end| deadline.min(end));
         LeaseState { clock, end, now: watch::Sender::new(Now::Until(deadline)) }
-    }
-
-    pub(super) fn clock(&self) -> &dyn Clock {
-        &*self.clock
-    }
-
-    pub(super) fn shared_clock(&self) -> &Arc<dyn Clock> {
-        &self.clock
     }
 
     pub(super) fn deadline(&self) -> Result<Time, Loss> {

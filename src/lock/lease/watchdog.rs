@@ -12,7 +12,7 @@ use futures_util::{FutureExt, StreamExt};
 use parking_lot::Mutex;
 use tokio::runtime::{Handle, Id};
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use super::held_lock::Renewed;
 use super::holding::Holding;
@@ -26,16 +26,16 @@ use crate::time::{Clock, Time};
 #[cfg(test)]
 mod tests;
 
-/// Renewals that are due within this time go together with one that is due now, but at most an eighth of
-/// their pause too early. The look at the end of a lease is never early.
+/// Renewals that are due within this time go together, at most an eighth of their pause too early. The look at the
+/// end of a lease is never early.
 const TOGETHER: Duration = Duration::from_millis(10);
 
 /// How many renewals are begun at one time. With more, this task would come to look at the answers
 /// when they are too old to count. The next ones begin when those have ended, or a moment later.
 const MAX_RENEWALS: usize = 256;
 
-/// The pauses before a task starts again after a panic: the first, and the longest.
-const RESTART_PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
+/// The pause before a task starts again after a panic.
+const RESTART_PAUSE: Duration = Duration::from_millis(100);
 
 /// Renews the leases of one lock service, one task for each runtime in which leases were acquired.
 #[derive(Default)]
@@ -65,8 +65,6 @@ struct WatchedLease {
     holding: Arc<Holding>,
     third: Duration,
     look: Time,
-    /// By how much the next look may be early.
-    early: Duration,
     /// Drops the renewal that is on its way.
     renewal: Option<AbortHandle>,
     warnings: LogThrottle,
@@ -90,15 +88,14 @@ impl Watchdogs {
         };
         let third = ttl / 3;
         // The clock may be the caller's code: it is not read under the lock.
-        let now = holding.state.clock().now();
-        let (look, early) = next_look(&holding, now, third);
-        let clock = Arc::clone(holding.state.shared_clock());
+        let look = next_look(&holding, third, true);
+        let clock = Arc::clone(&holding.state.clock);
         let (number, start) = {
             let mut watched = watchdog.watched.lock();
             watched.number += 1;
             let number = watched.number;
             let warnings = LogThrottle::default();
-            let lease = WatchedLease { holding, third, look, early, renewal: None, warnings };
+            let lease = WatchedLease { holding, third, look, renewal: None, warnings };
             watched.looks.insert((look, number));
             watched.leases.insert(number, lease);
             if watched.asleep.is_none_or(|until| look < until) {
@@ -130,28 +127,19 @@ impl Watched {
         true
     }
 
-    /// Looks at the lease again at `at`, or up to `early` sooner, if it is still watched.
-    fn look_again(&mut self, number: u64, (at, early): (Time, Duration)) {
-        if let Some(lease) = self.leases.get_mut(&number) {
-            self.looks.remove(&(lease.look, number));
-            (lease.look, lease.early) = (at, early);
-            self.looks.insert((at, number));
-        }
-    }
-
-    fn end_renewal(&mut self, number: u64) {
-        if let Some(lease) = self.leases.get_mut(&number) {
-            lease.renewal = None;
-        }
+    /// Looks at the lease again at `at`, if it is still watched.
+    fn look_again(&mut self, number: u64, at: Time) -> Option<&mut WatchedLease> {
+        let lease = self.leases.get_mut(&number)?;
+        self.looks.remove(&(lease.look, number));
+        self.looks.insert((at, number));
+        lease.look = at;
+        Some(lease)
     }
 
     /// Returns the leases that are to be looked at now, `room` at most: the one that is due the longest first.
     fn due(&self, now: Time, room: usize) -> Vec<(u64, Arc<Holding>)> {
-        let soon = self.looks.range(..=(now + TOGETHER, u64::MAX));
-        let due = soon.filter_map(|(look, number)| {
-            let lease = self.leases.get(number)?;
-            let due = *look <= now + lease.early;
-            due.then(|| (*number, Arc::clone(&lease.holding)))
+        let due = self.looks.range(..=(now, u64::MAX)).filter_map(|(_, number)| {
+            Some((*number, Arc::clone(&self.leases.get(number)?.holding)))
         });
         due.take(room).collect()
     }
@@ -174,16 +162,8 @@ fn renewal(number: u64, holding: Arc<Holding>) -> (Renewal, AbortHandle) {
 
 /// Runs until no lease is left. After a panic, of the caller's clock perhaps, it starts again.
 async fn keep(watchdog: Arc<Watchdog>, clock: Arc<dyn Clock>) {
-    let (first, longest) = RESTART_PAUSES;
-    let mut pause = first;
-    loop {
-        let start = Instant::now();
-        let running = AssertUnwindSafe(run(Arc::clone(&watchdog), Arc::clone(&clock)));
-        if running.catch_unwind().await.is_ok() {
-            return;
-        }
-        pause = if start.elapsed() > longest * 10 { first } else { (pause * 2).min(longest) };
-        sleep(pause).await;
+    while AssertUnwindSafe(run(&watchdog, &*clock)).catch_unwind().await.is_err() {
+        sleep(RESTART_PAUSE).await;
         let mut watched = watchdog.watched.lock();
         // No lease is left, or the next one has started another task.
         if watched.leases.is_empty() || std::mem::replace(&mut watched.running, true) {
@@ -194,23 +174,23 @@ async fn keep(watchdog: Arc<Watchdog>, clock: Arc<dyn Clock>) {
 
 /// The task of a watchdog. If it ends before its leases, with its runtime or in a panic, then it is started
 /// again, by the next lease at the latest, and looks after all of them.
-struct RunningGuard(Option<Arc<Watchdog>>);
+struct RunningGuard<'a>(&'a Watchdog);
 
-impl Drop for RunningGuard {
+impl Drop for RunningGuard<'_> {
     fn drop(&mut self) {
-        let Some(watchdog) = self.0.take() else { return };
-        let mut watched = watchdog.watched.lock();
+        let mut watched = self.0.watched.lock();
         (watched.running, watched.asleep) = (false, None);
-        let renewing = watched.leases.iter().filter(|(_, lease)| lease.renewal.is_some());
-        for number in renewing.map(|(number, _)| *number).collect::<Vec<_>>() {
-            watched.end_renewal(number);
-            watched.look_again(number, (Time::default(), Duration::ZERO));
+        let Watched { leases, looks, .. } = &mut *watched;
+        for (number, lease) in leases.iter_mut().filter(|(_, lease)| lease.renewal.is_some()) {
+            looks.remove(&(lease.look, *number));
+            (lease.renewal, lease.look) = (None, Time::default());
+            looks.insert((lease.look, *number));
         }
     }
 }
 
-async fn run(watchdog: Arc<Watchdog>, clock: Arc<dyn Clock>) {
-    let mut running = RunningGuard(Some(Arc::clone(&watchdog)));
+async fn run(watchdog: &Watchdog, clock: &dyn Clock) {
+    let running = RunningGuard(watchdog);
     let mut renewals = FuturesUnordered::new();
     let mut busy_until = Time::default();
     loop {
@@ -225,7 +205,7 @@ async fn run(watchdog: Arc<Watchdog>, clock: Arc<dyn Clock>) {
         if !due.is_empty() && now >= busy_until {
             busy_until = now + TOGETHER;
         }
-        renewals.extend(due.into_iter().filter_map(|lease| look(&watchdog, lease)));
+        renewals.extend(due.into_iter().filter_map(|lease| look(watchdog, lease)));
         let next = {
             let mut watched = watchdog.watched.lock();
             let first = watched.looks.first().map(|(look, _)| *look);
@@ -233,14 +213,13 @@ async fn run(watchdog: Arc<Watchdog>, clock: Arc<dyn Clock>) {
             watched.asleep = first.map(|look| if look <= now { busy_until } else { look });
             if watched.asleep.is_none() && renewals.is_empty() {
                 watched.running = false;
-                running.0 = None;
-                return;
+                return std::mem::forget(running);
             }
             watched.asleep
         };
         let mut timer = pin!(async {
             match next {
-                Some(next) => sleep_until(&*clock, next).await,
+                Some(next) => sleep_until(clock, next).await,
                 None => std::future::pending().await,
             }
         });
@@ -251,7 +230,7 @@ async fn run(watchdog: Arc<Watchdog>, clock: Arc<dyn Clock>) {
             while let Poll::Ready(Some(ended)) = renewals.poll_next_unpin(context) {
                 progress = true;
                 if let Some((number, holding, renewed)) = ended {
-                    on_renewed(&watchdog, number, &holding, renewed);
+                    on_renewed(watchdog, number, &holding, renewed);
                 }
             }
             if progress || timer.as_mut().poll(context).is_ready() {
@@ -263,24 +242,22 @@ async fn run(watchdog: Arc<Watchdog>, clock: Arc<dyn Clock>) {
     }
 }
 
-/// Returns when to look at a lease that was just granted or renewed, and by how much that may be early. Where
-/// the answers came so late that less than a third is left, it is half of what is left.
-fn next_look(holding: &Holding, now: Time, third: Duration) -> (Time, Duration) {
+/// Returns when to look at a lease again: after the pause, if it lasts for longer. If the pause follows a grant or a
+/// renewal whose answers came so late, it is half of what is left; after a failure no time is left for another renewal.
+fn next_look(holding: &Holding, pause: Duration, renewed: bool) -> Time {
+    let now = holding.state.clock.now();
+    let after = |pause: Duration| {
+        let (look, step) = (now + pause, TOGETHER.min(pause / 8).as_nanos().max(1));
+        look - Duration::from_nanos((look.since(Time::default()).as_nanos() % step) as u64)
+    };
     match holding.state.deadline() {
-        Ok(deadline) if deadline <= now + third => {
-            if holding.state.is_last(deadline) {
-                return (deadline, Duration::ZERO);
-            }
-            let half = deadline.since(now) / 2;
-            (now + half, early(half))
+        Ok(deadline) if deadline > now + pause => after(pause),
+        Ok(deadline) if renewed && !holding.state.is_last(deadline) => {
+            after(deadline.since(now) / 2)
         }
-        Ok(_) => (now + third, early(third)),
-        Err(_) => (now, Duration::ZERO),
+        Ok(deadline) => deadline,
+        Err(_) => now,
     }
-}
-
-fn early(pause: Duration) -> Duration {
-    TOGETHER.min(pause / 8)
 }
 
 /// Looks whether a lease is over, and returns a renewal if one is to begin.
@@ -296,8 +273,7 @@ fn look(watchdog: &Watchdog, (number, holding): (u64, Arc<Holding>)) -> Option<R
         }
     };
     let mut watched = watchdog.watched.lock();
-    watched.look_again(number, (deadline, Duration::ZERO));
-    let lease = watched.leases.get_mut(&number)?;
+    let lease = watched.look_again(number, deadline)?;
     // The lease's owner may have renewed it meanwhile: a renewal that is on its way goes on.
     if lease.renewal.is_some() || holding.state.is_last(deadline) {
         return None;
@@ -308,15 +284,14 @@ fn look(watchdog: &Watchdog, (number, holding): (u64, Arc<Holding>)) -> Option<R
 }
 
 fn on_renewed(watchdog: &Watchdog, number: u64, holding: &Holding, renewed: Renewed) {
-    let mut watched = watchdog.watched.lock();
-    watched.end_renewal(number);
-    let Some(lease) = watched.leases.get_mut(&number) else { return };
-    let third = lease.third;
-    let failed = matches!(renewed, Renewed::Failed(_));
-    let warning = if failed { lease.warnings.next() } else { None };
-    drop(watched);
-    let mut failed_pause = None;
-    if let Renewed::Failed(causes) = renewed {
+    let (third, warning) = {
+        let mut watched = watchdog.watched.lock();
+        let Some(lease) = watched.leases.get_mut(&number) else { return };
+        lease.renewal = None;
+        let failed = matches!(renewed, Renewed::Failed(_));
+        (lease.third, if failed { lease.warnings.next() } else { None })
+    };
+    let next = if let Renewed::Failed(causes) = renewed {
         if let Some(suppressed) = warning {
             let causes: Vec<String> = causes.iter().map(ToString::to_string).collect();
             let Sequencer { resource, token } = &holding.first;
@@ -324,15 +299,9 @@ fn on_renewed(watchdog: &Watchdog, number: u64, holding: &Holding, renewed: Rene
                 || tracing::warn!(%resource, %token, ?causes, suppressed, "lease not renewed yet");
             isolated(note);
         }
-        failed_pause = Some(third / 8 + jitter(third / 8));
-    }
-    let now = holding.state.clock().now();
-    let next = match (holding.state.deadline(), failed_pause) {
-        // No time is left for another renewal.
-        (Ok(deadline), Some(pause)) if deadline <= now + pause => (deadline, Duration::ZERO),
-        (Ok(_), Some(pause)) => (now + pause, early(pause)),
-        (Ok(_), None) => next_look(holding, now, third),
-        (Err(_), _) => (now, Duration::ZERO),
+        next_look(holding, third / 8 + jitter(third / 8), false)
+    } else {
+        next_look(holding, third, true)
     };
     watchdog.watched.lock().look_again(number, next);
 }

@@ -31,13 +31,56 @@ impl LockBackend for Arc<Nodes> {
         Nodes::clock(self)
     }
 
+    /// Dropped at any await point, or lost, it releases everywhere. Where others share the lock that it asks for alone,
+    /// no client joins them until it asks again.
+    ///
+    /// An attempt that failed because this client itself was too slow says nothing of the nodes: it asks
+    /// again when it may, for another owner, within the time in which it may wait.
     async fn attempt(
         &self,
         resources: &NonEmpty<Resource>,
-        ask: Ask,
+        Ask { mode, waits }: Ask,
         settings: &Settings,
     ) -> Result<Grant, AcquireError> {
-        attempt(self, resources, ask, settings).await
+        readmission::start(self);
+        let (first, terms) = (resources.first(), settings.terms());
+        let end = Instant::now() + MAX_WAIT.min(terms.ttl / 2);
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let Some(_permit) = self.permit(left).await else {
+                return Err(AcquireError::Overloaded { resource: first.clone() });
+            };
+            let begin = Instant::now();
+            let asked = ask(self, resources, mode, terms).await;
+            let late = match &asked {
+                Err((Lost::NoQuorum { faults, .. }, _)) => was_late(self, begin, faults),
+                _ => false,
+            };
+            self.was_late(late);
+            match asked {
+                Ok(grant) => return Ok(grant),
+                Err((Lost::Held { part, retry_after, shared }, holder)) => {
+                    let resource = resources.get(part).unwrap_or(first).clone();
+                    if let Some(end) = waits.filter(|_| shared) {
+                        let lasting = draining(settings, settings.budget() * 2, end);
+                        let drain = Request::Drain { resource: resource.clone(), lasting };
+                        drop(self.submit_all(&drain));
+                    }
+                    return Err(AcquireError::Held { resource, retry_after, holder });
+                }
+                Err((Lost::NoQuorum { .. }, _)) if late && Instant::now() < end => {
+                    tracing::debug!(resource = %first, "this client was late itself: asking again");
+                }
+                Err((Lost::NoQuorum { granted: 0, faults }, _))
+                    if !faults.is_empty() && faults.iter().all(|(_, it)| it.is_own()) =>
+                {
+                    return Err(AcquireError::Overloaded { resource: first.clone() });
+                }
+                Err((Lost::NoQuorum { granted, faults }, _)) => {
+                    return Err(self.no_quorum(first, granted, faults));
+                }
+            }
+        }
     }
 
     fn notifications(&self) -> &ReleaseNotifications {
@@ -46,25 +89,23 @@ impl LockBackend for Arc<Nodes> {
 
     async fn health(&self, _: &Settings) -> Health {
         readmission::start(self);
-        let mut answers = self.submit_all(&Request::Inspect);
         let (mut nodes, mut faults) = (Vec::new(), Vec::new());
-        while let Some((node, answer)) = answers.next().await {
+        for (node, answer) in self.ask_all(&Request::Inspect).await {
             match answer {
                 Ok(Reply::Report { state, quarantine, counts }) => {
                     faults.extend(quarantine.map(|left| (node, Fault::Quarantined(left))));
-                    let (era, longest, crowded) =
-                        (state.era, state.longest, counts >= CROWDED as u64);
-                    let name = self.name(node).to_owned();
-                    let health =
-                        NodeHealth { node: name, era, longest, quarantine, counts, crowded };
-                    nodes.push((node, health));
+                    nodes.push(NodeHealth {
+                        node: self.name(node).to_owned(),
+                        era: state.era,
+                        longest: state.longest,
+                        quarantine,
+                        counts,
+                        crowded: counts >= CROWDED as u64,
+                    });
                 }
                 other => faults.push((node, fault_of(other))),
             }
         }
-        nodes.sort_by_key(|(node, _)| *node);
-        faults.sort_by_key(|(node, _)| *node);
-        let nodes = nodes.into_iter().map(|(_, health)| health).collect();
         Health { nodes, ..self.health_with(faults) }
     }
 
@@ -108,58 +149,6 @@ impl Nodes {
             causes: self.causes(faults),
             fleet: self.context.fleet.members().map(str::to_owned).collect(),
             nodes: Vec::new(),
-        }
-    }
-}
-
-/// Makes one attempt to acquire all of the resources. Dropped at any await point, or lost, it releases
-/// everywhere. Where others share the lock that it asks for alone, no client joins them until it asks again.
-///
-/// An attempt that failed because this client itself was too slow says nothing of the nodes: it asks
-/// again when it may, for another owner, within the time in which it may wait.
-async fn attempt(
-    nodes: &Arc<Nodes>,
-    resources: &NonEmpty<Resource>,
-    Ask { mode, waits }: Ask,
-    settings: &Settings,
-) -> Result<Grant, AcquireError> {
-    readmission::start(nodes);
-    let (first, terms) = (resources.first(), settings.terms());
-    let end = Instant::now() + MAX_WAIT.min(terms.ttl / 2);
-    loop {
-        let left = end.saturating_duration_since(Instant::now());
-        let Some(_permit) = nodes.permit(left).await else {
-            return Err(AcquireError::Overloaded { resource: first.clone() });
-        };
-        let begin = Instant::now();
-        let asked = ask(nodes, resources, mode, terms).await;
-        let late = match &asked {
-            Err((Lost::NoQuorum { faults, .. }, _)) => was_late(nodes, begin, faults),
-            _ => false,
-        };
-        nodes.was_late(late);
-        match asked {
-            Ok(grant) => return Ok(grant),
-            Err((Lost::Held { part, retry_after, shared }, holder)) => {
-                let resource = resources.get(part).unwrap_or(first).clone();
-                if let Some(end) = waits.filter(|_| shared) {
-                    let lasting = draining(settings, settings.budget() * 2, end);
-                    let drain = Request::Drain { resource: resource.clone(), lasting };
-                    drop(nodes.submit_all(&drain));
-                }
-                return Err(AcquireError::Held { resource, retry_after, holder });
-            }
-            Err((Lost::NoQuorum { .. }, _)) if late && Instant::now() < end => {
-                tracing::debug!(resource = %first, "this client was late itself: asking again");
-            }
-            Err((Lost::NoQuorum { granted: 0, faults }, _))
-                if !faults.is_empty() && faults.iter().all(|(_, it)| it.is_own()) =>
-            {
-                return Err(AcquireError::Overloaded { resource: first.clone() });
-            }
-            Err((Lost::NoQuorum { granted, faults }, _)) => {
-                return Err(nodes.no_quorum(first, granted, faults));
-            }
         }
     }
 }

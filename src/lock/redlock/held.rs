@@ -2,7 +2,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencing_protocol::{
-    Attempt, NonEmpty, Owner, Release, Renew, RenewOutcome, Request, Resource, Token,
+    Attempt, NonEmpty, Owner, Release, ReleaseOutcome, Renew, RenewOutcome, Request, Resource,
+    Token,
 };
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
@@ -10,7 +11,7 @@ use parking_lot::Mutex;
 use super::answers::Answers;
 use super::nodes::Nodes;
 use crate::lock::error::{ReleaseError, Released};
-use crate::lock::lease::held_lock::{HeldLock, Renewed};
+use crate::lock::lease::held_lock::{HeldLock, Renewed, SentRelease};
 
 /// Locks of one lease that are held on the nodes.
 pub(super) struct HeldOnNodes {
@@ -25,25 +26,30 @@ impl HeldOnNodes {
         HeldOnNodes { nodes, locks, closed: Mutex::new(false) }
     }
 
-    /// Renews no more, and sends a request for each lock.
-    fn close(&self, release: impl Fn(Resource, Owner) -> Request) -> Answers {
+    /// Renews no more, and sends a request for each lock, here and now.
+    fn close(self: Arc<Self>, release: impl Fn(Resource, Owner) -> Request) -> SentRelease {
         *self.closed.lock() = true;
-        let release =
+        let request =
             |(attempt, _): &(Attempt, Token)| release(attempt.resource.clone(), attempt.owner);
-        self.nodes.submit_all(&Request::together(self.locks.iter().map(release).collect()))
-    }
-
-    async fn released(&self, mut answers: Answers) -> Result<Released, ReleaseError> {
+        let request = Request::together(self.locks.iter().map(request).collect());
+        let mut answers = self.nodes.submit_all(&request);
         let mut release = Release::new(self.nodes.size(), self.locks.len());
-        loop {
-            if let Some(outcome) = release.outcome() {
-                return self.nodes.released(outcome);
+        Box::pin(async move {
+            loop {
+                match release.outcome() {
+                    Some(ReleaseOutcome::Released) => return Ok(Released::Released),
+                    Some(ReleaseOutcome::Lapsed) => return Ok(Released::Lapsed),
+                    Some(ReleaseOutcome::InDoubt(faults)) => {
+                        return Err(ReleaseError { causes: self.nodes.causes(faults) });
+                    }
+                    None => {}
+                }
+                match answers.next().await {
+                    Some((node, reply)) => release.on_reply(node, reply),
+                    None => return Err(ReleaseError { causes: Vec::new() }),
+                }
             }
-            match answers.next().await {
-                Some((node, reply)) => release.on_reply(node, reply),
-                None => return Err(ReleaseError { causes: Vec::new() }),
-            }
-        }
+        })
     }
 }
 
@@ -77,30 +83,18 @@ impl HeldLock for HeldOnNodes {
         })
     }
 
-    fn release(&self, rest: Duration) -> BoxFuture<'_, Result<Released, ReleaseError>> {
-        // Submitted here and now: dropping the future takes nothing back.
-        let answers = self.close(|resource, owner| Request::release(resource, owner, rest));
-        Box::pin(self.released(answers))
+    fn release(self: Arc<Self>, rest: Duration) -> SentRelease {
+        self.close(|resource, owner| Request::release(resource, owner, rest))
     }
 
     /// A lock that is shortened to nothing is gone, and no node notifies of it.
-    fn hand_over(&self) -> BoxFuture<'_, Result<Released, ReleaseError>> {
+    fn hand_over(self: Arc<Self>) -> SentRelease {
         let rest = Duration::ZERO;
-        let answers = self.close(|resource, owner| Request::Shorten { resource, owner, rest });
-        Box::pin(self.released(answers))
+        self.close(|resource, owner| Request::Shorten { resource, owner, rest })
     }
 
     /// Each lane keeps the order.
     fn releases_in_order(&self) -> bool {
         true
-    }
-
-    fn abandon(&self, lost: bool, rest: Duration) {
-        let delayed = |(attempt, _): &(Attempt, Token)| !attempt.terms.lock_delay.is_zero();
-        if lost && self.locks.iter().any(delayed) {
-            *self.closed.lock() = true;
-            return;
-        }
-        drop(self.close(|resource, owner| Request::release(resource, owner, rest)));
     }
 }

@@ -4,21 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use fencing_protocol::{
-    ClientId, Fault, Fleet, Nonce, Readmission, ReleaseOutcome, Reply, Request, majority,
-};
+use fencing_protocol::{ClientId, Fault, Fleet, Nonce, Readmission, Request, majority};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
 use tokio_util::task::TaskTracker;
 
-use super::answers::Answers;
+use super::answers::{Answer, Answers};
 use super::context::LaneContext;
 use super::distinct_servers::DistinctServers;
 use super::driver::ANSWER_TIMEOUT;
 use super::lane::Lane;
 use super::node::Node;
-use crate::lock::error::{NodeCause, ReleaseError, Released};
+use crate::lock::error::NodeCause;
 use crate::lock::wait::release_notifications::{ReleaseNotifications, Source};
 use crate::lock::wait::subscriptions::Notifies;
 use crate::random;
@@ -160,7 +158,7 @@ impl Nodes {
         &self,
         node: usize,
         request: Request,
-    ) -> impl Future<Output = Result<Reply, Fault>> + use<> {
+    ) -> impl Future<Output = Answer> + use<> {
         let mut answers = Answers::new(1, &self.clock);
         self.submit(node, request, &mut answers);
         async move { answers.next().await.map_or(Err(Fault::TimedOut), |(_, answer)| answer) }
@@ -171,6 +169,15 @@ impl Nodes {
         let mut answers = Answers::of_votes(self.size(), &self.clock);
         self.submit_to(request, &mut answers, |_| true);
         answers
+    }
+
+    /// Sends a request to all nodes, and returns each answer by the number of its node.
+    pub(super) async fn ask_all(&self, request: &Request) -> BTreeMap<usize, Answer> {
+        let (mut answers, mut all) = (self.submit_all(request), BTreeMap::new());
+        while let Some((node, answer)) = answers.next().await {
+            all.insert(node, answer);
+        }
+        all
     }
 
     pub(super) fn submit_to(
@@ -196,14 +203,5 @@ impl Nodes {
             NodeCause { node: self.name(node).to_owned(), cause }
         };
         faults.into_iter().map(cause).collect()
-    }
-
-    /// Returns the result of a release for its caller.
-    pub(super) fn released(&self, outcome: ReleaseOutcome) -> Result<Released, ReleaseError> {
-        match outcome {
-            ReleaseOutcome::Released => Ok(Released::Released),
-            ReleaseOutcome::Lapsed => Ok(Released::Lapsed),
-            ReleaseOutcome::InDoubt(faults) => Err(ReleaseError { causes: self.causes(faults) }),
-        }
     }
 }

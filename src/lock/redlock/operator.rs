@@ -190,8 +190,8 @@ impl Operator {
     /// If you drop the future, some nodes may be open already; run it again.
     pub async fn open(&self) -> Result<Vec<String>, OperatorError> {
         let (mut closed, mut faults) = (Vec::new(), Vec::new());
-        for node in 0..self.nodes.size() {
-            match self.nodes.ask(node, Request::Inspect).await {
+        for (node, answer) in self.nodes.ask_all(&Request::Inspect).await {
+            match answer {
                 Ok(Reply::Report { state, quarantine: Some(left), .. }) => {
                     closed.push((node, state.nonce, left));
                 }
@@ -307,19 +307,14 @@ impl Operator {
     /// Asks every node to prepare, which marks a node that has forgotten and changes nothing else.
     async fn prepared(&self) -> Result<Vec<Prepared>, Option<OperatorError>> {
         let nonce = Nonce(random::u128());
-        let mut answers = self.nodes.submit_all(&Request::Prepare { nonce, from: None });
         let (mut prepared, mut faults) = (Vec::new(), Vec::new());
-        while let Some((node, answer)) = answers.next().await {
+        for (node, answer) in self.nodes.ask_all(&Request::Prepare { nonce, from: None }).await {
             match answer {
-                Ok(Reply::Prepared(answer)) => prepared.push((node, answer)),
+                Ok(Reply::Prepared(answer)) => prepared.push(answer),
                 other => faults.push((node, fault_of(other))),
             }
         }
-        if !faults.is_empty() {
-            return Err(Some(self.not_all(faults)));
-        }
-        prepared.sort_by_key(|(node, _)| *node);
-        Ok(prepared.into_iter().map(|(_, answer)| answer).collect())
+        if faults.is_empty() { Ok(prepared) } else { Err(Some(self.not_all(faults))) }
     }
 
     fn other_fleet(&self, node: usize, cause: Fault) -> OperatorError {

@@ -25,13 +25,68 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
         &self.clock
     }
 
+    /// Asks for one row after another, in the order of the list. It never waits for a row while it holds another, so two
+    /// clients never wait for each other. Dropped at any await point, or lost, it releases all of them. Where others
+    /// share a row that it asks for alone, nobody joins them until it asks again.
+    ///
+    /// Each row is granted and committed by itself: a transaction for all of them would stay open for as long
+    /// as its client is stopped in the middle of it.
     async fn attempt(
         &self,
         resources: &NonEmpty<Resource>,
         ask: Ask,
         settings: &Settings,
     ) -> Result<Grant, AcquireError> {
-        attempt(self, resources, ask, settings).await
+        let (terms, budget) = (settings.terms(), settings.budget());
+        let rows = LeaseRows::new(self, resources, ask.mode, settings);
+        // The first renewal comes after a third of the TTL and asks for one row after another as well.
+        let end = Instant::now() + rows.budget_of_all().min(terms.ttl / 3).max(budget);
+        // Earlier statements of this process go first, unless they hang.
+        let clear = Instant::now() + budget / 2;
+        for resource in resources {
+            let _ = timeout_at(clear, self.in_flight.clear(resource)).await;
+        }
+        let mut asked = ClaimedRows { statements: rows.enter(), rows: Arc::clone(&rows), asked: 0 };
+        // Before the database is asked: its expiry counts from a later moment.
+        let start = self.clock.now();
+        // A task is not dropped with the attempt: a release that overtook a statement would find
+        // nothing to release.
+        let acquire = async move {
+            let outcome = asked.acquire(end).await;
+            // If the caller has given up, or does before it reads this, it is dropped.
+            (outcome, asked)
+        };
+        let answer = tokio::spawn(acquire.in_current_span());
+        let first = resources.first();
+        match timeout_at(end, answer).await {
+            Ok(Ok((Ok(locks), mut asked))) => {
+                let deadline = terms.deadline(start);
+                if self.clock.now() >= deadline {
+                    return Err(self.unavailable(first, Fault::GrantedTooLate));
+                }
+                // From now on the lease releases.
+                asked.asked = 0;
+                let sequencer = |(claim, token): (Arc<LeaseClaim>, Token)| {
+                    Sequencer::new(claim.resource.clone(), token)
+                };
+                let sequencers = locks.clone().map(sequencer);
+                let held = Arc::new(HeldRows { rows, locks, terms });
+                Ok(Grant { locks: sequencers, deadline, held })
+            }
+            Ok(Ok((Err(RefusedRow { error, shared }), _))) => {
+                if let (AcquireError::Held { resource, .. }, Some(end)) = (&error, ask.waits)
+                    && shared
+                {
+                    // An answer is seldom as late as it may be.
+                    self.drain(resource, draining(settings, budget / 2, end), budget);
+                }
+                Err(error)
+            }
+            Ok(Err(_)) => {
+                Err(self.unavailable(first, Fault::Disconnected("the runtime is gone".into())))
+            }
+            Err(_) => Err(self.unavailable(first, Fault::TimedOut)),
+        }
     }
 
     fn notifications(&self) -> &ReleaseNotifications {
@@ -63,79 +118,16 @@ fn health(probed: Result<(), NodeCause>) -> Health {
     Health { needed: 1, granting: 1 - causes.len(), causes, fleet, nodes }
 }
 
-/// Makes one attempt for all of the rows, one after another in the order of the list. It never waits for
-/// a row while it holds another, so two clients never wait for each other. Dropped at any await point, or
-/// lost, it releases all of them. Where others share a row that it asks for alone, nobody joins them until it
-/// asks again.
-///
-/// Each row is granted and committed by itself: a transaction for all of them would stay open for as long
-/// as its client is stopped in the middle of it.
-async fn attempt<DB: Database>(
-    table: &Arc<LeaseTable<DB>>,
-    resources: &NonEmpty<Resource>,
-    ask: Ask,
-    settings: &Settings,
-) -> Result<Grant, AcquireError> {
-    let (terms, budget) = (settings.terms(), settings.budget());
-    let rows = LeaseRows::new(table, resources, ask.mode, settings);
-    // The first renewal comes after a third of the TTL and asks for one row after another as well.
-    let end = Instant::now() + rows.budget_of_all().min(terms.ttl / 3).max(budget);
-    // Earlier statements of this process go first, unless they hang.
-    let clear = Instant::now() + budget / 2;
-    for resource in resources {
-        let _ = timeout_at(clear, table.in_flight.clear(resource)).await;
-    }
-    let mut asked = ClaimedRows { statements: rows.enter(), rows: rows.clone(), asked: 0 };
-    // Before the database is asked: its expiry counts from a later moment.
-    let start = table.clock.now();
-    // A task is not dropped with the attempt: a release that overtook a statement would find
-    // nothing to release.
-    let acquire = async move {
-        let outcome = asked.acquire(end).await;
-        // If the caller has given up, or does before it reads this, it is dropped.
-        (outcome, asked)
-    };
-    let answer = tokio::spawn(acquire.in_current_span());
-    let first = resources.first();
-    match timeout_at(end, answer).await {
-        Ok(Ok((Ok(locks), mut asked))) => {
-            let deadline = terms.deadline(start);
-            if table.clock.now() >= deadline {
-                return Err(table.unavailable(first, Fault::GrantedTooLate));
-            }
-            // From now on the lease releases.
-            asked.asked = 0;
-            let sequencer = |(claim, token): (Arc<LeaseClaim>, Token)| {
-                Sequencer::new(claim.resource.clone(), token)
-            };
-            let sequencers = locks.clone().map(sequencer);
-            let held = Arc::new(HeldRows { rows, locks, terms });
-            Ok(Grant { locks: sequencers, deadline, held })
-        }
-        Ok(Ok((Err(refused), _))) => {
-            if let (Some(resource), Some(end)) = (refused.shared, ask.waits) {
-                // An answer is seldom as late as it may be.
-                table.drain(&resource, draining(settings, budget / 2, end), budget);
-            }
-            Err(refused.error)
-        }
-        Ok(Err(_)) => {
-            Err(table.unavailable(first, Fault::Disconnected("the runtime is gone".into())))
-        }
-        Err(_) => Err(table.unavailable(first, Fault::TimedOut)),
-    }
-}
-
 /// Why one of the rows was not granted.
 struct RefusedRow {
     error: AcquireError,
-    /// The resource, if others share the row that was asked for alone.
-    shared: Option<Resource>,
+    /// Whether others share the row that was asked for alone.
+    shared: bool,
 }
 
 /// The rows of an attempt that is not over. Dropped, it releases those that were asked for.
 struct ClaimedRows<DB: Database> {
-    rows: LeaseRows<DB>,
+    rows: Arc<LeaseRows<DB>>,
     asked: usize,
     statements: Vec<InFlightStatement>,
 }
@@ -145,13 +137,10 @@ impl<DB: Database> ClaimedRows<DB> {
         &mut self,
         end: Instant,
     ) -> Result<NonEmpty<(Arc<LeaseClaim>, Token)>, RefusedRow> {
-        let (first, others) = self.rows.claims.split_first();
-        let (first, others) = (Arc::clone(first), others.to_vec());
-        let mut locks =
-            NonEmpty::new((Arc::clone(&first), self.acquire_one(0, &first, end).await?));
-        for (number, claim) in (1..).zip(others) {
-            let token = self.acquire_one(number, &claim, end).await?;
-            locks.push((claim, token));
+        let NonEmpty { head, tail } = self.rows.claims.clone();
+        let mut locks = NonEmpty::new(self.acquire_one(0, head, end).await?);
+        for (number, claim) in (1..).zip(tail) {
+            locks.push(self.acquire_one(number, claim, end).await?);
         }
         Ok(locks)
     }
@@ -159,30 +148,30 @@ impl<DB: Database> ClaimedRows<DB> {
     async fn acquire_one(
         &mut self,
         number: usize,
-        claim: &LeaseClaim,
+        claim: Arc<LeaseClaim>,
         end: Instant,
-    ) -> Result<Token, RefusedRow> {
+    ) -> Result<(Arc<LeaseClaim>, Token), RefusedRow> {
         let (resource, table) = (&claim.resource, Arc::clone(&self.rows.table));
-        let failed = |fault| RefusedRow { error: table.unavailable(resource, fault), shared: None };
+        let failed =
+            |fault| RefusedRow { error: table.unavailable(resource, fault), shared: false };
         // The caller has given up.
         if Instant::now() >= end {
             return Err(failed(Fault::TimedOut));
         }
         self.asked = number + 1;
-        match table.acquire(claim, self.rows.budget).await {
-            Ok(AcquireAnswer::Granted(token)) => Token::try_from(token)
-                .map_err(|error| failed(Fault::InvalidReply(format!("token {token}: {error}")))),
+        match table.acquire(&claim, self.rows.budget).await {
+            Ok(AcquireAnswer::Granted(token)) => match Token::try_from(token) {
+                Ok(token) => Ok((claim, token)),
+                Err(error) => Err(failed(Fault::InvalidReply(format!("token {token}: {error}")))),
+            },
             Ok(AcquireAnswer::Held { left, shared, holder }) => {
                 // There is nothing to release in this row.
                 self.asked = number;
                 let retry_after = Duration::from_millis(u64::try_from(left).unwrap_or(0));
                 let (resource, holder) =
                     (resource.clone(), holder.as_deref().and_then(Holder::read));
-                let shared = shared.then(|| resource.clone());
-                Err(RefusedRow {
-                    error: AcquireError::Held { resource, retry_after, holder },
-                    shared,
-                })
+                let error = AcquireError::Held { resource, retry_after, holder };
+                Err(RefusedRow { error, shared })
             }
             Err(cause) => {
                 // No statement was sent.

@@ -12,7 +12,7 @@ use super::in_flight::InFlightStatement;
 use super::table::LeaseTable;
 use crate::database::{Database, LeaseClaim};
 use crate::lock::error::{ReleaseError, Released};
-use crate::lock::lease::held_lock::{HeldLock, Renewed};
+use crate::lock::lease::held_lock::{HeldLock, Renewed, SentRelease};
 use crate::lock::settings::Settings;
 
 /// The rows that one attempt asks for, and the table that has them.
@@ -24,20 +24,13 @@ pub(super) struct LeaseRows<DB: Database> {
     runtime: Handle,
 }
 
-impl<DB: Database> Clone for LeaseRows<DB> {
-    fn clone(&self) -> LeaseRows<DB> {
-        let (table, claims) = (Arc::clone(&self.table), self.claims.clone());
-        LeaseRows { table, claims, budget: self.budget, runtime: self.runtime.clone() }
-    }
-}
-
 impl<DB: Database> LeaseRows<DB> {
     pub(super) fn new(
         table: &Arc<LeaseTable<DB>>,
         resources: &NonEmpty<Resource>,
         mode: Mode,
         settings: &Settings,
-    ) -> LeaseRows<DB> {
+    ) -> Arc<LeaseRows<DB>> {
         let (owner, budget) = (table.owner(), settings.budget());
         let closed_for = settings.terms().closed_for();
         let claim = |resource: Resource| {
@@ -45,7 +38,7 @@ impl<DB: Database> LeaseRows<DB> {
             Arc::new(claim.shared(mode == Mode::Shared))
         };
         let (table, claims) = (Arc::clone(table), resources.clone().map(claim));
-        LeaseRows { table, claims, budget, runtime: Handle::current() }
+        Arc::new(LeaseRows { table, claims, budget, runtime: Handle::current() })
     }
 
     pub(super) fn budget_of_all(&self) -> Duration {
@@ -62,15 +55,15 @@ impl<DB: Database> LeaseRows<DB> {
     /// once could use up the pool. They stay closed for the `rest`. Returns the worst result of the first
     /// tries: a fault, or that one was not held any more. Each row whose first try fails is tried again.
     pub(super) fn release(
-        &self,
+        self: &Arc<Self>,
         statements: Vec<InFlightStatement>,
         rest: Duration,
     ) -> JoinHandle<Result<bool, Fault>> {
-        let (LeaseRows { table, claims, budget, .. }, end) = (self.clone(), Instant::now() + rest);
+        let (rows, end) = (Arc::clone(self), Instant::now() + rest);
         let release = async move {
             let mut worst = Ok(true);
-            for (claim, statement) in claims.into_iter().zip(statements) {
-                let released = table.release(claim, budget, end).await;
+            for (claim, statement) in rows.claims.iter().zip(statements) {
+                let released = rows.table.release(Arc::clone(claim), rows.budget, end).await;
                 drop(statement);
                 worst = match (worst, released) {
                     (Ok(all), Ok(held)) => Ok(all && held),
@@ -88,7 +81,7 @@ impl<DB: Database> LeaseRows<DB> {
 /// A renewal that is still on its way may arrive after the release. It does not lock again, because the database
 /// renews no row that was released.
 pub(super) struct HeldRows<DB: Database> {
-    pub(super) rows: LeaseRows<DB>,
+    pub(super) rows: Arc<LeaseRows<DB>>,
     pub(super) locks: NonEmpty<(Arc<LeaseClaim>, Token)>,
     pub(super) terms: Terms,
 }
@@ -96,7 +89,7 @@ pub(super) struct HeldRows<DB: Database> {
 impl<DB: Database> HeldLock for HeldRows<DB> {
     fn renew(&self) -> BoxFuture<'_, Renewed> {
         Box::pin(async {
-            let LeaseRows { table, budget, .. } = &self.rows;
+            let LeaseRows { table, budget, .. } = &*self.rows;
             let start = table.clock.now();
             for (claim, token) in &self.locks {
                 match table.renew(claim, i64::from(*token), *budget).await {
@@ -109,8 +102,7 @@ impl<DB: Database> HeldLock for HeldRows<DB> {
         })
     }
 
-    fn release(&self, rest: Duration) -> BoxFuture<'_, Result<Released, ReleaseError>> {
-        // Sent here and now: dropping the future takes nothing back.
+    fn release(self: Arc<Self>, rest: Duration) -> SentRelease {
         let answer = self.rows.release(self.rows.enter(), rest);
         Box::pin(async move {
             let fault = match timeout(self.rows.budget_of_all(), answer).await {
@@ -124,9 +116,12 @@ impl<DB: Database> HeldLock for HeldRows<DB> {
         })
     }
 
-    fn abandon(&self, lost: bool, rest: Duration) {
-        if !lost || self.terms.lock_delay.is_zero() {
-            drop(self.rows.release(self.rows.enter(), rest));
-        }
+    fn hand_over(self: Arc<Self>) -> SentRelease {
+        self.release(Duration::ZERO)
+    }
+
+    /// Statements take any connection of the pool.
+    fn releases_in_order(&self) -> bool {
+        false
     }
 }

@@ -4,6 +4,9 @@ use crate::driver::fleet::*;
 
 const DELAY: Duration = Duration::from_secs(60);
 
+/// A renewal may be 10 ms early: those that are due together go together.
+const EARLY: Duration = Duration::from_millis(12);
+
 /// Counts from the lease's last renewal, and the holder itself has no more of it than without.
 #[tokio::test(start_paused = true)]
 async fn a_lock_outlasts_its_lease_by_the_delay() {
@@ -24,7 +27,7 @@ async fn a_lock_outlasts_its_lease_by_the_delay() {
         else {
             panic!("it is held")
         };
-        assert!(rest.abs_diff(retry_after) <= Duration::from_millis(2), "{retry_after:?}");
+        assert!(rest.abs_diff(retry_after) <= EARLY, "{retry_after:?}");
         assert!(lease.valid_for() < TTL - DRIFT || !renewed);
         let start = Instant::now();
         lease.lost().await;
@@ -32,7 +35,7 @@ async fn a_lock_outlasts_its_lease_by_the_delay() {
         // The holder vanishes: nobody releases.
         std::mem::forget(lease);
         let next = other.acquire(&resource()).await.unwrap();
-        assert!(start.elapsed() + Duration::from_millis(2) >= rest, "{:?}", start.elapsed());
+        assert!(start.elapsed() + EARLY >= rest, "{:?}", start.elapsed());
         next.release().await.unwrap();
     }
 }

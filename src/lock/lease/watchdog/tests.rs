@@ -6,9 +6,9 @@ use futures_util::FutureExt;
 use tokio::time::{Instant, advance, sleep};
 
 use super::*;
-use crate::lock::error::{NodeCause, ReleaseError, Released};
-use crate::lock::lease::held_lock::HeldLock;
-use crate::lock::lease::state::LeaseState;
+use crate::lock::error::{NodeCause, Released};
+use crate::lock::lease::held_lock::{Grant, HeldLock, SentRelease};
+use crate::lock::settings::Settings;
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -73,11 +73,25 @@ impl HeldLock for ScriptedLock {
         .boxed()
     }
 
-    fn release(&self, _: Duration) -> BoxFuture<'_, Result<Released, ReleaseError>> {
+    fn release(self: Arc<Self>, _: Duration) -> SentRelease {
         async { Ok(Released::Released) }.boxed()
     }
 
-    fn abandon(&self, _: bool, _: Duration) {}
+    fn hand_over(self: Arc<Self>) -> SentRelease {
+        self.release(Duration::ZERO)
+    }
+
+    fn releases_in_order(&self) -> bool {
+        false
+    }
+}
+
+fn holding(lock: &Arc<ScriptedLock>, deadline: Time) -> Arc<Holding> {
+    let locks = NonEmpty::new("1 invoice/42".parse().unwrap());
+    let grant = Grant { locks, deadline, held: Arc::<ScriptedLock>::clone(lock) };
+    let settings = Settings::new("budget", (TTL, 2));
+    let (clock, asked) = (Arc::new(lock.clock.clone()), Time::default());
+    Arc::new(Holding::new(grant, clock, (asked, &settings), Arc::default()))
 }
 
 #[derive(Default)]
@@ -91,11 +105,7 @@ impl Service {
     fn lease(&self, clock: &TestClock, takes: Duration, fails: bool) -> (Arc<ScriptedLock>, Watch) {
         let (renewed, dropped) = (Mutex::default(), AtomicUsize::new(0));
         let lock = Arc::new(ScriptedLock { clock: clock.clone(), takes, fails, renewed, dropped });
-        let deadline = clock.now() + TTL;
-        let state = Arc::new(LeaseState::new(Arc::new(clock.clone()), deadline, None));
-        let locks = NonEmpty::new("1 invoice/42".parse().unwrap());
-        let held = Arc::clone(&lock);
-        let holding = Arc::new(Holding::new(locks, state, held));
+        let holding = holding(&lock, clock.now() + TTL);
         (lock, self.0.watch(&Handle::current(), holding, TTL))
     }
 }
@@ -247,11 +257,9 @@ async fn slow_renewals_do_not_hold_up_those_that_find_no_room() {
 async fn the_first_look_comes_at_the_deadline_at_the_latest() {
     let (service, clock) = (Service::default(), Service::clock());
     let deadline = clock.now() + TTL / 10;
-    let state = Arc::new(LeaseState::new(Arc::new(clock.clone()), deadline, None));
-    let locks = NonEmpty::new("1 invoice/42".parse().unwrap());
     let (renewed, dropped) = (Mutex::default(), AtomicUsize::new(0));
-    let held = Arc::new(ScriptedLock { clock, takes: AT_ONCE, fails: true, renewed, dropped });
-    let holding = Arc::new(Holding::new(locks, state, held));
+    let lock = Arc::new(ScriptedLock { clock, takes: AT_ONCE, fails: true, renewed, dropped });
+    let holding = holding(&lock, deadline);
     let _watch = service.0.watch(&Handle::current(), Arc::clone(&holding), TTL);
     sleep(TTL / 5).await;
     // The watchdog has forgotten it.
