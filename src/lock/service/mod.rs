@@ -89,7 +89,7 @@ impl<B: LockBackend> LockService<B> {
         let ask =
             Ask { mode: Mode::Exclusive, waits: (!wait.is_zero()).then(|| Instant::now() + wait) };
         let attempt = || self.attempt_one(resource, ask);
-        waited(self.queues.acquire(self.wanted(resource, Mode::Exclusive), attempt)).await
+        waited(self.queues.acquire(resource, self.wanted(resource, Mode::Exclusive), attempt)).await
     }
 
     /// Acquires the lease of `resource` in one attempt: see [`Lock::try_acquire`].
@@ -113,7 +113,7 @@ impl<B: LockBackend> LockService<B> {
                     outcome => return outcome,
                 }
             }
-            self.queues.acquire(wanted, attempt).await
+            self.queues.acquire(resource, wanted, attempt).await
         };
         waited(acquired).await
     }
@@ -164,8 +164,8 @@ impl<B: LockBackend> LockService<B> {
     }
 
     fn wanted<'a>(&'a self, resource: &'a Resource, mode: Mode) -> Wanted<'a> {
-        let notifications = self.backend.notifications();
-        Wanted { resource, mode, settings: &self.settings, notifications }
+        let notifications = Some((resource, self.backend.notifications()));
+        Wanted { mode, settings: &self.settings, notifications }
     }
 
     /// Makes one attempt, and more only while servers start for the first time.

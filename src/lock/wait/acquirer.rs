@@ -19,15 +19,15 @@ const MAX_LOST_WAKEUPS: u32 = 10;
 /// What a caller waits for.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted<'a> {
-    pub(crate) resource: &'a Resource,
     pub(crate) mode: Mode,
     pub(crate) settings: &'a Settings,
-    pub(crate) notifications: &'a ReleaseNotifications,
+    /// What servers report of the one resource. They report nothing of lists.
+    pub(crate) notifications: Option<(&'a Resource, &'a ReleaseNotifications)>,
 }
 
 impl Wanted<'_> {
     pub(crate) fn has_remote_waiters(&self) -> bool {
-        self.notifications.has_remote_waiters(self.resource)
+        self.notifications.is_some_and(|(resource, it)| it.has_remote_waiters(resource))
     }
 }
 
@@ -70,10 +70,11 @@ impl<'a> Acquirer<'a> {
     }
 
     /// Makes attempts until one succeeds or the wait limit is reached; the first not before `after`, unless
-    /// it is woken.
+    /// it is woken. As many `acquirers` as that of this process ask for what was in the way: they share the pauses.
     pub(crate) async fn acquire<F, L>(
         mut self,
         after: Option<Instant>,
+        acquirers: impl Fn(&AcquireError) -> usize,
         attempt: impl Fn() -> F,
     ) -> Result<L, AcquireError>
     where
@@ -101,7 +102,7 @@ impl<'a> Acquirer<'a> {
                 WokenBy::LocalRelease | WokenBy::HandOver => self.queue.break_streak(),
                 WokenBy::Pause => {}
             }
-            let next = self.next(&error);
+            let next = self.next(&error, acquirers(&error));
             // The next acquirer is not bound by the longer pauses of this one.
             self.queue.on_error(&error, next.min(self.in_a_pause()));
             if next >= self.end {
@@ -120,14 +121,16 @@ impl<'a> Acquirer<'a> {
     }
 
     fn on_acquired(&self, woken_by: WokenBy) {
-        let Wanted { mode, settings, .. } = self.wanted;
+        let Wanted { mode, settings, notifications } = self.wanted;
+        // A shared lease keeps nobody here from asking, and a list may have others that are free.
+        let alone = mode == Mode::Exclusive && notifications.is_some();
         let (handed_over, contested) =
             (woken_by == WokenBy::HandOver, self.wanted.has_remote_waiters());
-        self.queue.on_acquired(mode, handed_over, contested, settings.retry_delay);
-        if mode == Mode::Shared {
+        self.queue.on_acquired(alone, handed_over, contested, settings.retry_delay);
+        if let (Mode::Shared, Some((resource, notifications))) = (mode, notifications) {
             // The callers behind it need no pause each: the client that was notified has had its time, and one
             // that waits for an exclusive lease keeps them out by itself.
-            self.wanted.notifications.forget_remote_waiters(self.wanted.resource);
+            notifications.forget_remote_waiters(resource);
         }
     }
 
@@ -159,25 +162,27 @@ impl<'a> Acquirer<'a> {
     }
 
     /// Returns when to ask again without a notification. The last attempt is made shortly before the end.
-    fn next(&mut self, error: &AcquireError) -> Instant {
+    fn next(&mut self, error: &AcquireError, acquirers: usize) -> Instant {
         let armed = self.subscription.as_ref().is_some_and(Subscription::is_armed);
         let retry_after = match error {
             AcquireError::Held { retry_after, .. } => Some(*retry_after),
             _ => None,
         };
         let (now, settings) = (Instant::now(), self.wanted.settings);
-        let next = now + self.backoff.next(settings, retry_after, armed);
+        let others = u32::try_from(2 * acquirers.saturating_sub(1)).unwrap_or(u32::MAX);
+        let others = jitter(settings.retry_delay.saturating_mul(others));
+        let next = now + self.backoff.next(settings, retry_after, armed) + others;
         let last = self.end.checked_sub(settings.retry_delay / 2).unwrap_or(now);
         if next >= self.end && last > now { last } else { next }
     }
 
     fn register(&mut self) {
-        match &self.subscription {
-            Some(subscription) => subscription.register(),
-            None => {
-                let Wanted { resource, notifications, .. } = self.wanted;
+        match (&self.subscription, self.wanted.notifications) {
+            (Some(subscription), _) => subscription.register(),
+            (None, Some((resource, notifications))) => {
                 self.subscription = Some(notifications.subscribe(resource, self.since));
             }
+            (None, None) => {}
         }
     }
 

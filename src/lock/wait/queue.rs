@@ -1,6 +1,5 @@
 use std::time::Duration;
 
-use fencing_protocol::Mode;
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as FairMutex, MutexGuard as FairGuard, Notify};
 use tokio::time::{Instant, timeout_at};
@@ -160,29 +159,24 @@ impl WaitQueue {
         std::mem::take(&mut self.state.lock().handed_over)
     }
 
-    /// Notes that the acquirer got a lease, `handed_over` or not.
+    /// Notes that the acquirer got a lease, which keeps all others out or not, and was `handed_over` or not.
     pub(crate) fn on_acquired(
         &self,
-        mode: Mode,
+        alone: bool,
         handed_over: bool,
         contested: bool,
         retry_delay: Duration,
     ) {
         let mut state = self.state.lock();
         (state.last_error, state.handed_over) = (None, false);
-        // A shared lease keeps nobody here from asking.
-        state.held = mode == Mode::Exclusive;
-        if state.held {
+        state.held = alone;
+        if alone {
             let soon = state.released_at.is_some_and(|at| at.elapsed() <= retry_delay);
             let last = state.streak.filter(|_| handed_over || (soon && !contested));
             let (since, leases) =
                 last.map_or((Instant::now(), 0), |last| (last.since, last.leases));
             state.streak = Some(Streak { since, leases: leases.saturating_add(1), contested });
         }
-    }
-
-    pub(crate) fn on_acquired_list(&self) {
-        self.state.lock().last_error = None;
     }
 
     /// Notes that an acquirer got an error, and when the next may ask.
@@ -227,7 +221,7 @@ mod tests {
     #[test]
     fn a_lease_is_handed_over_only_while_somebody_waits_here() {
         let queue = WaitQueue::default();
-        queue.on_acquired(Mode::Exclusive, false, true, Duration::from_millis(100));
+        queue.on_acquired(true, false, true, Duration::from_millis(100));
         let waiter = queue.count();
         assert!(queue.hands_over());
         drop(waiter);

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use fencing_protocol::{Mode, NonEmpty, Resource};
 use parking_lot::Mutex;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::acquirer::{Acquirer, Wanted};
 use super::backoff::pause;
 use super::queue::WaitQueue;
 use crate::lock::error::{AcquireError, MAX_RESOURCES};
 use crate::lock::settings::Settings;
-use crate::random::jitter;
 
 #[cfg(test)]
 mod tests;
@@ -62,29 +61,18 @@ impl WaitQueues {
     /// Makes attempts until one succeeds or the wait limit is reached, in the order of the queue.
     pub(crate) async fn acquire<F, L>(
         &self,
+        resource: &Resource,
         wanted: Wanted<'_>,
         attempt: impl Fn() -> F,
     ) -> Result<L, AcquireError>
     where
         F: Future<Output = Result<L, AcquireError>>,
     {
-        let Wanted { resource, mode, settings, notifications } = wanted;
-        let since = Instant::now();
-        let span = (since, since + settings.wait);
-        let queue = self.one.queue(resource);
-        let waiter = (mode == Mode::Exclusive).then(|| queue.count());
-        // A caller for a shared lease has asked already, or lets another process be first.
-        let first = (mode == Mode::Shared).then(|| since + pause(settings));
-        let remembers = !notifications.report_remote_waiters();
-        let Some((_head, after)) = queue.place(span, first, remembers).await? else {
-            // It has no place in the queue: nothing can be handed over to it.
-            drop(waiter);
-            return attempt().await;
-        };
-        Acquirer::new(&queue, wanted, span).acquire(after, attempt).await
+        acquire(&self.one.queue(resource), wanted, |_| 1, attempt).await
     }
 
-    /// The same for several resources. Servers send no notifications for lists: their acquirers poll.
+    /// The same for several resources. The lists with the same resource ask together as often as one would: also
+    /// where servers do not answer, which many attempts at one time would keep from it.
     pub(crate) async fn acquire_list<F, L>(
         &self,
         list: &List,
@@ -94,39 +82,12 @@ impl WaitQueues {
     where
         F: Future<Output = Result<L, AcquireError>>,
     {
-        let since = Instant::now();
-        let end = since + settings.wait;
-        let queue = self.several.queue(list);
-        let Some((_head, after)) = queue.place((since, end), None, false).await? else {
-            return attempt().await;
+        let acquirers = |error: &AcquireError| match error {
+            AcquireError::Held { resource, .. } => self.lists_with(resource).len(),
+            _ => list.resources().iter().map(|it| self.lists_with(it).len()).max().unwrap_or(1),
         };
-        if let Some(after) = after {
-            let _ = timeout_at(after, queue.released.notified()).await;
-        }
-        loop {
-            let error = match attempt().await {
-                Ok(lease) => {
-                    queue.on_acquired_list();
-                    return Ok(lease);
-                }
-                Err(error) => error,
-            };
-            let (now, pause) = (Instant::now(), pause(settings));
-            queue.on_error(&error, now + pause);
-            if now + pause >= end {
-                return Err(error);
-            }
-            // The lists with the same resource ask together as often as one would: also where servers do not answer,
-            // which many attempts at one time would keep from it.
-            let beside = match &error {
-                AcquireError::Held { resource, .. } => self.lists_with(resource).len(),
-                _ => list.resources().iter().map(|it| self.lists_with(it).len()).max().unwrap_or(1),
-            };
-            let others = u32::try_from(2 * beside.saturating_sub(1)).unwrap_or(u32::MAX);
-            let pause = pause + jitter(settings.retry_delay.saturating_mul(others));
-            let last = end.checked_sub(settings.retry_delay / 2).unwrap_or(now);
-            let _ = timeout_at((now + pause).min(last.max(now)), queue.released.notified()).await;
-        }
+        let wanted = Wanted { mode: Mode::Exclusive, settings, notifications: None };
+        acquire(&self.several.queue(list), wanted, acquirers, attempt).await
     }
 
     /// Reports whether a lease that is about to be released goes to the next caller of this process, and no other
@@ -154,6 +115,30 @@ impl WaitQueues {
         };
         self.several.0.lock().iter().filter_map(with).collect()
     }
+}
+
+async fn acquire<F, L>(
+    queue: &WaitQueue,
+    wanted: Wanted<'_>,
+    acquirers: impl Fn(&AcquireError) -> usize,
+    attempt: impl Fn() -> F,
+) -> Result<L, AcquireError>
+where
+    F: Future<Output = Result<L, AcquireError>>,
+{
+    let Wanted { mode, settings, notifications } = wanted;
+    let since = Instant::now();
+    let span = (since, since + settings.wait);
+    let waiter = (mode == Mode::Exclusive).then(|| queue.count());
+    // A caller for a shared lease has asked already, or lets another process be first.
+    let first = (mode == Mode::Shared).then(|| since + pause(settings));
+    let remembers = notifications.is_some_and(|(_, it)| !it.report_remote_waiters());
+    let Some((_head, after)) = queue.place(span, first, remembers).await? else {
+        // It has no place in the queue: nothing can be handed over to it.
+        drop(waiter);
+        return attempt().await;
+    };
+    Acquirer::new(queue, wanted, span).acquire(after, acquirers, attempt).await
 }
 
 /// Queues, which are forgotten when they have no callers.

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, interval, sleep, timeout};
 
 use super::listener::ReleaseListener;
-use super::subscriptions::{Attachment, Notifies, Subscription, Subscriptions};
+use super::subscriptions::{Attachment, Notifies, SourceReport, Subscription, Subscriptions};
 use crate::random::jitter;
 
 /// How long it is remembered that clients in other processes wait for a resource.
@@ -52,7 +52,7 @@ impl Source {
 /// No rule depends on it: a lost, late, repeated or forged notification costs the pause of a poll. While
 /// there are waiters, a task for each source keeps them registered there.
 pub struct ReleaseNotifications {
-    subscriptions: Subscriptions,
+    subscriptions: Arc<Subscriptions>,
     sources: Vec<Arc<Source>>,
     /// The sources that have sent the last release of a resource to another process, and when.
     remote: Mutex<BTreeMap<Resource, (Instant, BTreeSet<usize>)>>,
@@ -101,7 +101,7 @@ impl ReleaseNotifications {
 
     /// Reports whether the answer to a release says that another process was notified.
     pub(crate) fn report_remote_waiters(&self) -> bool {
-        self.subscriptions.notifies() == Notifies::LongestWaiter
+        self.subscriptions.notifies == Notifies::LongestWaiter
     }
 
     /// Reports whether clients in other processes are known to wait for the resource.
@@ -120,8 +120,7 @@ async fn listen(mut attachment: Attachment, source: Arc<Source>) {
     let (node, mut pause) = (&source.name, MIN_PAUSE);
     loop {
         let start = Instant::now();
-        let opening = timeout(ANSWER_TIMEOUT, (source.open)()).await;
-        let fault = match opening.unwrap_or(Err(Fault::TimedOut)) {
+        let fault = match in_time((source.open)()).await {
             Ok(listener) => match receive(&mut attachment, listener).await {
                 Some(fault) => fault,
                 None => return,
@@ -147,8 +146,8 @@ async fn listen(mut attachment: Attachment, source: Arc<Source>) {
     }
 }
 
-/// A call that is under way. The answer to a registration says whether the lock is free.
-type ListenerCall = BoxFuture<'static, Result<Option<(Resource, u64, bool)>, Fault>>;
+/// A call that is under way. A registration has an answer.
+type ListenerCall = BoxFuture<'static, Result<Option<(Resource, u64, SourceReport)>, Fault>>;
 
 /// Keeps the waits registered and takes the notifications, until there are no waiters, or the channel breaks: returns why.
 async fn receive(
@@ -156,7 +155,7 @@ async fn receive(
     mut listener: Box<dyn ReleaseListener>,
 ) -> Option<Fault> {
     let mut changes = attachment.connected();
-    let once = attachment.subscriptions.notifies() == Notifies::LongestWaiter;
+    let once = attachment.subscriptions.notifies == Notifies::LongestWaiter;
     let mut registered = BTreeMap::<Resource, u64>::new();
     let mut calls = FuturesUnordered::<ListenerCall>::new();
     let (mut idle, mut used) = (interval(IDLE_TIMEOUT), Instant::now());
@@ -164,7 +163,9 @@ async fn receive(
         tokio::select! {
             biased;
             Some(answer) = calls.next(), if !calls.is_empty() => match answer {
-                Ok(Some((resource, ticket, free))) => attachment.registered(&resource, ticket, free),
+                Ok(Some((resource, ticket, report))) => {
+                    attachment.report(&resource, ticket, report);
+                }
                 Ok(None) => {}
                 Err(fault) => return Some(fault),
             },
@@ -183,7 +184,7 @@ async fn receive(
             }
             notified = listener.notified() => match notified {
                 Ok((resource, ticket)) => {
-                    let waits = attachment.released(&resource, ticket);
+                    let waits = attachment.report(&resource, ticket, SourceReport::Released);
                     if once {
                         registered.remove(&resource);
                         if !waits && calls.len() < MAX_CALLS {
@@ -208,14 +209,21 @@ fn register(
     ticket: u64,
     since: Instant,
 ) -> ListenerCall {
-    let call = timeout(ANSWER_TIMEOUT, listener.wait(&resource, ticket, since.elapsed()));
-    let free = call.map(|answer| answer.unwrap_or(Err(Fault::TimedOut)));
-    async move { Ok(Some((resource, ticket, free.await?))) }.boxed()
+    let call = in_time(listener.wait(&resource, ticket, since.elapsed()));
+    async move {
+        let report = if call.await? { SourceReport::Free } else { SourceReport::Armed };
+        Ok(Some((resource, ticket, report)))
+    }
+    .boxed()
 }
 
 fn leave(listener: &mut dyn ReleaseListener, resource: &Resource, ticket: u64) -> ListenerCall {
-    let call = timeout(ANSWER_TIMEOUT, listener.leave(resource, ticket));
-    call.map(|answer| answer.unwrap_or(Err(Fault::TimedOut)).map(|()| None)).boxed()
+    in_time(listener.leave(resource, ticket)).map(|left| left.map(|()| None)).boxed()
+}
+
+/// Waits for a server's answer.
+async fn in_time<T>(answer: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+    timeout(ANSWER_TIMEOUT, answer).await.unwrap_or(Err(Fault::TimedOut))
 }
 
 #[cfg(test)]

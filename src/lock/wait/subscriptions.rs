@@ -18,13 +18,10 @@ pub(crate) enum Notifies {
 }
 
 /// The waits of this process, and what each source has reported to them.
-#[derive(Clone)]
-pub(crate) struct Subscriptions(Arc<SubscriptionTable>);
-
-struct SubscriptionTable {
+pub(crate) struct Subscriptions {
     /// A release is believed at once when this many sources report it.
     needed: usize,
-    notifies: Notifies,
+    pub(crate) notifies: Notifies,
     state: Mutex<SubscriptionState>,
 }
 
@@ -46,7 +43,7 @@ struct WaitEntry {
 
 /// What a source has reported last.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum SourceReport {
+pub(crate) enum SourceReport {
     /// It reports the next release.
     Armed,
     /// The lock was released.
@@ -56,37 +53,34 @@ enum SourceReport {
 }
 
 impl Subscriptions {
-    pub(crate) fn new(needed: usize, notifies: Notifies) -> Subscriptions {
-        Subscriptions(Arc::new(SubscriptionTable { needed, notifies, state: Mutex::default() }))
+    pub(crate) fn new(needed: usize, notifies: Notifies) -> Arc<Subscriptions> {
+        Arc::new(Subscriptions { needed, notifies, state: Mutex::default() })
     }
 
-    pub(crate) fn notifies(&self) -> Notifies {
-        self.0.notifies
-    }
-
-    pub(crate) fn subscribe(&self, resource: &Resource, since: Instant) -> Subscription {
-        let (mut state, changed) = (self.0.state.lock(), Arc::<Notify>::default());
+    pub(crate) fn subscribe(self: &Arc<Self>, resource: &Resource, since: Instant) -> Subscription {
+        let (mut state, changed) = (self.state.lock(), Arc::<Notify>::default());
         state.tickets += 1;
         let (ticket, reports) = (state.tickets, BTreeMap::new());
         let waiting = WaitEntry { ticket, since, reports, changed: Arc::clone(&changed) };
         state.waiting.insert(resource.clone(), waiting);
         state.announce(resource);
-        Subscription { subscriptions: self.clone(), resource: resource.clone(), ticket, changed }
+        let (subscriptions, resource) = (Arc::clone(self), resource.clone());
+        Subscription { subscriptions, resource, ticket, changed }
     }
 
     /// Returns the ticket of the wait for a resource, and its begin.
     pub(crate) fn wanted(&self, resource: &Resource) -> Option<(u64, Instant)> {
-        self.0.state.lock().waiting.get(resource).map(|waiting| (waiting.ticket, waiting.since))
+        self.state.lock().waiting.get(resource).map(|waiting| (waiting.ticket, waiting.since))
     }
 
     /// Returns the task's part in a source that has no task.
-    pub(crate) fn attach(&self, source: usize) -> Option<Attachment> {
-        let mut state = self.0.state.lock();
+    pub(crate) fn attach(self: &Arc<Self>, source: usize) -> Option<Attachment> {
+        let mut state = self.state.lock();
         if state.attached.contains_key(&source) {
             return None;
         }
         state.attached.insert(source, None);
-        Some(Attachment { subscriptions: self.clone(), source, attached: true })
+        Some(Attachment { subscriptions: Arc::clone(self), source, attached: true })
     }
 }
 
@@ -105,7 +99,7 @@ impl SubscriptionState {
 
 /// The part of the task that reads one source, until it is dropped.
 pub(crate) struct Attachment {
-    pub(crate) subscriptions: Subscriptions,
+    pub(crate) subscriptions: Arc<Subscriptions>,
     source: usize,
     attached: bool,
 }
@@ -114,7 +108,7 @@ impl Attachment {
     /// The source is connected. Returns the resources whose waits have to be registered or removed.
     pub(crate) fn connected(&self) -> mpsc::UnboundedReceiver<Resource> {
         let (sender, changes) = mpsc::unbounded_channel();
-        let mut state = self.subscriptions.0.state.lock();
+        let mut state = self.subscriptions.state.lock();
         for resource in state.waiting.keys() {
             let _ = sender.send(resource.clone());
         }
@@ -124,7 +118,7 @@ impl Attachment {
 
     /// Nothing comes from the source until it is connected again.
     pub(crate) fn disconnected(&self) {
-        let mut state = self.subscriptions.0.state.lock();
+        let mut state = self.subscriptions.state.lock();
         state.attached.insert(self.source, None);
         for waiting in state.waiting.values_mut() {
             if waiting.reports.get(&self.source) == Some(&SourceReport::Armed) {
@@ -133,18 +127,9 @@ impl Attachment {
         }
     }
 
-    /// Takes the answer to a registration: the lock is free there, or the source reports the next release.
-    pub(crate) fn registered(&self, resource: &Resource, ticket: u64, free: bool) {
-        self.report(resource, ticket, if free { SourceReport::Free } else { SourceReport::Armed });
-    }
-
-    /// Takes a notification. Returns whether this process waits for it.
-    pub(crate) fn released(&self, resource: &Resource, ticket: u64) -> bool {
-        self.report(resource, ticket, SourceReport::Released)
-    }
-
-    fn report(&self, resource: &Resource, ticket: u64, report: SourceReport) -> bool {
-        let mut state = self.subscriptions.0.state.lock();
+    /// Takes the answer to a registration, or a notification. Returns whether this process waits for it.
+    pub(crate) fn report(&self, resource: &Resource, ticket: u64, report: SourceReport) -> bool {
+        let mut state = self.subscriptions.state.lock();
         let Some(waiting) = state.waiting(resource, ticket) else { return false };
         let last = waiting.reports.entry(self.source).or_insert(report);
         // A release that came while an attempt was made is not forgotten by the registration after it.
@@ -157,7 +142,7 @@ impl Attachment {
 
     /// Detaches the task if there are no waiters, and returns whether it did. The next wait starts another task.
     pub(crate) fn detach_if_idle(&mut self) -> bool {
-        let mut state = self.subscriptions.0.state.lock();
+        let mut state = self.subscriptions.state.lock();
         if state.waiting.is_empty() {
             state.attached.remove(&self.source);
             self.attached = false;
@@ -170,14 +155,14 @@ impl Drop for Attachment {
     fn drop(&mut self) {
         if self.attached {
             self.disconnected();
-            self.subscriptions.0.state.lock().attached.remove(&self.source);
+            self.subscriptions.state.lock().attached.remove(&self.source);
         }
     }
 }
 
 /// A wait that is registered at the sources, until it is dropped.
 pub(crate) struct Subscription {
-    subscriptions: Subscriptions,
+    subscriptions: Arc<Subscriptions>,
     resource: Resource,
     ticket: u64,
     changed: Arc<Notify>,
@@ -187,21 +172,20 @@ impl Subscription {
     /// Forgets the releases that were reported until now. Those that are reported during an attempt count for
     /// the next one.
     pub(crate) fn reset(&self) {
-        if let Some(waiting) =
-            self.subscriptions.0.state.lock().waiting(&self.resource, self.ticket)
-        {
+        let mut state = self.subscriptions.state.lock();
+        if let Some(waiting) = state.waiting(&self.resource, self.ticket) {
             waiting.reports.retain(|_, report| *report == SourceReport::Armed);
         }
     }
 
     pub(crate) fn register(&self) {
-        self.subscriptions.0.state.lock().announce(&self.resource);
+        self.subscriptions.state.lock().announce(&self.resource);
     }
 
     /// Registers the wait again after a pause in which no notification was followed. If the sources notify one
     /// client, another has used the releases of that time. If they notify everyone, the lock may be free since.
     pub(crate) fn register_after_cooldown(&self) {
-        if self.subscriptions.notifies() == Notifies::LongestWaiter {
+        if self.subscriptions.notifies == Notifies::LongestWaiter {
             self.reset();
         }
         self.register();
@@ -209,11 +193,11 @@ impl Subscription {
 
     /// Reports whether enough sources report the next release.
     pub(crate) fn is_armed(&self) -> bool {
-        self.count(|report| report == SourceReport::Armed) >= self.subscriptions.0.needed
+        self.count(|report| report == SourceReport::Armed) >= self.subscriptions.needed
     }
 
     fn count(&self, counts: impl Fn(SourceReport) -> bool) -> usize {
-        let mut state = self.subscriptions.0.state.lock();
+        let mut state = self.subscriptions.state.lock();
         let waiting = state.waiting(&self.resource, self.ticket);
         waiting.map_or(0, |it| it.reports.values().filter(|report| counts(**report)).count())
     }
@@ -225,7 +209,7 @@ impl Subscription {
     /// You may drop it at any point.
     pub(crate) async fn released(&self, grace: Duration) {
         let mut end = None;
-        while self.count(|report| report != SourceReport::Armed) < self.subscriptions.0.needed {
+        while self.count(|report| report != SourceReport::Armed) < self.subscriptions.needed {
             if end.is_none() && self.count(|report| report == SourceReport::Released) > 0 {
                 end = Some(Instant::now() + grace);
             }
@@ -246,7 +230,7 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        let mut state = self.subscriptions.0.state.lock();
+        let mut state = self.subscriptions.state.lock();
         if state.waiting(&self.resource, self.ticket).is_some() {
             state.waiting.remove(&self.resource);
             state.announce(&self.resource);
@@ -258,7 +242,7 @@ impl Drop for Subscription {
 mod tests {
     use super::*;
 
-    fn wait(needed: usize) -> (Subscriptions, Resource, Subscription) {
+    fn wait(needed: usize) -> (Arc<Subscriptions>, Resource, Subscription) {
         let subscriptions = Subscriptions::new(needed, Notifies::LongestWaiter);
         let resource = Resource::new("invoice/42").unwrap();
         let subscription = subscriptions.subscribe(&resource, Instant::now());
@@ -270,10 +254,10 @@ mod tests {
         let (subscriptions, resource, subscription) = wait(2);
         let sources = [0, 1].map(|source| subscriptions.attach(source).unwrap());
         let (start, grace) = (Instant::now(), Duration::from_millis(50));
-        sources[0].released(&resource, subscription.ticket);
+        sources[0].report(&resource, subscription.ticket, SourceReport::Released);
         subscription.released(grace).await;
         assert_eq!(start.elapsed(), grace);
-        sources[1].released(&resource, subscription.ticket);
+        sources[1].report(&resource, subscription.ticket, SourceReport::Released);
         subscription.released(grace).await;
         assert_eq!(start.elapsed(), grace);
     }
@@ -282,7 +266,7 @@ mod tests {
     fn a_source_that_is_disconnected_reports_no_release() {
         let (subscriptions, resource, subscription) = wait(1);
         let source = subscriptions.attach(0).unwrap();
-        source.registered(&resource, subscription.ticket, false);
+        source.report(&resource, subscription.ticket, SourceReport::Armed);
         assert!(subscription.is_armed());
         source.disconnected();
         assert!(!subscription.is_armed());
@@ -293,8 +277,8 @@ mod tests {
         let (subscriptions, resource, subscription) = wait(1);
         let source = subscriptions.attach(0).unwrap();
         subscription.reset();
-        source.released(&resource, subscription.ticket);
-        source.registered(&resource, subscription.ticket, false);
+        source.report(&resource, subscription.ticket, SourceReport::Released);
+        source.report(&resource, subscription.ticket, SourceReport::Armed);
         subscription.released(Duration::MAX).await;
     }
 }

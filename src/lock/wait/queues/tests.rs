@@ -31,7 +31,7 @@ impl Parts {
 
     fn wanted(&self) -> Wanted<'_> {
         let Parts { resource, settings, notifications, .. } = self;
-        Wanted { resource, mode: Mode::Exclusive, settings, notifications }
+        Wanted { mode: Mode::Exclusive, settings, notifications: Some((resource, notifications)) }
     }
 }
 
@@ -51,7 +51,7 @@ async fn one_whose_wait_ends_takes_what_is_handed_over() {
             Ok(())
         })
     };
-    assert_eq!(parts.queues.acquire(parts.wanted(), attempt).await, Ok(()));
+    assert_eq!(parts.queues.acquire(&parts.resource, parts.wanted(), attempt).await, Ok(()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -61,7 +61,7 @@ async fn a_process_pauses_now_and_again_for_clients_that_only_poll() {
     loop {
         let asked = Instant::now();
         let attempt = || std::future::ready(Ok::<(), AcquireError>(()));
-        parts.queues.acquire(parts.wanted(), attempt).await.unwrap();
+        parts.queues.acquire(&parts.resource, parts.wanted(), attempt).await.unwrap();
         if asked.elapsed() > Duration::ZERO {
             break;
         }
@@ -81,11 +81,11 @@ async fn nothing_is_handed_over_to_one_that_left_the_queue() {
     let parts = Parts::new(Duration::ZERO);
     parts.notifications.on_released(&parts.resource, 0, true);
     let [acquired, last] = [const { Notify::const_new() }; 2];
-    let first = parts.queues.acquire(parts.wanted(), async || {
+    let first = parts.queues.acquire(&parts.resource, parts.wanted(), async || {
         acquired.notified().await;
         Ok::<(), AcquireError>(())
     });
-    let late = parts.queues.acquire(parts.wanted(), async || {
+    let late = parts.queues.acquire(&parts.resource, parts.wanted(), async || {
         acquired.notify_one();
         last.notified().await;
         Err::<(), _>(AcquireError::WrongCount { count: 0, most: 0 })
