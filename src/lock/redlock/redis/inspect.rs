@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use ::redis::Value;
+use ::redis::{Value, from_redis_value};
 use fencing_protocol::{CROWDED, Fault, Fleet};
 use tokio::time::timeout;
 
@@ -124,75 +124,49 @@ impl RedisNode {
             pipe.cmd("GET").arg(&self.keys.latest);
             let value: Result<Value, _> = pipe.query_async(&mut connection).await;
             let value = value.map_err(|error| fault(&error))?;
-            read(&mut report, &value).ok_or_else(|| invalid(&format!("{value:?}")))?;
+            let odd = invalid(&format!("{value:?}"));
+            read(&mut report, value).ok_or(odd)?;
         }
         Ok(report)
     }
 }
 
-fn read(report: &mut NodeReport, value: &Value) -> Option<()> {
-    let Value::Array(parts) = value else { return None };
-    let [
-        Value::Array(memory),
-        Value::Int(left),
-        Value::Int(out),
-        Value::Int(fields),
-        long,
-        time,
-        most,
-    ] = parts.as_slice()
-    else {
+/// The node's memory, the rest of its quarantine and of the short locks in milliseconds, its fields, the last of the
+/// long locks with its end, the time, and how long the short locks lasted at first.
+type Memory = (Vec<Option<String>>, i64, i64, u64, Vec<(Value, u64)>, (u64, u64), Option<String>);
+
+fn read(report: &mut NodeReport, value: Value) -> Option<()> {
+    let (memory, left, out, fields, long, (seconds, micros), most): Memory =
+        from_redis_value(value).ok()?;
+    // Anybody may have written anything there, and a terminal shows it.
+    let fits = |text: &String| text.len() <= 30_000 && !text.contains(char::is_control);
+    if !memory.iter().flatten().all(fits) {
         return None;
-    };
-    let [admitted, era, sealed_as, sealed_to, full, ..] = memory.as_slice() else { return None };
+    }
+    let others = memory.iter().flatten().count() as u64;
+    let mut memory = memory.into_iter();
+    let [admitted, era, sealed_as, sealed_to, full] = [(); 5].map(|()| memory.next().flatten());
     let names = |fleet: &str| fleet.split(',').map(str::to_owned).collect::<Vec<_>>();
-    if let Some(marker) = text(admitted)?.or(text(sealed_as)?) {
+    if let Some(marker) = admitted.or(sealed_as) {
         let (run_id, fleet) = marker.split_once(' ')?;
         report.admitted_as = Some(run_id.to_owned());
         report.fleet = names(fleet);
     }
-    report.moved_to = text(sealed_to)?.map_or_else(Vec::new, |fleet| names(&fleet));
-    report.era = match text(era)? {
-        Some(digits) => Some(digits.parse().ok()?),
-        None => None,
-    };
+    report.moved_to = sealed_to.map_or_else(Vec::new, |fleet| names(&fleet));
+    report.era = era.map(|digits| digits.parse()).transpose().ok()?;
     // -2: there is none. A key without expiry was made by hand: it is never over by itself.
-    report.quarantine = match *left {
+    report.quarantine = match left {
         -2 => None,
         -1 => Some(Duration::MAX),
         left => Some(Duration::from_millis(u64::try_from(left).ok()?)),
     };
     // Not longer than it was at first: the node's clock may have been set back since.
-    let most = text(most)?.and_then(|most| most.parse().ok()).unwrap_or(u64::MAX);
-    let out = Duration::from_millis(u64::try_from(*out).unwrap_or(0).min(most));
-    report.longest = out.max(remaining(long, time)?);
-    let others = memory.iter().filter(|field| **field != Value::Nil).count() as u64;
-    report.counts = u64::try_from(*fields).unwrap_or(0).saturating_sub(others);
-    report.crowded = text(full)?.is_some() || report.counts >= CROWDED as u64;
+    let most = most.and_then(|most| most.parse().ok()).unwrap_or(u64::MAX);
+    let out = Duration::from_millis(u64::try_from(out).unwrap_or(0).min(most));
+    let now = Duration::from_secs(seconds) + Duration::from_micros(micros);
+    let end = long.first().map_or(Duration::ZERO, |(_, end)| Duration::from_millis(*end));
+    report.longest = out.max(end.saturating_sub(now));
+    report.counts = fields.saturating_sub(others);
+    report.crowded = full.is_some() || report.counts >= CROWDED as u64;
     Some(())
-}
-
-/// Returns how long the last of the long locks lasts, by the node's clock.
-fn remaining(long: &Value, time: &Value) -> Option<Duration> {
-    let (Value::Array(long), Value::Array(time)) = (long, time) else { return None };
-    let [seconds, micros] = time.as_slice() else { return None };
-    let number = |value| text(value).flatten()?.parse::<u64>().ok();
-    let now = Duration::from_secs(number(seconds)?) + Duration::from_micros(number(micros)?);
-    match long.as_slice() {
-        [_, end] => Some(Duration::from_millis(number(end)?).saturating_sub(now)),
-        _ => Some(Duration::ZERO),
-    }
-}
-
-/// Returns the text of a field, or that there is none; `None` for anything else.
-fn text(value: &Value) -> Option<Option<String>> {
-    match value {
-        Value::Nil => Some(None),
-        Value::BulkString(bytes) => {
-            let text = std::str::from_utf8(bytes).ok()?;
-            (text.len() <= 30_000 && !text.contains(char::is_control))
-                .then(|| Some(text.to_owned()))
-        }
-        _ => None,
-    }
 }
