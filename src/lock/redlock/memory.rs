@@ -127,33 +127,37 @@ impl MemoryNode {
         let clock = self.base.saturating_add(now.since(Default::default()));
         let uptime = server.since.map_or(Duration::MAX, |since| now.since(since));
         let mut reply = server.store.answer(me, request, Clocks { now, clock, uptime });
-        let MemoryServer { store, signatures, .. } = &mut *server;
-        signatures.sign(store, self.holder.as_ref(), request, &mut reply);
-        Ok(server.notify(request, reply, now))
+        server.complete(self.holder.as_ref(), request, &mut reply, now);
+        Ok(reply)
     }
 }
 
 impl MemoryServer {
-    /// Notifies a waiter for what a request has set free, and names it in the answer.
-    fn notify(&mut self, request: &Request, reply: Reply, now: Time) -> Reply {
-        let (resource, reply) = match (request, reply) {
-            (Request::Several(requests), Reply::Several(replies)) => {
-                let both = requests.iter().zip(replies);
-                let replies = both.map(|(request, reply)| self.notify(request, reply, now));
-                return Reply::Several(replies.collect());
-            }
-            (
-                Request::Release { resource, .. }
-                | Request::Acquire { mode: Mode::Shared, resource, .. },
-                reply,
-            ) => (resource, reply),
-            (_, reply) => return reply,
+    /// Notes and names the holders of the locks in the answer to a request, notifies a waiter for what the request has
+    /// set free, and names that in the answer, too.
+    fn complete(
+        &mut self,
+        holder: Option<&Arc<str>>,
+        request: &Request,
+        reply: &mut Reply,
+        now: Time,
+    ) {
+        if let (Request::Several(requests), Reply::Several(replies)) = (request, &mut *reply) {
+            let both = requests.iter().zip(replies);
+            return both.for_each(|(request, reply)| self.complete(holder, request, reply, now));
+        }
+        self.signatures.sign(&self.store, holder, request, reply);
+        let (Request::Release { resource, .. }
+        | Request::Acquire { mode: Mode::Shared, resource, .. }) = request
+        else {
+            return;
         };
         let free = !self.store.is_locked(resource, now);
         match reply {
             Reply::Released if free => {
-                let to = self.waiting.notify(resource, now);
-                return to.map_or(reply, |to| Reply::Passed { to });
+                if let Some(to) = self.waiting.notify(resource, now) {
+                    *reply = Reply::Passed { to };
+                }
             }
             // The next one may share it as well.
             Reply::Granted { .. } => drop(self.waiting.notify(resource, now)),
@@ -161,7 +165,6 @@ impl MemoryServer {
             Reply::Held { .. } if free => drop(self.waiting.notify(resource, now)),
             _ => {}
         }
-        reply
     }
 }
 

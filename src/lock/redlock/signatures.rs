@@ -16,12 +16,6 @@ impl Signatures {
         request: &Request,
         reply: &mut Reply,
     ) {
-        if let (Request::Several(requests), Reply::Several(replies)) = (request, &mut *reply) {
-            for (request, reply) in requests.iter().zip(replies) {
-                self.sign(store, name, request, reply);
-            }
-            return;
-        }
         let (Request::Acquire { resource, owner, .. } | Request::Renew { resource, owner, .. }) =
             request
         else {
