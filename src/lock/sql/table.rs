@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use sqlx::Pool;
 use sqlx::pool::PoolConnection;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 use tracing::Instrument;
 
 use super::fault;
@@ -112,10 +112,8 @@ impl<DB: Database> LeaseTable<DB> {
         token: i64,
         budget: Duration,
     ) -> Result<bool, Fault> {
-        let renewal = self.call(claim, Limits::with_reserve(budget, budget), move |conn, claim| {
-            DB::renew(conn, claim, token).boxed()
-        });
-        timeout(budget, renewal).await.unwrap_or(Err(Fault::TimedOut))
+        let limits = Limits::with_reserve(budget, budget);
+        self.call(claim, limits, move |conn, claim| DB::renew(conn, claim, token).boxed()).await
     }
 
     /// Releases the lease, which stays closed until `closed`, and returns whether it was held until now, by the
@@ -196,10 +194,8 @@ impl<DB: Database> LeaseTable<DB> {
     }
 
     pub(super) async fn probe(&self, budget: Duration) -> Result<(), Fault> {
-        let probe = self.call(DB::LEASES.probe, Limits::of(budget, budget), |conn, probe| {
-            execute::<DB>(conn, probe)
-        });
-        timeout(budget, probe).await.unwrap_or(Err(Fault::TimedOut))
+        let limits = Limits::of(budget, budget);
+        self.call(DB::LEASES.probe, limits, |conn, probe| execute::<DB>(conn, probe)).await
     }
 
     /// Runs statements on a connection, and again after a conflict with other transactions.
