@@ -9,6 +9,8 @@ use fencing::lock::sql::SqlLock;
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use support::postgres::PostgresServer;
 
+use crate::table::median;
+
 const TASKS: usize = 64;
 const PAIRS: usize = 10;
 
@@ -75,13 +77,8 @@ pub async fn measure(rounds: usize) {
             rates[which].push((TASKS * PAIRS) as f64 / start.elapsed().as_secs_f64());
         }
         for (which, name) in ["SqlLock", "advisory lock"].into_iter().enumerate() {
-            let (p50, rate) = (median(&mut times[which]), median(&mut rates[which]));
+            let [p50, rate] = [&times, &rates].map(|of| median(of[which].iter().copied()));
             println!("{size:3} connections  {name:14} {p50:8.0} {rate:8.0}");
         }
     }
-}
-
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

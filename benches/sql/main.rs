@@ -97,39 +97,27 @@ macro_rules! database {
                         let one = one.bind(path.to_owned()).bind(i64::from(token));
                         assert_eq!(one.execute(pool).await?.rows_affected(), 1);
                     }
-                    Way::Plain | Way::PlainOfOne => {
-                        let mut tx = pool.begin_with(BEGIN).await?;
-                        update(&mut *tx, plain, path, body).await?;
-                        tx.commit().await?;
-                    }
-                    Way::Begin | Way::BeginOfOne => {
-                        let mut tx = sql::begin(pool, &own, token).await?;
-                        update(&mut *tx, plain, path, body).await?;
-                        tx.commit().await?;
-                    }
                     Way::Folded => {
                         let (tx, rows) = guarded().begin(pool, &own, token).await?;
                         assert_eq!(rows, 1);
                         tx.commit().await?;
                     }
-                    Way::Admit => {
-                        let mut tx = pool.begin_with(BEGIN).await?;
-                        sql::admit(&mut tx, &own, token).await?;
+                    _ => {
+                        let mut tx = match way {
+                            Way::Begin | Way::BeginOfOne => sql::begin(pool, &own, token).await?,
+                            Way::HotBegin => sql::begin(pool, &hot, token).await?,
+                            _ => pool.begin_with(BEGIN).await?,
+                        };
+                        if way == Way::Admit {
+                            sql::admit(&mut tx, &own, token).await?;
+                        } else if way == Way::HotUpsert {
+                            let upsert = sqlx::query(statements.upsert).bind(i64::from(token));
+                            upsert.execute(&mut *tx).await?;
+                        }
                         update(&mut *tx, plain, path, body).await?;
-                        tx.commit().await?;
-                    }
-                    Way::HotUpsert => {
-                        let mut tx = pool.begin().await?;
-                        let upsert = sqlx::query(statements.upsert).bind(i64::from(token));
-                        upsert.execute(&mut *tx).await?;
-                        update(&mut *tx, plain, path, body).await?;
-                        tokio::time::sleep(HOT_WORK).await;
-                        tx.commit().await?;
-                    }
-                    Way::HotBegin => {
-                        let mut tx = sql::begin(pool, &hot, token).await?;
-                        update(&mut *tx, plain, path, body).await?;
-                        tokio::time::sleep(HOT_WORK).await;
+                        if matches!(way, Way::HotBegin | Way::HotUpsert) {
+                            tokio::time::sleep(HOT_WORK).await;
+                        }
                         tx.commit().await?;
                     }
                 }
