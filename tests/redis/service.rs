@@ -117,14 +117,14 @@ async fn connections_that_were_closed_cost_no_call() {
     let redlock = client(&servers).build().unwrap();
     redlock.acquire(&resource()).await.unwrap().release().await.unwrap();
     for round in 0..20 {
-        for idle in [0, 1100] {
+        for idle in if round % 7 == 0 { &[0, 1100][..] } else { &[0] } {
             works(&redlock, round).await;
             redlock.settle().await;
-            sleep(Duration::from_millis(idle)).await;
+            sleep(Duration::from_millis(*idle)).await;
             for server in &servers {
                 server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
             }
-            sleep(Duration::from_millis(if idle == 0 { 50 } else { 0 })).await;
+            sleep(Duration::from_millis(if *idle == 0 { 50 } else { 0 })).await;
             works(&redlock, round).await;
         }
     }

@@ -40,11 +40,6 @@ async fn user_password_and_database() {
     }
 }
 
-/// A port that was free a moment ago.
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 /// A certificate for localhost that vouches for itself.
 fn certificate(folder: &Path) {
     let mut command = Command::new("openssl");
@@ -70,10 +65,10 @@ fn tls_with_a_certificate_of_ones_own() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     certificate(folder.path());
-    let port = free_port();
+    let port = port();
     let server = RedisServer::with(&[
         "--tls-port",
-        &port.to_string(),
+        &port,
         "--tls-auth-clients",
         "no",
         "--tls-cert-file",

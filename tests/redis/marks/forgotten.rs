@@ -83,8 +83,10 @@ async fn a_restart_closes_them() {
 async fn a_master_that_comes_back_with_an_older_copy_is_closed() {
     for asked_by in ["a write", "a look"] {
         let (here, there) = (port(), port());
-        let old = RedisServer::with(&["--port", &here, "--bind", "127.0.0.1"]);
-        let new = RedisServer::with(&["--port", &there, "--bind", "127.0.0.1"]);
+        // A copy begins at once.
+        let at = ["--bind", "127.0.0.1", "--repl-diskless-sync-delay", "0", "--port"];
+        let old = RedisServer::with(&[&at[..], &[&*here]].concat());
+        let new = RedisServer::with(&[&at[..], &[&*there]].concat());
         let marks_of_old = opened(&old).await;
         set(&marks_of_old, 33, "33").await.unwrap();
         new.cli(&["REPLICAOF", "127.0.0.1", &here]);
