@@ -69,42 +69,25 @@ async fn an_interrupted_procedure_leaves_no_transaction_in_the_pool() {
 }
 
 #[tokio::test]
-async fn what_a_session_has_left_open_is_not_committed() {
-    let place = ready().await;
-    sqlx::query("CREATE TABLE other (x INT)").execute(&place.pool).await.unwrap();
-    let session = one_session(&place, "SET autocommit = 0");
-    let leave_open = async || {
-        sqlx::query("INSERT INTO other VALUES (1)").execute(&session).await.unwrap();
-    };
-    let committed = async || {
-        let count = sqlx::query_scalar::<_, i64>("SELECT COUNT(*) FROM other");
-        count.fetch_one(&place.pool).await.unwrap()
-    };
-    leave_open().await;
-    let lease = service(&session).try_acquire(&resource()).await.unwrap();
-    assert_eq!(committed().await, 0);
-    leave_open().await;
-    let renew = "CALL fencing_lease_renew('invoice/42', 'another', 1, 60000, 9)";
-    sqlx::query(renew).fetch_all(&session).await.unwrap();
-    assert_eq!(committed().await, 0);
-    leave_open().await;
-    release(lease).await;
-    assert_eq!(committed().await, 0);
-}
-
-#[tokio::test]
 async fn a_session_is_left_as_it_was() {
     let place = ready().await;
+    sqlx::query("CREATE TABLE other (x INT)").execute(&place.pool).await.unwrap();
     let settings = "SET innodb_lock_wait_timeout = 100, lock_wait_timeout = 200,
-        completion_type = 'CHAIN'";
+        completion_type = 'CHAIN', autocommit = 0";
     let session = one_session(&place, settings);
+    // What it has left open is not committed.
+    let leave_open = async || session.execute("INSERT INTO other VALUES (1)").await.unwrap();
     let brief = SqlLock::builder(session.clone()).ttl(LONG).renew(false);
     let brief = brief.budget(Duration::from_secs(1)).build().unwrap();
     let as_it_was = async || {
         let state = "SELECT @@innodb_lock_wait_timeout, @@lock_wait_timeout, @@in_transaction";
         let state = sqlx::query_as::<_, (u64, u64, u64)>(state).fetch_one(&session).await;
         assert_eq!(state.unwrap(), (100, 200, 0));
+        let committed = sqlx::query_scalar::<_, i64>("SELECT COUNT(*) FROM other");
+        assert_eq!(committed.fetch_one(&place.pool).await.unwrap(), 0);
+        leave_open().await;
     };
+    leave_open().await;
     let lease = service(&session).acquire(&resource()).await.unwrap();
     as_it_was().await;
     held(brief.try_acquire(&resource()).await);

@@ -67,17 +67,6 @@ async fn a_database_in_memory_has_one_connection() {
     assert_eq!(lock.acquire(&resource()).await.unwrap().token().get(), 2);
 }
 
-#[tokio::test]
-async fn a_lease_that_cannot_be_renewed_is_lost_at_its_own_deadline() {
-    let place = ready().await;
-    let lock = SqlLock::builder(place.impatient()).ttl(Duration::from_secs(1)).build().unwrap();
-    let lease = lock.acquire(&resource()).await.unwrap();
-    // A process that was stopped in mid-transaction.
-    let writer = place.other().begin_with("BEGIN IMMEDIATE").await.unwrap();
-    lost(&lease, Loss::Expired).await;
-    drop(writer);
-}
-
 /// Each change is one statement, which a thread of the driver carries out to its end.
 #[tokio::test]
 async fn a_client_whose_runtime_is_blocked_keeps_nobody_from_locking() {

@@ -185,14 +185,15 @@ async fn clients_that_wait_again_and_again_let_others_join_in_turn() {
     joins().await;
 }
 
+/// As `loss` has it of one who holds it alone.
 #[tokio::test]
-async fn those_who_were_followed_are_notified() {
+async fn those_who_were_followed_do_not_renew() {
     let place = ready().await;
-    let lock = short(&place.pool, Duration::from_secs(6)).build().unwrap();
-    let other = service(&place.other());
+    let (lock, other) = (brief(&place.pool, LONG), service(&place.other()));
     let part = lock.acquire_shared(&resource()).await.unwrap();
     run(&place, words::EXPIRE).await;
     let alone = other.acquire(&resource()).await.unwrap();
+    assert!(matches!(part.renew().await, Err(RenewError::Lost(_))));
     lost(&part, Loss::Superseded).await;
     assert_eq!(part.release().await, Ok(Released::Lapsed));
     release(alone).await;
@@ -201,18 +202,11 @@ async fn those_who_were_followed_are_notified() {
     run(&place, words::EXPIRE).await;
     let next = lock.acquire_shared(&resource()).await.unwrap();
     assert!(next.token() > alone.token());
-    lost(&alone, Loss::Superseded).await;
-    let last = loop {
-        run(&place, words::EXPIRE).await;
-        let last = other.acquire_shared(&resource()).await.unwrap();
-        if last.token() > next.token() {
-            break last;
-        }
-        // A renewal came in between, and it joined.
-        assert_eq!(last.token(), next.token());
-        last.release().await.unwrap();
-    };
-    lost(&next, Loss::Superseded).await;
+    assert!(matches!(alone.renew().await, Err(RenewError::Lost(_))));
+    run(&place, words::EXPIRE).await;
+    let last = other.acquire_shared(&resource()).await.unwrap();
+    assert!(last.token() > next.token());
+    assert!(matches!(next.renew().await, Err(RenewError::Lost(_))));
     release(last).await;
 }
 

@@ -39,18 +39,6 @@ async fn of_a_new_group_are_above_the_floor_and_who_joins_has_the_same() {
 }
 
 #[tokio::test]
-async fn a_lease_passes_the_fence_in_the_same_database_and_seals() {
-    let place = ready().await;
-    let lock = service(&place.pool);
-    let old = lock.acquire(&resource()).await.unwrap();
-    run(&place, words::EXPIRE).await;
-    let new = lock.acquire(&resource()).await.unwrap();
-    sql::begin(&place.pool, &resource(), new.token()).await.unwrap().commit().await.unwrap();
-    let refused = sql::begin(&place.pool, &resource(), old.token()).await;
-    assert!(matches!(refused, Err(sql::AdmitError::Stale(_))), "{refused:?}");
-}
-
-#[tokio::test]
 async fn that_have_run_out_are_an_error_of_their_own() {
     let place = ready().await;
     let lock = service(&place.pool);
