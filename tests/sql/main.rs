@@ -41,7 +41,6 @@ mod postgres {
     #[path = "../setup.rs"]
     mod setup;
     mod shadow;
-    mod snapshots;
     #[path = "../suite/mod.rs"]
     mod suite;
     mod trees;
@@ -54,7 +53,6 @@ mod mysql {
     use support::mariadb::MariadbServer as Server;
     use support::place::mysql as place;
 
-    mod commits;
     mod interrupted;
     mod migrating;
     mod own;
@@ -64,7 +62,6 @@ mod mysql {
     mod server;
     #[path = "../setup.rs"]
     pub mod setup;
-    mod shadows;
     mod shares;
     #[path = "../suite/mod.rs"]
     pub mod suite;

@@ -5,9 +5,9 @@ use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use axum::response::Response;
 use axum::routing::MethodRouter;
+use fencing::Fence;
 use fencing::fence::{MemoryMarks, Transactions};
 use fencing::http::{self, FenceLayer, Problem, TransactionLayer};
-use fencing::{Fence, Resource, Sequencer};
 use http_body_util::BodyExt;
 use tower::ServiceExt;
 
@@ -27,27 +27,6 @@ pub fn behind(fence: Fence, handler: MethodRouter) -> Router {
 
 pub fn request(path: &str, number: u64) -> Request<Body> {
     Request::put(path).header("fencing-token", number).body(Body::empty()).unwrap()
-}
-
-/// A server of requests about these resources, which opens one transaction for both.
-pub fn moving<T: Transactions>(
-    storage: T,
-    names: [&'static str; 2],
-    handler: MethodRouter,
-) -> Router {
-    let name = move |_: &axum::http::request::Parts| {
-        names.map(Resource::new).into_iter().collect::<Result<Vec<_>, _>>()
-    };
-    let fence = FenceLayer::new(Fence::new(MemoryMarks::default()), name);
-    let handler = handler.route_layer(TransactionLayer::new(storage)).route_layer(fence);
-    Router::new().route("/move", handler)
-}
-
-/// Sends it a request with these tokens.
-pub async fn move_by(app: Router, shown: [&str; 2]) -> Answer {
-    let mut request = Request::put("/move").body(Body::empty()).unwrap();
-    http::attach_all(request.headers_mut(), &shown.map(|text| text.parse::<Sequencer>().unwrap()));
-    answer(app.oneshot(request).await.unwrap()).await
 }
 
 pub async fn answer(response: Response) -> Answer {

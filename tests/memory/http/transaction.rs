@@ -71,6 +71,7 @@ impl Transactions for Storage {
             None => Ok(Open { storage: self.clone(), ended: false }),
             Some("stale") => Err(Stale::check(&resource, token, Some(higher)).unwrap_err().into()),
             Some("conflict") => Err(FenceError::Conflict("deadlock".into())),
+            Some("full") => Err(FenceError::NoConnection("the pool timed out".into())),
             Some(_) => Err(FenceError::Unreachable("no database".into())),
         };
         async move { outcome }.boxed()
@@ -171,6 +172,7 @@ async fn what_fails_says_whether_anything_may_be_stored() {
     let cases = [
         (Some("stale"), None, 412, "10", Problem::STALE, false, "stale"),
         (Some("conflict"), None, 503, "14", Problem::CONFLICT, true, "try again"),
+        (Some("full"), None, 503, "14", Problem::UNAVAILABLE, true, "no connection"),
         (Some("lost"), None, 503, "14", Problem::UNAVAILABLE, true, "nothing was written"),
         (None, Some("conflict"), 503, "14", Problem::CONFLICT, true, "rolled back; try again"),
         (None, Some("rolled back"), 503, "13", Problem::ROLLED_BACK, false, "nothing was written"),

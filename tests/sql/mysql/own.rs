@@ -1,24 +1,13 @@
-//! What is MySQL's own: what an old snapshot sees, and sessions with other settings.
+//! What is MySQL's own: what an old snapshot sees, and what a session brings along: settings, tokens, a character set.
 
 use fencing::sql::{self, AdmitError};
 use futures_util::future::join_all;
+use sqlx::Executor;
 
 use super::place::Place;
-use super::server::waits::{at_33, waiting};
-use super::setup::{attempt, begin, by_path, found, migrated, raise, run, with};
+use super::setup::{attempt, by_path, found, migrated, presenting, raise, run, with};
 use super::suite::snapshots::no_snapshot_lets_a_stale_token_in;
-use crate::common::{named, resource, retryable, stale, token, unpresented};
-
-#[tokio::test]
-async fn a_waiting_newer_token_is_not_overtaken_by_equal_ones() {
-    let (place, impatient) = at_33().await;
-    let one = begin(&place.pool, 33).await.unwrap();
-    let new = waiting(&place, 34).await;
-    // InnoDB's queue is fair: a share behind a raise that waits does wait.
-    retryable(begin(&impatient, 33).await);
-    one.commit().await.unwrap();
-    new.await.unwrap().unwrap().commit().await.unwrap();
-}
+use crate::common::{named, resource, stale, token, unpresented};
 
 #[tokio::test]
 async fn an_old_snapshot_never_lets_a_stale_token_in() {
@@ -32,23 +21,6 @@ async fn an_old_snapshot_never_lets_a_stale_token_in() {
         true,
     )
     .await;
-}
-
-#[tokio::test]
-async fn a_conflict_is_retryable_and_another_error_is_not() {
-    // 1205, 1213 and their like, raised by a trigger under their own numbers.
-    for (number, is_conflict) in [(1205, true), (1213, true), (1020, true), (1062, false)] {
-        let place = with(&format!(
-            "CREATE TRIGGER trap BEFORE INSERT ON fencing_marks FOR EACH ROW
-            SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = {number}, MESSAGE_TEXT = 'to order'"
-        ))
-        .await;
-        match begin(&place.pool, 33).await.unwrap_err() {
-            AdmitError::Retryable(_) => assert!(is_conflict, "{number}"),
-            AdmitError::Database(_) => assert!(!is_conflict, "{number}"),
-            error => panic!("{number}: {error:?}"),
-        }
-    }
 }
 
 #[tokio::test]
@@ -114,4 +86,42 @@ async fn what_an_earlier_statement_was_admitted_with_is_compared_again() {
     }
     raise(&place.pool, &resource(), 34).await;
     stale(attempt(&mut *session, "UPDATE files SET body = 'stale' WHERE path = 'a'").await);
+}
+
+/// A token is used up by its statement, and not by the first row of that.
+#[tokio::test]
+async fn a_token_counts_for_every_row_of_one_statement() {
+    let place = with("CREATE TABLE files (path VARCHAR(50), body TEXT)").await;
+    by_path("files").apply(&place.pool).await.unwrap();
+    let insert = "INSERT INTO files VALUES ('a', ''), ('b', ''), ('c', '')";
+    for write in [insert, "UPDATE files SET body = 'x', path = CONCAT(path, '1')"] {
+        let mut tx = presenting(&place.pool, 34).await;
+        run(&mut *tx, write).await;
+        unpresented(attempt(&mut *tx, "UPDATE files SET body = 'y'").await);
+        tx.commit().await.unwrap();
+    }
+}
+
+/// The name is compared in UTF-8, whatever the client speaks.
+#[tokio::test]
+async fn a_pair_in_another_character_set_counts() {
+    let table = "CREATE TABLE files (path VARCHAR(50) CHARACTER SET latin1 PRIMARY KEY, body TEXT)";
+    let place = with(table).await;
+    sql::Protect::rows("files", "path").unwrap().apply(&place.pool).await.unwrap();
+    let mut session = place.pool.acquire().await.unwrap();
+    for set in ["latin1", "utf8mb4", "utf16"] {
+        let present = format!("SET @fencing_sequencer = CONVERT('34 ä' USING {set})");
+        run(&mut *session, &format!("{present}; REPLACE INTO files VALUES ('ä', 'new')")).await;
+    }
+    // Which of two is the newer one nobody knows: neither counts, and neither stays.
+    run(&mut *session, "SET @fencing_sequencer = '40 ä', @fencing_token = 34").await;
+    for words in ["were both set", "no token presented"] {
+        let error = session.execute("UPDATE files SET body = 'bad'").await.unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    for bad in ["'34'", "'34 '", "'  '", "34", "x'ff'", "'34 a'", "REPEAT('1', 2000)"] {
+        run(&mut *session, &format!("SET @fencing_sequencer = {bad}")).await;
+        attempt(&mut *session, "UPDATE files SET body = 'bad'").await.unwrap_err();
+        run(&mut *session, "SET @fencing_sequencer = NULL").await;
+    }
 }

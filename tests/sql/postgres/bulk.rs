@@ -4,7 +4,7 @@ use fencing::sql::{self, AdmitError};
 use sqlx::PgPool;
 
 use super::place::Place;
-use super::setup::{attempt, by_path, migrated, number, of_one, presenting, raise, run};
+use super::setup::{attempt, by_path, number, of_one, presenting, raise, run};
 use crate::common::{named, resource, retryable, stale, token};
 
 async fn protected(pool: &PgPool) {
@@ -18,15 +18,6 @@ async fn write(pool: &PgPool, number: u64, statement: &str) -> Result<(), AdmitE
     sql::present(&mut tx, token(number)).await?;
     attempt(&mut *tx, statement).await?;
     Ok(tx.commit().await?)
-}
-
-#[tokio::test]
-async fn one_statement_admits_thirty_thousand_resources() {
-    let place = migrated().await;
-    let admit = "SELECT fencing_admit('others/' || i, 34) FROM generate_series(1, 30000) AS i";
-    for _ in 0..2 {
-        run(&place.pool, admit).await;
-    }
 }
 
 /// Also those that it has not queued for.

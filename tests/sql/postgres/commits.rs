@@ -1,38 +1,31 @@
-//! Commits that fail behind the HTTP layer, and what the client is told.
+//! Commits that fail, and what they say of what is stored. The HTTP layer tells its client the same: tests/memory/http/transaction.rs.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use axum::routing::{MethodRouter, put};
-use fencing::http::{Fenced, InTransaction, Problem, Refusal};
-use fencing::sql::{self, Protect};
-use sqlx::PgPool;
+use fencing::Sequencer;
+use fencing::fence::{CommitError, Transactions};
+use fencing::sql;
+use sqlx::{PgPool, Postgres, Transaction};
 use support::postgres::PostgresServer;
-use tokio::sync::Barrier;
 
 use super::place::{Place, pool};
 use super::setup::{number, run, with};
-use crate::common::{named, resource, token};
-use crate::service::{Answer, move_by, moving, send, server};
+use crate::common::{named, token};
 
-type Tx = InTransaction<PgPool>;
+/// A transaction that has admitted a token of this file.
+async fn begun(pool: &PgPool, name: &str) -> Transaction<'static, Postgres> {
+    Transactions::begin(pool, &[Sequencer::new(named(name), token(33))]).await.unwrap()
+}
+
+async fn commit(tx: Transaction<'static, Postgres>) -> Result<(), CommitError> {
+    <PgPool as Transactions>::commit(tx).await
+}
 
 async fn count(place: &Place) -> i64 {
     number(&place.pool, "SELECT count(*) FROM files").await
 }
 
-fn is_refused((status, problem): Answer, kind: &str) -> Problem {
-    let problem = problem.unwrap();
-    assert_eq!((status.as_u16(), problem.kind.as_str()), (503, kind));
-    problem
-}
-
-fn insert() -> MethodRouter {
-    put(async |mut tx: Tx| {
-        sqlx::query("INSERT INTO files VALUES (1)").execute(&mut **tx).await?;
-        Ok::<_, Refusal>("written")
-    })
-}
+const INSERT: &str = "INSERT INTO files VALUES (1)";
 
 /// A table whose commits run this.
 fn files_that(runs: &str) -> String {
@@ -48,14 +41,11 @@ fn files_that(runs: &str) -> String {
 #[tokio::test]
 async fn a_session_that_ends_in_its_commit_leaves_it_in_doubt() {
     let place = with(&files_that("pg_terminate_backend(pg_backend_pid())")).await;
-    let app = server(place.pool.clone(), insert());
-    let problem = is_refused(send(&app, "/files/a", 33).await, Problem::IN_DOUBT);
-    assert!(problem.detail.contains("may or may not be stored"), "{}", problem.detail);
+    let mut tx = begun(&place.pool, "files/a").await;
+    run(&mut *tx, INSERT).await;
+    let error = commit(tx).await.unwrap_err();
+    assert!(matches!(error, CommitError::InDoubt(_)), "{error}");
     assert_eq!(count(&place).await, 0);
-    // The pool goes on.
-    run(&place.pool, "ALTER TABLE files DISABLE TRIGGER commits").await;
-    assert_eq!(send(&app, "/files/a", 33).await.0, 200);
-    assert_eq!(count(&place).await, 1);
 }
 
 /// The connection breaks, and nothing says why.
@@ -65,7 +55,8 @@ async fn a_server_that_dies_in_a_commit_leaves_it_in_doubt() {
     let pool = pool(postgres.database().await);
     sql::migrate(&pool).await.unwrap();
     run(&pool, &files_that("pg_sleep(600)")).await;
-    let app = server(pool.clone(), insert());
+    let mut tx = begun(&pool, "files/a").await;
+    run(&mut *tx, INSERT).await;
     let committing = async {
         let asleep = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
         while number(&pool, asleep).await == 0 {
@@ -73,46 +64,18 @@ async fn a_server_that_dies_in_a_commit_leaves_it_in_doubt() {
         }
         postgres.kill();
     };
-    let (answer, ()) = tokio::join!(send(&app, "/files/a", 33), committing);
-    is_refused(answer, Problem::IN_DOUBT);
-}
-
-/// Another one ends it, or the server does, as the handler pauses for too long between two statements. The same request
-/// may succeed: nothing was wrong with it.
-#[tokio::test]
-async fn a_session_that_ends_before_its_commit_has_stored_nothing() {
-    for end in [
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1",
-        "SELECT true FROM pg_stat_activity WHERE pid = $1",
-    ] {
-        let place = with("CREATE TABLE files (id INT)").await;
-        let admin = place.other();
-        let handler = put(move |mut tx: Tx| async move {
-            sqlx::query("INSERT INTO files VALUES (1)").execute(&mut **tx).await?;
-            let id = sqlx::query_scalar::<_, i32>("SELECT pg_backend_pid()").fetch_one(&mut **tx);
-            let id = id.await?;
-            if !end.contains("terminate") {
-                let limit = "SET LOCAL idle_in_transaction_session_timeout = 50";
-                sqlx::query(limit).execute(&mut **tx).await?;
-            }
-            while sqlx::query(end).bind(id).fetch_optional(&admin).await?.is_some() {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-            Ok::<_, Refusal>("written")
-        });
-        let app = server(place.pool.clone(), handler);
-        let problem = is_refused(send(&app, "/files/a", 33).await, Problem::ROLLED_BACK);
-        assert!(problem.detail.contains("try again"), "{}", problem.detail);
-        assert_eq!(count(&place).await, 0);
-    }
+    let (committed, ()) = tokio::join!(commit(tx), committing);
+    assert!(matches!(committed, Err(CommitError::InDoubt(_))), "{committed:?}");
 }
 
 #[tokio::test]
 async fn a_constraint_that_is_checked_at_the_end_stores_nothing() {
     let place = with("CREATE TABLE files (id INT UNIQUE DEFERRABLE INITIALLY DEFERRED)").await;
-    let app = server(place.pool.clone(), insert());
-    assert_eq!(send(&app, "/files/a", 33).await.0, 200);
-    is_refused(send(&app, "/files/a", 33).await, Problem::ROLLED_BACK);
+    run(&place.pool, INSERT).await;
+    let mut tx = begun(&place.pool, "files/a").await;
+    run(&mut *tx, INSERT).await;
+    let error = commit(tx).await.unwrap_err();
+    assert!(matches!(error, CommitError::RolledBack(_)), "{error}");
     assert_eq!(count(&place).await, 1);
 }
 
@@ -120,74 +83,43 @@ async fn a_constraint_that_is_checked_at_the_end_stores_nothing() {
 #[tokio::test]
 async fn a_serialization_failure_is_a_conflict_and_not_stale() {
     let place = with("CREATE TABLE files (id INT)").await;
-    let serializable = place.with(&[("default_transaction_isolation", "serializable")]);
-    let both = Arc::new(Barrier::new(2));
-    let handler = put(move |fenced: Fenced, mut tx: Tx| async move {
-        sqlx::query("SELECT count(*) FROM files").execute(&mut **tx).await?;
-        let waits = async || {
-            if fenced.token.get() == 33 {
-                both.wait().await;
-            }
-        };
-        waits().await;
-        sqlx::query("INSERT INTO files VALUES (1)").execute(&mut **tx).await?;
-        waits().await;
-        Ok::<_, Refusal>("written")
-    });
-    let app = server(serializable, handler);
-    let (one, two) = tokio::join!(send(&app, "/files/a", 33), send(&app, "/files/b", 33));
-    let first = one.0.is_success();
-    let (path, won, lost) = if first { ("/files/b", one, two) } else { ("/files/a", two, one) };
-    assert_eq!(won.0, 200);
-    is_refused(lost, Problem::CONFLICT);
-    assert_eq!(count(&place).await, 1);
-    // Sent again, it passes.
-    assert_eq!(send(&app, path, 34).await.0, 200);
-}
-
-/// The transaction presents what it was admitted with.
-#[tokio::test]
-async fn a_protected_table_takes_the_writes_of_the_request_and_no_others() {
-    let place = with("CREATE TABLE files (path TEXT PRIMARY KEY, body TEXT)").await;
-    Protect::rows("files", "path").unwrap().apply(&place.pool).await.unwrap();
-    let handler = put(|mut tx: Tx| async move {
-        sqlx::query("INSERT INTO files VALUES ('files/a', 'x')").execute(&mut **tx).await?;
-        Ok::<_, Refusal>("written")
-    });
-    let app = server(place.pool.clone(), handler);
-    assert_eq!(send(&app, "/files/a", 33).await.0, 200);
-    assert_eq!(sql::highest(&place.pool, &resource()).await.unwrap(), Some(token(33)));
-    assert_eq!(send(&app, "/files/b", 33).await.0, 503);
+    let pool = place.at("serializable");
+    let (mut one, mut two) = (begun(&pool, "files/a").await, begun(&pool, "files/b").await);
+    for statement in ["SELECT count(*) FROM files", INSERT] {
+        for tx in [&mut one, &mut two] {
+            run(&mut **tx, statement).await;
+        }
+    }
+    commit(one).await.unwrap();
+    let error = commit(two).await.unwrap_err();
+    assert!(matches!(error, CommitError::Conflict(_)), "{error}");
     assert_eq!(count(&place).await, 1);
 }
 
-/// Two requests that name the same resources in different orders never wait for each other.
+/// Two that name the same resources in different orders never wait for each other.
 #[tokio::test]
 async fn several_resources_are_admitted_in_one_order() {
     let place = with("CREATE TABLE files (id INT)").await;
-    let moving = async |names: [&'static str; 2]| {
-        let app = moving(place.other(), names, insert());
-        move_by(app, ["34 a", "34 b"]).await.0.as_u16()
-    };
-    let waiting = async |wanted: i64| {
-        let waiting = "SELECT count(*) FROM pg_stat_activity
-            WHERE datname = current_database() AND wait_event_type = 'Lock'";
-        while number(&place.pool, waiting).await < wanted {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+    let both = |names: [&'static str; 2]| {
+        let pool = place.other();
+        tokio::spawn(async move {
+            let both = names.map(|name| Sequencer::new(named(name), token(34)));
+            commit(Transactions::begin(&pool, &both).await.unwrap()).await
+        })
     };
     // Both are on their way when the first of their resources becomes free: the one that would have b by
     // then comes second.
     let older = sql::begin(&place.pool, &named("a"), token(33)).await.unwrap();
-    let one = moving(["a", "b"]);
-    let two = async {
-        waiting(1).await;
-        moving(["b", "a"]).await
-    };
-    let release = async {
-        waiting(2).await;
-        older.commit().await.unwrap();
-    };
-    let (one, two, ()) = tokio::join!(one, two, release);
-    assert_eq!((one, two), (200, 200));
+    let one = both(["a", "b"]);
+    place.blocked().await;
+    let two = both(["b", "a"]);
+    let waiting = "SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    while number(&place.pool, waiting).await < 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    older.commit().await.unwrap();
+    for all in [one, two] {
+        all.await.unwrap().unwrap();
+    }
 }

@@ -5,7 +5,7 @@ use fencing::sql::{AdmitError, SqlMarks};
 
 use super::place::Place;
 use super::setup::{begin, with};
-use crate::common::{resource, retryable, token};
+use crate::common::{resource, token};
 
 /// A database whose first writes of a mark fail with this code. A sequence does not roll
 /// back, so that it can count them.
@@ -22,20 +22,6 @@ async fn failing(times: u32, code: &str) -> Place {
             FOR EACH ROW EXECUTE FUNCTION trap()"
     ))
     .await
-}
-
-#[tokio::test]
-async fn a_conflict_is_retryable_and_another_error_is_not() {
-    for code in ["40001", "40P01", "55P03"] {
-        let place = failing(1, code).await;
-        retryable(begin(&place.pool, 33).await);
-        begin(&place.pool, 33).await.unwrap();
-    }
-    for code in ["57014", "53100", "XX000", "P0001", "23514"] {
-        let place = failing(1, code).await;
-        let error = begin(&place.pool, 33).await.unwrap_err();
-        assert!(matches!(error, AdmitError::Database(_)), "{code}: {error:?}");
-    }
 }
 
 #[tokio::test]

@@ -1,17 +1,12 @@
 //! Who waits for whom on PostgreSQL.
 
-use std::cell::Cell;
-use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
-use fencing::sql::{self, AdmitError};
-use futures_util::future::join_all;
+use fencing::sql;
 
 use super::place::DEFAULTS;
 use super::server::waits::{at_33, waiting};
 use super::setup::{admitted, attempt, begin, migrated, raise, run};
-use super::suite::writers::{Way, Writer, ready_for};
 use crate::common::{resource, retryable, token};
 
 #[tokio::test]
@@ -71,63 +66,6 @@ async fn a_savepoint_rolled_back_lets_the_newer_token_in() {
     retryable(begin(&impatient, 34).await);
     inner.rollback().await.unwrap();
     begin(&impatient, 34).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_read_only_transaction_is_not_admitted() {
-    let (place, _) = at_33().await;
-    for number in [33, 34] {
-        let mut tx = place.pool.begin_with("BEGIN READ ONLY").await.unwrap();
-        let error = sql::admit(&mut tx, &resource(), token(number)).await.unwrap_err();
-        assert!(matches!(error, AdmitError::Database(_)), "{error:?}");
-    }
-}
-
-/// By the statement, and by the function.
-#[tokio::test]
-async fn a_stream_of_equal_tokens_does_not_starve_a_newer_one() {
-    for way in [Way::Admit, Way::Begin] {
-        a_newer_one_gets_into_a_stream(way).await;
-    }
-}
-
-async fn a_newer_one_gets_into_a_stream(way: Way) {
-    let place = ready_for(way).await;
-    raise(&place.pool, &resource(), 33).await;
-    let (own, admitted) = (Writer::new(way), Cell::new(0));
-    // At any moment at least one of them is open.
-    let stream = (0..6).map(async |number| {
-        tokio::time::sleep(Duration::from_millis(10 * number)).await;
-        loop {
-            match own.admitted(&place.pool, 33).await {
-                Ok(tx) => {
-                    admitted.set(admitted.get() + 1);
-                    tokio::time::sleep(Duration::from_millis(55)).await;
-                    tx.commit().await.unwrap();
-                }
-                Err(AdmitError::Stale(_)) => return,
-                Err(error) => panic!("{error:?}"),
-            }
-        }
-    });
-    let newer = async {
-        while admitted.get() < 18 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        let mut new =
-            pin!(async { own.admitted(&place.pool, 34).await.unwrap().commit().await.unwrap() });
-        // It may be through before anybody has seen it wait.
-        tokio::select! {
-            () = &mut new => {}
-            () = place.blocked() => {
-                let before = admitted.get();
-                new.await;
-                // Those that were in before 34 began to wait and had yet to be counted.
-                assert!(admitted.get() <= before + 6);
-            }
-        }
-    };
-    tokio::join!(join_all(stream), newer);
 }
 
 /// Row locks are not fair: without a turn, a stream of clients would keep the operator out.

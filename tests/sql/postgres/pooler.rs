@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use fencing::fence::Marks;
 use fencing::lock::sql::SqlLock;
-use fencing::sql::{self, AdmitError, Protect, Retry, SqlMarks};
+use fencing::sql::{self, Protect, SqlMarks};
 use futures_util::future::join_all;
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use support::pgbouncer::PgBouncer;
 use support::postgres::PostgresServer;
 
-use super::setup::{FILES, attempt, begin, by_path, number, raise, run};
+use super::setup::{FILES, raise, run};
 use super::suite::rounds::no_stale_write_is_accepted;
 use super::suite::writers::{Way, Writer};
-use crate::common::{below, pause, resource, stale, token};
+use crate::common::{resource, stale, token};
 
 struct Pooled {
     pool: PgPool,
@@ -35,9 +35,6 @@ impl Pooled {
         let direct = server.database().await;
         let pooler = PgBouncer::before(&server, 2);
         sql::migrate(&pool(&direct)).await.unwrap();
-        let files = "CREATE TABLE papers (path text PRIMARY KEY, body bigint NOT NULL);
-            INSERT INTO papers SELECT n::text, 0 FROM generate_series(0, 9) AS n";
-        run(&pool(&direct), files).await;
         let options = pooler.on(direct.get_database().unwrap());
         let pooled =
             Pooled { pool: pool(&options), options, direct, _pooler: pooler, _server: server };
@@ -54,20 +51,11 @@ impl Pooled {
         }
         pooled
     }
-
-    /// A pool as another process would have it.
-    fn other(&self) -> PgPool {
-        pool(&self.options)
-    }
 }
 
 fn pool(options: &PgConnectOptions) -> PgPool {
     let pool = PgPoolOptions::new().max_connections(20).acquire_timeout(Duration::from_secs(60));
     pool.connect_lazy_with(options.clone())
-}
-
-fn write(path: u64, body: u64) -> String {
-    format!("UPDATE papers SET body = {body} WHERE path = '{path}'")
 }
 
 /// The driver's migrations name their statements. Migrate over a connection of its own.
@@ -101,52 +89,18 @@ async fn marks_and_transactions_are_fenced() {
     assert_eq!((listed.len(), listed[0].number), (1, Some(34)));
 }
 
-/// Each client has a token and a file of its own, and every other one presents none.
-#[tokio::test(flavor = "multi_thread")]
-async fn no_client_writes_by_the_token_of_another() {
-    let pooled = Pooled::migrated().await;
-    by_path("papers").apply(&pooled.pool).await.unwrap();
-    let clients = (0..10).map(async |path| {
-        let pool = pooled.other();
-        for round in 0..20 {
-            let presents = below(2) == 0;
-            let mut tx = pool.begin().await.unwrap();
-            let number = 1 + round * 10 + path;
-            if presents {
-                sql::present(&mut tx, token(number)).await.unwrap();
-            }
-            pause().await;
-            match (presents, attempt(&mut *tx, &write(path, number)).await) {
-                (true, Ok(())) => tx.commit().await.unwrap(),
-                (false, Err(AdmitError::Unpresented(_))) => tx.rollback().await.unwrap(),
-                (_, other) => panic!("presented {presents}: {other:?}"),
-            }
-        }
-    });
-    join_all(clients).await;
-    let foreign = "SELECT count(*) FROM papers, fencing_marks
-        WHERE resource = 'files/' || path AND token <> body";
-    assert_eq!(number(&pool(&pooled.direct), foreign).await, 0);
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn leases_are_acquired_renewed_and_released() {
     let pooled = Pooled::migrated().await;
     let holders = (0..8).map(async |_| {
-        let (pool, mut tokens) = (pooled.other(), Vec::new());
-        let lock = SqlLock::builder(pooled.other()).wait(Duration::from_secs(60)).renew(false);
+        let mut tokens = Vec::new();
+        let lock =
+            SqlLock::builder(pool(&pooled.options)).wait(Duration::from_secs(60)).renew(false);
         let lock = lock.build().unwrap();
         for _ in 0..5 {
             let lease = lock.acquire(&resource()).await.unwrap();
             lease.renew().await.unwrap();
-            let number = lease.token();
-            let once = || async {
-                let mut tx = begin(&pool, number.get()).await?;
-                attempt(&mut *tx, &write(0, number.get())).await?;
-                Ok::<_, AdmitError>(tx.commit().await?)
-            };
-            sql::retry(Retry::new(), once).await.unwrap();
-            tokens.push(number);
+            tokens.push(lease.token());
             lease.release().await.unwrap();
         }
         tokens

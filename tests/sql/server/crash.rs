@@ -1,17 +1,20 @@
 //! A server or a session that dies.
 
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use fencing::fence::{CommitError, Transactions};
 use fencing::sql::{self, AdmitError};
 use futures_util::future::join_all;
 use sqlx::pool::PoolOptions;
+use sqlx::{Database, Pool};
 
 use super::Server;
 use super::place::{Db, pool};
 use super::setup::{FILES, admitted, begin, migrated, number, raise, run};
 use super::writers::{Way, Writer};
-use crate::common::{resource, stale, token};
+use crate::common::{own, resource, stale, token};
 
 fn is_no_refusal(result: Result<(), AdmitError>) {
     assert!(matches!(result, Err(AdmitError::Database(_))), "{result:?}");
@@ -44,6 +47,25 @@ async fn a_session_that_is_killed_is_no_refusal() {
     is_no_refusal(sql::admit(&mut tx, &resource(), token(34)).await);
     assert!(tx.commit().await.is_err());
     begin(&place.pool, 33).await.unwrap();
+}
+
+/// The same request may succeed: nothing was wrong with it. But on MySQL a deadlock ends a transaction, and what comes
+/// after that is stored at once: nobody can say whether that has happened.
+#[tokio::test]
+async fn a_session_that_ends_before_its_commit_has_stored_nothing_or_leaves_it_in_doubt() {
+    let place = migrated().await;
+    let tx = Transactions::begin(&place.pool, &[own(33)]).await.unwrap();
+    place.end_sessions().await;
+    let error = <Pool<Db> as Transactions>::commit(tx).await.unwrap_err();
+    let in_doubt = Db::NAME == "MySQL";
+    match &error {
+        CommitError::InDoubt(_) => assert!(in_doubt, "{error}"),
+        CommitError::RolledBack(cause) => {
+            let cause = cause.downcast_ref::<io::Error>().map(io::Error::kind);
+            assert!(!in_doubt && cause == Some(io::ErrorKind::ConnectionAborted), "{error}");
+        }
+        _ => panic!("{error}"),
+    }
 }
 
 #[tokio::test]

@@ -51,6 +51,19 @@ async fn equal_tokens_run_side_by_side_and_a_newer_one_waits_for_all() {
     }
 }
 
+/// Else a stream of equal tokens would starve it.
+#[tokio::test]
+async fn a_waiting_newer_token_is_not_overtaken_by_equal_ones() {
+    let (place, impatient) = at_33().await;
+    let one = begin(&place.pool, 33).await.unwrap();
+    let new = waiting(&place, 34).await;
+    retryable(begin(&impatient, 33).await);
+    let mut tx = impatient.begin().await.unwrap();
+    retryable(sql::admit(&mut tx, &resource(), token(33)).await);
+    one.commit().await.unwrap();
+    new.await.unwrap().unwrap().commit().await.unwrap();
+}
+
 #[tokio::test]
 async fn one_that_waited_for_a_newer_token_is_stale_if_that_commits() {
     for (newer, commits) in [(34, true), (34, false), (36, true)] {

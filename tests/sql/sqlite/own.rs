@@ -47,16 +47,6 @@ async fn a_database_in_memory_has_a_fence_too() {
     assert_eq!(sql::highest(&pool, &resource()).await.unwrap(), Some(token(34)));
 }
 
-#[tokio::test]
-async fn a_database_that_may_not_be_written_admits_nobody() {
-    let place = migrated().await;
-    let mut conn = place.pool.acquire().await.unwrap();
-    run(&mut *conn, "PRAGMA query_only = ON").await;
-    let mut tx = sqlx::Connection::begin(&mut *conn).await.unwrap();
-    let error = sql::admit(&mut tx, &resource(), token(33)).await.unwrap_err();
-    assert!(matches!(error, AdmitError::Database(_)), "{error:?}");
-}
-
 /// Eight that write, and none that would wait for the file.
 async fn eight_write(pool: &SqlitePool) -> Result<(), AdmitError> {
     let writers = (0..8).map(async |writer| {

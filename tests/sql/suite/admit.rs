@@ -101,3 +101,12 @@ async fn names_that_a_collation_would_merge_stay_apart() {
         assert_eq!(highest(&place, name).await, Some(number), "{name:?}");
     }
 }
+
+#[tokio::test]
+async fn a_database_that_may_not_be_written_admits_nobody() {
+    let place = ready().await;
+    admit(&place, &resource(), 33).await.unwrap();
+    let mut tx = place.read_only().begin().await.unwrap();
+    let error = sql::admit(&mut tx, &resource(), token(34)).await.unwrap_err();
+    assert!(matches!(error, AdmitError::Database(_)), "{error:?}");
+}

@@ -15,12 +15,13 @@ async fn protected(protect: Protect) -> Place {
     place
 }
 
-/// What the database says, and its SQLSTATE.
+/// What the database says, and its SQLSTATE. Returns all of it.
 #[track_caller]
-pub fn is_refused(place: &Place, write: &str, words: &str, state: &str) {
+pub fn is_refused(place: &Place, write: &str, words: &str, state: &str) -> String {
     let error = place.client(write).unwrap_err();
     assert!(error.contains(words), "{write}: {error}");
     assert!(place::STATES.is_empty() || error.contains(state), "{write}: {error}");
+    error
 }
 
 #[tokio::test]

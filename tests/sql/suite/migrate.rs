@@ -37,8 +37,9 @@ async fn migrating_again_changes_nothing() {
 async fn ten_may_migrate_at_once() {
     let place = Place::empty().await;
     let starts = (0..10).map(async |number| {
-        // Some as impatient as can be.
-        let pool = if number % 2 == 0 { place.other() } else { place.impatient() };
+        // Some as impatient as can be, and of any default level.
+        let level = place::DEFAULTS[number % place::DEFAULTS.len()];
+        let pool = if number % 2 == 0 { place.at(level) } else { place.impatient() };
         sql::migrate(&pool).await.unwrap();
     });
     join_all(starts).await;

@@ -1,8 +1,5 @@
-use futures_util::future::join_all;
-
 use super::writers::{WAYS, Way, Writer, waits};
 use super::*;
-use crate::rounds::{Written, writer};
 
 /// Only the mark is in the newer one's way: it writes no row.
 #[tokio::test]
@@ -18,7 +15,7 @@ async fn a_newer_token_waits_for_one_that_is_paused_after_its_check() {
             // At its first contact, and with a mark that it has found equal.
             for before in [32, 33] {
                 let place = ready_for(way).await;
-                let pool = if of_admit.is_some() { place.other() } else { place.at(level) };
+                let pool = if of_admit.is_some() { place.pool.clone() } else { place.at(level) };
                 admit(&place, &resource(), before).await.unwrap();
                 let writer = Writer { level: of_admit, ..Writer::new(way) };
                 let old = writer.open(&pool, 33).await.unwrap();
@@ -29,24 +26,6 @@ async fn a_newer_token_waits_for_one_that_is_paused_after_its_check() {
                 assert_eq!(stale(writer.write(&pool, 33).await).highest, token(34));
             }
         }
-    }
-}
-
-#[tokio::test]
-async fn many_may_make_the_first_contact_at_once() {
-    for &level in LEVELS {
-        let place = ready().await;
-        let own = Writer { level: Some(level), ..Writer::new(Way::Admit) };
-        // Two of each token.
-        let attempt = async |number| own.write(&place.pool, number).await;
-        let done = join_all((2..18).map(|number| writer(attempt, number / 2))).await;
-        assert_eq!(
-            done[14..],
-            [Written::Done, Written::Done],
-            "{level}: the newest is never stale"
-        );
-        assert_eq!(file(&place).await, (8, 0), "{level}");
-        assert_eq!(highest(&place, &resource()).await, Some(8), "{level}");
     }
 }
 

@@ -49,8 +49,8 @@ async fn the_token_of_one_resource_writes_no_row_of_another() {
     ] {
         let words = "fencing: no token presented, but the sequencer 34 docs/a of another \
             resource, high water ";
-        is_refused(&place, &write, words, "ZF428");
-        is_refused(&place, &write, ", resource docs/b", "ZF428");
+        let said = is_refused(&place, &write, words, "ZF428");
+        assert!(said.contains(", resource docs/b"), "{said}");
     }
     // The rightful holder goes on.
     place.client(&place::update(Some("6 docs/b"), "b", "b by 6")).unwrap();

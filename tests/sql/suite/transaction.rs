@@ -1,12 +1,14 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use fencing::fence::Marks;
+use fencing::Sequencer;
+use fencing::fence::{CommitError, FenceError, Marks, Transactions};
 use fencing::sql::{Retry, SqlMarks};
+use sqlx::Pool;
 
 use super::writers::{Way, Writer};
 use super::*;
-use crate::common::poll;
+use crate::common::{own, poll};
 
 #[tokio::test]
 async fn work_that_fails_is_rolled_back_with_its_mark() {
@@ -129,4 +131,67 @@ async fn the_drivers_own_errors_are_understood() {
     // The table of the caller is missing, and not that of the fence.
     let error = AdmitError::from(error);
     assert!(matches!(error, AdmitError::Database(_)), "{error:?}");
+}
+
+/// Both tokens are admitted in the transaction of a request, or neither.
+#[tokio::test]
+async fn several_resources_are_admitted_in_one_transaction() {
+    let place = ready().await;
+    let b = named("files/b");
+    let begin = async |number, of_b| {
+        let both = [own(number), Sequencer::new(b.clone(), token(of_b))];
+        Transactions::begin(&place.pool, &both).await
+    };
+    let marks = async || (highest(&place, &resource()).await, highest(&place, &b).await);
+    for (number, commits) in [(7, true), (8, false)] {
+        let mut tx = begin(33, number).await.unwrap();
+        write(&mut tx, token(number)).await.unwrap();
+        match commits {
+            true => <Pool<Db> as Transactions>::commit(tx).await.unwrap(),
+            false => <Pool<Db> as Transactions>::rollback(tx).await,
+        }
+        assert_eq!(file(&place).await, (7, 0));
+        assert_eq!(marks().await.0, Some(33));
+    }
+    // The second is stale, though the first was raised before that.
+    let Err(FenceError::Stale(stale)) = begin(34, 6).await else { panic!("begun") };
+    assert_eq!(stale.resource, b);
+    assert_eq!(marks().await, (Some(34), Some(8)));
+}
+
+/// The handler has ended the transaction, or ignored an error. On PostgreSQL a statement that failed leaves nothing to
+/// commit, and COMMIT does not say so.
+#[tokio::test]
+async fn what_is_not_stored_is_not_called_committed() {
+    let place = ready().await;
+    let twice = "INSERT INTO files VALUES ('files/a', 0, 0)";
+    for (statement, number) in [(twice, 33), ("COMMIT", 34)] {
+        let mut tx = Transactions::begin(&place.pool, &[own(number)]).await.unwrap();
+        write(&mut tx, token(number)).await.unwrap();
+        assert_eq!(attempt(&mut *tx, statement).await.is_err(), statement == twice);
+        let committed = <Pool<Db> as Transactions>::commit(tx).await;
+        let stored = file(&place).await.0 == number.cast_signed();
+        match &committed {
+            Ok(()) => assert!(stored && statement == twice),
+            Err(CommitError::RolledBack(_)) => assert!(!stored && statement == twice),
+            Err(error) => {
+                assert!(statement != twice && matches!(error, CommitError::InDoubt(_)), "{error}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_pool_without_places_is_called_so() {
+    let place = ready().await;
+    let options = place.pool.options().clone().max_connections(1);
+    let single = options.acquire_timeout(Duration::from_millis(200));
+    let single = single.connect_lazy_with((*place.pool.connect_options()).clone());
+    let _held = loop {
+        if let Ok(held) = single.acquire().await {
+            break held;
+        }
+    };
+    let error = Transactions::begin(&single, &[own(33)]).await.unwrap_err();
+    assert!(matches!(error, FenceError::NoConnection(_)), "{error:?}");
 }

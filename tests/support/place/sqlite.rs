@@ -209,7 +209,7 @@ impl Place {
     /// Runs a statement through Python's own sqlite3: its error, if there is one.
     pub fn client(&self, statement: &str) -> Result<String, String> {
         let mut python = std::process::Command::new("python3");
-        python.args(["-c", PYTHON]).arg(self.folder.path().join("data.db")).arg(statement);
+        python.args(["-ISc", PYTHON]).arg(self.folder.path().join("data.db")).arg(statement);
         output(&mut python)
     }
 
