@@ -51,11 +51,6 @@ impl Member {
         assert_eq!(self.activate(era, false, Duration::ZERO).await, Reply::Activated);
     }
 
-    /// Drops the counts in this era.
-    pub async fn collect(&self, era: u64) -> Reply {
-        self.activate(era, true, Duration::ZERO).await
-    }
-
     pub async fn activate(&self, era: u64, collect: bool, quarantine: Duration) -> Reply {
         let Prepared { incarnation, state, .. } = self.prepare().await;
         let (nonce, new) = (state.nonce, true);
