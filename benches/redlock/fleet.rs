@@ -2,14 +2,9 @@ use std::time::Duration;
 
 use fencing::Redlock;
 use redis::aio::MultiplexedConnection;
-use support::redis::RedisServer;
+use support::redis::{RedisServer, servers};
 
 use crate::contestant::Contestant;
-
-/// Private servers of one row, without persistence.
-pub fn start(number: usize) -> Vec<RedisServer> {
-    (0..number).map(|_| RedisServer::start()).collect()
-}
 
 pub fn urls(servers: &[RedisServer]) -> Vec<String> {
     servers.iter().map(RedisServer::url).collect()
@@ -42,7 +37,7 @@ pub async fn settle(contestants: &[Contestant]) {
 
 /// The servers of one row, and all contestants on them.
 pub async fn of_all(nodes: usize) -> (Vec<RedisServer>, Vec<Contestant>) {
-    let servers = start(nodes);
+    let servers = servers(nodes);
     let contestants = Contestant::all(&urls(&servers)).await;
     settle(&contestants).await;
     (servers, contestants)
@@ -50,7 +45,7 @@ pub async fn of_all(nodes: usize) -> (Vec<RedisServer>, Vec<Contestant>) {
 
 /// Five servers, and this crate alone on them.
 pub async fn of_fencing() -> (Vec<RedisServer>, Redlock) {
-    let servers = start(5);
+    let servers = servers(5);
     let redlock = Contestant::redlock(&urls(&servers));
     settle(&[Contestant::Fencing(redlock.clone())]).await;
     (servers, redlock)

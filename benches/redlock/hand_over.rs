@@ -33,7 +33,7 @@ struct Seen {
 /// Two waiters in one process, for one resource. The bare client and that of the scripts can't wait: a mutex of the
 /// process hands them the turn, and the servers are asked as they are otherwise.
 pub async fn in_one_process(table: &mut Table) {
-    let servers = fleet::start(5);
+    let servers = support::redis::servers(5);
     let urls = fleet::urls(&servers);
     let mut figures = Vec::new();
     for contestant in [Contestant::rslock(&urls), Contestant::fencing(&urls)] {
@@ -52,7 +52,7 @@ pub async fn in_one_process(table: &mut Table) {
 
 /// More and more waiters in one process: what is done in a second, and what each hold costs.
 pub async fn with_waiters(table: &mut Table) {
-    let servers = fleet::start(5);
+    let servers = support::redis::servers(5);
     let urls = fleet::urls(&servers);
     let contestant = Contestant::fencing(&urls);
     fleet::settle(std::slice::from_ref(&contestant)).await;
@@ -76,7 +76,7 @@ pub async fn with_waiters(table: &mut Table) {
 
 /// Eight processes with eight waiters each, for one resource.
 pub async fn in_eight_processes(table: &mut Table) {
-    let servers = fleet::start(5);
+    let servers = support::redis::servers(5);
     let urls = fleet::urls(&servers);
     let mut figures = Vec::new();
     for contestant in [Contestant::rslock(&urls), Contestant::fencing(&urls)] {

@@ -11,7 +11,7 @@ const PAIRS: usize = 20;
 
 /// Five nodes, each this many milliseconds away in each direction.
 pub async fn delayed(millis: u64, table: &mut Table) {
-    let servers = fleet::start(5);
+    let servers = support::redis::servers(5);
     let folder = tempfile::tempdir().unwrap();
     let mut urls = Vec::new();
     for (number, server) in servers.iter().enumerate() {

@@ -11,7 +11,7 @@ const PAIRS: usize = 20;
 /// The counts of three nodes are out of step before each acquire, so that the client
 /// must publish the token, whichever majority answers first.
 pub async fn measure(rounds: usize, table: &mut Table) {
-    let servers = fleet::start(5);
+    let servers = support::redis::servers(5);
     let contestant = Contestant::fencing(&fleet::urls(&servers));
     fleet::settle(std::slice::from_ref(&contestant)).await;
     let mut connections = Vec::new();

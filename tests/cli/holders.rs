@@ -11,7 +11,7 @@ const LOCK: &str = "{fencing}:lock:invoice/42";
 /// Holds `invoice/42` under a name of the environment.
 fn hold(place: &(impl Place + ?Sized), options: &str) -> Job {
     let command = |script: &str| {
-        let mut command = run(place, &format!("--ttl 10m --node-budget 1s {options}"), script);
+        let mut command = run(place, &format!("--ttl 10m {options}"), script);
         command.env("FENCING_HOLDER", "from-environment");
         command
     };

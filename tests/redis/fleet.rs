@@ -8,7 +8,7 @@ pub use fencing::lock::{AcquireError, Loss, Released};
 pub use fencing::{Lease, Redlock, Resource, Token};
 pub use fencing_protocol::{Fault, Fleet, Nonce, Owner, Reply, Request};
 pub use futures_util::FutureExt;
-pub use support::redis::{IN_MEMORY, RedisServer, five, waiting};
+pub use support::redis::{IN_MEMORY, RedisServer, five, servers, waiting};
 pub use tokio::task::JoinHandle;
 pub use tokio::time::{Instant, sleep, timeout};
 
@@ -23,10 +23,6 @@ pub fn named(name: &str) -> Resource {
 
 pub fn resource() -> Resource {
     named("invoice/42")
-}
-
-pub fn servers(count: usize) -> Vec<RedisServer> {
-    (0..count).map(|_| RedisServer::start()).collect()
 }
 
 /// A client that starts these servers for the first time.

@@ -11,10 +11,8 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use super::process;
+pub use super::process::{PATIENCE, until};
 use super::redis::{self, RedisServer};
-
-/// Far longer than anything here takes: a test that comes here hangs.
-pub const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A program that ignores no signal, whatever the tests were started to ignore: a shell's
 /// `&` and `nohup` ignore some. It has no terminal, whatever the tests have. Its process is the program's own.
@@ -112,8 +110,13 @@ pub fn five() -> Vec<RedisServer> {
 /// The same servers, once they grant locks: they are new, and nobody needs to wait until a
 /// lock that they may have forgotten is over.
 pub fn started(servers: Vec<RedisServer>) -> Vec<RedisServer> {
-    ask(&servers, "fleet init --node-budget 5s").printed();
+    init(&servers);
     servers
+}
+
+/// `fencing fleet init`, which must succeed.
+pub fn init(list: &(impl Place + ?Sized)) {
+    ask(list, "fleet init --node-budget 5s").is(0);
 }
 
 pub fn urls<'a>(servers: impl IntoIterator<Item = &'a RedisServer>) -> String {
@@ -125,20 +128,10 @@ pub fn run(place: &(impl Place + ?Sized), options: &str, script: &str) -> Comman
     let mut command = fencing(place, &format!("run --resource invoice/42 {options}"));
     // A busy machine takes the processors from the servers.
     if !options.contains("--node-budget") {
-        command.args(["--node-budget", &format!("{}ms", patience(options))]);
+        command.args(["--node-budget", "1s"]);
     }
     command.args(["--", "sh", "-c", script]);
     command
-}
-
-/// How long a node may take, in milliseconds: a second, or a quarter of a shorter TTL.
-fn patience(options: &str) -> u64 {
-    let ttl = options.split_whitespace().skip_while(|option| *option != "--ttl").nth(1);
-    let millis = ttl.and_then(|ttl| match ttl.strip_suffix("ms") {
-        Some(millis) => millis.parse().ok(),
-        None => ttl.strip_suffix('s')?.parse().ok().map(|seconds: u64| seconds * 1000),
-    });
-    millis.map_or(1000, |millis| 1000.min(millis / 4))
 }
 
 /// How a process ended, in words.
@@ -341,15 +334,6 @@ pub fn end(mut child: Child) -> Ended {
 /// Starts it and waits for its end.
 pub fn finish(command: Command) -> Ended {
     end(piped(command).spawn().unwrap())
-}
-
-/// Waits for a condition, and fails the test if it never comes.
-pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let limit = Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(Instant::now() < limit, "never came: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// The lines of `fencing nodes` that name this node.

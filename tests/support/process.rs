@@ -3,6 +3,9 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// Far longer than anything here takes: a test that comes here hangs.
+pub const PATIENCE: Duration = Duration::from_secs(90);
+
 /// Sends a signal to a process. `STOP` returns when each of its threads has stopped: the call
 /// alone is back before they have, and on a busy machine one of them answers meanwhile.
 pub fn signal(pid: u32, name: &str) {
@@ -11,7 +14,7 @@ pub fn signal(pid: u32, name: &str) {
     // One that has just ended cannot be told.
     assert!(status.expect("kill runs").success() || !runs(pid), "kill -{name} {pid}");
     if name == "STOP" {
-        wait(&format!("{pid} stops"), || stands_still(pid));
+        until(&format!("{pid} stops"), || stands_still(pid));
     }
 }
 
@@ -21,7 +24,7 @@ pub fn kill(pids: &[u32]) {
         let _ =
             Command::new("kill").args(["-KILL", &pid.to_string()]).stderr(Stdio::null()).status();
     }
-    wait("the killed process ends", || !pids.iter().any(|pid| runs(*pid)));
+    until("the killed process ends", || !pids.iter().any(|pid| runs(*pid)));
 }
 
 /// Whether the process is there and is more than a zombie.
@@ -54,10 +57,11 @@ fn state(file: &str) -> Option<(char, u32)> {
     Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
 }
 
-fn wait(what: &str, mut condition: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
+/// Waits for a condition, and fails the test if it never comes.
+pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let limit = Instant::now() + PATIENCE;
     while !condition() {
-        assert!(Instant::now() < end, "never came: {what}");
-        std::thread::sleep(Duration::from_millis(2));
+        assert!(Instant::now() < limit, "never came: {what}");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -4,7 +4,6 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -93,14 +92,11 @@ impl RedisServer {
             .spawn()
             .expect("redis-server is installed: tests/run does that");
         self.child = Some(child);
-        // A busy machine may be slow to start it.
-        let end = Instant::now() + Duration::from_secs(60);
-        while self.try_cli(&["PING"]).as_deref() != Some("PONG") {
+        process::until("redis-server answers", || {
             let ended = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
             assert!(ended.is_none(), "redis-server has ended: {ended:?}");
-            assert!(Instant::now() < end, "redis-server does not answer");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+            self.try_cli(&["PING"]).as_deref() == Some("PONG")
+        });
     }
 
     pub fn pid(&self) -> u32 {
@@ -159,9 +155,13 @@ pub fn waiting(servers: &[RedisServer], resource: &str) -> usize {
     waiting[waiting.len() / 2]
 }
 
-/// Five of them.
+/// So many of them, without persistence.
+pub fn servers(count: usize) -> Vec<RedisServer> {
+    (0..count).map(|_| RedisServer::start()).collect()
+}
+
 pub fn five() -> Vec<RedisServer> {
-    (0..5).map(|_| RedisServer::start()).collect()
+    servers(5)
 }
 
 /// Makes a user on each server that has the rights of docs/guide/production.md, and returns its URLs.

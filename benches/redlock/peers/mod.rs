@@ -66,7 +66,7 @@ impl Peer {
 
 /// All of them in one run, interleaved: p50 of one task, and pairs a second of 64.
 pub async fn measure(rounds: usize) {
-    let redis = fleet::start(5);
+    let redis = support::redis::servers(5);
     let mut peers = Vec::new();
     for contestant in
         [Contestant::fencing(&fleet::urls(&redis)), Contestant::rslock(&fleet::urls(&redis))]

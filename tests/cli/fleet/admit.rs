@@ -69,7 +69,7 @@ fn a_quarantine_ends_by_the_operators_word() {
 #[test]
 fn a_start_needs_every_node() {
     let mut servers = started(servers(3));
-    lease(&servers, "--ttl 1s").unwrap();
+    lease(&servers, "--ttl 4s").unwrap();
     servers[0].cli(&["FLUSHALL"]);
     servers[1].cli(&["FLUSHALL"]);
     let dead = servers[2].url();

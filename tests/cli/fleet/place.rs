@@ -7,20 +7,12 @@ use fencing::lock::redlock::RedlockBuilder;
 use fencing::{Redlock, Resource};
 use serde_json::Value;
 
+pub use support::cli::init;
 use support::cli::{Ended, Place, ask, fencing, finish, lines_of, run};
 use support::redis::RedisServer;
+pub use support::redis::servers;
 
 pub const MEMORY: &str = "{fencing}:memory";
-
-/// So many servers without persistence, not started as a fleet.
-pub fn servers(count: usize) -> Vec<RedisServer> {
-    (0..count).map(|_| RedisServer::start()).collect()
-}
-
-/// `fencing fleet init`, which must succeed.
-pub fn init(list: &(impl Place + ?Sized)) {
-    ask(list, "fleet init --node-budget 5s").is(0);
-}
 
 /// `fencing fleet admit`, which must succeed: what it printed.
 pub fn admit(list: &(impl Place + ?Sized), options: &str) -> String {

@@ -12,14 +12,12 @@
 //! - **I6** after the faults are healed every client gets a lease and writes.
 
 mod check;
-mod marks;
 mod report;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use marks::{check, mark};
 pub use report::{Invariant, Report, Violation, commit};
 
 /// Nanoseconds of one clock for the whole history.
