@@ -5,6 +5,25 @@ use redis::aio::MultiplexedConnection;
 use support::redis::{RedisServer, servers};
 
 use crate::contestant::Contestant;
+use crate::cpu::Cpu;
+
+/// The processor time of this process and of the servers.
+#[derive(Clone, Copy)]
+pub struct Spent {
+    pub client: Duration,
+    pub servers: Duration,
+}
+
+impl Spent {
+    pub fn now(servers: &[RedisServer]) -> Spent {
+        let pids = servers.iter().map(RedisServer::pid).collect();
+        Spent { client: Cpu::Own.so_far(), servers: Cpu::Of(pids).so_far() }
+    }
+
+    pub fn since(self, before: Spent) -> Spent {
+        Spent { client: self.client - before.client, servers: self.servers - before.servers }
+    }
+}
 
 pub fn urls(servers: &[RedisServer]) -> Vec<String> {
     servers.iter().map(RedisServer::url).collect()

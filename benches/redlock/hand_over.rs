@@ -9,8 +9,7 @@ use tokio::task::JoinSet;
 
 use crate::bare::Bare;
 use crate::contestant::Contestant;
-use crate::cpu::Cpu;
-use crate::fleet;
+use crate::fleet::{self, Spent};
 use crate::scripts::Scripts;
 use crate::table::Table;
 
@@ -57,9 +56,9 @@ pub async fn with_waiters(table: &mut Table) {
     let contestant = Contestant::fencing(&urls);
     fleet::settle(std::slice::from_ref(&contestant)).await;
     for number in [2, 8, 64, 512] {
-        let start = Cpu::now(&servers);
+        let start = Spent::now(&servers);
         let seen = waiters(&contestant, NAME, number, None).await;
-        let cpu = Cpu::now(&servers).since(start);
+        let cpu = Spent::now(&servers).since(start);
         let each = |time: Duration| time.as_secs_f64() * 1e6 / seen.holds as f64;
         table.own(
             &format!("{number} waiters, holds"),

@@ -7,8 +7,7 @@ use tokio::time::interval;
 
 use crate::allocations;
 use crate::contestant::TTL;
-use crate::cpu::Cpu;
-use crate::fleet;
+use crate::fleet::{self, Spent};
 use crate::scripts::Scripts;
 use crate::table::{Table, micros};
 
@@ -38,15 +37,15 @@ pub async fn measure(number: usize, table: &mut Table) {
     redlock.settle().await;
     let (_, bytes) = allocations::end();
     table.own("bytes per lease", "B", bytes as f64 / number as f64);
-    let start = Cpu::now(&servers);
+    let start = Spent::now(&servers);
     let mut late = watch(&leases).await;
-    let fencing = Cpu::now(&servers).since(start);
+    let fencing = Spent::now(&servers).since(start);
     let lost = leases.iter().filter(|lease| lease.valid_for().is_zero()).count();
     drop(leases);
     redlock.settle().await;
     let scripts = by_scripts(number, &servers).await;
     let percent = |time: Duration| time.as_secs_f64() * 100.0 / WATCHED.as_secs_f64();
-    let both = |of: &dyn Fn(&Cpu) -> Duration| {
+    let both = |of: &dyn Fn(&Spent) -> Duration| {
         [("scripts", percent(of(&scripts))), ("fencing", percent(of(&fencing)))]
     };
     table.figure("client, of a core", "%", &both(&|cpu| cpu.client));
@@ -59,7 +58,7 @@ pub async fn measure(number: usize, table: &mut Table) {
 
 /// The least that it takes to keep this many locks: the same scripts to the same nodes at the same rate, a batch after each
 /// pause, by a client that watches no deadline and has no lease to tell.
-async fn by_scripts(number: usize, servers: &[RedisServer]) -> Cpu {
+async fn by_scripts(number: usize, servers: &[RedisServer]) -> Spent {
     let scripts = Scripts::connect(&fleet::urls(servers)).await;
     let mut held = Vec::with_capacity(number);
     for lock in 0..number {
@@ -68,7 +67,7 @@ async fn by_scripts(number: usize, servers: &[RedisServer]) -> Cpu {
     let each = number * usize::try_from(BATCHES.as_millis()).unwrap() * 3;
     let batch = (each / usize::try_from(TTL.as_millis()).unwrap()).max(1);
     let mut ticks = interval(BATCHES);
-    let (start, end) = (Cpu::now(servers), Instant::now() + WATCHED);
+    let (start, end) = (Spent::now(servers), Instant::now() + WATCHED);
     for batch in held.chunks(batch).cycle() {
         ticks.tick().await;
         if Instant::now() >= end {
@@ -76,7 +75,7 @@ async fn by_scripts(number: usize, servers: &[RedisServer]) -> Cpu {
         }
         assert_eq!(scripts.renew(batch).await, batch.len());
     }
-    Cpu::now(servers).since(start)
+    Spent::now(servers).since(start)
 }
 
 /// Returns by how much each renewal came after a third of the TTL, to within the pause of the looks.

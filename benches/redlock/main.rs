@@ -15,6 +15,7 @@ mod bare;
 mod burst;
 mod contestant;
 mod counted;
+#[path = "../cpu.rs"]
 mod cpu;
 mod fleet;
 mod forgetful;

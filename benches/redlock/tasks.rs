@@ -3,8 +3,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
 use crate::contestant::Contestant;
-use crate::cpu::Cpu;
-use crate::fleet;
+use crate::fleet::{self, Spent};
 use crate::table::{Table, median};
 
 const PAIRS: usize = 20;
@@ -17,9 +16,9 @@ pub async fn measure(tasks: usize, rounds: usize, table: &mut Table) {
     for round in 0..rounds {
         for turn in 0..contestants.len() {
             let which = (round + turn) % contestants.len();
-            let before = Cpu::now(&servers);
+            let before = Spent::now(&servers);
             let elapsed = side_by_side(&contestants[which], tasks).await;
-            let cpu = Cpu::now(&servers).since(before);
+            let cpu = Spent::now(&servers).since(before);
             let pairs = (tasks * PAIRS) as f64;
             rates[which].push(pairs / elapsed.as_secs_f64());
             let [client, servers] =

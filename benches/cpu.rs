@@ -1,3 +1,5 @@
+//! Processor time: for the benches that report it.
+
 use std::fs;
 use std::time::Duration;
 
