@@ -46,7 +46,7 @@ fn sleep_until(when: Instant) {
 /// renewal comes 1,000 ms after the grant, and the client looks at its lease each 100 ms.
 #[test]
 fn a_lease_that_is_shown_to_be_over_is_lost() {
-    for awake in [1_005, 1_030, 1_060] {
+    let lost = |awake| {
         let service = Service::start(&[]);
         let events = listen(&service);
         let order = |order: &str| {
@@ -64,5 +64,10 @@ fn a_lease_that_is_shown_to_be_over_is_lost() {
         sleep_until(over);
         order("wake");
         newest(&events, &["lost"]);
-    }
+    };
+    std::thread::scope(|scope| {
+        for awake in [1_005, 1_030, 1_060] {
+            scope.spawn(move || lost(awake));
+        }
+    });
 }

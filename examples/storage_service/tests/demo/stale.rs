@@ -71,10 +71,14 @@ fn scenario(service: &[&str], locks: [&str; 2]) -> (String, String) {
     (answer, service.file())
 }
 
-/// The late write is refused, and without the fence it goes over the newer one.
-fn refused_by_the_fence_alone(service: &[&str], locks: [&str; 2]) {
+/// The late write is refused.
+fn refused_by_the_fence(service: &[&str], locks: [&str; 2]) {
     let (answer, file) = scenario(service, locks);
     assert!(answer.contains("412") && file == "second", "{answer}: {file}");
+}
+
+/// Without the fence it goes over the newer one.
+fn accepted_without_it(service: &[&str], locks: [&str; 2]) {
     let (answer, file) = scenario(&[service, &["--unguarded"]].concat(), locks);
     assert!(answer.contains("204") && file == "first", "{answer}: {file}");
 }
@@ -85,28 +89,38 @@ async fn the_write_of_a_client_that_was_stopped_past_its_lease_is_refused() {
     let database = postgres.database().await.to_url_lossy().to_string();
     let urls = urls(&nodes);
     let service = ["--redis", &urls, "--database", &database];
-    refused_by_the_fence_alone(&service, ["--redis", &urls]);
+    refused_by_the_fence(&service, ["--redis", &urls]);
+    accepted_without_it(&service, ["--redis", &urls]);
 }
 
-fn in_one_database(url: &str) {
-    let service = ["--lock", "database", "--database", url];
-    refused_by_the_fence_alone(&service, ["--database", url]);
+/// The same, at one time in two databases.
+fn in_one_database([guarded, unguarded]: [String; 2]) {
+    fn service(url: &str) -> [&str; 4] {
+        ["--lock", "database", "--database", url]
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| refused_by_the_fence(&service(&guarded), ["--database", &guarded]));
+        accepted_without_it(&service(&unguarded), ["--database", &unguarded]);
+    });
 }
 
 #[tokio::test]
 async fn with_lock_and_files_in_one_postgresql() {
     let postgres = PostgresServer::start();
-    in_one_database(postgres.database().await.to_url_lossy().as_str());
+    let databases = [postgres.database().await, postgres.database().await];
+    in_one_database(databases.map(|database| database.to_url_lossy().to_string()));
 }
 
 #[tokio::test]
 async fn with_lock_and_files_in_one_mariadb() {
     let mariadb = MariadbServer::start();
-    in_one_database(mariadb.database().await.to_url_lossy().as_str());
+    let databases = [mariadb.database().await, mariadb.database().await];
+    in_one_database(databases.map(|database| database.to_url_lossy().to_string()));
 }
 
 #[test]
 fn with_lock_and_files_in_one_sqlite_file() {
     let folder = tempfile::tempdir().unwrap();
-    in_one_database(&format!("sqlite:{}/files.db", folder.path().display()));
+    let url = |name: &str| format!("sqlite:{}/{name}.db", folder.path().display());
+    in_one_database(["guarded", "unguarded"].map(url));
 }
