@@ -17,9 +17,10 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_io_timeout::TimeoutWriter;
 use tokio_util::sync::CancellationToken;
+use tower::Service as _;
 
 use super::ambiguous::ambiguous;
-use super::{Handler, Listen, MALFORMED};
+use super::{Answers, Listen, MALFORMED};
 
 /// How many requests one connection in HTTP/2 may have at a time.
 const MAX_STREAMS: u32 = 100;
@@ -38,7 +39,7 @@ pub(super) async fn serve(
     settings: Listen,
     full: Arc<Notify>,
     stop: CancellationToken,
-    handler: impl Handler,
+    answers: Answers,
 ) {
     let _ = stream.set_nodelay(true);
     // Ends a connection whose client does not read its answer.
@@ -47,14 +48,18 @@ pub(super) async fn serve(
     let use_of = Arc::new(Mutex::new(Use { requests: 0, since: Instant::now() }));
     let counted = Arc::clone(&use_of);
     let service = service_fn(move |request: Request<Incoming>| {
-        let (handler, working) = (handler.clone(), Working::begin(&counted));
+        let (mut answers, working) = (answers.clone(), Working::begin(&counted));
         async move {
             let answer = match ambiguous(&request) {
                 Some(why) => {
                     note_malformed(why);
                     MALFORMED.answer(why)
                 }
-                None => handler.handle(request, from).await,
+                None => {
+                    let mut request = request.map(Body::new);
+                    request.extensions_mut().insert(from);
+                    answers.call(request).await?
+                }
             };
             Ok::<_, Infallible>(answer.map(|body| working.until_end_of(body)))
         }

@@ -7,20 +7,20 @@ mod connection;
 mod status;
 mod upload;
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use http::{Request, Response};
-use hyper::body::Incoming;
+use http::Request;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tower_service::Service;
+use tower::util::BoxCloneSyncService;
 
 pub(crate) use answer::{HttpAnswer, MALFORMED, ProblemKind, answer};
 pub(crate) use status::{record_metrics, status, yaml};
@@ -66,22 +66,9 @@ pub(crate) fn some(text: &str) -> Result<usize, String> {
     number.ok_or_else(|| "give a number from 1 to 1000000".to_owned())
 }
 
-/// Answers requests.
-pub(crate) trait Handler: Clone + Send + Sync + 'static {
-    /// Answers one request. It is dropped when the client goes away.
-    fn handle(
-        &self,
-        request: Request<Incoming>,
-        from: SocketAddr,
-    ) -> impl Future<Output = Response<Body>> + Send;
-}
-
-impl Handler for Router {
-    async fn handle(&self, request: Request<Incoming>, _: SocketAddr) -> Response<Body> {
-        let Ok(response) = self.clone().call(request).await;
-        response
-    }
-}
+/// Answers requests. Each has the address of its client, a `SocketAddr`, in its extensions. The answer is dropped when
+/// the client goes away.
+pub(crate) type Answers = BoxCloneSyncService<Request<Body>, HttpAnswer, Infallible>;
 
 /// Two ports, bound.
 pub(crate) struct Listener {
@@ -107,7 +94,7 @@ impl Listener {
     /// those that it has and for `settled`, and returns the exit status.
     pub(crate) async fn run(
         self,
-        handler: impl Handler,
+        answers: Answers,
         status: Router,
         settled: impl Future<Output = ()>,
     ) -> Result<u8, Failure> {
@@ -117,8 +104,9 @@ impl Listener {
         }
         let Listener { settings, stop, .. } = self;
         // The second port answers until the end: it says that the process stops.
+        let status = Answers::new(status);
         tokio::spawn(accept(self.status, settings.clone(), CancellationToken::new(), status));
-        let requests = accept(self.requests, settings.clone(), stop.clone(), handler);
+        let requests = accept(self.requests, settings.clone(), stop.clone(), answers);
         let requests = tokio::spawn(requests);
         signals.next().await;
         say::notice("stopping: requests in flight finish\n");
@@ -154,7 +142,7 @@ pub(crate) async fn run_alone(settings: Listen, status: Router) -> Result<u8, Fa
     let address = listener.local_addr().map_err(Failure::failed)?;
     say::out(format_args!("status on http://{address}\n"));
     let (stop, within) = (CancellationToken::new(), settings.stop_within);
-    let answers = tokio::spawn(accept(listener, settings, stop.clone(), status));
+    let answers = tokio::spawn(accept(listener, settings, stop.clone(), Answers::new(status)));
     signals.next().await;
     stop.cancel();
     let _ = timeout(within, answers).await;
@@ -171,7 +159,7 @@ async fn accept(
     listener: TcpListener,
     settings: Listen,
     stop: CancellationToken,
-    handler: impl Handler,
+    answers: Answers,
 ) {
     let connections = TaskTracker::new();
     let places = Arc::new(Semaphore::new(settings.connections));
@@ -195,7 +183,7 @@ async fn accept(
                 }
             };
             let (settings, full, stop) = (settings.clone(), Arc::clone(&full), stop.clone());
-            let served = connection::serve(stream, from, settings, full, stop, handler.clone());
+            let served = connection::serve(stream, from, settings, full, stop, answers.clone());
             connections.spawn(async move {
                 served.await;
                 drop(place);

@@ -3,13 +3,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::body::Body;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, Request, Version};
-use http_body::{Body, Frame, SizeHint};
+use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::{BodyExt, Limited};
-use hyper::body::Incoming;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -21,7 +21,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The body of a request, whose client may pause for a bounded time, and may take a bounded time in all.
 pub(crate) struct Upload {
-    body: Option<Incoming>,
+    body: Option<Body>,
     /// Whether its unread rest is drained.
     drains: bool,
     patience: Duration,
@@ -45,7 +45,7 @@ pub(crate) enum UploadError {
     #[error("a newer token came, and the upload was cut off")]
     Superseded,
     #[error(transparent)]
-    Broken(#[from] hyper::Error),
+    Broken(#[from] axum::Error),
 }
 
 /// How far an upload has come.
@@ -112,7 +112,7 @@ impl Upload {
     /// the answer. So the rest of a short upload is drained. In HTTP/1 that would ask a client for an
     /// upload that it holds back (`Expect`).
     pub(crate) fn new(
-        request: Request<Incoming>,
+        request: Request<Body>,
         patience: Duration,
         longest: Duration,
     ) -> Request<Upload> {
@@ -174,7 +174,7 @@ impl Upload {
     }
 }
 
-impl Body for Upload {
+impl http_body::Body for Upload {
     type Data = Bytes;
     type Error = UploadError;
 

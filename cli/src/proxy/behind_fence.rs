@@ -1,6 +1,5 @@
 use std::convert::Infallible;
 use std::future::{Ready, ready};
-use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use fencing::Resource;
@@ -11,18 +10,17 @@ use http::{Request, Response};
 use http_body::Frame;
 use http_body_util::StreamBody;
 use tokio::sync::mpsc;
-use tower_service::Service;
+use tower::util::ServiceFn;
 
 use crate::listen::Upload;
 
-/// The service behind the fence layer. It gives each request that the fence lets through back to the proxy, and answers
-/// with a body that has no end: until that is dropped, the request is in flight.
-#[derive(Clone)]
-pub(super) struct BehindFence;
+/// The service behind the fence layer.
+pub(super) type BehindFence =
+    ServiceFn<fn(Request<Upload>) -> Ready<Result<Response<Endless>, Infallible>>>;
 
 /// The answer for a request that was let through.
 pub(super) type Admission = FenceBody<Endless>;
-type Endless = StreamBody<Pending<Result<Frame<Bytes>, Infallible>>>;
+pub(super) type Endless = StreamBody<Pending<Result<Frame<Bytes>, Infallible>>>;
 
 /// A request before the fence: an extension of the request.
 #[derive(Clone)]
@@ -41,19 +39,13 @@ impl Waiting {
     }
 }
 
-impl Service<Request<Upload>> for BehindFence {
-    type Response = Response<Endless>;
-    type Error = Infallible;
-    type Future = Ready<Result<Response<Endless>, Infallible>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
+/// Gives a request that the fence lets through back to the proxy, and answers with a body that has no end: until that is
+/// dropped, the request is in flight.
+pub(super) fn let_through(
+    mut request: Request<Upload>,
+) -> Ready<Result<Response<Endless>, Infallible>> {
+    if let Some(Waiting { passed, .. }) = request.extensions_mut().remove() {
+        let _ = passed.try_send(request);
     }
-
-    fn call(&mut self, mut request: Request<Upload>) -> Self::Future {
-        if let Some(Waiting { passed, .. }) = request.extensions_mut().remove() {
-            let _ = passed.try_send(request);
-        }
-        ready(Ok(Response::new(StreamBody::new(pending()))))
-    }
+    ready(Ok(Response::new(StreamBody::new(pending()))))
 }

@@ -2,36 +2,14 @@ use std::io::Result;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
-use http::Uri;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
-use tower_service::Service;
+use tower::util::MapResponse;
 
 /// Connects to the service.
-#[derive(Clone)]
-pub(super) struct Connector(pub(super) HttpConnector);
-
-impl Service<Uri> for Connector {
-    type Response = Stream;
-    type Error = <HttpConnector as Service<Uri>>::Error;
-    type Future = BoxFuture<'static, std::result::Result<Stream, Self::Error>>;
-
-    fn poll_ready(
-        &mut self,
-        context: &mut Context<'_>,
-    ) -> Poll<std::result::Result<(), Self::Error>> {
-        self.0.poll_ready(context)
-    }
-
-    fn call(&mut self, service: Uri) -> Self::Future {
-        let connecting = self.0.call(service);
-        async move { Ok(Stream { inner: connecting.await?, heard: false, early: false }) }.boxed()
-    }
-}
+pub(super) type Connector = MapResponse<HttpConnector, fn(TokioIo<TcpStream>) -> Stream>;
 
 /// A connection to the service. The proxy ends it after the answer, by a reset: the end in order would leave
 /// its port in TIME-WAIT, and a connection for each request would soon take all ports.
@@ -44,6 +22,12 @@ pub(super) struct Stream {
     heard: bool,
     /// Something was written after that.
     early: bool,
+}
+
+impl Stream {
+    pub(super) fn new(inner: TokioIo<TcpStream>) -> Stream {
+        Stream { inner, heard: false, early: false }
+    }
 }
 
 impl Read for Stream {

@@ -96,7 +96,6 @@ pub(super) fn forwarded<B: Body>(
     body: B,
     upstream: &Uri,
     http2: bool,
-    from: SocketAddr,
 ) -> Result<Request<B>, http::Error> {
     let mut headers = parts.headers;
     let trailers = headers.get(TE).is_some_and(|te| {
@@ -120,9 +119,9 @@ pub(super) fn forwarded<B: Body>(
     if read && !http2 && !body.is_end_stream() && !headers.contains_key(CONTENT_LENGTH) {
         headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }
-    let from = from.ip().to_string();
+    let from = parts.extensions.get().map(|from: &SocketAddr| from.ip().to_string());
     let chain = headers.get_all(FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok());
-    let chain = chain.chain([from.as_str()]).collect::<Vec<_>>().join(", ");
+    let chain = chain.chain(from.as_deref()).collect::<Vec<_>>().join(", ");
     headers.insert(FORWARDED_FOR, HeaderValue::try_from(chain)?);
     via(&mut headers, parts.version);
     let mut to = upstream.clone().into_parts();

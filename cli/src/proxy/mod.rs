@@ -14,24 +14,22 @@ mod relay;
 mod signed;
 mod upstream;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use fencing::http::{FenceLayer, FenceService, Policy, Problem};
 use fencing::{Fence, Resource};
+use futures_util::FutureExt;
 use http::header::CONTENT_LENGTH;
 use http::request::Parts;
-use http::{Method, Request, Response, StatusCode};
-use hyper::body::Incoming;
+use http::{Method, Request, StatusCode};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
-use tower_layer::Layer;
-use tower_service::Service;
+use tower::{Layer, Service, service_fn};
 
 pub(crate) use self::args::ProxyArgs;
-use self::behind_fence::{BehindFence, Waiting};
+use self::behind_fence::{BehindFence, Waiting, let_through};
 use self::counted::{Counted, refused};
 use self::marks::ClosedMarks;
 use self::names::Names;
@@ -39,7 +37,7 @@ use self::upstream::Upstream;
 use crate::duration::show;
 use crate::exit::Failure;
 use crate::listen::{
-    Handler, HttpAnswer, Listener, MALFORMED, ProblemKind, Upload, record_metrics, status,
+    Answers, HttpAnswer, Listener, MALFORMED, ProblemKind, Upload, record_metrics, status,
 };
 use crate::say;
 use crate::signing::SigningKeys;
@@ -97,7 +95,7 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
     let listener = Listener::bind(&args.listen).await?;
     let places = Arc::new(Semaphore::new(args.requests));
     let proxy = FencingProxy {
-        fencing: layer(&args, fence.clone()).layer(BehindFence),
+        fencing: layer(&args, fence.clone()).layer(service_fn(let_through as _)),
         upstream: Upstream::new(Arc::clone(&args), fence.clone()),
         names: Arc::new(names),
         places: Arc::clone(&places),
@@ -119,7 +117,8 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
     let settled = async move {
         let _all = places.acquire_many(all).await;
     };
-    listener.run(proxy, status, settled).await
+    let answers = service_fn(move |request| proxy.clone().answer(request).map(Ok));
+    listener.run(Answers::new(answers), status, settled).await
 }
 
 fn layer(args: &ProxyArgs, fence: Fence) -> FenceLayer<Extractor> {
@@ -152,10 +151,8 @@ impl FencingProxy {
         };
         Some(("malformed", MALFORMED.answer(why)))
     }
-}
 
-impl Handler for FencingProxy {
-    async fn handle(&self, request: Request<Incoming>, from: SocketAddr) -> Response<Body> {
+    async fn answer(self, request: Request<Body>) -> HttpAnswer {
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
             refused("full");
             return FULL.answer("too many requests are under way; nothing was sent");
@@ -183,10 +180,10 @@ impl Handler for FencingProxy {
         let Ok(request) = behind.try_recv() else { return response.map(Body::new) };
         let (head, admission) = response.into_parts();
         let (client, answered) = oneshot::channel();
-        let upstream = self.upstream.clone();
+        let upstream = self.upstream;
         tokio::spawn(async move {
             let _place = place;
-            let (answer, at_work) = upstream.exchange(request, from, admission).await;
+            let (answer, at_work) = upstream.exchange(request, admission).await;
             let _ = client.send(answer);
             if let Some(at_work) = at_work {
                 at_work.await;

@@ -1,7 +1,6 @@
 use std::error::Error as _;
 use std::future::ready;
 use std::iter::successors;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use tokio::time::{Instant, sleep};
 
 use super::args::ProxyArgs;
 use super::behind_fence::Admission;
-use super::connector::Connector;
+use super::connector::{Connector, Stream};
 use super::counted::refused;
 use super::flight::{Flight, Leftover, no_progress};
 use super::headers;
@@ -54,7 +53,7 @@ impl Upstream {
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
         connector.set_nodelay(true);
-        let connector = Connector(connector);
+        let connector = Connector::new(connector, Stream::new);
         let mut builder = Client::builder(TokioExecutor::new());
         builder.http2_only(args.upstream_http2).set_host(false);
         builder.pool_timer(TokioTimer::new()).pool_idle_timeout(UNUSED_TIMEOUT);
@@ -69,7 +68,6 @@ impl Upstream {
     pub(super) async fn exchange(
         &self,
         request: Request<Upload>,
-        from: SocketAddr,
         admission: Admission,
     ) -> Exchanged {
         let (args, (parts, mut upload)) = (&self.args, request.into_parts());
@@ -84,7 +82,7 @@ impl Upstream {
         // It may have waited at the fence.
         progress.note();
         let http2 = args.upstream_http2;
-        let request = match headers::forwarded(parts, upload, &args.upstream, http2, from) {
+        let request = match headers::forwarded(parts, upload, &args.upstream, http2) {
             Ok(request) => request,
             Err(error) => return not_sent(&error.to_string()),
         };

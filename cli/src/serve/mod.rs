@@ -3,13 +3,14 @@
 mod answers;
 mod table;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{Path, Request, State};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::routing::{get, post};
 use fencing::Resource;
 use fencing::http::segments;
@@ -17,13 +18,11 @@ use fencing::lock::{BuildError, Lock, Released};
 use http::header::{CONTENT_TYPE, ORIGIN};
 use http::{HeaderMap, Method, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::body::Incoming;
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use tower_service::Service as _;
 
 use self::answers::{
     FORBIDDEN, IN_DOUBT, NO_LEASE, NO_LEASE_TEXT, NOT_FOUND, NOT_JSON, OVERLOADED, TOO_LONG,
@@ -33,7 +32,7 @@ use self::table::{NotRenewed, Table};
 use crate::duration::{self, about};
 use crate::exit::Failure;
 use crate::listen::{
-    Handler, HttpAnswer, Listen, Listener, MALFORMED, Upload, answer, record_metrics, some, status,
+    Answers, HttpAnswer, Listen, Listener, MALFORMED, Upload, answer, record_metrics, some, status,
     yaml,
 };
 use crate::lock::{ChosenLock, LockArgs};
@@ -123,8 +122,7 @@ pub(crate) async fn main(args: ServeArgs) -> Result<u8, Failure> {
     let asked = Arc::clone(&chosen.lock);
     let ready = move || ready(Arc::clone(&asked));
     let status = status(recorder, ready, false, Some(OPENAPI), listener.stop.clone());
-    let client_timeout = args.listen.client_timeout;
-    let routes = routes(LeaseServer {
+    let routes = routes(Arc::new(LeaseServer {
         lock: Arc::clone(&chosen.lock),
         table,
         // Waiters never take the last connections: a renewal finds one.
@@ -132,9 +130,8 @@ pub(crate) async fn main(args: ServeArgs) -> Result<u8, Failure> {
         stop: listener.stop.clone(),
         keys,
         args,
-    });
-    let routes = Routes { routes, client_timeout };
-    let ended = listener.run(routes, status, std::future::ready(())).await;
+    }));
+    let ended = listener.run(Answers::new(routes), status, std::future::ready(())).await;
     chosen.settle().await;
     ended
 }
@@ -146,38 +143,27 @@ async fn ready(lock: Arc<dyn Lock>) -> Result<(), String> {
     health.has_quorum().then_some(()).ok_or_else(why)
 }
 
-/// Counts what the routes answer.
-#[derive(Clone)]
-struct Routes {
-    routes: Router,
-    client_timeout: Duration,
+/// Counts what the routes answer, and bounds how long a body may take.
+async fn counted(State(leases): Server, request: Request, routes: Next) -> HttpAnswer {
+    let kind = match (request.method(), request.uri().path().starts_with("/leases/")) {
+        (&Method::POST, true) => "acquire",
+        (&Method::GET, true) => "show",
+        (&Method::PUT, true) => "renew",
+        (&Method::DELETE, true) => "release",
+        _ => "other",
+    };
+    let request = Upload::new(request, leases.args.listen.client_timeout, BODY_TIMEOUT);
+    let answer = match is_from_a_page(request.headers()) {
+        true => FORBIDDEN.answer(FROM_A_PAGE),
+        false => routes.run(request.map(Body::new)).await,
+    };
+    let status = answer.status().as_str().to_owned();
+    let labels = [("request", kind.to_owned()), ("status", status)];
+    metrics::counter!("fencing_serve_requests_total", &labels).increment(1);
+    answer
 }
 
-impl Handler for Routes {
-    async fn handle(&self, request: hyper::Request<Incoming>, _: SocketAddr) -> HttpAnswer {
-        let kind = match (request.method(), request.uri().path().starts_with("/leases/")) {
-            (&Method::POST, true) => "acquire",
-            (&Method::GET, true) => "show",
-            (&Method::PUT, true) => "renew",
-            (&Method::DELETE, true) => "release",
-            _ => "other",
-        };
-        let request = Upload::new(request, self.client_timeout, BODY_TIMEOUT);
-        let answer = match is_from_a_page(request.headers()) {
-            true => FORBIDDEN.answer(FROM_A_PAGE),
-            false => {
-                let Ok(answer) = self.routes.clone().call(request).await;
-                answer
-            }
-        };
-        let status = answer.status().as_str().to_owned();
-        let labels = [("request", kind.to_owned()), ("status", status)];
-        metrics::counter!("fencing_serve_requests_total", &labels).increment(1);
-        answer
-    }
-}
-
-fn routes(leases: LeaseServer) -> Router {
+fn routes(leases: Arc<LeaseServer>) -> Router {
     Router::new()
         .route("/leases/", post(acquire))
         .route("/leases/{*name}", post(acquire).get(show).put(renew).delete(release))
@@ -185,7 +171,8 @@ fn routes(leases: LeaseServer) -> Router {
         .route("/openapi.yaml", get(async || yaml(OPENAPI)))
         .method_not_allowed_fallback(async || WRONG_METHOD.answer(SEE_ROUTES))
         .fallback(async || NOT_FOUND.answer(SEE_ROUTES))
-        .with_state(Arc::new(leases))
+        .layer(from_fn_with_state(Arc::clone(&leases), counted))
+        .with_state(leases)
 }
 
 async fn acquire(State(leases): Server, request: Request) -> Result<HttpAnswer, HttpAnswer> {
