@@ -2,17 +2,15 @@
 
 use std::time::Duration;
 
-use fencing::Resource;
-use fencing::lock::{Fault, sql};
 use serde_json::json;
 use wildmatch::WildMatch;
 
 use crate::duration::{self, millis};
 use crate::exit::Failure;
+use crate::lease_list::{Held, LeaseList, LockView};
 use crate::place::{Chosen, LockPlace};
-use crate::pool::{self, Pool, answer, on};
-use crate::say;
-use crate::voters::{LockView, Voters};
+use crate::voters::{Turnout, print_faults};
+use crate::{pool, say};
 
 /// Lists the leases that are held: of what, by whom, since when, for how long still, and with which token.
 ///
@@ -36,28 +34,29 @@ pub(crate) struct LeasesArgs {
     json: bool,
 }
 
-/// How many leases are read from a database at once.
-const PAGE: u32 = 1000;
 const HEAD: [&str; 6] = ["RESOURCE", "HOLDER", "SINCE", "ENDS IN", "TOKEN", "NODES"];
 
 /// Prints the leases.
 pub(crate) async fn main(args: LeasesArgs) -> Result<u8, Failure> {
-    let glob = WildMatch::new(&args.resource);
-    let (redis, budget) = match args.place.chosen()? {
-        Chosen::Redis(redis) => (redis, args.node_budget),
+    let (glob, budget) = (WildMatch::new(&args.resource), args.node_budget);
+    let leases = match args.place.chosen()? {
+        Chosen::Redis(redis) => LeaseList::on_nodes(&redis, &glob, budget, Duration::MAX).await?,
         Chosen::Database(url) => {
-            let pool = pool::connect(&url, false, 1).await?;
-            print(&args, &in_pool(&pool, &glob).await?, None);
-            return Ok(0);
+            LeaseList::in_database(&pool::connect(&url, false, 1).await?, &glob).await?
         }
     };
-    let mut voters = Voters::of(&redis, budget).await?;
-    let leases = voters.locks(&glob, budget, Duration::MAX).await;
-    print(&args, &leases, Some(&voters));
-    voters.print_faults();
-    voters.check_majority("the list is not complete")?;
-    if voters.may_be_held(0) {
-        let (remember, size) = (voters.remembering(), voters.size());
+    if args.json {
+        for lease in &leases.all {
+            say::out(format_args!("{}\n", described(lease, leases.turnout)));
+        }
+    } else {
+        print(&leases);
+    }
+    let Some(turnout) = leases.turnout else { return Ok(0) };
+    print_faults(&leases.faults);
+    turnout.check_majority("the list is not complete")?;
+    if turnout.may_be_held(0) {
+        let Turnout { remember, size, .. } = turnout;
         say::error(format_args!(
             "{remember} of {size} nodes remember: a lock that the others have forgotten may be held, and is not shown"
         ));
@@ -65,35 +64,11 @@ pub(crate) async fn main(args: LeasesArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Reads the leases of this form.
-pub(crate) async fn in_pool(pool: &Pool, glob: &WildMatch) -> Result<Vec<LockView>, Failure> {
-    let (mut after, mut found) = (None::<Resource>, Vec::new());
-    loop {
-        let page = on!(pool, pool => answer(sql::leases(pool, after.as_ref(), PAGE)).await)
-            .map_err(refused)?;
-        let Some(last) = page.last() else { return Ok(found) };
-        after = Some(last.resource.clone());
-        let fits = |lease: &sql::SqlLease| glob.matches(lease.resource.as_str());
-        found.extend(page.into_iter().filter(fits).map(LockView::from));
-    }
-}
-
-/// The failure of a database that did not answer, or refused.
-pub(crate) fn refused(fault: Fault) -> Failure {
-    Failure::unavailable(format_args!("the database: {fault}"))
-}
-
-/// Prints them, as the nodes of a list or a database showed them.
-fn print(args: &LeasesArgs, leases: &[LockView], voters: Option<&Voters>) {
-    if args.json {
-        for lease in leases {
-            say::out(format_args!("{}\n", described(lease, voters)));
-        }
-        return;
-    }
-    let rows = leases.iter().map(|lease| {
+/// Prints them as a table.
+fn print(leases: &LeaseList) {
+    let rows = leases.all.iter().map(|lease| {
         let [resource, holder, since, ends, token] = lease.columns();
-        [resource, holder, since, ends, token, on_nodes(lease, voters)]
+        [resource, holder, since, ends, token, on_nodes(lease, leases.turnout)]
     });
     let rows: Vec<_> = std::iter::once(HEAD.map(str::to_owned)).chain(rows).collect();
     let mut widths = [0; HEAD.len()];
@@ -109,17 +84,18 @@ fn print(args: &LeasesArgs, leases: &[LockView], voters: Option<&Voters>) {
     }
 }
 
-fn on_nodes(lease: &LockView, voters: Option<&Voters>) -> String {
-    let (Some(on), Some(voters)) = (lease.nodes, voters) else { return String::new() };
-    let (remember, size) = (voters.remembering(), voters.size());
-    match lease.perhaps {
-        _ if lease.is_held => format!("{on}/{size}"),
-        true => format!("{on} of {remember} that remember, of {size}: perhaps held"),
-        false => format!("{on}/{size}, no majority"),
+fn on_nodes(lease: &LockView, turnout: Option<Turnout>) -> String {
+    let (Some(on), Some(Turnout { remember, size, .. })) = (lease.nodes, turnout) else {
+        return String::new();
+    };
+    match lease.held {
+        Held::Yes => format!("{on}/{size}"),
+        Held::Perhaps => format!("{on} of {remember} that remember, of {size}: perhaps held"),
+        Held::No => format!("{on}/{size}, no majority"),
     }
 }
 
-fn described(lease: &LockView, voters: Option<&Voters>) -> serde_json::Value {
+fn described(lease: &LockView, turnout: Option<Turnout>) -> serde_json::Value {
     let holder = lease.holder.as_ref();
     json!({
         "resource": lease.resource.as_str(),
@@ -128,10 +104,10 @@ fn described(lease: &LockView, voters: Option<&Voters>) -> serde_json::Value {
         "remaining_ms": lease.remaining.map(millis),
         "token": lease.token.map(|token| token.to_string()),
         "shared": lease.shared,
-        "held": (!lease.perhaps).then_some(lease.is_held),
+        "held": (lease.held != Held::Perhaps).then_some(lease.held == Held::Yes),
         "nodes": lease.nodes,
-        "answered": voters.map(|voters| voters.nodes.len()),
-        "remember": voters.map(Voters::remembering),
-        "of": voters.map(Voters::size),
+        "answered": turnout.map(|turnout| turnout.answered),
+        "remember": turnout.map(|turnout| turnout.remember),
+        "of": turnout.map(|turnout| turnout.size),
     })
 }

@@ -9,6 +9,7 @@ mod exit;
 mod exporter;
 mod findings;
 mod fleet;
+mod lease_list;
 mod leases;
 mod listen;
 mod lock;

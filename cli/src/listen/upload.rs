@@ -1,5 +1,4 @@
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -10,10 +9,9 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, Request, Version};
 use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::{BodyExt, Limited};
-use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::time::{Instant, Sleep, sleep, timeout};
+use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 
 /// How much of an unread upload is drained, in bytes, and for how long.
 const MAX_DRAINED: usize = 64 << 10;
@@ -60,47 +58,50 @@ pub(crate) enum UploadState {
 
 /// The progress of an upload, for others.
 #[derive(Clone)]
-pub(crate) struct Progress(Arc<ProgressState>);
-
-struct ProgressState {
-    state: watch::Sender<UploadState>,
-    /// When its last frame was passed on.
-    last: Mutex<Instant>,
-    until: Instant,
+pub(crate) struct Progress {
+    /// How far it has come, and when its last frame was passed on.
+    state: watch::Sender<(UploadState, Instant)>,
+    /// The deadline of the request.
+    pub(crate) until: Instant,
 }
 
 impl Progress {
     pub(crate) fn state(&self) -> UploadState {
-        *self.0.state.borrow()
+        self.state.borrow().0
     }
 
     /// Waits until nothing more of the upload is passed on.
-    pub(crate) async fn ended(&self) -> UploadState {
-        let mut state = self.0.state.subscribe();
-        let ended = state.wait_for(|state| *state != UploadState::Sending).await;
-        ended.map_or(UploadState::Dropped, |state| *state)
-    }
-
-    pub(crate) fn last(&self) -> Instant {
-        *self.0.last.lock()
+    pub(crate) async fn ended(&self) {
+        let _ = self.state.subscribe().wait_for(|(state, _)| *state != UploadState::Sending).await;
     }
 
     /// Notes that something has moved just now.
     pub(crate) fn note(&self) {
-        *self.0.last.lock() = Instant::now();
+        self.state.send_modify(|(_, last)| *last = Instant::now());
     }
 
-    /// The deadline of the request.
-    pub(crate) fn until(&self) -> Instant {
-        self.0.until
+    /// Waits until nothing has moved for this long.
+    pub(crate) async fn stalled(&self, patience: Duration) {
+        loop {
+            let due = self.state.borrow().1 + patience;
+            if due <= Instant::now() {
+                return;
+            }
+            sleep_until(due).await;
+        }
     }
 
     /// Stops passing the upload on.
     pub(crate) fn stop(&self) {
-        self.0.state.send_if_modified(|state| {
-            let stops = *state == UploadState::Sending;
-            *state = if stops { UploadState::Failed } else { *state };
-            stops
+        self.end(UploadState::Failed);
+    }
+
+    /// Notes how it has ended, unless it had ended before.
+    fn end(&self, end: UploadState) {
+        self.state.send_if_modified(|(state, _)| {
+            let ends = *state == UploadState::Sending;
+            *state = if ends { end } else { *state };
+            ends
         });
     }
 }
@@ -117,11 +118,9 @@ impl Upload {
         longest: Duration,
     ) -> Request<Upload> {
         let drains = request.version() == Version::HTTP_2;
-        let progress = Progress(Arc::new(ProgressState {
-            state: watch::Sender::new(UploadState::Sending),
-            last: Mutex::new(Instant::now()),
-            until: Instant::now() + longest,
-        }));
+        let now = Instant::now();
+        let state = watch::Sender::new((UploadState::Sending, now));
+        let progress = Progress { state, until: now + longest };
         let (pause, superseded) = (None, None);
         request.map(|body| {
             let body = Some(body);
@@ -162,7 +161,7 @@ impl Upload {
         if let Poll::Ready(frame) = Pin::new(body).poll_frame(context) {
             self.pause = None;
             self.progress.note();
-            let in_time = Instant::now() < self.progress.until();
+            let in_time = Instant::now() < self.progress.until;
             return Poll::Ready(frame.map(|frame| match frame {
                 Ok(_) if !in_time => Err(UploadError::TooLong),
                 frame => frame.map_err(UploadError::Broken),
@@ -187,8 +186,7 @@ impl http_body::Body for Upload {
             Poll::Ready(Some(Ok(frame))) => frame.trailers_mut().into_iter().for_each(self.clean),
             Poll::Ready(end) => {
                 let failed = end.is_some();
-                let state = if failed { UploadState::Failed } else { UploadState::Sent };
-                self.progress.0.state.send_replace(state);
+                self.progress.end(if failed { UploadState::Failed } else { UploadState::Sent });
                 self.superseded = None;
             }
             Poll::Pending => {}
@@ -208,10 +206,7 @@ impl http_body::Body for Upload {
 impl Drop for Upload {
     fn drop(&mut self) {
         let rest = self.body.take().filter(|body| !body.is_end_stream());
-        if self.progress.state() == UploadState::Sending {
-            let state = if rest.is_some() { UploadState::Dropped } else { UploadState::Sent };
-            self.progress.0.state.send_replace(state);
-        }
+        self.progress.end(if rest.is_some() { UploadState::Dropped } else { UploadState::Sent });
         if let (true, Some(rest), Ok(runtime)) = (self.drains, rest, Handle::try_current()) {
             runtime.spawn(timeout(DRAIN_TIMEOUT, Limited::new(rest, MAX_DRAINED).collect()));
         }

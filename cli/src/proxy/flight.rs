@@ -6,7 +6,7 @@ use http::header::CONNECTION;
 use http::{Response, Version};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::{sleep, timeout_at};
 
 use super::behind_fence::Admission;
 use super::counted::Counted;
@@ -25,7 +25,7 @@ pub(super) struct Flight {
 /// What is left of a request that was given up.
 pub(super) enum Leftover {
     /// An answer, which has an end.
-    HttpAnswer(Response<Incoming>),
+    Answer(Response<Incoming>),
     /// Nothing: the service never saw it.
     NotSent,
     /// No answer can come any more, and the service may be at work.
@@ -60,7 +60,7 @@ impl Flight {
     /// Waits until the service has the rest of a request that it has answered. What the proxy still sends
     /// of an older request must not come behind a newer one.
     pub(super) async fn upload(self, patience: Duration) {
-        let sent = timeout_at(self.upload.until(), self.sent(patience)).await;
+        let sent = timeout_at(self.upload.until, self.sent(patience)).await;
         if sent != Ok(true) {
             self.upload.stop();
             tracing::warn!("the upload of a request that was answered broke off");
@@ -82,7 +82,7 @@ impl Flight {
         let held = async move {
             let _counted = counted;
             // After a timeout the answer is dropped here, and its connection with it.
-            let completed = timeout_at(self.upload.until(), self.completed(answered)).await;
+            let completed = timeout_at(self.upload.until, self.completed(answered)).await;
             if completed != Ok(true) {
                 self.upload.stop();
                 sleep(self.quarantine).await;
@@ -98,10 +98,10 @@ impl Flight {
         let leftover = tokio::select! {
             biased;
             leftover = answered => leftover,
-            () = no_progress(&self.upload, self.quarantine) => return false,
+            () = self.upload.stalled(self.quarantine) => return false,
         };
         match leftover {
-            Leftover::HttpAnswer(answer) => {
+            Leftover::Answer(answer) => {
                 self.read_head(&answer);
                 self.answered(answer.into_body()).await && self.sent(self.quarantine).await
             }
@@ -121,7 +121,7 @@ impl Flight {
                     Some(Ok(_)) => {}
                     end => return end.is_none(),
                 },
-                () = no_progress(&self.upload, self.quarantine) => return false,
+                () = self.upload.stalled(self.quarantine) => return false,
             }
         }
     }
@@ -130,8 +130,8 @@ impl Flight {
     async fn sent(&self, patience: Duration) -> bool {
         tokio::select! {
             biased;
-            _ = self.upload.ended() => self.is_sent(),
-            () = no_progress(&self.upload, patience) => false,
+            () = self.upload.ended() => self.is_sent(),
+            () = self.upload.stalled(patience) => false,
         }
     }
 }
@@ -139,16 +139,5 @@ impl Flight {
 impl Drop for Flight {
     fn drop(&mut self) {
         self.upload.stop();
-    }
-}
-
-/// Waits until nothing has been sent for this long.
-pub(super) async fn no_progress(upload: &Progress, patience: Duration) {
-    loop {
-        let due = upload.last() + patience;
-        if due <= Instant::now() {
-            return;
-        }
-        sleep_until(due).await;
     }
 }

@@ -89,7 +89,7 @@ pub(super) async fn pass_on(
             }
             Err(_) => {
                 tracing::warn!("the service paused for too long in its answer");
-                break (Leftover::HttpAnswer(Response::new(body)), "timeout");
+                break (Leftover::Answer(Response::new(body)), "timeout");
             }
         }
     };

@@ -21,7 +21,7 @@ use super::args::ProxyArgs;
 use super::behind_fence::Admission;
 use super::connector::{Connector, Stream};
 use super::counted::refused;
-use super::flight::{Flight, Leftover, no_progress};
+use super::flight::{Flight, Leftover};
 use super::headers;
 use super::relay;
 use crate::listen::{HttpAnswer, ProblemKind, Upload, UploadError, UploadState};
@@ -91,13 +91,13 @@ impl Upstream {
         let head = tokio::select! {
             biased;
             head = &mut answer => head,
-            () = no_progress(&progress, args.upstream_timeout) => {
+            () = progress.stalled(args.upstream_timeout) => {
                 tracing::warn!("the service has not answered in time");
                 return in_doubt(LATE, flight.map(|flight| flight.hold(late(answer), "timeout")));
             }
         };
         let error = match head {
-            Ok(response) => return self.pass_on(response, progress.until(), flight),
+            Ok(response) => return self.pass_on(response, progress.until, flight),
             Err(error) => error,
         };
         if error.is_connect() {
@@ -163,7 +163,7 @@ fn was_superseded(error: &Error) -> bool {
 /// Waits for the answer that comes too late.
 async fn late(answer: ResponseFuture) -> Leftover {
     match answer.await {
-        Ok(response) => Leftover::HttpAnswer(response),
+        Ok(response) => Leftover::Answer(response),
         Err(error) if error.is_connect() => Leftover::NotSent,
         Err(_) => Leftover::Unknown,
     }

@@ -6,7 +6,7 @@ use fencing::Token;
 use fencing::lock::Holder;
 use fencing::lock::redlock::NodeView;
 
-use crate::voters::Voters;
+use crate::voters::Turnout;
 
 /// How many tokens an era has.
 const COUNTS: u64 = 1_000_000;
@@ -28,7 +28,7 @@ pub(super) struct LockHolders {
 impl LockHolders {
     /// Puts together who holds the lock. On less than a majority it is an attempt, or what is left of a lease: it counts
     /// only where no client has a majority.
-    pub(super) fn of(views: &[NodeView], voters: &Voters) -> Vec<LockHolders> {
+    pub(super) fn of(views: &[NodeView], turnout: Turnout) -> Vec<LockHolders> {
         let mut all: BTreeMap<Option<&[u8]>, LockHolders> = BTreeMap::new();
         for view in views {
             let shared = view.locks.iter().any(|lock| lock.shared);
@@ -44,14 +44,14 @@ impl LockHolders {
                 }
             }
         }
-        let is_held = |holders: &LockHolders| holders.nodes >= voters.needed();
+        let is_held = |holders: &LockHolders| holders.nodes >= turnout.needed;
         let any = all.values().any(is_held);
         let mut all: Vec<LockHolders> = all.into_values().collect();
         all.retain(|holders| !any || is_held(holders));
         for holders in &mut all {
-            holders.uncertain = !any && voters.may_be_held(holders.nodes);
+            holders.uncertain = !any && turnout.may_be_held(holders.nodes);
             if any {
-                let agreed = voters.agreed(&mut holders.known);
+                let agreed = turnout.agreed(&mut holders.known);
                 holders.token = agreed.or(holders.known.last().copied());
             }
         }
@@ -72,8 +72,8 @@ impl LockHolders {
     }
 
     /// Describes them for people.
-    pub(super) fn describe(all: &[LockHolders], voters: &Voters) -> String {
-        let (remember, size) = (voters.remembering(), voters.size());
+    pub(super) fn describe(all: &[LockHolders], turnout: Turnout) -> String {
+        let Turnout { remember, size, .. } = turnout;
         let one = |holders: &LockHolders| {
             let (named, nodes) = (named(holders.names.iter().map(Option::as_ref)), holders.nodes);
             match holders.token {

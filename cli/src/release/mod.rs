@@ -12,10 +12,9 @@ use fencing::{Resource, Token};
 use self::holders::{LockHolders, named};
 use self::outcome::{ForcedOutcome, NodeAnswers};
 use crate::exit::Failure;
-use crate::leases::refused;
 use crate::place::{Chosen, LockPlace, Redis};
 use crate::pool::{self, answer, on};
-use crate::voters::Voters;
+use crate::voters::{Turnout, Voters, print_faults};
 use crate::{duration, say};
 
 /// Takes a lock from its holder by force, so that others can have it at once.
@@ -67,23 +66,23 @@ pub(crate) async fn main(args: ReleaseArgs) -> Result<u8, Failure> {
 async fn on_nodes(args: &ReleaseArgs, redis: &Redis) -> Result<Option<String>, Failure> {
     let (resource, budget) = (&args.resource, args.node_budget);
     let mut voters = Voters::of(redis, budget).await?;
-    let (list, size) = (voters.list.clone(), voters.size());
+    let list = voters.list.clone();
     let views: Vec<NodeView> =
         voters.each(async |node| node.lock(&list, resource, budget).await).await;
     check_majority(&voters)?;
-    let not_asked = voters.faults.len();
-    let mut holders = LockHolders::of(&views, &voters);
-    if holders.is_empty() && voters.may_be_held(0) {
+    let (turnout, not_asked) = (voters.turnout(), voters.faults.len());
+    let Turnout { remember, size, .. } = turnout;
+    let mut holders = LockHolders::of(&views, turnout);
+    if holders.is_empty() && turnout.may_be_held(0) {
         return Err(Failure::unavailable(format_args!(
-            "nothing was released: {} of {size} nodes remember, and none of them has {resource}. The others may have \
-             forgotten it, so it may be held; it ends with their quarantine",
-            voters.remembering()
+            "nothing was released: {remember} of {size} nodes remember, and none of them has {resource}. The others may \
+             have forgotten it, so it may be held; it ends with their quarantine"
         )));
     }
     if holders.is_empty() {
         return Ok(None);
     }
-    let found = LockHolders::describe(&holders, &voters);
+    let found = LockHolders::describe(&holders, turnout);
     if let Some(token) = args.token
         && holders.iter().any(|holders| holders.uncertain)
     {
@@ -95,7 +94,7 @@ async fn on_nodes(args: &ReleaseArgs, redis: &Redis) -> Result<Option<String>, F
     let only = holders.iter().find_map(LockHolders::own_token);
     check_agreed(args, &found, |token| holders.iter().any(|holders| holders.has(token)), only)?;
     holders.retain(|holders| args.token.is_none_or(|token| holders.has(token)));
-    let found = LockHolders::describe(&holders, &voters);
+    let found = LockHolders::describe(&holders, turnout);
     let values: Vec<_> = holders.into_iter().flat_map(|holders| holders.values).collect();
     let forced = voters
         .each(async |node| node.force_release(&list, resource, &values, &views, budget).await)
@@ -112,7 +111,7 @@ async fn on_nodes(args: &ReleaseArgs, redis: &Redis) -> Result<Option<String>, F
     let silent = failed.iter().filter(|(_, fault)| !is_refusal(fault)).count();
     let answers = NodeAnswers::of(&forced, silent);
     let NodeAnswers { taken, noted, others, .. } = answers;
-    Err(Failure::unavailable(match answers.outcome(voters.needed()) {
+    Err(Failure::unavailable(match answers.outcome(turnout.needed) {
         ForcedOutcome::Released => {
             return Ok(Some(format!(
                 "released {resource}, held by {found}, on {taken} of {size} nodes; {noted} of {size} will refuse the \
@@ -138,7 +137,7 @@ async fn on_nodes(args: &ReleaseArgs, redis: &Redis) -> Result<Option<String>, F
 async fn in_database(args: &ReleaseArgs, url: &str) -> Result<Option<String>, Failure> {
     let (pool, resource) = (pool::connect(url, false, 1).await?, &args.resource);
     let leases = on!(&pool, pool => answer(sql::lease_of(pool, resource)).await);
-    let leases = leases.map_err(refused)?;
+    let leases = leases?;
     let Some(lease) = leases.first() else { return Ok(None) };
     let named = named(leases.iter().map(|lease| lease.holder.as_ref()));
     let found = format!("{named}, token {}", lease.token);
@@ -151,7 +150,7 @@ async fn in_database(args: &ReleaseArgs, url: &str) -> Result<Option<String>, Fa
                 "{resource} was perhaps released; the database did not answer: {fault}. {LOOK}"
             )))
         }
-        Err(fault) => Err(refused(fault)),
+        Err(fault) => Err(fault.into()),
     }
 }
 
@@ -183,7 +182,7 @@ fn check_majority(voters: &Voters) -> Result<(), Failure> {
         true => "nothing was released; is it the list that the clients have?",
         false => "nothing was released; run it again when more nodes answer",
     };
-    voters.check_majority(so).inspect_err(|_| voters.print_faults())
+    voters.turnout().check_majority(so).inspect_err(|_| print_faults(&voters.faults))
 }
 
 /// Refuses where the operator has not said yes, or has named another token than those that were found.

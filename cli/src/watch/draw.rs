@@ -10,10 +10,11 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Table, Widget};
 
 use super::sources::COUNTED;
-use super::view::{LeaseList, MarkList, Moment, NodeStatus, Part, View};
+use super::view::{MarkList, Moment, NodeStatus, Part, View};
 use crate::duration::about;
 use crate::findings::Finding;
-use crate::voters::LockView;
+use crate::lease_list::{Held, LeaseList, LockView};
+use crate::voters::Turnout;
 
 /// Narrower screens leave out the token of a lease, and since when it is held.
 const WITH_TOKEN: u16 = 72;
@@ -153,20 +154,20 @@ fn marks(view: &View, now: Moment) -> Vec<Line<'static>> {
 /// The heading of the leases, and which nodes have not listed theirs.
 fn leases(view: &View, now: Moment) -> Vec<Line<'static>> {
     let part = &view.leases;
-    let Some(LeaseList { all, nodes, faults }) = part.answer() else {
+    let Some(LeaseList { all, turnout, faults }) = part.answer() else {
         return heading(view, part, "LEASES", now);
     };
-    let held = all.iter().filter(|lease| lease.is_held).count();
+    let held = all.iter().filter(|lease| lease.held == Held::Yes).count();
     let few = match all.len() - held {
         0 => String::new(),
         few => format!(", {few} on too few nodes!"),
     };
-    let title = match nodes {
-        Some((answered, needed, of)) if answered < needed => {
-            format!("LEASES  NO MAJORITY ({answered} of {of} answered)")
+    let title = match turnout {
+        Some(Turnout { answered, needed, size, .. }) if answered < needed => {
+            format!("LEASES  NO MAJORITY ({answered} of {size} answered)")
         }
-        Some((answered, _, of)) if answered < of => {
-            format!("LEASES  {held} held{few} ({answered} of {of} answered)")
+        Some(Turnout { answered, size, .. }) if answered < size => {
+            format!("LEASES  {held} held{few} ({answered} of {size} answered)")
         }
         _ => format!("LEASES  {held} held{few}"),
     };
@@ -191,7 +192,7 @@ fn table_of<'a>(
         ("SINCE", width >= WITH_SINCE, Constraint::Length(20)),
         ("ENDS IN", true, Constraint::Length(10)),
         ("TOKEN", width >= WITH_TOKEN, Constraint::Length(16)),
-        ("NODES", leases.nodes.is_some(), Constraint::Length(5)),
+        ("NODES", leases.turnout.is_some(), Constraint::Length(5)),
         ("MARK", marks.is_some(), Constraint::Length(5)),
     ];
     let row = |lease: &LockView| {
@@ -208,9 +209,11 @@ fn table_of<'a>(
 fn cells(lease: &LockView, leases: &LeaseList, marks: Option<&MarkList>) -> [Cell<'static>; 7] {
     let [resource, holder, since, ends, token] =
         lease.columns().map(|text| Cell::from(plain(&text)));
-    let nodes = match (lease.nodes, leases.nodes) {
-        (Some(on), Some((.., of))) if lease.is_held => Cell::from(format!("{on}/{of}")),
-        (Some(on), Some((.., of))) => Cell::from(format!("{on}/{of}!")).yellow(),
+    let nodes = match (lease.nodes, leases.turnout) {
+        (Some(on), Some(Turnout { size, .. })) if lease.held == Held::Yes => {
+            Cell::from(format!("{on}/{size}"))
+        }
+        (Some(on), Some(Turnout { size, .. })) => Cell::from(format!("{on}/{size}!")).yellow(),
         _ => Cell::default(),
     };
     let mark = match (lease.token, marks.and_then(|marks| marks.of.get(&lease.resource))) {

@@ -32,10 +32,12 @@ use tokio::time::{interval, sleep, timeout};
 use wildmatch::WildMatch;
 
 use crate::exit::{self, Failure};
+use crate::lease_list::LeaseList;
 use crate::place::{Chosen, LockPlace};
+use crate::pool::{self, Pool};
 use crate::signals::Signals;
-use crate::{duration, findings, pool, redis_marks, say};
-use sources::{OnDatabase, SharedView, leases_on_nodes, marks_in_redis};
+use crate::{duration, findings, redis_marks, say};
+use sources::{OnDatabase, SharedView, marks_in_database, marks_in_redis};
 use view::{Moment, Part, View};
 
 /// How often it may ask.
@@ -74,6 +76,8 @@ fn every(text: &str) -> Result<Duration, String> {
     EVERY.contains(&every).then_some(every).ok_or_else(|| "give 500ms to 1h".to_owned())
 }
 
+/// How many times its budget a node may take to list its locks.
+const LIST: u32 = 10;
 /// How often the picture is drawn at least: the ages in it grow.
 const TICK: Duration = Duration::from_secs(1);
 /// How long the end may take after a signal, when the terminal takes nothing any more.
@@ -101,6 +105,9 @@ pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
     view.marks = marks_url.is_some().then(Part::default);
     let view = RefCell::new(view);
     let shared = SharedView { view, changed: Notify::new(), resumed: Notify::new() };
+    let set_leases = |view: &mut View, now, answer| view.leases.set(now, answer);
+    let set_marks =
+        |view: &mut View, now, answer| view.marks.get_or_insert_default().set(now, answer);
     let nodes = async {
         let Chosen::Redis(redis) = &place else { return pending().await };
         let ask = async || Ok(findings::ask(redis, budget).await?);
@@ -109,13 +116,14 @@ pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
     let leases = async {
         match &place {
             Chosen::Redis(redis) => {
-                let ask = async || leases_on_nodes(redis, &wanted, budget).await;
-                shared.refresh(ask, View::set_leases).await
+                let ask = async || LeaseList::on_nodes(redis, &wanted, budget, LIST * budget).await;
+                shared.refresh(ask, set_leases).await
             }
             Chosen::Database(url) => {
                 pool::kind(url)?;
                 let mut database = OnDatabase::new(url);
-                shared.refresh(async || database.leases(&wanted).await, View::set_leases).await
+                let list = async |pool: &Pool| LeaseList::in_database(pool, &wanted).await;
+                shared.refresh(async || database.ask(list).await, set_leases).await
             }
         }
     };
@@ -126,12 +134,12 @@ pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
             let marks = marks.map_err(|error| Failure::usage(format_args!("--marks: {error}")))?;
             let marks = marks.budget(budget);
             let ask = async || marks_in_redis(&marks, shared.on_screen()).await;
-            return shared.refresh(ask, View::set_marks).await;
+            return shared.refresh(ask, set_marks).await;
         }
         pool::kind(url).map_err(|_| Failure::usage(NO_MARKS))?;
         let mut database = OnDatabase::new(url);
-        let ask = async || database.marks(shared.on_screen()).await;
-        shared.refresh(ask, View::set_marks).await
+        let list = async |pool: &Pool| marks_in_database(pool, shared.on_screen()).await;
+        shared.refresh(async || database.ask(list).await, set_marks).await
     };
     let shown = async {
         let ended =

@@ -11,20 +11,14 @@ use fencing::redis::RedisMarks;
 use fencing::{Resource, sql};
 use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval, timeout};
-use wildmatch::WildMatch;
 
-use super::view::{LeaseList, MarkList, Moment, View};
+use super::view::{MarkList, Moment, View};
 use crate::exit::{self, Failure};
-use crate::leases::in_pool;
-use crate::place::Redis;
 use crate::pool::{self, Pool, on};
 use crate::say;
-use crate::voters::Voters;
 
 /// How long a database may take.
 const DATABASE: Duration = Duration::from_secs(10);
-/// How many times its budget a node may take to list its locks.
-const LIST: u32 = 10;
 /// How many marks are counted.
 pub(super) const COUNTED: u32 = 1000;
 
@@ -64,18 +58,6 @@ impl SharedView {
     }
 }
 
-pub(super) async fn leases_on_nodes(
-    redis: &Redis,
-    wanted: &WildMatch,
-    budget: Duration,
-) -> Result<LeaseList, Failure> {
-    let mut voters = Voters::of(redis, budget).await?;
-    let all = voters.locks(wanted, budget, budget.saturating_mul(LIST)).await;
-    let nodes = Some((voters.nodes.len(), voters.needed(), voters.size()));
-    let faults = voters.faults.into_iter().map(|(node, fault)| (node, fault.to_string()));
-    Ok(LeaseList { all, nodes, faults: faults.collect() })
-}
-
 /// A database, connected to when it is asked.
 pub(super) struct OnDatabase {
     url: String,
@@ -87,17 +69,8 @@ impl OnDatabase {
         OnDatabase { url: url.to_owned(), pool: None }
     }
 
-    pub(super) async fn leases(&mut self, wanted: &WildMatch) -> Result<LeaseList, Failure> {
-        let all = self.ask(async |pool| in_pool(pool, wanted).await).await?;
-        Ok(LeaseList { all, nodes: None, faults: Vec::new() })
-    }
-
-    pub(super) async fn marks(&mut self, of: Vec<Resource>) -> Result<MarkList, Failure> {
-        self.ask(async |pool| read_marks(pool, of).await).await
-    }
-
     /// Asks it. After a failure the next question takes a new connection.
-    async fn ask<T>(
+    pub(super) async fn ask<T>(
         &mut self,
         question: impl AsyncFnOnce(&Pool) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
@@ -115,7 +88,10 @@ impl OnDatabase {
     }
 }
 
-async fn read_marks(pool: &Pool, wanted: Vec<Resource>) -> Result<MarkList, Failure> {
+pub(super) async fn marks_in_database(
+    pool: &Pool,
+    wanted: Vec<Resource>,
+) -> Result<MarkList, Failure> {
     let rows = on!(pool, pool => sql::marks(pool, &[], COUNTED).await).map_err(failed)?;
     let mut of = BTreeMap::new();
     for resource in wanted {

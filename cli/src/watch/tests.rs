@@ -12,10 +12,11 @@ use fencing::{Resource, Token};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::view::{LeaseList, MarkList, Moment, Part, View};
+use super::view::{MarkList, Moment, Part, View};
 use super::{Screen, draw, every, picture};
 use crate::findings::{Finding, Findings};
-use crate::voters::LockView;
+use crate::lease_list::{Held, LeaseList, LockView};
+use crate::voters::Turnout;
 
 /// This many seconds after noon, when the view began.
 fn after(seconds: u64) -> Moment {
@@ -58,13 +59,13 @@ fn lease(name: &str, token: u64) -> LockView {
         remaining: Some(Duration::from_secs(7)),
         token: Token::new(token).ok(),
         nodes: Some(3),
-        is_held: true,
-        perhaps: false,
+        held: Held::Yes,
     }
 }
 
 fn leases(all: Vec<LockView>) -> LeaseList {
-    LeaseList { all, nodes: Some((3, 2, 3)), faults: Vec::new() }
+    let turnout = Some(Turnout { answered: 3, remember: 3, needed: 2, size: 3 });
+    LeaseList { all, turnout, faults: Vec::new() }
 }
 
 fn marks(of: &[(&str, Option<u64>)]) -> MarkList {
@@ -99,7 +100,7 @@ fn full() -> View {
     let of = [("invoice/1", None), ("invoice/2", Some(41)), ("invoice/3", Some(44))];
     view.marks.as_mut().unwrap().set(after(1), Ok(marks(&of)));
     let mut few = lease("invoice/4", 7);
-    (few.is_held, few.nodes, few.token) = (false, Some(1), None);
+    (few.held, few.nodes, few.token) = (Held::No, Some(1), None);
     let held = [("invoice/1", 33), ("invoice/2", 41), ("invoice/3", 43)];
     let held = held.map(|(name, token)| lease(name, token)).into_iter();
     view.leases.set(after(1), Ok(leases(held.chain([few]).collect())));
@@ -192,7 +193,7 @@ fn nothing_that_others_have_named_reaches_the_terminal_raw() {
     let faults = [(EVIL, Fault::Unreachable(EVIL.into())), ("d", Fault::NotMaster)];
     view.set_nodes(after(1), Ok(nodes(&faults)));
     let mut listed = leases(vec![lease("r", 1)]);
-    listed.faults = vec![("e".to_owned(), EVIL.to_owned())];
+    listed.faults = vec![("e".to_owned(), Fault::Unreachable(EVIL.into()))];
     listed.all[0].holder = None;
     view.leases.set(after(1), Ok(listed));
     view.marks.as_mut().unwrap().set(after(1), Err(EVIL.into()));

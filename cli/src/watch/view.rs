@@ -8,7 +8,7 @@ use fencing::time::{Clock, SystemClock, Time};
 use fencing::{Resource, Token};
 
 use crate::findings::{Finding, Findings};
-use crate::voters::LockView;
+use crate::lease_list::LeaseList;
 
 /// When something was seen: by the clock that goes on while the machine sleeps, and by the wall clock.
 #[derive(Debug, Clone, Copy)]
@@ -83,16 +83,6 @@ impl NodeStatus {
     }
 }
 
-/// The leases that were listed.
-#[derive(Default)]
-pub(super) struct LeaseList {
-    pub(super) all: Vec<LockView>,
-    /// How many nodes have answered, are needed, and are in the list. `None` for a database.
-    pub(super) nodes: Option<(usize, usize, usize)>,
-    /// Which nodes have not listed theirs, and why.
-    pub(super) faults: Vec<(String, String)>,
-}
-
 /// The high-water marks of a storage.
 #[derive(Default)]
 pub(super) struct MarkList {
@@ -129,14 +119,6 @@ impl View {
     pub(super) fn new(place: String, every: Duration, budget: Duration) -> View {
         let fresh = every + 2 * budget + Duration::from_secs(1);
         View { place, every, fresh, ..View::default() }
-    }
-
-    pub(super) fn set_leases(&mut self, now: Moment, answer: Result<LeaseList, String>) {
-        self.leases.set(now, answer);
-    }
-
-    pub(super) fn set_marks(&mut self, now: Moment, answer: Result<MarkList, String>) {
-        self.marks.get_or_insert_default().set(now, answer);
     }
 
     pub(super) fn set_nodes(&mut self, now: Moment, answer: Result<Findings, String>) {

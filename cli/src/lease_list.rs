@@ -1,0 +1,147 @@
+//! The leases on the nodes of one list, or in a database.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use fencing::lock::redlock::NodeLock;
+use fencing::lock::sql::{self, SqlLease};
+use fencing::lock::{Fault, Holder};
+use fencing::{Resource, Token};
+use tokio::time::timeout;
+use wildmatch::WildMatch;
+
+use crate::duration::about;
+use crate::exit::Failure;
+use crate::place::Redis;
+use crate::pool::{Pool, answer, on};
+use crate::voters::{Turnout, Voters};
+
+/// How many leases are read from a database at once.
+const PAGE: u32 = 1000;
+
+/// The leases that were listed.
+#[derive(Default)]
+pub(crate) struct LeaseList {
+    pub(crate) all: Vec<LockView>,
+    /// The nodes that have listed theirs. `None` for a database.
+    pub(crate) turnout: Option<Turnout>,
+    /// Which nodes have not, and why.
+    pub(crate) faults: Vec<(String, Fault)>,
+}
+
+/// A lock as its nodes, or its database, see it.
+pub(crate) struct LockView {
+    pub(crate) resource: Resource,
+    pub(crate) holder: Option<Holder>,
+    pub(crate) shared: bool,
+    /// How many share it on one node; 0 if that is not known.
+    pub(crate) holders: u64,
+    /// How long until it ends by itself; `None` if never.
+    pub(crate) remaining: Option<Duration>,
+    pub(crate) token: Option<Token>,
+    /// How many nodes have it.
+    pub(crate) nodes: Option<usize>,
+    pub(crate) held: Held,
+}
+
+/// Whether a lock is held.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Held {
+    Yes,
+    /// Nodes that do not answer, or that have forgotten locks, could make it a majority.
+    Perhaps,
+    No,
+}
+
+impl LeaseList {
+    /// Reads the leases of this form on all nodes at once. Each of them may take `budget` for each step, and
+    /// `longest` in all.
+    pub(crate) async fn on_nodes(
+        redis: &Redis,
+        glob: &WildMatch,
+        budget: Duration,
+        longest: Duration,
+    ) -> Result<LeaseList, Failure> {
+        let mut voters = Voters::of(redis, budget).await?;
+        let fits = |resource: &Resource| glob.matches(resource.as_str());
+        let locks = voters
+            .each(async |node| {
+                timeout(longest, node.locks(fits, budget)).await.unwrap_or(Err(Fault::TimedOut))
+            })
+            .await;
+        let mut leases: BTreeMap<(Resource, Vec<u8>), Vec<NodeLock>> = BTreeMap::new();
+        for lock in locks.into_iter().flatten() {
+            leases.entry((lock.resource.clone(), lock.value.clone())).or_default().push(lock);
+        }
+        let turnout = voters.turnout();
+        let all = leases.into_values().filter_map(|locks| LockView::of(locks, turnout)).collect();
+        Ok(LeaseList { all, turnout: Some(turnout), faults: voters.faults })
+    }
+
+    /// Reads the leases of this form in a database.
+    pub(crate) async fn in_database(pool: &Pool, glob: &WildMatch) -> Result<LeaseList, Failure> {
+        let (mut after, mut list) = (None::<Resource>, LeaseList::default());
+        loop {
+            let page = on!(pool, pool => answer(sql::leases(pool, after.as_ref(), PAGE)).await)?;
+            let Some(last) = page.last() else { return Ok(list) };
+            after = Some(last.resource.clone());
+            let fits = |lease: &SqlLease| glob.matches(lease.resource.as_str());
+            list.all.extend(page.into_iter().filter(fits).map(LockView::from));
+        }
+    }
+}
+
+impl LockView {
+    /// Puts together what the nodes say of one lock.
+    fn of(mut locks: Vec<NodeLock>, turnout: Turnout) -> Option<LockView> {
+        // It lasts for as long as it does on a majority.
+        locks.sort_by_key(|lock| Reverse(lock.remaining.unwrap_or(Duration::MAX)));
+        let (on, needed) = (locks.len(), turnout.needed);
+        let held = match on {
+            on if on >= needed => Held::Yes,
+            on if turnout.may_be_held(on) => Held::Perhaps,
+            _ => Held::No,
+        };
+        let remaining = locks.get(if held == Held::Yes { needed - 1 } else { 0 })?.remaining;
+        let mut tokens: Vec<Token> = locks.iter().filter_map(|lock| lock.token).collect();
+        let (token, nodes) = (turnout.agreed(&mut tokens), Some(on));
+        let NodeLock { resource, holder, shared, holders, .. } = locks.into_iter().next()?;
+        Some(LockView { resource, holder, shared, holders, remaining, token, nodes, held })
+    }
+
+    /// The resource, its holder, since when, for how long still, and the token, for people.
+    pub(crate) fn columns(&self) -> [String; 5] {
+        let none = || "-".to_owned();
+        let holder = self.holder.as_ref();
+        let name = holder.and_then(|holder| holder.name.clone()).unwrap_or_else(none);
+        let shared = match self.holders {
+            _ if !self.shared => String::new(),
+            // No more than 100 of them are listed.
+            holders @ 101.. => format!(" (one of {holders} that share it)"),
+            _ => " (shared)".to_owned(),
+        };
+        [
+            self.resource.to_string(),
+            format!("{name}{shared}"),
+            holder.and_then(|holder| holder.since_utc()).unwrap_or_else(none),
+            self.remaining.map_or_else(|| "never".to_owned(), about),
+            self.token.map_or_else(none, |token| token.to_string()),
+        ]
+    }
+}
+
+impl From<SqlLease> for LockView {
+    fn from(lease: SqlLease) -> LockView {
+        let SqlLease { resource, token, holder, shared, remaining, .. } = lease;
+        let (token, holders, nodes, held) = (Some(token), 0, None, Held::Yes);
+        LockView { resource, holder, shared, holders, remaining, token, nodes, held }
+    }
+}
+
+/// A database that did not answer, or refused.
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Failure {
+        Failure::unavailable(format_args!("the database: {fault}"))
+    }
+}
