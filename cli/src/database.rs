@@ -5,7 +5,7 @@ use fencing::sql::{self, MigrateError, Protect, ProtectError, Protected};
 use serde_json::{Value, json};
 use sqlx::{MySql, Postgres, Sqlite};
 
-use crate::exit::{self, Failure};
+use crate::exit::Failure;
 use crate::pool::{DatabaseKind, DatabaseUrl, Pool, connect, kind, on};
 use crate::say;
 
@@ -209,14 +209,12 @@ fn print(table: &Protected) {
 
 impl From<MigrateError> for Failure {
     fn from(error: MigrateError) -> Failure {
-        let locked = matches!(error, MigrateError::Locked(_));
-        Failure(if locked { exit::HELD } else { exit::REFUSED }, say::chain(&error))
+        Failure::held_if(matches!(error, MigrateError::Locked(_)), &error)
     }
 }
 
 impl From<ProtectError> for Failure {
     fn from(error: ProtectError) -> Failure {
-        let locked = matches!(error, ProtectError::Locked(_));
-        Failure(if locked { exit::HELD } else { exit::REFUSED }, say::chain(&error))
+        Failure::held_if(matches!(error, ProtectError::Locked(_)), &error)
     }
 }

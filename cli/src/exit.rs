@@ -1,6 +1,9 @@
 //! The exit statuses besides the command's own; those of `sysexits.h` where one fits.
 
+use std::error::Error;
 use std::fmt::Display;
+
+use crate::say;
 
 /// Wrong usage (`EX_USAGE`).
 pub(crate) const USAGE: u8 = 64;
@@ -22,6 +25,7 @@ pub(crate) const NOT_FOUND: u8 = 127;
 /// The statuses as the help of each command lists them.
 pub(crate) const STATUS: &str = "\
 Durations: 500ms, 2s, 1m, 1h
+Others can read a command line: put URLs with passwords into the environment.
 
 Exit status:
   0    done
@@ -59,6 +63,11 @@ impl Failure {
 
     pub(crate) fn failed(why: impl Display) -> Failure {
         Failure::new(FAILED, why)
+    }
+
+    /// The database refused, for now or for good.
+    pub(crate) fn held_if(for_now: bool, error: &dyn Error) -> Failure {
+        Failure(if for_now { HELD } else { REFUSED }, say::chain(error))
     }
 }
 

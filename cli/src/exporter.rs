@@ -16,9 +16,7 @@ use crate::listen::{self, Listen, record_metrics, status};
 use crate::place::Redis;
 
 /// Exports the state of the nodes to Prometheus: GET /metrics asks each of them, and changes nothing there.
-///
-/// Services that embed the library, `fencing serve` and `fencing proxy` have metrics of their own: how many
-/// leases, refusals and waiters they have. This one has what only the nodes know.
+/// Leases, refusals and waiters are in the metrics of the processes that have them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExporterArgs {
     #[command(flatten)]

@@ -85,14 +85,12 @@ impl Findings {
     /// Returns in what time a majority grants: zero if it does now, `None` if it never does by
     /// itself.
     pub(crate) fn opens_in(&self) -> Option<Duration> {
-        let mut closed: Vec<Duration> = Vec::new();
-        for finding in &self.nodes {
-            match finding.problem {
-                None => closed.push(Duration::ZERO),
-                Some(Fault::Quarantined(left)) if left < Duration::MAX => closed.push(left),
-                _ => {}
-            }
-        }
+        let closed = |finding: &Finding| match finding.problem {
+            None => Some(Duration::ZERO),
+            Some(Fault::Quarantined(left)) => Some(left).filter(|left| *left < Duration::MAX),
+            _ => None,
+        };
+        let mut closed: Vec<Duration> = self.nodes.iter().filter_map(closed).collect();
         closed.sort_unstable();
         closed.get(self.needed().saturating_sub(1)).copied()
     }

@@ -69,17 +69,16 @@ struct AdmitArgs {
 /// Moves the locks to another list of nodes: replaces nodes, adds some, drops some, or gives
 /// them other names.
 ///
-/// A majority of the old list must remember, and every node of the new list must answer. From then on clients with
-/// the old list get no lease, and the leases that they hold end; clients with the new list get leases after that,
-/// with larger tokens. Give clients the new list when the move is done, and not before: a client that finds all of
-/// its nodes new starts a fleet of its own. You may interrupt the command at any point, run it again, and run it
-/// twice at once.
+/// A majority of the old list must remember, and every node of the new list must answer. Clients with the old list get
+/// no lease from then on, and their leases end. Give clients the new list when the move is done, and not before: a
+/// client that finds all of its nodes new starts a fleet of its own. You may interrupt the command, run it again, and
+/// run it twice at once.
 ///
-/// A node's name is its URL without user and password, or the name that you write in front of the URL, as in
-/// a=redis://10.0.0.5:6379. A node with a name of its own may change its address without a move.
+/// A node's name is its URL without user and password, or the name in front of the URL, as in a=redis://10.0.0.5:6379:
+/// such a node may change its address without a move.
 #[derive(Debug, clap::Args)]
 struct MoveArgs {
-    /// The old list, as clients have it now. Put URLs with passwords in the environment.
+    /// The old list, as clients have it now.
     #[arg(long, value_name = "URL,URL,...", env = "FENCING_FROM", hide_env_values = true)]
     from: String,
     /// The new list, with every node that is to stay.
@@ -218,7 +217,7 @@ async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
         true => old.operator().move_lost_to(&new).await,
         false => old.operator().move_to(&new).await,
     };
-    moved.map_err(advised)?;
+    moved.map_err(|error| advised(error, &to))?;
     let findings = findings::ask(&to, budget).await?;
     findings.print();
     let outlook = outlook(&findings);
@@ -263,8 +262,8 @@ fn left<'a>(old: &'a Findings, new: &'a Findings) -> impl Iterator<Item = &'a st
     old.nodes.iter().filter(move |finding| !stays(finding)).map(|finding| finding.node.as_str())
 }
 
-/// Adds what to do about a move that was not done.
-fn advised(error: OperatorError) -> Failure {
+/// Adds what to do about a move to this list that was not done.
+fn advised(error: OperatorError, to: &Redis) -> Failure {
     let more = match &error {
         OperatorError::OldForgot { .. } => {
             "; bring these nodes back and run the same command again (`fencing fleet admit` brings \
@@ -293,7 +292,9 @@ fn advised(error: OperatorError) -> Failure {
         _ => None,
     };
     let stand_in = gone.map_or_else(String::new, |cause| {
-        let name = without_user(&cause.node);
+        let nodes = to.nodes().unwrap_or_default();
+        let node = nodes.iter().find(|node| node.name() == cause.node);
+        let name = node.map_or(cause.node.as_str(), Node::member);
         format!(
             ". If a node is gone for good, start an empty server, and run the command again with that server under \
              the node's name: in --to, {name}=redis://ADDRESS in place of {name}. Give clients the same list. Stop \
@@ -306,16 +307,6 @@ fn advised(error: OperatorError) -> Failure {
 
 fn is_gone(cause: &NodeCause) -> bool {
     matches!(cause.cause, Fault::Unreachable(_) | Fault::TimedOut | Fault::Disconnected(_))
-}
-
-/// Returns the name by which the fleet knows the node.
-fn without_user(node: &str) -> String {
-    match node.split_once("://") {
-        Some((scheme, place)) => {
-            format!("{scheme}://{}", place.rsplit('@').next().unwrap_or(place))
-        }
-        None => node.to_owned(),
-    }
 }
 
 /// Says when leases are granted.

@@ -8,7 +8,7 @@ use fencing::sql::{self, AdmitError, SqlMarks};
 use fencing::{Resource, Token};
 
 use crate::duration;
-use crate::exit::{self, Failure};
+use crate::exit::Failure;
 use crate::pool::{DatabaseUrl, Pool, connect, on};
 use crate::redis_marks::{self, OpenArgs};
 use crate::say::{self, or_none};
@@ -43,9 +43,6 @@ enum MarksAction {
     },
     /// Lowers the mark of a resource by hand: the way back after a token that was never granted has
     /// raised it. The table fencing_audit records who did it.
-    ///
-    /// All tokens from the new mark on may write again, also those that were refused as stale. Choose
-    /// one that is not below any that was granted.
     Lower {
         #[command(flatten)]
         change: Change,
@@ -63,9 +60,8 @@ enum MarksAction {
     /// resource has no mark, the highest token that was removed, and all smaller ones, are refused for
     /// good.
     ///
-    /// Choose an age that is longer than any holder keeps one token. Marks of leases in the same database that
-    /// have not ended stay. `SqlLock` grants tokens above the floor; with Redlock, see that the floor stays
-    /// below the tokens that the nodes grant now.
+    /// Choose an age that is longer than any holder keeps one token. With tokens of Redis nodes, see that the floor stays
+    /// below those that the nodes grant now.
     Prune {
         #[command(flatten)]
         change: Change,
@@ -79,8 +75,6 @@ enum MarksAction {
     /// Raises the floor above every token that a lease in this database may have been granted, after leases were lost:
     /// a replica was promoted that was behind, or a backup was restored. Lost tokens are not granted again then, and
     /// are refused where the next holder has written. A floor never falls.
-    ///
-    /// Do not use it where the tokens come from Redis nodes: they would be below the floor.
     RaiseFloor {
         #[command(flatten)]
         change: Change,
@@ -254,7 +248,6 @@ impl From<FenceError> for Failure {
 
 impl From<AdmitError> for Failure {
     fn from(error: AdmitError) -> Failure {
-        let status = if error.is_retryable() { exit::HELD } else { exit::REFUSED };
-        Failure(status, say::chain(&error))
+        Failure::held_if(error.is_retryable(), &error)
     }
 }

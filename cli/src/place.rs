@@ -12,8 +12,7 @@ pub(crate) const NAMESPACE: &str = "fencing";
 /// The nodes of one fleet, and the namespace of the keys there.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Redis {
-    /// The nodes: independent masters. Other users can see a command line, so put URLs with
-    /// passwords in the environment.
+    /// The nodes: independent masters.
     #[arg(
         long = "redis",
         value_name = "URL,URL,...",
@@ -40,8 +39,7 @@ impl Redis {
 /// Where the locks are: on Redis nodes or in one database.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LockPlace {
-    /// The nodes: independent masters. Other users can see a command line, so put URLs with
-    /// passwords in the environment [env: FENCING_REDIS].
+    /// The nodes: independent masters [env: FENCING_REDIS].
     #[arg(long, value_name = "URL,URL,...", conflicts_with = "database")]
     redis: Option<String>,
     /// A database instead of nodes: sqlite:PATH, postgres://... or mysql://... Tables that are

@@ -23,9 +23,8 @@ pub(crate) enum Pool {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DatabaseUrl {
-    /// The database: sqlite:PATH, postgres://... or mysql://... Others can read a command
-    /// line, so put a URL with a password into the environment. ?sslmode=require (MySQL:
-    /// ?ssl-mode=REQUIRED) asks for TLS.
+    /// The database: sqlite:PATH, postgres://... or mysql://... ?sslmode=require (MySQL: ?ssl-mode=REQUIRED) asks for
+    /// TLS.
     #[arg(long = "database", value_name = "URL", env = "FENCING_DATABASE", hide_env_values = true)]
     pub(crate) url: String,
 }

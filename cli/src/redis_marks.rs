@@ -1,4 +1,4 @@
-//! Marks in a Redis: reached, and opened by an operator.
+//! Where marks are, and how an operator opens those in a Redis.
 
 use fencing::Token;
 use fencing::fence::Marks;
@@ -6,6 +6,7 @@ use fencing::redis::{FencedError, MarksState, RedisMarks};
 
 use crate::exit::Failure;
 use crate::place::NAMESPACE;
+use crate::pool;
 use crate::say::{self, or_none};
 
 /// Opens the marks in a Redis. Until then everything is refused there: a server that is new, was flushed or
@@ -15,8 +16,7 @@ use crate::say::{self, or_none};
 /// are there: after a restart that lost no write (appendfsync always). Where some may be lost, give a floor.
 #[derive(Debug, clap::Args)]
 pub(crate) struct OpenArgs {
-    /// The Redis: redis://HOST, rediss://HOST or unix://PATH; valkey:// and valkeys:// mean the same. Other
-    /// users can see a command line, so put a URL with a password in the environment.
+    /// The Redis: redis://HOST, rediss://HOST or unix://PATH; valkey:// and valkeys:// mean the same.
     #[arg(long = "marks", value_name = "URL", env = "FENCING_MARKS", hide_env_values = true)]
     url: String,
     /// The marks are in the hash {NS}:marks.
@@ -38,22 +38,34 @@ pub(crate) struct OpenArgs {
     yes: bool,
 }
 
-/// Whether a URL names a Redis.
-pub(crate) fn is_redis(url: &str) -> bool {
-    let schemes = ["redis:", "rediss:", "valkey:", "valkeys:", "unix:"];
-    schemes.iter().any(|scheme| url.starts_with(scheme))
+/// Where a storage keeps its marks.
+pub(crate) enum MarksPlace {
+    Redis(Box<RedisMarks>),
+    /// The URL of a database.
+    Database(String),
 }
 
-/// Reaches marks, and reports their state.
-pub(crate) async fn reach(url: &str, namespace: &str) -> Result<(RedisMarks, MarksState), Failure> {
+impl MarksPlace {
+    /// Reads the URL of --marks.
+    pub(crate) fn new(url: &str, namespace: &str) -> Result<MarksPlace, Failure> {
+        let schemes = ["redis:", "rediss:", "valkey:", "valkeys:", "unix:"];
+        if schemes.iter().any(|scheme| url.starts_with(scheme)) {
+            return in_redis(url, namespace).map(Box::new).map(MarksPlace::Redis);
+        }
+        let schemes = "--marks: the URL begins with sqlite:, postgres:, mysql:, redis: or valkey:";
+        pool::kind(url).map_err(|_| Failure::usage(schemes))?;
+        Ok(MarksPlace::Database(url.to_owned()))
+    }
+}
+
+fn in_redis(url: &str, namespace: &str) -> Result<RedisMarks, Failure> {
     let wrong = |error| Failure::usage(format_args!("--marks: {error}"));
-    let marks = RedisMarks::new(url, namespace).map_err(wrong)?;
-    let state = marks.look().await?;
-    Ok((marks, state))
+    RedisMarks::new(url, namespace).map_err(wrong)
 }
 
 pub(crate) async fn open(args: &OpenArgs) -> Result<(), Failure> {
-    let (marks, found) = reach(&args.url, &args.namespace).await?;
+    let marks = in_redis(&args.url, &args.namespace)?;
+    let found = marks.look().await?;
     check_floor(args, &marks, &found).await?;
     let floor = or_none(args.floor.max(found.floor));
     let Some(seen) = args.seen.as_ref().filter(|_| args.yes) else {

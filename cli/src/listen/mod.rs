@@ -56,12 +56,12 @@ pub(crate) struct Listen {
     pub(crate) client_timeout: Duration,
     /// How many connections may be open at a time. One more ends those that have had no request for a second, or
     /// waits while all of them have one.
-    #[arg(long, value_name = "NUMBER", default_value_t = 1024, value_parser = some)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1024, value_parser = count)]
     pub(crate) connections: usize,
 }
 
 /// Reads a number of things, from one to a million.
-pub(crate) fn some(text: &str) -> Result<usize, String> {
+pub(crate) fn count(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| (1..=1_000_000).contains(number));
     number.ok_or_else(|| "give a number from 1 to 1000000".to_owned())
 }
@@ -162,7 +162,7 @@ async fn accept(
     answers: Answers,
 ) {
     let connections = TaskTracker::new();
-    let places = Arc::new(Semaphore::new(settings.connections));
+    let permits = Arc::new(Semaphore::new(settings.connections));
     // Connections that are kept for later must not keep out a renewal.
     let full = Arc::new(Notify::new());
     let accepting = async {
@@ -176,9 +176,9 @@ async fn accept(
                 }
             };
             // The next ones wait in the queue of the system.
-            let place = loop {
-                match timeout(RETRY_INTERVAL, Arc::clone(&places).acquire_owned()).await {
-                    Ok(place) => break place,
+            let permit = loop {
+                match timeout(RETRY_INTERVAL, Arc::clone(&permits).acquire_owned()).await {
+                    Ok(permit) => break permit,
                     Err(_) => full.notify_waiters(),
                 }
             };
@@ -186,7 +186,7 @@ async fn accept(
             let served = connection::serve(stream, from, settings, full, stop, answers.clone());
             connections.spawn(async move {
                 served.await;
-                drop(place);
+                drop(permit);
             });
         }
     };

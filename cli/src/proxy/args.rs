@@ -6,20 +6,14 @@ use http::{HeaderName, Uri};
 
 use super::patterns::Pattern;
 use crate::duration;
-use crate::listen::{Listen, some};
+use crate::listen::{Listen, count};
 
-/// Stands in front of a service that knows nothing of tokens, and refuses stale requests on its
-/// behalf.
+/// Stands in front of a service that knows nothing of tokens, and refuses stale requests on its behalf.
 ///
-/// A request that writes needs the header Fencing-Token of its lease. The resource is the path,
-/// without the slash at its beginning. Requests for one resource with different tokens never run at
-/// the same time, and after the first contact of a newer token no older one passes. This holds if all
-/// requests to the service come through one such process: where several stand in front of it, a request
-/// that another one has let in before may still write.
-///
-/// A request that the service has not answered keeps its resource closed to newer tokens, even when
-/// the client has gone away, because the proxy cannot stop the service. The proxy waits for the
-/// answer and for the end of the upload, or for --quarantine if they can no longer come.
+/// A request that writes needs the header Fencing-Token of its lease. The resource is the path, without the slash at its
+/// beginning. All requests to the service must come through one such process. A request that the service has not
+/// answered keeps its resource closed to newer tokens, even when the client has gone away: the proxy waits for the
+/// answer and for the end of the upload, or for --quarantine if they can no longer come. See docs/http.md.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProxyArgs {
     #[command(flatten)]
@@ -39,7 +33,7 @@ pub(crate) struct ProxyArgs {
     )]
     pub(super) marks: Option<String>,
     /// In a Redis, the marks are in the hash {NS}:marks. [default: fencing]
-    #[arg(long, value_name = "NS")]
+    #[arg(long, value_name = "NS", conflicts_with = "forget_marks_on_exit")]
     pub(super) namespace: Option<String>,
     /// Keeps the marks in this process instead. They end with it: after a restart, a stale token
     /// passes until a newer one has come.
@@ -49,11 +43,10 @@ pub(crate) struct ProxyArgs {
     /// gateway in front of the proxy always sets itself, whatever the client has sent in it.
     #[arg(long, value_name = "NAME")]
     pub(super) resource_header: Option<HeaderName>,
-    /// Which resources a request is about, by its path: PATTERN=NAME[,NAME...]. Given several times, the most
-    /// specific pattern that matches decides. {id} is one segment, {id:int} a number without leading zeros,
-    /// {*rest} all that follow, and ** at the end anything: '/accounts/{id}/**=accounts/{id}'. A request about
-    /// several resources carries a header Fencing-Sequencer for each:
-    /// '/transfer/{from}/{to}=accounts/{from},accounts/{to}'. Writes to a path that no pattern matches are refused.
+    /// Which resources a request is about, by its path: PATTERN=NAME[,NAME...], as in '/accounts/{id}/**=accounts/{id}'.
+    /// {id} is one segment, {id:int} a number without leading zeros, {*rest} all that follow, ** at the end anything. Of
+    /// several patterns the most specific one that matches decides; writes to a path that none matches are refused. A
+    /// request about several resources carries a header Fencing-Sequencer for each.
     #[arg(long, value_name = "PATTERN=NAME", conflicts_with = "resource_header")]
     pub(super) resource_from: Vec<Pattern>,
     /// Asks reads for a token as well.
@@ -78,21 +71,17 @@ pub(crate) struct ProxyArgs {
     /// How long a request waits for those with older tokens, before it gets a 503.
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse)]
     pub(super) limit: Duration,
-    /// How long the service may take to answer, and may pause in its answer. After that the client
-    /// gets a 504, and the resource stays closed until the service has answered. If nothing moves for
-    /// --quarantine, in the upload either, the proxy cuts the connection, and the resource opens after another
-    /// --quarantine.
+    /// How long the service may take to answer, and may pause in its answer. After that the client gets a 504, and the
+    /// resource stays closed until the service has answered, or nothing has moved for twice --quarantine.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse)]
     pub(super) upstream_timeout: Duration,
-    /// How long a request may still be at work in the service when no answer can come any more: its
-    /// resource is closed to newer tokens for that long after its connection has ended. After a start all
-    /// resources are, for --quarantine and --stop-within together: an earlier proxy may send for up to its own
-    /// --stop-within after it has freed its port. Start the next one when the earlier one has exited, with the
-    /// same two settings. [default: --upstream-timeout; the proxy warns if you set less]
+    /// How long a request may still be at work in the service when no answer can come any more: its resource is closed to
+    /// newer tokens for that long after its connection has ended. After a start all resources are, for --quarantine and
+    /// --stop-within together. Start the next proxy when this one has exited, with the same two settings.
+    /// [default: --upstream-timeout; the proxy warns if you set less]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     quarantine: Option<Duration>,
-    /// Says that no request of an earlier proxy is at work in the service, so that nothing need be waited for at
-    /// the start: there was no earlier proxy, or it ended with status 0.
+    /// Starts without a quarantine: there was no earlier proxy, or it ended with status 0.
     #[arg(long)]
     pub(super) clean_start: bool,
     /// How long an upload may go on when a newer token of its resource has come. Then the proxy cuts it off, and
@@ -105,7 +94,7 @@ pub(crate) struct ProxyArgs {
     pub(super) longest: Duration,
     /// How many requests may be under way at a time, those that were given up included. Others get a
     /// 503 at once.
-    #[arg(long, value_name = "NUMBER", default_value_t = 1024, value_parser = some)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1024, value_parser = count)]
     pub(super) requests: usize,
 }
 

@@ -19,14 +19,14 @@ pub(super) type Connector = MapResponse<HttpConnector, fn(TokioIo<TcpStream>) ->
 pub(super) struct Stream {
     inner: TokioIo<TcpStream>,
     /// Something has come from the service.
-    heard: bool,
+    answered: bool,
     /// Something was written after that.
-    early: bool,
+    wrote_after: bool,
 }
 
 impl Stream {
     pub(super) fn new(inner: TokioIo<TcpStream>) -> Stream {
-        Stream { inner, heard: false, early: false }
+        Stream { inner, answered: false, wrote_after: false }
     }
 }
 
@@ -37,7 +37,7 @@ impl Read for Stream {
         buffer: ReadBufCursor<'_>,
     ) -> Poll<Result<()>> {
         let read = ready!(Pin::new(&mut self.inner).poll_read(context, buffer));
-        self.heard = true;
+        self.answered = true;
         Poll::Ready(read)
     }
 }
@@ -48,7 +48,7 @@ impl Write for Stream {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<Result<usize>> {
-        self.early |= self.heard;
+        self.wrote_after |= self.answered;
         Pin::new(&mut self.inner).poll_write(context, bytes)
     }
 
@@ -59,7 +59,7 @@ impl Write for Stream {
     /// hyper ends the connection by itself. The reset goes out when the stream is dropped. An end of the
     /// stream before it would be a race: if the service closes between the two, TIME-WAIT begins.
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        if self.early {
+        if self.wrote_after {
             return Pin::new(&mut self.inner).poll_shutdown(context);
         }
         Poll::Ready(self.inner.inner().set_zero_linger())

@@ -10,7 +10,7 @@ use super::args::ProxyArgs;
 use crate::exit::Failure;
 use crate::place::NAMESPACE;
 use crate::pool::{Pool, connect, on};
-use crate::redis_marks;
+use crate::redis_marks::MarksPlace;
 
 /// How many connections to a database the marks may have.
 const MAX_CONNECTIONS: u32 = 8;
@@ -46,20 +46,16 @@ impl Marks for ClosedMarks {
 
 /// Opens the marks at the URL of the arguments, or in this process without one.
 pub(super) async fn open(args: &ProxyArgs, probe: &Resource) -> Result<Arc<dyn Marks>, Failure> {
-    let redis = args.marks.as_deref().is_some_and(redis_marks::is_redis);
-    if args.namespace.is_some() && !redis {
-        return Err(Failure::usage("--namespace is for --marks in a Redis"));
-    }
     let Some(url) = &args.marks else { return Ok(Arc::new(MemoryMarks::default())) };
-    if redis {
-        let namespace = args.namespace.as_deref().unwrap_or(NAMESPACE);
-        let (marks, found) = redis_marks::reach(url, namespace).await?;
-        return match found.is_open() {
-            true => Ok(Arc::new(marks)),
-            false => Err(Failure::refused(NOT_OPEN)),
-        };
-    }
-    let pool = connect(url, true, MAX_CONNECTIONS)
+    let url = match MarksPlace::new(url, args.namespace.as_deref().unwrap_or(NAMESPACE))? {
+        MarksPlace::Redis(marks) if marks.look().await?.is_open() => return Ok(Arc::new(*marks)),
+        MarksPlace::Redis(_) => return Err(Failure::refused(NOT_OPEN)),
+        MarksPlace::Database(_) if args.namespace.is_some() => {
+            return Err(Failure::usage("--namespace is for --marks in a Redis"));
+        }
+        MarksPlace::Database(url) => url,
+    };
+    let pool = connect(&url, true, MAX_CONNECTIONS)
         .await
         .map_err(|Failure(status, text)| Failure(status, text.replace("--database", "--marks")))?;
     if on!(&pool, pool => sql::highest(pool, probe).await).is_err() {

@@ -61,8 +61,8 @@ struct FencingProxy {
     fencing: FenceService<BehindFence, Extractor>,
     upstream: Upstream,
     names: Arc<Names>,
-    /// A place for each request under way.
-    places: Arc<Semaphore>,
+    /// A permit for each request under way.
+    permits: Arc<Semaphore>,
     args: Arc<ProxyArgs>,
     keys: Option<Arc<SigningKeys>>,
 }
@@ -93,12 +93,12 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
         None => fence,
     };
     let listener = Listener::bind(&args.listen).await?;
-    let places = Arc::new(Semaphore::new(args.requests));
+    let permits = Arc::new(Semaphore::new(args.requests));
     let proxy = FencingProxy {
         fencing: layer(&args, fence.clone()).layer(service_fn(let_through as _)),
         upstream: Upstream::new(Arc::clone(&args), fence.clone()),
         names: Arc::new(names),
-        places: Arc::clone(&places),
+        permits: Arc::clone(&permits),
         args: Arc::clone(&args),
         keys,
     };
@@ -115,7 +115,7 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
     let status = status(recorder, ready, false, Some(OPENAPI), listener.stop.clone());
     let all = u32::try_from(args.requests).unwrap_or(u32::MAX);
     let settled = async move {
-        let _all = places.acquire_many(all).await;
+        let _all = permits.acquire_many(all).await;
     };
     let answers = service_fn(move |request| proxy.clone().answer(request).map(Ok));
     listener.run(Answers::new(answers), status, settled).await
@@ -153,11 +153,11 @@ impl FencingProxy {
     }
 
     async fn answer(self, request: Request<Body>) -> HttpAnswer {
-        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
             refused("full");
             return FULL.answer("too many requests are under way; nothing was sent");
         };
-        let place = Counted::new("fencing_proxy_requests", place);
+        let permit = Counted::new("fencing_proxy_requests", permit);
         let request = Upload::new(request, self.args.listen.client_timeout, self.args.longest);
         let (mut parts, upload) = request.into_parts();
         let upload = upload.cleaned(headers::trailers);
@@ -182,7 +182,7 @@ impl FencingProxy {
         let (client, answered) = oneshot::channel();
         let upstream = self.upstream;
         tokio::spawn(async move {
-            let _place = place;
+            let _permit = permit;
             let (answer, at_work) = upstream.exchange(request, admission).await;
             let _ = client.send(answer);
             if let Some(at_work) = at_work {

@@ -32,9 +32,9 @@ impl LockHolders {
         let mut all: BTreeMap<Option<&[u8]>, LockHolders> = BTreeMap::new();
         for view in views {
             let shared = view.locks.iter().any(|lock| lock.shared);
-            for (place, lock) in view.locks.iter().enumerate() {
+            for (index, lock) in view.locks.iter().enumerate() {
                 let holders = all.entry((!shared).then_some(&lock.value)).or_default();
-                if place == 0 {
+                if index == 0 {
                     holders.nodes += 1;
                     holders.known.extend(view.known);
                 }

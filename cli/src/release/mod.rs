@@ -19,10 +19,9 @@ use crate::{duration, say};
 
 /// Takes a lock from its holder by force, so that others can have it at once.
 ///
-/// It cannot stop the holder, which goes on until its next renewal fails, or, in a database, until its lease ends.
-/// Until then two clients believe that they hold the lock. Only a storage that compares tokens refuses the older one,
-/// once it has seen the newer. If the lock is shared, all who share it lose it. Without --token the client that holds
-/// the lock when the command runs loses it.
+/// It cannot stop the holder: two clients may believe that they hold the lock, until the holder's next renewal fails,
+/// or, in a database, until its lease ends. If the lock is shared, all who share it lose it. Without --token the client
+/// that holds the lock when the command runs loses it.
 ///
 /// Nodes write it down in the sorted set {NAMESPACE}:audit, and a database in the table fencing_audit.
 #[derive(Debug, clap::Args)]

@@ -33,9 +33,6 @@ use crate::signals::Signals;
 /// background when it ends by itself go on without the lease. From a terminal the command stays in the terminal's
 /// process group, so that Ctrl-C and Ctrl-Z work as usual; while it is suspended its lease is not renewed. Elsewhere
 /// than on Linux only the process group is stopped, or the command itself from a terminal.
-///
-/// Nodes that are new, or that have forgotten locks, grant nothing for a time: see `fencing fleet --help`. Every
-/// client must give the same list of nodes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
     #[command(flatten)]

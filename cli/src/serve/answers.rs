@@ -73,7 +73,7 @@ pub(super) fn lease(status: StatusCode, lease: &Shown, keys: Option<&SigningKeys
 
 /// Says why there is no lease. The names of the servers, and who holds it, go to the log only.
 pub(super) fn not_acquired(error: &AcquireError) -> HttpAnswer {
-    match error {
+    let why = match error {
         AcquireError::Held { resource, retry_after, .. } => {
             let seconds = millis(*retry_after).div_ceil(1000).max(1);
             let left = about(*retry_after);
@@ -81,11 +81,11 @@ pub(super) fn not_acquired(error: &AcquireError) -> HttpAnswer {
             return HELD.retry_after(seconds).answer(why);
         }
         AcquireError::Overloaded { .. } => return OVERLOADED.answer(error),
-        error => tracing::warn!(%error, "lease not acquired"),
-    }
-    match error {
-        AcquireError::NoQuorum { nodes, needed, .. } => UNAVAILABLE
-            .answer(format_args!("too few lock nodes granted: {needed} of {nodes} are needed")),
-        _ => UNAVAILABLE.answer("the lock service does not answer"),
-    }
+        AcquireError::NoQuorum { nodes, needed, .. } => {
+            format!("too few lock nodes granted: {needed} of {nodes} are needed")
+        }
+        _ => "the lock service does not answer".to_owned(),
+    };
+    tracing::warn!(%error, "lease not acquired");
+    UNAVAILABLE.answer(why)
 }

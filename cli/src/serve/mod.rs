@@ -32,8 +32,8 @@ use self::table::{NotRenewed, Table};
 use crate::duration::{self, about};
 use crate::exit::Failure;
 use crate::listen::{
-    Answers, HttpAnswer, Listen, Listener, MALFORMED, Upload, answer, record_metrics, some, status,
-    yaml,
+    Answers, HttpAnswer, Listen, Listener, MALFORMED, Upload, answer, count, record_metrics,
+    status, yaml,
 };
 use crate::lock::{ChosenLock, LockArgs};
 use crate::signing::SigningKeys;
@@ -77,10 +77,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE", env = "FENCING_SIGNING_KEYS")]
     signing_keys: Option<PathBuf>,
     /// How many leases may be out at a time. Further requests get a 503.
-    #[arg(long, value_name = "NUMBER", default_value_t = 10_000, value_parser = some)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 10_000, value_parser = count)]
     leases: usize,
     /// How many requests may wait for a lock at a time, at most half of --connections. Further ones get a 429.
-    #[arg(long, value_name = "NUMBER", default_value_t = 1000, value_parser = some)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1000, value_parser = count)]
     waiters: usize,
 }
 
@@ -99,7 +99,7 @@ type Server = State<Arc<LeaseServer>>;
 /// What a client asks for, in milliseconds.
 #[derive(Deserialize, Default)]
 #[serde(default, deny_unknown_fields)]
-struct Wish {
+struct AcquireRequest {
     ttl_ms: Option<u64>,
     wait_ms: u64,
 }
@@ -181,9 +181,9 @@ async fn acquire(State(leases): Server, request: Request) -> Result<HttpAnswer, 
     let Ok(_waiting) = leases.waiters.try_acquire() else {
         return Err(OVERLOADED.answer("too many requests wait for locks; nothing was asked"));
     };
-    let wish = wish(request).await?;
-    let ttl = wish.ttl_ms.map_or(leases.args.ttl, Duration::from_millis);
-    let wait = Duration::from_millis(wish.wait_ms);
+    let wanted = acquire_request(request).await?;
+    let ttl = wanted.ttl_ms.map_or(leases.args.ttl, Duration::from_millis);
+    let wait = Duration::from_millis(wanted.wait_ms);
     for (field, value, most) in
         [("ttl_ms", ttl, leases.args.longest_ttl), ("wait_ms", wait, leases.args.longest_wait)]
     {
@@ -194,7 +194,7 @@ async fn acquire(State(leases): Server, request: Request) -> Result<HttpAnswer, 
     }
     let wrong = |error: BuildError| MALFORMED.answer(error);
     let lock = leases.lock.with_ttl(ttl).and_then(|lock| lock.with_wait(wait)).map_err(wrong)?;
-    let Some(place) = leases.table.place() else {
+    let Some(permit) = leases.table.permit() else {
         return Err(UNAVAILABLE.answer("too many leases are out; nothing was asked"));
     };
     // If the client goes away, this is dropped, which releases.
@@ -207,7 +207,7 @@ async fn acquire(State(leases): Server, request: Request) -> Result<HttpAnswer, 
     let lease = leases.stop.run_until_cancelled(acquired).await;
     let stopping = || UNAVAILABLE.answer("the service stops; nothing was acquired");
     let lease = lease.ok_or_else(stopping)?.map_err(|error| answers::not_acquired(&error))?;
-    let kept = leases.table.keep(lease, ttl, place);
+    let kept = leases.table.keep(lease, ttl, permit);
     let (shown, unread) = kept.map_err(|error| UNAVAILABLE.answer(error))?;
     let answer = answers::lease(StatusCode::CREATED, &shown, leases.keys.as_ref());
     Ok(answer.map(|text| unread.until_read(text)))
@@ -273,7 +273,7 @@ fn is_from_a_page(headers: &HeaderMap) -> bool {
 }
 
 /// Reads what a client asks for.
-async fn wish(request: Request) -> Result<Wish, HttpAnswer> {
+async fn acquire_request(request: Request) -> Result<AcquireRequest, HttpAnswer> {
     let (parts, body) = request.into_parts();
     let bytes = match Limited::new(body, MAX_BODY).collect().await {
         Ok(bytes) => bytes.to_bytes(),
@@ -283,7 +283,7 @@ async fn wish(request: Request) -> Result<Wish, HttpAnswer> {
         Err(error) => return Err(MALFORMED.answer(error)),
     };
     if bytes.is_empty() {
-        return Ok(Wish::default());
+        return Ok(AcquireRequest::default());
     }
     let kind = parts.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();

@@ -13,7 +13,7 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedSemaphorePermit, Semaphore};
 /// them.
 pub(super) struct Table {
     leases: Mutex<HashMap<String, Arc<Entry>>>,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 /// One lease, until it is released.
@@ -21,7 +21,7 @@ struct Entry {
     lease: AsyncMutex<Option<Lease>>,
     sequencer: Sequencer,
     ttl: Duration,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 /// A lease as its client sees it.
@@ -43,12 +43,12 @@ pub(super) enum NotRenewed {
 
 impl Table {
     pub(super) fn new(most: usize) -> Arc<Table> {
-        Arc::new(Table { leases: Mutex::default(), places: Arc::new(Semaphore::new(most)) })
+        Arc::new(Table { leases: Mutex::default(), permits: Arc::new(Semaphore::new(most)) })
     }
 
-    /// Reserves a place for one lease, if there is one.
-    pub(super) fn place(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.places).try_acquire_owned().ok()
+    /// Reserves a permit for one lease, if there is one.
+    pub(super) fn permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.permits).try_acquire_owned().ok()
     }
 
     /// Keeps a lease until it is released or over. The guard belongs into the answer, which may never reach the
@@ -57,13 +57,13 @@ impl Table {
         self: &Arc<Table>,
         lease: Lease,
         ttl: Duration,
-        place: OwnedSemaphorePermit,
+        permit: OwnedSemaphorePermit,
     ) -> Result<(Shown, Unread), getrandom::Error> {
         let id = random_id()?;
         let (sequencer, valid_for, lost) = (lease.sequencer(), lease.valid_for(), lease.lost());
         let shown = Shown { id: id.clone(), sequencer: sequencer.clone(), ttl, valid_for };
         let (lease, held) = (AsyncMutex::new(Some(lease)), sequencer.clone());
-        let entry = Entry { lease, sequencer, ttl, _place: place };
+        let entry = Entry { lease, sequencer, ttl, _permit: permit };
         self.leases.lock().insert(id.clone(), Arc::new(entry));
         let table = Arc::downgrade(self);
         tokio::spawn(async move {
@@ -183,7 +183,7 @@ mod tests {
         let ttl = Duration::from_secs(10);
         let answered = async || {
             let lease = lock.acquire(&resource).await.unwrap();
-            let (shown, unread) = table.keep(lease, ttl, table.place().unwrap()).unwrap();
+            let (shown, unread) = table.keep(lease, ttl, table.permit().unwrap()).unwrap();
             (shown.id, unread.until_read(Body::from("a")))
         };
         let (id, unread) = answered().await;

@@ -19,7 +19,6 @@ use crossterm::cursor::Show;
 use crossterm::event::{Event, EventStream, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use crossterm::execute;
 use crossterm::terminal::{EnterAlternateScreen, enable_raw_mode};
-use fencing::redis::RedisMarks;
 use futures_util::StreamExt as _;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -35,8 +34,9 @@ use crate::exit::{self, Failure};
 use crate::lease_list::LeaseList;
 use crate::place::{Chosen, LockPlace};
 use crate::pool::{self, Pool};
+use crate::redis_marks::MarksPlace;
 use crate::signals::Signals;
-use crate::{duration, findings, redis_marks, say};
+use crate::{duration, findings, say};
 use sources::{OnDatabase, SharedView, marks_in_database, marks_in_redis};
 use view::{Moment, Part, View};
 
@@ -44,14 +44,11 @@ use view::{Moment, Part, View};
 const EVERY: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(500)..=Duration::from_secs(3600);
 
-/// Shows nodes, leases and marks, and asks again and again until you quit.
-///
-/// Each part says how old it is. A node that does not answer is shown as that, and never with what it said before. It
-/// takes no lock, and needs no more rights than `fencing nodes`, `fencing leases` and `fencing marks`.
+/// Shows nodes, leases and marks, and asks again and again until you quit. It takes no lock.
 ///
 /// Keys: q, Esc or Ctrl-C quit. The arrows, PgUp, PgDn, Home and End scroll the leases. p pauses, and p again resumes.
 /// Ctrl-L redraws, Ctrl-Z suspends. With NO_COLOR in the environment it shows no colours. Without a terminal it prints
-/// the same as text each time. For scripts there are `fencing nodes --json` and `fencing leases --json`.
+/// the same as text each time.
 #[derive(Debug, clap::Args)]
 pub(crate) struct WatchArgs {
     #[command(flatten)]
@@ -87,22 +84,26 @@ const WIDTH: u16 = 120;
 
 /// Draws until you quit, and returns the exit status.
 pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
+    let given = args.marks.as_deref().filter(|url| !url.is_empty());
+    let given = given.map(|url| MarksPlace::new(url, args.place.namespace())).transpose()?;
     // The namespace may be that of marks on a Redis.
-    let on_redis = args.marks.as_deref().is_some_and(redis_marks::is_redis);
+    let on_redis = matches!(given, Some(MarksPlace::Redis(_)));
     let place = if on_redis { args.place.named() } else { args.place.chosen() };
     let (place, wanted, budget) = (place?, WildMatch::new(&args.resource), args.node_budget);
     let (described, own_marks) = match &place {
         Chosen::Redis(redis) => (format!("namespace {}", redis.namespace), None),
-        Chosen::Database(url) => (say::without_passwords(url), Some(url.as_str())),
+        Chosen::Database(url) => {
+            (say::without_passwords(url), Some(MarksPlace::Database(url.clone())))
+        }
     };
     let described = match args.resource.as_str() {
         "*" => described,
         resource => format!("{described}  {resource}"),
     };
-    let marks_url = args.marks.as_deref().filter(|url| !url.is_empty()).or(own_marks);
+    let marks = given.or(own_marks);
     let mut view = View::new(described, args.every, budget);
     view.nodes = matches!(place, Chosen::Redis(_)).then(Part::default);
-    view.marks = marks_url.is_some().then(Part::default);
+    view.marks = marks.is_some().then(Part::default);
     let view = RefCell::new(view);
     let shared = SharedView { view, changed: Notify::new(), resumed: Notify::new() };
     let set_leases = |view: &mut View, now, answer| view.leases.set(now, answer);
@@ -128,18 +129,19 @@ pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
         }
     };
     let marks = async {
-        let Some(url) = marks_url else { return pending().await };
-        if redis_marks::is_redis(url) {
-            let marks = RedisMarks::new(url, args.place.namespace());
-            let marks = marks.map_err(|error| Failure::usage(format_args!("--marks: {error}")))?;
-            let marks = marks.budget(budget);
-            let ask = async || marks_in_redis(&marks, shared.on_screen()).await;
-            return shared.refresh(ask, set_marks).await;
+        match marks {
+            None => pending().await,
+            Some(MarksPlace::Redis(marks)) => {
+                let marks = marks.budget(budget);
+                let ask = async || marks_in_redis(&marks, shared.on_screen()).await;
+                shared.refresh(ask, set_marks).await
+            }
+            Some(MarksPlace::Database(url)) => {
+                let mut database = OnDatabase::new(&url);
+                let list = async |pool: &Pool| marks_in_database(pool, shared.on_screen()).await;
+                shared.refresh(async || database.ask(list).await, set_marks).await
+            }
         }
-        pool::kind(url).map_err(|_| Failure::usage(NO_MARKS))?;
-        let mut database = OnDatabase::new(url);
-        let list = async |pool: &Pool| marks_in_database(pool, shared.on_screen()).await;
-        shared.refresh(async || database.ask(list).await, set_marks).await
     };
     let shown = async {
         let ended =
@@ -300,5 +302,3 @@ fn stop() -> io::Result<oneshot::Receiver<Signal>> {
     });
     Ok(received)
 }
-
-const NO_MARKS: &str = "--marks: the URL begins with sqlite:, postgres:, mysql:, redis: or valkey:";
