@@ -2,6 +2,8 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "http")]
+mod background;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod database;
 pub mod fence;

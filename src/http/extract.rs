@@ -3,9 +3,9 @@ use std::convert::Infallible;
 use axum_core::body::Body;
 use axum_core::extract::{FromRequestParts, OptionalFromRequestParts};
 use axum_core::response::{IntoResponse, Response};
-use fencing_protocol::{Resource, Token};
-use http::StatusCode;
+use fencing_protocol::{NonEmpty, Resource, Token};
 use http::request::Parts;
+use http::{Extensions, StatusCode};
 
 use super::Refusal;
 use crate::sequencer::Sequencer;
@@ -25,8 +25,8 @@ pub struct Fenced {
 }
 
 impl Fenced {
-    pub(super) fn new(Sequencer { resource, token }: Sequencer, others: Vec<Sequencer>) -> Fenced {
-        Fenced { resource, token, others }
+    pub(super) fn new(NonEmpty { head, tail: others }: NonEmpty<Sequencer>) -> Fenced {
+        Fenced { resource: head.resource, token: head.token, others }
     }
 
     /// Returns whether the request is about one resource.
@@ -53,6 +53,14 @@ impl Fenced {
 /// Marks a request that a layer let pass without a token, in the request's extensions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WithoutToken;
+
+/// Finds what a layer has put into a request's extensions.
+pub(super) fn find<X: Send + Sync + 'static>(extensions: &Extensions) -> Result<&X, NotFenced> {
+    extensions.get().ok_or(match extensions.get() {
+        Some(WithoutToken) => NotFenced::NoToken,
+        None => NotFenced::NoLayer,
+    })
+}
 
 /// Why a handler got no [`Fenced`], or no [`InTransaction`](super::InTransaction).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -90,11 +98,7 @@ impl<S: Sync> FromRequestParts<S> for Fenced {
     type Rejection = NotFenced;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Fenced, NotFenced> {
-        match parts.extensions.get::<Fenced>() {
-            Some(fenced) => Ok(fenced.clone()),
-            None if parts.extensions.get::<WithoutToken>().is_some() => Err(NotFenced::NoToken),
-            None => Err(NotFenced::NoLayer),
-        }
+        find(&parts.extensions).cloned()
     }
 }
 

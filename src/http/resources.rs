@@ -1,4 +1,4 @@
-use fencing_protocol::Resource;
+use fencing_protocol::{NonEmpty, Resource};
 
 /// The resources that one request is about: what the closure of a [`FenceLayer`](super::FenceLayer) may
 /// return, besides one [`Resource`]. A `Vec` of them is one.
@@ -8,38 +8,21 @@ use fencing_protocol::Resource;
 /// the request is refused. They are admitted in the order of their names, so that two requests never wait for each
 /// other. The [limit](crate::fence::Fence::limit) of the fence counts for each resource by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resources {
-    /// Mostly the only one.
-    first: Option<Resource>,
-    others: Vec<Resource>,
-}
+pub struct Resources(pub(super) Option<NonEmpty<Resource>>);
 
 impl Resources {
     /// How many resources a request may be about.
     pub const MOST: usize = 128;
-
-    /// Returns the resource, or all of them if there is not exactly one.
-    pub(super) fn into_one(self) -> Result<Resource, Vec<Resource>> {
-        match self {
-            Resources { first: Some(first), others } if others.is_empty() => Ok(first),
-            several => Err(several.into_vec()),
-        }
-    }
-
-    pub(super) fn into_vec(self) -> Vec<Resource> {
-        self.first.into_iter().chain(self.others).collect()
-    }
 }
 
 impl From<Resource> for Resources {
     fn from(resource: Resource) -> Resources {
-        Resources { first: Some(resource), others: Vec::new() }
+        Resources(Some(NonEmpty::new(resource)))
     }
 }
 
 impl From<Vec<Resource>> for Resources {
     fn from(resources: Vec<Resource>) -> Resources {
-        let mut resources = resources.into_iter();
-        Resources { first: resources.next(), others: resources.collect() }
+        Resources(NonEmpty::from_vec(resources))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use fencing_protocol::{Resource, Token};
+use fencing_protocol::{NonEmpty, Resource, Token};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, Request, Response};
 use http_body::Body;
@@ -74,25 +74,24 @@ impl<X> FenceLayer<X> {
             (None, _) if policy == Policy::Required => return Err(Refusal::Missing),
             (None, _) => return Ok(None),
         };
-        let resources: Resources = (self.extractor)(parts).map_err(unnamed)?.into();
-        if shown.is_empty() {
-            let resource = resources.into_one().map_err(|several| each_its_own(&several))?;
-            return Ok(Some(Fenced::new(Sequencer::new(resource, token), Vec::new())));
+        let Resources(resources) = (self.extractor)(parts).map_err(unnamed)?.into();
+        let Some(resources) = resources else { return Err(each_its_own([])) };
+        if shown.is_empty() && resources.tail.is_empty() {
+            let only = Sequencer::new(resources.head, token);
+            return Ok(Some(Fenced::new(NonEmpty::new(only))));
         }
-        let resources = resources.into_vec();
         let own =
             |resource: &Resource| Some(Sequencer::new(resource.clone(), shown.remove(resource)?));
         let found: Option<Vec<Sequencer>> = resources.iter().map(own).collect();
-        let mut found = found.unwrap_or_default().into_iter();
-        match found.next() {
-            Some(first) if shown.is_empty() => Ok(Some(Fenced::new(first, found.collect()))),
+        match found.and_then(NonEmpty::from_vec) {
+            Some(found) if shown.is_empty() => Ok(Some(Fenced::new(found))),
             _ => Err(each_its_own(&resources)),
         }
     }
 }
 
-fn each_its_own(resources: &[Resource]) -> Refusal {
-    let names: Vec<&str> = resources.iter().map(Resource::as_str).collect();
+fn each_its_own<'a>(resources: impl IntoIterator<Item = &'a Resource>) -> Refusal {
+    let names: Vec<&str> = resources.into_iter().map(Resource::as_str).collect();
     let names = names.join(", ");
     Refusal::Mismatch(format!(
         "the request is about {names}: send one header {SEQUENCER} for each of them, and no other"

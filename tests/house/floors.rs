@@ -44,9 +44,8 @@ impl Room {
         let names: Vec<&str> = module.iter().map(String::as_str).collect();
         match names[..] {
             [] => FrontDoor,
-            ["sequencer" | "holder" | "time" | "random" | "log_throttle" | "server_info", ..] => {
-                Words
-            }
+            ["sequencer" | "holder" | "time" | "random" | "background", ..]
+            | ["log_throttle" | "server_info", ..] => Words,
             ["database", "postgres", ..] => Postgres,
             ["database", "mysql", ..] => Mysql,
             ["database", "sqlite", ..] => Sqlite,

@@ -1,76 +1,50 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use axum_core::extract::{FromRequestParts, OptionalFromRequestParts};
 use http::request::Parts;
-use parking_lot::Mutex;
-use scopeguard::{ScopeGuard, guard};
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::fence::Transactions;
 use crate::http::NotFenced;
-use crate::http::extract::WithoutToken;
+use crate::http::extract::find;
 
-/// The place of one request's transaction. One user has the transaction at a time, until the request is over.
-struct Slot<X> {
-    idle: Option<X>,
-    is_closed: bool,
-}
-
-type SharedSlot<T> = Arc<Mutex<Slot<<T as Transactions>::Transaction>>>;
-
-/// The layer's own handle. When it is dropped, the transaction ends, unless a user still works with it.
-pub(super) struct TransactionOwner<T: Transactions>(SharedSlot<T>);
+/// The layer's own handle. When it is dropped, the transaction ends, unless a user still works with it: then it ends
+/// when that user lets go.
+pub(super) struct TransactionOwner<T: Transactions>(Arc<Mutex<T::Transaction>>);
 
 impl<T: Transactions> TransactionOwner<T> {
     pub(super) fn new(transaction: T::Transaction) -> TransactionOwner<T> {
-        let slot = Slot { idle: Some(transaction), is_closed: false };
-        TransactionOwner(Arc::new(Mutex::new(slot)))
+        TransactionOwner(Arc::new(Mutex::new(transaction)))
     }
 
     pub(super) fn handle(&self) -> OpenTransaction<T> {
-        OpenTransaction(Arc::clone(&self.0))
+        OpenTransaction(Arc::downgrade(&self.0))
     }
 
-    /// Takes the transaction back, unless a user still works with it: then it is dropped when that user lets go. In any
-    /// case no user gets it after that.
-    pub(super) fn close(&self) -> Option<T::Transaction> {
-        let mut slot = self.0.lock();
-        slot.is_closed = true;
-        slot.idle.take()
-    }
-}
-
-impl<T: Transactions> Drop for TransactionOwner<T> {
-    fn drop(&mut self) {
-        drop(self.close());
+    /// Takes the transaction back, unless a user still works with it.
+    pub(super) fn close(self) -> Option<T::Transaction> {
+        Arc::into_inner(self.0).map(Mutex::into_inner)
     }
 }
 
 /// A handle to the transaction of a request, for services that do not use axum's extractors: you
 /// find it in the request's extensions. You may keep it: it holds no transaction open.
-pub struct OpenTransaction<T: Transactions>(SharedSlot<T>);
+pub struct OpenTransaction<T: Transactions>(Weak<Mutex<T::Transaction>>);
 
 impl<T: Transactions> OpenTransaction<T> {
     /// Takes the transaction, until what this returns is dropped. Returns `None` while another user
     /// has the transaction, and once the response has been made.
     #[must_use]
     pub fn take(&self) -> Option<InTransaction<T>> {
-        let transaction = self.0.lock().idle.take()?;
-        let slot = Arc::clone(&self.0);
-        let give_back: GiveBack<T> = Box::new(move |transaction| {
-            let mut slot = slot.lock();
-            if !slot.is_closed {
-                slot.idle = Some(transaction);
-            }
-        });
-        Some(InTransaction(guard(transaction, give_back)))
+        self.0.upgrade()?.try_lock_owned().ok().map(InTransaction)
     }
 }
 
 impl<T: Transactions> Clone for OpenTransaction<T> {
     fn clone(&self) -> OpenTransaction<T> {
-        OpenTransaction(Arc::clone(&self.0))
+        OpenTransaction(Weak::clone(&self.0))
     }
 }
 
@@ -87,9 +61,7 @@ impl<T: Transactions> fmt::Debug for OpenTransaction<T> {
 /// a transaction that is kept longer is never committed.
 ///
 /// Take `Option<InTransaction<_>>` where a token may be missing, as in a read.
-pub struct InTransaction<T: Transactions>(ScopeGuard<T::Transaction, GiveBack<T>>);
-
-type GiveBack<T> = Box<dyn FnOnce(<T as Transactions>::Transaction) + Send + Sync>;
+pub struct InTransaction<T: Transactions>(OwnedMutexGuard<T::Transaction>);
 
 impl<T: Transactions> Deref for InTransaction<T> {
     type Target = T::Transaction;
@@ -111,19 +83,15 @@ impl<T: Transactions> fmt::Debug for InTransaction<T> {
     }
 }
 
-fn find<T: Transactions>(parts: &Parts) -> Result<InTransaction<T>, NotFenced> {
-    match parts.extensions.get::<OpenTransaction<T>>() {
-        Some(open) => open.take().ok_or(NotFenced::Taken),
-        None if parts.extensions.get::<WithoutToken>().is_some() => Err(NotFenced::NoToken),
-        None => Err(NotFenced::NoLayer),
-    }
+fn take<T: Transactions>(parts: &Parts) -> Result<InTransaction<T>, NotFenced> {
+    find::<OpenTransaction<T>>(&parts.extensions)?.take().ok_or(NotFenced::Taken)
 }
 
 impl<S: Sync, T: Transactions> FromRequestParts<S> for InTransaction<T> {
     type Rejection = NotFenced;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, NotFenced> {
-        find(parts)
+        take(parts)
     }
 }
 
@@ -131,7 +99,7 @@ impl<S: Sync, T: Transactions> OptionalFromRequestParts<S> for InTransaction<T> 
     type Rejection = NotFenced;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Option<Self>, NotFenced> {
-        match find(parts) {
+        match take(parts) {
             Ok(transaction) => Ok(Some(transaction)),
             Err(NotFenced::NoToken) => Ok(None),
             Err(error) => Err(error),

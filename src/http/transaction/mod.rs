@@ -2,7 +2,6 @@
 
 mod handle;
 mod layer;
-mod lingering;
 mod service;
 
 pub use handle::{InTransaction, OpenTransaction};

@@ -12,11 +12,11 @@ use tower_service::Service;
 
 use super::OpenTransaction;
 use super::handle::TransactionOwner;
-use super::lingering::Lingering;
+use crate::background::to_the_end;
 use crate::fence::{CommitError, FenceError, Transactions};
 use crate::http::answer::{refusal_of_handler, replace_answer};
-use crate::http::extract::WithoutToken;
-use crate::http::{FenceBody, Fenced, Refusal};
+use crate::http::extract::find;
+use crate::http::{FenceBody, Fenced, NotFenced, Refusal};
 
 /// A service behind a [`TransactionLayer`](super::TransactionLayer).
 #[derive(Debug, Clone)]
@@ -54,20 +54,20 @@ where
         let next = self.inner.clone();
         let mut inner = replace(&mut self.inner, next);
         let extensions = request.extensions();
-        let error = match extensions.get::<Fenced>().cloned() {
-            None if extensions.get::<WithoutToken>().is_some() => {
-                let passed = inner.call(request);
-                return async move { Ok(passed.await?.map(FenceBody::passing)) }.boxed();
-            }
+        let error = match find::<Fenced>(extensions).cloned() {
             // The inner transaction would wait for the outer one, which waits for the handler.
-            Some(_) if extensions.get::<OpenTransaction<T>>().is_some() => {
+            Ok(_) if extensions.get::<OpenTransaction<T>>().is_some() => {
                 "two TransactionLayers stand around the handler; take one of them away"
             }
-            Some(fenced) => {
+            Ok(fenced) => {
                 let storage = self.storage.clone();
                 return async move { run(&mut inner, &storage, fenced, request).await }.boxed();
             }
-            None => {
+            Err(NotFenced::NoToken) => {
+                let passed = inner.call(request);
+                return async move { Ok(passed.await?.map(FenceBody::passing)) }.boxed();
+            }
+            Err(_) => {
                 "the FenceLayer must stand outside of the TransactionLayer: the last `route_layer` is \
                  the outermost"
             }
@@ -110,7 +110,12 @@ where
         }
     };
     request.extensions_mut().insert(owner.handle());
-    let response = match Lingering::new(inner.call(request), T::GRACE).await {
+    let handler = inner.call(request);
+    let answered = match T::GRACE {
+        Duration::ZERO => handler.await,
+        grace => to_the_end(handler, |handler| timeout(grace, handler)).await,
+    };
+    let response = match answered {
         Ok(response) if is_success(&response) => response,
         failed => {
             if let Some(transaction) = owner.close() {
