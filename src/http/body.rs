@@ -30,11 +30,10 @@ pin_project! {
     #[project = ContentProjection]
     enum Content<R> {
         Refusal { text: Option<Bytes> },
-        Passing { #[pin] body: R },
+        // Newer requests do not stop it. The body is dropped before newer requests are let in.
+        Whole { #[pin] body: R, _admissions: Option<Admissions> },
         // The trailers that tell a gRPC client why its stream is cut off.
         Stoppable { body: Arc<StoppableBody<R>>, grpc: Option<AnswerStyle> },
-        // Newer requests do not stop it. The body is dropped before newer requests are let in.
-        Admitted { #[pin] body: R, _admissions: Admissions },
         Ended { hint: SizeHint },
     }
 }
@@ -66,7 +65,7 @@ pub enum FenceBodyError {
 
 impl<R> FenceBody<R> {
     pub(super) fn passing(body: R) -> FenceBody<R> {
-        FenceBody { content: Content::Passing { body } }
+        FenceBody { content: Content::Whole { body, _admissions: None } }
     }
 
     pub(super) fn refusal(text: Option<Bytes>) -> FenceBody<R> {
@@ -75,17 +74,22 @@ impl<R> FenceBody<R> {
 }
 
 impl<R: Body + Send + 'static> FenceBody<R> {
-    pub(super) fn admitted(body: R, admissions: Admissions, style: &AnswerStyle) -> FenceBody<R> {
-        let content = if body.is_end_stream() {
-            let hint = body.size_hint();
-            drop(body);
-            drop(admissions);
-            Content::Ended { hint }
-        } else if !admissions.may_be_stopped() {
-            Content::Admitted { body, _admissions: admissions }
-        } else {
-            let grpc = style.grpc.then(|| style.clone());
-            Content::Stoppable { body: StoppableBody::new(body, admissions), grpc }
+    pub(super) fn new(
+        body: R,
+        admissions: Option<Admissions>,
+        style: &AnswerStyle,
+    ) -> FenceBody<R> {
+        let content = match admissions {
+            Some(_admissions) if body.is_end_stream() => {
+                let hint = body.size_hint();
+                drop(body);
+                Content::Ended { hint }
+            }
+            Some(admissions) if admissions.may_be_stopped() => {
+                let grpc = style.grpc.then(|| style.clone());
+                Content::Stoppable { body: StoppableBody::new(body, admissions), grpc }
+            }
+            _admissions => Content::Whole { body, _admissions },
         };
         FenceBody { content }
     }
@@ -110,8 +114,7 @@ where
             ContentProjection::Refusal { text } => {
                 return Poll::Ready(text.take().map(|text| Ok(Frame::data(text.into()))));
             }
-            ContentProjection::Passing { body } => (ready!(body.poll_frame(context)), false),
-            ContentProjection::Admitted { body, .. } => ready!(poll_next(body, context)),
+            ContentProjection::Whole { body, .. } => ready!(poll_next(body, context)),
             ContentProjection::Stoppable { body, grpc } => match ready!(body.poll_next(context)) {
                 Ok(next) => next,
                 Err(stale) => {
@@ -136,7 +139,7 @@ where
     fn is_end_stream(&self) -> bool {
         match &self.content {
             Content::Refusal { text } => text.is_none(),
-            Content::Passing { body } | Content::Admitted { body, .. } => body.is_end_stream(),
+            Content::Whole { body, .. } => body.is_end_stream(),
             Content::Stoppable { body, .. } => body.is_end_stream(),
             Content::Ended { .. } => true,
         }
@@ -147,7 +150,7 @@ where
             Content::Refusal { text } => {
                 SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64))
             }
-            Content::Passing { body } | Content::Admitted { body, .. } => body.size_hint(),
+            Content::Whole { body, .. } => body.size_hint(),
             Content::Stoppable { body, .. } => body.size_hint(),
             Content::Ended { hint } => hint.to_owned(),
         }

@@ -1,5 +1,6 @@
 use std::fmt;
 use std::future::Future;
+use std::mem::take;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -30,33 +31,32 @@ pin_project! {
         S: Service<Request<B>>,
     {
         #[pin]
-        step: Step<S, B, S::Future>,
-        style: AnswerStyle,
+        step: Step<S::Future>,
+        call: Option<UnsentCall<S, B>>,
+        // Dropped after the request, which is in one of those above.
+        passage: Passage,
         // Made when the request has to wait for something.
         superseded: Option<BoxFuture<'static, Stale>>,
-        // What a layer in shadow mode would have answered.
-        shadow: Option<Refusal>,
+        style: AnswerStyle,
     }
 }
 
 pin_project! {
     #[project = StepProjection]
-    enum Step<S, B, F> {
-        Refused { refusal: Option<Refusal> },
-        AskingFence {
-            asked: BoxFuture<'static, Result<Passage, Refusal>>,
-            call: Option<UnsentCall<S, B>>,
-        },
-        // In the next two, the request ends before newer ones are let in. One without a token has no
-        // admissions.
-        WaitingForService { call: Option<UnsentCall<S, B>>, admissions: Option<Admissions> },
-        Handling { #[pin] handler: F, admissions: Option<Admissions> },
+    enum Step<F> {
+        Refused { refusal: Refusal },
+        AskingFence { asked: BoxFuture<'static, Result<Passage, Refusal>> },
+        WaitingForService,
+        Handling { #[pin] handler: F },
+        Ended,
     }
 }
 
-/// What lets a request through.
+/// What lets a request through. One without a token has no admissions.
+#[derive(Default)]
 struct Passage {
     admissions: Option<Admissions>,
+    /// What a layer in shadow mode would have answered.
     shadow: Option<Refusal>,
 }
 
@@ -77,12 +77,16 @@ impl<S, B> FenceFuture<S, B>
 where
     S: Service<Request<B>>,
 {
-    fn at(step: Step<S, B, S::Future>, style: AnswerStyle) -> FenceFuture<S, B> {
-        FenceFuture { step, style, superseded: None, shadow: None }
+    fn at(
+        step: Step<S::Future>,
+        call: Option<UnsentCall<S, B>>,
+        style: AnswerStyle,
+    ) -> FenceFuture<S, B> {
+        FenceFuture { step, call, passage: Passage::default(), superseded: None, style }
     }
 
     pub(super) fn refused(refusal: Refusal, style: AnswerStyle) -> FenceFuture<S, B> {
-        FenceFuture::at(Step::Refused { refusal: Some(refusal) }, style)
+        FenceFuture::at(Step::Refused { refusal }, None, style)
     }
 
     /// Lets a request without a token pass, or in shadow mode one that would be refused.
@@ -92,8 +96,8 @@ where
         style: AnswerStyle,
     ) -> FenceFuture<S, B> {
         shadow.iter().for_each(Refusal::note_shadow);
-        let step = Step::WaitingForService { call: Some(call), admissions: None };
-        FenceFuture { shadow, ..FenceFuture::at(step, style) }
+        let passage = Passage { admissions: None, shadow };
+        FenceFuture { passage, ..FenceFuture::at(Step::WaitingForService, Some(call), style) }
     }
 
     /// Asks the fence, and lets the request pass whatever the answer is.
@@ -114,7 +118,7 @@ where
             shadow.iter().for_each(Refusal::note_shadow);
             Ok(Passage { admissions: None, shadow })
         };
-        FenceFuture::at(Step::AskingFence { asked: asked.boxed(), call: Some(call) }, style)
+        FenceFuture::at(Step::AskingFence { asked: asked.boxed() }, Some(call), style)
     }
 
     /// Asks the fence, and waits only if it has to.
@@ -128,22 +132,22 @@ where
             true => fence.admit_now(&fenced.resource, fenced.token),
             false => None,
         };
-        let call = Some(call);
-        let step = match now {
+        match now {
             Some(Ok(admission)) => {
-                Step::WaitingForService { call, admissions: Some(admission.into()) }
+                let passage = Passage { admissions: Some(admission.into()), shadow: None };
+                let step = Step::WaitingForService;
+                FenceFuture { passage, ..FenceFuture::at(step, Some(call), style) }
             }
             Some(Err(error)) => {
                 let refusal = Refusal::before_the_handler(fenced.resource, fenced.token, error);
-                return FenceFuture::refused(refusal, style);
+                FenceFuture::refused(refusal, style)
             }
             None => {
                 let asked = Admissions::wait(fence.clone(), fenced)
                     .map(|admitted| Ok(Passage { admissions: Some(admitted?), shadow: None }));
-                Step::AskingFence { asked: asked.boxed(), call }
+                FenceFuture::at(Step::AskingFence { asked: asked.boxed() }, Some(call), style)
             }
-        };
-        FenceFuture::at(step, style)
+        }
     }
 }
 
@@ -165,14 +169,9 @@ fn answered<R: Body + Send + 'static>(
     admissions: Option<Admissions>,
     style: &AnswerStyle,
 ) -> Response<FenceBody<R>> {
-    match (refusal_of_handler(&mut response), admissions) {
-        (Some(refusal), _admissions) => {
-            replace_answer(response, refusal.answer(style, FenceBody::refusal))
-        }
-        (None, Some(admissions)) => {
-            response.map(|body| FenceBody::admitted(body, admissions, style))
-        }
-        (None, None) => response.map(FenceBody::passing),
+    match refusal_of_handler(&mut response) {
+        Some(refusal) => replace_answer(response, refusal.answer(style, FenceBody::refusal)),
+        None => response.map(|body| FenceBody::new(body, admissions, style)),
     }
 }
 
@@ -186,68 +185,57 @@ where
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        loop {
-            let next = match this.step.as_mut().project() {
-                StepProjection::Refused { refusal } => match refusal.take() {
-                    Some(refusal) => {
-                        let response = refusal.answer(this.style, FenceBody::refusal);
-                        return Poll::Ready(Ok(response));
+        let outcome = loop {
+            let cut_off: fn(Stale) -> Refusal = match this.step.as_mut().project() {
+                StepProjection::Refused { refusal } => break Ok(refusal.clone()),
+                StepProjection::AskingFence { asked } => match ready!(asked.poll_unpin(context)) {
+                    Ok(passage) => {
+                        *this.passage = passage;
+                        this.step.set(Step::WaitingForService);
+                        continue;
                     }
-                    // Polled after the end.
-                    None => return Poll::Pending,
+                    Err(refusal) => break Ok(refusal),
                 },
-                StepProjection::AskingFence { asked, call } => {
-                    match ready!(asked.poll_unpin(context)) {
-                        Ok(Passage { admissions, shadow }) => {
-                            *this.shadow = shadow;
-                            Step::WaitingForService { call: call.take(), admissions }
-                        }
-                        Err(refusal) => Step::Refused { refusal: Some(refusal) },
-                    }
-                }
-                StepProjection::WaitingForService { call, admissions } => {
-                    let Some(UnsentCall { request, mut service }) = call.take() else {
+                StepProjection::WaitingForService => {
+                    let Some(UnsentCall { request, mut service }) = this.call.take() else {
                         return Poll::Pending;
                     };
                     match service.poll_ready(context) {
-                        Poll::Ready(Ok(())) => Step::Handling {
-                            handler: service.call(request),
-                            admissions: admissions.take(),
-                        },
-                        Poll::Ready(Err(error)) => {
-                            drop((request, service));
-                            this.step.set(Step::Refused { refusal: None });
-                            return Poll::Ready(Err(error));
+                        Poll::Ready(Ok(())) => {
+                            this.step.set(Step::Handling { handler: service.call(request) });
+                            continue;
                         }
-                        Poll::Pending => {
-                            *call = Some(UnsentCall { request, service });
-                            let Some(admissions) = admissions else { return Poll::Pending };
-                            let stale =
-                                ready!(poll_superseded(admissions, this.superseded, context));
-                            Step::Refused { refusal: Some(Refusal::Stale(stale)) }
-                        }
+                        Poll::Ready(Err(error)) => break Err(error),
+                        Poll::Pending => *this.call = Some(UnsentCall { request, service }),
                     }
+                    Refusal::Stale
                 }
-                StepProjection::Handling { handler, admissions } => {
+                StepProjection::Handling { handler } => {
                     // The handler first: what it has finished is no longer in doubt.
                     if let Poll::Ready(response) = handler.poll(context) {
-                        let admissions = admissions.take();
                         // A future that is ready may still hold what it works on, such as a
                         // timeout its handler.
-                        this.step.set(Step::Refused { refusal: None });
+                        this.step.set(Step::Ended);
+                        let Passage { admissions, shadow } = take(this.passage);
                         let mut response = answered(response?, admissions, this.style);
-                        if let Some(refusal) = this.shadow {
+                        if let Some(refusal) = shadow {
                             let status = HeaderValue::from(refusal.status().as_u16());
                             response.headers_mut().insert(SHADOW, status);
                         }
                         return Poll::Ready(Ok(response));
                     }
-                    let Some(admissions) = admissions else { return Poll::Pending };
-                    let stale = ready!(poll_superseded(admissions, this.superseded, context));
-                    Step::Refused { refusal: Some(Refusal::Superseded(stale)) }
+                    Refusal::Superseded
                 }
+                // Polled after the end.
+                StepProjection::Ended => return Poll::Pending,
             };
-            this.step.set(next);
-        }
+            let Some(admissions) = &this.passage.admissions else { return Poll::Pending };
+            break Ok(cut_off(ready!(poll_superseded(admissions, this.superseded, context))));
+        };
+        // What is left of the request goes before newer ones are let in.
+        this.step.set(Step::Ended);
+        *this.call = None;
+        *this.passage = Passage::default();
+        Poll::Ready(outcome.map(|refusal| refusal.answer(this.style, FenceBody::refusal)))
     }
 }

@@ -4,9 +4,8 @@ use std::ops::Deref;
 use fencing_protocol::Resource;
 use http::Uri;
 use http::request::Parts;
-use percent_encoding::percent_decode_str;
 
-use super::path::{PathError, segments};
+use super::path::{PathError, decoded, segments};
 
 /// Returns an extractor that names the resource by the parameters of the route: `files/{name}` with the
 /// text of the route's parameter `{name}`. All routes that lead to one file give it one name.
@@ -71,16 +70,11 @@ fn parameter_of(
         let (segment, following) = rest.split_once('/').unwrap_or((rest, ""));
         let found = part.strip_prefix('{').and_then(|part| part.strip_suffix('}'));
         if found == Some(parameter) {
-            return Ok(Some(vec![decoded(segment)?]));
+            return Ok(Some(vec![decoded(segment)?.into_owned()]));
         } else if found.and_then(|found| found.strip_prefix('*')) == Some(parameter) {
             return Ok(Some(decoded(rest)?.split('/').map(str::to_owned).collect()));
         }
         rest = following;
     }
     Ok(None)
-}
-
-fn decoded(text: &str) -> Result<String, PathError> {
-    let text = percent_decode_str(text).decode_utf8().map_err(|_| PathError::NotUtf8)?;
-    Ok(text.into_owned())
 }

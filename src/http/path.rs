@@ -1,4 +1,5 @@
 use std::any::type_name;
+use std::borrow::Cow;
 use std::ops::Deref;
 
 use fencing_protocol::{Resource, ResourceError};
@@ -127,14 +128,13 @@ pub fn segments<S: AsRef<str>>(
     checked(&name)
 }
 
+pub(super) fn decoded(text: &str) -> Result<Cow<'_, str>, PathError> {
+    percent_decode_str(text).decode_utf8().map_err(|_| PathError::NotUtf8)
+}
+
 fn name(uri: &Uri) -> Result<Resource, PathError> {
-    let path = uri.path();
-    if !path.contains('%') {
-        return checked(path.strip_prefix('/').unwrap_or(path));
-    }
-    let decoded = percent_decode_str(path).decode_utf8();
-    let decoded = decoded.map_err(|_| PathError::NotUtf8)?;
-    checked(decoded.strip_prefix('/').unwrap_or(&decoded))
+    let path = decoded(uri.path())?;
+    checked(path.strip_prefix('/').unwrap_or(&path))
 }
 
 fn checked(name: &str) -> Result<Resource, PathError> {

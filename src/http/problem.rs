@@ -3,9 +3,10 @@ use std::error::Error;
 use fencing_protocol::{Resource, Token};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use percent_encoding::{AsciiSet, CONTROLS, percent_decode, utf8_percent_encode};
+use percent_encoding::{percent_decode, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
+use super::header::ENCODED;
 use crate::fence::Stale;
 
 /// A refusal as the client reads it: problem details (RFC 9457).
@@ -49,9 +50,7 @@ pub enum ProblemError {
 /// The gRPC metadata that has the problem as JSON, percent-encoded.
 const GRPC: HeaderName = HeaderName::from_static("fencing-problem");
 
-/// All but printable ASCII, and `%`: so the gRPC protocol wants a `grpc-message`.
-const ENCODED: &AsciiSet = &CONTROLS.add(b'%');
-
+/// Encodes a text as the gRPC protocol wants a `grpc-message`.
 pub(super) fn grpc_text(text: &str) -> String {
     utf8_percent_encode(text, ENCODED).to_string()
 }
