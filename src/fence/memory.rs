@@ -1,4 +1,3 @@
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -190,21 +189,15 @@ impl Marks for MemoryMarks {
         after: Option<&'a Resource>,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<(Resource, Token)>, FenceError>> {
-        let mut first = BTreeMap::new();
+        let mut first = Vec::new();
         for shard in self.shards.all() {
             let marks = shard.lock();
-            let named = marks.iter().map(|(key, token)| (&key.resource, token));
-            for (resource, token) in named.filter(|(resource, _)| Some(*resource) > after) {
-                let in_first = |(last, _): (&Resource, _)| resource < last;
-                if first.len() < limit || first.last_key_value().is_some_and(in_first) {
-                    first.insert(resource.clone(), *token);
-                }
-                if first.len() > limit {
-                    first.pop_last();
-                }
-            }
+            let named = marks.iter().map(|(key, token)| (key.resource.clone(), *token));
+            first.extend(named.filter(|(resource, _)| Some(resource) > after));
+            first.sort_unstable();
+            first.truncate(limit);
         }
-        ready(Ok(first.into_iter().collect())).boxed()
+        ready(Ok(first)).boxed()
     }
 }
 

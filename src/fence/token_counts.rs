@@ -1,52 +1,40 @@
-use std::collections::BTreeMap;
-
 use fencing_protocol::Token;
+use smallvec::SmallVec;
 
-/// How many requests with each token are in flight. The smallest token has a field of its own: mostly there is
-/// no other, and it takes no allocation.
+/// How many requests with each token are in flight, the oldest token first. Mostly there is one, and it takes no
+/// allocation.
 #[derive(Default)]
-pub(super) struct TokenCounts {
-    oldest: Option<(Token, usize)>,
-    newer: BTreeMap<Token, usize>,
-}
+pub(super) struct TokenCounts(SmallVec<[(Token, usize); 1]>);
 
 impl TokenCounts {
     pub(super) fn oldest(&self) -> Option<Token> {
-        self.oldest.map(|(token, _)| token)
+        self.0.first().map(|(token, _)| *token)
+    }
+
+    /// Returns the place of a token, or where it would be.
+    fn place(&self, token: Token) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&token, |(token, _)| *token)
     }
 
     pub(super) fn count(&self, token: Token) -> usize {
-        match self.oldest {
-            Some((oldest, count)) if oldest == token => count,
-            _ => self.newer.get(&token).copied().unwrap_or(0),
-        }
+        let found = self.place(token).ok().and_then(|place| self.0.get(place));
+        found.map_or(0, |(_, count)| *count)
     }
 
     pub(super) fn enter(&mut self, token: Token) {
-        match &mut self.oldest {
-            Some((oldest, count)) if *oldest == token => *count += 1,
-            Some((oldest, _)) if *oldest < token => *self.newer.entry(token).or_default() += 1,
-            place => {
-                self.newer.extend(place.take());
-                *place = Some((token, 1));
-            }
+        match self.place(token) {
+            Ok(place) => self.0.get_mut(place).into_iter().for_each(|(_, count)| *count += 1),
+            Err(place) => self.0.insert(place, (token, 1)),
         }
     }
 
     pub(super) fn leave(&mut self, token: Token) {
-        match &mut self.oldest {
-            Some((oldest, count)) if *oldest == token => {
-                *count -= 1;
-                if *count == 0 {
-                    self.oldest = self.newer.pop_first();
-                }
-            }
-            _ => {
-                let Some(count) = self.newer.get_mut(&token) else { return };
-                *count -= 1;
-                if *count == 0 {
-                    self.newer.remove(&token);
-                }
+        if let Ok(place) = self.place(token)
+            && let Some((_, count)) = self.0.get_mut(place)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.0.remove(place);
             }
         }
     }

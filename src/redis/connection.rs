@@ -1,23 +1,19 @@
-use std::sync::Arc;
-
 use ::redis::aio::MultiplexedConnection;
-use ::redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
+use ::redis::{
+    AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, Script, ServerErrorKind, Value,
+};
 
 use super::answer::ScriptAnswer;
 use super::{FencedError, Unfit};
 use crate::server_info::ServerInfo;
 
 /// A connection, and the life of the server at its other end.
-#[derive(Clone)]
 pub(super) struct MarksConnection {
     connection: MultiplexedConnection,
     /// The server's `run_id`: another one after each restart.
     pub(super) life: String,
-    /// The digest of the script that writes. Without it the script goes with each request: a user may lack the
-    /// right to load it.
-    digest: Option<String>,
-    /// Its address identifies the connection.
-    this: Arc<()>,
+    /// The digest of the script that writes.
+    digest: String,
 }
 
 /// The script that writes.
@@ -36,36 +32,25 @@ impl MarksConnection {
         let mut connection = connection.map_err(unreachable)?;
         let info: Result<String, _> = ::redis::cmd("INFO").query_async(&mut connection).await;
         let life = life(&info.map_err(unreachable)?)?;
-        let load = ::redis::cmd("SCRIPT").arg("LOAD").arg(ADMIT).query_async(&mut connection).await;
-        let digest = match load {
-            Ok(digest) => Some(digest),
-            Err(error) if refused(&error).is_some() => None,
-            Err(error) => return Err(unreachable(error)),
-        };
-        Ok(MarksConnection { connection, life, digest, this: Arc::default() })
+        Ok(MarksConnection { connection, life, digest: Script::new(ADMIT).get_hash().to_owned() })
     }
 
-    /// Returns whether the other one is on the same connection.
-    pub(super) fn is(&self, other: &MarksConnection) -> bool {
-        Arc::ptr_eq(&self.this, &other.this)
-    }
-
-    /// Runs the script that writes. If the server has lost it, nothing was done, and the whole script is sent.
+    /// Runs the script that writes. If the server does not have it, nothing was done, and the whole script is sent.
     pub(super) async fn admit(
         &self,
         arguments: impl Fn(&mut Cmd),
     ) -> Result<ScriptAnswer, FencedError> {
-        if let Some(digest) = &self.digest {
-            let mut command = ::redis::cmd("EVALSHA");
-            arguments(command.arg(digest));
-            match self.ask(&command).await {
-                Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {}
-                answer => return ScriptAnswer::of(answer.map_err(|error| failed(&error))?),
+        let mut command = ::redis::cmd("EVALSHA");
+        arguments(command.arg(&self.digest));
+        let answer = match self.ask(&command).await {
+            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                let mut command = ::redis::cmd("EVAL");
+                arguments(command.arg(ADMIT));
+                self.ask(&command).await
             }
-        }
-        let mut command = ::redis::cmd("EVAL");
-        arguments(command.arg(ADMIT));
-        ScriptAnswer::of(self.send(&command).await?)
+            answer => answer,
+        };
+        ScriptAnswer::of(answer.map_err(|error| failed(&error))?)
     }
 
     /// Runs another script on the hash of the marks. Its first argument is the life of the server.

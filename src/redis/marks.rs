@@ -30,7 +30,7 @@ const MAX_BUDGET: Duration = Duration::from_secs(60);
 /// token wait for it, within one process.
 ///
 /// # Rights
-/// An ACL user needs `eval`, `evalsha`, `script|load`, `info`, `hmget`, `hset`, `hlen`, `hscan`, `type` and the commands
+/// An ACL user needs `eval`, `evalsha`, `info`, `hmget`, `hset`, `hlen`, `hscan`, `type` and the commands
 /// that write (`set`, `del`, `hset`), on the key `{namespace}:marks` and the keys of the data.
 #[derive(Clone)]
 pub struct RedisMarks {
@@ -38,7 +38,7 @@ pub struct RedisMarks {
     /// The hash of the marks.
     pub(super) key: String,
     budget: Duration,
-    connection: Arc<Mutex<Option<MarksConnection>>>,
+    connection: Arc<Mutex<Option<Arc<MarksConnection>>>>,
 }
 
 impl fmt::Debug for RedisMarks {
@@ -81,7 +81,7 @@ impl RedisMarks {
     /// Does `work` on a connection, within the budget. A connection that failed is not used again.
     pub(super) async fn on<T, F>(
         &self,
-        work: impl FnOnce(MarksConnection) -> F,
+        work: impl FnOnce(Arc<MarksConnection>) -> F,
     ) -> Result<T, FencedError>
     where
         F: Future<Output = Result<T, FencedError>>,
@@ -89,7 +89,7 @@ impl RedisMarks {
         let mut used = None;
         let all = async {
             let connection = self.connection().await?;
-            used = Some(connection.clone());
+            used = Some(Arc::clone(&connection));
             work(connection).await
         };
         let outcome = timeout(self.budget, all).await.unwrap_or_else(|_| {
@@ -103,22 +103,23 @@ impl RedisMarks {
             (&outcome, used)
         {
             // Unless there is a newer one already.
-            self.connection.lock().await.take_if(|connection| connection.is(&failed));
+            self.connection.lock().await.take_if(|connection| Arc::ptr_eq(connection, &failed));
         }
         outcome
     }
 
-    async fn connection(&self) -> Result<MarksConnection, FencedError> {
+    async fn connection(&self) -> Result<Arc<MarksConnection>, FencedError> {
         let mut kept = self.connection.lock().await;
         if let Some(connection) = &*kept {
-            return Ok(connection.clone());
+            return Ok(Arc::clone(connection));
         }
-        Ok(kept.insert(MarksConnection::open(&self.client).await?).clone())
+        let connection = Arc::new(MarksConnection::open(&self.client).await?);
+        Ok(Arc::clone(kept.insert(connection)))
     }
 
     async fn read(&self, resource: &Resource) -> Result<Option<Token>, FencedError> {
         let field = format!("{FIELD}{resource}");
-        let answer = self.on(async |connection: MarksConnection| {
+        let answer = self.on(async |connection: Arc<MarksConnection>| {
             connection.run(include_str!("read.lua"), &self.key, &[&field]).await
         });
         mark(resource, &answer.await?.text(0))
@@ -136,7 +137,7 @@ impl RedisMarks {
             command.arg(&self.key).arg(&cursor).arg("MATCH").arg(format!("{FIELD}*"));
             command.arg("COUNT").arg(1000);
             let answer = self
-                .on(async |connection: MarksConnection| connection.send(&command).await)
+                .on(async |connection: Arc<MarksConnection>| connection.send(&command).await)
                 .await?;
             let Ok((next, fields)) =
                 ::redis::from_redis_value_ref::<(Vec<u8>, Vec<(Vec<u8>, Vec<u8>)>)>(&answer)
@@ -173,7 +174,7 @@ impl Marks for RedisMarks {
         resource: &'a Resource,
         token: Token,
     ) -> BoxFuture<'a, Result<(), FenceError>> {
-        Box::pin(async move { Ok(self.touch(resource, token).await?) })
+        Box::pin(async move { Ok(self.admit(resource, token, None).await.map(drop)?) })
     }
 
     /// Returns the floor where the resource has no mark.

@@ -1,5 +1,6 @@
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use fencing_protocol::Token;
 
@@ -76,9 +77,9 @@ impl RedisMarks {
     /// # Cancel safety
     /// If you drop the future, an opening of another life may be closed or not. Nothing is opened.
     pub async fn look(&self) -> Result<MarksState, FencedError> {
-        let asked = self.on(async |connection: MarksConnection| {
+        let asked = self.on(async |connection: Arc<MarksConnection>| {
             let answer = connection.run(include_str!("look.lua"), &self.key, &[]).await?;
-            Ok((answer, connection.life))
+            Ok((answer, connection.life.clone()))
         });
         let (answer, life) = asked.await?;
         let named = |text: String| Some(text).filter(|text| !text.is_empty());
@@ -108,7 +109,7 @@ impl RedisMarks {
         let (opened_in, marks) = (found.opened_in.as_deref().unwrap_or_default(), found.marks);
         let (seen, floor_text) =
             (marks.to_string(), floor.map(|f| f.to_string()).unwrap_or_default());
-        let asked = self.on(async |connection: MarksConnection| {
+        let asked = self.on(async |connection: Arc<MarksConnection>| {
             if connection.life != found.life {
                 return Err(FencedError::Closed(Closed::Moved));
             }

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use fencing_protocol::{Resource, Token};
 
 use super::connection::MarksConnection;
@@ -10,7 +12,7 @@ const MAX_FIELDS: usize = 1000;
 const OWN_KEYS: [&[u8]; 2] = [b"}:marks", b"}:memory"];
 
 /// A command that the script runs after its check.
-struct FencedCommand<'a> {
+pub(super) struct FencedCommand<'a> {
     name: &'static str,
     /// The type that the key must have if it exists; empty if any will do.
     kind: &'static str,
@@ -96,10 +98,6 @@ impl RedisMarks {
         self.write(resource, token, command).await
     }
 
-    pub(super) async fn touch(&self, resource: &Resource, token: Token) -> Result<(), FencedError> {
-        self.admit(resource, token, None).await.map(drop)
-    }
-
     /// Checks the token, raises the mark and writes. Returns what the command returned.
     async fn write(
         &self,
@@ -121,13 +119,13 @@ impl RedisMarks {
     }
 
     /// Checks the token, raises the mark and runs the command, in one script.
-    async fn admit(
+    pub(super) async fn admit(
         &self,
         resource: &Resource,
         token: Token,
         command: Option<FencedCommand<'_>>,
     ) -> Result<u64, FencedError> {
-        let answer = self.on(async |connection: MarksConnection| {
+        let answer = self.on(async |connection: Arc<MarksConnection>| {
             let arguments = |script: &mut ::redis::Cmd| {
                 let key = command.as_ref().map(|command| command.key);
                 script.arg(1 + usize::from(key.is_some())).arg(&self.key).arg(key);

@@ -146,7 +146,7 @@ async fn a_server_that_has_lost_the_script_is_given_it_again() {
 #[tokio::test]
 async fn a_user_needs_no_more_rights_than_are_listed() {
     let server = RedisServer::start();
-    let rights = "+eval +evalsha +script|load +info +hmget +hset +hlen +hscan +type +set +del";
+    let rights = "+eval +evalsha +info +hmget +hset +hlen +hscan +type +set +del";
     let mut rule = vec!["ACL", "SETUSER", "writer", "on", ">secret", "~{files}:*"];
     rule.extend(rights.split(' '));
     assert_eq!(server.cli(&rule), "OK");
