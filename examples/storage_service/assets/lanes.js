@@ -8,8 +8,8 @@ const AHEAD = 4000;
 /** How wide a letter is, at most. */
 const LETTER = 6.8;
 
-/** From when on all is shown, if the story runs; and whether the picture stands still. */
-export const view = { from: null, follow: true, still: 0 };
+/** From when on all is shown, if the story runs. */
+export const view = { from: null };
 
 function shape(name, attributes, text) {
   const element = document.createElementNS(SVG, name);
@@ -33,13 +33,12 @@ function since(at) {
 
 /** Returns the name of the time that is shown. */
 export function span() {
-  const at = view.follow ? now() : view.still;
-  const seconds = Math.round((at - since(at)) / 1000);
-  return `The ${view.follow ? "last " : ""}${seconds} seconds${view.follow ? "" : ` until ${(at / 1000).toFixed(1)} s`}`;
+  const at = now();
+  return `The last ${Math.round((at - since(at)) / 1000)} seconds`;
 }
 
 export function drawLanes() {
-  const at = view.follow ? now() : view.still;
+  const at = now();
   for (const number of [1, 2]) drawClient(number, at);
   for (const name of ["with", "without"]) drawFile(name, at);
 }

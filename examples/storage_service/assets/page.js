@@ -194,12 +194,6 @@ $("to-free").addEventListener("click", () => {
   $("mode-free").focus();
 });
 
-$("follow").addEventListener("click", () => {
-  view.follow = !view.follow;
-  view.still = now();
-  $("follow").setAttribute("aria-pressed", String(!view.follow));
-});
-
 // --- What the service tells ---
 
 const source = new EventSource("/page/events");

@@ -5,12 +5,7 @@ import { $, make, post, set, tell } from "/dom.js";
 /** How many steps of its own the seed plays at once. */
 const RUN = 40;
 
-/** What only those want to see who know the protocol. */
-const FINE = ["promised", "nonce", "token before", "disk"];
-
 let rules = [];
-/** The cards whose details are open. */
-const opened = new Set();
 /** The moves so far, what the last of them came to, and what has been played and taken back. */
 const play = { moves: [], answer: null, before: null };
 /** Answers that come late are dropped. */
@@ -78,7 +73,7 @@ function draw() {
     $("why").append(`${why.why} (`, link, ")");
   }
   set($("without"), why ? `Without it: ${why.without.join(", and ")}.` : "");
-  $("forgets").hidden = !(all && follows() && why?.forgets);
+  $("forgets").hidden = !play.answer.nodes.some((node) => node.look === "forgot");
   set($("place"), all && follows() ? `Step ${steps.length} of ${all.length} of the schedule` : `Step ${steps.length}`);
   set($("say"), last?.text ?? (all ? "Nothing has happened yet. The schedule waits for you." : "Nothing has happened yet. Deliver messages, break nodes, or let the seed choose."));
   const by = broke === 0 ? "before the first step" : `by step ${broke}`;
@@ -132,26 +127,15 @@ function cards(id, kind) {
     const held = play.answer.held.includes(card.name);
     const changed = before.has(card.name) && before.get(card.name) !== JSON.stringify(card);
     const name = kind === "node" ? `node ${card.name}` : card.name;
-    const [facts, fine] = [make("dl", {}), make("dl", {})];
-    for (const [term, fact] of card.facts) {
-      (FINE.includes(term) ? fine : facts).append(make("dt", {}, term), make("dd", {}, fact || "nothing"));
-    }
+    const facts = card.facts.flatMap(([term, fact]) => [make("dt", {}, term), make("dd", {}, fact || "nothing")]);
     const className = `${card.look}${held ? " held" : ""}${changed ? " changed" : ""}`;
     const text = make("p", {}, card.text + (held ? state : ""));
-    const item = make("li", { className, dataset: { name: slug } }, make("h3", {}, name), text, facts);
-    if (fine.children.length) item.append(details(card.name, fine));
+    const item = make("li", { className, dataset: { name: slug } }, make("h3", {}, name), text, make("dl", {}, ...facts));
     const [verb, word] = [verbs[Number(held)], words[Number(held)]];
     item.append(button(word, `${word} ${name}`, `${verb}-${slug}`));
     return item;
   });
   $(id).replaceChildren(...made);
-}
-
-/** Folds facts away, and keeps open what was opened. */
-function details(name, facts) {
-  const made = make("details", { open: opened.has(name) }, make("summary", {}, "details"), facts);
-  made.addEventListener("toggle", () => (made.open ? opened.add(name) : opened.delete(name)));
-  return made;
 }
 
 /** Draws what can happen next, of one kind. */

@@ -1,6 +1,6 @@
 // What the events are in words.
 
-import { EVERY_FILE, full, short, tail } from "/world.js";
+import { EVERY_FILE, full, tail } from "/world.js";
 
 /** Returns what an event is, and why it is so. */
 export function words(event) {
@@ -54,11 +54,9 @@ export function words(event) {
     case "era": {
       const names = event.nodes.map((node) => node.name).join(", ");
       const before = [...new Set(event.nodes.map((node) => tail(node.before)))].join(", ");
-      const one = event.nodes.length === 1;
-      const reason = event.lost ? `, as ${one ? "its" : "their"} counts are gone` : event.by ? `, raised by token ${short(event.by)}` : "";
-      return [`${names} ${one ? "goes" : "go"} from era ${before} to the new era ${tail(event.era)} (in full: ${event.era})${reason}`, event.lost
-        ? "A node that has lost its memory does not know how far it had counted. It comes back in an era above every era before, and counts from 1 there. A token of the new era is larger than all tokens of the eras before. (docs/protocol.md, “Re-admission”)"
-        : "A lease of the new era was granted by others, and its token published here, so that the next lease is larger. (Unless this node had forgotten as well, and was back before the page looked.) (docs/protocol.md, “Acquire”)"];
+      const go = event.nodes.length === 1 ? "goes" : "go";
+      return [`${names} ${go} from era ${before} to the new era ${tail(event.era)} (in full: ${event.era})`,
+        "A node that has lost its memory does not know how far it had counted. It comes back in an era above every era before, and counts from 1 there. The others follow when a lease of that era is published to them. A token of the new era is larger than all tokens of the eras before. (docs/protocol.md, “Re-admission”)"];
     }
     default:
       return [event.kind, ""];

@@ -11,8 +11,6 @@ export const world = {
   nodes: [],
   /** The numbers of the nodes that somebody stopped here. */
   stopped: new Set(),
-  /** The names of the nodes that have lost their counts, and are in no new era yet. */
-  lost: new Set(),
   /** The last era of each node by name, the least and the largest of all, and how many digits tell them apart. */
   eras: new Map(),
   least: null,
@@ -89,7 +87,6 @@ export function take(event) {
     case "node":
       if (event.deed === "stop") world.stopped.add(event.node);
       if (event.deed === "start") world.stopped.delete(event.node);
-      world.lost.add(world.nodes[event.node - 1]?.name);
       break;
     case "asks":
       client.asks = true;
@@ -137,25 +134,16 @@ export function take(event) {
   return [event];
 }
 
-/** Returns an event for each era that nodes have gone to, and why. */
+/** Returns an event for each era that nodes have gone to. */
 function newEras(event) {
   const found = new Map();
-  for (const node of event.nodes) {
-    if (node.why === "not admitted") world.lost.add(node.name);
-    if (!node.era) continue;
+  for (const node of event.nodes.filter((node) => node.era)) {
     meet(BigInt(node.era));
     const before = world.eras.get(node.name);
     world.eras.set(node.name, node.era);
-    // A node that was not admitted yet, as the fleet had not started, has lost nothing.
-    if (before === undefined) world.lost.delete(node.name);
     if (before === undefined || before === node.era) continue;
-    const lost = world.lost.delete(node.name) || node.state === "quarantined";
-    const group = `${node.era} ${lost}`;
-    if (!found.has(group)) found.set(group, { kind: "era", at: event.at, era: node.era, lost, nodes: [] });
-    found.get(group).nodes.push({ name: node.name, before });
+    if (!found.has(node.era)) found.set(node.era, { kind: "era", at: event.at, era: node.era, nodes: [] });
+    found.get(node.era).nodes.push({ name: node.name, before });
   }
-  // A node that has lost nothing was raised by a lease of that era.
-  const raised = (era) => [1, 2].flatMap((number) => world.clients[number].leases)
-    .findLast((lease) => BigInt(lease.token) / COUNTS === BigInt(era))?.token;
-  return [...found.values()].map((told) => ({ ...told, by: told.lost ? null : raised(told.era) }));
+  return [...found.values()];
 }

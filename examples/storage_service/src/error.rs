@@ -73,21 +73,12 @@ impl From<AcquireError> for ApiError {
 
 impl From<sql::AdmitError> for ApiError {
     fn from(error: sql::AdmitError) -> ApiError {
-        match error {
-            sql::AdmitError::Stale(stale) => ApiError::Refused(Box::new(Refusal::Stale(stale))),
-            error => of_the_database(&error),
-        }
+        ApiError::Refused(Box::new(error.into()))
     }
 }
 
 impl From<sqlx::Error> for ApiError {
     fn from(error: sqlx::Error) -> ApiError {
-        of_the_database(&error)
+        sql::AdmitError::from(error).into()
     }
-}
-
-/// The cause goes to the log, not to the client.
-fn of_the_database(error: &dyn std::error::Error) -> ApiError {
-    tracing::error!(%error, "the database failed");
-    ApiError::unavailable("the database failed; a write may or may not have been stored")
 }

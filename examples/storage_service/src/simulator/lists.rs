@@ -30,52 +30,44 @@ impl<const Z: usize, const M: usize> Scene for ListScene<'_, Z, M> {
     }
 
     fn about(&self, step: Step) -> About {
-        let request = |verb, who, server, given_up| {
-            let open = self.open(who, server, given_up);
-            let asked = open.map_or("a request".into(), |open| self.asked(open));
-            let label = format!("{} to {}: {asked}", self.title(who), letter(server));
-            let message = open.map_or(0, |open| open.request);
-            About::message(verb, label, message).by(self.title(who)).at(server)
+        let (kind, who, server, message) = match step {
+            Step::Run { who, server } | Step::Late { who, server } => {
+                let message = self.open(step).map_or(0, |open| open.request);
+                (Kind::Message, Some(who), server, message)
+            }
+            Step::GiveUp { who, server } | Step::Readmit { who, server, .. } => {
+                (Kind::Client, Some(who), server, 0)
+            }
+            Step::Lose { server } => (Kind::Fault, None, server, 0),
         };
-        let begins = |verb, who, server, label| {
-            About::new(Kind::Client, verb, label).by(self.title(who)).at(server)
+        let (client, node) = (who.map(|who| self.title(who)), letter(server));
+        let who = client.as_deref().unwrap_or_default();
+        let label = match step {
+            Step::Run { .. } | Step::Late { .. } => {
+                let asked = self.open(step).map_or("a request".into(), |open| self.asked(open));
+                format!("{who} to {node}: {asked}")
+            }
+            Step::GiveUp { .. } => format!("{who} waits no longer for {node}"),
+            Step::Lose { .. } => format!("{node} loses its data"),
+            Step::Readmit { list, .. } => {
+                format!("{who} of {node} in the {} list", OF[list as usize])
+            }
         };
-        match step {
-            Step::Run { who, server } => request("run", who, server, false),
-            Step::Late { who, server } => request("late", who, server, true),
-            Step::GiveUp { who, server } => {
-                let label = format!("{} waits no longer for {}", self.title(who), letter(server));
-                begins("give-up", who, server, label)
-            }
-            Step::Lose { server } => {
-                let label = format!("{} loses its data", letter(server));
-                About::new(Kind::Fault, "lose-all", label).at(server)
-            }
-            Step::Readmit { who, list, server } => {
-                let list = OF[list as usize];
-                let label = format!("{} of {} in the {list} list", self.title(who), letter(server));
-                begins(&format!("readmit-{list}"), who, server, label)
-            }
-        }
+        About { client, node: Some(server), message, ..About::new(step, kind, label) }
     }
 
-    fn tell(&self, step: Step) -> String {
-        match step {
-            Step::Run { who, server } => self.answered(step, who, self.open(who, server, false)),
-            Step::Late { who, server } => self.answered(step, who, self.open(who, server, true)),
-            Step::GiveUp { who, server } => format!(
-                "{} waits no longer for node {}. The request may arrive later.",
-                capital(&self.title(who)),
-                letter(server)
-            ),
-            Step::Lose { server } => {
-                format!("The server of node {} dies, and comes back empty.", letter(server))
-            }
-            Step::Readmit { who, list, server } => {
-                let (who, list) = (capital(&self.title(who)), OF[list as usize]);
-                format!("{who} of node {} begins, in the {list} list.", letter(server))
-            }
-        }
+    fn reply(&self, step: Step) -> Option<String> {
+        let (open, desk) = (self.open(step)?, &self.world.desk);
+        let node = self.state.nodes[open.server as usize];
+        let (_, reply) = desk.answer(node.store, node.life, open.list, open.request);
+        Some(words::reply(&desk.replies.get(reply)))
+    }
+
+    fn follows(&self, _: Step, after: &Self) -> String {
+        let votes = |scene: &Self, list| scene.world.votes(&scene.state, list);
+        let changed = (0..).zip(OF).filter(|(list, _)| votes(self, *list) != votes(after, *list));
+        let told = |(list, name)| format!(" {} of the {name} list vote now.", votes(after, list));
+        changed.map(told).collect()
     }
 
     fn nodes(&self) -> Vec<Card> {
@@ -96,28 +88,14 @@ impl<const Z: usize, const M: usize> Scene for ListScene<'_, Z, M> {
 }
 
 impl<const Z: usize, const M: usize> ListScene<'_, Z, M> {
-    /// What a node says to a request, and which votes change with that.
-    fn answered(&self, step: Step, who: u8, open: Option<Open>) -> String {
-        let Some(open) = open else { return "Nothing is on its way there.".into() };
-        let (who, asked, at) = (capital(&self.title(who)), self.asked(open), letter(open.server));
-        let node = self.state.nodes[open.server as usize];
-        let (_, reply) = self.world.desk.answer(node.store, node.life, open.list, open.request);
-        let reply = words::reply(&self.world.desk.replies.get(reply));
-        let mut told = format!("{who}: “{asked}” at node {at}: {reply}.");
-        let after = self.after(step);
-        for (list, name) in (0..).zip(OF) {
-            let votes = |scene: &Self| self.world.votes(&scene.state, list);
-            let after = after.as_ref().map_or(0, votes);
-            if votes(self) != after {
-                told += &format!(" {after} of the {name} list vote now.");
-            }
-        }
-        told
-    }
-
-    /// The request that is on its way there.
-    fn open(&self, who: u8, server: u8, given_up: bool) -> Option<Open> {
-        let open = self.world.requests(self.state.clients[who as usize]).into_iter();
+    /// The request that is on its way in this step.
+    fn open(&self, step: Step) -> Option<Open> {
+        let (who, server, given_up) = match step {
+            Step::Run { who, server } => (who, server, false),
+            Step::Late { who, server } => (who, server, true),
+            _ => return None,
+        };
+        let open = self.world.requests(self.state.clients[who as usize]);
         open.into_iter().find(|open| open.server == server && open.given_up == given_up)
     }
 
@@ -150,9 +128,7 @@ impl<const Z: usize, const M: usize> ListScene<'_, Z, M> {
             let mut copy = desk.stores.get(node.store);
             let text = match desk.ask(&mut copy, node.life, list as u8, &prepare) {
                 Reply::Prepared(now) => {
-                    let (era, reserved) = (now.state.era, now.state.reserved);
-                    let nonce = words::nonce(now.state.nonce);
-                    format!("era {era}, promised {reserved}, nonce {nonce}")
+                    format!("era {}, promised {}", now.state.era, now.state.reserved)
                 }
                 other => words::reply(&other),
             };
@@ -180,9 +156,4 @@ impl<const Z: usize, const M: usize> ListScene<'_, Z, M> {
         let facts = waits.map(|waits| ("on its way", waits)).into_iter().collect();
         Card { name: self.title(who), look, text: text.into(), facts }
     }
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }

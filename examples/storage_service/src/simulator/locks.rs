@@ -3,7 +3,7 @@
 use fencing_protocol::{Nonce, Reply, Request};
 use protocol::model::node::{ask, count_once, owner, resource};
 use protocol::model::pool::Id;
-use protocol::model::state::{Node, Slot, State, Vote};
+use protocol::model::state::{Client, Node, Slot, State, Vote};
 use protocol::model::world::{Action, World};
 
 use super::scene::{About, Breach, Card, Kind, Scene, letter};
@@ -31,88 +31,106 @@ impl<const N: usize, const C: usize, const R: usize> Scene for LockScene<'_, N, 
 
     fn about(&self, action: Action) -> About {
         use Action::*;
-        let begins = |verb, label| About::new(Kind::Client, verb, label);
-        let fault = |verb, label| About::new(Kind::Fault, verb, label);
-        let sends = |verb, who: String, node, request, otherwise| {
-            let label = format!("{who} to {}: {}", letter(node), self.asked(request, otherwise));
-            About::message(verb, label, request).by(who).at(node)
+        let about = |kind, client, node, message, label| About {
+            client,
+            node: Some(node),
+            message,
+            ..About::new(action, kind, label)
         };
+        let asks = |kind, who: String, node, again, how| {
+            let request = self.request(action).unwrap_or(0);
+            let label = format!("{again}{who} to {}: {}{how}", letter(node), self.asked(request));
+            about(kind, Some(who), node, request, label)
+        };
+        let fault = |client, node, label| about(Kind::Fault, client, node, 0, label);
         match action {
-            Acquire { client, node } => {
-                let label = format!("{} to {}: acquire", attempt(client), letter(node));
-                let about = match self.state.clients[client as usize].machine {
-                    0 => begins("acquire", label),
-                    _ => {
-                        let (_, request) = self.world.seam.attempt(client);
-                        About { awake: false, ..About::message("acquire", label, request) }
-                    }
-                };
-                about.by(attempt(client)).at(node)
-            }
+            Acquire { client, node } => match self.state.clients[client as usize].machine {
+                0 => asks(Kind::Client, attempt(client), node, "", ""),
+                // It was sent when the attempt began.
+                _ => {
+                    let sent = asks(Kind::Message, attempt(client), node, "", "");
+                    About { awake: false, ..sent }
+                }
+            },
             AcquireAgain { client, node, expired, lost } => {
-                let (verb, how) = match (expired, lost) {
-                    (true, true) => (
-                        "acquire-again-unheard",
-                        ", its lock having run out, and the answer is lost",
-                    ),
-                    (true, false) => ("acquire-again-expired", ", its lock having run out"),
-                    (false, _) => ("acquire-again", ""),
+                let how = match (expired, lost) {
+                    (true, true) => ", its lock having run out, and the answer is lost",
+                    (true, false) => ", its lock having run out",
+                    (false, _) => "",
                 };
-                let label =
-                    format!("repeat {}'s acquire at {}{how}", attempt(client), letter(node));
-                fault(verb, label).by(attempt(client)).at(node)
+                asks(Kind::Fault, attempt(client), node, "again: ", how)
             }
+            Publish { client, node } => asks(Kind::Message, attempt(client), node, "", ""),
+            Renew { client, node } => asks(Kind::Client, attempt(client), node, "", ""),
             Deliver { client, node } => {
-                let reply = self.slot(client, node).reply;
-                let what = if reply == 0 { "grant".into() } else { self.reply(reply) };
-                let label = format!("{} to {}: {what}", letter(node), attempt(client));
-                About::message("deliver", label, reply).by(attempt(client)).at(node)
-            }
-            Publish { client, node } => {
-                sends("publish", attempt(client), node, self.slot(client, node).publish, "publish")
-            }
-            Renew { client, node } => {
-                let label = format!("{} renews at {}", attempt(client), letter(node));
-                begins("renew", label).by(attempt(client)).at(node)
-            }
-            Leave { client, node } => {
-                let label = format!("the part of {} at {} runs out", attempt(client), letter(node));
-                fault("leave", label).by(attempt(client)).at(node)
-            }
-            Crash { node } => fault("crash", format!("crash {}", letter(node))).at(node),
-            Flush { node } => fault("flush", format!("flush {}", letter(node))).at(node),
-            Save { node } => fault("save", format!("{} saves to its disk", letter(node))).at(node),
-            Restore { node } => {
-                let label = format!("{} restarts with its older copy", letter(node));
-                fault("restore", label).at(node)
+                let (who, reply) = (attempt(client), self.slot(client, node).reply);
+                let label = format!("{} to {who}: {}", letter(node), self.replied(reply));
+                about(Kind::Message, Some(who), node, reply, label)
             }
             Prepare { who, node, collect } => {
-                let (verb, what) = match collect {
-                    false => ("prepare", "of"),
-                    true => ("collect", "collects the counts of"),
-                };
-                let label = format!("{} {what} {}", readmission(who), letter(node));
-                begins(verb, label).by(readmission(who)).at(node)
+                let how = if collect { ", to collect its counts" } else { "" };
+                asks(Kind::Client, readmission(who), node, "", how)
             }
             PrepareAgain { who } => {
-                let label = format!("repeat the prepare of {}", readmission(who));
-                fault("prepare-again", label).by(readmission(who))
+                let node = self.state.orders[who as usize].target;
+                asks(Kind::Fault, readmission(who), node, "again: ", "")
             }
-            Readmit { who, node } => {
-                let request = self.waits(who, node);
-                sends("readmit", readmission(who), node, request, "a request")
+            Readmit { who, node } => asks(Kind::Message, readmission(who), node, "", ""),
+            ActivateAgain { who, node } => asks(Kind::Fault, readmission(who), node, "again: ", ""),
+            Leave { client, node } => {
+                let label = format!("the part of {} at {} runs out", attempt(client), letter(node));
+                fault(Some(attempt(client)), node, label)
             }
-            ActivateAgain { who, node } => {
-                let asked = self.asked(self.waits(who, node), "a request");
-                let label = format!("repeat {} at {}: {asked}", readmission(who), letter(node));
-                fault("activate-again", label).by(readmission(who)).at(node)
+            Crash { node } => fault(None, node, format!("crash {}", letter(node))),
+            Flush { node } => fault(None, node, format!("flush {}", letter(node))),
+            Save { node } => fault(None, node, format!("{} saves to its disk", letter(node))),
+            Restore { node } => {
+                fault(None, node, format!("{} restarts with its older copy", letter(node)))
             }
-            Second => fault("second", "a second passes on the nodes' clocks".into()),
+            Second => {
+                About::new(action, Kind::Fault, "a second passes on the nodes' clocks".into())
+            }
         }
     }
 
-    fn tell(&self, action: Action) -> String {
-        self.told(action)
+    /// A node that locks grants: the grant is on its way.
+    fn reply(&self, action: Action) -> Option<String> {
+        let request = self.request(action)?;
+        let locks = matches!(action, Action::Acquire { .. } | Action::AcquireAgain { .. });
+        if locks && self.after(action).is_some() {
+            return None;
+        }
+        let node = self.state.nodes[self.about(action).node? as usize];
+        let second = self.world.clock + self.state.second;
+        let (_, reply) = self.world.seam.answer(node.store, node.life, second, request);
+        Some(self.replied(reply))
+    }
+
+    /// What clients have and send after the step that they did not have before.
+    fn follows(&self, action: Action, after: &Self) -> String {
+        let mut told = self.expired(action);
+        let (clients, orders) = (&self.state.clients, &self.state.orders);
+        for (number, (was, is)) in (1..).zip(clients.iter().zip(&after.state.clients)) {
+            if let Some(sent) = self.publishes(was, is) {
+                told += &format!(" Client {number} has a majority, and sends {sent}.");
+            }
+            if was.token == 0 && is.token != 0 {
+                let token = words::token(is.token);
+                told += &format!(" Client {number} has its lease: the token is {token}.");
+            }
+            for (node, (was, is)) in (0..).zip(was.slots.iter().zip(&is.slots)) {
+                if is.reply != 0 && was.reply != is.reply {
+                    let (node, reply) = (letter(node), self.replied(is.reply));
+                    told += &format!(" On its way from node {node}: {reply}.");
+                }
+            }
+        }
+        for (number, (was, is)) in (1..).zip(orders.iter().zip(&after.state.orders)) {
+            if !was.done && is.done {
+                told += &format!(" Re-admission {number} is done.");
+            }
+        }
+        told
     }
 
     fn nodes(&self) -> Vec<Card> {
@@ -142,29 +160,64 @@ impl<const N: usize, const C: usize, const R: usize> Scene for LockScene<'_, N, 
 }
 
 impl<const N: usize, const C: usize, const R: usize> LockScene<'_, N, C, R> {
-    pub fn slot(&self, client: u8, node: u8) -> Slot {
+    fn slot(&self, client: u8, node: u8) -> Slot {
         self.state.clients[client as usize].slots[node as usize]
     }
 
-    /// The request of a re-admission that a node has not answered for good.
-    pub fn waits(&self, who: u8, node: u8) -> Id {
-        self.state.orders[who as usize].waits[node as usize].request
+    /// What a node is asked in a step, if it is.
+    fn request(&self, action: Action) -> Option<Id> {
+        use Action::*;
+        let (seam, state) = (&self.world.seam, &self.state);
+        Some(match action {
+            Acquire { client, .. } | AcquireAgain { client, .. } => seam.attempt(client).1,
+            Publish { client, node } => self.slot(client, node).publish,
+            Renew { client, .. } => seam.renewal(client, state.clients[client as usize].token),
+            Prepare { who, node, collect } => seam.order(who, node, collect).1,
+            PrepareAgain { who } => seam.order(who, state.orders[who as usize].target, false).1,
+            Readmit { who, node } | ActivateAgain { who, node } => {
+                state.orders[who as usize].waits[node as usize].request
+            }
+            _ => return None,
+        })
     }
 
-    fn asked(&self, request: Id, otherwise: &str) -> String {
-        if request == 0 { otherwise.into() } else { self.request(request) }
-    }
-
-    pub fn request(&self, request: Id) -> String {
+    fn asked(&self, request: Id) -> String {
         words::request(&self.world.seam.requests.get(request))
     }
 
-    pub fn reply(&self, reply: Id) -> String {
+    fn replied(&self, reply: Id) -> String {
         words::reply(&self.world.seam.replies.get(reply))
     }
 
+    /// Whose locks have run out before the client locks.
+    fn expired(&self, action: Action) -> String {
+        use Action::*;
+        let (Acquire { client, node } | AcquireAgain { client, node, .. } | Renew { client, node }) =
+            action
+        else {
+            return String::new();
+        };
+        let shares = |client: u8| self.world.seam.shares(client.into());
+        let holders = self.holders(self.state.nodes[node as usize]).into_iter();
+        let others =
+            holders.filter(|holder| *holder != client && !(shares(*holder) && shares(client)));
+        let told = |holder| {
+            format!(" The lock of {} on node {} had run out.", attempt(holder), letter(node))
+        };
+        others.map(told).collect()
+    }
+
+    fn publishes(&self, was: &Client<N>, is: &Client<N>) -> Option<String> {
+        let slots = (0..).zip(was.slots.iter().zip(&is.slots));
+        let new = slots.filter(|(_, (was, is))| was.publish == 0 && is.publish != 0);
+        let (nodes, requests): (Vec<_>, Vec<_>) =
+            new.map(|(node, (_, is))| (letter(node).to_string(), is.publish)).unzip();
+        let request = self.asked(*requests.first()?);
+        Some(format!("“{request}” to node {}", nodes.join(" and ")))
+    }
+
     /// Returns who holds the lock on a node.
-    pub fn holders(&self, node: Node) -> Vec<u8> {
+    fn holders(&self, node: Node) -> Vec<u8> {
         let holds = |client: &u8| {
             let release = Request::Release { resource: resource(), owner: owner(*client) };
             let mut copy = self.world.seam.stores.get(node.store);
@@ -196,16 +249,11 @@ impl<const N: usize, const C: usize, const R: usize> LockScene<'_, N, C, R> {
         };
         let count = count_once(&mut copy.clone(), node.life).map_or(0, |stamp| stamp.count - 1);
         let names = self.holders(node).into_iter().map(attempt).collect::<Vec<_>>().join(", ");
-        let mut facts = vec![
-            ("era", now.state.era.to_string()),
-            ("promised", now.state.reserved.to_string()),
+        let facts = vec![
+            ("era", format!("{}, promised {}", now.state.era, now.state.reserved)),
             ("count", count.to_string()),
             ("lock", if names.is_empty() { "free".into() } else { names }),
-            ("nonce", words::nonce(now.state.nonce)),
         ];
-        if node.disk != 0 {
-            facts.push(("disk", "an older copy".into()));
-        }
         Card { name, look, text: text.into(), facts }
     }
 
@@ -230,9 +278,6 @@ impl<const N: usize, const C: usize, const R: usize> LockScene<'_, N, C, R> {
                 format!("{}: {what}", letter(node))
             });
             facts.push(("heard", heard.collect::<Vec<_>>().join(", ")));
-            let floor = client.floor;
-            let floor = if floor == 0 { "none".into() } else { words::token(floor) };
-            facts.push(("token before", floor));
             facts.extend(self.renewal(number).map(|renewal| ("renewal", renewal)));
         }
         Card { name: attempt(number as u8), look, text, facts }
@@ -260,17 +305,17 @@ impl<const N: usize, const C: usize, const R: usize> LockScene<'_, N, C, R> {
         let open = (0..).zip(&order.waits).filter(|(_, wait)| wait.request != 0);
         let open = open.map(|(node, wait)| {
             let answered = if wait.ran { " (answered)" } else { "" };
-            format!("{}: {}{answered}", letter(node), self.request(wait.request))
+            format!("{}: {}{answered}", letter(node), self.asked(wait.request))
         });
         let facts = vec![("asked last", open.collect::<Vec<_>>().join(", "))];
         Some(Card { name: readmission(number as u8), look, text, facts })
     }
 }
 
-pub fn attempt(number: u8) -> String {
+fn attempt(number: u8) -> String {
     format!("client {}", number + 1)
 }
 
-pub fn readmission(number: u8) -> String {
+fn readmission(number: u8) -> String {
     format!("re-admission {}", number + 1)
 }

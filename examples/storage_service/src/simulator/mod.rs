@@ -2,7 +2,6 @@
 
 mod lists;
 mod locks;
-mod narrator;
 mod play;
 mod routes;
 mod rules;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::lists::ListScene;
 use super::locks::LockScene;
-use super::scene::{About, Breach, Card, Kind, Scene};
+use super::scene::{About, Breach, Card, Kind, Scene, letter};
 
 /// What to play.
 #[derive(Default, Deserialize)]
@@ -52,11 +52,6 @@ pub struct PlayedStep {
 }
 
 impl Played {
-    /// Reports whether a node has forgotten after some step.
-    pub fn forgets(&self) -> bool {
-        self.trail.iter().any(|(nodes, _)| nodes.iter().any(|node| node.look == "forgot"))
-    }
-
     /// Returns the first step that is not the same in another play of the same moves.
     pub fn parts(&self, other: &Played) -> Option<usize> {
         let here = self.steps.iter().zip(&self.trail);
@@ -137,7 +132,7 @@ impl<S: Scene> Game<S> {
     /// Reports whether the player holds the move back. The world allows that at any time.
     fn holds(&self, about: &About) -> bool {
         let asleep = about.client.as_ref().is_some_and(|client| self.held.contains(client));
-        let cut = about.node.is_some_and(|node| self.held.contains(&node.to_string()));
+        let cut = about.node.is_some_and(|node| self.held.contains(&letter(node).to_string()));
         let between = about.kind != Kind::Fault || about.client.is_some();
         (about.awake && asleep)
             || (between && cut)

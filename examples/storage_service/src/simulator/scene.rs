@@ -1,8 +1,10 @@
+use std::fmt::Debug;
+
 use serde::Serialize;
 
 /// A world in one of its states. It can be played, step by step.
 pub trait Scene: Copy {
-    type Move: Copy;
+    type Move: Copy + Debug;
 
     /// Returns what may be tried next. Some of it may come to nothing.
     fn candidates(&self) -> Vec<Self::Move>;
@@ -12,8 +14,24 @@ pub trait Scene: Copy {
 
     fn about(&self, step: Self::Move) -> About;
 
-    /// Says in a sentence or two what a candidate comes to.
-    fn tell(&self, step: Self::Move) -> String;
+    /// Returns what a node says to a candidate, if it is a request that says more than what follows.
+    fn reply(&self, step: Self::Move) -> Option<String>;
+
+    /// Says what has come of a candidate, in sentences.
+    fn follows(&self, step: Self::Move, after: &Self) -> String;
+
+    /// Says what a candidate comes to.
+    fn tell(&self, step: Self::Move) -> String {
+        let label = self.about(step).label;
+        let mut letters = label.chars();
+        let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+        let reply = self.reply(step).map_or(String::new(), |reply| format!(": {reply}"));
+        let follows = match self.after(step) {
+            Some(after) => self.follows(step, &after),
+            None => " Nothing has changed.".into(),
+        };
+        format!("{first}{}{reply}.{follows}", letters.as_str())
+    }
 
     fn nodes(&self) -> Vec<Card>;
 
@@ -35,8 +53,10 @@ pub struct About {
     /// What the button says.
     pub label: String,
     /// Whose it is.
+    #[serde(skip)]
     pub client: Option<String>,
-    pub node: Option<char>,
+    #[serde(skip)]
+    pub node: Option<u8>,
     /// Whether the client itself must act, and not only the network.
     #[serde(skip)]
     pub awake: bool,
@@ -46,25 +66,9 @@ pub struct About {
 }
 
 impl About {
-    pub fn new(kind: Kind, verb: &str, label: String) -> About {
-        let (name, awake) = (verb.to_owned(), kind != Kind::Fault);
+    pub fn new(step: impl Debug, kind: Kind, label: String) -> About {
+        let (name, awake) = (format!("{step:?}"), kind != Kind::Fault);
         About { name, kind, label, client: None, node: None, awake, message: 0 }
-    }
-
-    pub fn message(verb: &str, label: String, message: u32) -> About {
-        About { message, ..About::new(Kind::Message, verb, label) }
-    }
-
-    /// Makes it a move of this client, whose number becomes part of the name.
-    pub fn by(mut self, client: String) -> About {
-        let number = client.rsplit(' ').next().unwrap_or_default();
-        self.name = format!("{}-{number}", self.name);
-        About { client: Some(client), ..self }
-    }
-
-    pub fn at(mut self, node: u8) -> About {
-        self.name = format!("{}-{}", self.name, letter(node));
-        About { node: Some(letter(node)), ..self }
     }
 }
 

@@ -1,4 +1,4 @@
-use fencing_protocol::{Mode, Nonce, Reply, Request, Sealing, Stamp};
+use fencing_protocol::{Mode, Reply, Request, Sealing, Stamp};
 
 /// Returns a token as its era and its count.
 pub fn token(token: u32) -> String {
@@ -8,10 +8,6 @@ pub fn token(token: u32) -> String {
 
 pub fn stamp(stamp: Stamp) -> String {
     format!("{}·{}", stamp.era, stamp.count)
-}
-
-pub fn nonce(nonce: Nonce) -> String {
-    if nonce.0 == 0 { "none".into() } else { nonce.0.to_string() }
 }
 
 /// Returns what is asked.
