@@ -1,4 +1,3 @@
-use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -19,7 +18,9 @@ const SHARDS: u16 = 256;
 ///
 /// **Fencing.** The marks end with the process: after a restart an older token passes until
 /// a newer one has been seen. If that matters, keep the marks beside the data.
+#[derive(derive_more::Debug)]
 pub struct MemoryMarks {
+    #[debug(skip)]
     shards: Arc<Shards<Token>>,
     used: AtomicUsize,
     limit: usize,
@@ -27,15 +28,6 @@ pub struct MemoryMarks {
 
 /// The marks of this process, to notice a resource that has two.
 static LIVE: Mutex<Vec<Weak<Shards<Token>>>> = Mutex::new(Vec::new());
-
-impl fmt::Debug for MemoryMarks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryMarks")
-            .field("used", &self.used)
-            .field("limit", &self.limit)
-            .finish_non_exhaustive()
-    }
-}
 
 impl MemoryMarks {
     /// Makes marks with room for this many resources.

@@ -47,7 +47,6 @@ mod tests;
 mod token_counts;
 mod transactions;
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,31 +72,23 @@ const MAX_LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
 /// apart. Clones share one fence.
 ///
 /// It needs a tokio runtime with timers.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
 pub struct Fence {
+    #[debug(skip)]
     marks: Arc<dyn Marks>,
+    #[debug(skip)]
     gate: Arc<Gate>,
     limit: Duration,
     /// How long older requests may go on when a newer one waits, if not forever.
     grace: Option<Duration>,
     waiters: usize,
     /// Optional check that a token was issued, before it raises a mark.
+    #[debug("{}", checks.is_some())]
     checks: Option<Arc<Checks>>,
     /// The highest token that can have been issued.
     ceiling: Token,
+    #[debug(skip)]
     outcomes: Arc<Outcomes>,
-}
-
-impl fmt::Debug for Fence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fence")
-            .field("limit", &self.limit)
-            .field("grace", &self.grace)
-            .field("waiters", &self.waiters)
-            .field("checks", &self.checks.is_some())
-            .field("ceiling", &self.ceiling)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Fence {

@@ -1,7 +1,6 @@
 //! The client side: a layer that gives each request the token of its lease.
 
 use std::error::Error;
-use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -61,17 +60,12 @@ pub async fn within<F: Future>(lease: Arc<dyn HeldToken>, work: F) -> F::Output 
 ///
 /// **Fencing.** It checks the lease when it is called. A request that is under way when the lease
 /// ends may still arrive; the server's fence refuses it once a newer token has come.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
 pub struct AttachLayer {
+    #[debug(skip)]
     lease: Option<Arc<dyn HeldToken>>,
     header: HeaderName,
     with_resource: bool,
-}
-
-impl fmt::Debug for AttachLayer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AttachLayer").field("header", &self.header).finish_non_exhaustive()
-    }
 }
 
 impl AttachLayer {

@@ -1,5 +1,4 @@
 use std::error::Error;
-use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -20,6 +19,8 @@ pin_project! {
     ///
     /// The inner body is dropped at its end, before a newer request is let in. The default is an
     /// empty body, which layers outside use for answers of their own.
+    #[derive(derive_more::Debug)]
+    #[debug("FenceBody {{ .. }}")]
     pub struct FenceBody<R> {
         #[pin]
         content: Content<R>,
@@ -35,12 +36,6 @@ pin_project! {
         // The trailers that tell a gRPC client why its stream is cut off.
         Stoppable { body: Arc<StoppableBody<R>>, grpc: Option<AnswerStyle> },
         Ended { hint: SizeHint },
-    }
-}
-
-impl<R> fmt::Debug for FenceBody<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FenceBody").finish_non_exhaustive()
     }
 }
 

@@ -1,4 +1,3 @@
-use std::fmt;
 use std::future::Future;
 use std::mem::take;
 use std::pin::Pin;
@@ -26,6 +25,8 @@ pin_project! {
     ///
     /// # Cancel safety
     /// If you drop the future, it drops the request first, and then lets newer ones in.
+    #[derive(derive_more::Debug)]
+    #[debug("FenceFuture {{ .. }}")]
     pub struct FenceFuture<S, B>
     where
         S: Service<Request<B>>,
@@ -65,12 +66,6 @@ struct Passage {
 pub(super) struct UnsentCall<S, B> {
     pub(super) request: Request<B>,
     pub(super) service: S,
-}
-
-impl<S: Service<Request<B>>, B> fmt::Debug for FenceFuture<S, B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FenceFuture").finish_non_exhaustive()
-    }
 }
 
 impl<S, B> FenceFuture<S, B>

@@ -1,4 +1,4 @@
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::sync::Arc;
 
 use http::HeaderName;
@@ -17,25 +17,16 @@ type ChoosePolicy = Arc<dyn Fn(&Parts) -> Policy + Send + Sync>;
 /// In axum, `route_layer` covers only the methods that the route has **before** it:
 /// `put(write).route_layer(fence).delete(remove)` leaves `DELETE` open. Put it last. Make one [`Fence`] and clone it for
 /// each route.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
 pub struct FenceLayer<X> {
     pub(super) fence: Fence,
+    #[debug(skip)]
     pub(super) extractor: X,
     pub(super) header: HeaderName,
+    #[debug(skip)]
     pub(super) policy: ChoosePolicy,
     pub(super) hides_highest: bool,
     pub(super) shadow: bool,
-}
-
-impl<X> fmt::Debug for FenceLayer<X> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FenceLayer")
-            .field("fence", &self.fence)
-            .field("header", &self.header)
-            .field("hides_highest", &self.hides_highest)
-            .field("shadow", &self.shadow)
-            .finish_non_exhaustive()
-    }
 }
 
 impl<X> FenceLayer<X> {

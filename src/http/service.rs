@@ -1,6 +1,6 @@
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -23,17 +23,12 @@ use crate::sequencer::Sequencer;
 ///
 /// It is always ready: it asks the service below when a request is let through. A newer
 /// request must come as far as the fence while older ones have all places below.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
 pub struct FenceService<S, X> {
+    #[debug(skip)]
     inner: S,
     /// One for all clones: a server makes one for each request.
     layer: Arc<FenceLayer<X>>,
-}
-
-impl<S, X> fmt::Debug for FenceService<S, X> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FenceService").field("layer", &self.layer).finish_non_exhaustive()
-    }
 }
 
 impl<S, X: Clone> Layer<S> for FenceLayer<X> {

@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,19 +31,16 @@ const MAX_BUDGET: Duration = Duration::from_secs(60);
 /// # Rights
 /// An ACL user needs `eval`, `evalsha`, `info`, `hmget`, `hset`, `hlen`, `hscan`, `type` and the commands
 /// that write (`set`, `del`, `hset`), on the key `{namespace}:marks` and the keys of the data.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
 pub struct RedisMarks {
+    // It may have a password.
+    #[debug(skip)]
     client: Client,
     /// The hash of the marks.
     pub(super) key: String,
     budget: Duration,
+    #[debug(skip)]
     connection: Arc<Mutex<Option<Arc<MarksConnection>>>>,
-}
-
-impl fmt::Debug for RedisMarks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisMarks").field("key", &self.key).finish_non_exhaustive()
-    }
 }
 
 impl RedisMarks {

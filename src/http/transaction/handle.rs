@@ -1,4 +1,3 @@
-use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Weak};
 
@@ -31,6 +30,8 @@ impl<T: Transactions> TransactionOwner<T> {
 
 /// A handle to the transaction of a request, for services that do not use axum's extractors: you
 /// find it in the request's extensions. You may keep it: it holds no transaction open.
+#[derive(derive_more::Debug)]
+#[debug("OpenTransaction {{ .. }}")]
 pub struct OpenTransaction<T: Transactions>(Weak<Mutex<T::Transaction>>);
 
 impl<T: Transactions> OpenTransaction<T> {
@@ -48,12 +49,6 @@ impl<T: Transactions> Clone for OpenTransaction<T> {
     }
 }
 
-impl<T: Transactions> fmt::Debug for OpenTransaction<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OpenTransaction").finish_non_exhaustive()
-    }
-}
-
 /// The transaction of a request behind a [`TransactionLayer`](super::TransactionLayer), as an axum extractor.
 /// It is a `sqlx::Transaction` in which the token is admitted: run statements on `&mut **tx`.
 ///
@@ -61,6 +56,8 @@ impl<T: Transactions> fmt::Debug for OpenTransaction<T> {
 /// a transaction that is kept longer is never committed.
 ///
 /// Take `Option<InTransaction<_>>` where a token may be missing, as in a read.
+#[derive(derive_more::Debug)]
+#[debug("InTransaction {{ .. }}")]
 pub struct InTransaction<T: Transactions>(OwnedMutexGuard<T::Transaction>);
 
 impl<T: Transactions> Deref for InTransaction<T> {
@@ -74,12 +71,6 @@ impl<T: Transactions> Deref for InTransaction<T> {
 impl<T: Transactions> DerefMut for InTransaction<T> {
     fn deref_mut(&mut self) -> &mut T::Transaction {
         &mut self.0
-    }
-}
-
-impl<T: Transactions> fmt::Debug for InTransaction<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InTransaction").finish_non_exhaustive()
     }
 }
 
