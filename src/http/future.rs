@@ -11,11 +11,10 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use super::admissions::Admissions;
+use super::admissions::{Admissions, AskedFence, Passage};
 use super::answer::{AnswerStyle, refusal_of_handler, replace_answer};
-use super::{FenceBody, Fenced, Refusal, SHADOW};
-use crate::fence::{Fence, Stale};
-use crate::sequencer::Sequencer;
+use super::{FenceBody, Refusal, SHADOW};
+use crate::fence::Stale;
 
 pin_project! {
     /// The response of a [`FenceService`](super::FenceService).
@@ -45,20 +44,11 @@ pin_project! {
 pin_project! {
     #[project = StepProjection]
     enum Step<F> {
-        Refused { refusal: Refusal },
-        AskingFence { asked: BoxFuture<'static, Result<Passage, Refusal>> },
+        AskingFence { asked: AskedFence },
         WaitingForService,
         Handling { #[pin] handler: F },
         Ended,
     }
-}
-
-/// What lets a request through. One without a token has no admissions.
-#[derive(Default)]
-struct Passage {
-    admissions: Option<Admissions>,
-    /// What a layer in shadow mode would have answered.
-    shadow: Option<Refusal>,
 }
 
 /// A request, and the service that is to handle it. The service is asked whether it is ready when
@@ -72,77 +62,13 @@ impl<S, B> FenceFuture<S, B>
 where
     S: Service<Request<B>>,
 {
-    fn at(
-        step: Step<S::Future>,
-        call: Option<UnsentCall<S, B>>,
-        style: AnswerStyle,
-    ) -> FenceFuture<S, B> {
-        FenceFuture { step, call, passage: Passage::default(), superseded: None, style }
-    }
-
-    pub(super) fn refused(refusal: Refusal, style: AnswerStyle) -> FenceFuture<S, B> {
-        FenceFuture::at(Step::Refused { refusal }, None, style)
-    }
-
-    /// Lets a request without a token pass, or in shadow mode one that would be refused.
-    pub(super) fn passing(
+    pub(super) fn new(
         call: UnsentCall<S, B>,
-        shadow: Option<Refusal>,
+        asked: AskedFence,
         style: AnswerStyle,
     ) -> FenceFuture<S, B> {
-        shadow.iter().for_each(Refusal::note_shadow);
-        let passage = Passage { admissions: None, shadow };
-        FenceFuture { passage, ..FenceFuture::at(Step::WaitingForService, Some(call), style) }
-    }
-
-    /// Asks the fence, and lets the request pass whatever the answer is.
-    pub(super) fn observing(
-        fence: Fence,
-        fenced: Fenced,
-        call: UnsentCall<S, B>,
-        style: AnswerStyle,
-    ) -> FenceFuture<S, B> {
-        let asked = async move {
-            let mut shadow = None;
-            for Sequencer { resource, token } in fenced.in_order() {
-                if let Err(error) = fence.observe(&resource, token).await {
-                    let refused = || Refusal::before_the_handler(resource, token, error);
-                    shadow.get_or_insert_with(refused);
-                }
-            }
-            shadow.iter().for_each(Refusal::note_shadow);
-            Ok(Passage { admissions: None, shadow })
-        };
-        FenceFuture::at(Step::AskingFence { asked: asked.boxed() }, Some(call), style)
-    }
-
-    /// Asks the fence, and waits only if it has to.
-    pub(super) fn admitting(
-        fence: &Fence,
-        fenced: Fenced,
-        call: UnsentCall<S, B>,
-        style: AnswerStyle,
-    ) -> FenceFuture<S, B> {
-        let now = match fenced.is_alone() {
-            true => fence.admit_now(&fenced.resource, fenced.token),
-            false => None,
-        };
-        match now {
-            Some(Ok(admission)) => {
-                let passage = Passage { admissions: Some(admission.into()), shadow: None };
-                let step = Step::WaitingForService;
-                FenceFuture { passage, ..FenceFuture::at(step, Some(call), style) }
-            }
-            Some(Err(error)) => {
-                let refusal = Refusal::before_the_handler(fenced.resource, fenced.token, error);
-                FenceFuture::refused(refusal, style)
-            }
-            None => {
-                let asked = Admissions::wait(fence.clone(), fenced)
-                    .map(|admitted| Ok(Passage { admissions: Some(admitted?), shadow: None }));
-                FenceFuture::at(Step::AskingFence { asked: asked.boxed() }, Some(call), style)
-            }
-        }
+        let (step, passage) = (Step::AskingFence { asked }, Passage::default());
+        FenceFuture { step, call: Some(call), passage, superseded: None, style }
     }
 }
 
@@ -182,7 +108,6 @@ where
         let mut this = self.project();
         let outcome = loop {
             let cut_off: fn(Stale) -> Refusal = match this.step.as_mut().project() {
-                StepProjection::Refused { refusal } => break Ok(refusal.clone()),
                 StepProjection::AskingFence { asked } => match ready!(asked.poll_unpin(context)) {
                     Ok(passage) => {
                         *this.passage = passage;

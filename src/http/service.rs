@@ -6,12 +6,15 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use fencing_protocol::{NonEmpty, Resource, Token};
+use futures_util::FutureExt;
+use futures_util::future::{Either, ready};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, Request, Response};
 use http_body::Body;
 use tower_layer::Layer;
 use tower_service::Service;
 
+use super::admissions::Passage;
 use super::answer::{AnswerStyle, is_grpc};
 use super::extract::WithoutToken;
 use super::future::UnsentCall;
@@ -160,24 +163,24 @@ where
         let read = self.layer.read(&parts);
         let mut request = Request::from_parts(parts, body);
         let service = self.inner.clone();
-        let fence = &self.layer.fence;
-        match read {
+        let FenceLayer { fence, shadow, .. } = &*self.layer;
+        let asked = match read {
             Ok(Some(fenced)) => {
                 request.extensions_mut().insert(fenced.clone());
-                let call = UnsentCall { request, service };
-                match self.layer.shadow {
-                    true => FenceFuture::observing(fence.clone(), fenced, call, style),
-                    false => FenceFuture::admitting(fence, fenced, call, style),
+                match shadow {
+                    true => Either::Right(Passage::observe(fence.clone(), fenced).map(Ok).boxed()),
+                    false => Passage::ask(fence, fenced),
                 }
             }
-            Err(refusal) if !self.layer.shadow => {
+            Err(refusal) if !shadow => {
                 refusal.count();
-                FenceFuture::refused(refusal, style)
+                Either::Left(ready(Err(refusal)))
             }
             none => {
                 request.extensions_mut().insert(WithoutToken);
-                FenceFuture::passing(UnsentCall { request, service }, none.err(), style)
+                Either::Left(ready(Ok(Passage::open(none.err()))))
             }
-        }
+        };
+        FenceFuture::new(UnsentCall { request, service }, asked, style)
     }
 }
