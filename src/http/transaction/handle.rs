@@ -1,5 +1,5 @@
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 
 use axum_core::extract::{FromRequestParts, OptionalFromRequestParts};
 use http::request::Parts;
@@ -9,30 +9,11 @@ use crate::fence::Transactions;
 use crate::http::NotFenced;
 use crate::http::extract::find;
 
-/// The layer's own handle. When it is dropped, the transaction ends, unless a user still works with it: then it ends
-/// when that user lets go.
-pub(super) struct TransactionOwner<T: Transactions>(Arc<Mutex<T::Transaction>>);
-
-impl<T: Transactions> TransactionOwner<T> {
-    pub(super) fn new(transaction: T::Transaction) -> TransactionOwner<T> {
-        TransactionOwner(Arc::new(Mutex::new(transaction)))
-    }
-
-    pub(super) fn handle(&self) -> OpenTransaction<T> {
-        OpenTransaction(Arc::downgrade(&self.0))
-    }
-
-    /// Takes the transaction back, unless a user still works with it.
-    pub(super) fn close(self) -> Option<T::Transaction> {
-        Arc::into_inner(self.0).map(Mutex::into_inner)
-    }
-}
-
 /// A handle to the transaction of a request, for services that do not use axum's extractors: you
 /// find it in the request's extensions. You may keep it: it holds no transaction open.
 #[derive(derive_more::Debug)]
 #[debug("OpenTransaction {{ .. }}")]
-pub struct OpenTransaction<T: Transactions>(Weak<Mutex<T::Transaction>>);
+pub struct OpenTransaction<T: Transactions>(pub(super) Weak<Mutex<T::Transaction>>);
 
 impl<T: Transactions> OpenTransaction<T> {
     /// Takes the transaction, until what this returns is dropped. Returns `None` while another user

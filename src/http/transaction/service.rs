@@ -1,4 +1,5 @@
 use std::mem::replace;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -7,11 +8,11 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::Body;
+use tokio::sync::Mutex;
 use tokio::time::timeout;
 use tower_service::Service;
 
 use super::OpenTransaction;
-use super::handle::TransactionOwner;
 use crate::background::to_the_end;
 use crate::fence::{CommitError, FenceError, Transactions};
 use crate::http::answer::{refusal_of_handler, replace_answer};
@@ -100,7 +101,8 @@ where
     R::Data: From<Bytes>,
 {
     let owner = match storage.begin(&fenced.sequencers()).await {
-        Ok(transaction) => TransactionOwner::<T>::new(transaction),
+        // When this is dropped, the transaction ends, or when the user lets go that works with it.
+        Ok(transaction) => Arc::new(Mutex::new(transaction)),
         Err(error) => {
             let refusal = Refusal::before_the_handler(fenced.resource, fenced.token, error);
             if let Refusal::Unavailable { .. } | Refusal::NotSetUp(_) = &refusal {
@@ -109,7 +111,7 @@ where
             return Ok(refusal.answer_below(FenceBody::refusal));
         }
     };
-    request.extensions_mut().insert(owner.handle());
+    request.extensions_mut().insert(OpenTransaction::<T>(Arc::downgrade(&owner)));
     let handler = inner.call(request);
     let answered = match T::GRACE {
         Duration::ZERO => handler.await,
@@ -118,9 +120,9 @@ where
     let response = match answered {
         Ok(response) if is_success(&response) => response,
         failed => {
-            if let Some(transaction) = owner.close() {
+            if let Some(transaction) = Arc::into_inner(owner) {
                 // A statement that the handler gave up on may hold it up.
-                drop(timeout(ROLLBACK, T::rollback(transaction)).await);
+                drop(timeout(ROLLBACK, T::rollback(transaction.into_inner())).await);
             }
             let mut response = failed?;
             return Ok(match refusal_of_handler(&mut response) {
@@ -132,8 +134,10 @@ where
             });
         }
     };
-    let committed = match owner.close() {
-        Some(transaction) => T::commit(transaction).await.map_err(Refusal::from_commit),
+    let committed = match Arc::into_inner(owner) {
+        Some(transaction) => {
+            T::commit(transaction.into_inner()).await.map_err(Refusal::from_commit)
+        }
         None => Err(Refusal::Kept),
     };
     Ok(match committed {
