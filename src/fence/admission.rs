@@ -1,26 +1,19 @@
-use std::fmt;
 use std::future::{Future, pending};
 
 use fencing_protocol::{Resource, Token};
+use futures_util::future::Either;
 
 use super::Stale;
 use super::gate::RequestInFlight;
 
 /// A request that the fence has admitted. While you hold it, the fence admits no newer token
 /// of the resource. Drop it when the write is done.
+#[derive(derive_more::Debug)]
+#[debug("Admission {{ resource: {:?}, token: {:?} }}", request.resource(), request.token)]
 #[must_use = "the request is in flight for as long as its admission is held"]
 pub struct Admission {
     pub(super) request: RequestInFlight,
     pub(super) drops_older: bool,
-}
-
-impl fmt::Debug for Admission {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Admission")
-            .field("resource", self.resource())
-            .field("token", &self.token())
-            .finish()
-    }
 }
 
 impl Admission {
@@ -48,12 +41,9 @@ impl Admission {
     /// # Cancel safety
     /// You may await any number of these futures, and drop them at any time.
     pub fn superseded(&self) -> impl Future<Output = Stale> + Send + 'static {
-        let superseded = self.drops_older.then(|| self.request.superseded());
-        async move {
-            match superseded {
-                Some(superseded) => superseded.await,
-                None => pending().await,
-            }
+        match self.drops_older {
+            true => Either::Left(self.request.superseded()),
+            false => Either::Right(pending()),
         }
     }
 }

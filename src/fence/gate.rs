@@ -155,14 +155,15 @@ impl RequestInFlight {
     }
 
     /// Runs `work` on the resource's gate. It exists for as long as the request is in flight.
-    pub(super) fn at_gate<T>(&self, work: impl FnOnce(&mut ResourceGate) -> T) -> Option<T> {
-        self.shard.lock().get_mut(&self.key).map(work)
+    pub(super) fn at_gate<T: Default>(&self, work: impl FnOnce(&mut ResourceGate) -> T) -> T {
+        self.shard.lock().get_mut(&self.key).map(work).unwrap_or_default()
     }
 
     /// Notes that it asks the marks. Returns since when they have not answered any request.
     pub(super) fn ask_marks(&self) -> Instant {
         let now = Instant::now();
-        self.at_gate(|gate| *gate.contention().unanswered.get_or_insert(now)).unwrap_or(now)
+        let since = self.at_gate(|gate| Some(*gate.contention().unanswered.get_or_insert(now)));
+        since.unwrap_or(now)
     }
 
     pub(super) fn marks_answered(&self) {
@@ -172,15 +173,14 @@ impl RequestInFlight {
     /// Notes that the request has passed the marks: everything older is stale from now on. Returns whether it
     /// has nothing to wait for: nothing older is in flight, and nothing newer has passed.
     pub(super) fn confirm(&self) -> bool {
-        let confirmed = self.at_gate(|gate| {
+        self.at_gate(|gate| {
             let highest = gate.tokens.highest.max(Some(self.token));
             gate.set(GateTokens { highest, ..gate.tokens });
             if gate.tokens.oldest < self.token {
                 gate.contention().overtaken.get_or_insert_with(Instant::now);
             }
             gate.tokens.oldest >= self.token && highest == Some(self.token)
-        });
-        confirmed.unwrap_or(false)
+        })
     }
 
     /// Refuses the request if too many others with its token wait. Equal tokens wait for the same older
@@ -190,7 +190,7 @@ impl RequestInFlight {
             let waits = !self.is_settled(&gate.tokens);
             (waits && gate.counts.count(self.token) > limit).then_some(gate.tokens.oldest)
         });
-        let Some(in_flight) = crowded.flatten() else { return Ok(()) };
+        let Some(in_flight) = crowded else { return Ok(()) };
         let (resource, presented) = (self.resource().clone(), self.token);
         Err(FenceError::Crowded { resource, presented, in_flight, limit })
     }
@@ -216,7 +216,6 @@ impl RequestInFlight {
             let others = stoppable.split_off(&(self.token, 0));
             replace(stoppable, others)
         });
-        let older = older.unwrap_or_default();
         let any = !older.is_empty();
         // Without the lock: what is dropped here may come to this gate.
         for ((token, _), work) in older {
@@ -243,7 +242,7 @@ impl RequestInFlight {
         self.at_gate(|gate| {
             let tokens = gate.tokens;
             let changes = &mut gate.contention().changes;
-            changes.get_or_insert_with(|| watch::Sender::new(tokens)).subscribe()
+            Some(changes.get_or_insert_with(|| watch::Sender::new(tokens)).subscribe())
         })
     }
 
@@ -275,9 +274,7 @@ impl RequestInFlight {
     }
 
     fn end_of_grace(&self) -> Option<Instant> {
-        let due =
-            self.at_gate(|gate| gate.contention.as_ref()?.overtaken?.checked_add(gate.grace?));
-        due.flatten()
+        self.at_gate(|gate| gate.contention.as_ref()?.overtaken?.checked_add(gate.grace?))
     }
 
     /// Waits until a newer token asks this request to stop.
@@ -299,7 +296,7 @@ impl RequestInFlight {
 
     /// Makes the error of a request whose wait for older ones took too long.
     pub(super) fn busy(&self, waited: Duration) -> FenceError {
-        let in_flight = self.at_gate(|gate| gate.tokens.oldest).unwrap_or(self.token);
+        let in_flight = self.at_gate(|gate| Some(gate.tokens.oldest)).unwrap_or(self.token);
         let (resource, presented) = (self.resource().clone(), self.token);
         FenceError::Busy { resource, presented, in_flight, waited }
     }

@@ -35,13 +35,12 @@ impl Admission {
         if !self.drops_older {
             return None;
         }
-        let stale = self.request.at_gate(|gate| {
+        self.request.at_gate(|gate| {
             let stale = self.request.check(gate.tokens.stop).err();
             if stale.is_none() {
                 gate.contention().stoppable.insert(self.request.request_key(), work);
             }
             stale
-        });
-        stale.flatten()
+        })
     }
 }

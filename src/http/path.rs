@@ -139,13 +139,8 @@ fn name(uri: &Uri) -> Result<Resource, PathError> {
 
 fn checked(name: &str) -> Result<Resource, PathError> {
     let resource = Resource::new(name)?;
-    let found = resource.as_str().split('/').find_map(|segment| match segment {
-        "" => Some(""),
-        "." => Some("."),
-        ".." => Some(".."),
-        _ => None,
-    });
-    match found {
+    let has = |segment: &&str| resource.as_str().split('/').any(|found| found == *segment);
+    match ["", ".", ".."].into_iter().find(has) {
         Some(segment) => Err(PathError::Segment { segment }),
         None => Ok(resource),
     }

@@ -24,9 +24,8 @@ impl MarksConnection {
     pub(super) async fn open(client: &Client) -> Result<MarksConnection, FencedError> {
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        let unreachable = |error: RedisError| match refused(&error) {
-            Some(refused) => refused,
-            None => FencedError::Unreachable(words(&error)),
+        let unreachable = |error: RedisError| {
+            refused(&error).unwrap_or_else(|| FencedError::Unreachable(words(&error)))
         };
         let connection = client.get_multiplexed_async_connection_with_config(&config).await;
         let mut connection = connection.map_err(unreachable)?;

@@ -6,7 +6,7 @@ use ::redis::{Client, ConnectionAddr, IntoConnectionInfo};
 use fencing_protocol::{Resource, Token};
 use futures_util::future::BoxFuture;
 use tokio::sync::Mutex;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use super::answer::{mark, unknown};
 use super::connection::MarksConnection;
@@ -82,24 +82,15 @@ impl RedisMarks {
     where
         F: Future<Output = Result<T, FencedError>>,
     {
-        let mut used = None;
-        let all = async {
-            let connection = self.connection().await?;
-            used = Some(Arc::clone(&connection));
-            work(connection).await
-        };
-        let outcome = timeout(self.budget, all).await.unwrap_or_else(|_| {
-            let late = format!("no answer within {} ms", self.budget.as_millis());
-            Err(match used {
-                Some(_) => FencedError::InDoubt(late),
-                None => FencedError::Unreachable(late),
-            })
-        });
-        if let (Err(FencedError::InDoubt(_) | FencedError::Unfit(_)), Some(failed)) =
-            (&outcome, used)
-        {
+        let late = || format!("no answer within {} ms", self.budget.as_millis());
+        let end = Instant::now() + self.budget;
+        let connection = timeout_at(end, self.connection()).await;
+        let connection = connection.map_err(|_| FencedError::Unreachable(late()))??;
+        let outcome = timeout_at(end, work(Arc::clone(&connection))).await;
+        let outcome = outcome.unwrap_or_else(|_| Err(FencedError::InDoubt(late())));
+        if let Err(FencedError::InDoubt(_) | FencedError::Unfit(_)) = &outcome {
             // Unless there is a newer one already.
-            self.connection.lock().await.take_if(|connection| Arc::ptr_eq(connection, &failed));
+            self.connection.lock().await.take_if(|kept| Arc::ptr_eq(kept, &connection));
         }
         outcome
     }
