@@ -85,11 +85,9 @@ impl Refusal {
             Refusal::Conflict(_) => {
                 (UNAVAILABLE, Problem::CONFLICT, "Conflicting transaction", "retryable")
             }
-            Refusal::RolledBack(_) if self.may_pass_later() => {
-                (UNAVAILABLE, Problem::ROLLED_BACK, "Rolled back", "rolled_back")
-            }
             Refusal::RolledBack(_) => {
-                (ROLLED_BACK, Problem::ROLLED_BACK, "Rolled back", "rolled_back")
+                let statuses = if self.may_pass_later() { UNAVAILABLE } else { ROLLED_BACK };
+                (statuses, Problem::ROLLED_BACK, "Rolled back", "rolled_back")
             }
             Refusal::Kept => (INTERNAL, Problem::ROLLED_BACK, "Rolled back", "kept"),
             Refusal::InDoubt(_) => {
@@ -136,6 +134,8 @@ impl Refusal {
     /// Explains it to the client, without causes inside the server.
     fn detail(&self, style: &AnswerStyle) -> String {
         let header = &style.header;
+        let again = if self.may_pass_later() { "; try again" } else { "" };
+        let nothing_written = |what: &str| format!("{what}; nothing was written{again}");
         match self {
             Refusal::Stale(stale) if style.hides_highest => {
                 let Stale { resource, presented, .. } = stale;
@@ -157,48 +157,38 @@ impl Refusal {
             Refusal::Malformed(error) => format!("header {header}: {error}"),
             Refusal::Repeated => format!("header {header} was sent more than once"),
             Refusal::Mismatch(error) | Refusal::Resource(error) => error.clone(),
-            Refusal::NoResource(_) => {
-                "the server cannot name the resource; nothing was written".into()
-            }
-            Refusal::NotSetUp(_) => "the server's fence is not set up; nothing was written".into(),
-            Refusal::Unnamed(_) => {
-                "the server cannot name the resource now; nothing was written; try again".into()
-            }
+            Refusal::NoResource(_) => nothing_written("the server cannot name the resource"),
+            Refusal::NotSetUp(_) => nothing_written("the server's fence is not set up"),
+            Refusal::Unnamed(_) => nothing_written("the server cannot name the resource now"),
             Refusal::Unavailable { resource, cause, .. } => match &**cause {
                 FenceError::Busy { .. } | FenceError::Crowded { .. } => cause.to_string(),
                 FenceError::Full { .. } => {
-                    format!("no room for a high-water mark of {resource}; nothing was written")
+                    nothing_written(&format!("no room for a high-water mark of {resource}"))
                 }
                 FenceError::Closed(_) => {
                     "the high-water marks are closed until an operator opens them; nothing was written"
                         .into()
                 }
-                FenceError::Quarantine { .. } => format!("{cause}; nothing was written; try again"),
-                FenceError::NoRuntime => {
-                    "the server's fence can't run here; nothing was written".into()
-                }
+                FenceError::Quarantine { .. } => nothing_written(&cause.to_string()),
+                FenceError::NoRuntime => nothing_written("the server's fence can't run here"),
                 FenceError::Unchecked { .. } => {
-                    "the lock service cannot be asked about the token; nothing was written; try again"
-                        .into()
+                    nothing_written("the lock service cannot be asked about the token")
                 }
                 FenceError::NoConnection(_) => {
-                    "the server has no connection to its database free; nothing was written; try again".into()
+                    nothing_written("the server has no connection to its database free")
                 }
-                _ => "the high-water marks are unreachable; nothing was written; try again".into(),
+                _ => nothing_written("the high-water marks are unreachable"),
             },
             Refusal::Conflict(_) => {
                 "conflicting transaction; this one was rolled back; try again".into()
             }
-            Refusal::RolledBack(_) if self.may_pass_later() => {
-                "the transaction was rolled back; nothing was written; try again".into()
-            }
-            Refusal::RolledBack(_) => "the transaction was rolled back; nothing was written".into(),
+            Refusal::RolledBack(_) => nothing_written("the transaction was rolled back"),
+            Refusal::Kept => nothing_written("the server kept the transaction open"),
             Refusal::InDoubt(_) => {
                 "the commit is in doubt: what the request wrote may or may not be stored; \
                  read before you try again"
                     .into()
             }
-            Refusal::Kept => "the server kept the transaction open; nothing was written".into(),
             Refusal::Failed(_) => {
                 "the write failed; it may or may not be stored; read before you try again".into()
             }
