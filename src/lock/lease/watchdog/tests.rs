@@ -158,6 +158,25 @@ async fn a_lease_that_is_let_go_in_the_middle_of_its_renewal_is_forgotten() {
     assert_eq!(Arc::strong_count(&lock), 1);
 }
 
+/// Also by one whose renewal was about to begin: nothing is behind it to undo it where the lock-delay is all that is left.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_over_is_not_renewed() {
+    let clock = Service::clock();
+    let (renewed, dropped) = (Mutex::default(), AtomicUsize::new(0));
+    let lock =
+        ScriptedLock { clock: clock.clone(), takes: AT_ONCE, fails: false, renewed, dropped };
+    let lock = Arc::new(lock);
+    for loss in [Loss::Released, Loss::Superseded] {
+        let holding = holding(&lock, clock.now() + TTL);
+        holding.state.close(loss);
+        assert!(matches!(holding.renew().await, Renewed::Failed(causes) if causes.is_empty()));
+    }
+    let holding = holding(&lock, clock.now() + TTL);
+    sleep(TTL).await;
+    assert!(matches!(holding.renew().await, Renewed::Failed(_)));
+    assert!(lock.renewed().is_empty());
+}
+
 /// A lease that can't be renewed is tried again until its end, and not afterwards. It never is tried without a
 /// pause, and so not in the last moment either, when a pause would be too long.
 #[tokio::test(start_paused = true)]
