@@ -93,7 +93,9 @@ async fn a_pruned_mark_still_refuses_what_it_refused() {
 #[tokio::test]
 async fn a_mark_that_was_raised_lately_or_is_too_high_stays() {
     let place = ready().await;
-    for (name, number) in [("again", 40), ("old", 34), ("forged", Token::MAX.get()), ("high", 900)]
+    let forged = Token::MAX.get();
+    for (name, number) in
+        [("again", 40), ("called", 40), ("old", 34), ("forged", forged), ("high", 900)]
     {
         admit(&place, &named(name), number).await.unwrap();
     }
@@ -101,6 +103,7 @@ async fn a_mark_that_was_raised_lately_or_is_too_high_stays() {
     // An equal token changes nothing, a higher one makes the mark young.
     admit(&place, &named("old"), 34).await.unwrap();
     admit(&place, &named("again"), 41).await.unwrap();
+    place.client(&place::call("called", "41")).unwrap();
     admit(&place, &named("young"), 50).await.unwrap();
     let old = Prune::older_than(HOUR);
     let plan = old.look(&place.pool).await.unwrap();
@@ -113,7 +116,7 @@ async fn a_mark_that_was_raised_lately_or_is_too_high_stays() {
     assert!(
         left.iter()
             .map(|mark| &*mark.name)
-            .eq(["again", "forged", "high", "young"].map(str::as_bytes)),
+            .eq(["again", "called", "forged", "high", "young"].map(str::as_bytes)),
         "{left:?}"
     );
     assert_eq!(run(&place, Prune::older_than(3 * HOUR)).await.marks, 0);

@@ -1,18 +1,11 @@
 //! Other transactions in the way, as MySQL alone has them.
 
-use sqlx::{MySqlConnection, MySqlPool};
+use sqlx::MySqlPool;
 
 use super::place::{DEFAULTS, Place};
-use super::server::conflicts::{LOCK_ROW, by_hand, released, service};
+use super::server::conflicts::{LOCK_ROW, by_hand, held_up, released, service};
 use super::words;
 use crate::common::*;
-
-const NOW: &str = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000";
-
-/// A time in milliseconds.
-async fn time(conn: &mut MySqlConnection, query: &'static str) -> i64 {
-    sqlx::query_scalar(query).fetch_one(conn).await.unwrap()
-}
 
 /// Calls a procedure for this owner.
 async fn call<T>(pool: &MySqlPool, call: &'static str, owner: &str) -> T
@@ -21,22 +14,6 @@ where
 {
     let call = sqlx::query_as(call).bind(owner.to_owned());
     call.fetch_all(pool).await.unwrap().remove(0)
-}
-
-/// Asks while such a transaction is in the way, which does something more, and commits, when somebody waits for it.
-pub async fn held_up<T, M>(
-    place: &Place,
-    statement: &'static str,
-    asked: impl Future<Output = T>,
-    meanwhile: impl AsyncFnOnce(&mut MySqlConnection) -> M,
-) -> (T, M) {
-    let mut by_hand = by_hand(place, statement).await;
-    tokio::join!(asked, async {
-        place.blocked().await;
-        let done = meanwhile(&mut by_hand).await;
-        by_hand.commit().await.unwrap();
-        done
-    })
 }
 
 #[tokio::test]
@@ -75,31 +52,6 @@ async fn who_writes_under_the_older_lease_does_not_hold_up_the_next() {
         release(new).await;
     }
     drop(writing);
-}
-
-#[tokio::test]
-async fn the_clock_is_read_after_the_wait() {
-    let place = released().await;
-    let (lock, name) = (service(&place.other(), LONG / 2), resource());
-    let lasting = i64::try_from(LONG.as_millis()).unwrap();
-    // Closed for a moment, which is over when the wait is.
-    let close = "UPDATE fencing_leases SET expires_at =
-        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + 1000000";
-    let (lease, before) = held_up(&place, close, lock.try_acquire(&name), async |by_hand| {
-        let expires_at = time(by_hand, words::EXPIRES_AT).await;
-        until("it is over", async || time(by_hand, NOW).await > expires_at).await;
-        time(by_hand, NOW).await
-    })
-    .await;
-    let lease = lease.unwrap();
-    let mut conn = place.pool.acquire().await.unwrap();
-    assert!(time(&mut conn, words::EXPIRES_AT).await >= before + lasting);
-    // And so it is when it is renewed.
-    let now = async |by_hand: &mut MySqlConnection| time(by_hand, NOW).await;
-    let (left, before) = held_up(&place, LOCK_ROW, lease.renew(), now).await;
-    left.unwrap();
-    assert!(time(&mut conn, words::EXPIRES_AT).await >= before + lasting);
-    release(lease).await;
 }
 
 /// A row that two share, where a read with a lock fails if the row has changed since a read without one.

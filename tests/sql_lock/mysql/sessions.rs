@@ -3,9 +3,8 @@
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
 use sqlx::{Executor, MySqlPool};
 
-use super::conflicts::held_up;
 use super::place::{Place, pool};
-use super::server::conflicts::{LOCK_ROW, by_hand};
+use super::server::conflicts::{LOCK_ROW, by_hand, held_up};
 use super::suite::{owner, ready, service};
 use super::words;
 use crate::common::*;

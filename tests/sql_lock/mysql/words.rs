@@ -9,6 +9,13 @@ pub const FREE: &str = "UPDATE fencing_leases SET expires_at = 0";
 /// The row never expires.
 pub const CLOSE_FOR_EVER: &str = "UPDATE fencing_leases SET expires_at = 9223372036854775807";
 
+/// The row expires in a second.
+pub const CLOSE_FOR_A_MOMENT: &str = "UPDATE fencing_leases
+    SET expires_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + 1000000";
+
+/// The time, in milliseconds.
+pub const NOW: &str = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000";
+
 /// When the row expires, in milliseconds.
 pub const EXPIRES_AT: &str = "SELECT expires_at DIV 1000 FROM fencing_leases";
 

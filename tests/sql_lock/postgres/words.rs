@@ -10,6 +10,13 @@ pub const FREE: &str = "UPDATE fencing_leases SET expires_at = '-infinity'";
 /// The row never expires.
 pub const CLOSE_FOR_EVER: &str = "UPDATE fencing_leases SET expires_at = 'infinity'";
 
+/// The row expires in a second.
+pub const CLOSE_FOR_A_MOMENT: &str =
+    "UPDATE fencing_leases SET expires_at = clock_timestamp() + interval '1 s'";
+
+/// The time, in milliseconds.
+pub const NOW: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+
 /// When the row expires, in milliseconds.
 pub const EXPIRES_AT: &str =
     "SELECT (extract(epoch FROM expires_at) * 1000)::bigint FROM fencing_leases";

@@ -1,5 +1,7 @@
 //! Other transactions in the way.
 
+use sqlx::Transaction;
+
 use super::place::{DEFAULTS, Db, Place};
 use super::suite::{owner, ready};
 use super::words;
@@ -19,10 +21,26 @@ pub async fn released() -> Place {
 }
 
 /// A transaction that has run this statement.
-pub async fn by_hand(place: &Place, statement: &'static str) -> sqlx::Transaction<'static, Db> {
+pub async fn by_hand(place: &Place, statement: &'static str) -> Transaction<'static, Db> {
     let mut by_hand = place.pool.begin().await.unwrap();
     sqlx::query(statement).execute(&mut *by_hand).await.unwrap();
     by_hand
+}
+
+/// Asks while such a transaction is in the way, which does something more, and commits, when somebody waits for it.
+pub async fn held_up<T, M>(
+    place: &Place,
+    statement: &'static str,
+    asked: impl Future<Output = T>,
+    meanwhile: impl AsyncFnOnce(&mut Transaction<'static, Db>) -> M,
+) -> (T, M) {
+    let mut by_hand = by_hand(place, statement).await;
+    tokio::join!(asked, async {
+        place.blocked().await;
+        let done = meanwhile(&mut by_hand).await;
+        by_hand.commit().await.unwrap();
+        done
+    })
 }
 
 /// Nothing goes on waiting in the server when its caller has given up.
@@ -78,6 +96,39 @@ async fn a_row_that_is_closed_is_not_waited_for() {
     for level in DEFAULTS {
         held(service(&place.at(level), Duration::from_secs(15)).try_acquire(&resource()).await);
     }
+}
+
+#[tokio::test]
+async fn the_clock_is_read_after_the_wait() {
+    let place = released().await;
+    let (lock, name) = (service(&place.other(), LONG / 2), resource());
+    let time = async |by_hand: &mut Transaction<'static, Db>, query: &'static str| {
+        sqlx::query_scalar::<_, i64>(query).fetch_one(&mut **by_hand).await.unwrap()
+    };
+    let lasts_from = async |moment| {
+        let lasting = i64::try_from(LONG.as_millis()).unwrap();
+        let end = sqlx::query_scalar::<_, i64>(words::EXPIRES_AT).fetch_one(&place.pool).await;
+        assert!(end.unwrap() >= moment + lasting);
+    };
+    // Closed for a moment, which is over when the wait is.
+    let asked = lock.try_acquire(&name);
+    let (lease, before) = held_up(&place, words::CLOSE_FOR_A_MOMENT, asked, async |by_hand| {
+        let expires_at = time(by_hand, words::EXPIRES_AT).await;
+        while time(by_hand, words::NOW).await <= expires_at {
+            sleep(Duration::from_millis(10)).await;
+        }
+        time(by_hand, words::NOW).await
+    })
+    .await;
+    let lease = lease.unwrap();
+    lasts_from(before).await;
+    // And so it is when it is renewed.
+    let renewed = lease.renew();
+    let now = async |by_hand: &mut Transaction<'static, Db>| time(by_hand, words::NOW).await;
+    let (left, before) = held_up(&place, LOCK_ROW, renewed, now).await;
+    left.unwrap();
+    lasts_from(before).await;
+    release(lease).await;
 }
 
 #[tokio::test]

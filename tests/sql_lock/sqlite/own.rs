@@ -59,7 +59,7 @@ async fn a_database_in_memory_has_one_connection() {
     held(lock.try_acquire(&resource()).await);
     let tx = sql::begin(&pool, &resource(), lease.token()).await.unwrap();
     // The one connection is in use: not to be had is not held.
-    let brief = service(&pool, Duration::from_millis(50));
+    let brief = service(&pool, Duration::from_secs(2));
     let cause = fault(brief.try_acquire(&resource()).await);
     assert!(matches!(cause, Fault::Unreachable(_)), "{cause:?}");
     tx.commit().await.unwrap();

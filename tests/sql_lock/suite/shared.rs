@@ -25,6 +25,27 @@ async fn what_the_longest_part_leaves_behind_is_the_next_longest() {
     }
 }
 
+/// After the clock was set back, a row is closed for as long as its longest part may last.
+#[tokio::test]
+async fn a_short_part_that_is_renewed_shortens_no_longer_one() {
+    let place = ready().await;
+    let (long, short) = (service(&place.pool), brief(&place.other(), LONG / 4));
+    let _part = long.acquire_shared(&resource()).await.unwrap();
+    let renewed = short.acquire_shared(&resource()).await.unwrap();
+    renewed.renew().await.unwrap();
+    set_clock_back(&place, 3600).await;
+    assert!(held(long.try_acquire(&resource()).await) > LONG / 2);
+}
+
+#[tokio::test]
+async fn a_row_that_is_closed_by_hand_is_closed_to_those_who_share_it() {
+    let place = ready().await;
+    let lock = service(&place.pool);
+    let _part = lock.acquire_shared(&resource()).await.unwrap();
+    run(&place, "UPDATE fencing_leases SET closed_for = NULL").await;
+    held(lock.try_acquire_shared(&resource()).await);
+}
+
 #[tokio::test]
 async fn a_part_that_nobody_renews_lapses_beside_one_that_is_renewed() {
     let place = ready().await;
