@@ -124,8 +124,15 @@ fn seen(node: usize, (admitted, era): (bool, u64), reserved: u64) -> Prepared {
     Prepared { incarnation, admitted, blank, crowded, other, state, clock, uptime }
 }
 
-/// Starts three nodes that show themselves so in each of three rounds: admitted or not, and in which era.
-fn start(rounds: [[(bool, u64); 3]; 3]) -> Option<Result<(), ReadmitError>> {
+/// A node answers that it promises the era, and shows the promise after that.
+const PROMISES: (bool, bool) = (true, true);
+
+/// Starts three nodes that show themselves so in each of three rounds: admitted or not, and in which era. `promises` says of
+/// each whether it answers that it promises the era, and whether it shows the promise after that.
+fn start(
+    rounds: [[(bool, u64); 3]; 3],
+    promises: [(bool, bool); 3],
+) -> Option<Result<(), ReadmitError>> {
     let mut round = Round::new(3);
     let mut start = Start::new(readmission(0, Nonce(1)), None, &mut round);
     let (mut asked, mut reserved) = (0, 0);
@@ -133,17 +140,19 @@ fn start(rounds: [[(bool, u64); 3]; 3]) -> Option<Result<(), ReadmitError>> {
         let reply = match request {
             Request::Prepare { .. } => {
                 asked += 1;
-                Reply::Prepared(seen(node, rounds[(asked - 1) / 3][node], reserved))
+                let shown = if promises[node].1 { reserved } else { 0 };
+                Ok(Reply::Prepared(seen(node, rounds[(asked - 1) / 3][node], shown)))
             }
             Request::Reserve { era, .. } => {
                 let remember = rounds[1].iter().filter(|(admitted, _)| *admitted).count();
                 assert!(remember < 2, "it begins although a majority remembers");
                 reserved = era;
-                Reply::Reserved { nonce: Nonce(node as u128) }
+                let promise = Reply::Reserved { nonce: Nonce(node as u128) };
+                if promises[node].0 { Ok(promise) } else { Err(Fault::TimedOut) }
             }
-            _ => Reply::Activated,
+            _ => Ok(Reply::Activated),
         };
-        round.take(round.number, node, Ok(reply));
+        round.take(round.number, node, reply);
         match start.step(&mut round) {
             Ok(next) => start = next,
             Err(error) => return Some(Err(error)),
@@ -155,6 +164,7 @@ fn start(rounds: [[(bool, u64); 3]; 3]) -> Option<Result<(), ReadmitError>> {
 /// Nonces stay: the nodes forgot nothing in between. But a node that left and came back did, to the fleet.
 #[test]
 fn a_start_is_overtaken_by_a_node_that_came_back_or_left_meanwhile() {
+    let start = |rounds| start(rounds, [PROMISES; 3]);
     let (away, here) = ((false, 5), (true, 5));
     assert_eq!(start([[away; 3]; 3]), Some(Ok(())));
     let again = [away, away, (false, 6)];
@@ -165,6 +175,46 @@ fn a_start_is_overtaken_by_a_node_that_came_back_or_left_meanwhile() {
     // Node 0 remembered when the second round began, and node 1 when the third did.
     let rounds = [[away; 3], [here, away, away], [away, here, away]];
     assert_eq!(start(rounds), Some(Err(ReadmitError::Overtaken)));
+}
+
+/// An answer that was lost may be of a promise that came when another node had forgotten its own.
+#[test]
+fn a_start_needs_a_majority_that_has_promised_and_shows_it() {
+    let start = |[a, b]: [_; 2]| start([[(false, 5); 3]; 3], [PROMISES, a, b]).unwrap();
+    for case in [(false, true), (true, false)] {
+        assert_eq!(start([PROMISES, case]), Ok(()));
+        assert_eq!(start([case, case]), Err(ReadmitError::Overtaken), "{case:?}");
+    }
+}
+
+/// The others are read, promise, and are read once more, in this memory and with this promise.
+#[test]
+fn a_node_comes_back_in_an_era_that_is_promised_in_the_memory_that_promised_it() {
+    let run = |forgets: u128, reserved| {
+        let mut readmit = Readmit::new(3, readmission(0, Nonce(1)));
+        let mut promised = 0;
+        while let Some((node, request)) = readmit.next_request() {
+            let mut state = seen(node, (true, 5), 0).state;
+            let reply = match request {
+                Request::Prepare { .. } => Reply::Prepared(seen(node, (false, 5), 0)),
+                Request::Reserve { era, .. } => {
+                    promised = era;
+                    Reply::Reserved { nonce: state.nonce }
+                }
+                Request::Read if promised > 0 => {
+                    (state.nonce.0, state.reserved) = (state.nonce.0 + forgets, reserved);
+                    Reply::State(state)
+                }
+                Request::Read => Reply::State(state),
+                _ => Reply::Activated,
+            };
+            readmit.on_reply(readmit.phase(), node, Ok(reply));
+        }
+        readmit.outcome().unwrap()
+    };
+    assert_eq!(run(0, 6), Ok(()));
+    assert_eq!(run(100, 6), Err(ReadmitError::Overtaken));
+    assert_eq!(run(0, 5), Err(ReadmitError::Overtaken));
 }
 
 #[test]

@@ -38,6 +38,16 @@ fn two_total_losses_do_not_share_an_era() {
 }
 
 #[test]
+fn a_start_takes_an_era_above_each_promise_that_it_reads() {
+    let mut fleet = World::blank(3);
+    let (nonce, promised) = (Nonce(7), 5000);
+    fleet.ask(2, &Request::Prepare { nonce, from: None });
+    fleet.ask(2, &Request::Reserve { era: promised, memory: Some(nonce) });
+    fleet.readmit(0).unwrap();
+    assert!(fleet.era(0) > promised);
+}
+
+#[test]
 fn counts_out_of_step_are_published_back() {
     // Without the publish the second lease, counted by two nodes that lag, goes backwards.
     let mut fleet = World::started(3);
