@@ -3,7 +3,6 @@
 
 mod driver;
 mod first_use;
-mod fuzz;
 mod http;
 mod interleavings;
 mod simulation;

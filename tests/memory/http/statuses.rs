@@ -41,6 +41,18 @@ async fn refusals_are_problems_that_a_client_can_read() {
     }
 }
 
+/// So a client that asks first (`Expect: 100-continue`) sends nothing of a large upload.
+#[tokio::test]
+async fn a_refusal_comes_before_the_upload_is_read() {
+    let app = app(fence());
+    write(&app, 34).await;
+    let upload = futures_util::stream::poll_fn(|_| -> Poll<Option<Result<Bytes, Infallible>>> {
+        panic!("somebody reads the upload")
+    });
+    let refuse = request("PUT", &["33"]).map(|_| Body::from_stream(upload));
+    assert_eq!(ask(&app, refuse).await.status(), 412);
+}
+
 #[tokio::test]
 async fn a_resource_that_is_none_is_a_bad_request() {
     let app = Router::new().fallback(async || "reached").layer(layer(fence()));
@@ -73,6 +85,10 @@ fn a_problem_that_is_none_is_an_error() {
     }
     let foreign = r#"{"type":"about:blank","title":"y","status":404,"balance":30}"#;
     assert!(!Problem::read(&headers, foreign.as_bytes()).unwrap().is_stale());
+    // It says that the token is stale, and not for which.
+    let part =
+        r#"{"type":"urn:fencing:stale","title":"y","status":412,"resource":"a","presented":33}"#;
+    assert_eq!(Problem::read(&headers, part.as_bytes()).unwrap().stale(), None);
 }
 
 /// With trailers only, and in no other case.
