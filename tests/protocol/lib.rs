@@ -10,6 +10,4 @@ mod product;
 #[cfg(test)]
 mod proof;
 #[cfg(test)]
-mod several;
-#[cfg(test)]
 mod walk;

@@ -62,17 +62,6 @@ fn leases_that_share_a_lock_are_won_in_order() {
     assert_proved("runs of those who share a lock", witness::sharers());
 }
 
-/// A rule of those who share a lock is left out, and two leases win one token.
-#[test]
-fn a_careless_node_gives_one_token_to_two_modes() {
-    assert_proved("runs in which a rule is left out", witness::careless());
-}
-
-#[test]
-fn an_era_that_is_written_is_not_used() {
-    assert_proved("a token won twice", witness::token_twice());
-}
-
 #[test]
 fn every_rule_is_needed() {
     let mutants = mutants::mutants();

@@ -79,11 +79,6 @@ impl Step {
         step
     }
 
-    /// The step with a weaker rule in the place of this one.
-    pub fn weaker(&self, rule: &'static str, vars: &'static str, body: &'static str) -> Step {
-        self.without(rule, Some(fact(rule, vars, body)))
-    }
-
     /// The words that it changes.
     pub fn changed(&self) -> Vec<&'static str> {
         self.changes.iter().map(|change| change.word).collect()

@@ -1,14 +1,12 @@
 //! The invariant is not empty talk: a run of a small world, step by step, in which three
 //! leases are won in order, one after a node forgot and one after the move. Other runs are of those
-//! who share a lock, and of rules that are left out.
+//! who share a lock.
 
 mod run;
 mod sharing;
-mod twice;
 mod world;
 
-pub use sharing::{careless, sharers};
-pub use twice::token_twice;
+pub use sharing::sharers;
 
 use crate::proof::obligation::Obligation;
 use run::Run;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::proof::fact::{Fact, binders, closed, fact, pairs};
 use crate::proof::obligation::Obligation;
 use crate::proof::state;
-use crate::proof::steps::{self, Step};
+use crate::proof::steps;
 use crate::proof::witness::world::{NODES, START, WORLD};
 use crate::proof::words::{self, DERIVED, TOKENS, Word};
 
@@ -73,13 +73,9 @@ impl Run {
         self.obligations.push(Obligation { step, goal, text: self.text.clone() + &denied });
     }
 
-    /// Takes the step of this name.
+    /// Takes the step of this name with these values for its parameters; a function's is given for `n`.
     pub fn step(&mut self, name: &str, values: &str) {
-        self.take(steps::step(name), values);
-    }
-
-    /// Takes a step with these values for its parameters; a function's is given for `n`.
-    pub fn take(&mut self, step: &Step, values: &str) {
+        let step = steps::step(name);
         for ((param, sort), (given, value)) in pairs(step.params).into_iter().zip(pairs(values)) {
             assert_eq!(param, given, "{}", step.name);
             let (vars, gives) = match sort.split_once('>') {
