@@ -15,7 +15,7 @@ use crate::node::node_contract;
 use support::clock::TokioClock;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Flaw {
+pub enum Flaw {
     PublishIgnoresOwner,
     PublishIgnoresNonce,
     VotesThoughNotAdmitted,
@@ -27,33 +27,46 @@ enum Flaw {
     ForgetsCase,
     SharesNothing,
     NeverDrains,
+    /// Each grant is the first.
+    CountsNothing,
+    GrantsWhatIsHeld,
+    /// Those who share a lock have another one.
+    SharesAnother,
 }
 
 /// A memory node whose requests and replies are bent.
-struct FlawedNode {
+pub struct FlawedNode {
     flaw: Flaw,
     node: MemoryNode,
     holders: Holders,
+}
+
+impl FlawedNode {
+    pub fn new(flaw: Flaw, node: MemoryNode) -> FlawedNode {
+        FlawedNode { flaw, node, holders: Arc::default() }
+    }
 }
 
 type Holders = Arc<Mutex<HashMap<Resource, (Owner, Nonce)>>>;
 
 struct FlawedSession {
     flaw: Flaw,
+    node: MemoryNode,
     session: Arc<dyn Session>,
     holders: Holders,
 }
 
 impl Node for FlawedNode {
     fn name(&self) -> &str {
-        "flawed"
+        self.node.name()
     }
 
     fn open(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
-        let (flaw, holders, open) = (self.flaw, Arc::clone(&self.holders), self.node.open(fleet));
+        let (flaw, node, holders) = (self.flaw, self.node.clone(), Arc::clone(&self.holders));
+        let open = node.open(fleet);
         async move {
             let session = open.await?.into();
-            Ok(Box::new(FlawedSession { flaw, session, holders }) as Box<dyn Session>)
+            Ok(Box::new(FlawedSession { flaw, node, session, holders }) as Box<dyn Session>)
         }
         .boxed()
     }
@@ -64,6 +77,9 @@ impl Session for FlawedSession {
         let (flaw, session) = (self.flaw, Arc::clone(&self.session));
         let holders = Arc::clone(&self.holders);
         bend(flaw, &mut request, &holders.lock().unwrap());
+        if let (Flaw::GrantsWhatIsHeld, Request::Acquire { resource, .. }) = (flaw, &request) {
+            self.node.expire(resource);
+        }
         async move {
             if flaw == Flaw::IgnoresTheIncarnation
                 && let Request::Activate { incarnation, .. } = &mut request
@@ -80,10 +96,13 @@ impl Session for FlawedSession {
             {
                 prepared.state.nonce = *asked;
             }
-            if let (Request::Acquire { resource, owner, .. }, Reply::Granted { nonce, .. }) =
-                (request, &reply)
+            if let (Request::Acquire { resource, owner, .. }, Reply::Granted { nonce, stamp, .. }) =
+                (request, &mut reply)
             {
                 holders.lock().unwrap().insert(resource, (owner, *nonce));
+                if flaw == Flaw::CountsNothing {
+                    stamp.count = 1;
+                }
             }
             Ok(reply)
         }
@@ -117,6 +136,9 @@ fn bend(flaw: Flaw, request: &mut Request, holders: &HashMap<Resource, (Owner, N
                 *request = Request::Acquire { mode: Mode::Exclusive, resource, owner, ttl };
             }
         }
+        (Flaw::SharesAnother, Request::Acquire { mode: Mode::Shared, resource, .. }) => {
+            *resource = Resource::new(format!("{resource}/shared")).unwrap();
+        }
         (Flaw::NeverExpires, Request::Acquire { ttl, .. }) if *ttl < SHORT => *ttl *= 1000,
         (
             Flaw::ForgetsCase,
@@ -144,8 +166,7 @@ async fn flawed_nodes_are_found_out() {
         (Flaw::NeverDrains, "share what drains"),
     ] {
         let node = MemoryNode::with_clock("memory", TokioClock::new());
-        let node = FlawedNode { flaw, node, holders: Arc::default() };
-        let breach = breach(node_contract(&node)).await;
+        let breach = breach(node_contract(&FlawedNode::new(flaw, node))).await;
         assert!(breach.contains(case), "{flaw:?}: {breach}");
     }
 }

@@ -63,8 +63,10 @@ pub fn votes(
 ) -> Vec<Request> {
     let stamp = Stamp::from(token);
     let seal = |step| Request::Seal { to: to.clone(), step };
+    let other = Resource::new("with others").expect("a name");
     vec![
         acquire(resource, ALICE),
+        Request::Several(vec![acquire(resource, ALICE), acquire(&other, ALICE)]),
         publish(resource, ALICE, nonce, stamp),
         renew(resource, ALICE, stamp),
         release(resource, ALICE),
