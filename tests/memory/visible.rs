@@ -3,11 +3,9 @@
 use std::time::Duration;
 
 use fencing::lock::AcquireError;
-use fencing::lock::redlock::MemoryNode;
-use fencing::{Redlock, Resource};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusRecorder};
 
-use crate::driver::fleet::begun;
+use crate::driver::fleet::{Fleet, begun, named};
 
 /// A recorder of metrics for this thread, as an exporter has it.
 pub fn recorder() -> PrometheusRecorder {
@@ -31,22 +29,17 @@ fn waited(recorder: &PrometheusRecorder, outcome: &str) -> f64 {
     seen(recorder, &format!("fencing_wait_seconds_count{{outcome=\"{outcome}\"}}"))
 }
 
-fn lock() -> Redlock {
-    let nodes = ["a", "b", "c"].map(MemoryNode::new);
-    Redlock::builder().nodes(nodes).build().unwrap()
-}
-
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn leases_are_counted_until_they_are_released_or_dropped() {
-    let seen_by = recorder();
+    let (_fleet, lock) = Fleet::with_client(3).await;
+    let (seen_by, names) = (recorder(), ["a", "b", "c"].map(named));
     let _recorder = metrics::set_default_local_recorder(&seen_by);
-    let (lock, names) = (lock(), ["a", "b", "c"].map(|name| Resource::new(name).unwrap()));
     let alone = lock.acquire(&names[0]).await.unwrap();
     assert_eq!(now(&seen_by), (1.0, 0.0));
     let shared = lock.acquire_shared(&names[1]).await.unwrap();
     // Several at once are one lease.
     let several = lock.acquire_all(&names[2..]).await.unwrap();
-    let tried = lock.try_acquire(&Resource::new("d").unwrap()).await.unwrap();
+    let tried = lock.try_acquire(&named("d")).await.unwrap();
     assert_eq!(now(&seen_by), (4.0, 0.0));
     assert_eq!(waited(&seen_by, "acquired"), 3.0, "to try is not to wait");
     assert_eq!(seen(&seen_by, "fencing_hold_seconds_count"), 0.0);
@@ -57,11 +50,11 @@ async fn leases_are_counted_until_they_are_released_or_dropped() {
     assert_eq!(seen(&seen_by, "fencing_hold_seconds_count"), 4.0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn those_who_wait_are_counted_until_they_get_it_or_give_up() {
-    let seen_by = recorder();
+    let (_fleet, lock) = Fleet::with_client(3).await;
+    let (seen_by, name) = (recorder(), named("a"));
     let _recorder = metrics::set_default_local_recorder(&seen_by);
-    let (lock, name) = (lock(), Resource::new("a").unwrap());
     let lease = lock.acquire(&name).await.unwrap();
     let hasty = lock.with_wait(Duration::from_millis(60)).unwrap();
     let refused = hasty.acquire(&name).await.unwrap_err();

@@ -12,10 +12,8 @@ const DELAY: Duration = Duration::from_millis(10);
 async fn crowd(node: &MemoryNode) {
     let session = node.open(&members(3)).await.unwrap();
     for number in 0..CROWDED {
-        let resource = named(&format!("r{number}"));
-        let (owner, ttl) = (Owner(1), Duration::from_millis(1));
-        let acquire = Request::Acquire { mode: Mode::Exclusive, resource, owner, ttl };
-        let reply = session.call(acquire).await;
+        let acquire = acquire(&named(&format!("r{number}")), ALICE);
+        let reply = session.call(lasting(acquire, Duration::from_millis(1))).await;
         assert!(matches!(reply, Ok(Reply::Granted { .. })), "{reply:?}");
     }
 }

@@ -8,11 +8,12 @@ pub use fencing::lock::redlock::{MemoryNode, Node, RedlockBuilder, Session};
 pub use fencing::lock::{AcquireError, Loss, Released};
 pub use fencing::testing::{Faults, FaultyNode, seed};
 pub use fencing::{Redlock, Resource};
-pub use fencing_protocol::{Fault, Mode, Owner, Reply, Request};
+pub use fencing_protocol::{Fault, Mode, Reply, Request};
 pub use futures_util::FutureExt;
 pub use futures_util::future::BoxFuture;
 pub use support::clock::TokioClock;
 pub use support::polled::polled;
+pub use support::requests::{ALICE, acquire, lasting, release};
 pub use tokio::task::JoinHandle;
 pub use tokio::time::{Instant, sleep, timeout};
 
@@ -111,8 +112,8 @@ impl Fleet {
         let mut locked = Vec::new();
         for node in &self.nodes {
             let session = node.open(&members(self.nodes.len())).await.unwrap();
-            let reply = session.call(acquire(TTL)).await.unwrap();
-            session.call(release()).await.unwrap();
+            let reply = session.call(acquire(&resource(), ALICE)).await.unwrap();
+            session.call(release(&resource(), ALICE)).await.unwrap();
             locked.push(match reply {
                 Reply::Granted { .. } => false,
                 Reply::Held { .. } => true,
@@ -126,16 +127,6 @@ impl Fleet {
 /// The list of this many nodes.
 pub fn members(count: usize) -> fencing_protocol::Fleet {
     fencing_protocol::Fleet::new((0..count).map(|number| format!("node-{number}"))).unwrap()
-}
-
-/// An acquire by an owner that no client of the fleet knows; the test releases it by hand.
-pub fn acquire(ttl: Duration) -> Request {
-    let (mode, owner) = (Mode::Exclusive, Owner(0xa5c));
-    Request::Acquire { mode, resource: resource(), owner, ttl }
-}
-
-pub fn release() -> Request {
-    Request::Release { resource: resource(), owner: Owner(0xa5c) }
 }
 
 pub fn named(name: &str) -> Resource {

@@ -9,6 +9,7 @@ use fencing::{HeldToken, Lease, Sequencer};
 use tower::limit::GlobalConcurrencyLimitLayer;
 
 use super::*;
+use crate::driver::fleet::Fleet;
 
 async fn lease(lock: &Arc<dyn Lock>, name: &str) -> Arc<Lease> {
     Arc::new(lock.acquire(&super::named(name)).await.unwrap())
@@ -85,12 +86,10 @@ async fn a_lease_that_is_over_takes_no_place_of_a_limit() {
     drop(over);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lease_that_ran_out_is_over() {
-    let node = fencing::lock::redlock::MemoryNode::new("a");
-    let service = fencing::Redlock::builder().nodes([node]).renew(false);
-    let service = service.ttl(Duration::from_secs(2)).build().unwrap();
-    let lease = service.acquire(&file()).await.unwrap();
+    let fleet = Fleet::started().await;
+    let lease = fleet.service().renew(false).build().unwrap().acquire(&file()).await.unwrap();
     assert_eq!(lease.held(), Some(lease.sequencer()));
     lease.lost().await;
     assert_eq!(lease.held(), None);

@@ -1,4 +1,4 @@
-//! How long an older request may go on, and who may wait for it.
+//! How long an older request may go on, what it is told then, and who may wait for it.
 
 use futures_util::stream::pending;
 use tokio::time::Instant;
@@ -37,10 +37,53 @@ async fn a_request_that_never_ends_keeps_the_resource_closed_for_the_grace_only(
         assert_eq!(closed_for(&app).await, seconds);
         let older = older.await.unwrap().unwrap();
         match answers {
-            false => assert_eq!(problem(older).await.kind, Problem::SUPERSEDED),
+            false => {
+                // It was with its handler: whether that had written is not for the layer to say.
+                assert!(older.headers().get(header::RETRY_AFTER).is_none(), "of no use");
+                let found = refused(older, 503).await;
+                assert_eq!((found.kind.as_str(), found.stale()), (Problem::SUPERSEDED, None));
+                assert!(found.presented == Some(token(33)) && found.highest > found.presented);
+            }
             true => assert!(older.into_body().frame().await.unwrap().is_err()),
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_older_request_that_never_ends_is_a_503_for_the_newer() {
+    let (app, _) = slow(layer(fence().limit(Duration::from_secs(1))));
+    let _older = begun(app.clone().oneshot(request("PUT", &["33"])));
+    assert!(refused(write(&app, 34).await, 503).await.detail.contains("a request with token 33"));
+}
+
+/// Over gRPC as well, such as one whose client has stopped in its upload.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_cut_off_is_in_doubt() {
+    let handler = |Fenced { token, .. }: Fenced| async move {
+        if token.get() == 33 {
+            std::future::pending().await
+        }
+    };
+    let app = behind(fence().drop_older_after(Duration::ZERO), put(handler).post(handler));
+    let older = tokio::spawn(app.clone().oneshot(grpc(request("POST", &["33"]))));
+    tokio::task::yield_now().await;
+    assert_eq!(write(&app, 34).await.status(), 200);
+    let older = older.await.unwrap().unwrap();
+    assert_eq!(older.headers()["grpc-status"], "2");
+    assert_eq!(Problem::read_grpc(older.headers()).unwrap().kind, Problem::SUPERSEDED);
+}
+
+/// Its write is done when the newer token comes, and only its answer is not told yet.
+#[tokio::test(start_paused = true)]
+async fn an_older_request_that_has_ended_is_answered_as_it_ended() {
+    let fence = fence().drop_older_after(Duration::ZERO);
+    let (app, go) = slow(layer(fence.clone()));
+    let older = begun(app.oneshot(request("PUT", &["33"])));
+    go.notify_one();
+    let resource = file();
+    let newer = begun(fence.admit(&resource, token(34)));
+    assert_eq!(older.await.unwrap().status(), 200);
+    assert!(newer.await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]

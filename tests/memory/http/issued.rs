@@ -7,26 +7,41 @@ use fencing::fence::NotIssued;
 
 use super::*;
 
-const GIANT: u64 = 999_999_999_999_999;
+pub const GIANT: u64 = 999_999_999_999_999;
 
-/// A lock service that has issued the tokens up to this one, for `files/a` only. It writes down
-/// what it was asked.
-#[derive(Clone, Default)]
-struct Issuer(Arc<Mutex<Vec<u64>>>, Arc<AtomicUsize>);
+/// A lock service that has issued the tokens up to this one, for `files/a` only, and takes a while to say so.
+pub struct Issuer {
+    after: Duration,
+    newest: AtomicUsize,
+    /// What it was asked.
+    asked: Mutex<Vec<u64>>,
+    open: AtomicUsize,
+    /// How many questions it had at once.
+    pub most: AtomicUsize,
+}
 
 impl Issuer {
-    fn up_to(newest: usize) -> Issuer {
-        Issuer(Arc::default(), Arc::new(AtomicUsize::new(newest)))
+    pub fn up_to(newest: u64, after: Duration) -> Arc<Issuer> {
+        let [newest, open, most] = [newest as usize, 0, 0].map(AtomicUsize::new);
+        Arc::new(Issuer { after, newest, asked: Mutex::default(), open, most })
     }
 
-    fn guard(&self, fence: Fence) -> Fence {
-        let this = self.clone();
+    /// From now on. With none it does not answer.
+    pub fn issues(&self, newest: u64) {
+        self.newest.store(newest as usize, Ordering::SeqCst);
+    }
+
+    pub fn guard(self: &Arc<Issuer>, fence: Fence) -> Fence {
+        let this = Arc::clone(self);
         fence.check_sequencer(move |shown: Sequencer| {
-            let this = this.clone();
+            let this = Arc::clone(&this);
             async move {
-                this.0.lock().unwrap().push(shown.token.get());
-                tokio::time::sleep(Duration::from_millis(1)).await;
-                let newest = this.1.load(Ordering::SeqCst) as u64;
+                let newest = this.newest.load(Ordering::SeqCst) as u64;
+                this.asked.lock().unwrap().push(shown.token.get());
+                let open = this.open.fetch_add(1, Ordering::SeqCst) + 1;
+                this.most.fetch_max(open, Ordering::SeqCst);
+                tokio::time::sleep(this.after).await;
+                this.open.fetch_sub(1, Ordering::SeqCst);
                 let issued = shown.resource.as_str() == "files/a" && shown.token.get() <= newest;
                 if newest == 0 { Err("secret-host does not answer") } else { Ok(issued) }
             }
@@ -34,13 +49,16 @@ impl Issuer {
     }
 
     fn asked(&self) -> Vec<u64> {
-        std::mem::take(&mut *self.0.lock().unwrap())
+        std::mem::take(&mut *self.asked.lock().unwrap())
     }
 }
 
+/// What a question takes where it does not matter.
+const BRIEF: Duration = Duration::from_millis(1);
+
 #[tokio::test]
 async fn a_forged_token_raises_no_mark_and_honest_clients_go_on() {
-    let issuer = Issuer::up_to(34);
+    let issuer = Issuer::up_to(34, BRIEF);
     let app = app(issuer.guard(fence()));
     let send =
         async |method: &str, token: u64| ask(&app, request(method, &[&token.to_string()])).await;
@@ -64,7 +82,7 @@ async fn a_forged_token_raises_no_mark_and_honest_clients_go_on() {
 
 #[tokio::test(start_paused = true)]
 async fn only_tokens_that_would_raise_the_mark_are_asked_about_and_once() {
-    let issuer = Issuer::up_to(40);
+    let issuer = Issuer::up_to(40, BRIEF);
     let fence = issuer.guard(fence());
     let resource = file();
     for number in [33, 33, 34, 33, 34, 1, 36, 35, 36] {
@@ -89,11 +107,11 @@ async fn only_tokens_that_would_raise_the_mark_are_asked_about_and_once() {
 
 #[tokio::test]
 async fn when_the_lock_service_cannot_be_asked_no_mark_is_raised() {
-    let issuer = Issuer::up_to(33);
+    let issuer = Issuer::up_to(33, BRIEF);
     let app = app(issuer.guard(fence()));
     let send = async |token: &str| ask(&app, request("PUT", &[token])).await;
     assert_eq!(send("33").await.status(), 200);
-    issuer.1.store(0, Ordering::SeqCst);
+    issuer.issues(0);
     let response = send("34").await;
     assert_eq!(response.status(), 503);
     assert!(response.headers().contains_key(header::RETRY_AFTER));
@@ -102,7 +120,7 @@ async fn when_the_lock_service_cannot_be_asked_no_mark_is_raised() {
     assert!(found.detail.starts_with("the lock service cannot be asked"), "{}", found.detail);
     assert!(!found.detail.contains("secret-host"), "{}", found.detail);
     assert_eq!(send("33").await.status(), 200, "what was checked before goes on");
-    issuer.1.store(34, Ordering::SeqCst);
+    issuer.issues(34);
     assert_eq!(send("34").await.status(), 200);
 }
 
@@ -131,7 +149,7 @@ async fn a_question_that_is_not_answered_ends_with_the_limit_and_holds_up_nobody
 
 #[tokio::test]
 async fn a_token_above_the_ceiling_is_refused_before_anybody_is_asked() {
-    let issuer = Issuer::up_to(GIANT as usize);
+    let issuer = Issuer::up_to(GIANT, BRIEF);
     let app = app(issuer.guard(fence()).ceiling(token(1_000_000)));
     let send = async |token: &str| ask(&app, request("PUT", &[token])).await;
     for forged in ["1000001", "999999999999999"] {

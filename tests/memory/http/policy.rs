@@ -68,19 +68,9 @@ async fn in_shadow_marks_that_fail_hold_nobody_up() {
 
 #[tokio::test(start_paused = true)]
 async fn in_shadow_no_request_touches_another() {
-    let (go, seen) = (Arc::new(Notify::new()), Arc::clone(&Arc::new(Notify::new())));
-    let (wait, see) = (Arc::clone(&go), Arc::clone(&seen));
-    let handler = move |Fenced { token, .. }: Fenced| async move {
-        if token.get() == 33 {
-            see.notify_one();
-            wait.notified().await;
-        }
-        "done"
-    };
-    let layer = layer(fence().drop_older_after(Duration::ZERO)).shadow();
-    let app = Router::new().route("/files/{name}", put(handler)).layer(layer);
+    let (app, go) = slow(layer(fence().drop_older_after(Duration::ZERO)).shadow());
     let older = tokio::spawn(app.clone().oneshot(request("PUT", &["33"])));
-    seen.notified().await;
+    tokio::task::yield_now().await;
     let newer = app.oneshot(request("PUT", &["34"]));
     let newer = tokio::time::timeout(Duration::from_secs(1), newer).await;
     assert_eq!(newer.expect("it does not wait").unwrap().status(), 200);

@@ -2,30 +2,13 @@
 
 use fencing::Sequencer;
 
+use super::issued::{GIANT, Issuer};
 use super::*;
-
-const GIANT: u64 = 999_999_999_999_999;
-
-/// A lock service that has issued up to 34 and takes 100 ms, and how many questions it had at once.
-fn with_a_count() -> (Fence, Arc<AtomicUsize>) {
-    let (open, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let highest = Arc::clone(&most);
-    let fence = fence().check_sequencer(move |shown: Sequencer| {
-        let (open, highest) = (Arc::clone(&open), Arc::clone(&highest));
-        async move {
-            highest.fetch_max(open.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            open.fetch_sub(1, Ordering::SeqCst);
-            Ok::<_, Infallible>(shown.token.get() <= 34)
-        }
-    });
-    (fence, most)
-}
 
 #[tokio::test(start_paused = true)]
 async fn forged_tokens_are_asked_about_16_at_a_time_and_the_holder_among_them() {
-    let (fence, most) = with_a_count();
-    let resource = file();
+    let issuer = Issuer::up_to(34, Duration::from_millis(100));
+    let (fence, resource) = (issuer.guard(fence()), file());
     let forged = (0..1000).map(|number| {
         let (fence, resource) = (fence.clone(), resource.clone());
         tokio::spawn(async move { fence.admit(&resource, token(35 + number)).await.map(drop) })
@@ -47,12 +30,13 @@ async fn forged_tokens_are_asked_about_16_at_a_time_and_the_holder_among_them() 
     }
     assert!(crowded >= 1000 - 16, "{crowded}");
     // The one that gave way ends when it is polled.
-    assert!(most.load(Ordering::SeqCst) <= 17, "{most:?} at once");
+    assert!(issuer.most.load(Ordering::SeqCst) <= 17, "{:?} at once", issuer.most);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_fence_asks_about_1000_tokens_at_a_time() {
-    let (fence, most) = with_a_count();
+    let issuer = Issuer::up_to(34, Duration::from_millis(100));
+    let fence = issuer.guard(fence());
     let name = |number: u64| named(&format!("files/{number}"));
     let forged = (0..5000).map(|number| {
         let fence = fence.clone();
@@ -60,16 +44,13 @@ async fn a_fence_asks_about_1000_tokens_at_a_time() {
     });
     let refused = futures_util::future::join_all(forged).await;
     let asked = refused.iter().filter(|no| matches!(no, Err(FenceError::NotIssued(_)))).count();
-    assert_eq!((asked, most.load(Ordering::SeqCst)), (1000, 1000));
+    assert_eq!((asked, issuer.most.load(Ordering::SeqCst)), (1000, 1000));
     assert!(fence.admit(&file(), token(34)).await.is_ok());
 }
 
-/// A lock service that has issued every token, which it says after this time.
+/// Behind a lock service that has issued every token, which it says after this time.
 fn all_issued(fence: Fence, after: Duration) -> Fence {
-    fence.check_sequencer(move |_: Sequencer| async move {
-        tokio::time::sleep(after).await;
-        Ok::<_, Infallible>(true)
-    })
+    Issuer::up_to(GIANT, after).guard(fence)
 }
 
 #[tokio::test(start_paused = true)]
@@ -134,19 +115,12 @@ async fn a_token_below_a_poisoned_mark_is_stale_even_if_the_mark_is_lowered_mean
 /// The answers of the lock service are on their way for 20 ms.
 #[tokio::test(start_paused = true)]
 async fn a_no_from_before_the_grant_does_not_refuse_the_holder() {
-    let newest = Arc::new(AtomicUsize::new(34));
-    let read = Arc::clone(&newest);
-    let fence = fence().check_sequencer(move |shown: Sequencer| {
-        let newest = read.load(Ordering::SeqCst) as u64;
-        async move {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-            Ok::<_, Infallible>(shown.token.get() <= newest)
-        }
-    });
+    let issuer = Issuer::up_to(34, Duration::from_millis(20));
+    let fence = issuer.guard(fence());
     let forger = fence.clone();
     let forger = tokio::spawn(async move { forger.admit(&file(), token(35)).await.map(drop) });
     tokio::time::sleep(Duration::from_millis(10)).await;
-    newest.store(35, Ordering::SeqCst);
+    issuer.issues(35);
     let holder = fence.admit(&file(), token(35)).await;
     assert!(forger.await.unwrap().is_err());
     assert!(holder.is_ok(), "{holder:?}");

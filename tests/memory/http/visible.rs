@@ -14,7 +14,7 @@ fn figures(recorder: &PrometheusRecorder) -> (f64, f64, f64) {
 async fn those_in_flight_are_counted_until_they_have_ended_and_the_wait_is_timed() {
     let recorder = recorder();
     let _recorder = metrics::set_default_local_recorder(&recorder);
-    let (app, go) = slow(fence());
+    let (app, go) = slow(layer(fence()));
     let older = tokio::spawn(app.clone().oneshot(request("PUT", &["33"])));
     while figures(&recorder).0 < 1.0 {
         tokio::task::yield_now().await;
