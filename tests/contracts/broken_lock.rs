@@ -7,7 +7,7 @@ use fencing::lock::redlock::{MemoryNode, Node, RedlockBuilder};
 
 use crate::broken_node::{Flaw, FlawedNode};
 use crate::lock::{lapse_contract, lock_contract, shared_contract};
-use crate::{breach, nodes};
+use crate::{breach, nodes, resource};
 use support::clock::TokioClock;
 
 /// A lock service over five nodes that are made of good ones.
@@ -32,7 +32,10 @@ async fn flawed_locks_are_found_out() {
         };
         assert!(breach.contains(case), "{flaw:?}: {breach}");
     }
-    let hasty = over(|node| node).wait(Duration::ZERO).build().unwrap();
+    let patient = over(|node| node).build().unwrap();
+    // Its nodes are started.
+    patient.acquire(&resource("warm")).await.unwrap().release().await.unwrap();
+    let hasty = patient.with_wait(Duration::ZERO).unwrap();
     let breach = breach(lock_contract(&hasty)).await;
     assert!(breach.contains("acquire wait: Held"), "{breach}");
 }
