@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use fencing_protocol::Fault;
 use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, pending};
+use futures_util::future::{BoxFuture, Either, Map, pending, ready};
+use smallvec::{SmallVec, smallvec};
 use tokio::time::{Instant, timeout};
 use tracing::Span;
 
 use super::answers::Answer;
+use super::group::Group;
 use super::node::{Opened, Session};
 use super::send_queue::Job;
 use super::wakes::poll_optional;
@@ -38,12 +40,23 @@ pub(super) struct Connection {
 /// A call of the session, with one request or a group of them.
 struct Call {
     /// Of a late call, whose callers have an error, only the releases.
-    jobs: Vec<Job>,
+    jobs: Group<Job>,
     /// When the call is late; of a late one, when the session is given up.
     due: Instant,
     span: Span,
     /// An answer to each.
-    answers: BoxFuture<'static, Vec<Answer>>,
+    answers: Either<AsGroup<Answer>, AsGroup<Vec<Answer>>>,
+}
+
+/// What a session answers, as the answers to a group.
+type AsGroup<T> = Map<BoxFuture<'static, T>, fn(T) -> Group<Answer>>;
+
+fn one(answer: BoxFuture<'static, Answer>) -> AsGroup<Answer> {
+    answer.map(|answer| smallvec![answer])
+}
+
+fn each(answers: BoxFuture<'static, Vec<Answer>>) -> AsGroup<Vec<Answer>> {
+    answers.map(SmallVec::from_vec)
 }
 
 impl Connection {
@@ -93,15 +106,16 @@ impl Connection {
     }
 
     /// Starts a call at once, so that calls reach the session in the order of the jobs.
-    pub(super) fn call(&mut self, jobs: Vec<Job>, due: Instant, span: Span) {
+    pub(super) fn call(&mut self, jobs: Group<Job>, due: Instant, span: Span) {
         let mut answers = match jobs.as_slice() {
-            [job] if !job.is_for_group() => {
-                self.session.call(job.request.clone()).map(|answer| vec![answer]).boxed()
+            [job] => Either::Left(one(self.session.call(job.request.clone()))),
+            jobs => {
+                let requests = jobs.iter().map(|job| job.request.clone()).collect();
+                Either::Right(each(self.session.call_each(requests)))
             }
-            _ => self.session.call_each(jobs.iter().map(|job| job.request.clone()).collect()),
         };
         if let Some(at_once) = span.in_scope(|| (&mut answers).now_or_never()) {
-            answers = std::future::ready(at_once).boxed();
+            answers = Either::Right(each(ready(at_once.into_vec()).boxed()));
         }
         self.in_time += jobs.len();
         self.calls.push_back(Call { jobs, due, span, answers });
@@ -127,7 +141,7 @@ impl Connection {
     pub(super) fn poll_answers(
         &mut self,
         context: &mut Context<'_>,
-    ) -> Poll<(Vec<Job>, Vec<Answer>)> {
+    ) -> Poll<(Group<Job>, Group<Answer>)> {
         // No answer comes before that of the first call in time. A late one may never come.
         for place in 0..=self.late {
             let Some(call) = self.calls.get_mut(place) else { break };
@@ -159,10 +173,11 @@ impl Connection {
             self.in_time -= call.jobs.len();
             call.jobs.iter_mut().for_each(|job| job.answer(Err(Fault::TimedOut)));
             let kept: Vec<bool> = call.jobs.iter().map(Job::is_release).collect();
-            call.jobs.retain(Job::is_release);
-            let answers = mem::replace(&mut call.answers, pending().boxed());
-            let kept = |answers: Vec<_>| answers.into_iter().zip(kept).filter(|(_, kept)| *kept);
-            call.answers = answers.map(|it| kept(it).map(|(answer, _)| answer).collect()).boxed();
+            call.jobs.retain(|job| job.is_release());
+            let answers = mem::replace(&mut call.answers, Either::Right(each(pending().boxed())));
+            let kept = |answers: Group<_>| answers.into_iter().zip(kept).filter(|(_, kept)| *kept);
+            let answers = answers.map(|it| kept(it).map(|(answer, _)| answer).collect());
+            call.answers = Either::Right(each(answers.boxed()));
             call.due = now + limit;
             if self.late == 0 {
                 self.late_since = now;
@@ -173,10 +188,10 @@ impl Connection {
     }
 
     /// Ends the session. Returns the calls without an answer, and the answers that have just come.
-    pub(super) fn close(self, fault: Fault) -> impl Iterator<Item = (Vec<Job>, Vec<Answer>)> {
+    pub(super) fn close(self, fault: Fault) -> impl Iterator<Item = (Group<Job>, Group<Answer>)> {
         self.calls.into_iter().map(move |call| {
             let answers = call.answers.now_or_never();
-            let answers = answers.unwrap_or_else(|| vec![Err(fault.clone()); call.jobs.len()]);
+            let answers = answers.unwrap_or_else(|| smallvec![Err(fault.clone()); call.jobs.len()]);
             (call.jobs, answers)
         })
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use fencing_protocol::Fault;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use smallvec::smallvec;
 use tokio::sync::mpsc;
 use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, timeout};
@@ -15,6 +16,7 @@ use tokio::time::{Instant, timeout};
 use super::answers::Answer;
 use super::connection::Connection;
 use super::context::LaneContext;
+use super::group::Group;
 use super::node::{Node, Opened};
 use super::send_queue::{Job, SendQueue};
 use super::wakes::{OwnWakes, Timer};
@@ -212,7 +214,7 @@ impl Driver {
                 // Only releases, within the window: more at one time would delay the answers until the session was
                 // given up. The others go when there is room again, or with the session.
                 for job in self.waiting.releases(room) {
-                    connection.call(vec![job], due, span());
+                    connection.call(smallvec![job], due, span());
                 }
                 if since.elapsed() >= budget {
                     self.waiting.refuse_others(&Fault::TimedOut);
@@ -257,7 +259,7 @@ impl Driver {
         Ok(opened)
     }
 
-    fn on_answers(&mut self, mut jobs: Vec<Job>, answers: Vec<Answer>) {
+    fn on_answers(&mut self, mut jobs: Group<Job>, answers: Group<Answer>) {
         let broken = answers.iter().find_map(disconnected).cloned();
         self.answer(&mut jobs, answers);
         if let Some(fault) = broken {
@@ -266,7 +268,7 @@ impl Driver {
         }
     }
 
-    fn answer(&self, jobs: &mut [Job], answers: Vec<Answer>) {
+    fn answer(&self, jobs: &mut [Job], answers: Group<Answer>) {
         for (job, answer) in jobs.iter_mut().zip(answers) {
             self.context.note(self.number, &job.request, &answer);
             job.answer(answer);

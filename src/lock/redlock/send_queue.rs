@@ -5,7 +5,7 @@ use tokio::time::Instant;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::answers::AnswerSlot;
-use super::group::GroupKind;
+use super::group::{Group, GroupKind};
 
 /// A request on its way to one node.
 pub(super) struct Job {
@@ -93,7 +93,7 @@ impl SendQueue {
     }
 
     /// Adds the releases among requests that a session has taken with it: to run one twice does no harm.
-    pub(super) fn send_again(&mut self, lost: Vec<Job>) {
+    pub(super) fn send_again(&mut self, lost: Group<Job>) {
         let now = Instant::now();
         let again = |job: &Job| job.is_release() && now < job.limit;
         lost.into_iter().filter(again).for_each(|job| self.push(job));
@@ -110,9 +110,9 @@ impl SendQueue {
     /// Returns the next request that is still worth sending, and refuses those before it: the session was
     /// ready since then. Those that follow come with it, up to that many, if all may go as one group. Within a
     /// group, releases go first: none of them undoes an acquire of the same group, see [`push`](SendQueue::push).
-    pub(super) fn next(&mut self, most: usize, ready_since: Instant) -> Vec<Job> {
+    pub(super) fn next(&mut self, most: usize, ready_since: Instant) -> Group<Job> {
         let now = Instant::now();
-        let mut next = Vec::new();
+        let mut next = Group::new();
         while next.len() < most {
             let is_release = self.release_is_first();
             let queue = if is_release { &mut self.releases } else { &mut self.others };

@@ -27,8 +27,9 @@ impl Between {
         let next = Arc::new(Mutex::new(Next::Passes));
         let command = Arc::clone(&next);
         let filter = move |command: &Mutex<Next>, answer: Vec<u8>| {
-            // Only scripts answer with an array.
-            if answer[0] != b'*' {
+            // Only scripts answer with a list, or with one of these texts.
+            let text = String::from_utf8_lossy(&answer);
+            if answer[0] != b'*' && !text.contains(" granted ") && !text.contains(" released") {
                 return Some(answer);
             }
             let mut command = command.lock().unwrap();

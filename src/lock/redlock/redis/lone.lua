@@ -1,12 +1,13 @@
 -- One release or one acquire alone, where all is as usual: judged as group.lua judges it, without lists and before any
 -- function is made. What needs more goes on to group.lua.
--- KEYS, ARGV, Returns: those of group.lua
+-- KEYS, ARGV: those of group.lua
+-- Returns: number released | number granted era count nonce, as one text: a list costs more than a command
 if #KEYS == 1 and ARGV[1] == '1' then
   if redis.call('HGET', MEMORY, 'admitted') == MARKER
     and redis.pcall('EXISTS', LONG, WAITING .. string.sub(KEYS[1], NAME)) == 0
     and redis.pcall('GET', KEYS[1]) == ARGV[3] then
     redis.call('DEL', KEYS[1])
-    return {tonumber(ARGV[4]), 0, false, 1}
+    return ARGV[4] .. ' released'
   end
 elseif #KEYS == 1 and ARGV[2] == '1' then
   local field, ttl = 'c:' .. string.sub(KEYS[1], NAME), ARGV[4]
@@ -17,7 +18,7 @@ elseif #KEYS == 1 and ARGV[2] == '1' then
     local set = redis.pcall('SET', KEYS[1], ARGV[3], 'PX', ttl, 'NX')
     if set and not set.err then
       redis.call('HSET', MEMORY, field, memory[5] + 1)
-      return {tonumber(ARGV[5]), tonumber(memory[3]), memory[2], memory[5] + 1}
+      return ARGV[5] .. ' granted ' .. memory[3] .. ' ' .. memory[5] + 1 .. ' ' .. memory[2]
     end
   end
 end

@@ -10,16 +10,18 @@ use ::redis::{
 use fencing_protocol::{ClientId, Fault, Fleet, Incarnation, Membership, Reply, Request};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either, select};
+use smallvec::smallvec;
 
 use super::fault::{fault, invalid, unfit, unreachable};
 use super::keys::Keys;
 use super::listener::RedisListener;
-use super::reply;
+use super::reply::{self, Answered};
 use super::scripts::Scripts;
 use super::stream::{self, config, settings};
 use super::url::{refused, without_password};
 use super::wire::Wire;
-use crate::lock::redlock::group::GroupKind;
+use crate::lock::redlock::answers::Answer;
+use crate::lock::redlock::group::{Group, GroupKind};
 use crate::lock::redlock::{BuildError, Node, Opened, Session};
 use crate::lock::wait::listener::ReleaseListener;
 use crate::random;
@@ -215,7 +217,7 @@ impl Server {
     async fn ask<T>(
         &self,
         requests: &[Request],
-        read: impl Fn(&[Value]) -> Option<T>,
+        read: impl Fn(Answered<'_>) -> Option<T>,
     ) -> Result<Option<T>, Fault> {
         let number = self.number.fetch_add(1, Ordering::Relaxed);
         let answer = self.wire.send(|command| self.scripts.write(command, requests, number));
@@ -225,16 +227,13 @@ impl Server {
             return Ok(None);
         }
         let value = answer.map_err(|error| fault(&error))?;
-        let parts = reply::answer_to(number, &value);
-        let parts = parts.ok_or_else(|| Fault::Disconnected(ANOTHERS.into()))?;
-        read(parts).map(Some).ok_or_else(|| invalid(&format!("{parts:?}")))
+        let answered = reply::answer_to(number, &value);
+        let answered = answered.ok_or_else(|| Fault::Disconnected(ANOTHERS.into()))?;
+        read(answered).map(Some).ok_or_else(|| invalid(&format!("{answered:?}")))
     }
 
-    async fn group(
-        &self,
-        requests: &[Request],
-    ) -> Result<Option<Vec<Result<Reply, Fault>>>, Fault> {
-        self.ask(requests, |parts| reply::group(&self.incarnation, requests, parts)).await
+    async fn group(&self, requests: &[Request]) -> Result<Option<Group<Answer>>, Fault> {
+        self.ask(requests, |answered| reply::group(&self.incarnation, requests, answered)).await
     }
 }
 
@@ -244,13 +243,6 @@ fn lost_scripts() -> Fault {
 
 impl Session for RedisSession {
     fn call(&self, request: Request) -> BoxFuture<'static, Result<Reply, Fault>> {
-        if GroupKind::of(&request).is_some() {
-            let answers = self.call_each(vec![request]);
-            return answers
-                .map(|answers| answers.into_iter().collect::<Result<Vec<_>, _>>())
-                .map(|replies| replies?.pop().ok_or_else(|| invalid("no answer")))
-                .boxed();
-        }
         let server = Arc::clone(&self.0);
         async move {
             let uptime = match &request {
@@ -262,12 +254,18 @@ impl Session for RedisSession {
                 _ => Duration::ZERO,
             };
             let requests = std::slice::from_ref(&request);
-            let read = |parts: &[Value]| reply::reply(&server.incarnation, uptime, parts);
+            let read = |answered: Answered<'_>| match (GroupKind::of(&request), answered) {
+                (Some(_), answered) => reply::group(&server.incarnation, requests, answered)?.pop(),
+                (None, Answered::List(parts)) => {
+                    reply::reply(&server.incarnation, uptime, parts).map(Ok)
+                }
+                (None, Answered::Text(_)) => None,
+            };
             let mut reply = server.ask(requests, read).await?;
             if reply.is_none() && request.is_release() {
                 reply = server.ask(requests, read).await?;
             }
-            reply.ok_or_else(lost_scripts)
+            reply.unwrap_or_else(|| Err(lost_scripts()))
         }
         .boxed()
     }
@@ -276,7 +274,7 @@ impl Session for RedisSession {
         let server = Arc::clone(&self.0);
         async move {
             match server.group(&requests).await {
-                Ok(Some(answers)) => return answers,
+                Ok(Some(answers)) => return answers.into_vec(),
                 Err(fault) => return vec![Err(fault); requests.len()],
                 Ok(None) => {}
             }
@@ -289,7 +287,7 @@ impl Session for RedisSession {
             };
             let mut answers = match answers {
                 Ok(answers) => answers.unwrap_or_default(),
-                Err(fault) => vec![Err(fault); releases.len()],
+                Err(fault) => smallvec![Err(fault); releases.len()],
             }
             .into_iter();
             let next = |request: &Request| if request.is_release() { answers.next() } else { None };

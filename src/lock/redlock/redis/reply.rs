@@ -6,25 +6,48 @@ use fencing_protocol::{
     ClientId, EPOCH, Fault, Fleet, Incarnation, NodeState, Nonce, Prepared, Reply, Request, Stamp,
 };
 
+use smallvec::smallvec;
+
 use super::fault::{fault, invalid};
-use crate::lock::redlock::group::GroupKind;
+use crate::lock::redlock::answers::Answer;
+use crate::lock::redlock::group::{Group, GroupKind};
+
+/// An answer behind its number.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Answered<'a> {
+    List(&'a [Value]),
+    /// To a request alone, where all was as usual.
+    Text(&'a str),
+}
 
 /// Returns the rest of an answer after its number, if it answers the request of that number. In Redis only
 /// the order says which answer belongs to which request: if one got lost, each later answer would count for
 /// the request before its own, and a grant of one lock would count as a grant of another.
-pub(super) fn answer_to(number: u64, value: &Value) -> Option<&[Value]> {
-    let Value::Array(parts) = value else { return None };
-    let (first, parts) = parts.split_first()?;
-    (natural(first)? == number).then_some(parts)
+pub(super) fn answer_to(number: u64, value: &Value) -> Option<Answered<'_>> {
+    let (first, rest) = match value {
+        Value::Array(parts) => {
+            let (first, parts) = parts.split_first()?;
+            (natural(first)?, Answered::List(parts))
+        }
+        value => {
+            let (first, text) = text(value)?.split_once(' ')?;
+            (first.parse().ok()?, Answered::Text(text))
+        }
+    };
+    (first == number).then_some(rest)
 }
 
 /// Returns the answers to the requests of a group, in their order; `None` if no script of ours answers that.
 pub(super) fn group(
     incarnation: &Incarnation,
     requests: &[Request],
-    parts: &[Value],
-) -> Option<Vec<Result<Reply, Fault>>> {
-    let [era, nonce, parts @ ..] = parts else { return None };
+    answered: Answered<'_>,
+) -> Option<Group<Answer>> {
+    let (era, nonce, parts) = match (answered, requests) {
+        (Answered::List([era, nonce, parts @ ..]), _) => (era, nonce, parts),
+        (Answered::Text(text), [request]) => return Some(smallvec![Ok(alone(request, text)?)]),
+        _ => return None,
+    };
     // The script answers one kind after another.
     let of_kind = |kind| requests.iter().filter(|it| GroupKind::of(it) == Some(kind)).count();
     let releases = of_kind(GroupKind::Release);
@@ -55,6 +78,20 @@ pub(super) fn group(
         })
     };
     requests.iter().map(answer).collect()
+}
+
+/// Returns the answer to a request alone.
+fn alone(request: &Request, text: &str) -> Option<Reply> {
+    let mut words = text.split(' ');
+    match (GroupKind::of(request)?, words.next()?) {
+        (GroupKind::Release, "released") => Some(Reply::Released),
+        (GroupKind::Acquire, "granted") => {
+            let (era, count) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+            let nonce = Nonce::parse(words.next()?)?;
+            Some(Reply::Granted { stamp: Stamp { era, count }, nonce, crowded: false })
+        }
+        _ => None,
+    }
 }
 
 /// Returns the fault of one lock of a group.
