@@ -199,3 +199,37 @@ pub(super) fn reply(incarnation: &Incarnation, uptime: Duration, parts: &[Value]
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use fencing_protocol::{Mode, Owner, Resource};
+
+    use super::*;
+
+    /// A text answers the one request of that number, and nothing but what it says.
+    #[test]
+    fn a_text_answers_one_request() {
+        let (resource, owner) = (Resource::new("invoice/42").unwrap(), Owner(1));
+        let release = Request::Release { resource: resource.clone(), owner };
+        let (mode, ttl) = (Mode::Exclusive, Duration::from_secs(1));
+        let acquire = Request::Acquire { resource, owner, mode, ttl };
+        let nonce = Nonce(7);
+        let granted = format!("34 granted 8 9 {nonce}");
+        let grant = Reply::Granted { stamp: Stamp { era: 8, count: 9 }, nonce, crowded: false };
+        let read = |text: &str, requests: &[Request]| {
+            let value = Value::BulkString(text.into());
+            group(&Incarnation::new("life"), requests, answer_to(34, &value)?)
+        };
+        let of_acquire = |text: &str| read(text, std::slice::from_ref(&acquire));
+        let of_release = |text: &str| read(text, std::slice::from_ref(&release));
+        assert_eq!(of_acquire(&granted), Some(smallvec![Ok(grant)]));
+        assert_eq!(of_release("34 released"), Some(smallvec![Ok(Reply::Released)]));
+        for odd in ["35 released", "34 granted 8", "34 granted 8 9 x", "34", "released", &granted] {
+            assert_eq!(of_release(odd), None, "{odd:?}");
+        }
+        for odd in ["34 released", "34 granted 8 9", "34 granted -8 9 7", "35 granted 8 9 7", ""] {
+            assert_eq!(of_acquire(odd), None, "{odd:?}");
+        }
+        assert_eq!(read("34 released", &[release, acquire]), None);
+    }
+}
