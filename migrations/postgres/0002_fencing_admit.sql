@@ -3,8 +3,8 @@
 -- Equal passes. Errors: ZF412 the token is stale, ZF400 the token or the name is not valid,
 -- ZF500 the mark is not a valid token.
 --
--- The functions that clients and triggers call have the schema of the marks as their search_path, which the end of
--- this file sets: they use the same table whatever the caller's path and temporary tables are. To set a path costs about
+-- The functions that clients and triggers call have the schema of the marks as their search_path (fencing_pin): they use
+-- the same table whatever the caller's path and temporary tables are. To set a path costs about
 -- 10 us for each call, so inner functions have none.
 CREATE OR REPLACE FUNCTION fencing_admit(the_resource text, the_token bigint)
     RETURNS void LANGUAGE plpgsql VOLATILE AS $fencing$
@@ -358,23 +358,24 @@ BEGIN
 END
 $fencing$;
 
--- The schema that the marks were created in, for those that others call.
-DO $fencing$
+-- fencing_pin(routines): sets the search_path of functions and procedures to the schema where the migrations are applied.
+CREATE OR REPLACE FUNCTION fencing_pin(VARIADIC routines text[])
+    RETURNS void LANGUAGE plpgsql VOLATILE AS $fencing$
 DECLARE
     home text := current_schema();
-    called text;
+    routine text;
 BEGIN
     IF to_regclass(format('%I.fencing_marks', home)) IS NULL THEN
         RAISE EXCEPTION USING ERRCODE = '42P01', MESSAGE = format(
             'fencing: the table fencing_marks is missing in the schema %I, where its functions '
             'are: apply all migrations under one search_path', home);
     END IF;
-    FOREACH called IN ARRAY ARRAY[
-        'FUNCTION %1$I.fencing_admit(text, bigint)', 'FUNCTION %1$I.fencing_compare(text, bigint)',
-        'FUNCTION %1$I.fencing_highest(text)', 'FUNCTION %1$I.fencing_list(text, bigint)',
-        'PROCEDURE %1$I.fencing_begin(text, bigint)', 'FUNCTION %1$I.fencing_protect()']
-    LOOP
-        EXECUTE format('ALTER ' || called || ' SET search_path = %1$I, pg_temp', home);
+    FOREACH routine IN ARRAY routines LOOP
+        EXECUTE format('ALTER ROUTINE %I.%s SET search_path = %1$I, pg_temp', home, routine);
     END LOOP;
 END
 $fencing$;
+
+-- Those that others call.
+SELECT fencing_pin('fencing_admit(text, bigint)', 'fencing_compare(text, bigint)', 'fencing_highest(text)',
+    'fencing_list(text, bigint)', 'fencing_begin(text, bigint)', 'fencing_protect()');

@@ -233,16 +233,5 @@ BEGIN
 END
 $fencing$;
 
--- As for fencing_admit.
-DO $fencing$
-DECLARE
-    called text;
-BEGIN
-    FOREACH called IN ARRAY ARRAY['fencing_lease_acquire(text, text, boolean, bigint)',
-        'fencing_lease_renew(text, text, bigint, bigint)', 'fencing_lease_release(text, text, bigint)',
-        'fencing_lease_drain(text, bigint)']
-    LOOP
-        EXECUTE format('ALTER FUNCTION %1$I.' || called || ' SET search_path = %1$I, pg_temp', current_schema());
-    END LOOP;
-END
-$fencing$;
+SELECT fencing_pin('fencing_lease_acquire(text, text, boolean, bigint)', 'fencing_lease_renew(text, text, bigint, bigint)',
+    'fencing_lease_release(text, text, bigint)', 'fencing_lease_drain(text, bigint)');

@@ -132,12 +132,4 @@ $fencing$;
 
 REVOKE EXECUTE ON FUNCTION fencing_guard(), fencing_lower(text, bigint, bigint) FROM PUBLIC;
 
--- As for fencing_admit.
-DO $fencing$
-BEGIN
-    EXECUTE format('ALTER FUNCTION fencing_guard() SET search_path = %I, pg_temp',
-        current_schema());
-    EXECUTE format('ALTER FUNCTION fencing_lower(text, bigint, bigint)
-        SET search_path = %I, pg_temp', current_schema());
-END
-$fencing$;
+SELECT fencing_pin('fencing_guard()', 'fencing_lower(text, bigint, bigint)');

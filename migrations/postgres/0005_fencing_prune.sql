@@ -156,21 +156,9 @@ $fencing$;
 REVOKE EXECUTE ON FUNCTION fencing_above(), fencing_prunable(bigint, bigint),
     fencing_raise_floor(bigint), fencing_prune(bigint, text, integer) FROM PUBLIC;
 
--- As for fencing_admit.
-DO $fencing$
-DECLARE
-    called text;
-BEGIN
-    FOREACH called IN ARRAY ARRAY['fencing_above()', 'fencing_prunable(bigint, bigint)',
-        'fencing_failed_over()', 'fencing_last(text)', 'fencing_raise_floor(bigint)', 'fencing_prune(bigint, text, integer)']
-    LOOP
-        EXECUTE format('ALTER FUNCTION ' || called || ' SET search_path = %I, pg_temp',
-            current_schema());
-    END LOOP;
-    -- Compiling each batch of a prune would take far longer than the batch.
-    FOREACH called IN ARRAY ARRAY['fencing_prunable(bigint, bigint)', 'fencing_prune(bigint, text, integer)']
-    LOOP
-        EXECUTE 'ALTER FUNCTION ' || called || ' SET jit = off';
-    END LOOP;
-END
-$fencing$;
+SELECT fencing_pin('fencing_above()', 'fencing_prunable(bigint, bigint)', 'fencing_failed_over()', 'fencing_last(text)',
+    'fencing_raise_floor(bigint)', 'fencing_prune(bigint, text, integer)');
+
+-- Compiling each batch of a prune would take far longer than the batch.
+ALTER FUNCTION fencing_prunable(bigint, bigint) SET jit = off;
+ALTER FUNCTION fencing_prune(bigint, text, integer) SET jit = off;

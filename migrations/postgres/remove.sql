@@ -10,7 +10,7 @@ BEGIN
     DROP ROUTINE IF EXISTS fencing_above, fencing_admit, fencing_begin, fencing_check, fencing_compare,
         fencing_failed_over, fencing_guard, fencing_highest, fencing_hold, fencing_last, fencing_lease_acquire,
         fencing_lease_drain, fencing_lease_end, fencing_lease_parts, fencing_lease_release, fencing_lease_renew,
-        fencing_list, fencing_lower, fencing_server, fencing_present, fencing_prunable, fencing_prune, fencing_raise_floor;
+        fencing_list, fencing_lower, fencing_pin, fencing_server, fencing_present, fencing_prunable, fencing_prune, fencing_raise_floor;
     DROP TABLE IF EXISTS _fencing_migrations;
 END
 $fencing$;
