@@ -12,23 +12,6 @@ pub type Migrations = &'static [(i64, &'static str, &'static str)];
 /// A row of texts.
 pub type Texts = Vec<Option<String>>;
 
-/// The result of an admission.
-pub enum AdmitAnswer {
-    /// The token is admitted until the transaction ends.
-    Admitted,
-    /// The token is refused by this mark; `None` if the mark has to be read.
-    Refused(Option<i64>),
-}
-
-/// The SQL that begins a transaction and admits a token in it.
-#[derive(Clone)]
-pub struct BeginAdmitted {
-    /// Begins the transaction. If it fails, none is open.
-    pub begin: String,
-    /// Admits, unless the first text has done that.
-    pub admit: Option<String>,
-}
-
 /// What a database does for the fence: its statements and its locks.
 pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone> {
     const DIALECT: Dialect;
@@ -41,6 +24,25 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
 
     /// Opens one that raises a mark, and does nothing else.
     const BEGIN_RAISING: &'static str = Self::BEGIN;
+
+    /// Opens one for a token whose mark is raised already, if the raise must commit by itself first. It reads nothing
+    /// older than its admission. If it fails, none is open. Where what is presented ends with the transaction, it
+    /// presents the resource and the token.
+    const BEGIN_ADMITTED: &'static str = Self::BEGIN;
+
+    /// Compares the token with the mark and raises it, or fails. After that no newer token is admitted until the
+    /// transaction ends.
+    const ADMIT: &'static str;
+
+    /// Admits right after `BEGIN_ADMITTED`, unless that has admitted.
+    const ADMIT_FIRST: Option<&'static str> = Some(Self::ADMIT);
+
+    /// Admits after a savepoint, for shadow mode: it waits as briefly for other transactions as the database can
+    /// bound that.
+    const ADMIT_IN_SHADOW: &'static str = Self::ADMIT;
+
+    /// Prepares a session that creates functions or triggers.
+    const SESSION_FOR_DDL: Option<&'static str> = None;
 
     /// Two statements that detect whether a transaction ended before its commit, because COMMIT may not report
     /// that. The first, if one is needed, runs right after the transaction begins. The second runs right before
@@ -61,15 +63,35 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
     /// the fence needs. Each row is a sentence.
     const UNFIT: Option<&'static str> = None;
 
-    /// Returns the SQL that begins a transaction and admits a token whose mark is raised already, where the
-    /// raise must commit by itself first. The transaction reads nothing older than its admission. Where what
-    /// is presented ends with the transaction, it presents the resource and the token.
-    fn begin_admitted(_: &Resource, _: Token) -> Option<BeginAdmitted> {
-        None
-    }
+    /// Reads the mark as the connection sees it, without a lock. Its one parameter is the resource.
+    const HIGHEST: &'static str;
 
-    /// What a parameter of a statement begins with.
-    const PARAMETER: char = '?';
+    /// Reads the mark if it is the newest one. `None` if the database can't know that: a proxy may send reads to
+    /// a replica, which is behind.
+    const NEWEST: Option<&'static str>;
+
+    /// Reads at most `{limit}` marks of resources after `{after}`. Columns: the name in hexadecimal digits, and the
+    /// token, which may be NULL or no token, where the table was altered by hand.
+    const LIST: &'static str;
+
+    /// Lowers the mark of `{resource}` to `{to}` if it is `{from}`, and records that in the audit.
+    const LOWER: &'static str;
+
+    /// Selects the marks that may be pruned: at most `{highest}`, last raised at least `{seconds}` ago, without a
+    /// current lease. Columns: their number, the floor, and the name (in hexadecimal digits) and token of the
+    /// highest.
+    const PRUNABLE: &'static str;
+
+    /// Raises the floor to `{to}`, in a transaction of its own. If other transactions are in the way it fails as a
+    /// conflict, at once or, if it `{waits}`, after a second. Current leases without a mark get one first.
+    const RAISE_FLOOR: &'static str;
+
+    /// Deletes at most `{limit}` marks that may be pruned and are not above the floor, of resources after the
+    /// name `{after}`. Columns: the number of marks, and the last name. Names are in hexadecimal digits.
+    const PRUNE: &'static str;
+
+    /// The first parameter of a statement.
+    const PARAMETER: &'static str;
 
     /// Returns a condition that holds where the mark is this token, and locks it until the
     /// transaction ends as [`admit`](FenceStatements::admit) does. Adds its two values after the others.
@@ -94,19 +116,17 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
         sql: String,
     ) -> impl Future<Output = sqlx::Result<()>> + Send;
 
-    /// Reads all rows of a statement as texts. With bound values, its columns must be texts or NULL.
+    /// Reads all rows of a statement as texts.
     fn texts(
         conn: &mut Self::Connection,
         sql: String,
-        values: Vec<Option<String>>,
     ) -> impl Future<Output = sqlx::Result<Vec<Texts>>> + Send;
 
     fn first_text(
         conn: &mut Self::Connection,
         sql: String,
-        values: Vec<Option<String>>,
     ) -> impl Future<Output = sqlx::Result<Option<String>>> + Send {
-        async { Ok(Self::texts(conn, sql, values).await?.into_iter().flatten().next().flatten()) }
+        async { Ok(Self::texts(conn, sql).await?.into_iter().flatten().next().flatten()) }
     }
 
     /// Applies the migrations, and keeps other processes from migrating meanwhile; false if
@@ -124,54 +144,16 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
         async { Ok(None) }
     }
 
-    /// Compares the token with the mark and raises it. After `Admitted` no newer token is admitted until the
-    /// transaction ends.
+    /// Admits by one of the statements for that. Returns the mark if it refuses the token, and fails where the
+    /// statement does.
     fn admit(
         conn: &mut Self::Connection,
+        admit: &'static str,
         resource: &Resource,
         token: Token,
-    ) -> impl Future<Output = sqlx::Result<AdmitAnswer>> + Send;
-
-    /// The same, after a savepoint, for shadow mode: it waits as briefly for other transactions as the database can
-    /// bound that.
-    fn try_admit(
-        conn: &mut Self::Connection,
-        resource: &Resource,
-        token: Token,
-    ) -> impl Future<Output = sqlx::Result<AdmitAnswer>> + Send {
-        Self::admit(conn, resource, token)
-    }
+    ) -> impl Future<Output = sqlx::Result<Option<i64>>> + Send;
 
     /// Presents the token to the triggers of protected tables, for rows of this resource or, if
     /// there is none, of every one. `None` where the write itself presents.
     fn present(token: Token, resource: Option<&Resource>) -> Option<String>;
-
-    /// Lowers the mark if it is `from`, and records that in the audit.
-    fn lower(resource: &Resource, from: Token, to: Token) -> String;
-
-    /// Selects the marks that may be pruned: at most `highest`, last raised at least `seconds` ago, without a
-    /// current lease. Columns: their number, the floor, and the name (in hexadecimal digits) and token of the
-    /// highest.
-    fn prunable(seconds: i64, highest: Token) -> String;
-
-    /// Raises the floor, in a transaction of its own. If other transactions are in the way it fails as a
-    /// conflict, at once or, if it `waits`, after a second. Current leases without a mark get one first.
-    fn raise_floor(to: Token, waits: bool) -> String;
-
-    /// Deletes at most `limit` marks that may be pruned and are not above the floor, of resources after this
-    /// one. Columns: the number of marks, and the last name. Names are in hexadecimal digits.
-    fn prune(seconds: i64, after: &str, limit: u32) -> String;
-
-    /// Reads at most `limit` marks of resources after this one. Columns: the name in hexadecimal digits, and the
-    /// token, which may be NULL or no token, where the table was altered by hand.
-    fn list(after: &[u8], limit: u32) -> String;
-
-    /// Reads the mark as the connection sees it, without a lock.
-    fn mark(resource: &Resource) -> String;
-
-    /// Reads the mark if it is the newest one. `None` if the database can't know that: a proxy may send reads to
-    /// a replica, which is behind.
-    fn newest_mark(resource: &Resource) -> Option<String> {
-        Some(Self::mark(resource))
-    }
 }

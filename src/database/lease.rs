@@ -4,6 +4,7 @@ use std::time::Duration;
 use fencing_protocol::Resource;
 use futures_util::future::BoxFuture;
 
+use super::quoted::fill;
 use super::{FenceStatements, Texts};
 
 /// What one attempt asks for.
@@ -81,18 +82,13 @@ impl From<i64> for ReleaseAnswer {
 
 /// The statements by which operators list leases and end one.
 pub struct LeaseQueries {
-    /// Columns: resource, token, the row's owner, the holder, and for how many milliseconds; and the parts
+    /// Reads `{limit}` leases whose resource stands in the relation `{after}`, such as `=`, to `{resource}`. Columns:
+    /// resource, token, the row's owner, the holder, and for how many milliseconds; and the parts
     /// where Rust has to split them: then the holder is the time in microseconds.
     pub list: &'static str,
-    /// The condition in the list: rows after this resource.
-    pub after: &'static str,
-    /// The condition in the list: this resource.
-    pub one: &'static str,
-    /// Locks the row if the lease of this resource, owner and token has not ended.
-    pub lock: &'static str,
-    /// Ends that lease.
+    /// Ends the lease of this `{resource}`, `{owner}` and `{token}`, if it has not ended.
     pub end: &'static str,
-    /// Records the resource and the token in the audit.
+    /// Records the `{resource}` and the `{token}` in the audit.
     pub audit: &'static str,
     /// Reads from the tables, to see whether that works.
     pub probe: &'static str,
@@ -141,9 +137,9 @@ pub trait LeaseStatements: sqlx::Database {
 
 /// A database with functions or procedures for leases: the migrations create `fencing_lease_acquire` and its siblings.
 pub trait LeaseFunctions: FenceStatements {
-    /// Returns the SQL that calls one of them with these arguments, and waits no longer for others than `patience`
-    /// says, in milliseconds.
-    fn call(function: &str, arguments: &str, patience: i64) -> String;
+    /// Calls one of them, `{function}`, with `{arguments}`, and waits no longer for others than `{patience}` says, in
+    /// milliseconds.
+    const CALL: &'static str;
 }
 
 /// Calls a function about the row of a claim. Returns the row with which it answers, if any.
@@ -154,8 +150,11 @@ async fn call<DB: LeaseFunctions>(
     arguments: String,
 ) -> sqlx::Result<Texts> {
     let arguments = format!("{}, {arguments}", DB::DIALECT.literal(claim.resource.as_str()));
-    let rows = DB::texts(conn, DB::call(function, &arguments, claim.patience), Vec::new()).await?;
-    Ok(rows.into_iter().next().unwrap_or_default())
+    let call = fill(
+        DB::CALL,
+        &[("{function}", &function), ("{arguments}", &arguments), ("{patience}", &claim.patience)],
+    );
+    Ok(DB::texts(conn, call).await?.into_iter().next().unwrap_or_default())
 }
 
 /// Reads a number of the answer, or whether it is true.

@@ -8,8 +8,6 @@ pub enum Meaning {
     NotMigrated,
     /// The user lacks a right, or was not authenticated.
     Denied,
-    /// The server knows no such variable.
-    UnknownVariable,
     /// The server ends the session.
     Closing,
     /// The server starts, or recovers.

@@ -19,7 +19,7 @@ use futures_util::future::BoxFuture;
 use sqlx::{Connection, Pool};
 
 pub use errors::{meaning, text};
-pub use fence::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Texts};
+pub use fence::{FenceStatements, Migrations, Texts};
 pub use lease::{
     AcquireAnswer, Channels, LeaseClaim, LeaseQueries, LeaseStatements, ReleaseAnswer,
 };
@@ -62,6 +62,15 @@ impl Dialect {
             Dialect::MySql => format!("x'{digits}'"),
             Dialect::Postgres => format!("convert_from(decode('{digits}', 'hex'), 'UTF8')"),
             Dialect::Sqlite => format!("CAST(x'{digits}' AS TEXT)"),
+        }
+    }
+
+    /// Writes a name, or NULL, for a query of the catalogue. MySQL compares it there as a text.
+    pub fn catalogue(self, name: Option<&str>) -> String {
+        match (self, name) {
+            (_, None) => "NULL".into(),
+            (Dialect::MySql, Some(name)) => format!("_utf8mb4 {}", self.literal(name)),
+            (_, Some(name)) => self.literal(name),
         }
     }
 }

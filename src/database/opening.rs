@@ -8,7 +8,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::{AssertSqlSafe, Pool, SqlSafeStr, Transaction};
 use tokio::runtime::Handle;
 
-use super::{BeginAdmitted, Database, Dialect};
+use super::{Database, Dialect};
 
 /// A transaction that is being opened.
 ///
@@ -19,32 +19,13 @@ pub struct OpeningTransaction<DB: Database>(Option<Opening<DB>>);
 
 type Opening<DB> = BoxFuture<'static, sqlx::Result<Transaction<'static, DB>>>;
 
-/// `Pool::begin_with` calls this undocumented function. It would wait for the connection as
-/// well, and nothing should wait for that in the background.
-fn begin<DB: Database>(conn: PoolConnection<DB>, statement: String) -> Opening<DB> {
-    Transaction::begin(conn, Some(AssertSqlSafe(statement).into_sql_str()))
-}
-
 impl<DB: Database> OpeningTransaction<DB> {
     /// Runs a statement that begins a transaction. Where it fails it must leave none open.
     pub fn new(conn: PoolConnection<DB>, statement: String) -> OpeningTransaction<DB> {
-        OpeningTransaction(Some(begin(conn, statement)))
-    }
-
-    /// Begins a transaction and admits in it. An admission that fails is rolled back: whatever
-    /// ended it, the driver knows of the transaction by then.
-    pub fn admitted(conn: PoolConnection<DB>, sql: BeginAdmitted) -> OpeningTransaction<DB> {
-        OpeningTransaction(Some(Box::pin(async move {
-            let mut tx = begin(conn, sql.begin).await?;
-            let Some(admit) = sql.admit else { return Ok(tx) };
-            match DB::execute(&mut tx, admit).await {
-                Ok(()) => Ok(tx),
-                Err(error) => {
-                    let _ = tx.rollback().await;
-                    Err(error)
-                }
-            }
-        })))
+        // `Pool::begin_with` calls this undocumented function. It would wait for the connection as
+        // well, and nothing should wait for that in the background.
+        let begin = Some(AssertSqlSafe(statement).into_sql_str());
+        OpeningTransaction(Some(Transaction::begin(conn, begin)))
     }
 }
 

@@ -18,20 +18,9 @@ macro_rules! plain_statements {
         async fn texts(
             conn: &mut Self::Connection,
             sql: String,
-            values: Vec<Option<String>>,
         ) -> sqlx::Result<Vec<$crate::database::Texts>> {
             use sqlx::Row;
-            let sql = sqlx::AssertSqlSafe(sql);
-            let rows = if values.is_empty() {
-                sqlx::raw_sql(sql).fetch_all(conn).await?
-            } else {
-                let query = sqlx::query::<Self>(sql).persistent(false);
-                values
-                    .into_iter()
-                    .fold(query, |query, value| query.bind(value))
-                    .fetch_all(conn)
-                    .await?
-            };
+            let rows = sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).fetch_all(conn).await?;
             let texts =
                 |row: &Self::Row| (0..row.len()).map(|at| row.try_get_unchecked(at)).collect();
             rows.iter().map(texts).collect()

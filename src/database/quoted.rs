@@ -1,3 +1,11 @@
+use std::fmt::Display;
+
+/// Puts values into the places of a statement, such as `{token}`. A text among them is a literal: see
+/// [`Dialect::literal`](super::Dialect::literal).
+pub fn fill(sql: &str, values: &[(&str, &(dyn Display + Sync))]) -> String {
+    values.iter().fold(sql.to_owned(), |sql, (place, value)| sql.replace(place, &value.to_string()))
+}
+
 /// Quotes a name or a text, and doubles the marks within.
 pub fn quote(text: &str, mark: char) -> String {
     let mut quoted = String::from(mark);

@@ -4,8 +4,9 @@ use sqlx::{Pool, Transaction};
 
 use super::AdmitError;
 use super::error::is_to_raise_first;
+use crate::database::Database;
 use crate::database::opening::OpeningTransaction;
-use crate::database::{AdmitAnswer, Database, Texts};
+use crate::database::quoted::fill;
 use crate::fence::Stale;
 
 /// Admits `token` to `resource` for the rest of this transaction, or refuses it: compares
@@ -52,34 +53,20 @@ pub async fn admit<DB: Database>(
     resource: &Resource,
     token: Token,
 ) -> Result<(), AdmitError> {
-    counted(compare_and_raise::<DB>(tx, resource, token).await)
+    counted(compare_and_raise::<DB>(tx, DB::ADMIT, resource, token).await)
 }
 
-/// Admits over a connection, in its transaction if it has one.
-async fn compare_and_raise<DB: Database>(
+/// Admits by this statement over a connection, in its transaction if it has one.
+pub(super) async fn compare_and_raise<DB: Database>(
     conn: &mut DB::Connection,
+    admit: &'static str,
     resource: &Resource,
     token: Token,
 ) -> Result<(), AdmitError> {
-    let answer = DB::admit(conn, resource, token).await;
-    judged::<DB>(conn, resource, token, answer).await
-}
-
-/// Reads the answer of an admission over this connection.
-pub(super) async fn judged<DB: Database>(
-    conn: &mut DB::Connection,
-    resource: &Resource,
-    token: Token,
-    answer: sqlx::Result<AdmitAnswer>,
-) -> Result<(), AdmitError> {
-    match answer {
-        Ok(AdmitAnswer::Admitted) => Ok(()),
-        Ok(AdmitAnswer::Refused(mark)) => {
-            let mark = match mark {
-                Some(number) => Some(parse(resource, Some(number.to_string()))?),
-                None => self::mark::<DB>(conn, resource).await?,
-            };
-            Stale::check(resource, token, mark)?;
+    match DB::admit(conn, admit, resource, token).await {
+        Ok(None) => Ok(()),
+        Ok(Some(mark)) => {
+            Stale::check(resource, token, Some(valid_mark(resource, Some(mark.to_string()))?))?;
             Err(AdmitError::corrupt(resource, "it was neither raised nor higher"))
         }
         Err(error) => Err(AdmitError::of(resource, token, error)),
@@ -124,15 +111,14 @@ async fn open<DB: Database>(
     resource: &Resource,
     token: Token,
 ) -> Result<Transaction<'static, DB>, AdmitError> {
-    let Some(share) = DB::begin_admitted(resource, token) else {
-        return step_by_step(pool.acquire().await?, DB::BEGIN, resource, token).await;
-    };
-    let mut begun = OpeningTransaction::admitted(pool.acquire().await?, share.clone()).await;
-    if begun.as_ref().is_err_and(is_to_raise_first) {
-        raise(pool, resource, token).await?;
-        begun = OpeningTransaction::admitted(pool.acquire().await?, share).await;
+    let (begin, admit) = (DB::BEGIN_ADMITTED, DB::ADMIT_FIRST);
+    match begin_by(pool.acquire().await?, begin, admit, resource, token).await {
+        Err(AdmitError::Retryable(error)) if is_to_raise_first(&error) => {
+            raise(pool, resource, token).await?;
+            begin_by(pool.acquire().await?, begin, admit, resource, token).await
+        }
+        begun => begun,
     }
-    begun.map_err(|error| AdmitError::of(resource, token, error))
 }
 
 /// Raises the mark in a transaction that holds nothing else: no deadlock with a writer that has locked a row
@@ -142,19 +128,24 @@ pub(super) async fn raise<DB: Database>(
     resource: &Resource,
     token: Token,
 ) -> Result<(), AdmitError> {
-    let raised = step_by_step(pool.acquire().await?, DB::BEGIN_RAISING, resource, token).await?;
-    Ok(raised.commit().await?)
+    let (conn, begin) = (pool.acquire().await?, DB::BEGIN_RAISING);
+    Ok(begin_by(conn, begin, Some(DB::ADMIT), resource, token).await?.commit().await?)
 }
 
-/// Begins a transaction, and admits in it by another statement.
-pub(super) async fn step_by_step<DB: Database>(
+/// Begins a transaction by this statement, and admits in it by the other one, if there is one.
+pub(super) async fn begin_by<DB: Database>(
     conn: PoolConnection<DB>,
     begin: &'static str,
+    admit: Option<&'static str>,
     resource: &Resource,
     token: Token,
 ) -> Result<Transaction<'static, DB>, AdmitError> {
-    let mut tx = OpeningTransaction::new(conn, begin.into()).await?;
-    match compare_and_raise::<DB>(&mut tx, resource, token).await {
+    let name = DB::DIALECT.literal(resource.as_str());
+    let begin = fill(begin, &[("{resource}", &name), ("{token}", &token)]);
+    let begun = OpeningTransaction::new(conn, begin).await;
+    let mut tx = begun.map_err(|error| AdmitError::of(resource, token, error))?;
+    let Some(admit) = admit else { return Ok(tx) };
+    match compare_and_raise::<DB>(&mut tx, admit, resource, token).await {
         Ok(()) => Ok(tx),
         Err(error) => {
             // A drop would keep its locks until the connection's next use.
@@ -182,47 +173,8 @@ pub(super) fn counted<T>(outcome: Result<T, AdmitError>) -> Result<T, AdmitError
     outcome
 }
 
-/// Reads the mark of `resource`: the highest token that a committed transaction presented,
-/// if there was one. For operators and tests.
-///
-/// **Fencing.** None: the mark may be higher by the time that you read it. Never use it as a
-/// token; a token comes only from a lease.
-///
-/// # Errors
-/// As for [`admit`], but never [`AdmitError::Stale`].
-///
-/// # Cancel safety
-/// It changes nothing.
-pub async fn highest<DB: Database>(
-    pool: &Pool<DB>,
-    resource: &Resource,
-) -> Result<Option<Token>, AdmitError> {
-    let mut conn = pool.acquire().await?;
-    mark::<DB>(&mut conn, resource).await
-}
-
-pub(super) async fn mark<DB: Database>(
-    conn: &mut DB::Connection,
-    resource: &Resource,
-) -> Result<Option<Token>, AdmitError> {
-    read(resource, DB::texts(conn, DB::mark(resource), Vec::new()).await?)
-}
-
-/// Reads the mark over this connection, if that is surely the newest one.
-pub(super) async fn newest_mark<DB: Database>(
-    conn: &mut DB::Connection,
-    resource: &Resource,
-) -> Result<Option<Token>, AdmitError> {
-    let Some(mark) = DB::newest_mark(resource) else { return Ok(None) };
-    read(resource, DB::texts(conn, mark, Vec::new()).await?)
-}
-
-fn read(resource: &Resource, rows: Vec<Texts>) -> Result<Option<Token>, AdmitError> {
-    rows.into_iter().flatten().next().map(|number| parse(resource, number)).transpose()
-}
-
 /// Reads a mark. If the table was altered by hand, it may be NULL, or no token.
-fn parse(resource: &Resource, number: Option<String>) -> Result<Token, AdmitError> {
+pub(super) fn valid_mark(resource: &Resource, number: Option<String>) -> Result<Token, AdmitError> {
     let number = number.ok_or_else(|| AdmitError::corrupt(resource, "it is NULL"))?;
     number
         .parse()

@@ -2,8 +2,8 @@ use std::error::Error;
 
 use fencing_protocol::{Resource, Token};
 
-use super::message::{self, Message};
-use crate::database::{Meaning, meaning, text};
+use super::message::{self, Cause};
+use crate::database::{Meaning, text};
 use crate::fence::{FenceError, Stale};
 
 /// Why a fenced transaction failed: at its admission, at a statement, or at its commit. After any
@@ -51,14 +51,12 @@ impl From<sqlx::Error> for AdmitError {
     /// Reads what the driver's error means, whichever statement it came from: the
     /// transaction's own writes and its commit fail for the same reasons as `admit`.
     fn from(error: sqlx::Error) -> AdmitError {
-        match read(&error) {
-            (Some(Message::Stale(stale)), _) => AdmitError::Stale(stale),
-            (Some(Message::RaiseFirst), _) | (None, Meaning::Conflict) => {
-                AdmitError::Retryable(error)
-            }
-            (Some(Message::Unpresented), _) => AdmitError::Unpresented(error),
-            (None, Meaning::NotMigrated) => AdmitError::NotMigrated(error),
-            _ => AdmitError::Database(error),
+        match Cause::of(&error) {
+            Cause::Stale(stale) => AdmitError::Stale(stale),
+            Cause::RaiseFirst | Cause::Other(Meaning::Conflict) => AdmitError::Retryable(error),
+            Cause::Unpresented => AdmitError::Unpresented(error),
+            Cause::Other(Meaning::NotMigrated) => AdmitError::NotMigrated(error),
+            Cause::Corrupt | Cause::Other(_) => AdmitError::Database(error),
         }
     }
 }
@@ -84,20 +82,16 @@ impl From<sqlx::Error> for FenceError {
     }
 }
 
-/// Returns the message of the fence in this error, if there is one, and the meaning of the database's code.
-fn read(error: &sqlx::Error) -> (Option<Message>, Meaning) {
-    match error.as_database_error() {
-        Some(error) => (Message::of(error), meaning(error)),
-        None => (None, Meaning::Other),
-    }
-}
-
 pub(super) fn is_conflict(error: &sqlx::Error) -> bool {
-    matches!(read(error), (Some(Message::RaiseFirst), _) | (None, Meaning::Conflict))
+    matches!(Cause::of(error), Cause::RaiseFirst | Cause::Other(Meaning::Conflict))
 }
 
 pub(super) fn is_to_raise_first(error: &sqlx::Error) -> bool {
-    matches!(read(error), (Some(Message::RaiseFirst), _))
+    matches!(Cause::of(error), Cause::RaiseFirst)
+}
+
+pub(super) fn is_denied(error: &sqlx::Error) -> bool {
+    matches!(Cause::of(error), Cause::Other(Meaning::Denied))
 }
 
 /// Returns where to look if the user lacks rights on the fence's own tables and functions.
@@ -106,29 +100,22 @@ fn hint(error: &sqlx::Error) -> &'static str {
         return "; this version of SQLite takes the fence's triggers for unsafe under PRAGMA trusted_schema = OFF: \
             switch it on, or take a newer version";
     }
-    let denied = matches!(read(error), (None, Meaning::Denied));
-    match denied && text(error).contains("fencing_") {
+    match is_denied(error) && text(error).contains("fencing_") {
         true => "; give this user the rights in docs/sql.md, Rights",
         false => "",
     }
-}
-
-/// Whether the user lacks a right, or the server a variable: MariaDB without Galera (1193).
-pub(super) fn is_denied(error: &sqlx::Error) -> bool {
-    matches!(read(error), (None, Meaning::Denied | Meaning::UnknownVariable))
 }
 
 impl AdmitError {
     /// Reads the error of an admission of this token to this resource: the message of a
     /// procedure may have been cut.
     pub(super) fn of(resource: &Resource, token: Token, error: sqlx::Error) -> AdmitError {
-        match read(&error) {
-            (Some(Message::Stale(Stale { highest, .. })), _) => {
-                Stale::check(resource, token, Some(highest))
-                    .err()
-                    .map_or_else(|| error.into(), Into::into)
+        match Cause::of(&error) {
+            Cause::Stale(Stale { highest, .. }) => {
+                let refused = Stale::check(resource, token, Some(highest));
+                refused.err().map_or_else(|| error.into(), Into::into)
             }
-            (Some(Message::Corrupt), _) => AdmitError::corrupt(resource, error),
+            Cause::Corrupt => AdmitError::corrupt(resource, error),
             _ if matches!(error, sqlx::Error::ColumnDecode { .. }) => {
                 AdmitError::corrupt(resource, error)
             }

@@ -149,9 +149,9 @@ fn decided(written: sqlx::Result<u64>) -> Result<Option<u64>, AdmitError> {
     }
 }
 
-/// Returns the number of the last parameter of a statement. Each begins with `mark` and has a number; a
+/// Returns the number of the last parameter of a statement. Each begins as the `first` one does, and has a number; a
 /// `?` without one follows the largest so far. Quoted texts do not count.
-fn last_parameter(sql: &str, mark: char) -> usize {
+fn last_parameter(sql: &str, first: &str) -> usize {
     let (mut last, mut quote) = (0, None);
     let mut rest = sql.chars().peekable();
     while let Some(found) = rest.next() {
@@ -159,14 +159,14 @@ fn last_parameter(sql: &str, mark: char) -> usize {
             Some(open) if found == open => quote = None,
             Some(_) => {}
             None if matches!(found, '\'' | '"') => quote = Some(found),
-            None if found == mark => {
+            None if first.starts_with(found) => {
                 let mut digits = String::new();
                 while let Some(digit) = rest.next_if(char::is_ascii_digit) {
                     digits.push(digit);
                 }
                 last = match digits.parse::<usize>() {
                     Ok(number) => last.max(number),
-                    Err(_) if mark == '?' => last + 1,
+                    Err(_) if found == '?' => last + 1,
                     Err(_) => last,
                 };
             }
@@ -182,18 +182,18 @@ mod tests {
 
     #[test]
     fn parameters_are_found_with_and_without_a_number() {
-        for (sql, mark, last) in [
-            ("a = 1", '$', 0),
-            ("UPDATE files SET body = $1 WHERE path = $2", '$', 2),
-            ("$2 $1 $12 $3", '$', 12),
-            ("body ? 'key' AND path = $1", '$', 1),
-            ("a = '$7 isn''t one $8' AND \"$9\" = $2", '$', 2),
-            ("$ $a", '$', 0),
-            ("a = ? AND b = ?", '?', 2),
-            ("a = ?5 AND b = ?", '?', 6),
-            ("a = '?' AND b = ?", '?', 1),
+        for (sql, first, last) in [
+            ("a = 1", "$1", 0),
+            ("UPDATE files SET body = $1 WHERE path = $2", "$1", 2),
+            ("$2 $1 $12 $3", "$1", 12),
+            ("body ? 'key' AND path = $1", "$1", 1),
+            ("a = '$7 isn''t one $8' AND \"$9\" = $2", "$1", 2),
+            ("$ $a", "$1", 0),
+            ("a = ? AND b = ?", "?", 2),
+            ("a = ?5 AND b = ?", "?", 6),
+            ("a = '?' AND b = ?", "?", 1),
         ] {
-            assert_eq!(last_parameter(sql, mark), last, "{sql}");
+            assert_eq!(last_parameter(sql, first), last, "{sql}");
         }
     }
 }

@@ -3,10 +3,10 @@ use futures_util::future::BoxFuture;
 use sqlx::Pool;
 
 use super::AdmitError;
-use super::admit::{highest, newest_mark, step_by_step};
+use super::admit::{begin_by, valid_mark};
 use super::retry::{Retry, retry};
 use crate::database::opening::procedure_connection;
-use crate::database::quoted::unhex;
+use crate::database::quoted::{fill, unhex};
 use crate::database::{Database, Texts};
 use crate::fence::{FenceError, Marks, Stale};
 
@@ -83,12 +83,15 @@ async fn raise<DB: Database>(
 ) -> Result<(), AdmitError> {
     let mut conn = pool.acquire().await?;
     // Marks only grow: the newest one decides unless it is lower. A read costs no commit.
-    let highest = newest_mark::<DB>(&mut conn, resource).await?;
-    Stale::check(resource, token, highest)?;
-    if highest == Some(token) {
-        return Ok(());
+    if let Some(newest) = DB::NEWEST {
+        let highest = read::<DB>(&mut conn, newest, resource).await?;
+        Stale::check(resource, token, highest)?;
+        if highest == Some(token) {
+            return Ok(());
+        }
     }
-    Ok(step_by_step(conn, DB::BEGIN_BOUNDED, resource, token).await?.commit().await?)
+    let (begin, admit) = (DB::BEGIN_BOUNDED, Some(DB::ADMIT));
+    Ok(begin_by(conn, begin, admit, resource, token).await?.commit().await?)
 }
 
 /// Reads marks, and leaves out rows that are not valid marks.
@@ -116,6 +119,36 @@ fn marks_error(error: AdmitError) -> FenceError {
         error @ AdmitError::NotMigrated(_) => FenceError::NotSetUp(Box::new(error)),
         error => FenceError::Unreachable(Box::new(error)),
     }
+}
+
+/// Reads the mark of `resource`: the highest token that a committed transaction presented,
+/// if there was one. For operators and tests.
+///
+/// **Fencing.** None: the mark may be higher by the time that you read it. Never use it as a
+/// token; a token comes only from a lease.
+///
+/// # Errors
+/// As for [`admit`](super::admit()), but never [`AdmitError::Stale`].
+///
+/// # Cancel safety
+/// It changes nothing.
+pub async fn highest<DB: Database>(
+    pool: &Pool<DB>,
+    resource: &Resource,
+) -> Result<Option<Token>, AdmitError> {
+    let mut conn = pool.acquire().await?;
+    read::<DB>(&mut conn, DB::HIGHEST, resource).await
+}
+
+/// Reads the mark by this statement.
+async fn read<DB: Database>(
+    conn: &mut DB::Connection,
+    sql: &str,
+    resource: &Resource,
+) -> Result<Option<Token>, AdmitError> {
+    let sql = sql.replace(DB::PARAMETER, &DB::DIALECT.literal(resource.as_str()));
+    let rows = DB::texts(conn, sql).await?;
+    rows.into_iter().flatten().next().map(|number| valid_mark(resource, number)).transpose()
 }
 
 /// One row of the table of marks, valid or not.
@@ -153,7 +186,9 @@ pub async fn marks<DB: Database>(
     limit: u32,
 ) -> Result<Vec<Mark>, AdmitError> {
     let mut conn = pool.acquire().await?;
-    let rows = DB::texts(&mut conn, DB::list(after, limit), Vec::new()).await?;
+    let after = DB::DIALECT.literal(after);
+    let list = fill(DB::LIST, &[("{after}", &after), ("{limit}", &limit)]);
+    let rows = DB::texts(&mut conn, list).await?;
     let mark = |row: Texts| {
         let mut columns = row.into_iter();
         let name = columns.next().flatten().and_then(|digits| unhex(&digits));
@@ -193,5 +228,7 @@ pub async fn lower<DB: Database>(
     to: Token,
 ) -> Result<(), AdmitError> {
     let mut conn = procedure_connection(pool).await?;
-    Ok(DB::execute(&mut conn, DB::lower(resource, from, to)).await?)
+    let name = DB::DIALECT.literal(resource.as_str());
+    let lower = fill(DB::LOWER, &[("{resource}", &name), ("{from}", &from), ("{to}", &to)]);
+    Ok(DB::execute(&mut conn, lower).await?)
 }

@@ -2,12 +2,12 @@
 //! SQLSTATEs end like the HTTP statuses of the layer.
 
 use fencing_protocol::{Resource, Token};
-use sqlx::error::DatabaseError;
 
+use crate::database::{Meaning, meaning};
 use crate::fence::Stale;
 
-/// A refusal by a function, procedure or trigger of this crate.
-pub(super) enum Message {
+/// What an error of a statement means.
+pub(super) enum Cause {
     /// The token is stale. The name may have been cut.
     Stale(Stale),
     /// The mark must be raised in a transaction of its own first.
@@ -16,27 +16,31 @@ pub(super) enum Message {
     Unpresented,
     /// The mark is not a valid token.
     Corrupt,
+    /// It is no refusal by a function, procedure or trigger of this crate.
+    Other(Meaning),
 }
 
-impl Message {
-    pub(super) fn of(error: &dyn DatabaseError) -> Option<Message> {
-        match error.code()?.as_ref() {
-            "ZF412" => parse(error.message()).map(Message::Stale),
-            "ZF409" => Some(Message::RaiseFirst),
-            "ZF428" => Some(Message::Unpresented),
-            "ZF500" => Some(Message::Corrupt),
+impl Cause {
+    pub(super) fn of(error: &sqlx::Error) -> Cause {
+        let Some(error) = error.as_database_error() else { return Cause::Other(Meaning::Other) };
+        let refusal = match error.code().as_deref() {
+            Some("ZF412") => parse(error.message()).map(Cause::Stale),
+            Some("ZF409") => Some(Cause::RaiseFirst),
+            Some("ZF428") => Some(Cause::Unpresented),
+            Some("ZF500") => Some(Cause::Corrupt),
             // SQLite has no states, and quotes what it repeats.
-            "1" => Message::quoted(error.message()),
+            Some("1") => Cause::quoted(error.message()),
             _ => None,
-        }
+        };
+        refusal.unwrap_or_else(|| Cause::Other(meaning(error)))
     }
 
-    fn quoted(text: &str) -> Option<Message> {
+    fn quoted(text: &str) -> Option<Cause> {
         let (_, text) = text.split_once('\'')?;
         let text = text.rsplit_once('\'')?.0.replace("''", "'");
         match text.starts_with("fencing: no token presented") {
-            true => Some(Message::Unpresented),
-            false => parse(&text).map(Message::Stale),
+            true => Some(Cause::Unpresented),
+            false => parse(&text).map(Cause::Stale),
         }
     }
 }

@@ -6,8 +6,9 @@ use tokio::time::{Instant, sleep};
 
 use super::MigrateError;
 use super::error::is_denied;
-use super::objects::lost;
-use crate::database::{Database, Dialect};
+use super::objects::{home, lost};
+use crate::database::Database;
+use crate::database::quoted::fill;
 use crate::random::jitter;
 
 /// How long it tries again while others keep the database locked.
@@ -84,10 +85,11 @@ async fn attempt<DB: Database>(pool: &Pool<DB>) -> Result<bool, MigrateError> {
 /// Returns which tables of the fence have no transactions or no log, in this schema or the session's.
 pub(super) async fn unfit<DB: Database>(
     conn: &mut DB::Connection,
-    schema: Option<String>,
+    schema: Option<&str>,
 ) -> sqlx::Result<Vec<String>> {
     let Some(unfit) = DB::UNFIT else { return Ok(Vec::new()) };
-    let rows = DB::texts(conn, unfit.into(), vec![schema]).await?;
+    let unfit = fill(unfit, &[("{schema}", &DB::DIALECT.catalogue(schema))]);
+    let rows = DB::texts(conn, unfit).await?;
     Ok(rows.into_iter().flatten().flatten().collect())
 }
 
@@ -96,37 +98,22 @@ pub(super) async fn unfit<DB: Database>(
 async fn applied<DB: Database>(
     conn: &mut DB::Connection,
 ) -> Result<Vec<AppliedMigration>, MigrateError> {
-    let record = record::<DB>(conn).await?;
-    let dirty = match conn.dirty_version(&record).await {
-        Ok(dirty) => dirty,
-        Err(error) => return unless_missing(error),
+    let record = home::<DB>(conn, None).await? + RECORD;
+    let read = async {
+        let dirty = conn.dirty_version(&record).await?;
+        Ok::<_, sqlx::migrate::MigrateError>((dirty, conn.list_applied_migrations(&record).await?))
     };
-    let mut applied = match conn.list_applied_migrations(&record).await {
-        Ok(applied) => applied,
-        Err(error) => return unless_missing(error),
+    let (dirty, mut applied) = match read.await {
+        Ok(read) => read,
+        // A missing right is an error. Before the first migration there is no record; any other fault returns when
+        // the migrations are applied.
+        Err(sqlx::migrate::MigrateError::Execute(error)) if is_denied(&error) => {
+            return Err(error.into());
+        }
+        Err(_) => return Ok(Vec::new()),
     };
     applied.retain(|applied| Some(applied.version) != dirty);
     Ok(applied)
-}
-
-/// Returns the record in the schema where migrations would be applied: on PostgreSQL the path may
-/// lead to the record of another schema.
-async fn record<DB: Database>(conn: &mut DB::Connection) -> sqlx::Result<String> {
-    if DB::DIALECT != Dialect::Postgres {
-        return Ok(RECORD.into());
-    }
-    let schema = "SELECT quote_ident(current_schema())".to_owned();
-    let schema = DB::first_text(conn, schema, Vec::new()).await?;
-    Ok(schema.map_or_else(|| RECORD.into(), |schema| format!("{schema}.{RECORD}")))
-}
-
-/// Before the first migration there is no record of them. A missing right is an error; any
-/// other fault returns when the migrations are applied.
-fn unless_missing<T>(error: sqlx::migrate::MigrateError) -> Result<Vec<T>, MigrateError> {
-    match error {
-        sqlx::migrate::MigrateError::Execute(error) if is_denied(&error) => Err(error.into()),
-        _ => Ok(Vec::new()),
-    }
 }
 
 /// Returns the migrations in their order: version, description, and SQL. For other tools;

@@ -54,10 +54,10 @@ mod transactions;
 mod writer;
 
 pub use crate::database::Database;
-pub use admit::{admit, begin, highest};
+pub use admit::{admit, begin};
 pub use error::{AdmitError, MigrateError, stale};
 pub use guarded::{Guarded, guarded};
-pub use marks::{Mark, SqlMarks, lower, marks};
+pub use marks::{Mark, SqlMarks, highest, lower, marks};
 pub use migrate::{migrate, migrations, removal};
 pub use present::{Presented, present};
 pub use protect::{NameError, Protect, ProtectError, Protected, protected};

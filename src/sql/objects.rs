@@ -1,7 +1,7 @@
 //! The objects that the migrations create in a database, and which of them are missing.
 
 use super::MigrateError;
-use crate::database::quoted::quote;
+use crate::database::quoted::{fill, quote};
 use crate::database::{Database, Dialect, Meaning, Texts, meaning};
 
 /// The tables that say which tokens are stale. The first migration creates them, and no other table.
@@ -19,15 +19,18 @@ pub(super) async fn lost<DB: Database>(
     mut is_begun: bool,
     compares: bool,
 ) -> sqlx::Result<Option<MigrateError>> {
-    let values = DB::OBJECTS.matches(['?', '$']).map(|_| schema.map(str::to_owned)).collect();
-    let there = DB::texts(conn, DB::OBJECTS.into(), values).await?;
+    let there = fill(DB::OBJECTS, &[("{schema}", &DB::DIALECT.catalogue(schema))]);
+    let there = DB::texts(conn, there).await?;
+    let home = home::<DB>(conn, schema).await?;
     let mut objects: Vec<Object> = objects::<DB>().collect();
     // The marks last: another process may be migrating.
     objects.sort_by_key(|(_, name)| MEMORY.contains(name));
     let (mut marks, mut others) = (Vec::new(), Vec::new());
     for (kind, name) in objects {
         let fault = match kind {
-            "table" | "view" => is_missing::<DB>(conn, schema, name).await?.then(String::new),
+            "table" | "view" => {
+                is_missing::<DB>(conn, format!("{home}{name}")).await?.then(String::new)
+            }
             _ => fault::<DB>(&there, kind, name, compares),
         };
         is_begun |= match kind {
@@ -89,31 +92,34 @@ fn is_own<DB: Database>(name: &str, text: &str) -> bool {
     pieces.any(|piece| piece.contains(name) && piece.contains(&text))
 }
 
-/// Whether a table or view is missing. Where you may not look, it is not.
-async fn is_missing<DB: Database>(
+/// Returns the schema of the tables, this one or that where migrations are applied, with a dot. On PostgreSQL the path
+/// may lead to tables of another one.
+pub(super) async fn home<DB: Database>(
     conn: &mut DB::Connection,
     schema: Option<&str>,
-    name: &str,
-) -> sqlx::Result<bool> {
-    let home = match (DB::DIALECT, schema) {
+) -> sqlx::Result<String> {
+    Ok(match (DB::DIALECT, schema) {
         (Dialect::Postgres, None) => {
             let home = "SELECT quote_ident(current_schema()) || '.'".to_owned();
-            DB::first_text(conn, home, Vec::new()).await?.unwrap_or_default()
+            DB::first_text(conn, home).await?.unwrap_or_default()
         }
         (Dialect::Postgres, Some(schema)) => format!("{}.", quote(schema, '"')),
-        (Dialect::MySql, schema) => {
-            schema.map(|schema| format!("{}.", quote(schema, '`'))).unwrap_or_default()
-        }
+        (Dialect::MySql, None) => String::new(),
+        (Dialect::MySql, Some(schema)) => format!("{}.", quote(schema, '`')),
         (Dialect::Sqlite, _) => "main.".to_owned(),
+    })
+}
+
+/// Whether a table or view is missing. Where you may not look, it is not.
+async fn is_missing<DB: Database>(conn: &mut DB::Connection, table: String) -> sqlx::Result<bool> {
+    let Err(error) = DB::execute(conn, format!("SELECT 1 FROM {table} LIMIT 0")).await else {
+        return Ok(false);
     };
-    match DB::execute(conn, format!("SELECT 1 FROM {home}{name} LIMIT 0")).await {
-        Ok(()) => Ok(false),
-        Err(error) => match error.as_database_error().map(meaning) {
-            // MySQL says the same of a view without its table and of one whose table you may not read.
-            Some(Meaning::NotMigrated) => Ok(!error.to_string().contains("lack rights")),
-            Some(_) => Ok(false),
-            None => Err(error),
-        },
+    match error.as_database_error().map(meaning) {
+        // MySQL says the same of a view without its table and of one whose table you may not read.
+        Some(Meaning::NotMigrated) => Ok(!error.to_string().contains("lack rights")),
+        Some(_) => Ok(false),
+        None => Err(error),
     }
 }
 

@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use super::AdmitError;
 use crate::database::opening::procedure_connection;
-use crate::database::quoted::unhex;
+use crate::database::quoted::{fill, unhex};
 use crate::database::{Database, Texts};
 use crate::random::jitter;
 
@@ -105,7 +105,9 @@ impl Prune {
     /// It changes nothing.
     pub async fn look<DB: Database>(&self, pool: &Pool<DB>) -> Result<Pruned, AdmitError> {
         let mut conn = procedure_connection(pool).await?;
-        plan(DB::texts(&mut conn, DB::prunable(self.seconds(), self.highest()), Vec::new()).await?)
+        let (seconds, highest) = (self.seconds(), self.highest());
+        let look = fill(DB::PRUNABLE, &[("{seconds}", &seconds), ("{highest}", &highest)]);
+        plan(DB::texts(&mut conn, look).await?)
     }
 
     /// Raises the floor, and then removes the marks, a thousand at a time. Marks that a transaction has
@@ -128,13 +130,17 @@ impl Prune {
         let planned = self.look(pool).await?;
         let Some(floor) = planned.floor.filter(|_| planned.marks > 0) else { return Ok(planned) };
         raise_floor(pool, floor).await?;
-        let (mut marks, mut after) = (0, String::new());
+        let (mut marks, mut after) = (0, Vec::new());
         loop {
             let mut conn = procedure_connection(pool).await?;
-            let prune = DB::prune(self.seconds(), &after, BATCH);
-            let rows = DB::texts(&mut conn, prune, Vec::new()).await?;
+            let name = DB::DIALECT.literal(&after);
+            let prune = fill(
+                DB::PRUNE,
+                &[("{seconds}", &self.seconds()), ("{after}", &name), ("{limit}", &BATCH)],
+            );
+            let rows = DB::texts(&mut conn, prune).await?;
             marks += rows.iter().filter_map(|row| number::<u64>(row, 0)).sum::<u64>();
-            match rows.into_iter().filter_map(|row| row.into_iter().nth(1)?).max() {
+            match rows.iter().filter_map(|row| name_in(row, 1)).max() {
                 Some(last) => after = last,
                 None => return Ok(Pruned { marks, ..planned }),
             }
@@ -165,19 +171,24 @@ impl Prune {
 pub async fn raise_floor<DB: Database>(pool: &Pool<DB>, to: Token) -> Result<(), AdmitError> {
     // A wait for the floor makes others wait: so it tries without a wait first.
     let tries = TRIES.0 + TRIES.1;
+    let raise = |waits: bool| fill(DB::RAISE_FLOOR, &[("{to}", &to), ("{waits}", &waits)]);
     let mut conn = procedure_connection(pool).await?;
     for tried in 1..tries {
-        let raise = DB::raise_floor(to, tried > TRIES.0);
-        match DB::execute(&mut conn, raise).await.map_err(AdmitError::from) {
+        match DB::execute(&mut conn, raise(tried > TRIES.0)).await.map_err(AdmitError::from) {
             Err(AdmitError::Retryable(_)) => sleep(jitter(MAX_PAUSE)).await,
             result => return result,
         }
     }
-    Ok(DB::execute(&mut conn, DB::raise_floor(to, true)).await?)
+    Ok(DB::execute(&mut conn, raise(true)).await?)
 }
 
 fn number<T: FromStr>(row: &Texts, column: usize) -> Option<T> {
     row.get(column)?.as_deref()?.parse().ok()
+}
+
+/// Reads a name in hexadecimal digits.
+fn name_in(row: &Texts, column: usize) -> Option<Vec<u8>> {
+    unhex(row.get(column)?.as_deref()?)
 }
 
 /// Reads what may be pruned.
@@ -185,8 +196,7 @@ fn plan(rows: Vec<Texts>) -> Result<Pruned, AdmitError> {
     let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
     let token = |column| number::<i64>(row, column).and_then(|number| Token::try_from(number).ok());
     number::<i64>(row, 1).ok_or(sqlx::Error::RowNotFound)?;
-    let name = row.get(2).and_then(Option::as_deref).and_then(unhex);
-    let (highest, from) = (name.zip(token(3)), token(1));
+    let (highest, from) = (name_in(row, 2).zip(token(3)), token(1));
     let floor = from.max(highest.as_ref().map(|(_, token)| *token));
     Ok(Pruned { marks: number(row, 0).unwrap_or(0), highest, from, floor })
 }

@@ -4,7 +4,7 @@ use fencing_protocol::{Resource, Token};
 use sqlx::Transaction;
 
 use super::AdmitError;
-use super::admit::judged;
+use super::admit::compare_and_raise;
 use crate::database::Database;
 
 /// Checks whether [`admit`](super::admit()) would admit `token` to `resource`, and refuses nothing. Use it to
@@ -59,8 +59,8 @@ async fn refusal<DB: Database>(
 ) -> Result<Option<AdmitError>, AdmitError> {
     const RELEASE: &str = "RELEASE SAVEPOINT fencing_shadow";
     DB::execute(conn, "SAVEPOINT fencing_shadow".into()).await?;
-    let answer = DB::try_admit(conn, resource, token).await;
-    let Err(error) = judged::<DB>(conn, resource, token, answer).await else {
+    let admitted = compare_and_raise::<DB>(conn, DB::ADMIT_IN_SHADOW, resource, token).await;
+    let Err(error) = admitted else {
         DB::execute(conn, RELEASE.into()).await?;
         return Ok(None);
     };

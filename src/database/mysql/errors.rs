@@ -24,7 +24,6 @@ pub fn meaning(error: &dyn DatabaseError) -> Option<Meaning> {
         // Access denied: to the database, to this user, to a table or column, without a
         // privilege, to a procedure, without a password.
         1044 | 1045 | 1142 | 1143 | 1227 | 1370 | 1698 => Meaning::Denied,
-        1193 => Meaning::UnknownVariable,
         number if is_closing(number) => Meaning::Closing,
         _ => Meaning::Other,
     })

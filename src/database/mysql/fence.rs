@@ -4,7 +4,8 @@ use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::{MySql, MySqlConnection, Pool};
 
 use crate::database::plain::{migrations, plain_statements};
-use crate::database::{AdmitAnswer, BeginAdmitted, Dialect, FenceStatements, Migrations};
+use crate::database::quoted::fill;
+use crate::database::{Dialect, FenceStatements, Migrations};
 
 /// Presents to the triggers of protected tables, for the next statement that writes to
 /// one: the text of a [`Sequencer`](crate::sequencer::Sequencer) as bytes. It counts for rows
@@ -17,8 +18,10 @@ pub const PRESENT_TOKEN: &str = "SET @fencing_token = ?, @fencing_sequencer = NU
 /// Reads the mark, without a lock: the resource as bytes. No row means no mark.
 pub const HIGHEST: &str = "SELECT token FROM fencing_marks_base WHERE resource = ?";
 
-/// How long it waits for others, who wait behind it.
-const IMPATIENT: &str = "SET SESSION innodb_lock_wait_timeout = 1, SESSION lock_wait_timeout = 1";
+/// A wait for a table's lock may last a day, as a rule, and everybody who comes later waits behind it. A procedure or
+/// trigger is read, and works, in the SQL mode of the session that creates it: sql_mode=ORACLE has another syntax.
+const SESSION_FOR_DDL: &str = "SET SESSION lock_wait_timeout = 1,
+    sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'";
 
 /// The name has no more than the 64 characters that MySQL takes.
 const LOCK: &str = "SELECT GET_LOCK(CONCAT('fencing:', SHA1(DATABASE())), 1)";
@@ -34,10 +37,6 @@ const COUNTS: &str = "
     SELECT routine_definition LIKE '%wsrep_on%' FROM information_schema.routines
     WHERE routine_schema = DATABASE() AND routine_name = 'fencing_count'";
 
-/// A procedure is read, and works, in the SQL mode of the session that creates it: sql_mode=ORACLE has another syntax.
-const BOUNDED: &str = "SET SESSION lock_wait_timeout = 1,
-    sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'";
-
 /// Removes what a process left behind that died while it migrated: each statement that
 /// creates a table commits by itself. The migrations can be applied twice.
 const TIDY: &str = "DELETE FROM _fencing_migrations WHERE success = FALSE";
@@ -49,16 +48,16 @@ const OBJECTS: &str = "
     WITH own AS (
         SELECT privilege_type AS held FROM information_schema.user_privileges WHERE grantee = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')
         UNION ALL SELECT privilege_type FROM information_schema.schema_privileges
-        WHERE grantee = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''') AND COALESCE(?, DATABASE()) LIKE table_schema
+        WHERE grantee = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''') AND COALESCE({schema}, DATABASE()) LIKE table_schema
     ), routines AS (
         SELECT CAST(routine_name AS CHAR) AS name,
             IF(VERSION() LIKE '%MariaDB%', CAST(routine_definition AS CHAR), NULL) AS text
         FROM information_schema.routines
-        WHERE routine_schema = COALESCE(?, DATABASE()) AND routine_name LIKE 'fencing%'
+        WHERE routine_schema = COALESCE({schema}, DATABASE()) AND routine_name LIKE 'fencing%'
     )
     SELECT CONCAT('routine ', name), text, NULL FROM routines
     UNION ALL SELECT CONCAT('trigger ', CAST(trigger_name AS CHAR)), NULL, NULL
-        FROM information_schema.triggers WHERE trigger_schema = COALESCE(?, DATABASE())
+        FROM information_schema.triggers WHERE trigger_schema = COALESCE({schema}, DATABASE())
     UNION ALL SELECT 'routine *', NULL, NULL FROM DUAL
         WHERE EXISTS (SELECT 1 FROM routines)
         AND NOT EXISTS (SELECT 1 FROM own WHERE held IN ('EXECUTE', 'ALTER ROUTINE'))
@@ -69,13 +68,15 @@ const UNFIT: &str = "
     SELECT CONCAT(CAST(table_name AS CHAR), ' has the engine ', CAST(engine AS CHAR),
         ', which has no transactions: ALTER TABLE ', CAST(table_name AS CHAR), ' ENGINE = InnoDB')
     FROM information_schema.tables JOIN information_schema.engines USING (engine)
-    WHERE table_schema = COALESCE(?, DATABASE()) AND transactions <> 'YES'
+    WHERE table_schema = COALESCE({schema}, DATABASE()) AND transactions <> 'YES'
         AND table_name IN ('fencing_marks', 'fencing_floor', 'fencing_leases', 'fencing_audit')";
 
 impl FenceStatements for MySql {
     const DIALECT: Dialect = Dialect::MySql;
 
     const BEGIN: &'static str = "START TRANSACTION";
+
+    const SESSION_FOR_DDL: Option<&'static str> = Some(SESSION_FOR_DDL);
 
     /// A deadlock ends the transaction, and so does a statement that creates a table. The savepoint goes with it.
     const WATCH: (Option<&'static str>, Option<&'static str>) =
@@ -89,13 +90,36 @@ impl FenceStatements for MySql {
 
     const MIGRATIONS: Migrations = migrations!("mysql");
 
-    /// Not in one text: if the second statement were interrupted (`max_statement_time`, KILL QUERY), the driver
-    /// would not know that a transaction is open.
-    fn begin_admitted(resource: &Resource, token: Token) -> Option<BeginAdmitted> {
-        let name = Dialect::MySql.literal(resource.as_str());
-        let admit = Some(format!("CALL fencing_share({name}, {token})"));
-        Some(BeginAdmitted { begin: Self::BEGIN.into(), admit })
-    }
+    const ADMIT: &'static str = "CALL fencing_admit({resource}, {token})";
+
+    /// Not in one text with BEGIN: if the second statement were interrupted (`max_statement_time`, KILL QUERY), the
+    /// driver would not know that a transaction is open.
+    const ADMIT_FIRST: Option<&'static str> = Some("CALL fencing_share({resource}, {token})");
+
+    /// MySQL knows no `SET STATEMENT`, and waits as for another admission.
+    const ADMIT_IN_SHADOW: &'static str = "
+        /*M!100303 SET STATEMENT innodb_lock_wait_timeout = 0 FOR */ CALL fencing_admit({resource}, {token})";
+
+    const HIGHEST: &'static str = HIGHEST;
+
+    /// A plain read may be old: proxies send it to replicas, which look like the
+    /// primary, and another node of a cluster may have raised the mark.
+    const NEWEST: Option<&'static str> = None;
+
+    const LIST: &'static str = "
+        SELECT HEX(resource), token FROM fencing_marks_base WHERE resource > {after} ORDER BY resource LIMIT {limit}";
+
+    const LOWER: &'static str = "CALL fencing_lower({resource}, {from}, {to})";
+
+    const PRUNABLE: &'static str = "CALL fencing_prunable({seconds}, {highest})";
+
+    const RAISE_FLOOR: &'static str = "
+        SET SESSION innodb_lock_wait_timeout = 1, SESSION lock_wait_timeout = 1;
+        CALL fencing_raise_floor({to}, {waits})";
+
+    const PRUNE: &'static str = "CALL fencing_prune({seconds}, {after}, {limit})";
+
+    const PARAMETER: &'static str = "?";
 
     plain_statements!();
 
@@ -107,8 +131,7 @@ impl FenceStatements for MySql {
         if locked != Some(1) {
             return Ok(false);
         }
-        // A day, as a rule, and everybody who comes later waits behind it.
-        sqlx::query(BOUNDED).execute(&mut *conn).await?;
+        sqlx::raw_sql(SESSION_FOR_DDL).execute(&mut *conn).await?;
         // Before the first migration the table is not there.
         let _ = sqlx::query(TIDY).execute(&mut *conn).await;
         migrator.run_direct(None, &mut *conn, false).await?;
@@ -124,26 +147,14 @@ impl FenceStatements for MySql {
 
     async fn admit(
         conn: &mut MySqlConnection,
+        admit: &'static str,
         resource: &Resource,
         token: Token,
-    ) -> sqlx::Result<AdmitAnswer> {
+    ) -> sqlx::Result<Option<i64>> {
         // As text: a preparation that is dropped would end the connection for its pool.
         let name = Dialect::MySql.literal(resource.as_str());
-        Self::execute(conn, format!("CALL fencing_admit({name}, {token})"))
-            .await
-            .map(|()| AdmitAnswer::Admitted)
-    }
-
-    /// MySQL knows no `SET STATEMENT`, and waits as for another admission.
-    async fn try_admit(
-        conn: &mut MySqlConnection,
-        resource: &Resource,
-        token: Token,
-    ) -> sqlx::Result<AdmitAnswer> {
-        let name = Dialect::MySql.literal(resource.as_str());
-        let wait = "/*M!100303 SET STATEMENT innodb_lock_wait_timeout = 0 FOR */";
-        let admit = format!("{wait} CALL fencing_admit({name}, {token})");
-        Self::execute(conn, admit).await.map(|()| AdmitAnswer::Admitted)
+        let admit = fill(admit, &[("{resource}", &name), ("{token}", &token)]);
+        Self::execute(conn, admit).await.map(|()| None)
     }
 
     fn present(token: Token, resource: Option<&Resource>) -> Option<String> {
@@ -153,41 +164,6 @@ impl FenceStatements for MySql {
             }
             None => PRESENT_TOKEN.replace('?', &token.to_string()),
         })
-    }
-
-    fn lower(resource: &Resource, from: Token, to: Token) -> String {
-        let name = Dialect::MySql.literal(resource.as_str());
-        format!("CALL fencing_lower({name}, {from}, {to})")
-    }
-
-    fn prunable(seconds: i64, highest: Token) -> String {
-        format!("CALL fencing_prunable({seconds}, {highest})")
-    }
-
-    fn raise_floor(to: Token, waits: bool) -> String {
-        format!("{IMPATIENT}; CALL fencing_raise_floor({to}, {waits})")
-    }
-
-    fn prune(seconds: i64, after: &str, limit: u32) -> String {
-        format!("CALL fencing_prune({seconds}, x'{after}', {limit})")
-    }
-
-    fn list(after: &[u8], limit: u32) -> String {
-        let after = Dialect::MySql.literal(after);
-        format!(
-            "SELECT HEX(resource), token FROM fencing_marks_base WHERE resource > {after}
-            ORDER BY resource LIMIT {limit}"
-        )
-    }
-
-    fn mark(resource: &Resource) -> String {
-        HIGHEST.replace('?', &Dialect::MySql.literal(resource.as_str()))
-    }
-
-    /// A plain read may be old: proxies send it to replicas, which look like the
-    /// primary, and another node of a cluster may have raised the mark.
-    fn newest_mark(_: &Resource) -> Option<String> {
-        None
     }
 }
 

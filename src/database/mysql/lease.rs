@@ -5,25 +5,18 @@ use crate::database::lease::LeaseFunctions;
 
 pub const LEASES: LeaseQueries = LeaseQueries {
     list: "
-        SELECT CONVERT(resource USING utf8mb4), CAST(token AS CHAR), CONVERT(owner USING utf8mb4),
+        SELECT CONVERT(resource USING utf8mb4), token, CONVERT(owner USING utf8mb4),
             IF(owner = 'shared' AND parts IS NOT NULL,
                 CAST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS CHAR), CONVERT(owner USING utf8mb4)),
-            CAST(GREATEST(0, expires_at
-                - TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))) DIV 1000 AS CHAR),
+            GREATEST(0, expires_at - TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))) DIV 1000,
             IF(owner = 'shared', CONVERT(parts USING utf8mb4), NULL)
         FROM fencing_leases
-        WHERE {which} AND expires_at > TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
+        WHERE resource {after} {resource} AND expires_at > TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
         ORDER BY resource LIMIT {limit}",
-    after: "resource > CAST(? AS BINARY)",
-    one: "resource = CAST(? AS BINARY)",
-    lock: "SELECT CONVERT(owner USING utf8mb4) FROM fencing_leases
-        WHERE resource = CAST(? AS BINARY) AND owner = CAST(? AS BINARY) AND token = CAST(? AS SIGNED)
-        AND expires_at > TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FOR UPDATE",
-    end: "UPDATE fencing_leases SET expires_at = 0
-        WHERE resource = CAST(? AS BINARY) AND owner = CAST(? AS BINARY) AND token = CAST(? AS SIGNED)",
+    end: "UPDATE fencing_leases SET expires_at = 0 WHERE resource = {resource} AND owner = {owner}
+        AND token = {token} AND expires_at > TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))",
     audit: "INSERT INTO fencing_audit (resource, from_token, to_token, lowered_by, lowered_at)
-        SELECT CAST(? AS BINARY), token, token, USER(), UTC_TIMESTAMP(6)
-        FROM (SELECT CAST(? AS SIGNED) AS token) AS lease",
+        VALUES ({resource}, {token}, {token}, USER(), UTC_TIMESTAMP(6))",
     probe: "SELECT 1 FROM fencing_leases AS lease, fencing_marks_base AS mark, fencing_floor AS floor
         WHERE lease.token = 0 AND mark.token = 0 AND floor.token < 0 LIMIT 0",
     notify: None,
@@ -34,8 +27,6 @@ pub const LEASES: LeaseQueries = LeaseQueries {
 /// committed where `autocommit` is off. A transaction of several statements would stay open
 /// for as long as its client is stopped in the middle of it.
 impl LeaseFunctions for MySql {
-    fn call(function: &str, arguments: &str, patience: i64) -> String {
-        let seconds = patience.saturating_add(999) / 1000;
-        format!("CALL fencing_lease_{function}({arguments}, {seconds})")
-    }
+    const CALL: &'static str =
+        "CALL fencing_lease_{function}({arguments}, CEIL({patience} / 1000))";
 }

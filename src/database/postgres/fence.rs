@@ -4,10 +4,10 @@ use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::PgArguments;
 use sqlx::{Arguments as _, AssertSqlSafe, PgConnection, Pool, Postgres, Row as _};
 
-use super::READ_COMMITTED;
 use crate::database::opening::in_one_transaction;
 use crate::database::plain::{migrations, plain_statements};
-use crate::database::{AdmitAnswer, BeginAdmitted, Dialect, FenceStatements, Migrations};
+use crate::database::quoted::fill;
+use crate::database::{Dialect, FenceStatements, Migrations};
 
 /// Presents to the triggers of protected tables until the transaction ends: the text of a
 /// [`Sequencer`](crate::sequencer::Sequencer), which counts for rows of its resource, or a
@@ -24,12 +24,6 @@ pub const HIGHEST: &str = "SELECT token FROM fencing_highest($1)";
 const BEGIN_MIGRATION: &str =
     "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = 1000";
 
-/// How long it waits for others, who wait behind it.
-const IMPATIENT: &str = "SET LOCAL lock_timeout = 1000";
-
-/// The same where no others wait behind it.
-const PATIENT: &str = "SET LOCAL lock_timeout = 10000";
-
 /// Ends with the transaction. The migrator's own lock belongs to the session, and stays
 /// behind in the pool when a migration fails or is dropped. "fencing" in ASCII: no other
 /// program's advisory lock.
@@ -40,7 +34,7 @@ const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(28821972413148775)";
 const OBJECTS: &str = "
     WITH home AS (
         SELECT oid AS id, nspname FROM pg_namespace
-        WHERE nspname = COALESCE($1::text, current_schema()::text)
+        WHERE nspname = COALESCE({schema}, current_schema()::text)
     )
     SELECT 'routine ' || proname, prosrc, (
         SELECT format('it looks for the marks in the schema %s', path)
@@ -59,7 +53,7 @@ const UNFIT: &str = "
         relname, oid::regclass)
     FROM pg_class WHERE relname IN ('fencing_marks', 'fencing_floor', 'fencing_leases') AND relpersistence = 'u'
         AND relnamespace IN (SELECT oid FROM pg_namespace
-            WHERE nspname = $1 OR $1 IS NULL AND nspname = ANY (current_schemas(false)))";
+            WHERE nspname = {schema} OR {schema} IS NULL AND nspname = ANY (current_schemas(false)))";
 
 impl FenceStatements for Postgres {
     const DIALECT: Dialect = Dialect::Postgres;
@@ -81,15 +75,45 @@ impl FenceStatements for Postgres {
 
     const MIGRATIONS: Migrations = migrations!("postgres");
 
-    fn begin_admitted(resource: &Resource, token: Token) -> Option<BeginAdmitted> {
-        // The text is an implicit transaction. A refusal ends it; otherwise BEGIN turns it
-        // into an explicit one.
-        let name = Dialect::Postgres.literal(resource.as_str());
-        let begin = format!("CALL fencing_begin({name}, {token}); BEGIN");
-        Some(BeginAdmitted { begin, admit: None })
-    }
+    /// The text is an implicit transaction. A refusal ends it; otherwise BEGIN turns it into an explicit one.
+    const BEGIN_ADMITTED: &'static str = "CALL fencing_begin({resource}, {token}); BEGIN";
 
-    const PARAMETER: char = '$';
+    /// As `fencing_admit`, but it refuses without an error, which would end the transaction.
+    const ADMIT: &'static str = "SELECT fencing_compare({resource}, {token})";
+
+    const ADMIT_FIRST: Option<&'static str> = None;
+
+    const ADMIT_IN_SHADOW: &'static str = "
+        SELECT FROM set_config('fencing.patience', current_setting('lock_timeout'), true);
+        SET LOCAL lock_timeout = 10;
+        SELECT fencing_compare({resource}, {token});
+        SELECT FROM set_config('lock_timeout', current_setting('fencing.patience'), true)";
+
+    const HIGHEST: &'static str = HIGHEST;
+
+    /// A replica raises no marks, and is behind the server that does.
+    const NEWEST: Option<&'static str> =
+        Some("SELECT token FROM fencing_highest($1) WHERE NOT pg_is_in_recovery()");
+
+    const LIST: &'static str = "
+        SELECT encode(convert_to(resource, 'UTF8'), 'hex'), token FROM fencing_list({after}, {limit})";
+
+    const LOWER: &'static str =
+        "SET LOCAL lock_timeout = 10000; SELECT fencing_lower({resource}, {from}, {to})";
+
+    const PRUNABLE: &'static str = "
+        SELECT marks, floor, encode(convert_to(resource, 'UTF8'), 'hex'), token
+        FROM fencing_prunable({seconds}, {highest})";
+
+    const RAISE_FLOOR: &'static str = "
+        SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = 1000;
+        SELECT fencing_raise_floor({to})";
+
+    const PRUNE: &'static str = "
+        SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = 1000;
+        SELECT pruned, encode(convert_to(last, 'UTF8'), 'hex') FROM fencing_prune({seconds}, {after}, {limit})";
+
+    const PARAMETER: &'static str = "$1";
 
     fn held(
         values: &mut PgArguments,
@@ -117,29 +141,15 @@ impl FenceStatements for Postgres {
 
     async fn admit(
         conn: &mut PgConnection,
+        admit: &'static str,
         resource: &Resource,
         token: Token,
-    ) -> sqlx::Result<AdmitAnswer> {
-        // As `fencing_admit`, but it refuses without an error, which would end the transaction.
+    ) -> sqlx::Result<Option<i64>> {
         let name = Dialect::Postgres.literal(resource.as_str());
-        let admit = AssertSqlSafe(format!("SELECT fencing_compare({name}, {token})"));
-        let mark = sqlx::raw_sql(admit).fetch_one(conn).await?.try_get::<Option<i64>, _>(0)?;
-        Ok(mark.map_or(AdmitAnswer::Admitted, |mark| AdmitAnswer::Refused(Some(mark))))
-    }
-
-    async fn try_admit(
-        conn: &mut PgConnection,
-        resource: &Resource,
-        token: Token,
-    ) -> sqlx::Result<AdmitAnswer> {
-        let bound = "SELECT set_config('fencing.patience', current_setting('lock_timeout'), true),
-            set_config('lock_timeout', '10ms', true)";
-        Self::execute(conn, bound.into()).await?;
-        let answer = Self::admit(conn, resource, token).await?;
-        let unbound =
-            "SELECT set_config('lock_timeout', current_setting('fencing.patience'), true)";
-        Self::execute(conn, unbound.into()).await?;
-        Ok(answer)
+        let admit = fill(admit, &[("{resource}", &name), ("{token}", &token)]);
+        let rows = sqlx::raw_sql(AssertSqlSafe(admit)).fetch_all(conn).await?;
+        let answer = rows.iter().find(|row| !row.is_empty()).ok_or(sqlx::Error::RowNotFound)?;
+        answer.try_get(0)
     }
 
     fn present(token: Token, resource: Option<&Resource>) -> Option<String> {
@@ -148,45 +158,5 @@ impl FenceStatements for Postgres {
             None => token.to_string(),
         };
         Some(PRESENT.replace("$1", &Dialect::Postgres.literal(presented)))
-    }
-
-    fn lower(resource: &Resource, from: Token, to: Token) -> String {
-        let name = Dialect::Postgres.literal(resource.as_str());
-        format!("{PATIENT}; SELECT fencing_lower({name}, {from}, {to})")
-    }
-
-    fn prunable(seconds: i64, highest: Token) -> String {
-        format!(
-            "SELECT marks, floor, encode(convert_to(resource, 'UTF8'), 'hex'), token
-            FROM fencing_prunable({seconds}, {highest})"
-        )
-    }
-
-    fn raise_floor(to: Token, _: bool) -> String {
-        format!("{READ_COMMITTED}; {IMPATIENT}; SELECT fencing_raise_floor({to})")
-    }
-
-    fn prune(seconds: i64, after: &str, limit: u32) -> String {
-        format!(
-            "{READ_COMMITTED}; {IMPATIENT}; SELECT pruned, encode(convert_to(last, 'UTF8'), 'hex')
-            FROM fencing_prune({seconds}, convert_from(decode('{after}', 'hex'), 'UTF8'), {limit})"
-        )
-    }
-
-    fn list(after: &[u8], limit: u32) -> String {
-        let after = Dialect::Postgres.literal(after);
-        format!(
-            "SELECT encode(convert_to(resource, 'UTF8'), 'hex'), token
-            FROM fencing_list({after}, {limit})"
-        )
-    }
-
-    fn mark(resource: &Resource) -> String {
-        HIGHEST.replace("$1", &Dialect::Postgres.literal(resource.as_str()))
-    }
-
-    /// A replica raises no marks, and is behind the server that does.
-    fn newest_mark(resource: &Resource) -> Option<String> {
-        Some(format!("{} WHERE NOT pg_is_in_recovery()", Self::mark(resource)))
     }
 }

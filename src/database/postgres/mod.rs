@@ -1,4 +1,9 @@
 //! PostgreSQL.
+//!
+//! Statements of this crate have their values in their text. The driver would send a statement
+//! with bound values in two messages, under a name. A pooler in transaction mode (pgbouncer) may give
+//! each message to another session, where that name is another client's statement. Several statements in one text
+//! are one transaction.
 
 mod channels;
 mod errors;
@@ -29,10 +34,3 @@ impl Database for Postgres {
         Box::pin(channels::open(pool))
     }
 }
-
-/// Before another statement in one text, which is one transaction.
-///
-/// Statements of this crate have their values in their text. The driver would send a statement
-/// with bound values in two messages, under a name. A pooler in transaction mode (pgbouncer) may give
-/// each message to another session, where that name is another client's statement.
-const READ_COMMITTED: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED";

@@ -6,7 +6,7 @@ use sqlx::{Arguments as _, Pool, Sqlite, SqliteConnection};
 
 use crate::database::opening::in_one_transaction;
 use crate::database::plain::{migrations, plain_statements};
-use crate::database::{AdmitAnswer, Dialect, FenceStatements, Migrations};
+use crate::database::{Dialect, FenceStatements, Migrations};
 
 /// Begins a transaction that is going to write: SQLite may refuse the first write of a
 /// deferred one that has read.
@@ -30,21 +30,6 @@ const RAISE: &str = "
         raised_at = iif(mark.token = excluded.token, mark.raised_at, excluded.raised_at)
     WHERE mark.token BETWEEN 1 AND excluded.token";
 
-/// The condition of marks that may be pruned, apart from their names, in which `?1` is their age in seconds.
-const PRUNABLE: &str = "
-    mark.raised_at <= unixepoch() - ?1 AND NOT EXISTS (SELECT 1 FROM main.fencing_leases AS lease
-        WHERE lease.resource = mark.resource
-            AND lease.expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER))";
-
-/// Raises the floor to ?1. A current lease without a mark gets one first: otherwise its token would be refused.
-const RAISE_FLOOR: &str = "
-    INSERT INTO main.fencing_marks (resource, token)
-    SELECT resource, token FROM main.fencing_leases AS lease
-    WHERE expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER) AND token <= ?1
-        AND token > (SELECT token FROM main.fencing_floor)
-        AND NOT EXISTS (SELECT 1 FROM main.fencing_marks AS mark WHERE mark.resource = lease.resource);
-    UPDATE main.fencing_floor SET token = ?1 WHERE token < ?1";
-
 /// The schema keeps the text from the name on.
 const OBJECTS: &str = "SELECT 'trigger ' || name, substr(sql, 16), NULL
     FROM main.sqlite_schema WHERE type = 'trigger'";
@@ -59,6 +44,47 @@ impl FenceStatements for Sqlite {
     const REMOVAL: &'static str = include_str!("../../../migrations/sqlite/remove.sql");
 
     const MIGRATIONS: Migrations = migrations!("sqlite");
+
+    const ADMIT: &'static str = RAISE;
+
+    const HIGHEST: &'static str = HIGHEST;
+
+    const NEWEST: Option<&'static str> = Some(HIGHEST);
+
+    const LIST: &'static str = "
+        SELECT hex(resource), token FROM main.fencing_marks WHERE resource > {after} ORDER BY resource LIMIT {limit}";
+
+    const LOWER: &'static str = "INSERT INTO main.fencing_lower VALUES ({resource}, {from}, {to})";
+
+    const PRUNABLE: &'static str = "
+        WITH old AS (
+            SELECT resource, token FROM main.fencing_marks AS mark
+            WHERE raised_at <= unixepoch() - {seconds} AND token BETWEEN 1 AND {highest}
+                AND NOT EXISTS (SELECT 1 FROM main.fencing_leases AS lease WHERE lease.resource = mark.resource
+                    AND expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER))
+        )
+        SELECT (SELECT count(*) FROM old), (SELECT token FROM main.fencing_floor), hex(resource), token
+        FROM (SELECT 1) LEFT JOIN old ON true ORDER BY token DESC LIMIT 1";
+
+    const RAISE_FLOOR: &'static str = "
+        INSERT INTO main.fencing_marks (resource, token)
+        SELECT resource, token FROM main.fencing_leases AS lease
+        WHERE expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER) AND token <= {to}
+            AND token > (SELECT token FROM main.fencing_floor)
+            AND NOT EXISTS (SELECT 1 FROM main.fencing_marks AS mark WHERE mark.resource = lease.resource);
+        UPDATE main.fencing_floor SET token = {to} WHERE token < {to}";
+
+    const PRUNE: &'static str = "
+        DELETE FROM main.fencing_marks WHERE resource IN (
+            SELECT resource FROM main.fencing_marks AS mark
+            WHERE resource > {after} AND raised_at <= unixepoch() - {seconds}
+                AND token BETWEEN 1 AND (SELECT token FROM main.fencing_floor)
+                AND NOT EXISTS (SELECT 1 FROM main.fencing_leases AS lease WHERE lease.resource = mark.resource
+                    AND expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER))
+            ORDER BY resource LIMIT {limit})
+        RETURNING 1, hex(resource)";
+
+    const PARAMETER: &'static str = "?1";
 
     /// The statement that writes has the database's one write lock from its start.
     fn held(
@@ -81,63 +107,23 @@ impl FenceStatements for Sqlite {
         in_one_transaction(pool, Sqlite::BEGIN, None, migrator).await
     }
 
+    /// Prepared, as to compile the triggers takes longer than the statement. No mark, or one that is NULL, is as
+    /// wrong as 0.
     async fn admit(
         conn: &mut SqliteConnection,
+        admit: &'static str,
         resource: &Resource,
         token: Token,
-    ) -> sqlx::Result<AdmitAnswer> {
-        let raise = sqlx::query(RAISE).bind(resource.as_str()).bind(i64::from(token));
-        match raise.execute(&mut *conn).await?.rows_affected() {
-            1 => Ok(AdmitAnswer::Admitted),
-            _ => Ok(AdmitAnswer::Refused(None)),
+    ) -> sqlx::Result<Option<i64>> {
+        let admit = sqlx::query(admit).bind(resource.as_str()).bind(i64::from(token));
+        if admit.execute(&mut *conn).await?.rows_affected() == 1 {
+            return Ok(None);
         }
+        let mark = sqlx::query_scalar(HIGHEST).bind(resource.as_str()).fetch_optional(conn).await?;
+        Ok(Some(mark.flatten().unwrap_or(0)))
     }
 
     fn present(_: Token, _: Option<&Resource>) -> Option<String> {
         None
-    }
-
-    fn lower(resource: &Resource, from: Token, to: Token) -> String {
-        let name = Dialect::Sqlite.literal(resource.as_str());
-        format!("INSERT INTO main.fencing_lower VALUES ({name}, {from}, {to})")
-    }
-
-    fn prunable(seconds: i64, highest: Token) -> String {
-        let prunable = PRUNABLE.replace("?1", &seconds.to_string());
-        format!(
-            "WITH old AS (SELECT resource, token FROM main.fencing_marks AS mark
-                WHERE {prunable} AND token BETWEEN 1 AND {highest})
-            SELECT (SELECT count(*) FROM old), (SELECT token FROM main.fencing_floor),
-                hex(resource), token
-            FROM (SELECT 1) LEFT JOIN old ON true ORDER BY token DESC LIMIT 1"
-        )
-    }
-
-    fn raise_floor(to: Token, _: bool) -> String {
-        RAISE_FLOOR.replace("?1", &to.to_string())
-    }
-
-    fn prune(seconds: i64, after: &str, limit: u32) -> String {
-        let prunable = PRUNABLE.replace("?1", &seconds.to_string());
-        format!(
-            "DELETE FROM main.fencing_marks WHERE resource IN (
-                SELECT resource FROM main.fencing_marks AS mark
-                WHERE {prunable} AND resource > CAST(x'{after}' AS TEXT)
-                    AND token BETWEEN 1 AND (SELECT token FROM main.fencing_floor)
-                ORDER BY resource LIMIT {limit})
-            RETURNING 1, hex(resource)"
-        )
-    }
-
-    fn list(after: &[u8], limit: u32) -> String {
-        let after = Dialect::Sqlite.literal(after);
-        format!(
-            "SELECT hex(resource), token FROM main.fencing_marks WHERE resource > {after}
-            ORDER BY resource LIMIT {limit}"
-        )
-    }
-
-    fn mark(resource: &Resource) -> String {
-        HIGHEST.replace("?1", &Dialect::Sqlite.literal(resource.as_str()))
     }
 }

@@ -7,21 +7,17 @@ use crate::database::{AcquireAnswer, LeaseClaim, LeaseQueries, LeaseStatements, 
 
 pub const LEASES: LeaseQueries = LeaseQueries {
     list: "
-        SELECT resource, CAST(token AS TEXT), owner, coalesce(part.key, owner),
-            CAST(coalesce(part.value, expires_at) - present AS TEXT), NULL
+        SELECT resource, token, owner, coalesce(part.key, owner),
+            coalesce(part.value, expires_at) - present, NULL
         FROM (SELECT *, CAST(unixepoch('subsec') * 1000 AS INTEGER) AS present FROM main.fencing_leases
-            WHERE {which} AND expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER)
+            WHERE resource {after} {resource} AND expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER)
             ORDER BY resource LIMIT {limit}) AS lease
         LEFT JOIN json_each(CASE WHEN owner = 'shared' THEN parts END) AS part ON part.value > present
         ORDER BY resource, 4",
-    after: "resource > ?1",
-    one: "resource = ?1",
-    lock: "SELECT owner FROM main.fencing_leases WHERE resource = ?1 AND owner = ?2
-        AND token = CAST(?3 AS INTEGER) AND expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER)",
-    end: "UPDATE main.fencing_leases SET expires_at = 0
-        WHERE resource = ?1 AND owner = ?2 AND token = CAST(?3 AS INTEGER)",
+    end: "UPDATE main.fencing_leases SET expires_at = 0 WHERE resource = {resource} AND owner = {owner}
+        AND token = {token} AND expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER)",
     audit: "INSERT INTO main.fencing_audit (resource, from_token, to_token, lowered_at)
-        VALUES (?1, CAST(?2 AS INTEGER), CAST(?2 AS INTEGER), strftime('%Y-%m-%d %H:%M:%f', 'now'))",
+        VALUES ({resource}, {token}, {token}, strftime('%Y-%m-%d %H:%M:%f', 'now'))",
     probe: "SELECT 1 FROM main.fencing_leases AS lease, main.fencing_marks AS mark, main.fencing_floor AS floor
         WHERE lease.token = 0 AND mark.token = 0 AND floor.token < 0 LIMIT 0",
     notify: None,

@@ -49,6 +49,6 @@ fn refused(error: &sqlx::Error) -> Fault {
         Meaning::Other if error.is_check_violation() => Fault::Refused(
             "the tokens of this resource have run out: 999999999999999 was the last".into(),
         ),
-        Meaning::Conflict | Meaning::UnknownVariable | Meaning::Other => Fault::Refused(text),
+        Meaning::Conflict | Meaning::Other => Fault::Refused(text),
     }
 }

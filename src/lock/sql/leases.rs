@@ -6,6 +6,7 @@ use fencing_protocol::{Fault, Resource, Token};
 use sqlx::Pool;
 
 use super::fault;
+use crate::database::quoted::fill;
 use crate::database::{Database, Texts};
 use crate::holder::Holder;
 
@@ -41,7 +42,7 @@ pub async fn leases<DB: Database>(
     limit: u32,
 ) -> Result<Vec<SqlLease>, Fault> {
     let after = after.map_or("", Resource::as_str);
-    read(pool, DB::LEASES.after, after, limit).await
+    read(pool, ">", after, limit).await
 }
 
 /// Reads the leases of one resource: none, one, or those that share it.
@@ -55,7 +56,7 @@ pub async fn lease_of<DB: Database>(
     pool: &Pool<DB>,
     resource: &Resource,
 ) -> Result<Vec<SqlLease>, Fault> {
-    read(pool, DB::LEASES.one, resource.as_str(), 1).await
+    read(pool, "=", resource.as_str(), 1).await
 }
 
 /// Ends a lease by force, if it is still the one that was seen. If several share the row, it ends all of their
@@ -80,29 +81,34 @@ pub async fn force_release<DB: Database>(pool: &Pool<DB>, lease: &SqlLease) -> R
 }
 
 async fn force<DB: Database>(conn: &mut DB::Connection, lease: &SqlLease) -> sqlx::Result<bool> {
-    let (resource, token) = (lease.resource.to_string(), lease.token.to_string());
-    let seen = || vec![Some(resource.clone()), Some(lease.owner.clone()), Some(token.clone())];
+    let resource = DB::DIALECT.literal(lease.resource.as_str());
+    let owner = DB::DIALECT.literal(&lease.owner);
+    let of_lease = |sql| {
+        fill(sql, &[("{resource}", &resource), ("{owner}", &owner), ("{token}", &lease.token)])
+    };
     DB::execute(conn, DB::BEGIN.into()).await?;
-    if DB::texts(conn, DB::LEASES.lock.into(), seen()).await?.is_empty() {
+    if DB::run(conn, of_lease(DB::LEASES.end), Default::default()).await? == 0 {
         DB::execute(conn, "ROLLBACK".into()).await?;
         return Ok(false);
     }
-    DB::texts(conn, DB::LEASES.end.into(), seen()).await?;
-    DB::texts(conn, DB::LEASES.audit.into(), vec![Some(resource.clone()), Some(token.clone())])
-        .await?;
+    DB::execute(conn, of_lease(DB::LEASES.audit)).await?;
     DB::execute(conn, "COMMIT".into()).await?;
     Ok(true)
 }
 
 async fn read<DB: Database>(
     pool: &Pool<DB>,
-    which: &str,
-    name: &str,
+    after: &str,
+    resource: &str,
     limit: u32,
 ) -> Result<Vec<SqlLease>, Fault> {
     let mut conn = pool.acquire().await.map_err(|error| fault::of_connection(&error))?;
-    let sql = DB::LEASES.list.replace("{which}", which).replace("{limit}", &limit.to_string());
-    let rows = DB::texts(&mut conn, sql, vec![Some(name.to_owned())]).await;
+    let resource = DB::DIALECT.literal(resource);
+    let list = fill(
+        DB::LEASES.list,
+        &[("{after}", &after), ("{resource}", &resource), ("{limit}", &limit)],
+    );
+    let rows = DB::texts(&mut conn, list).await;
     let rows = rows.map_err(|error| fault::of_statement(&error))?;
     Ok(rows.iter().filter_map(parsed).flatten().collect())
 }

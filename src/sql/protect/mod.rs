@@ -14,7 +14,7 @@ pub use self::error::{NameError, ProtectError};
 use self::naming::quote_mark;
 pub use self::protected::Protected;
 pub use self::target::Protect;
-use crate::database::quoted::quote;
+use crate::database::quoted::{fill, quote};
 use crate::database::{Database, Dialect};
 use crate::sql::migrate::unfit;
 use crate::sql::objects::lost;
@@ -73,6 +73,14 @@ impl Protect {
             Dialect::Sqlite => sqlite::apply::<DB>(self, &mut tx).await?,
         }
         Ok(tx.commit().await?)
+    }
+
+    /// Puts the names of the table into a query of the catalogue.
+    fn of_table<DB: Database>(&self, sql: &str) -> String {
+        let name = |name| DB::DIALECT.catalogue(name);
+        let (schema, table) = (name(self.schema.as_deref()), name(Some(self.table.as_str())));
+        let path = name(Some(self.path('"').as_str()));
+        fill(sql, &[("{schema}", &schema), ("{table}", &table), ("{path}", &path)])
     }
 
     /// Reads no row of the table, or of one column, to see that it is there: most databases
@@ -135,7 +143,7 @@ impl Protect {
         );
         let count =
             format!("SELECT CAST(count(*) AS {text}), CAST(count({name}) AS {text}) {from}");
-        let counts = DB::texts(conn, count, Vec::new()).await?;
+        let counts = DB::texts(conn, count).await?;
         let counts = counts.into_iter().flatten().map(|count| count?.parse().ok());
         let [all, long] = counts.map(Option::unwrap_or_default).collect::<Vec<u64>>()[..] else {
             return Ok(());
@@ -157,15 +165,14 @@ impl Protect {
         conn: &mut DB::Connection,
         column: &str,
     ) -> Result<(), ProtectError> {
-        let (sql, mut values) = match DB::DIALECT {
+        let sql = match DB::DIALECT {
             Dialect::Sqlite => return Ok(()),
-            Dialect::Postgres => (postgres::SESSION_DEPENDENT, vec![Some(self.path('"'))]),
-            Dialect::MySql => {
-                (mysql::SESSION_DEPENDENT, vec![self.schema.clone(), Some(self.table.clone())])
-            }
+            Dialect::Postgres => postgres::SESSION_DEPENDENT,
+            Dialect::MySql => mysql::SESSION_DEPENDENT,
         };
-        values.push(Some(column.to_owned()));
-        let Some(kind) = DB::first_text(conn, sql.into(), values).await? else { return Ok(()) };
+        let column_name = DB::DIALECT.catalogue(Some(column));
+        let sql = fill(&self.of_table::<DB>(sql), &[("{column}", &column_name)]);
+        let Some(kind) = DB::first_text(conn, sql).await? else { return Ok(()) };
         Err(self.unguardable(format!(
             "its column {column} is of the type {kind}, and its text depends on the session: one row would have \
              several names. Name the rows by a text, a whole number or a uuid, which may be a generated column"
@@ -216,12 +223,14 @@ pub async fn protected<DB: Database>(
         let home = match DB::DIALECT {
             // A trigger finds the marks in the schema of its table.
             Dialect::MySql => protect.schema.clone(),
-            Dialect::Postgres => postgres::home::<DB>(&mut conn, protect).await?,
+            Dialect::Postgres => {
+                DB::first_text(&mut conn, protect.of_table::<DB>(postgres::HOME)).await?
+            }
             Dialect::Sqlite => None,
         };
         let lost = lost::<DB>(&mut conn, home.as_deref(), true, true).await?;
         protected.faults.extend(lost.map(|error| error.to_string()));
-        protected.faults.extend(unfit::<DB>(&mut conn, home).await?);
+        protected.faults.extend(unfit::<DB>(&mut conn, home.as_deref()).await?);
     }
     Ok(found)
 }

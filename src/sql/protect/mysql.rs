@@ -4,7 +4,7 @@ use super::error::ProtectError;
 use super::naming::Naming;
 use super::protected::{Protected, by_table, trigger_faults};
 use super::target::Protect;
-use crate::database::quoted::unhex;
+use crate::database::quoted::{fill, unhex};
 use crate::database::{Database, Dialect};
 use crate::sql::error::is_denied;
 use crate::sql::migrate::unfit;
@@ -12,14 +12,15 @@ use crate::sql::migrate::unfit;
 /// A TIMESTAMP is read in the session's time zone.
 pub(super) const SESSION_DEPENDENT: &str = "
     SELECT CAST(column_type AS CHAR) FROM information_schema.columns
-    WHERE table_schema = COALESCE(?, DATABASE()) AND table_name = ? AND column_name = ?
+    WHERE table_schema = COALESCE({schema}, DATABASE()) AND table_name = {table} AND column_name = {column}
         AND data_type = 'timestamp'";
 
-/// Reads the engine of a table if it has no transactions: what a trigger refuses would stay.
+/// Says so if the table's engine has no transactions.
 const NOT_TRANSACTIONAL: &str = "
-    SELECT CAST(engine AS CHAR)
+    SELECT CONCAT('its engine ', CAST(engine AS CHAR), ' has no transactions, and a write that is refused would stay. ',
+        'ALTER TABLE ... ENGINE = InnoDB')
     FROM information_schema.tables JOIN information_schema.engines USING (engine)
-    WHERE table_schema = COALESCE(?, DATABASE()) AND table_name = ? AND transactions <> 'YES'";
+    WHERE table_schema = COALESCE({schema}, DATABASE()) AND table_name = {table} AND transactions <> 'YES'";
 
 /// Reads the triggers of the fence in a schema, or in the session's: schema and name of the table, whether its name alone is
 /// enough, the trigger's name, and when it fires and what it does.
@@ -29,15 +30,16 @@ const FOUND: &str = "
         CONCAT(CAST(action_timing AS CHAR), ' ', CAST(event_manipulation AS CHAR), ' ',
             TRIM(CAST(action_statement AS CHAR)))
     FROM information_schema.triggers
-    WHERE event_object_schema = COALESCE(?, DATABASE()) AND trigger_name LIKE 'fencing!_%' ESCAPE '!'
+    WHERE event_object_schema = COALESCE({schema}, DATABASE()) AND trigger_name LIKE 'fencing!_%' ESCAPE '!'
         AND action_statement LIKE '%fencing!_check(%' ESCAPE '!'
     ORDER BY 1, 2, 4";
 
-/// Reads the foreign keys that change rows of a table by themselves.
+/// Names the foreign keys that change rows of a table by themselves.
 const CASCADING: &str = "
-    SELECT CAST(constraint_name AS CHAR), CAST(referenced_table_name AS CHAR)
+    SELECT CONCAT('what the foreign key ', CAST(constraint_name AS CHAR), ' changes along with ',
+        CAST(referenced_table_name AS CHAR))
     FROM information_schema.referential_constraints
-    WHERE constraint_schema = ? AND table_name = ? AND NOT (
+    WHERE constraint_schema = {schema} AND table_name = {table} AND NOT (
         update_rule IN ('RESTRICT', 'NO ACTION') AND delete_rule IN ('RESTRICT', 'NO ACTION'))";
 
 const DDL: &str = "TRUNCATE, and DDL that drops, truncates or exchanges a partition or renames \
@@ -107,34 +109,19 @@ fn naming_of(call: &str) -> Option<Naming> {
     Naming::of_expression(text(digits)?, rest, '`')
 }
 
-/// Returns the fault if the table's engine has no transactions.
-async fn not_transactional<DB: Database>(
-    protect: &Protect,
-    conn: &mut DB::Connection,
-) -> sqlx::Result<Option<String>> {
-    let table = vec![protect.schema.clone(), Some(protect.table.clone())];
-    let engine = DB::first_text(conn, NOT_TRANSACTIONAL.into(), table).await?;
-    Ok(engine.map(|engine| {
-        format!(
-            "its engine {engine} has no transactions, and a write that is refused would stay. \
-             ALTER TABLE ... ENGINE = InnoDB"
-        )
-    }))
-}
-
 pub(super) async fn apply<DB: Database>(
     protect: &Protect,
     conn: &mut DB::Connection,
 ) -> Result<(), ProtectError> {
-    if let Some(why) = not_transactional::<DB>(protect, conn).await? {
+    if let Some(why) = DB::first_text(conn, protect.of_table::<DB>(NOT_TRANSACTIONAL)).await? {
         return Err(protect.unguardable(why));
     }
-    if let Some(why) = unfit::<DB>(conn, protect.schema.clone()).await?.into_iter().next() {
+    if let Some(why) = unfit::<DB>(conn, protect.schema.as_deref()).await?.into_iter().next() {
         return Err(protect.unguardable(why));
     }
     // Triggers of an earlier name of the table.
     let expected = triggers(protect);
-    let found = DB::texts(conn, FOUND.into(), vec![protect.schema.clone()]).await?;
+    let found = DB::texts(conn, protect.of_table::<DB>(FOUND)).await?;
     let names = found.iter().filter(|row| row.get(1) == Some(&Some(protect.table.clone())));
     let names = names.filter_map(|row| row.get(3)?.as_deref());
     let others = names.filter(|name| expected.iter().all(|(other, ..)| other != name));
@@ -160,22 +147,20 @@ pub(super) async fn found<DB: Database>(
     schema: Option<&str>,
 ) -> sqlx::Result<Vec<Protected>> {
     let mut found = Vec::new();
-    let rows = DB::texts(conn, FOUND.into(), vec![schema.map(str::to_owned)]).await?;
+    let rows =
+        DB::texts(conn, fill(FOUND, &[("{schema}", &DB::DIALECT.catalogue(schema))])).await?;
     for (mut table, is_visible, triggers) in by_table(rows) {
         if let Some(naming) = triggers.iter().find_map(|(_, call)| naming_of(call)) {
             table.naming = naming;
         }
         let mut unseen = vec![DDL.to_owned()];
-        let key = vec![table.schema.clone(), Some(table.table.clone())];
-        for row in DB::texts(conn, CASCADING.into(), key).await? {
-            let [Some(key), Some(other)] = &row[..] else { continue };
-            unseen.push(format!("what the foreign key {key} changes along with {other}"));
-        }
+        let cascading = DB::texts(conn, table.of_table::<DB>(CASCADING)).await?;
+        unseen.extend(cascading.into_iter().flatten().flatten());
         let expected = self::triggers(&table).into_iter();
         let expected: Vec<_> =
             expected.map(|(name, event, call)| (name, format!("AFTER {event} {call}"))).collect();
         let mut faults = trigger_faults(&expected, &triggers);
-        faults.extend(not_transactional::<DB>(&table, conn).await?);
+        faults.extend(DB::first_text(conn, table.of_table::<DB>(NOT_TRANSACTIONAL)).await?);
         let schema = table.schema.as_deref();
         let drops = triggers.iter().map(|(name, _)| drop_trigger(schema, name)).collect();
         found.push(Protected::new(table, is_visible, faults, unseen, drops));

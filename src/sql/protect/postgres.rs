@@ -5,7 +5,7 @@ use super::naming::Naming;
 use super::protected::{Protected, trigger_faults};
 use super::target::Protect;
 use crate::database::Database;
-use crate::database::quoted::{hex, literal, unhex};
+use crate::database::quoted::{fill, hex, literal, unhex};
 
 /// Reads the type of a column where its text is not the same in every session. A domain
 /// counts as what it is made of. A type's output that is not immutable depends on settings, or
@@ -13,7 +13,7 @@ use crate::database::quoted::{hex, literal, unhex};
 pub(super) const SESSION_DEPENDENT: &str = "
     WITH RECURSIVE own AS (
         SELECT atttypid AS type, format_type(atttypid, atttypmod) AS name
-        FROM pg_attribute WHERE attrelid = to_regclass($1) AND attname = $2
+        FROM pg_attribute WHERE attrelid = to_regclass({path}) AND attname = {column}
     ), made_of AS (
         SELECT type FROM own
         UNION ALL
@@ -35,7 +35,7 @@ const TREE: &str = "
             JOIN pg_namespace ON nspname = path.name JOIN pg_class ON relnamespace = pg_namespace.oid
         WHERE relname = 'fencing_marks' ORDER BY nr LIMIT 1
     ), tree AS (
-        SELECT to_regclass($1)::oid AS id
+        SELECT to_regclass({path})::oid AS id
         UNION
         SELECT inhrelid FROM tree, pg_inherits WHERE inhparent = id
     ), state AS (
@@ -57,10 +57,10 @@ const TREE: &str = "
         (SELECT args FROM state WHERE tgrelid = id AND tgname = 'fencing_protect'),
         (SELECT args FROM state WHERE tgrelid = id AND tgname = 'fencing_protect_truncate')
     FROM tree JOIN pg_class ON pg_class.oid = id JOIN pg_namespace ON pg_namespace.oid = relnamespace
-    ORDER BY id <> to_regclass($1), nspname, relname";
+    ORDER BY id <> to_regclass({path}), nspname, relname";
 
 /// Reads the tables that have one of the triggers of their own: schema, name, whether the name
-/// alone is enough. A partition has its table's. Where $1 is not `true`, a table that the search path
+/// alone is enough. A partition has its table's. Unless `{every}` fence counts, a table that the search path
 /// does not lead to is left out if its triggers belong to the fence of a schema off the path.
 const FOUND: &str = "
     SELECT DISTINCT nspname::text, relname::text, pg_table_is_visible(pg_class.oid)::text
@@ -68,19 +68,19 @@ const FOUND: &str = "
         JOIN pg_namespace ON pg_namespace.oid = relnamespace
     WHERE proname ~ '^fencing_protect(_truncate)?$' AND prorettype = 'trigger'::regtype
         AND (NOT relispartition OR proname !~ 'truncate' AND tgparentid = 0)
-        AND ($1 = 'true' OR pg_table_is_visible(pg_class.oid) OR NOT EXISTS (
+        AND ({every} OR pg_table_is_visible(pg_class.oid) OR NOT EXISTS (
             SELECT FROM pg_class AS marks JOIN pg_namespace AS other ON other.oid = marks.relnamespace
             WHERE marks.relname = 'fencing_marks' AND other.oid = pronamespace
                 AND other.nspname <> ALL (current_schemas(false))))
     ORDER BY 1, 2";
 
 /// Reads the schema of the function that a table's trigger calls, if a fence is there.
-const HOME: &str = "
+pub(super) const HOME: &str = "
     SELECT home.nspname::text
     FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
         JOIN pg_namespace AS own ON own.oid = relnamespace
         JOIN pg_proc ON pg_proc.oid = tgfoid JOIN pg_namespace AS home ON home.oid = pronamespace
-    WHERE own.nspname = $1 AND relname = $2 AND tgname = 'fencing_protect' AND EXISTS (
+    WHERE own.nspname = {schema} AND relname = {table} AND tgname = 'fencing_protect' AND EXISTS (
         SELECT FROM pg_proc AS hold
         WHERE hold.pronamespace = home.oid AND hold.proname = 'fencing_admit')";
 
@@ -162,7 +162,7 @@ async fn tree<DB: Database>(
     protect: &Protect,
     conn: &mut DB::Connection,
 ) -> sqlx::Result<Vec<Member>> {
-    let rows = DB::texts(conn, TREE.into(), vec![Some(protect.path('"'))]).await?;
+    let rows = DB::texts(conn, protect.of_table::<DB>(TREE)).await?;
     let member = |row: Vec<Option<String>>| {
         let [schema, Some(table), is_partition, may_grow, rows, truncate] =
             <[Option<String>; 6]>::try_from(row).ok()?
@@ -175,14 +175,6 @@ async fn tree<DB: Database>(
         Some(Member { protect, is_partition, may_grow, rows, truncate })
     };
     Ok(rows.into_iter().filter_map(member).collect())
-}
-
-pub(super) async fn home<DB: Database>(
-    conn: &mut DB::Connection,
-    protect: &Protect,
-) -> sqlx::Result<Option<String>> {
-    let table = vec![protect.schema.clone(), Some(protect.table.clone())];
-    DB::first_text(conn, HOME.into(), table).await
 }
 
 pub(super) async fn apply<DB: Database>(
@@ -213,7 +205,8 @@ pub(super) async fn found<DB: Database>(
     of_every_fence: bool,
 ) -> sqlx::Result<Vec<Protected>> {
     let mut found = Vec::new();
-    for row in DB::texts(conn, FOUND.into(), vec![Some(of_every_fence.to_string())]).await? {
+    let query = fill(FOUND, &[("{every}", &of_every_fence)]);
+    for row in DB::texts(conn, query).await? {
         let [schema, Some(name), is_visible] = &row[..] else { continue };
         let mut table = Protect::unknown(schema.clone(), name.clone());
         let tree = tree::<DB>(&table, conn).await?;

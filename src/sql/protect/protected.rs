@@ -75,10 +75,7 @@ pub(super) async fn begin_change<DB: Database>(
     pool: &Pool<DB>,
 ) -> sqlx::Result<Transaction<'static, DB>> {
     let mut conn = procedure_connection(pool).await?;
-    if DB::DIALECT == Dialect::MySql {
-        // A trigger works in the SQL mode of the session that creates it.
-        let set = "SET SESSION lock_wait_timeout = 1,
-            sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'";
+    if let Some(set) = DB::SESSION_FOR_DDL {
         DB::execute(&mut conn, set.into()).await?;
     }
     OpeningTransaction::new(conn, DB::BEGIN_BOUNDED.into()).await

@@ -18,7 +18,7 @@ const ROWIDS: [&str; 3] = ["rowid", "_rowid_", "oid"];
 /// away again.
 const COLUMNS: &str = "
     SELECT name, CAST(\"notnull\" OR hidden OR coalesce(dflt_value, 'NULL') <> 'NULL' AS TEXT)
-    FROM pragma_table_xinfo(?1, ?2)";
+    FROM pragma_table_xinfo({table}, coalesce({schema}, 'main'))";
 
 /// Reads the triggers of tables, oldest first, and the tables that have the fence's column: no schema, the
 /// table, that its name is enough, trigger and text, which are empty for the column.
@@ -141,10 +141,8 @@ async fn rowid<DB: Database>(
     protect: &Protect,
     conn: &mut DB::Connection,
 ) -> Result<&'static str, ProtectError> {
-    let schema = protect.schema.as_deref().unwrap_or("main").to_owned();
-    let table = vec![Some(protect.table.clone()), Some(schema)];
     let mut free = ROWIDS.to_vec();
-    for row in DB::texts(conn, COLUMNS.into(), table).await? {
+    for row in DB::texts(conn, protect.of_table::<DB>(COLUMNS)).await? {
         let [Some(name), unfit] = &row[..] else { continue };
         free.retain(|rowid| !rowid.eq_ignore_ascii_case(name));
         if name.eq_ignore_ascii_case("fencing_token") && unfit.as_deref() != Some("0") {
@@ -177,7 +175,7 @@ pub(super) async fn apply<DB: Database>(
     }
     let token =
         format!("SELECT 'x' FROM {table} AS fenced WHERE fenced.fencing_token IS NOT NULL LIMIT 1");
-    match DB::texts(conn, token, Vec::new()).await {
+    match DB::texts(conn, token).await {
         Ok(rows) if rows.is_empty() => {}
         Ok(_) => {
             return Err(protect.unguardable(
@@ -196,9 +194,10 @@ pub(super) async fn apply<DB: Database>(
     }
     let others = format!(
         "SELECT name, sql FROM {schema}.sqlite_schema
-        WHERE type = 'trigger' AND lower(tbl_name) = lower(?1) ORDER BY rowid"
+        WHERE type = 'trigger' AND lower(tbl_name) = lower({}) ORDER BY rowid",
+        DB::DIALECT.literal(&protect.table)
     );
-    for other in DB::texts(conn, others, vec![Some(protect.table.clone())]).await? {
+    for other in DB::texts(conn, others).await? {
         let [Some(name), Some(sql)] = &other[..] else { continue };
         if EVENTS.iter().any(|event| trigger(protect, event).table.eq_ignore_ascii_case(name)) {
             continue;
@@ -217,7 +216,7 @@ fn is_ours(trigger: &str) -> bool {
 }
 
 pub(super) async fn found<DB: Database>(conn: &mut DB::Connection) -> sqlx::Result<Vec<Protected>> {
-    let rows = DB::texts(conn, FOUND.into(), Vec::new()).await?;
+    let rows = DB::texts(conn, FOUND.into()).await?;
     let mut found = Vec::new();
     for (mut table, is_visible, mut triggers) in by_table(rows) {
         let all = triggers.len();
@@ -257,7 +256,7 @@ async fn at_rest<DB: Database>(protect: &Protect, conn: &mut DB::Connection) -> 
     for (select, fault) in
         [(rows, kept), ("SELECT 'x' FROM main.fencing_presented LIMIT 1".into(), left)]
     {
-        match DB::texts(conn, select, Vec::new()).await {
+        match DB::texts(conn, select).await {
             Ok(rows) if rows.is_empty() => {}
             Ok(_) => faults.push(fault.to_owned()),
             Err(error) => faults.push(format!("a token left behind can't be looked for: {error}")),
