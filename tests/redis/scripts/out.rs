@@ -1,8 +1,5 @@
 //! For how long a lock may be out: what a node reports of that closes others that have forgotten.
 
-use fencing_protocol::{Prepared, Stamp};
-
-use crate::scripts::counts::fill;
 use crate::scripts::member::*;
 
 const WAITING: &str = "{fencing}:waiting:invoice/42";
@@ -99,31 +96,4 @@ async fn a_clock_that_is_set_back_closes_nobody_for_longer_than_a_lock_lasts() {
     // A longer lock after that is reported for as long as it lasts.
     assert_granted(member.ask(lasting(acquire(&named("free"), ALICE), ttl * 2)).await);
     assert!(out(&member, ttl * 2).await >= millis(ttl * 15 / 8));
-}
-
-/// A collection and a publish begin a larger era. The locks of the one before are still out.
-#[tokio::test]
-async fn what_is_out_is_out_in_a_larger_era_too() {
-    let (server, member) = admitted().await;
-    let (_, nonce) = member.granted(ALICE, MINUTE).await;
-    fill(&server, 100_000);
-    assert_eq!(member.activate(8, true, Duration::ZERO).await, Reply::Activated);
-    assert!(out(&member, MINUTE).await >= left(&server, LOCK));
-    let publish = publish(&resource(), ALICE, nonce, Stamp { era: 9, count: 1 });
-    assert_eq!(member.ask(publish).await, Reply::Published);
-    assert_eq!(server.cli(&["HGET", MEMORY, "era"]), "9");
-    assert!(out(&member, MINUTE).await >= left(&server, LOCK));
-}
-
-/// A node that comes back from its own copy knows what was out.
-#[tokio::test]
-async fn what_is_written_is_out_in_another_life_too() {
-    let (server, member) = admitted().await;
-    member.granted(ALICE, MINUTE).await;
-    server.cli(&["HSET", MEMORY, "admitted", "another-life a"]);
-    let Prepared { incarnation, state, .. } = member.prepare().await;
-    let (nonce, era, collect, quarantine, new) = (state.nonce, 8, false, Duration::ZERO, false);
-    let activate = Request::Activate { incarnation, nonce, era, collect, quarantine, new };
-    assert_eq!(member.ask(activate).await, Reply::Activated);
-    assert!(out(&member, MINUTE).await >= left(&server, LOCK));
 }

@@ -5,11 +5,11 @@
 -- Why the marker: a node that forgot, came back from an old copy, or belongs to another fleet
 -- must not vote. Why pcall: a server without memory left refuses the SET before it looks, and the lock may be
 -- held all the same.
-local memory = redis.call('HMGET', MEMORY, 'admitted', 'nonce', 'era', COUNT)
+local memory = redis.call('HMGET', MEMORY, 'admitted', 'nonce', 'era', 'granted', COUNT)
 if memory[1] ~= MARKER or not memory[2] then return refusal() end
 local closed = redis.call('PTTL', QUARANTINE)
 if closed ~= -2 then return {'quarantined', closed} end
-local era, count = tonumber(memory[3]), tonumber(memory[4] or '0')
+local era, count = tonumber(memory[3]), tonumber(memory[5] or '0')
 local crowded = redis.call('HLEN', MEMORY) >= 100000 and 1 or 0
 local exhausted = count >= 999999
 local set = not exhausted and redis.pcall('SET', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX')
@@ -28,5 +28,6 @@ if not set or set.err then
   redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 end
 redis.call('HSET', MEMORY, COUNT, count + 1)
-note_out(tonumber(ARGV[2]))
+if not memory[4] then redis.call('HSET', MEMORY, 'granted', 1) end
+extend_latest(tonumber(ARGV[2]))
 return {'granted', era, count + 1, memory[2], crowded}

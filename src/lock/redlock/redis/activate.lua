@@ -22,7 +22,7 @@ redis.call('UNLINK', MEMORY)
 redis.call('HSET', MEMORY, 'admitted', MARKER, 'prepared', run_id, 'nonce', ARGV[1], 'era', ARGV[2],
   'reserved', string.format('%.0f', math.max(reserved, era)))
 -- A fleet that was in use is not blank any more.
-if (admitted and memory[6]) or (not admitted and ARGV[5] ~= '1') then redis.call('HSET', MEMORY, 'granted', memory[6] or 1) end
+if (admitted and memory[6]) or (not admitted and ARGV[5] ~= '1') then redis.call('HSET', MEMORY, 'granted', 1) end
 if admitted then return {'activated'} end
 -- A quarantine without an end was made by hand.
 local closed, before = tonumber(ARGV[4]), redis.call('PTTL', QUARANTINE)

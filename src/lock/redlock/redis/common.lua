@@ -1,5 +1,5 @@
 -- What every script shares. A script is the body of a function behind this.
--- MEMORY (hash), QUARANTINE, LONG (sorted set) are keys of the node, and MARKER is the session's: its run_id,
+-- MEMORY (hash), QUARANTINE, LATEST, LONG (sorted set) are keys of the node, and MARKER is the session's: its run_id,
 -- a space, and its fleet. A script about a lock has the key of the lock as its first.
 -- The memory belongs to a fleet in one life of the server: `admitted` is the marker under which
 -- the node was admitted. A node that has left its fleet has `sealed_as`, the marker that it had,
@@ -31,16 +31,24 @@ local function clock()
   local time = redis.call('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
--- Notes that the fleet is in use, and for how long a lock may be out. A long one is noted by itself, so that its
--- release ends it; for the others the longest ttl in ms will do, `granted`: each grant would write an end again.
-local function note_out(ttl)
+-- How long a key lasts, but not longer than the milliseconds that are its value: the clock may have
+-- been set back since.
+local function lasts(key)
+  return math.min(redis.call('PTTL', key), tonumber(redis.call('GET', key) or '0') or 0)
+end
+-- Notes until when a lock may be out. A long one is noted by itself, so that its release ends it;
+-- for the others the latest end will do, an eighth too late, or each grant would write it again.
+-- Without memory left for writes an expiry can still be moved.
+local function extend_latest(ttl)
   if ttl > 60000 then
     local now = clock()
     redis.pcall('ZREMRANGEBYSCORE', LONG, '-inf', now)
-    if type(redis.pcall('ZADD', LONG, now + ttl, KEYS[1])) == 'number' then ttl = 1 end
+    if type(redis.pcall('ZADD', LONG, now + ttl, KEYS[1])) == 'number' then return end
   end
-  local noted = redis.call('HGET', MEMORY, 'granted')
-  if ttl > tonumber(noted or '0') then redis.call('HSET', MEMORY, 'granted', ttl) end
+  if lasts(LATEST) >= ttl then return end
+  local until_then = ttl + math.ceil(ttl / 8)
+  local noted = redis.pcall('SET', LATEST, until_then, 'PX', until_then)
+  if noted.err then redis.call('PEXPIRE', LATEST, until_then) end
 end
 -- Raises a count to that of a token, if it is below. `memory` has these fields of the hash: admitted,
 -- nonce, era, the count, prepared, reserved, granted. A larger era begins without counts.
@@ -75,11 +83,11 @@ local function lock()
   local ends = last[place + 1] or last[2]
   return {owners = owners, left = ends - now, last = last[place], drains = drains and drains - now}
 end
--- Notes for how long a part may be out, beside others that last for `left`. Only a long one takes the place of
+-- Notes until when a part may be out, beside others that last for `left`. Only a long one takes the place of
 -- what is noted of the lock, and must not be shorter than the others. A short one does not pass `left` on: if
 -- the clock was set back it is too long, and nobody would correct it.
-local function note_part_out(left, ttl)
-  note_out(ttl > 60000 and math.max(left, ttl) or ttl)
+local function extend_latest_of_part(left, ttl)
+  extend_latest(ttl > 60000 and math.max(left, ttl) or ttl)
 end
 -- Writes a member of a shared lock, which lasts as long as its last one.
 local function write_part(member, ttl)
@@ -88,11 +96,9 @@ local function write_part(member, ttl)
   local last = redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')
   redis.call('PEXPIRE', KEYS[1], last[2] - now)
 end
--- How long a lock that was granted or renewed here may still be out. A quarantine is not longer than its value: the
--- clock may have been set back since.
+-- How long a lock that was granted or renewed here may still be out.
 local function longest()
-  local closed = math.min(redis.call('PTTL', QUARANTINE), tonumber(redis.call('GET', QUARANTINE) or '0') or 0)
-  local out = math.max(closed, tonumber(redis.call('HGET', MEMORY, 'granted') or '0'))
+  local out = math.max(lasts(QUARANTINE), lasts(LATEST), 0)
   local last = redis.call('ZREVRANGE', LONG, 0, 0, 'WITHSCORES')
   return last[2] and math.max(out, last[2] - clock()) or out
 end

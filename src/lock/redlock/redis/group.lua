@@ -19,7 +19,11 @@ local memory = call('HMGET', MEMORY, unpack(fields))
 local is_ours = memory[1] == MARKER and memory[2] and memory[4]
 local answers = {tonumber(ARGV[#ARGV]), tonumber(memory[3] or 0), acquires > 0 and memory[2]}
 -- The longest ttl that needs no note of its own: none where the node is not admitted, or closed.
-local noted = is_ours and is_needed and call('EXISTS', QUARANTINE) == 0 and tonumber(memory[4]) or 0
+local noted = 0
+if is_ours and is_needed then
+  local kept = redis.pcall('MGET', QUARANTINE, LATEST)
+  if kept[2] and not kept[1] then noted = math.min(call('PTTL', LATEST), tonumber(kept[2]) or 0) end
+end
 if releases > 0 then
   local waited, gone, at = {LONG}, {}, 0
   for place = 1, releases do waited[1 + place] = WAITING .. string.sub(KEYS[place], NAME) end

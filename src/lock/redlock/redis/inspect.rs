@@ -113,13 +113,15 @@ impl RedisNode {
         if report.master && !report.loading {
             let mut pipe = ::redis::pipe();
             pipe.cmd("HMGET").arg(&self.keys.memory).arg("admitted").arg("era");
-            pipe.arg("sealed_as").arg("sealed_to").arg("full").arg("granted");
+            pipe.arg("sealed_as").arg("sealed_to").arg("full");
             // Only so that they are not taken for counts.
-            pipe.arg("prepared").arg("nonce").arg("reserved").arg("started");
+            pipe.arg("prepared").arg("nonce").arg("reserved").arg("granted").arg("started");
             pipe.cmd("PTTL").arg(&self.keys.quarantine);
+            pipe.cmd("PTTL").arg(&self.keys.latest);
             pipe.cmd("HLEN").arg(&self.keys.memory);
             pipe.cmd("ZREVRANGE").arg(&self.keys.long).arg(0).arg(0).arg("WITHSCORES");
             pipe.cmd("TIME");
+            pipe.cmd("GET").arg(&self.keys.latest);
             let value: Result<Value, _> = pipe.query_async(&mut connection).await;
             let value = value.map_err(|error| fault(&error))?;
             let odd = invalid(&format!("{value:?}"));
@@ -129,12 +131,13 @@ impl RedisNode {
     }
 }
 
-/// The node's memory, the rest of its quarantine in milliseconds, its fields, the last of the long locks with its end,
-/// and the time.
-type Memory = (Vec<Option<String>>, i64, u64, Vec<(Value, u64)>, (u64, u64));
+/// The node's memory, the rest of its quarantine and of the short locks in milliseconds, its fields, the last of the
+/// long locks with its end, the time, and how long the short locks lasted at first.
+type Memory = (Vec<Option<String>>, i64, i64, u64, Vec<(Value, u64)>, (u64, u64), Option<String>);
 
 fn read(report: &mut NodeReport, value: Value) -> Option<()> {
-    let (memory, left, fields, long, (seconds, micros)): Memory = from_redis_value(value).ok()?;
+    let (memory, left, out, fields, long, (seconds, micros), most): Memory =
+        from_redis_value(value).ok()?;
     // Anybody may have written anything there, and a terminal shows it.
     let fits = |text: &String| text.len() <= 30_000 && !text.contains(char::is_control);
     if !memory.iter().flatten().all(fits) {
@@ -142,8 +145,7 @@ fn read(report: &mut NodeReport, value: Value) -> Option<()> {
     }
     let others = memory.iter().flatten().count() as u64;
     let mut memory = memory.into_iter();
-    let [admitted, era, sealed_as, sealed_to, full, granted] =
-        [(); 6].map(|()| memory.next().flatten());
+    let [admitted, era, sealed_as, sealed_to, full] = [(); 5].map(|()| memory.next().flatten());
     let names = |fleet: &str| fleet.split(',').map(str::to_owned).collect::<Vec<_>>();
     if let Some(marker) = admitted.or(sealed_as) {
         let (run_id, fleet) = marker.split_once(' ')?;
@@ -158,7 +160,9 @@ fn read(report: &mut NodeReport, value: Value) -> Option<()> {
         -1 => Some(Duration::MAX),
         left => Some(Duration::from_millis(u64::try_from(left).ok()?)),
     };
-    let out = Duration::from_millis(granted.and_then(|most| most.parse().ok()).unwrap_or(0));
+    // Not longer than it was at first: the node's clock may have been set back since.
+    let most = most.and_then(|most| most.parse().ok()).unwrap_or(u64::MAX);
+    let out = Duration::from_millis(u64::try_from(out).unwrap_or(0).min(most));
     let now = Duration::from_secs(seconds) + Duration::from_micros(micros);
     let end = long.first().map_or(Duration::ZERO, |(_, end)| Duration::from_millis(*end));
     report.longest = out.max(end.saturating_sub(now));

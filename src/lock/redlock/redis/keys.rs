@@ -7,6 +7,8 @@ pub(super) struct Keys {
     prefix: String,
     pub(super) memory: String,
     pub(super) quarantine: String,
+    /// Lasts for as long as a short lock that was granted or renewed on the node may be out.
+    pub(super) latest: String,
     /// What the channels of the clients begin with.
     pub(super) channel: String,
     /// The long locks that were granted or renewed on the node, by their end.
@@ -22,6 +24,7 @@ impl Keys {
         Keys {
             memory: key("memory"),
             quarantine: key("quarantine"),
+            latest: key("latest"),
             long: key("long"),
             audit: key("audit"),
             channel: key("wake:"),
@@ -38,6 +41,7 @@ impl Keys {
         for (name, key) in [
             ("MEMORY", &self.memory),
             ("QUARANTINE", &self.quarantine),
+            ("LATEST", &self.latest),
             ("LONG", &self.long),
             ("CHANNEL", &self.channel),
             ("WAITING", &format!("{}:waiting:", self.prefix)),

@@ -12,8 +12,9 @@ if #KEYS == 1 and ARGV[1] == '1' then
 elseif #KEYS == 1 and ARGV[2] == '1' then
   local field, ttl = 'c:' .. string.sub(KEYS[1], NAME), ARGV[4]
   local memory = redis.call('HMGET', MEMORY, 'admitted', 'nonce', 'era', 'granted', field)
-  if memory[1] == MARKER and memory[2] and memory[4] and memory[5] and tonumber(memory[4]) >= tonumber(ttl)
-    and tonumber(memory[5]) < 999999 and redis.call('EXISTS', QUARANTINE) == 0 then
+  local kept = memory[1] == MARKER and memory[2] and memory[4] and memory[5] and redis.pcall('MGET', QUARANTINE, LATEST)
+  if kept and kept[2] and not kept[1] and tonumber(kept[2]) >= tonumber(ttl)
+    and redis.call('PTTL', LATEST) >= tonumber(ttl) and tonumber(memory[5]) < 999999 then
     local set = redis.pcall('SET', KEYS[1], ARGV[3], 'PX', ttl, 'NX')
     if set and not set.err then
       redis.call('HSET', MEMORY, field, memory[5] + 1)

@@ -15,6 +15,7 @@ if not holder or not redis.call('ZSCORE', KEYS[1], ARGV[1]) then
   if memory[4] and (era > lease or (era == lease and tonumber(memory[4]) > count)) then return {'not-owner'} end
   raise(memory, lease, count)
 end
+if not memory[7] then redis.pcall('HSET', MEMORY, 'granted', 1) end
 write_part(ARGV[1], tonumber(ARGV[2]))
-note_part_out(holder and holder.left or 0, tonumber(ARGV[2]))
+extend_latest_of_part(holder and holder.left or 0, tonumber(ARGV[2]))
 return {'renewed'}

@@ -7,11 +7,11 @@
 -- may share the lock as well; or it waits to hold the lock alone, which is free.
 -- Why it looks up a score first: a user without the right to that must not get a part that nobody can release.
 redis.call('ZSCORE', LONG, KEYS[1])
-local memory = redis.call('HMGET', MEMORY, 'admitted', 'nonce', 'era', COUNT)
+local memory = redis.call('HMGET', MEMORY, 'admitted', 'nonce', 'era', 'granted', COUNT)
 if memory[1] ~= MARKER or not memory[2] then return refusal() end
 local closed = redis.call('PTTL', QUARANTINE)
 if closed ~= -2 then return {'quarantined', closed} end
-local era, count = tonumber(memory[3]), tonumber(memory[4] or '0')
+local era, count = tonumber(memory[3]), tonumber(memory[5] or '0')
 local crowded = redis.call('HLEN', MEMORY) >= 100000 and 1 or 0
 local holder, joins, left = lock(), false, 0
 if type(holder) == 'table' then
@@ -32,7 +32,8 @@ if not joins then
   count = count + 1
   redis.call('HSET', MEMORY, COUNT, count)
 end
+if not memory[4] then redis.call('HSET', MEMORY, 'granted', 1) end
 write_part(ARGV[1], tonumber(ARGV[2]))
-note_part_out(left, tonumber(ARGV[2]))
+extend_latest_of_part(left, tonumber(ARGV[2]))
 notify(KEYS[1])
 return {'granted', era, count, memory[2], crowded}
