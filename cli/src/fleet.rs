@@ -276,9 +276,8 @@ fn advised(error: OperatorError, to: &Redis) -> Failure {
         OperatorError::NotAll { causes }
             if causes.iter().any(|cause| matches!(cause.cause, Fault::Moved { .. })) =>
         {
-            "; a node that its fleet has left in an earlier move can join this one when it knows that \
-             the earlier one is done: run that one again, and then the same command. If that cannot be \
-             done, and no client has a list with this node any more, restart its server without its data"
+            "; if a node was left behind by an earlier move that did not finish, run that move again, and then this one. \
+             If you cannot, and no client uses a list with this node, restart its server without its data"
         }
         OperatorError::NotAll { .. } => {
             "; mend that and run the same command again. If an earlier run has begun the move, \

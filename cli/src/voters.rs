@@ -11,8 +11,7 @@ use crate::exit::Failure;
 use crate::place::Redis;
 use crate::{findings, say};
 
-/// The nodes of a list that answer and are admitted in it, each once. Others are in no majority of it: what they
-/// know must not count.
+/// The nodes of a list that answer and are admitted in it, each once. Only they count towards its majority.
 pub(crate) struct Voters {
     pub(crate) nodes: Vec<Voter>,
     pub(crate) list: Fleet,

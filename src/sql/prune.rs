@@ -54,8 +54,8 @@ const MAX_PAUSE: Duration = Duration::from_millis(100);
 /// ```
 ///
 /// **Fencing.** What a pruned mark has refused stays refused, at any isolation level, whatever transactions are
-/// open. A token that is not stale is refused as well, if it is not above the floor and its resource has no
-/// mark: that of a holder who has not written for so long, or one of another resource. So choose an age that is
+/// open. Where a resource has no mark, a token at or below the floor is refused even if it is not stale: that of a
+/// holder who has not written for so long, or one of another resource. So choose an age that is
 /// longer than any holder keeps one token. Marks of leases in the same database that have not ended stay, and
 /// such a lease gets a mark if it has none yet. A lease that is granted at the moment when the floor rises may
 /// be refused.

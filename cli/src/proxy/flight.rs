@@ -126,7 +126,7 @@ impl Flight {
         }
     }
 
-    /// Waits until nothing more is sent, or nothing was for this long, and returns whether all of it was sent.
+    /// Waits for the end of the upload, or for this long without progress. Returns whether all of it was sent.
     async fn sent(&self, patience: Duration) -> bool {
         tokio::select! {
             biased;

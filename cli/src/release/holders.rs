@@ -16,8 +16,8 @@ const COUNTS: u64 = 1_000_000;
 pub(super) struct LockHolders {
     pub(super) values: Vec<Vec<u8>>,
     names: Vec<Option<Holder>>,
-    /// The token, if a majority has the lock: the one that a majority knows of there, or else the largest. A lock on fewer
-    /// nodes has none yet, or none any more: the next holder may get the same.
+    /// The token, if a majority has the lock: the one that a majority knows of there, or else the largest. `None` on
+    /// fewer nodes: the next holder may get the same token.
     token: Option<Token>,
     known: Vec<Token>,
     nodes: usize,

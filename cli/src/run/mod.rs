@@ -47,7 +47,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     wait: Duration,
     /// How long the lock stays closed at least, even if the command ends sooner: at most the TTL. Without it, a job
-    /// that takes less time than the clocks of two machines differ by runs on both.
+    /// that is shorter than what the clocks of two machines differ by runs on both.
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
     at_least: Duration,
     /// The name that the lock is held under, for people: 1 to 64 bytes of printable ASCII, without spaces, quotation

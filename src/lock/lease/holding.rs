@@ -97,8 +97,8 @@ impl Holding {
         }
     }
 
-    /// Releases without waiting. A lease that was lost stays as it is where there is a lock-delay: that is the time in
-    /// which what its holder has sent may still arrive.
+    /// Releases without waiting. If the lease was lost and there is a lock-delay, nothing is sent: writes of its holder
+    /// may still be on their way.
     pub(super) fn abandon(self: &Arc<Self>, loss: Loss) {
         if loss != Loss::Released && self.delays {
             self.wake(false);

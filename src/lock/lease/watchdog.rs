@@ -30,8 +30,8 @@ mod tests;
 /// end of a lease is never early.
 const TOGETHER: Duration = Duration::from_millis(10);
 
-/// How many renewals are begun at one time. With more, this task would come to look at the answers
-/// when they are too old to count. The next ones begin when those have ended, or a moment later.
+/// How many renewals are begun at one time. With more, answers would be too old to count
+/// when this task reads them. The next ones begin when those have ended, or a moment later.
 const MAX_RENEWALS: usize = 256;
 
 /// The pause before a task starts again after a panic.

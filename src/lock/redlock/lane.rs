@@ -16,7 +16,7 @@ use super::send_queue::Job;
 /// How long a release may take that waits behind many others.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How many requests may wait for a lane that its runtime does not drive, releases not counted.
+/// How many requests, without releases, may wait for a lane while its runtime is stuck.
 const MAX_QUEUED: usize = 100_000;
 
 /// The way to one node. Requests run there in the order in which they were submitted, so that a

@@ -18,8 +18,8 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// The longest pause before counts are collected that were ahead of the clock.
 const MAX_PAUSE: Duration = Duration::from_secs(10);
 
-/// How long a start of blank nodes waits for clients of another list, besides budgets. They connect again at most a second
-/// after a restart, which is the longest pause between two attempts.
+/// How long a client waits for clients with another list before it starts blank nodes, besides budgets. They connect
+/// again within a second, the longest pause between two attempts.
 const OTHER_LISTS_TIMEOUT: Duration = Duration::from_millis(1200);
 
 /// Starts the task that brings nodes back, if none runs.

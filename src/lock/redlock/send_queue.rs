@@ -10,7 +10,7 @@ use super::group::{Group, GroupKind};
 /// A request on its way to one node.
 pub(super) struct Job {
     pub(super) request: Request,
-    /// It is not sent after this. A release that has waited is, but is not sent again.
+    /// The deadline for sending it. A release is sent after it as well, but not a second time.
     pub(super) limit: Instant,
     slot: AnswerSlot,
     _work: TaskTrackerToken,

@@ -12,7 +12,7 @@ use crate::database::{Channels, Database};
 use crate::lock::wait::listener::ReleaseListener;
 
 /// Returns the channel for releases of the resource: a hash of its name (FNV-1a), because channels have short
-/// names. Two resources that share one cost each other a look at the row.
+/// names. If two resources share one, a release of either wakes the waiters of both.
 pub(super) fn channel(resource: &Resource) -> String {
     let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     let hash = resource.as_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, mix);

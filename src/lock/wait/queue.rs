@@ -109,7 +109,8 @@ impl WaitQueue {
     /// queue `remembers` its streak where nothing else shows that clients wait elsewhere.
     ///
     /// # Errors
-    /// The acquirer's: the callers must not ask all at one time, nor one after another when it gives up.
+    /// The last one of the acquirer. When it gives up, the callers behind it fail with the same error, and do not ask
+    /// the servers one after another.
     pub(crate) async fn place(
         &self,
         (since, end): (Instant, Instant),

@@ -95,6 +95,9 @@ fn marks_that_changed_after_the_look_stay_closed() {
     open_now(open);
     server.cli(&["HSET", "{fencing}:marks", "m:files/a", "34"]);
     server.restart();
+    let before = seen(open);
+    server.restart();
+    ask("", &format!("{open} --seen {before} --yes")).says(65, "changed since");
     for change in [&["HDEL", "{fencing}:marks", "m:files/a"][..], &["FLUSHALL"]] {
         let before = seen(open);
         server.cli(change);

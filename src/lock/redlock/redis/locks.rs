@@ -166,9 +166,8 @@ impl RedisNode {
     /// [`Forced::Taken`] or [`Forced::Free`]. With fewer, run it again.
     ///
     /// `seen` is what a majority of the nodes of this fleet has shown with [`RedisNode::lock`]. Ask every node, also
-    /// those where nobody holds the lock: each notes that the largest of these tokens is used up, or
-    /// the holder's next renewal would set the lock again there. Views of other fleets, and of other resources, do not
-    /// count.
+    /// one without the lock: each records the largest of these tokens as used, so that the holder's next renewal cannot
+    /// set the lock there. Views of other fleets, and of other resources, do not count.
     ///
     /// The node writes it down, with the name of this process, in the sorted set `{namespace}:audit`, which
     /// keeps the last 1000 lines.
