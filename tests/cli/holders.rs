@@ -19,13 +19,13 @@ fn hold(place: &(impl Place + ?Sized), options: &str) -> Job {
 }
 
 fn leases(place: &(impl Place + ?Sized), options: &str) -> Vec<Value> {
-    let listed = ask(place, &format!("leases --json {options}"));
+    let listed = ask(place, &format!("leases --node-budget 5s --json {options}"));
     assert_eq!(listed.code, Some(0), "{}", listed.stderr);
     listed.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 fn release(place: &(impl Place + ?Sized), options: &str) -> Ended {
-    ask(place, &format!("release --resource invoice/42 {options}"))
+    ask(place, &format!("release --node-budget 5s --resource invoice/42 {options}"))
 }
 
 /// The token that a release without `--yes` has named.
@@ -62,7 +62,7 @@ fn listed_and_released(place: &(impl Place + ?Sized), of: Option<u64>) {
     assert_eq!(lease["of"].as_u64(), of);
     assert_eq!(lease["token"], holder.token.to_string());
     assert!(leases(place, "--resource order/*").is_empty());
-    let table = ask(place, "leases --resource inv*/4?");
+    let table = ask(place, "leases --node-budget 5s --resource inv*/4?");
     let mut lines = table.stdout.lines();
     assert!(lines.next().unwrap().starts_with("RESOURCE"), "{table:?}");
     assert!(lines.next().unwrap().starts_with("invoice/42  billing-7  20"), "{table:?}");
@@ -143,7 +143,7 @@ fn without_a_majority_nothing_is_released() {
     let mut servers = five();
     let holder = hold(&servers, "");
     servers.iter_mut().take(3).for_each(RedisServer::kill);
-    let listed = ask(&servers, "leases --json").says(69, "2 of 5 nodes answered");
+    let listed = ask(&servers, "leases --node-budget 5s --json").says(69, "2 of 5 nodes answered");
     assert!(!listed.stdout.contains("\"held\":true"), "{listed:?}");
     assert!(listed.stdout.contains("from-environment"), "{listed:?}");
     release(&servers, "--yes --token 1").says(69, "");
@@ -200,11 +200,12 @@ fn what_quarantined_nodes_have_forgotten_may_be_held() {
     let found = leases(&servers, "");
     assert_eq!((found.len(), &found[0]["held"]), (1, &Value::Null), "{found:?}");
     assert_eq!((&found[0]["answered"], &found[0]["remember"]), (&5.into(), &2.into()), "{found:?}");
-    let table = ask(&servers, "leases");
+    let table = ask(&servers, "leases --node-budget 5s");
     assert!(table.stdout.contains("2 of 2 that remember, of 5: perhaps held"), "{table:?}");
     let forgotten = "2 of 5 nodes remember: a lock that the others have forgotten may be held";
     assert!(table.stderr.contains(forgotten), "{table:?}");
-    ask(&servers, "release --resource invoice/43").says(69, "2 of 5 nodes remember");
+    ask(&servers, "release --node-budget 5s --resource invoice/43")
+        .says(69, "2 of 5 nodes remember");
     release(&servers, "").says(64, "(seen on 2 of 2 nodes that remember, of 5)");
     holder.go();
 }
@@ -231,7 +232,8 @@ fn nodes_of_another_list_do_not_count() {
 fn a_wrong_name_does_not_stop_the_operator() {
     let servers = with_locks([Some("stuck"); 5]);
     let asked = release(&servers, "");
-    let options = format!("release --resource invoice/42 --yes --token {}", named(&asked));
+    let options =
+        format!("release --node-budget 5s --resource invoice/42 --yes --token {}", named(&asked));
     let mut command = fencing(&servers, &options);
     command.env("FENCING_HOLDER", "two words");
     assert_eq!(finish(command).code, Some(0));
@@ -247,7 +249,8 @@ async fn a_database_that_breaks_off_has_perhaps_released() {
     let holder = hold(&url, "");
     let mut session = options.connect().await.unwrap();
     session.execute("BEGIN; SELECT FROM fencing_leases FOR UPDATE").await.unwrap();
-    let release = fencing(&url, "release --resource invoice/42 --yes").spawn().unwrap();
+    let release =
+        fencing(&url, "release --node-budget 5s --resource invoice/42 --yes").spawn().unwrap();
     let end_it = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
         WHERE datname = current_database() AND wait_event_type = 'Lock'";
     // In another transaction: within one the view stays what it was.

@@ -91,7 +91,7 @@ fn renewals_that_fail_and_leases_that_are_lost_are_counted() {
 fn a_release_by_force_is_named(place: &(impl Place + ?Sized)) {
     let door = Door::serve(place, "");
     let lease = door.acquire("a", LONG);
-    let released = ask(place, "release --resource a --yes");
+    let released = ask(place, "release --node-budget 5s --resource a --yes");
     assert_eq!((lease.status, released.code), (201, Some(0)), "{lease:?} {released:?}");
     let over = door.of(&lease, "PUT").is(404, "no-lease");
     assert!(over.text().contains("an operator has released it"), "{over:?}");
