@@ -171,6 +171,11 @@ impl Finding {
     }
 }
 
+/// Reports whether this fault is that a node does not answer.
+pub(crate) fn is_silent(fault: &Fault) -> bool {
+    matches!(fault, Fault::Unreachable(_) | Fault::TimedOut | Fault::Disconnected(_))
+}
+
 const FOR_EVER: &str = "grants nothing until an operator opens it: its quarantine has no end (if no lock is held, \
                         `fencing fleet admit --now`)";
 

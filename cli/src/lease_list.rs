@@ -42,16 +42,8 @@ pub(crate) struct LockView {
     pub(crate) token: Option<Token>,
     /// How many nodes have it.
     pub(crate) nodes: Option<usize>,
-    pub(crate) held: Held,
-}
-
-/// Whether a lock is held.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Held {
-    Yes,
-    /// Nodes that do not answer, or that have forgotten locks, could make it a majority.
-    Perhaps,
-    No,
+    /// Whether a majority has it. `None` where nodes that do not answer, or that have forgotten locks, could make it one.
+    pub(crate) held: Option<bool>,
 }
 
 impl LeaseList {
@@ -98,12 +90,8 @@ impl LockView {
         // It lasts for as long as it does on a majority.
         locks.sort_by_key(|lock| Reverse(lock.remaining.unwrap_or(Duration::MAX)));
         let (on, needed) = (locks.len(), turnout.needed);
-        let held = match on {
-            on if on >= needed => Held::Yes,
-            on if turnout.may_be_held(on) => Held::Perhaps,
-            _ => Held::No,
-        };
-        let remaining = locks.get(if held == Held::Yes { needed - 1 } else { 0 })?.remaining;
+        let held = (on >= needed || !turnout.may_be_held(on)).then_some(on >= needed);
+        let remaining = locks.get(if on >= needed { needed - 1 } else { 0 })?.remaining;
         let mut tokens: Vec<Token> = locks.iter().filter_map(|lock| lock.token).collect();
         let (token, nodes) = (turnout.agreed(&mut tokens), Some(on));
         let NodeLock { resource, holder, shared, holders, .. } = locks.into_iter().next()?;
@@ -134,7 +122,7 @@ impl LockView {
 impl From<SqlLease> for LockView {
     fn from(lease: SqlLease) -> LockView {
         let SqlLease { resource, token, holder, shared, remaining, .. } = lease;
-        let (token, holders, nodes, held) = (Some(token), 0, None, Held::Yes);
+        let (token, holders, nodes, held) = (Some(token), 0, None, Some(true));
         LockView { resource, holder, shared, holders, remaining, token, nodes, held }
     }
 }

@@ -7,7 +7,7 @@ use wildmatch::WildMatch;
 
 use crate::duration::{self, millis};
 use crate::exit::Failure;
-use crate::lease_list::{Held, LeaseList, LockView};
+use crate::lease_list::{LeaseList, LockView};
 use crate::place::{Chosen, LockPlace};
 use crate::voters::{Turnout, print_faults};
 use crate::{pool, say};
@@ -89,9 +89,9 @@ fn on_nodes(lease: &LockView, turnout: Option<Turnout>) -> String {
         return String::new();
     };
     match lease.held {
-        Held::Yes => format!("{on}/{size}"),
-        Held::Perhaps => format!("{on} of {remember} that remember, of {size}: perhaps held"),
-        Held::No => format!("{on}/{size}, no majority"),
+        Some(true) => format!("{on}/{size}"),
+        Some(false) => format!("{on}/{size}, no majority"),
+        None => format!("{on} of {remember} that remember, of {size}: perhaps held"),
     }
 }
 
@@ -104,7 +104,7 @@ fn described(lease: &LockView, turnout: Option<Turnout>) -> serde_json::Value {
         "remaining_ms": lease.remaining.map(millis),
         "token": lease.token.map(|token| token.to_string()),
         "shared": lease.shared,
-        "held": (lease.held != Held::Perhaps).then_some(lease.held == Held::Yes),
+        "held": lease.held,
         "nodes": lease.nodes,
         "answered": turnout.map(|turnout| turnout.answered),
         "remember": turnout.map(|turnout| turnout.remember),

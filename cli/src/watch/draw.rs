@@ -5,15 +5,14 @@ use std::time::Duration;
 use fencing::lock::Fault;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout};
-use ratatui::style::{Color, Style, Stylize as _};
+use ratatui::style::{Style, Stylize as _};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Table, Widget};
 
 use super::sources::COUNTED;
-use super::view::{MarkList, Moment, NodeStatus, Part, View};
+use super::view::{MarkList, Moment, Part, View};
 use crate::duration::about;
-use crate::findings::Finding;
-use crate::lease_list::{Held, LeaseList, LockView};
+use crate::lease_list::{LeaseList, LockView};
 use crate::voters::Turnout;
 
 /// Narrower screens leave out the token of a lease, and since when it is held.
@@ -71,22 +70,23 @@ fn bar(left: &str, right: &str) -> Block<'static> {
 
 /// The heading of a part: what it says, how old that is, and why it says nothing.
 fn heading<T>(view: &View, part: &Part<T>, title: &str, now: Moment) -> Vec<Line<'static>> {
-    let ago = |when: Moment| about(when.age(now));
-    let status = match &part.last {
-        None => Span::raw("asking ...").dim(),
+    let ago = |when: &Moment| about(when.age(now));
+    let status = match part {
+        Part::Asking => Span::raw("asking ...").dim(),
         // A newer answer should have come by now.
-        Some((when, _)) if when.age(now) > view.fresh => {
-            Span::raw(format!("OLD: of {}, {} ago", when.clock(), ago(*when))).yellow()
+        Part::Answered { at, .. } if at.age(now) > view.fresh => {
+            Span::raw(format!("OLD: of {}, {} ago", at.clock(), ago(at))).yellow()
         }
-        Some((when, Ok(_))) => Span::raw(format!("{} ago", ago(*when))).dim(),
-        Some((when, Err(_))) => {
-            let since = part.since.unwrap_or(*when);
+        Part::Answered { at, answer: Ok(_), .. } => Span::raw(format!("{} ago", ago(at))).dim(),
+        Part::Answered { since, .. } => {
             Span::raw(format!("NO ANSWER since {}, {}", since.clock(), ago(since))).red()
         }
     };
-    let title = Line::from(vec![Span::raw(title.to_owned()).bold(), Span::raw("  "), status]);
-    let why = part.last.iter().filter_map(|(_, last)| last.as_ref().err());
-    [title].into_iter().chain(why.map(|why| indented(why))).collect()
+    let mut lines = vec![vec![title.to_owned().bold(), "  ".into(), status].into()];
+    if let Part::Answered { answer: Err(why), .. } = part {
+        lines.push(indented(why));
+    }
+    lines
 }
 
 fn indented(text: &str) -> Line<'static> {
@@ -95,7 +95,9 @@ fn indented(text: &str) -> Line<'static> {
 
 fn nodes(view: &View, now: Moment) -> Vec<Line<'static>> {
     let Some(part) = &view.nodes else { return Vec::new() };
-    let Some(found) = part.answer() else { return heading(view, part, "NODES", now) };
+    let Part::Answered { at: seen, answer: Ok(found), .. } = part else {
+        return heading(view, part, "NODES", now);
+    };
     let (granting, all, needed) = (found.granting(), found.nodes.len(), found.needed());
     let quorum = match found.opens_in() {
         _ if granting >= needed => String::new(),
@@ -105,34 +107,30 @@ fn nodes(view: &View, now: Moment) -> Vec<Line<'static>> {
     let title = format!("NODES  {granting} of {all} grant, {needed} needed{quorum}");
     let mut lines = heading(view, part, &title, now);
     let widest = found.nodes.iter().map(|node| node.node.len()).max().unwrap_or(0);
-    for Finding { node, report, problem } in &found.nodes {
-        let Some((state, since)) = view.states.get(node) else { continue };
-        // Nobody knows its state after its answer.
-        let seen = part.last.as_ref().map_or(now, |(when, _)| *when);
-        let seen = format!("  for {}", about(since.age(seen)));
-        let known = report.as_ref().map_or_else(
+    for finding in &found.nodes {
+        let Some((state, since)) = view.states.get(&finding.node) else { continue };
+        let known = finding.report.as_ref().map_or_else(
             |_| String::new(),
             |report| {
                 let era = report.era.map_or_else(String::new, |era| format!("  era {era}"));
                 format!("{era}  {} counts", report.counts)
             },
         );
-        let (word, colour, rest) = match (state, problem) {
-            (NodeStatus::Grants, _) => ("grants", Color::Green, known),
-            (_, Some(Fault::Quarantined(Duration::MAX))) => {
-                ("QUARANTINED", Color::Yellow, format!("  for ever{known}"))
+        let (state, rest) = match &finding.problem {
+            None => (state.green(), known),
+            Some(Fault::Quarantined(Duration::MAX)) => {
+                (state.yellow(), format!("  for ever{known}"))
             }
-            (_, Some(Fault::Quarantined(left))) => {
-                ("QUARANTINED", Color::Yellow, format!("  for {}{known}", about(*left)))
+            Some(Fault::Quarantined(left)) => {
+                (state.yellow(), format!("  for {}{known}", about(*left)))
             }
-            (NodeStatus::Silent, _) => ("NO ANSWER", Color::Red, seen),
-            _ => ("CLOSED", Color::Red, seen),
+            // Nobody knows its state after its answer.
+            Some(_) => (state.red(), format!("  for {}", about(since.age(*seen)))),
         };
-        let name = Span::raw(format!("  {:widest$}  ", plain(node)));
-        lines.push(Line::from(vec![name, Span::styled(word, colour), Span::raw(rest)]));
-        if let (NodeStatus::Closed | NodeStatus::Silent, Some(fault)) = (state, problem) {
-            lines.push(indented(&fault.to_string()).dim());
-        }
+        let name = format!("  {:widest$}  ", plain(&finding.node));
+        lines.push(vec![name.into(), state, rest.into()].into());
+        let fault = finding.problem.iter().filter(|_| !finding.is_admitted());
+        lines.extend(fault.map(|fault| indented(&fault.to_string()).dim()));
     }
     lines
 }
@@ -157,25 +155,27 @@ fn leases(view: &View, now: Moment) -> Vec<Line<'static>> {
     let Some(LeaseList { all, turnout, faults }) = part.answer() else {
         return heading(view, part, "LEASES", now);
     };
-    let held = all.iter().filter(|lease| lease.held == Held::Yes).count();
+    let held = all.iter().filter(|lease| lease.held == Some(true)).count();
     let few = match all.len() - held {
         0 => String::new(),
         few => format!(", {few} on too few nodes!"),
     };
-    let title = match turnout {
-        Some(Turnout { answered, needed, size, .. }) if answered < needed => {
-            format!("LEASES  NO MAJORITY ({answered} of {size} answered)")
-        }
+    let answered = match turnout {
         Some(Turnout { answered, size, .. }) if answered < size => {
-            format!("LEASES  {held} held{few} ({answered} of {size} answered)")
+            format!(" ({answered} of {size} answered)")
         }
-        _ => format!("LEASES  {held} held{few}"),
+        _ => String::new(),
+    };
+    let title = match turnout {
+        Some(it) if it.answered < it.needed => format!("LEASES  NO MAJORITY{answered}"),
+        _ => format!("LEASES  {held} held{few}{answered}"),
     };
     // The nodes above say why they did not answer at all.
-    let grants = |node| {
-        matches!(view.states.get(node), Some((NodeStatus::Grants | NodeStatus::Quarantined, _)))
+    let granting = |node: &str| {
+        let found = view.nodes.iter().filter_map(Part::answer).flat_map(|found| &found.nodes);
+        found.filter(|found| found.is_admitted()).any(|found| found.node == node)
     };
-    let faults = faults.iter().filter(|(node, _)| grants(node));
+    let faults = faults.iter().filter(|(node, _)| granting(node));
     let faults = faults.map(|(node, fault)| indented(&format!("not listed by {node}: {fault}")));
     heading(view, part, &title, now).into_iter().chain(faults).collect()
 }
@@ -210,7 +210,7 @@ fn cells(lease: &LockView, leases: &LeaseList, marks: Option<&MarkList>) -> [Cel
     let [resource, holder, since, ends, token] =
         lease.columns().map(|text| Cell::from(plain(&text)));
     let nodes = match (lease.nodes, leases.turnout) {
-        (Some(on), Some(Turnout { size, .. })) if lease.held == Held::Yes => {
+        (Some(on), Some(Turnout { size, .. })) if lease.held == Some(true) => {
             Cell::from(format!("{on}/{size}"))
         }
         (Some(on), Some(Turnout { size, .. })) => Cell::from(format!("{on}/{size}!")).yellow(),

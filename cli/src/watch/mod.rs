@@ -9,7 +9,6 @@ mod view;
 #[cfg(test)]
 mod tests;
 
-use std::cell::RefCell;
 use std::convert::Infallible;
 use std::future::pending;
 use std::io::{self, IsTerminal, Write, stdin, stdout};
@@ -19,13 +18,15 @@ use crossterm::cursor::Show;
 use crossterm::event::{Event, EventStream, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use crossterm::execute;
 use crossterm::terminal::{EnterAlternateScreen, enable_raw_mode};
+use fencing::redis::RedisMarks;
 use futures_util::StreamExt as _;
+use ratatui::DefaultTerminal;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::{DefaultTerminal, Frame};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, kill_current_process_group};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
+use tokio::sync::watch::Sender;
 use tokio::task::spawn_blocking;
 use tokio::time::{interval, sleep, timeout};
 use wildmatch::WildMatch;
@@ -33,11 +34,11 @@ use wildmatch::WildMatch;
 use crate::exit::{self, Failure};
 use crate::lease_list::LeaseList;
 use crate::place::{Chosen, LockPlace};
-use crate::pool::{self, Pool};
+use crate::pool::Pool;
 use crate::redis_marks::MarksPlace;
 use crate::signals::Signals;
 use crate::{duration, findings, say};
-use sources::{OnDatabase, SharedView, marks_in_database, marks_in_redis};
+use sources::{ask, marks_in_database, marks_in_redis, refresh};
 use view::{Moment, Part, View};
 
 /// How often it may ask.
@@ -104,48 +105,46 @@ pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
     let mut view = View::new(described, args.every, budget);
     view.nodes = matches!(place, Chosen::Redis(_)).then(Part::default);
     view.marks = marks.is_some().then(Part::default);
-    let view = RefCell::new(view);
-    let shared = SharedView { view, changed: Notify::new(), resumed: Notify::new() };
-    let set_leases = |view: &mut View, now, answer| view.leases.set(now, answer);
-    let set_marks =
-        |view: &mut View, now, answer| view.marks.get_or_insert_default().set(now, answer);
+    let view = &Sender::new(view);
     let nodes = async {
         let Chosen::Redis(redis) = &place else { return pending().await };
         let ask = async || Ok(findings::ask(redis, budget).await?);
-        shared.refresh(ask, View::set_nodes).await
+        refresh(view, ask, View::set_nodes).await
     };
     let leases = async {
-        match &place {
+        let mut pool = None;
+        let ask = async || match &place {
             Chosen::Redis(redis) => {
-                let ask = async || LeaseList::on_nodes(redis, &wanted, budget, LIST * budget).await;
-                shared.refresh(ask, set_leases).await
+                LeaseList::on_nodes(redis, &wanted, budget, LIST * budget).await
             }
             Chosen::Database(url) => {
-                pool::kind(url)?;
-                let mut database = OnDatabase::new(url);
                 let list = async |pool: &Pool| LeaseList::in_database(pool, &wanted).await;
-                shared.refresh(async || database.ask(list).await, set_leases).await
+                ask(url, &mut pool, list).await
             }
-        }
+        };
+        refresh(view, ask, |view, now, answer| view.leases.set(now, answer)).await
     };
     let marks = async {
-        match marks {
-            None => pending().await,
-            Some(MarksPlace::Redis(marks)) => {
-                let marks = marks.budget(budget);
-                let ask = async || marks_in_redis(&marks, shared.on_screen()).await;
-                shared.refresh(ask, set_marks).await
+        let Some(place) = marks else { return pending().await };
+        let mut pool = None;
+        let ask = async || {
+            let shown = view.borrow().on_screen();
+            match &place {
+                MarksPlace::Redis(marks) => {
+                    marks_in_redis(&RedisMarks::clone(marks).budget(budget), shown).await
+                }
+                MarksPlace::Database(url) => {
+                    ask(url, &mut pool, async |pool| marks_in_database(pool, shown).await).await
+                }
             }
-            Some(MarksPlace::Database(url)) => {
-                let mut database = OnDatabase::new(&url);
-                let list = async |pool: &Pool| marks_in_database(pool, shared.on_screen()).await;
-                shared.refresh(async || database.ask(list).await, set_marks).await
-            }
-        }
+        };
+        let set = |view: &mut View, now, answer| {
+            view.marks.get_or_insert_default().set(now, answer);
+        };
+        refresh(view, ask, set).await
     };
     let shown = async {
-        let ended =
-            if has_terminal() { on_terminal(&shared).await } else { as_text(&shared).await };
+        let ended = if has_terminal() { on_terminal(view).await } else { as_text(view).await };
         ended.map_err(|error| Failure::failed(format_args!("the terminal failed: {error}")))
     };
     tokio::select! {
@@ -163,11 +162,12 @@ fn has_terminal() -> bool {
 }
 
 /// Prints the picture as text each time, until the reader has gone away.
-async fn as_text(shared: &SharedView) -> io::Result<u8> {
-    let every = shared.view.borrow().every;
+async fn as_text(view: &Sender<View>) -> io::Result<u8> {
+    let every = view.borrow().every;
     loop {
         sleep(every).await;
-        let lines = picture(&mut shared.view.borrow_mut(), Moment::now());
+        let mut lines = Vec::new();
+        view.send_modify(|view| lines = picture(view, Moment::now()));
         if writeln!(stdout(), "{}\n", lines.join("\n")).is_err() {
             return Ok(0);
         }
@@ -190,36 +190,40 @@ fn picture(view: &mut View, now: Moment) -> Vec<String> {
 }
 
 /// Draws and follows the keys, until one of them or a signal ends it.
-async fn on_terminal(shared: &SharedView) -> io::Result<u8> {
+async fn on_terminal(view: &Sender<View>) -> io::Result<u8> {
     let mut stop = stop()?;
-    let mut screen = Screen::enter()?;
-    let (mut keys, mut ticks) = (EventStream::new(), interval(TICK));
+    let mut screen = Screen(ratatui::try_init()?);
+    let (mut keys, mut ticks, mut news) = (EventStream::new(), interval(TICK), view.subscribe());
     loop {
-        let draw = |frame: &mut Frame<'_>| {
-            draw::draw(frame.buffer_mut(), &mut shared.view.borrow_mut(), Moment::now());
-        };
-        screen.0.draw(draw)?;
+        screen.0.draw(|frame| {
+            view.send_if_modified(|view| {
+                draw::draw(frame.buffer_mut(), view, Moment::now());
+                // What it notes is no news.
+                false
+            });
+        })?;
         tokio::select! {
             biased;
             Ok(signal) = &mut stop => return Ok(exit::by_signal(signal.as_raw())),
             event = keys.next() => match event.transpose()? {
                 Some(Event::Key(key)) if key.kind == KeyEventKind::Press => {
-                    if press(key, shared, &mut screen)? {
+                    let mut quits = Ok(false);
+                    view.send_modify(|view| quits = press(key, view, &mut screen));
+                    if quits? {
                         return Ok(0);
                     }
                 }
                 Some(_) => {}
                 None => return Err(gone()),
             },
-            () = shared.changed.notified() => {}
+            _ = news.changed() => {}
             _ = ticks.tick() => is_there()?,
         }
     }
 }
 
 /// Follows a key, and returns whether it quits.
-fn press(key: KeyEvent, shared: &SharedView, screen: &mut Screen) -> io::Result<bool> {
-    let view = &mut *shared.view.borrow_mut();
+fn press(key: KeyEvent, view: &mut View, screen: &mut Screen) -> io::Result<bool> {
     let (first, page) = (view.first, view.page.saturating_sub(1).max(1));
     match (key.code, key.modifiers) {
         (KeyCode::Char('q') | KeyCode::Esc, _) => return Ok(true),
@@ -234,7 +238,6 @@ fn press(key: KeyEvent, shared: &SharedView, screen: &mut Screen) -> io::Result<
         }
         (KeyCode::Char('p'), _) => {
             view.paused = if view.paused.is_none() { Some(Moment::now()) } else { None };
-            shared.resumed.notify_waiters();
         }
         (KeyCode::Up, _) => view.first = first.saturating_sub(1),
         (KeyCode::Down, _) => view.first = first.saturating_add(1),
@@ -252,10 +255,6 @@ fn press(key: KeyEvent, shared: &SharedView, screen: &mut Screen) -> io::Result<
 struct Screen(DefaultTerminal);
 
 impl Screen {
-    fn enter() -> io::Result<Screen> {
-        Ok(Screen(ratatui::try_init()?))
-    }
-
     /// Draws every character again. (`Terminal::clear` asks the terminal for its cursor, and fails if no answer comes.)
     fn redraw(&mut self) -> io::Result<()> {
         let size = self.0.size()?;

@@ -15,7 +15,7 @@ use ratatui::layout::Rect;
 use super::view::{MarkList, Moment, Part, View};
 use super::{Screen, draw, every, picture};
 use crate::findings::{Finding, Findings};
-use crate::lease_list::{Held, LeaseList, LockView};
+use crate::lease_list::{LeaseList, LockView};
 use crate::voters::Turnout;
 
 /// This many seconds after noon, when the view began.
@@ -59,7 +59,7 @@ fn lease(name: &str, token: u64) -> LockView {
         remaining: Some(Duration::from_secs(7)),
         token: Token::new(token).ok(),
         nodes: Some(3),
-        held: Held::Yes,
+        held: Some(true),
     }
 }
 
@@ -100,7 +100,7 @@ fn full() -> View {
     let of = [("invoice/1", None), ("invoice/2", Some(41)), ("invoice/3", Some(44))];
     view.marks.as_mut().unwrap().set(after(1), Ok(marks(&of)));
     let mut few = lease("invoice/4", 7);
-    (few.held, few.nodes, few.token) = (Held::No, Some(1), None);
+    (few.held, few.nodes, few.token) = (Some(false), Some(1), None);
     let held = [("invoice/1", 33), ("invoice/2", 41), ("invoice/3", 43)];
     let held = held.map(|(name, token)| lease(name, token)).into_iter();
     view.leases.set(after(1), Ok(leases(held.chain([few]).collect())));
@@ -248,7 +248,7 @@ fn every_lease_can_be_scrolled_to_under_its_heading() {
 #[test]
 fn a_panic_gives_the_terminal_back() {
     if std::env::var_os("ON_A_TERMINAL").is_some() {
-        let _screen = Screen::enter().unwrap();
+        let _screen = Screen(ratatui::try_init().unwrap());
         panic!("on purpose");
     }
     let me = std::env::current_exe().unwrap();

@@ -7,7 +7,7 @@ use fencing::lock::Fault;
 use fencing::time::{Clock, SystemClock, Time};
 use fencing::{Resource, Token};
 
-use crate::findings::{Finding, Findings};
+use crate::findings::{Finding, Findings, is_silent};
 use crate::lease_list::LeaseList;
 
 /// When something was seen: by the clock that goes on while the machine sleeps, and by the wall clock.
@@ -35,51 +35,29 @@ impl Moment {
 
 /// The last answer of one source. A failure replaces the answer before it: what a node said an hour ago must not look
 /// like its state.
-#[derive(Debug)]
-pub(super) struct Part<T> {
-    pub(super) last: Option<(Moment, Result<T, String>)>,
-    /// When it began to answer, or to fail.
-    pub(super) since: Option<Moment>,
-}
-
-impl<T> Default for Part<T> {
-    fn default() -> Part<T> {
-        Part { last: None, since: None }
-    }
+#[derive(Default)]
+pub(super) enum Part<T> {
+    #[default]
+    Asking,
+    Answered {
+        at: Moment,
+        /// When it began to answer, or to fail.
+        since: Moment,
+        answer: Result<T, String>,
+    },
 }
 
 impl<T> Part<T> {
-    pub(super) fn set(&mut self, now: Moment, answer: Result<T, String>) {
-        let same = self.last.as_ref().is_some_and(|(_, last)| last.is_ok() == answer.is_ok());
-        self.since = self.since.filter(|_| same).or(Some(now));
-        self.last = Some((now, answer));
+    pub(super) fn set(&mut self, at: Moment, answer: Result<T, String>) {
+        let since = match self {
+            Part::Answered { since, answer: last, .. } if last.is_ok() == answer.is_ok() => *since,
+            _ => at,
+        };
+        *self = Part::Answered { at, since, answer };
     }
 
     pub(super) fn answer(&self) -> Option<&T> {
-        self.last.as_ref()?.1.as_ref().ok()
-    }
-}
-
-/// Whether a node grants locks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NodeStatus {
-    Grants,
-    Quarantined,
-    /// It answers, and grants nothing.
-    Closed,
-    Silent,
-}
-
-impl NodeStatus {
-    pub(super) fn of(node: &Finding) -> NodeStatus {
-        match (&node.report, &node.problem) {
-            (_, None) => NodeStatus::Grants,
-            (_, Some(Fault::Quarantined(_))) => NodeStatus::Quarantined,
-            (Err(Fault::Unreachable(_) | Fault::TimedOut | Fault::Disconnected(_)), _) => {
-                NodeStatus::Silent
-            }
-            _ => NodeStatus::Closed,
-        }
+        if let Part::Answered { answer: Ok(answer), .. } = self { Some(answer) } else { None }
     }
 }
 
@@ -104,8 +82,8 @@ pub(super) struct View {
     pub(super) fresh: Duration,
     /// `None` where there are none.
     pub(super) nodes: Option<Part<Findings>>,
-    /// The state of each node, and since when it was seen.
-    pub(super) states: BTreeMap<String, (NodeStatus, Moment)>,
+    /// The state of each node in a word, and since when it was seen.
+    pub(super) states: BTreeMap<String, (&'static str, Moment)>,
     pub(super) leases: Part<LeaseList>,
     pub(super) marks: Option<Part<MarkList>>,
     /// Since when it is paused.
@@ -124,7 +102,7 @@ impl View {
     pub(super) fn set_nodes(&mut self, now: Moment, answer: Result<Findings, String>) {
         let all = answer.as_ref().map_or(&[][..], |findings| &findings.nodes).iter();
         let states = all.map(|node| {
-            let state = NodeStatus::of(node);
+            let state = state(node);
             let same = self.states.get(&node.node).filter(|(last, _)| *last == state);
             (node.node.clone(), (state, same.map_or(now, |(_, since)| *since)))
         });
@@ -136,5 +114,15 @@ impl View {
     pub(super) fn on_screen(&self) -> Vec<Resource> {
         let all = self.leases.answer().map_or(&[][..], |leases| &leases.all).iter();
         all.skip(self.first).take(self.page).map(|lease| lease.resource.clone()).collect()
+    }
+}
+
+fn state(node: &Finding) -> &'static str {
+    match (&node.problem, &node.report) {
+        (None, _) => "grants",
+        (Some(Fault::Quarantined(_)), _) => "QUARANTINED",
+        (_, Err(fault)) if is_silent(fault) => "NO ANSWER",
+        // It answers, and grants nothing.
+        _ => "CLOSED",
     }
 }
