@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use fencing::Redlock;
+use fencing::lock::Fault;
 use fencing::lock::redlock::{BuildError, Fleet, Node, OperatorError};
-use fencing::lock::{Fault, NodeCause};
-use rustix::process::Signal;
 
 use crate::duration::{self, about};
 use crate::exit::{self, Failure};
-use crate::findings::{self, Finding, Findings};
+use crate::findings::{self, Finding, Findings, is_silent};
 use crate::nodes::verdict;
 use crate::place::{NAMESPACE, Redis};
 use crate::say;
@@ -137,18 +136,16 @@ pub(crate) async fn main(fleet: FleetArgs) -> Result<u8, Failure> {
     };
     tokio::select! {
         biased;
-        signal = signals.next() => Err(interrupted(&fleet.action, signal)),
+        signal = signals.next() => {
+            let moving = match fleet.action {
+                FleetAction::Move(_) => "; while the move is half done no client gets a lease",
+                _ => "",
+            };
+            let why = format!("interrupted by a signal{moving}: run the same command again");
+            Err(Failure(exit::by_signal(signal.as_raw()), why))
+        }
         outcome = action => outcome.map(|()| 0),
     }
-}
-
-fn interrupted(action: &FleetAction, signal: Signal) -> Failure {
-    let moving = match action {
-        FleetAction::Move(_) => "; while the move is half done no client gets a lease",
-        _ => "",
-    };
-    let status = exit::by_signal(signal.as_raw());
-    Failure(status, format!("interrupted by a signal{moving}: run the same command again"))
 }
 
 fn service(redis: &Redis, ttl: Duration, budget: Duration) -> Result<Redlock, BuildError> {
@@ -287,7 +284,7 @@ fn advised(error: OperatorError, to: &Redis) -> Failure {
         _ => "",
     };
     let gone = match &error {
-        OperatorError::NotAll { causes } => causes.iter().find(|cause| is_gone(cause)),
+        OperatorError::NotAll { causes } => causes.iter().find(|cause| is_silent(&cause.cause)),
         _ => None,
     };
     let stand_in = gone.map_or_else(String::new, |cause| {
@@ -304,20 +301,14 @@ fn advised(error: OperatorError, to: &Redis) -> Failure {
     Failure(status, format!("{why}{more}{stand_in}"))
 }
 
-fn is_gone(cause: &NodeCause) -> bool {
-    matches!(cause.cause, Fault::Unreachable(_) | Fault::TimedOut | Fault::Disconnected(_))
-}
-
 /// Says when leases are granted.
 fn outlook(findings: &Findings) -> String {
     match findings.opens_in() {
         Some(Duration::ZERO) => "Leases are granted now.".into(),
-        Some(left) => {
-            format!(
-                "Leases are granted in {}, when the locks that may be held have expired. {SKIP}",
-                about(left)
-            )
-        }
+        Some(left) => format!(
+            "Leases are granted in {}, when the locks that may be held have expired. {SKIP}",
+            about(left)
+        ),
         None => "Too few nodes can grant a lease: see the lines above.".into(),
     }
 }
