@@ -1,5 +1,6 @@
 //! The nodes of one list whose answers count.
 
+use std::mem;
 use std::time::Duration;
 
 use fencing::Token;
@@ -20,7 +21,7 @@ pub(crate) struct Voters {
 }
 
 pub(crate) struct Voter {
-    node: RedisNode,
+    pub(crate) node: RedisNode,
     /// Whether it has forgotten no lock that may still be held.
     remembers: bool,
 }
@@ -36,12 +37,6 @@ pub(crate) struct Turnout {
     pub(crate) needed: usize,
     /// How many are in the list.
     pub(crate) size: usize,
-}
-
-impl Voter {
-    pub(crate) fn name(&self) -> &str {
-        self.node.name()
-    }
 }
 
 impl Voters {
@@ -77,17 +72,16 @@ impl Voters {
         ask: impl AsyncFn(&RedisNode) -> Result<T, Fault>,
     ) -> Vec<T> {
         let answers = join_all(self.nodes.iter().map(|voter| ask(&voter.node))).await;
-        let (mut heard, mut voters) = (Vec::new(), Vec::new());
-        for (answer, voter) in answers.into_iter().zip(self.nodes.drain(..)) {
+        let mut heard = Vec::new();
+        for (voter, answer) in mem::take(&mut self.nodes).into_iter().zip(answers) {
             match answer {
                 Ok(answer) => {
                     heard.push(answer);
-                    voters.push(voter);
+                    self.nodes.push(voter);
                 }
-                Err(fault) => self.faults.push((voter.name().to_owned(), fault)),
+                Err(fault) => self.faults.push((voter.node.name().to_owned(), fault)),
             }
         }
-        self.nodes = voters;
         heard
     }
 }

@@ -5,7 +5,7 @@ mod outcome;
 
 use std::time::Duration;
 
-use fencing::lock::redlock::{Forced, NodeView};
+use fencing::lock::redlock::{Forced, Node as _, NodeView};
 use fencing::lock::{Fault, sql};
 use fencing::{Resource, Token};
 
@@ -98,18 +98,39 @@ async fn on_nodes(args: &ReleaseArgs, redis: &Redis) -> Result<Option<String>, F
     let forced = voters
         .each(async |node| node.force_release(&list, resource, &values, &views, budget).await)
         .await;
-    let (unasked, failed) = voters.faults.split_at(not_asked);
-    unasked.iter().for_each(|(node, fault)| say_not_released(node, fault, false));
-    failed.iter().for_each(|(node, fault)| say_not_released(node, fault, !is_refusal(fault)));
-    for (voter, _) in
-        voters.nodes.iter().zip(&forced).filter(|(_, it)| **it == Forced::HeldByAnother)
-    {
-        let node = voter.name();
-        say::error(format_args!("{node}: another client holds the lock there, and keeps it"));
+    let mut answers = NodeAnswers::default();
+    for (index, (node, fault)) in voters.faults.iter().enumerate() {
+        let refused = matches!(
+            fault,
+            Fault::Exhausted | Fault::NotAdmitted | Fault::OtherFleet { .. } | Fault::Moved { .. }
+        );
+        say::error(match fault {
+            Fault::Exhausted => format!(
+                "{node}: not released: its count has run out, so it could not refuse the holder's renewal; the lock is \
+                 free when it expires"
+            ),
+            _ if refused || index < not_asked => format!("{node}: not released: {fault}"),
+            _ => {
+                answers.silent += 1;
+                format!("{node}: perhaps released; it did not answer: {fault}")
+            }
+        });
     }
-    let silent = failed.iter().filter(|(_, fault)| !is_refusal(fault)).count();
-    let answers = NodeAnswers::of(&forced, silent);
-    let NodeAnswers { taken, noted, others, .. } = answers;
+    for (voter, forced) in voters.nodes.iter().zip(forced) {
+        match forced {
+            Forced::Taken(_) => answers.taken += 1,
+            Forced::Free => answers.free += 1,
+            _ => {
+                answers.others += 1;
+                let node = voter.node.name();
+                say::error(format_args!(
+                    "{node}: another client holds the lock there, and keeps it"
+                ));
+            }
+        }
+    }
+    let NodeAnswers { taken, others, silent, .. } = answers;
+    let noted = answers.noted();
     Err(Failure::unavailable(match answers.outcome(turnout.needed) {
         ForcedOutcome::Released => {
             return Ok(Some(format!(
@@ -151,26 +172,6 @@ async fn in_database(args: &ReleaseArgs, url: &str) -> Result<Option<String>, Fa
         }
         Err(fault) => Err(fault.into()),
     }
-}
-
-/// Says why a node did not release the lock, or may have done it.
-fn say_not_released(node: &str, fault: &Fault, in_doubt: bool) {
-    say::error(match fault {
-        Fault::Exhausted => format!(
-            "{node}: not released: its count has run out, so it could not refuse the holder's renewal; the lock is free \
-             when it expires"
-        ),
-        _ if in_doubt => format!("{node}: perhaps released; it did not answer: {fault}"),
-        _ => format!("{node}: not released: {fault}"),
-    });
-}
-
-/// Returns whether the node says that it has done nothing.
-fn is_refusal(fault: &Fault) -> bool {
-    matches!(
-        fault,
-        Fault::Exhausted | Fault::NotAdmitted | Fault::OtherFleet { .. } | Fault::Moved { .. }
-    )
 }
 
 fn check_majority(voters: &Voters) -> Result<(), Failure> {

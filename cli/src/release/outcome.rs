@@ -1,22 +1,20 @@
 //! The result of a release by force.
 
-use fencing::lock::redlock::Forced;
-
-/// What the nodes have answered.
-#[derive(Clone, Copy)]
+/// What the nodes have answered that were asked to release.
+#[derive(Debug, Default, Clone, Copy)]
 pub(super) struct NodeAnswers {
     /// On how many the lock was taken.
     pub(super) taken: usize,
-    /// How many refuse the holder's renewal now.
-    pub(super) noted: usize,
+    /// On how many it was free.
+    pub(super) free: usize,
     /// On how many another client holds it, and keeps it.
     pub(super) others: usize,
-    /// How many were asked and have not answered: they may have done it.
-    silent: usize,
+    /// How many have not answered: they may have done it.
+    pub(super) silent: usize,
 }
 
 /// The result, from all answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) enum ForcedOutcome {
     Released,
     /// The lock is another client's, or was free already.
@@ -28,22 +26,17 @@ pub(super) enum ForcedOutcome {
 }
 
 impl NodeAnswers {
-    pub(super) fn of(forced: &[Forced], silent: usize) -> NodeAnswers {
-        let count = |which: fn(&Forced) -> bool| forced.iter().filter(|it| which(it)).count();
-        let taken = count(|forced| matches!(forced, Forced::Taken(_)));
-        let others = count(|forced| *forced == Forced::HeldByAnother);
-        NodeAnswers { taken, noted: forced.len() - others, others, silent }
+    /// How many refuse the holder's renewal now.
+    pub(super) fn noted(self) -> usize {
+        self.taken + self.free
     }
 
     pub(super) fn outcome(self, needed: usize) -> ForcedOutcome {
-        if self.others >= needed {
-            return ForcedOutcome::Gone;
-        }
         match self.taken {
+            _ if self.others >= needed => ForcedOutcome::Gone,
             0 if self.silent > 0 => ForcedOutcome::Unknown,
-            0 if self.noted + self.others >= needed => ForcedOutcome::Gone,
-            0 => ForcedOutcome::TooFew,
-            _ if self.noted >= needed => ForcedOutcome::Released,
+            0 if self.free + self.others >= needed => ForcedOutcome::Gone,
+            1.. if self.noted() >= needed => ForcedOutcome::Released,
             _ => ForcedOutcome::TooFew,
         }
     }
@@ -51,40 +44,32 @@ impl NodeAnswers {
 
 #[cfg(test)]
 mod tests {
+    use super::ForcedOutcome::{Gone, Released, TooFew, Unknown};
     use super::*;
 
-    fn outcome(taken: usize, free: usize, others: usize, silent: usize) -> ForcedOutcome {
-        let of = |forced: Forced, times| std::iter::repeat_n(forced, times);
-        let forced = of(Forced::Taken(1), taken)
-            .chain(of(Forced::Free, free))
-            .chain(of(Forced::HeldByAnother, others));
-        NodeAnswers::of(&forced.collect::<Vec<_>>(), silent).outcome(3)
-    }
-
     #[test]
-    fn a_majority_has_released_it_or_refuses_the_holder() {
-        assert_eq!(outcome(5, 0, 0, 0), ForcedOutcome::Released);
-        assert_eq!(outcome(1, 2, 0, 2), ForcedOutcome::Released);
-        assert_eq!(outcome(2, 1, 2, 0), ForcedOutcome::Released);
-        assert_eq!(outcome(2, 0, 0, 3), ForcedOutcome::TooFew);
-        assert_eq!(outcome(2, 0, 2, 1), ForcedOutcome::TooFew);
-    }
-
-    /// What was left of an old lease may be taken from beside it.
-    #[test]
-    fn another_client_that_has_most_keeps_it() {
-        assert_eq!(outcome(0, 0, 5, 0), ForcedOutcome::Gone);
-        assert_eq!(outcome(2, 0, 3, 0), ForcedOutcome::Gone);
-        assert_eq!(outcome(0, 0, 3, 2), ForcedOutcome::Gone);
-    }
-
-    #[test]
-    fn who_has_not_answered_may_have_released_it() {
-        assert_eq!(outcome(0, 5, 0, 0), ForcedOutcome::Gone);
-        assert_eq!(outcome(0, 2, 2, 0), ForcedOutcome::Gone);
-        assert_eq!(outcome(0, 3, 0, 2), ForcedOutcome::Unknown);
-        assert_eq!(outcome(0, 0, 0, 5), ForcedOutcome::Unknown);
-        // All have refused.
-        assert_eq!(outcome(0, 0, 0, 0), ForcedOutcome::TooFew);
+    fn three_nodes_decide() {
+        for ([taken, free, others, silent], outcome) in [
+            // They have released it, or refuse the holder.
+            ([5, 0, 0, 0], Released),
+            ([1, 2, 0, 2], Released),
+            ([2, 1, 2, 0], Released),
+            ([2, 0, 0, 3], TooFew),
+            ([2, 0, 2, 1], TooFew),
+            // Another client keeps it. What was left of an old lease may be taken from beside it.
+            ([0, 0, 5, 0], Gone),
+            ([2, 0, 3, 0], Gone),
+            ([0, 0, 3, 2], Gone),
+            // Those that have not answered may have released it.
+            ([0, 5, 0, 0], Gone),
+            ([0, 2, 2, 0], Gone),
+            ([0, 3, 0, 2], Unknown),
+            ([0, 0, 0, 5], Unknown),
+            // All have refused.
+            ([0, 0, 0, 0], TooFew),
+        ] {
+            let answers = NodeAnswers { taken, free, others, silent };
+            assert_eq!(answers.outcome(3), outcome, "{answers:?}");
+        }
     }
 }
