@@ -11,7 +11,7 @@ use rustix::termios::tcgetpgrp;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
-use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::sleep;
 
 use super::channel::{self, GuardStart, Order, line, now};
@@ -25,8 +25,6 @@ const MAX_GRACE: Duration = Duration::from_secs(5);
 pub(super) struct GuardedCommand {
     guard: Child,
     socket: UnixStream,
-    /// The terminal's requests to suspend. This process listens before the command starts: it would be stopped alone.
-    pub(super) suspension: Option<Stream>,
 }
 
 impl GuardedCommand {
@@ -39,13 +37,17 @@ impl GuardedCommand {
         command: &[OsString],
         ttl: Duration,
         lease: &Lease,
+        signals: &mut Signals,
     ) -> io::Result<GuardedCommand> {
         // A parent may have had SIGCHLD ignored: then no end of a child would be reported.
         let _ = signal(SignalKind::child())?;
         // For the case that the guard is killed.
         family::adopt()?;
         let terminal = terminal().is_some();
-        let suspension = if terminal { None } else { Signals::suspension() };
+        if !terminal {
+            // A request to suspend would stop this process alone.
+            signals.add(Signal::TSTP)?;
+        }
         // The path of a program that was replaced meanwhile leads to another.
         let program = if cfg!(target_os = "linux") {
             "/proc/self/exe".into()
@@ -72,16 +74,17 @@ impl GuardedCommand {
             command: command.to_vec(),
         };
         socket.write_all(&line(&start)?).await?;
-        Ok(GuardedCommand { guard, socket, suspension })
+        Ok(GuardedCommand { guard, socket })
     }
 
-    /// Waits for what the guard reports next. Cancel safe.
-    pub(super) async fn next(&mut self) -> io::Result<GuardEvent> {
+    /// Waits for what the guard reports next, or fails with why the command is not guarded any more. Cancel safe.
+    pub(super) async fn next(&mut self) -> Result<GuardEvent, String> {
         let ended = tokio::select! {
             biased;
             Ok(_) = self.socket.read_u8() => return Ok(GuardEvent::Stopping),
-            ended = self.guard.wait() => ended?,
+            ended = self.guard.wait() => ended,
         };
+        let ended = ended.map_err(|error| format!("cannot wait for the guard: {error}"))?;
         if let Some(code) = ended.code() {
             return Ok(GuardEvent::Ended(u8::try_from(code).unwrap_or(u8::MAX)));
         }
@@ -89,7 +92,7 @@ impl GuardedCommand {
             family::signal(Signal::KILL);
             sleep(Duration::from_millis(10)).await;
         }
-        Ok(GuardEvent::Unguarded)
+        Err("the guard was killed: the command is stopped".into())
     }
 
     /// Has the command stopped when the lease ends, as far as it is known now.
@@ -101,15 +104,17 @@ impl GuardedCommand {
     /// the command.
     pub(super) fn pass_on(&self, signal: Signal) {
         let typed = || terminal().and_then(|file| tcgetpgrp(file).ok()) == Some(getpgrp());
-        if !matches!(signal, Signal::INT | Signal::QUIT) || !typed() {
-            self.send(&Order::Signal(signal.as_raw()));
+        match signal {
+            Signal::TSTP => self.suspend(),
+            Signal::INT | Signal::QUIT if typed() => {}
+            _ => self.send(&Order::Signal(signal.as_raw())),
         }
     }
 
     /// Stops the command and this process until this one is continued: the command must not go
     /// on while nobody renews its lease. In the terminal's own group the terminal has stopped
     /// both.
-    pub(super) fn suspend(&self) {
+    fn suspend(&self) {
         self.send(&Order::Signal(Signal::STOP.as_raw()));
         let _ = kill_process(getpid(), Signal::STOP);
         self.send(&Order::Signal(Signal::CONT.as_raw()));
@@ -127,8 +132,6 @@ pub(super) enum GuardEvent {
     Stopping,
     /// It has ended, and the command with it.
     Ended(u8),
-    /// It was killed, and the command was stopped.
-    Unguarded,
 }
 
 /// Returns the terminal that controls this process.

@@ -184,9 +184,6 @@ impl Guard {
 
 /// Returns the exit status that reports the command's own.
 fn status(ended: ExitStatus) -> u8 {
-    match (ended.code(), ended.signal()) {
-        (Some(code), _) => u8::try_from(code).unwrap_or(u8::MAX),
-        (None, Some(signal)) => exit::by_signal(signal),
-        (None, None) => u8::MAX,
-    }
+    let by_signal = || ended.signal().map_or(u8::MAX, exit::by_signal);
+    ended.code().map_or_else(by_signal, |code| u8::try_from(code).unwrap_or(u8::MAX))
 }

@@ -5,16 +5,16 @@ mod command;
 mod family;
 pub(crate) mod guard;
 mod plan;
-mod watch;
 
 use std::ffi::OsString;
 use std::time::Duration;
 
-use fencing::lock::{AcquireError, Released};
+use fencing::lock::{AcquireError, Loss, Released};
 use fencing::{Lease, Resource};
+use tokio::time::{MissedTickBehavior, interval};
 
-use self::command::GuardedCommand;
-use crate::duration::{self, show};
+use self::command::{GuardEvent, GuardedCommand};
+use crate::duration::{self, about, show};
 use crate::exit::{self, Failure};
 use crate::lock::{ChosenLock, LockArgs};
 use crate::say;
@@ -59,6 +59,9 @@ pub(crate) struct RunArgs {
     command: Vec<OsString>,
 }
 
+/// How many times per TTL the guard gets the end of the lease.
+const REPORTS: u32 = 16;
+
 /// Runs the command while it holds the lease, and returns the exit status.
 pub(crate) async fn main(run: RunArgs) -> Result<u8, Failure> {
     let mut signals = Signals::listen()?;
@@ -95,8 +98,8 @@ pub(crate) async fn main(run: RunArgs) -> Result<u8, Failure> {
 
 /// Holds the lease while the command runs.
 async fn hold(lease: Lease, run: &RunArgs, signals: &mut Signals) -> u8 {
-    let status = match GuardedCommand::start(&run.command, run.ttl, &lease).await {
-        Ok(mut running) => watch::watch(&mut running, &lease, run.ttl, signals).await,
+    let status = match GuardedCommand::start(&run.command, run.ttl, &lease, signals).await {
+        Ok(mut running) => watch(&mut running, &lease, run.ttl, signals).await,
         Err(error) => {
             say::error(format_args!(
                 "cannot start the guard: {error}; the command was not started"
@@ -106,6 +109,73 @@ async fn hold(lease: Lease, run: &RunArgs, signals: &mut Signals) -> u8 {
     };
     release(lease, run.ttl).await;
     status
+}
+
+/// Waits for the command's end, and returns the exit status. If the lease was lost as well, the order of the two
+/// is unknown, and the lease counts as lost.
+async fn watch(
+    running: &mut GuardedCommand,
+    lease: &Lease,
+    ttl: Duration,
+    signals: &mut Signals,
+) -> u8 {
+    let mut stopping = false;
+    let mut reports = interval(ttl / REPORTS);
+    reports.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let ended = loop {
+        tokio::select! {
+            biased;
+            event = running.next() => match event {
+                Ok(GuardEvent::Stopping) => {
+                    stopping = true;
+                    let lost = lost_text(lease).await;
+                    let next = match about(lease.valid_for()) {
+                        _ if lease.valid_for().is_zero() => "is stopped".to_owned(),
+                        left => format!("gets SIGTERM now and SIGKILL in {left}"),
+                    };
+                    say::error(format_args!("{lost}; the command {next}"));
+                }
+                Ok(GuardEvent::Ended(status)) => break status,
+                Err(why) => {
+                    say::error(why);
+                    break exit::FAILED;
+                }
+            },
+            signal = signals.next() => running.pass_on(signal),
+            _ = reports.tick() => running.keep(lease),
+        }
+    };
+    if stopping {
+        return exit::LOST;
+    }
+    if lease.valid_for().is_zero() {
+        let lost = lost_text(lease).await;
+        say::error(format_args!(
+            "{lost}; the command had ended by then, perhaps after the lease was lost, or was not started"
+        ));
+        return exit::LOST;
+    }
+    ended
+}
+
+/// Says which lease was lost or is about to be, and why.
+async fn lost_text(lease: &Lease) -> String {
+    let why = match lease.valid_for().is_zero() {
+        false => "it was not renewed in time".into(),
+        true => match lease.lost().await {
+            Loss::Expired => format!(
+                "{} because it was not renewed in time, or this process was paused",
+                Loss::Expired
+            ),
+            loss => loss.to_string(),
+        },
+    };
+    let causes: Vec<String> = lease.renewal_failure().iter().map(ToString::to_string).collect();
+    let failure = match &causes[..] {
+        [] => String::new(),
+        causes => format!(" (the last renewal failed: {})", causes.join("; ")),
+    };
+    format!("lease lost, {} token {}: {why}{failure}", lease.resource(), lease.token())
 }
 
 /// Releases the lease when the command has ended. A failure does not change the exit status.
