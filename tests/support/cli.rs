@@ -1,12 +1,12 @@
 //! The binary `fencing` as a process, and bounds against hanging.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tempfile::TempDir;
 
@@ -298,31 +298,15 @@ impl Job {
 }
 
 /// Waits for the end; kills the process and fails the test if there is none.
-pub fn end(mut child: Child) -> Ended {
-    let read = |stream: Option<Box<dyn Read + Send>>| {
-        std::thread::spawn(move || {
-            let mut text = Vec::new();
-            if let Some(mut stream) = stream {
-                let _ = stream.read_to_end(&mut text);
-            }
-            text
-        })
+pub fn end(child: Child) -> Ended {
+    let pid = child.id();
+    let (sender, ended) = mpsc::channel();
+    std::thread::spawn(move || sender.send(child.wait_with_output()));
+    let Ok(output) = ended.recv_timeout(PATIENCE) else {
+        process::kill(&[pid]);
+        panic!("the process hangs");
     };
-    let stdout = read(child.stdout.take().map(|s| Box::new(s) as Box<dyn Read + Send>));
-    let stderr = read(child.stderr.take().map(|s| Box::new(s) as Box<dyn Read + Send>));
-    let limit = Instant::now() + PATIENCE;
-    let status = loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            break status;
-        }
-        if Instant::now() >= limit {
-            child.kill().unwrap();
-            child.wait().unwrap();
-            panic!("the process hangs");
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    };
-    let output = Output { status, stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() };
+    let output = output.unwrap();
     Ended {
         code: output.status.code(),
         signal: output.status.signal(),
