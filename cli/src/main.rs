@@ -80,7 +80,7 @@ fn program() -> Result<u8, Failure> {
     let action = match matches.and_then(|matches| Args::from_arg_matches(&matches)) {
         Ok(args) => args.action,
         Err(error) if error.use_stderr() => {
-            say::raw(&say::without_passwords(&error.to_string()));
+            say::raw(say::without_passwords(&error.to_string()));
             return Ok(exit::USAGE);
         }
         Err(help) => {

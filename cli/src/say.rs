@@ -17,27 +17,19 @@ const MAX_WAITING: usize = 8192;
 /// How long the end of the program waits for the reader.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-static MESSAGES: LazyLock<Option<SyncSender<Output>>> = LazyLock::new(|| {
+/// Writes one message.
+type Message = Box<dyn FnOnce() -> io::Result<()> + Send>;
+
+static MESSAGES: LazyLock<Option<SyncSender<Message>>> = LazyLock::new(|| {
     let (messages, waiting) = sync_channel(MAX_WAITING);
     let writer = thread::Builder::new().name("messages".into());
-    writer.spawn(move || write(&waiting)).is_ok().then_some(messages)
+    writer.spawn(move || write(waiting)).is_ok().then_some(messages)
 });
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 
-enum Output {
-    Stderr(Vec<u8>),
-    Stdout(Vec<u8>),
-    /// Dropped when all messages before it are written.
-    Written(#[expect(dead_code, reason = "its end is what says so")] SyncSender<()>),
-}
-
-fn write(waiting: &Receiver<Output>) {
+fn write(waiting: Receiver<Message>) {
     for message in waiting {
-        let _ = match message {
-            Output::Stderr(text) => stderr().write_all(&text),
-            Output::Stdout(text) => stdout().write_all(&text),
-            Output::Written(_) => Ok(()),
-        };
+        let _ = message();
         let dropped = DROPPED.swap(0, Ordering::Relaxed);
         if dropped > 0 {
             let _ =
@@ -46,18 +38,16 @@ fn write(waiting: &Receiver<Output>) {
     }
 }
 
-fn send(message: Output) {
-    if MESSAGES.as_ref().is_none_or(|messages| messages.try_send(message).is_err()) {
-        DROPPED.fetch_add(1, Ordering::Relaxed);
-    }
+fn send(message: impl FnOnce() -> io::Result<()> + Send + 'static) {
+    let sent = MESSAGES.as_ref().is_some_and(|it| it.try_send(Box::new(message)).is_ok());
+    DROPPED.fetch_add(u64::from(!sent), Ordering::Relaxed);
 }
 
-/// The log's way to stderr.
 pub(crate) struct Log;
 
 impl Write for Log {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        send(Output::Stderr(text.to_vec()));
+        raw(String::from_utf8_lossy(text).into_owned());
         Ok(text.len())
     }
 
@@ -68,24 +58,27 @@ impl Write for Log {
 
 /// Waits until all messages are written, for a second at most.
 pub(crate) fn flush() {
-    let (written, waits) = sync_channel(0);
-    send(Output::Written(written));
+    let (written, waits) = sync_channel::<()>(0);
+    send(move || {
+        drop(written);
+        Ok(())
+    });
     let _ = waits.recv_timeout(FLUSH_TIMEOUT);
 }
 
 /// Prints a line on stderr, under the program's name. It never waits for the reader.
 pub(crate) fn error(text: impl Display) {
-    send(Output::Stderr(format!("fencing: {text}\n").into()));
+    raw(format!("fencing: {text}\n"));
 }
 
 /// Prints text on stderr as it is. It never waits for the reader.
-pub(crate) fn raw(text: &str) {
-    send(Output::Stderr(text.into()));
+pub(crate) fn raw(text: String) {
+    send(move || stderr().write_all(text.as_bytes()));
 }
 
 /// Prints text on stdout as it is. It never waits for the reader.
-pub(crate) fn notice(text: &str) {
-    send(Output::Stdout(text.into()));
+pub(crate) fn notice(text: &'static str) {
+    send(move || stdout().write_all(text.as_bytes()));
 }
 
 /// Prints a result on stdout, and waits for the reader.
