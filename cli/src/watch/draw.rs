@@ -47,9 +47,8 @@ pub(super) fn draw(buffer: &mut Buffer, view: &mut View, now: Moment) {
     // What was pressed beyond the end does nothing.
     view.first = view.first.min(all.saturating_sub(view.page));
     if let Some(leases) = view.leases.answer().filter(|leases| !leases.all.is_empty()) {
-        let marks = view.marks.as_ref().map(|part| part.answer());
         let shown = leases.all.iter().skip(view.first).take(view.page);
-        table_of(leases, shown, marks, table_at.width).render(table_at, buffer);
+        table_of(leases, shown, &view.marks, table_at.width).render(table_at, buffer);
     }
     let shown = match all > view.page {
         true => format!("{}-{} of {all} ", view.first + 1, (view.first + view.page).min(all)),
@@ -72,6 +71,7 @@ fn bar(left: &str, right: &str) -> Block<'static> {
 fn heading<T>(view: &View, part: &Part<T>, title: &str, now: Moment) -> Vec<Line<'static>> {
     let ago = |when: &Moment| about(when.age(now));
     let status = match part {
+        Part::Absent => return Vec::new(),
         Part::Asking => Span::raw("asking ...").dim(),
         // A newer answer should have come by now.
         Part::Answered { at, .. } if at.age(now) > view.fresh => {
@@ -94,9 +94,8 @@ fn indented(text: &str) -> Line<'static> {
 }
 
 fn nodes(view: &View, now: Moment) -> Vec<Line<'static>> {
-    let Some(part) = &view.nodes else { return Vec::new() };
-    let Part::Answered { at: seen, answer: Ok(found), .. } = part else {
-        return heading(view, part, "NODES", now);
+    let Part::Answered { at: seen, answer: Ok(found), .. } = &view.nodes else {
+        return heading(view, &view.nodes, "NODES", now);
     };
     let (granting, all, needed) = (found.granting(), found.nodes.len(), found.needed());
     let quorum = match found.opens_in() {
@@ -105,17 +104,15 @@ fn nodes(view: &View, now: Moment) -> Vec<Line<'static>> {
         None => ", NO QUORUM".to_owned(),
     };
     let title = format!("NODES  {granting} of {all} grant, {needed} needed{quorum}");
-    let mut lines = heading(view, part, &title, now);
+    let mut lines = heading(view, &view.nodes, &title, now);
     let widest = found.nodes.iter().map(|node| node.node.len()).max().unwrap_or(0);
     for finding in &found.nodes {
         let Some((state, since)) = view.states.get(&finding.node) else { continue };
-        let known = finding.report.as_ref().map_or_else(
-            |_| String::new(),
-            |report| {
-                let era = report.era.map_or_else(String::new, |era| format!("  era {era}"));
-                format!("{era}  {} counts", report.counts)
-            },
-        );
+        let known = finding.report.as_ref().map(|report| {
+            let era = report.era.map_or_else(String::new, |era| format!("  era {era}"));
+            format!("{era}  {} counts", report.counts)
+        });
+        let known = known.unwrap_or_default();
         let (state, rest) = match &finding.problem {
             None => (state.green(), known),
             Some(Fault::Quarantined(Duration::MAX)) => {
@@ -136,8 +133,7 @@ fn nodes(view: &View, now: Moment) -> Vec<Line<'static>> {
 }
 
 fn marks(view: &View, now: Moment) -> Vec<Line<'static>> {
-    let Some(part) = &view.marks else { return Vec::new() };
-    let title = part.answer().map_or_else(
+    let title = view.marks.answer().map_or_else(
         || "MARKS".to_owned(),
         |MarkList { count, floor, closed, .. }| {
             let more = if *count == u64::from(COUNTED) { " or more" } else { "" };
@@ -146,7 +142,7 @@ fn marks(view: &View, now: Moment) -> Vec<Line<'static>> {
             format!("MARKS  {count}{more}{floor}{closed}")
         },
     );
-    heading(view, part, &title, now)
+    heading(view, &view.marks, &title, now)
 }
 
 /// The heading of the leases, and which nodes have not listed theirs.
@@ -160,20 +156,17 @@ fn leases(view: &View, now: Moment) -> Vec<Line<'static>> {
         0 => String::new(),
         few => format!(", {few} on too few nodes!"),
     };
-    let answered = match turnout {
-        Some(Turnout { answered, size, .. }) if answered < size => {
-            format!(" ({answered} of {size} answered)")
-        }
-        _ => String::new(),
-    };
-    let title = match turnout {
+    let partial = turnout.filter(|it| it.answered < it.size);
+    let answered = partial.map(|it| format!(" ({} of {} answered)", it.answered, it.size));
+    let answered = answered.unwrap_or_default();
+    let title = match partial {
         Some(it) if it.answered < it.needed => format!("LEASES  NO MAJORITY{answered}"),
         _ => format!("LEASES  {held} held{few}{answered}"),
     };
     // The nodes above say why they did not answer at all.
     let granting = |node: &str| {
-        let found = view.nodes.iter().filter_map(Part::answer).flat_map(|found| &found.nodes);
-        found.filter(|found| found.is_admitted()).any(|found| found.node == node)
+        let mut found = view.nodes.answer().into_iter().flat_map(|found| &found.nodes);
+        found.any(|found| found.node == node && found.is_admitted())
     };
     let faults = faults.iter().filter(|(node, _)| granting(node));
     let faults = faults.map(|(node, fault)| indented(&format!("not listed by {node}: {fault}")));
@@ -183,7 +176,7 @@ fn leases(view: &View, now: Moment) -> Vec<Line<'static>> {
 fn table_of<'a>(
     leases: &LeaseList,
     shown: impl Iterator<Item = &'a LockView>,
-    marks: Option<Option<&MarkList>>,
+    marks: &Part<MarkList>,
     width: u16,
 ) -> Table<'static> {
     let columns = [
@@ -193,10 +186,10 @@ fn table_of<'a>(
         ("ENDS IN", true, Constraint::Length(10)),
         ("TOKEN", width >= WITH_TOKEN, Constraint::Length(16)),
         ("NODES", leases.turnout.is_some(), Constraint::Length(5)),
-        ("MARK", marks.is_some(), Constraint::Length(5)),
+        ("MARK", !matches!(marks, Part::Absent), Constraint::Length(5)),
     ];
     let row = |lease: &LockView| {
-        let cells = cells(lease, leases, marks.flatten());
+        let cells = cells(lease, leases, marks.answer());
         Row::new(cells.into_iter().zip(&columns).filter(|(_, it)| it.1).map(|(cell, _)| cell))
     };
     let heads = columns.iter().filter(|it| it.1).map(|(head, ..)| Cell::from(*head));

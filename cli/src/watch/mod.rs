@@ -83,7 +83,6 @@ const GRACE: Duration = Duration::from_secs(2);
 /// The columns of a picture that no terminal shows.
 const WIDTH: u16 = 120;
 
-/// Draws until you quit, and returns the exit status.
 pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
     let given = args.marks.as_deref().filter(|url| !url.is_empty());
     let given = given.map(|url| MarksPlace::new(url, args.place.namespace())).transpose()?;
@@ -103,8 +102,12 @@ pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
     };
     let marks = given.or(own_marks);
     let mut view = View::new(described, args.every, budget);
-    view.nodes = matches!(place, Chosen::Redis(_)).then(Part::default);
-    view.marks = marks.is_some().then(Part::default);
+    if let Chosen::Redis(_) = place {
+        view.nodes = Part::Asking;
+    }
+    if marks.is_some() {
+        view.marks = Part::Asking;
+    }
     let view = &Sender::new(view);
     let nodes = async {
         let Chosen::Redis(redis) = &place else { return pending().await };
@@ -138,10 +141,7 @@ pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
                 }
             }
         };
-        let set = |view: &mut View, now, answer| {
-            view.marks.get_or_insert_default().set(now, answer);
-        };
-        refresh(view, ask, set).await
+        refresh(view, ask, |view, now, answer| view.marks.set(now, answer)).await
     };
     let shown = async {
         let ended = if has_terminal() { on_terminal(view).await } else { as_text(view).await };
@@ -177,7 +177,7 @@ async fn as_text(view: &Sender<View>) -> io::Result<u8> {
 /// The lines of the picture, all of them, without the keys and the spaces at their ends.
 fn picture(view: &mut View, now: Moment) -> Vec<String> {
     let leases = view.leases.answer().map_or(0, |leases| leases.all.len() + leases.faults.len());
-    let nodes = view.nodes.as_ref().and_then(Part::answer).map_or(0, |nodes| nodes.nodes.len());
+    let nodes = view.nodes.answer().map_or(0, |nodes| nodes.nodes.len());
     let height = u16::try_from(leases + 2 * nodes + 12).unwrap_or(u16::MAX);
     let mut buffer = Buffer::empty(Rect::new(0, 0, WIDTH, height));
     draw::draw(&mut buffer, view, now);

@@ -27,7 +27,7 @@ fn after(seconds: u64) -> Moment {
 fn view() -> View {
     let every = Duration::from_secs(2);
     let mut view = View::new("namespace fencing".into(), every, Duration::from_secs(1));
-    (view.nodes, view.marks) = (Some(Part::default()), Some(Part::default()));
+    (view.nodes, view.marks) = (Part::Asking, Part::Asking);
     view
 }
 
@@ -98,7 +98,7 @@ fn full() -> View {
     ];
     view.set_nodes(after(1), Ok(nodes(&faults)));
     let of = [("invoice/1", None), ("invoice/2", Some(41)), ("invoice/3", Some(44))];
-    view.marks.as_mut().unwrap().set(after(1), Ok(marks(&of)));
+    view.marks.set(after(1), Ok(marks(&of)));
     let mut few = lease("invoice/4", 7);
     (few.held, few.nodes, few.token) = (Some(false), Some(1), None);
     let held = [("invoice/1", 33), ("invoice/2", 41), ("invoice/3", 43)];
@@ -154,7 +154,7 @@ fn a_failure_replaces_the_last_answer() {
     let mut view = full();
     for now in [5, 7] {
         view.leases.set(after(now), Err("the database cannot be reached".into()));
-        view.marks.as_mut().unwrap().set(after(now), Err("no table".into()));
+        view.marks.set(after(now), Err("no table".into()));
     }
     let lines = drawn(&mut view, 8, (80, 24));
     assert!(has(&lines, "NO ANSWER since 12:00:05Z, 3s"), "{lines:#?}");
@@ -196,7 +196,7 @@ fn nothing_that_others_have_named_reaches_the_terminal_raw() {
     listed.faults = vec![("e".to_owned(), Fault::Unreachable(EVIL.into()))];
     listed.all[0].holder = None;
     view.leases.set(after(1), Ok(listed));
-    view.marks.as_mut().unwrap().set(after(1), Err(EVIL.into()));
+    view.marks.set(after(1), Err(EVIL.into()));
     let text = drawn(&mut view, 1, (100, 30)).concat();
     assert!(text.matches("\u{fffd}[2J\u{fffd}b\u{fffd}").count() >= 4, "{text}");
     let bad =

@@ -37,7 +37,9 @@ impl Moment {
 /// like its state.
 #[derive(Default)]
 pub(super) enum Part<T> {
+    /// There is no such source.
     #[default]
+    Absent,
     Asking,
     Answered {
         at: Moment,
@@ -80,12 +82,11 @@ pub(super) struct View {
     pub(super) every: Duration,
     /// The age from which an answer is called old.
     pub(super) fresh: Duration,
-    /// `None` where there are none.
-    pub(super) nodes: Option<Part<Findings>>,
+    pub(super) nodes: Part<Findings>,
     /// The state of each node in a word, and since when it was seen.
     pub(super) states: BTreeMap<String, (&'static str, Moment)>,
     pub(super) leases: Part<LeaseList>,
-    pub(super) marks: Option<Part<MarkList>>,
+    pub(super) marks: Part<MarkList>,
     /// Since when it is paused.
     pub(super) paused: Option<Moment>,
     /// The first lease on the screen, and the leases that it has room for.
@@ -96,7 +97,7 @@ pub(super) struct View {
 impl View {
     pub(super) fn new(place: String, every: Duration, budget: Duration) -> View {
         let fresh = every + 2 * budget + Duration::from_secs(1);
-        View { place, every, fresh, ..View::default() }
+        View { place, every, fresh, leases: Part::Asking, ..View::default() }
     }
 
     pub(super) fn set_nodes(&mut self, now: Moment, answer: Result<Findings, String>) {
@@ -107,7 +108,7 @@ impl View {
             (node.node.clone(), (state, same.map_or(now, |(_, since)| *since)))
         });
         self.states = states.collect();
-        self.nodes.get_or_insert_default().set(now, answer);
+        self.nodes.set(now, answer);
     }
 
     /// The leases that are on the screen.
