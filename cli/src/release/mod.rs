@@ -5,7 +5,7 @@ mod outcome;
 
 use std::time::Duration;
 
-use fencing::lock::redlock::{Forced, Node as _, NodeView};
+use fencing::lock::redlock::NodeView;
 use fencing::lock::{Fault, sql};
 use fencing::{Resource, Token};
 
@@ -43,7 +43,6 @@ pub(crate) struct ReleaseArgs {
     yes: bool,
 }
 
-/// Releases the lock, or says what it would do.
 pub(crate) async fn main(args: ReleaseArgs) -> Result<u8, Failure> {
     let done = match args.place.chosen()? {
         Chosen::Redis(redis) => on_nodes(&args, &redis).await?,
@@ -98,37 +97,7 @@ async fn on_nodes(args: &ReleaseArgs, redis: &Redis) -> Result<Option<String>, F
     let forced = voters
         .each(async |node| node.force_release(&list, resource, &values, &views, budget).await)
         .await;
-    let mut answers = NodeAnswers::default();
-    for (index, (node, fault)) in voters.faults.iter().enumerate() {
-        let refused = matches!(
-            fault,
-            Fault::Exhausted | Fault::NotAdmitted | Fault::OtherFleet { .. } | Fault::Moved { .. }
-        );
-        say::error(match fault {
-            Fault::Exhausted => format!(
-                "{node}: not released: its count has run out, so it could not refuse the holder's renewal; the lock is \
-                 free when it expires"
-            ),
-            _ if refused || index < not_asked => format!("{node}: not released: {fault}"),
-            _ => {
-                answers.silent += 1;
-                format!("{node}: perhaps released; it did not answer: {fault}")
-            }
-        });
-    }
-    for (voter, forced) in voters.nodes.iter().zip(forced) {
-        match forced {
-            Forced::Taken(_) => answers.taken += 1,
-            Forced::Free => answers.free += 1,
-            _ => {
-                answers.others += 1;
-                let node = voter.node.name();
-                say::error(format_args!(
-                    "{node}: another client holds the lock there, and keeps it"
-                ));
-            }
-        }
-    }
+    let answers = NodeAnswers::of(&voters, &forced, not_asked);
     let NodeAnswers { taken, others, silent, .. } = answers;
     let noted = answers.noted();
     Err(Failure::unavailable(match answers.outcome(turnout.needed) {

@@ -1,5 +1,11 @@
 //! The result of a release by force.
 
+use fencing::lock::Fault;
+use fencing::lock::redlock::{Forced, Node as _};
+
+use crate::say;
+use crate::voters::Voters;
+
 /// What the nodes have answered that were asked to release.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct NodeAnswers {
@@ -26,6 +32,41 @@ pub(super) enum ForcedOutcome {
 }
 
 impl NodeAnswers {
+    /// Counts them, and says which nodes have not released it. The first `unasked` of those at fault were not asked.
+    pub(super) fn of(voters: &Voters, forced: &[Forced], unasked: usize) -> NodeAnswers {
+        let mut answers = NodeAnswers::default();
+        for (index, (node, fault)) in voters.faults.iter().enumerate() {
+            say::error(match fault {
+                Fault::Exhausted => format!(
+                    "{node}: not released: its count has run out, so it could not refuse the holder's renewal; the \
+                     lock is free when it expires"
+                ),
+                Fault::NotAdmitted | Fault::OtherFleet { .. } | Fault::Moved { .. } => {
+                    format!("{node}: not released: {fault}")
+                }
+                _ if index < unasked => format!("{node}: not released: {fault}"),
+                _ => {
+                    answers.silent += 1;
+                    format!("{node}: perhaps released; it did not answer: {fault}")
+                }
+            });
+        }
+        for (voter, forced) in voters.nodes.iter().zip(forced) {
+            match forced {
+                Forced::Taken(_) => answers.taken += 1,
+                Forced::Free => answers.free += 1,
+                _ => {
+                    answers.others += 1;
+                    let node = voter.node.name();
+                    say::error(format_args!(
+                        "{node}: another client holds the lock there, and keeps it"
+                    ));
+                }
+            }
+        }
+        answers
+    }
+
     /// How many refuse the holder's renewal now.
     pub(super) fn noted(self) -> usize {
         self.taken + self.free
