@@ -1,18 +1,17 @@
 //! A terminal, which `script` makes, with `fencing` on it; and what can be seen there.
 
 use std::io::{Read, Write};
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use support::cli::{Ended, PATIENCE, end, heeding, line, until};
+use support::cli::{PATIENCE, heeding, line, until};
 use tempfile::TempDir;
 
 /// `fencing` on a terminal.
 pub struct Terminal {
     /// Of `script`, which ends when `fencing` has.
-    child: Option<Child>,
-    keys: Option<ChildStdin>,
+    child: Child,
     written: Arc<Mutex<Vec<u8>>>,
     /// What reads it, to its end.
     reads: Option<JoinHandle<()>>,
@@ -48,9 +47,9 @@ impl Terminal {
         let mut command = heeding("script");
         command.args(["-qec", "exec sh script", "/dev/null"]).current_dir(folder.path());
         command.env("SHELL", "/bin/sh").env("TERM", "xterm").envs(environment.iter().copied());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
-        let (keys, mut output) = (child.stdin.take(), child.stdout.take().unwrap());
+        let mut output = child.stdout.take().unwrap();
         let written = Arc::<Mutex<Vec<u8>>>::default();
         let read = Arc::clone(&written);
         let reads = std::thread::spawn(move || {
@@ -59,7 +58,7 @@ impl Terminal {
                 read.lock().unwrap().extend_from_slice(&bytes[..count]);
             }
         });
-        Terminal { child: Some(child), keys, written, reads: Some(reads), size, folder }
+        Terminal { child, written, reads: Some(reads), size, folder }
     }
 
     pub fn pid(&self) -> u32 {
@@ -68,11 +67,11 @@ impl Terminal {
 
     /// The process that is the terminal.
     pub fn script(&self) -> u32 {
-        self.child.as_ref().unwrap().id()
+        self.child.id()
     }
 
     pub fn press(&mut self, keys: &[u8]) {
-        self.keys.as_mut().unwrap().write_all(keys).unwrap();
+        self.child.stdin.as_mut().unwrap().write_all(keys).unwrap();
     }
 
     /// Everything that was written.
@@ -111,8 +110,7 @@ impl Terminal {
 
     /// Waits for the end.
     pub fn left(mut self) -> Left {
-        let Ended { code, .. } = end(self.child.take().unwrap());
-        assert!(code.is_some());
+        until("its end", || self.child.try_wait().unwrap().is_some());
         self.reads.take().unwrap().join().unwrap();
         let read = |name: &str| std::fs::read_to_string(self.folder.path().join(name)).unwrap();
         let as_before = read("before") == read("after");
@@ -122,10 +120,8 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
