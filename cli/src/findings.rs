@@ -55,7 +55,6 @@ impl From<BuildError> for Failure {
 }
 
 impl Findings {
-    /// How many nodes are a majority.
     pub(crate) fn needed(&self) -> usize {
         self.fleet.majority()
     }
@@ -146,7 +145,11 @@ impl Finding {
         let report = self.report.as_ref().ok()?;
         let state = match &self.problem {
             None => "admitted; ".to_owned(),
-            Some(Fault::Quarantined(Duration::MAX)) => format!("admitted, {FOR_EVER}; "),
+            Some(Fault::Quarantined(Duration::MAX)) => {
+                "admitted, grants nothing until an operator opens it: its quarantine has no end (if no lock is held, \
+                 `fencing fleet admit --now`); "
+                    .to_owned()
+            }
             Some(Fault::Quarantined(left)) => {
                 format!("admitted, grants nothing for another {}; ", about(*left))
             }
@@ -175,9 +178,6 @@ impl Finding {
 pub(crate) fn is_silent(fault: &Fault) -> bool {
     matches!(fault, Fault::Unreachable(_) | Fault::TimedOut | Fault::Disconnected(_))
 }
-
-const FOR_EVER: &str = "grants nothing until an operator opens it: its quarantine has no end (if no lock is held, \
-                        `fencing fleet admit --now`)";
 
 /// Says what an operator can do about a fault.
 fn advice(fault: &Fault, finding: &Finding, findings: &Findings) -> String {

@@ -124,7 +124,6 @@ impl From<OperatorError> for Failure {
     }
 }
 
-/// Does what is asked, until it is done or a signal comes.
 pub(crate) async fn main(fleet: FleetArgs) -> Result<u8, Failure> {
     let mut signals = Signals::listen()?;
     let action = async {
@@ -301,12 +300,12 @@ fn advised(error: OperatorError, to: &Redis) -> Failure {
     Failure(status, format!("{why}{more}{stand_in}"))
 }
 
-/// Says when leases are granted.
 fn outlook(findings: &Findings) -> String {
     match findings.opens_in() {
         Some(Duration::ZERO) => "Leases are granted now.".into(),
         Some(left) => format!(
-            "Leases are granted in {}, when the locks that may be held have expired. {SKIP}",
+            "Leases are granted in {}, when the locks that may be held have expired. If you know that no lock is held, \
+             `fencing fleet admit --now` ends the wait.",
             about(left)
         ),
         None => "Too few nodes can grant a lease: see the lines above.".into(),
@@ -315,8 +314,6 @@ fn outlook(findings: &Findings) -> String {
 
 const IN_USE: &str = "; the nodes have been in use, and this command leaves them as they are; if no lock is \
                       held, end the quarantine by `fencing fleet admit --now`";
-
-const SKIP: &str = "If you know that no lock is held, `fencing fleet admit --now` ends the wait.";
 
 const NOW: &str = "\
 --now ends each quarantine: nodes that have forgotten locks grant at once. If a client still holds

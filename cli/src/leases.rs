@@ -36,7 +36,6 @@ pub(crate) struct LeasesArgs {
 
 const HEAD: [&str; 6] = ["RESOURCE", "HOLDER", "SINCE", "ENDS IN", "TOKEN", "NODES"];
 
-/// Prints the leases.
 pub(crate) async fn main(args: LeasesArgs) -> Result<u8, Failure> {
     let (glob, budget) = (WildMatch::new(&args.resource), args.node_budget);
     let leases = match args.place.chosen()? {
@@ -64,7 +63,6 @@ pub(crate) async fn main(args: LeasesArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Prints them as a table.
 fn print(leases: &LeaseList) {
     let rows = leases.all.iter().map(|lease| {
         let [resource, holder, since, ends, token] = lease.columns();

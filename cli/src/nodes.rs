@@ -29,7 +29,6 @@ pub(crate) struct NodesArgs {
     json: bool,
 }
 
-/// Asks all nodes at once and prints their answers.
 pub(crate) async fn main(args: NodesArgs) -> Result<u8, Failure> {
     let NodesArgs { redis, node_budget, json } = args;
     let findings = findings::ask(&redis, node_budget).await?;

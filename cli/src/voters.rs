@@ -29,18 +29,15 @@ pub(crate) struct Voter {
 /// How many nodes there are, and how many of them count.
 #[derive(Clone, Copy)]
 pub(crate) struct Turnout {
-    /// How many answer.
     pub(crate) answered: usize,
     /// How many answer, and have forgotten no lock that may still be held.
     pub(crate) remember: usize,
     /// How many are a majority of the list.
     pub(crate) needed: usize,
-    /// How many are in the list.
     pub(crate) size: usize,
 }
 
 impl Voters {
-    /// Asks the nodes for their state.
     pub(crate) async fn of(redis: &Redis, budget: Duration) -> Result<Voters, Failure> {
         let findings = findings::ask(redis, budget).await?;
         let (mut nodes, mut faults, list) = (Vec::new(), Vec::new(), findings.fleet);
@@ -111,7 +108,6 @@ impl Turnout {
     }
 }
 
-/// Says why nodes do not count.
 pub(crate) fn print_faults(faults: &[(String, Fault)]) {
     faults.iter().for_each(|(node, fault)| say::error(format_args!("{node}: {fault}")));
 }

@@ -20,7 +20,6 @@ const CLOCK: ClockId = ClockId::Boottime;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const CLOCK: ClockId = ClockId::Monotonic;
 
-/// Returns the time of the clock that both sides read.
 pub(super) fn now() -> Duration {
     Duration::try_from(clock_gettime(CLOCK)).unwrap_or_default()
 }
@@ -46,14 +45,12 @@ pub(super) enum Order {
     Signal(i32),
 }
 
-/// Writes one line for the other side.
 pub(super) fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     Ok(line)
 }
 
-/// Sends a file descriptor.
 pub(super) fn send(socket: &UnixStream, file: impl AsFd) -> io::Result<()> {
     let files = [file.as_fd()];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

@@ -146,7 +146,6 @@ impl Guard {
         }
     }
 
-    /// Does what is due now.
     fn act(&mut self) {
         let now = now();
         let before = self.plan.kill;
@@ -171,7 +170,6 @@ impl Guard {
         }
     }
 
-    /// Sends a signal to the command and all its descendants.
     fn signal(&self, signal: Signal) {
         if family::signal(signal) || kill_process_group(self.command, signal).is_ok() {
             return;

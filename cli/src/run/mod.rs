@@ -62,7 +62,6 @@ pub(crate) struct RunArgs {
 /// How many times per TTL the guard gets the end of the lease.
 const REPORTS: u32 = 16;
 
-/// Runs the command while it holds the lease, and returns the exit status.
 pub(crate) async fn main(run: RunArgs) -> Result<u8, Failure> {
     let mut signals = Signals::listen()?;
     if run.at_least > run.ttl {
@@ -96,7 +95,6 @@ pub(crate) async fn main(run: RunArgs) -> Result<u8, Failure> {
     outcome
 }
 
-/// Holds the lease while the command runs.
 async fn hold(lease: Lease, run: &RunArgs, signals: &mut Signals) -> u8 {
     let status = match GuardedCommand::start(&run.command, run.ttl, &lease, signals).await {
         Ok(mut running) => watch(&mut running, &lease, run.ttl, signals).await,
