@@ -64,3 +64,13 @@ fn what_the_command_has_started_is_stopped_as_well() {
     servers.iter().take(3).for_each(|server| server.signal("CONT"));
     until("the end of the grandchild", || !runs(grandchild));
 }
+
+/// A terminal may stop a process in the background that writes to it, as the guard is.
+#[test]
+fn why_a_command_cannot_run_is_said_also_where_the_terminal_stops_who_writes() {
+    let servers = five();
+    let place = [("FENCING_REDIS", &*urls(&servers))];
+    let command = "run --resource a --node-budget 1s -- no-such-program";
+    let terminal = Terminal::start((80, 24), &place, "stty tostop;", command);
+    assert_ends(terminal, "127", "cannot run no-such-program: ");
+}

@@ -1,4 +1,5 @@
-//! The messages between `fencing run` and its guard: a file descriptor, then a line of JSON for each.
+//! The messages of `fencing run` to its guard: a file descriptor, then a line of JSON for each. The guard answers with
+//! an empty line when it stops the command, or with why it cannot run it.
 
 use std::ffi::OsString;
 use std::io::{self, IoSlice, IoSliceMut};

@@ -16,6 +16,7 @@ use tokio::time::sleep;
 
 use super::channel::{self, GuardStart, Order, line, now};
 use super::family;
+use crate::say;
 use crate::signals::Signals;
 
 /// The longest time between SIGTERM and SIGKILL.
@@ -81,11 +82,17 @@ impl GuardedCommand {
     pub(super) async fn next(&mut self) -> Result<GuardEvent, String> {
         let ended = tokio::select! {
             biased;
-            Ok(_) = self.socket.read_u8() => return Ok(GuardEvent::Stopping),
+            Ok(b'\n') = self.socket.read_u8() => return Ok(GuardEvent::Stopping),
             ended = self.guard.wait() => ended,
         };
         let ended = ended.map_err(|error| format!("cannot wait for the guard: {error}"))?;
         if let Some(code) = ended.code() {
+            let mut said = Vec::new();
+            let _ = self.socket.read_to_end(&mut said).await;
+            match String::from_utf8_lossy(&said).trim() {
+                "" => {}
+                why => say::error(why),
+            }
             return Ok(GuardEvent::Ended(u8::try_from(code).unwrap_or(u8::MAX)));
         }
         while family::reap(|_, _| {}) {

@@ -11,7 +11,7 @@ use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
-use tokio::io::{AsyncBufReadExt, BufReader, Split};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Split};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
@@ -63,7 +63,7 @@ impl Guard {
         let socket = Socket::from(stdin().as_fd().try_clone_to_owned()?);
         let input = channel::receive(&socket)?;
         socket.set_nonblocking(true)?;
-        let (orders, notices) = UnixStream::from_std(socket)?.into_split();
+        let (orders, mut notices) = UnixStream::from_std(socket)?.into_split();
         let mut orders = BufReader::new(orders).split(b'\n');
         let start = orders.next_segment().await?.ok_or(ErrorKind::UnexpectedEof)?;
         let GuardStart { group, grace, deadline, command } = serde_json::from_slice(&start)?;
@@ -76,7 +76,9 @@ impl Guard {
         let child = match command.process_group(group).stdin(input).spawn() {
             Ok(child) => child,
             Err(error) => {
-                say::error(format_args!("cannot run {}: {error}", program.display()));
+                // `fencing run` says it: a terminal may stop a process in the background that writes there.
+                let why = format!(" cannot run {}: {error}", program.display());
+                notices.write_all(why.as_bytes()).await?;
                 let missing = error.kind() == ErrorKind::NotFound;
                 return Ok(Err(if missing { exit::NOT_FOUND } else { exit::NOT_EXECUTABLE }));
             }
@@ -156,7 +158,7 @@ impl Guard {
             self.signal(Signal::CONT);
         }
         if before.is_none() {
-            let _ = self.notices.try_write(&[0]);
+            let _ = self.notices.try_write(b"\n");
         }
         if !self.complained && before.is_some_and(|kill| now >= kill + KILL_TIMEOUT) {
             self.complained = true;
