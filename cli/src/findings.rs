@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use crate::duration::{about, show};
 use crate::exit::Failure;
 use crate::place::Redis;
-use crate::say;
+use crate::say::{self, or_none};
 
 /// What the nodes of one list answered.
 pub(crate) struct Findings {
@@ -155,10 +155,9 @@ impl Finding {
             }
             Some(_) => String::new(),
         };
-        let none = || "none".to_owned();
-        let era = report.era.map_or_else(none, |era| era.to_string());
+        let era = or_none(report.era);
         let longest = Some(report.longest).filter(|longest| !longest.is_zero());
-        let longest = longest.map_or_else(none, about);
+        let longest = or_none(longest.map(about));
         let unlimited = if report.maxmemory == 0 { " (no maxmemory)" } else { "" };
         let crowded = if report.crowded { " (crowded)" } else { "" };
         Some(format!(

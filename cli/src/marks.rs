@@ -1,5 +1,6 @@
 //! `fencing marks`: the high-water marks in a database.
 
+use std::fmt::Display;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Subcommand;
@@ -152,20 +153,18 @@ impl Change {
     }
 
     /// Fails with what would be done, unless that was agreed to.
-    fn agreed(&self, would: impl FnOnce() -> String) -> Result<(), Failure> {
-        if self.yes { Ok(()) } else { Err(Failure::usage(would())) }
+    fn agreed(&self, would: impl Display) -> Result<(), Failure> {
+        if self.yes { Ok(()) } else { Err(Failure::usage(would)) }
     }
 }
 
 async fn raise(change: &Change, resource: &Resource, token: Token) -> Result<(), Failure> {
     let pool = change.pool().await?;
     let from = or_none(on!(&pool, pool => sql::highest(pool, resource).await)?);
-    change.agreed(|| {
-        format!(
-            "would raise the mark of {resource} from {from} to {token}: all smaller tokens are \
-             refused from then on, for good. Add --yes to do it"
-        )
-    })?;
+    change.agreed(format_args!(
+        "would raise the mark of {resource} from {from} to {token}: all smaller tokens are \
+         refused from then on, for good. Add --yes to do it"
+    ))?;
     // Its waits for locks are short, through a pooler as well.
     on!(&pool, pool => SqlMarks::new(pool.clone()).raise(resource, token).await)?;
     say::out(format_args!("{token}\t{resource}\n"));
@@ -180,13 +179,11 @@ async fn lower(
 ) -> Result<(), Failure> {
     let pool = change.pool().await?;
     let mark = or_none(on!(&pool, pool => sql::highest(pool, resource).await)?);
-    change.agreed(|| {
-        format!(
-            "the mark is {mark}; would lower the mark of {resource} from {from} to {token}: {token} \
-             and all larger tokens may write from then on, also those that were refused as stale. Choose a token \
-             that is not below any that was granted. Add --yes to do it"
-        )
-    })?;
+    change.agreed(format_args!(
+        "the mark is {mark}; would lower the mark of {resource} from {from} to {token}: {token} \
+         and all larger tokens may write from then on, also those that were refused as stale. Choose a token \
+         that is not below any that was granted. Add --yes to do it"
+    ))?;
     on!(&pool, pool => sql::lower(pool, resource, from, token).await)?;
     say::out(format_args!("{token}\t{resource}\n"));
     Ok(())
@@ -214,13 +211,11 @@ async fn prune(change: &Change, prune: sql::Prune) -> Result<(), Failure> {
 
 async fn raise_floor(change: &Change, floor: Token) -> Result<(), Failure> {
     let pool = change.pool().await?;
-    change.agreed(|| {
-        format!(
-            "would raise the floor to {floor}, if it is lower: where a resource has no mark, {floor} and all smaller \
-             tokens are refused from then on, for good, and new leases in this database get larger ones. Leases on Redis \
-             nodes may not: for those name a --token below what they grant next. Add --yes to do it"
-        )
-    })?;
+    change.agreed(format_args!(
+        "would raise the floor to {floor}, if it is lower: where a resource has no mark, {floor} and all smaller \
+         tokens are refused from then on, for good, and new leases in this database get larger ones. Leases on Redis \
+         nodes may not: for those name a --token below what they grant next. Add --yes to do it"
+    ))?;
     on!(&pool, pool => sql::raise_floor(pool, floor).await)?;
     say::out(format_args!("floor {floor}\n"));
     Ok(())

@@ -10,8 +10,6 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use fencing::Token;
-
 /// How many messages wait for the reader. More are dropped, and counted.
 const MAX_WAITING: usize = 8192;
 /// How long the end of the program waits for the reader.
@@ -101,9 +99,8 @@ pub(crate) fn chain(error: &dyn Error) -> String {
     text.replace('\n', " ")
 }
 
-/// Writes a token or a mark, if there is one.
-pub(crate) fn or_none(token: Option<Token>) -> String {
-    token.map_or_else(|| "none".to_owned(), |token| token.to_string())
+pub(crate) fn or_none(value: Option<impl Display>) -> String {
+    value.map_or_else(|| "none".to_owned(), |value| value.to_string())
 }
 
 /// Hides what may be a password in a URL: clap repeats arguments that it does not understand.
