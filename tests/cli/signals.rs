@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use support::cli::{Job, end, finish, five, line, piped, run, until};
-use support::process::{runs, signal};
+use support::process::{runs, signal, stands_still};
 
 const SIGNALS: [(&str, i32); 3] = [("INT", 2), ("TERM", 15), ("HUP", 1)];
 
@@ -69,7 +69,7 @@ fn a_suspension_stops_the_command_as_well() {
     let job = Job::start(&servers, "--ttl 6s", "", "$$");
     let [command] = job.processes();
     job.signal("TSTP");
-    until("both stand still", || stopped(job.pid()) && stopped(command));
+    until("both stand still", || stands_still(job.pid()) && stands_still(command));
     // The lease is not renewed meanwhile.
     until("the end of the command", || !runs(command));
     job.signal("CONT");
@@ -88,9 +88,4 @@ pub fn catches(pid: u32, signal: i32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
     u64::from_str_radix(mask.trim(), 16).unwrap() & (1 << (signal - 1)) != 0
-}
-
-fn stopped(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
 }

@@ -1,22 +1,11 @@
 //! TLS to a database whose certificate nobody but itself has signed.
 
-use std::path::Path;
 use std::process::Command;
 
 use support::cli::ask;
-use support::clients::output;
+use support::clients::{certify, output};
 use support::mariadb::MariadbServer;
 use support::postgres::PostgresServer;
-
-/// Makes a key and a certificate for this address.
-fn certify(folder: &Path, address: &str) {
-    let mut openssl = Command::new("openssl");
-    openssl.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]);
-    openssl.args(["-subj", "/CN=fencing", "-addext", &format!("subjectAltName=IP:{address}")]);
-    openssl.args(["-addext", "basicConstraints=critical,CA:FALSE"]);
-    openssl.arg("-keyout").arg(folder.join("key")).arg("-out").arg(folder.join("certificate"));
-    output(&mut openssl).unwrap();
-}
 
 /// An address of this machine that no other test has.
 fn address() -> String {
@@ -27,7 +16,7 @@ fn address() -> String {
 #[tokio::test]
 async fn postgresql_is_reached_over_tls() {
     let (address, folder) = (address(), tempfile::tempdir().unwrap());
-    certify(folder.path(), &address);
+    certify(folder.path(), &format!("IP:{address}"));
     let server = PostgresServer::with(&[&format!("listen_addresses={address}")]);
     let database = server.database().await;
     let name = database.get_database().unwrap().to_owned();
@@ -54,7 +43,7 @@ async fn postgresql_is_reached_over_tls() {
 #[test]
 fn mariadb_is_reached_over_tls() {
     let folder = tempfile::tempdir().unwrap();
-    certify(folder.path(), "127.0.0.1");
+    certify(folder.path(), "IP:127.0.0.1");
     let file = |name: &str| folder.path().join(name).display().to_string();
     let open = Command::new("chmod").args(["-R", "a+rX", &file("")]).status().unwrap();
     assert!(open.success());

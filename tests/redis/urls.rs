@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 use crate::fleet::*;
 use fencing::lock::NodeCause;
 use support::cli::binary;
+use support::clients::certify;
 
 async fn acquire(url: &str) -> Result<(), AcquireError> {
     let redlock = Redlock::builder().first_start(true).redis([url]).wait(Duration::from_secs(5));
@@ -40,18 +41,6 @@ async fn user_password_and_database() {
     }
 }
 
-/// A certificate for localhost that vouches for itself.
-fn certificate(folder: &Path) {
-    let mut command = Command::new("openssl");
-    command.current_dir(folder).args(["req", "-x509", "-newkey", "ec", "-nodes", "-days", "2"]);
-    command.args(["-pkeyopt", "ec_paramgen_curve:prime256v1", "-subj", "/CN=localhost"]);
-    command.args(["-addext", "subjectAltName=DNS:localhost"]);
-    command.args(["-addext", "basicConstraints=critical,CA:FALSE"]);
-    command.args(["-keyout", "key.pem", "-out", "cert.pem"]);
-    let output = command.output().expect("openssl is installed: tests/run does that");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
 /// A process of its own, as the trusted certificates come from its environment.
 fn run(url: &str, trusted: &Path) -> Output {
     let mut command = Command::new(binary("fencing"));
@@ -64,7 +53,7 @@ fn run(url: &str, trusted: &Path) -> Output {
 fn tls_with_a_certificate_of_ones_own() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
-    certificate(folder.path());
+    certify(folder.path(), "DNS:localhost");
     let port = port();
     let server = RedisServer::with(&[
         "--tls-port",
@@ -72,22 +61,22 @@ fn tls_with_a_certificate_of_ones_own() {
         "--tls-auth-clients",
         "no",
         "--tls-cert-file",
-        path("cert.pem").to_str().unwrap(),
+        path("certificate").to_str().unwrap(),
         "--tls-key-file",
-        path("key.pem").to_str().unwrap(),
+        path("key").to_str().unwrap(),
     ]);
     let url = format!("rediss://localhost:{port}");
     let mut start = Command::new(binary("fencing"));
-    start.env("SSL_CERT_FILE", path("cert.pem")).args(["fleet", "init", "--redis", &url]);
+    start.env("SSL_CERT_FILE", path("certificate")).args(["fleet", "init", "--redis", &url]);
     assert!(start.status().unwrap().success());
-    let trusted = run(&url, &path("cert.pem"));
+    let trusted = run(&url, &path("certificate"));
     assert!(trusted.status.success(), "{trusted:?}");
     assert!(!trusted.stdout.is_empty());
     assert_eq!(server.cli(&["EXISTS", "{fencing}:memory"]), "1");
 
     let other = tempfile::tempdir().unwrap();
-    certificate(other.path());
-    let distrusted = run(&url, &other.path().join("cert.pem"));
+    certify(other.path(), "DNS:localhost");
+    let distrusted = run(&url, &other.path().join("certificate"));
     assert_eq!(distrusted.status.code(), Some(69), "{distrusted:?}");
     let text = String::from_utf8(distrusted.stderr).unwrap();
     assert!(text.contains("certificate"), "{text}");

@@ -40,7 +40,8 @@ pub fn children_of(parent: u32) -> Vec<u32> {
         .collect()
 }
 
-fn stands_still(pid: u32) -> bool {
+/// Whether each of its threads has stopped, or the process is not there.
+pub fn stands_still(pid: u32) -> bool {
     let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
         return true;
     };
