@@ -12,9 +12,8 @@ use tracing::Span;
 
 use super::answers::Answer;
 use super::group::Group;
-use super::node::{Opened, Session};
+use super::node::Session;
 use super::send_queue::Job;
-use super::wakes::poll_optional;
 
 /// A session that was idle for this long may be gone: it is checked before it is used.
 const IDLE: Duration = Duration::from_secs(1);
@@ -22,8 +21,6 @@ const IDLE: Duration = Duration::from_secs(1);
 /// A session with a node, and the calls on it that have no answer yet.
 pub(super) struct Connection {
     session: Box<dyn Session>,
-    /// Moves the bytes of the session.
-    motion: Option<BoxFuture<'static, ()>>,
     check: Option<BoxFuture<'static, Result<(), Fault>>>,
     /// In the order in which they were sent, which is the order of the answers. All have the same budget, so the
     /// late ones come first.
@@ -60,11 +57,10 @@ fn each(answers: BoxFuture<'static, Vec<Answer>>) -> AsGroup<Vec<Answer>> {
 }
 
 impl Connection {
-    pub(super) fn new(Opened { session, motion }: Opened) -> Connection {
+    pub(super) fn new(session: Box<dyn Session>) -> Connection {
         let (now, calls) = (Instant::now(), VecDeque::new());
         Connection {
             session,
-            motion,
             check: None,
             calls,
             late: 0,
@@ -121,16 +117,17 @@ impl Connection {
         self.calls.push_back(Call { jobs, due, span, answers });
     }
 
-    /// Moves bytes, and polls the check. Returns whether the check has ended.
+    /// Polls a session that has no calls. Returns whether its check has ended.
     ///
     /// # Errors
     /// [`Fault`]: the session is broken.
-    pub(super) fn poll_motion(&mut self, context: &mut Context<'_>) -> Result<bool, Fault> {
-        if poll_optional(&mut self.motion, context).is_some() {
-            self.motion = None;
-            return Err(Fault::Disconnected("the server has closed the connection".into()));
-        }
-        let Some(checked) = poll_optional(&mut self.check, context) else { return Ok(false) };
+    pub(super) fn poll_idle(&mut self, context: &mut Context<'_>) -> Result<bool, Fault> {
+        let checked = match &mut self.check {
+            Some(check) => check.as_mut().poll(context),
+            None if self.calls.is_empty() => self.session.poll_closed(context).map(Err),
+            None => Poll::Pending,
+        };
+        let Poll::Ready(checked) = checked else { return Ok(false) };
         self.check = None;
         checked?;
         self.last_answer = Instant::now();

@@ -17,7 +17,7 @@ use super::answers::Answer;
 use super::connection::Connection;
 use super::context::LaneContext;
 use super::group::Group;
-use super::node::{Node, Opened};
+use super::node::{Node, Session};
 use super::send_queue::{Job, SendQueue};
 use super::wakes::{OwnWakes, Timer};
 
@@ -55,7 +55,7 @@ enum Link {
     Closed(Option<(Instant, Fault)>),
     Opening {
         since: Instant,
-        opening: BoxFuture<'static, Result<Opened, Fault>>,
+        opening: BoxFuture<'static, Result<Box<dyn Session>, Fault>>,
     },
     Open(Connection),
 }
@@ -136,7 +136,7 @@ impl Driver {
                 self.on_opened(opened);
                 return true;
             }
-            Link::Open(connection) => connection.poll_motion(context),
+            Link::Open(connection) => connection.poll_idle(context),
         };
         let mut progress = match moved {
             Ok(checked) => checked,
@@ -232,17 +232,17 @@ impl Driver {
     }
 
     fn open(&mut self) {
-        let opening = self.node.open_driven(&self.context.fleet);
+        let opening = self.node.open(&self.context.fleet);
         let opening = timeout(ANSWER_TIMEOUT.max(self.context.budget), opening);
         let opening = opening.map(|opened| opened.unwrap_or(Err(Fault::TimedOut))).boxed();
         self.link = Link::Opening { since: Instant::now(), opening };
     }
 
-    fn on_opened(&mut self, opened: Result<Opened, Fault>) {
-        self.link = match opened.and_then(|opened| self.only_one(opened)) {
-            Ok(opened) => {
+    fn on_opened(&mut self, opened: Result<Box<dyn Session>, Fault>) {
+        self.link = match opened.and_then(|session| self.only_one(session)) {
+            Ok(session) => {
                 self.pause = self.context.budget;
-                Link::Open(Connection::new(opened))
+                Link::Open(Connection::new(session))
             }
             Err(fault) => {
                 let pause = self.pause / 2 + crate::random::jitter(self.pause / 2);
@@ -252,11 +252,11 @@ impl Driver {
         }
     }
 
-    fn only_one(&self, opened: Opened) -> Result<Opened, Fault> {
-        if let Some(server) = opened.session.server() {
+    fn only_one(&self, session: Box<dyn Session>) -> Result<Box<dyn Session>, Fault> {
+        if let Some(server) = session.server() {
             self.context.distinct_servers.reached(self.number, self.node.name(), server)?;
         }
-        Ok(opened)
+        Ok(session)
     }
 
     fn on_answers(&mut self, mut jobs: Group<Job>, answers: Group<Answer>) {

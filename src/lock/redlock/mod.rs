@@ -55,7 +55,7 @@ pub use super::wait::listener::ReleaseListener;
 pub use builder::RedlockBuilder;
 pub use fencing_protocol::{Fleet, FleetError};
 pub use memory::MemoryNode;
-pub use node::{Node, Opened, Session};
+pub use node::{Node, Session};
 pub use operator::{AdmitNodes, Operator, OperatorError};
 #[cfg(feature = "redis")]
 pub use redis::{Forced, NodeLock, NodeReport, NodeView, RedisNode};

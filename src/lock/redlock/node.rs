@@ -1,5 +1,5 @@
-use std::fmt;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use fencing_protocol::{ClientId, Fault, Fleet, Incarnation, Reply, Request};
 use futures_util::FutureExt;
@@ -33,13 +33,6 @@ pub trait Node: Send + Sync + 'static {
     /// future, it leaves nothing behind.
     fn open(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>>;
 
-    /// Opens a session as [`open`](Node::open) does, for a caller that polls its [`Opened::motion`]
-    /// as long as it uses the session: that spares a task for each connection.
-    fn open_driven(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Opened, Fault>> {
-        let opening = self.open(fleet);
-        Box::pin(async move { Ok(Opened { session: opening.await?, motion: None }) })
-    }
-
     /// Opens the channel on which the node notifies this client that a lock for which it waits was released. By
     /// default a node sends no notifications, and clients poll. If you drop the future, it leaves nothing behind.
     fn listen(
@@ -48,21 +41,6 @@ pub trait Node: Send + Sync + 'static {
     ) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
         let _ = client;
         ready(Err(Fault::Refused("it sends no notifications of releases".into()))).boxed()
-    }
-}
-
-/// A session, and the future that moves its bytes.
-pub struct Opened {
-    /// The session.
-    pub session: Box<dyn Session>,
-    /// Writes the session's requests and reads their answers. If you drop it, every call fails.
-    /// `None` if the session does that by itself.
-    pub motion: Option<BoxFuture<'static, ()>>,
-}
-
-impl fmt::Debug for Opened {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Opened").finish_non_exhaustive()
     }
 }
 
@@ -86,6 +64,13 @@ pub trait Session: Send + Sync + 'static {
     /// an idle session again. After an error it is broken.
     fn check(&self) -> BoxFuture<'static, Result<(), Fault>> {
         Box::pin(ready(Ok(())))
+    }
+
+    /// Waits until the session is broken, and returns why. It is polled while no call is on its way. By default only a
+    /// call finds that out.
+    fn poll_closed(&self, context: &mut Context<'_>) -> Poll<Fault> {
+        let _ = context;
+        Poll::Pending
     }
 
     /// Returns the server's identity, so that a server with two names gets one vote. `None`

@@ -3,7 +3,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use futures_util::future::BoxFuture;
 use futures_util::task::AtomicWaker;
 use tokio::time::{Instant, Sleep, sleep_until};
 
@@ -76,14 +75,6 @@ impl Timer {
         self.set = polled.is_pending();
         polled
     }
-}
-
-pub(super) fn poll_optional<T>(
-    future: &mut Option<BoxFuture<'static, T>>,
-    context: &mut Context<'_>,
-) -> Option<T> {
-    let polled = future.as_mut()?.as_mut().poll(context);
-    if let Poll::Ready(done) = polled { Some(done) } else { None }
 }
 
 #[cfg(test)]

@@ -1,15 +1,16 @@
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use ::redis::aio::{ConnectionLike, MultiplexedConnection};
+use ::redis::aio::MultiplexedConnection;
 use ::redis::{
-    Client, ConnectionAddr, ErrorKind, IntoConnectionInfo, RedisError, ServerErrorKind, Value,
+    Client, ConnectionAddr, ErrorKind, IntoConnectionInfo, RedisError, RedisResult,
+    ServerErrorKind, Value,
 };
 use fencing_protocol::{ClientId, Fault, Fleet, Incarnation, Membership, Reply, Request};
 use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, Either, select};
+use futures_util::future::BoxFuture;
 use smallvec::smallvec;
 
 use super::fault::{fault, invalid, unfit, unreachable};
@@ -22,7 +23,7 @@ use super::url::{refused, without_password};
 use super::wire::Wire;
 use crate::lock::redlock::answers::Answer;
 use crate::lock::redlock::group::{Group, GroupKind};
-use crate::lock::redlock::{BuildError, Node, Opened, Session};
+use crate::lock::redlock::{BuildError, Node, Session};
 use crate::lock::wait::listener::ReleaseListener;
 use crate::random;
 use crate::server_info::ServerInfo;
@@ -122,30 +123,12 @@ impl Node for RedisNode {
     }
 
     fn open(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
-        let opening = self.open_driven(fleet);
-        async move {
-            let Opened { session, motion } = opening.await?;
-            motion.map(tokio::spawn);
-            Ok(session)
-        }
-        .boxed()
-    }
-
-    fn open_driven(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Opened, Fault>> {
         let (node, fleet) = (self.clone(), fleet.clone());
         async move {
             let stream = stream::connect(&node.client).await;
-            let (wire, mut motion) = Wire::new(stream.map_err(|error| unreachable(&error.into()))?);
-            let session = match select(pin!(node.begin(wire, fleet)), &mut motion).await {
-                Either::Left((session, _)) => session?,
-                // If the connection breaks, so does each command on it.
-                Either::Right(((), session)) => {
-                    session.await?;
-                    // The server has answered before it closed.
-                    return Err(Fault::Unreachable("the server has closed the connection".into()));
-                }
-            };
-            Ok(Opened { session: Box::new(session), motion: Some(motion.boxed()) })
+            let wire = Wire::new(stream.map_err(|error| unreachable(&error.into()))?);
+            let session: Box<dyn Session> = Box::new(node.begin(wire, fleet).await?);
+            Ok(session)
         }
         .boxed()
     }
@@ -163,9 +146,7 @@ impl RedisNode {
     async fn begin(self, wire: Wire, fleet: Fleet) -> Result<RedisSession, Fault> {
         let settings = self.client.get_connection_info().redis_settings();
         if let Some(password) = settings.password() {
-            let login = wire.send(|it| {
-                it.arg("AUTH").arg(settings.username()).arg(password);
-            });
+            let login = wire.send(|it| it.arg("AUTH").arg(settings.username()).arg(password));
             let login = login.await.and_then(Value::extract_error);
             login.map_err(|error| match unreachable(&error) {
                 Fault::Refused(text) => Fault::Denied(text),
@@ -173,24 +154,14 @@ impl RedisNode {
             })?;
         }
         if settings.db() != 0 {
-            let select = wire.send(|it| {
-                it.arg("SELECT").arg(settings.db());
-            });
+            let select = wire.send(|it| it.arg("SELECT").arg(settings.db()));
             let select = select.await.and_then(Value::extract_error);
             select.map_err(|error| unreachable(&error))?;
         }
-        let incarnation = Incarnation::new(&fit(&mut &wire).await?.run_id);
+        let incarnation = Incarnation::new(&fit(&wire).await?.run_id);
         let me = Membership { incarnation: incarnation.clone(), fleet };
         let mut scripts = Scripts::new(self.keys, self.signature, &me);
-        match scripts.load().query_async(&mut &wire).await {
-            Ok(digests) => scripts.loaded(digests),
-            // A user who may not load the scripts sends them with each request.
-            Err(error) => {
-                if let fault @ Fault::Disconnected(_) = fault(&error) {
-                    return Err(fault);
-                }
-            }
-        }
+        scripts.load(&wire).await.map_err(|error| fault(&error))?;
         // Not from zero: a proxy may share a connection among clients, whose numbers must differ. Lua keeps 53 bits.
         let number = AtomicU64::new(random::u128() as u64 >> 12);
         Ok(RedisSession(Arc::new(Server { wire, incarnation, scripts, number })))
@@ -232,13 +203,30 @@ impl Server {
         read(answered).map(Some).ok_or_else(|| invalid(&format!("{answered:?}")))
     }
 
-    async fn group(&self, requests: &[Request]) -> Result<Option<Group<Answer>>, Fault> {
-        self.ask(requests, |answered| reply::group(&self.incarnation, requests, answered)).await
+    /// Answers each request about a lock, or one about the node, which has been up for `uptime`.
+    async fn answers(&self, requests: &[Request], uptime: Duration) -> Group<Answer> {
+        let ask = async |requests: &[Request]| {
+            let read = |answered: Answered<'_>| match (requests, answered) {
+                ([request], Answered::List(parts)) if GroupKind::of(request).is_none() => {
+                    Some(smallvec![Ok(reply::reply(&self.incarnation, uptime, parts)?)])
+                }
+                _ => reply::group(&self.incarnation, requests, answered),
+            };
+            let answers: Result<Option<Group<Answer>>, Fault> = self.ask(requests, read).await;
+            answers.unwrap_or_else(|fault| Some(smallvec![Err(fault); requests.len()]))
+        };
+        if let Some(answers) = ask(requests).await {
+            return answers;
+        }
+        // Nothing is ever sent twice but a release, which may come late and often.
+        let is_release = |request: &&Request| request.is_release();
+        let releases: Vec<Request> = requests.iter().filter(is_release).cloned().collect();
+        let again = if releases.is_empty() { None } else { ask(&releases).await };
+        let mut again = again.unwrap_or_default().into_iter();
+        let lost = || Err(Fault::Refused("the server has lost the scripts".into()));
+        let answer = |it: &Request| if it.is_release() { again.next() } else { None };
+        requests.iter().map(answer).map(|it| it.unwrap_or_else(lost)).collect()
     }
-}
-
-fn lost_scripts() -> Fault {
-    Fault::Refused("the server has lost the scripts".into())
 }
 
 impl Session for RedisSession {
@@ -247,60 +235,28 @@ impl Session for RedisSession {
         async move {
             let uptime = match &request {
                 // Settings are looked at again before a node is admitted.
-                Request::Prepare { .. } => fit(&mut &server.wire).await?.uptime,
+                Request::Prepare { .. } => fit(&server.wire).await?.uptime,
                 Request::Activate { incarnation, .. } if *incarnation != server.incarnation => {
                     return Ok(Reply::Forgotten);
                 }
                 _ => Duration::ZERO,
             };
-            let requests = std::slice::from_ref(&request);
-            let read = |answered: Answered<'_>| match (GroupKind::of(&request), answered) {
-                (Some(_), answered) => reply::group(&server.incarnation, requests, answered)?.pop(),
-                (None, Answered::List(parts)) => {
-                    reply::reply(&server.incarnation, uptime, parts).map(Ok)
-                }
-                (None, Answered::Text(_)) => None,
-            };
-            let mut reply = server.ask(requests, read).await?;
-            if reply.is_none() && request.is_release() {
-                reply = server.ask(requests, read).await?;
-            }
-            reply.unwrap_or_else(|| Err(lost_scripts()))
+            let mut answers = server.answers(std::slice::from_ref(&request), uptime).await;
+            answers.pop().unwrap_or_else(|| Err(invalid("no answer")))
         }
         .boxed()
     }
 
     fn call_each(&self, requests: Vec<Request>) -> BoxFuture<'static, Vec<Result<Reply, Fault>>> {
         let server = Arc::clone(&self.0);
-        async move {
-            match server.group(&requests).await {
-                Ok(Some(answers)) => return answers.into_vec(),
-                Err(fault) => return vec![Err(fault); requests.len()],
-                Ok(None) => {}
-            }
-            // Nothing is ever sent twice but a release, which may come late and often.
-            let is_release = |request: &&Request| request.is_release();
-            let releases: Vec<Request> = requests.iter().filter(is_release).cloned().collect();
-            let answers = match releases.as_slice() {
-                [] => Ok(None),
-                releases => server.group(releases).await,
-            };
-            let mut answers = match answers {
-                Ok(answers) => answers.unwrap_or_default(),
-                Err(fault) => smallvec![Err(fault); releases.len()],
-            }
-            .into_iter();
-            let next = |request: &Request| if request.is_release() { answers.next() } else { None };
-            requests.iter().map(next).map(|it| it.unwrap_or_else(|| Err(lost_scripts()))).collect()
-        }
-        .boxed()
+        async move { server.answers(&requests, Duration::ZERO).await.into_vec() }.boxed()
     }
 
     fn check(&self) -> BoxFuture<'static, Result<(), Fault>> {
         let server = Arc::clone(&self.0);
         async move {
-            let answer = ::redis::cmd("PING").query_async::<Value>(&mut &server.wire).await;
-            match answer.as_ref().map_err(fault) {
+            let ping = server.wire.send(|command| command.arg("PING"));
+            match ping.await.and_then(Value::extract_error).as_ref().map_err(fault) {
                 // A user may not be permitted to ask: the server answers all the same.
                 Ok(Value::SimpleString(text)) if text == "PONG" => Ok(()),
                 Ok(other) => Err(Fault::Disconnected(format!("not PONG but {other:?}"))),
@@ -309,6 +265,10 @@ impl Session for RedisSession {
             }
         }
         .boxed()
+    }
+
+    fn poll_closed(&self, context: &mut Context<'_>) -> Poll<Fault> {
+        self.0.wire.poll_closed(context).map(|error| fault(&error))
     }
 
     fn server(&self) -> Option<&Incarnation> {
@@ -327,21 +287,21 @@ fn is_flushed(error: &RedisError) -> bool {
 }
 
 /// Asks the server for `INFO`.
-pub(super) async fn info(
-    connection: &mut (impl ConnectionLike + Send),
-) -> Result<ServerInfo, Fault> {
-    let mut command = ::redis::cmd("INFO");
-    let text = command.arg("default").query_async::<Value>(connection).await;
-    let text = match text.map_err(|error| fault(&error))? {
+pub(super) async fn info(connection: &mut MultiplexedConnection) -> Result<ServerInfo, Fault> {
+    read(::redis::cmd("INFO").arg("default").query_async(connection).await)
+}
+
+/// Asks the server for `INFO`, and refuses one that can't keep locks.
+async fn fit(wire: &Wire) -> Result<ServerInfo, Fault> {
+    let info = read(wire.send(|it| it.arg("INFO").arg("default")).await)?;
+    unfit(info.loading, info.master, info.maxmemory, &info.policy).map_or(Ok(info), Err)
+}
+
+fn read(info: RedisResult<Value>) -> Result<ServerInfo, Fault> {
+    let text = match info.and_then(Value::extract_error).map_err(|error| fault(&error))? {
         Value::BulkString(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Value::VerbatimString { text, .. } | Value::SimpleString(text) => text,
         _ => return Err(invalid("INFO is not a text")),
     };
     ServerInfo::read(&text).map_err(Fault::InvalidReply)
-}
-
-/// Asks the server for `INFO`, and refuses one that can't keep locks.
-async fn fit(connection: &mut (impl ConnectionLike + Send)) -> Result<ServerInfo, Fault> {
-    let info = info(connection).await?;
-    unfit(info.loading, info.master, info.maxmemory, &info.policy).map_or(Ok(info), Err)
 }

@@ -2,11 +2,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ::redis::{Cmd, Pipeline, RedisWrite};
+use ::redis::{Cmd, RedisError, RedisWrite, from_redis_value};
 use fencing_protocol::{Fleet, Membership, Request, Sealing, Stamp, Token};
 
 use super::keys::{Keys, constant};
 use super::source::{self, LOADED, of_lock};
+use super::wire::Wire;
 use crate::lock::redlock::group::GroupKind;
 
 /// The scripts of a session, with what all of its commands have in common.
@@ -30,22 +31,23 @@ impl Scripts {
         Scripts { keys, signature, head, digests: Vec::new(), flushed: AtomicBool::new(false) }
     }
 
-    /// Returns the commands that load them.
-    pub(super) fn load(&self) -> Pipeline {
-        let mut load = ::redis::pipe();
-        for script in LOADED {
-            load.cmd("SCRIPT").arg("LOAD").arg(self.text(script));
+    /// Loads them, unless the user may not do that.
+    ///
+    /// # Errors
+    /// [`RedisError`]: the connection is broken.
+    pub(super) async fn load(&mut self, wire: &Wire) -> Result<(), RedisError> {
+        let send = |source| wire.send(|cmd| cmd.arg("SCRIPT").arg("LOAD").arg(self.text(source)));
+        let loading: Vec<_> = LOADED.into_iter().map(send).collect();
+        let mut digests = Vec::new();
+        for answer in loading {
+            digests.extend(from_redis_value::<String>(answer.await?));
         }
-        load
-    }
-
-    /// Takes the server's answers.
-    pub(super) fn loaded(&mut self, answers: Vec<String>) {
         let is_digest =
             |text: &String| text.len() == 40 && text.bytes().all(|b| b.is_ascii_hexdigit());
-        if answers.len() == LOADED.len() && answers.iter().all(is_digest) {
-            self.digests = answers;
+        if digests.len() == LOADED.len() && digests.iter().all(is_digest) {
+            self.digests = digests;
         }
+        Ok(())
     }
 
     /// Notes that the server has lost them.
@@ -55,7 +57,12 @@ impl Scripts {
 
     /// Writes the command that runs requests as one script, by its digest where it was loaded: one request, or
     /// several that have a [`GroupKind`]. The number comes back with the answer.
-    pub(super) fn write(&self, cmd: &mut Cmd, requests: &[Request], number: u64) {
+    pub(super) fn write<'a>(
+        &self,
+        cmd: &'a mut Cmd,
+        requests: &[Request],
+        number: u64,
+    ) -> &'a mut Cmd {
         let parts = requests.first().map_or(&[][..], Request::parts);
         match (requests, parts.first().and_then(of_lock)) {
             ([request, ..], _) if GroupKind::of(request).is_some() => self.group(cmd, requests),
@@ -80,7 +87,7 @@ impl Scripts {
                 })
             }),
         }
-        cmd.arg(number);
+        cmd.arg(number)
     }
 
     fn script(&self, cmd: &mut Cmd, source: &str) {

@@ -2,14 +2,10 @@ use std::collections::VecDeque;
 use std::io::{self, Cursor};
 use std::mem;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
-use ::redis::aio::ConnectionLike;
-use ::redis::{Cmd, Pipeline, RedisError, RedisFuture, Value, parse_redis_value};
+use ::redis::{Cmd, RedisError, Value, parse_redis_value};
 use bytes::{Buf, BytesMut};
-use futures_util::FutureExt;
-use futures_util::future::join_all;
 use parking_lot::Mutex;
 use tokio_util::io::{poll_read_buf, poll_write_buf};
 
@@ -23,17 +19,18 @@ const MAX_ANSWER: usize = 1 << 20;
 const MAX_DEPTH: usize = 8;
 
 /// A connection to a Redis server. Commands go in the order in which they were written, and their answers come in
-/// that order; its [`Motion`] moves the bytes. Dropped, it closes.
+/// that order. It has no task: whoever waits for an answer moves the bytes of all. Dropped, it closes.
 ///
 /// The driver's own connection has two tasks, and a channel between them: each call costs twice as much on it.
-pub(super) struct Wire(Arc<Mutex<Traffic>>);
+pub(super) struct Wire(Mutex<Traffic>);
 
 /// What was written and not sent yet, and the answers that are awaited.
-#[derive(Default)]
 struct Traffic {
-    unsent: Vec<u8>,
+    stream: Stream,
+    unsent: Cursor<Vec<u8>>,
     /// The command that is being written: its memory serves them all.
     command: Cmd,
+    received: BytesMut,
     places: VecDeque<Place>,
     /// The number of the first place.
     first: u64,
@@ -41,88 +38,90 @@ struct Traffic {
     come: u64,
     /// Why nothing goes any more.
     closed: Option<RedisError>,
-    motion: Option<Waker>,
 }
 
 /// The place of one answer.
 enum Place {
     Awaited(Option<Waker>),
-    /// Nobody wants what will come.
-    Abandoned,
     Come(Value),
-    Over,
+    /// Nobody wants it any more.
+    Dropped,
 }
 
 /// The answer to one command. Dropped, the command is sent all the same.
-pub(super) struct CommandAnswer {
-    traffic: Arc<Mutex<Traffic>>,
+pub(super) struct CommandAnswer<'a> {
+    wire: &'a Wire,
     number: u64,
-}
-
-/// Sends what was written on a [`Wire`], and takes the answers. It ends when the connection has closed.
-pub(super) struct Motion {
-    traffic: Arc<Mutex<Traffic>>,
-    stream: Stream,
-    sending: Cursor<Vec<u8>>,
-    received: BytesMut,
+    /// It was never polled.
+    new: bool,
 }
 
 impl Wire {
-    pub(super) fn new(stream: Stream) -> (Wire, Motion) {
-        let traffic = Arc::<Mutex<Traffic>>::default();
-        let (sending, received) = (Cursor::default(), BytesMut::new());
-        let motion = Motion { traffic: Arc::clone(&traffic), stream, sending, received };
-        (Wire(traffic), motion)
+    pub(super) fn new(stream: Stream) -> Wire {
+        Wire(Mutex::new(Traffic {
+            stream,
+            unsent: Cursor::default(),
+            command: Cmd::new(),
+            received: BytesMut::new(),
+            places: VecDeque::new(),
+            first: 0,
+            come: 0,
+            closed: None,
+        }))
     }
 
-    /// Sends the command that `write` writes.
-    pub(super) fn send(&self, write: impl FnOnce(&mut Cmd)) -> CommandAnswer {
+    /// Sends the command that `write` writes, once its answer is awaited.
+    pub(super) fn send(&self, write: impl FnOnce(&mut Cmd) -> &mut Cmd) -> CommandAnswer<'_> {
         let mut traffic = self.0.lock();
-        let Traffic { command, unsent, .. } = &mut *traffic;
+        let Traffic { command, unsent, places, first, .. } = &mut *traffic;
         command.clear();
         write(command);
-        command.write_packed_command(unsent);
-        self.answer(&mut traffic)
+        command.write_packed_command(unsent.get_mut());
+        let number = *first + places.len() as u64;
+        places.push_back(Place::Awaited(None));
+        CommandAnswer { wire: self, number, new: true }
     }
 
-    /// Makes the place of the next answer.
-    fn answer(&self, traffic: &mut Traffic) -> CommandAnswer {
-        let number = traffic.first + traffic.places.len() as u64;
-        traffic.places.push_back(Place::Awaited(None));
-        if let Some(motion) = traffic.motion.take() {
-            motion.wake();
-        }
-        CommandAnswer { traffic: Arc::clone(&self.0), number }
-    }
-}
-
-impl Drop for Wire {
-    fn drop(&mut self) {
-        self.0.lock().close(io::Error::from(io::ErrorKind::NotConnected).into());
-    }
-}
-
-/// For commands that the `redis` crate makes.
-impl ConnectionLike for &Wire {
-    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
-        self.send(|command| command.clone_from(cmd)).boxed()
-    }
-
-    fn req_packed_commands<'a>(
-        &'a mut self,
-        pipeline: &'a Pipeline,
-        offset: usize,
-        count: usize,
-    ) -> RedisFuture<'a, Vec<Value>> {
+    /// Waits, while no answer is awaited, until the connection has closed, and returns why.
+    pub(super) fn poll_closed(&self, context: &mut Context<'_>) -> Poll<RedisError> {
         let mut traffic = self.0.lock();
-        traffic.unsent.extend(pipeline.get_packed_pipeline());
-        let all = (0..offset + count).map(|_| self.answer(&mut traffic)).collect::<Vec<_>>();
-        drop(traffic);
-        async move { join_all(all).await.into_iter().skip(offset).collect() }.boxed()
+        loop {
+            if let Err(why) = ready!(traffic.poll_moved(context)) {
+                return Poll::Ready(why);
+            }
+        }
     }
+}
 
-    fn get_db(&self) -> i64 {
-        0
+impl Future for CommandAnswer<'_> {
+    type Output = Result<Value, RedisError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        // What is written at one time goes together.
+        if mem::take(&mut self.new) {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let mut traffic = self.wire.0.lock();
+        loop {
+            let Some(place) = traffic.place(self.number) else { return Poll::Pending };
+            if let Place::Come(value) = mem::replace(place, Place::Dropped) {
+                return Poll::Ready(Ok(value));
+            }
+            *place = Place::Awaited(Some(context.waker().clone()));
+            ready!(traffic.poll_moved(context))?;
+        }
+    }
+}
+
+impl Drop for CommandAnswer<'_> {
+    fn drop(&mut self) {
+        let mut traffic = self.wire.0.lock();
+        if let Some(place) = traffic.place(self.number) {
+            *place = Place::Dropped;
+            traffic.forget();
+        }
+        traffic.wake_another();
     }
 }
 
@@ -131,113 +130,47 @@ impl Traffic {
         self.places.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
-    /// Takes the next answer. `None` where nothing was asked.
-    fn take(&mut self, value: Value) -> Option<()> {
-        let place = self.place(self.come)?;
-        match mem::replace(place, Place::Over) {
-            Place::Awaited(waker) => {
-                *place = Place::Come(value);
-                waker.into_iter().for_each(Waker::wake);
-            }
-            _ => self.forget(),
-        }
-        self.come += 1;
-        Some(())
-    }
-
+    /// Forgets the places of answers that have come, and are not wanted.
     fn forget(&mut self) {
-        while self.places.pop_front_if(|place| matches!(place, Place::Over)).is_some() {
+        while self.first < self.come
+            && self.places.pop_front_if(|place| matches!(place, Place::Dropped)).is_some()
+        {
             self.first += 1;
         }
     }
 
-    fn close(&mut self, why: RedisError) {
-        self.closed.get_or_insert(why);
-        self.motion.take().into_iter().for_each(Waker::wake);
-        for place in &mut self.places {
-            if let Place::Awaited(waker) = place {
-                waker.take().into_iter().for_each(Waker::wake);
-            }
+    /// The stream wakes only the last that has polled it. When that one waits no more, another has to.
+    fn wake_another(&mut self) {
+        let come = usize::try_from(self.come - self.first).unwrap_or(usize::MAX);
+        let waker = self.places.iter_mut().skip(come).find_map(|place| match place {
+            Place::Awaited(waker) => waker.take(),
+            _ => None,
+        });
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Sends what can be sent, and takes what comes at once.
+    fn poll_moved(&mut self, context: &mut Context<'_>) -> Poll<Result<(), RedisError>> {
+        if let Some(why) = &self.closed {
+            return Poll::Ready(Err(why.clone()));
         }
-    }
-}
-
-impl Future for CommandAnswer {
-    type Output = Result<Value, RedisError>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut traffic = self.traffic.lock();
-        let closed = traffic.closed.clone();
-        let Some(place) = traffic.place(self.number) else { return Poll::Pending };
-        match mem::replace(place, Place::Over) {
-            Place::Come(value) => {
-                traffic.forget();
-                Poll::Ready(Ok(value))
-            }
-            other => {
-                *place = other;
-                if let Some(why) = closed {
-                    return Poll::Ready(Err(why));
-                }
-                if let Place::Awaited(waker) = place {
-                    *waker = Some(context.waker().clone());
-                }
-                Poll::Pending
-            }
+        let moved = ready!(self.poll_once(context));
+        if let Err(why) = &moved {
+            self.closed = Some(why.clone());
         }
+        Poll::Ready(moved)
     }
-}
 
-impl Drop for CommandAnswer {
-    fn drop(&mut self) {
-        let mut traffic = self.traffic.lock();
-        if let Some(place) = traffic.place(self.number) {
-            *place = match place {
-                Place::Awaited(_) => Place::Abandoned,
-                _ => Place::Over,
-            };
-            traffic.forget();
-        }
-    }
-}
-
-impl Future for Motion {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let why = loop {
-            match self.poll_once(context) {
-                Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(why)) => break why,
-                Poll::Pending => return Poll::Pending,
-            }
-        };
-        self.traffic.lock().close(why);
-        Poll::Ready(())
-    }
-}
-
-impl Motion {
-    /// Sends what can be sent, and reads once.
     fn poll_once(&mut self, context: &mut Context<'_>) -> Poll<Result<(), RedisError>> {
-        let mut traffic = self.traffic.lock();
-        traffic.motion = Some(context.waker().clone());
-        traffic.closed.clone().map_or(Ok(()), Err)?;
-        drop(traffic);
-        loop {
-            if !self.sending.has_remaining() {
-                let mut traffic = self.traffic.lock();
-                if traffic.unsent.is_empty() {
-                    break;
-                }
-                self.sending.set_position(0);
-                self.sending.get_mut().clear();
-                mem::swap(&mut traffic.unsent, self.sending.get_mut());
-            }
-            match poll_write_buf(self.stream.as_mut(), context, &mut self.sending) {
+        while self.unsent.has_remaining() {
+            match poll_write_buf(self.stream.as_mut(), context, &mut self.unsent) {
                 Poll::Ready(written) => drop(written?),
                 Poll::Pending => break,
             }
+        }
+        if !self.unsent.has_remaining() {
+            self.unsent.set_position(0);
+            self.unsent.get_mut().clear();
         }
         let _ = self.stream.as_mut().poll_flush(context)?;
         self.received.reserve(READ);
@@ -246,12 +179,25 @@ impl Motion {
         }
         while let Some((value, length)) = read(&self.received, MAX_DEPTH)? {
             self.received.advance(length);
-            self.traffic.lock().take(value).ok_or_else(|| odd("an answer to nothing"))?;
+            self.take(value, context).ok_or_else(|| odd("an answer to nothing"))?;
         }
         if self.received.len() > MAX_ANSWER {
             return Poll::Ready(Err(odd("an answer without end").into()));
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// Takes the next answer. `None` where nothing was asked.
+    fn take(&mut self, value: Value, context: &Context<'_>) -> Option<()> {
+        let place = self.place(self.come)?;
+        if let Place::Awaited(waker) = place {
+            let other = waker.take().filter(|waker| !waker.will_wake(context.waker()));
+            *place = Place::Come(value);
+            other.into_iter().for_each(Waker::wake);
+        }
+        self.come += 1;
+        self.forget();
+        Some(())
     }
 }
 
@@ -293,6 +239,8 @@ fn odd(text: &str) -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
     use super::*;
@@ -345,39 +293,43 @@ mod tests {
     #[tokio::test]
     async fn each_command_has_its_own_answer_until_the_connection_ends() {
         let (near, mut far) = duplex(1024);
-        let (wire, motion) = Wire::new(Box::pin(near));
-        let moving = tokio::spawn(motion);
-        let ask = || wire.send(|command| command.clone_from(::redis::cmd("PING").arg("x")));
+        let wire: &Wire = Box::leak(Box::new(Wire::new(Box::pin(near))));
+        let ask = || wire.send(|command| command.arg("PING").arg("x"));
         let (first, dropped, third, never) = (ask(), ask(), ask(), ask());
         drop(dropped);
+        // In tasks of their own: each of them may be the one that the stream wakes.
+        let [first, third, never] = [first, third, never].map(tokio::spawn);
         let mut sent = [0; 4 * 21];
         far.read_exact(&mut sent).await.unwrap();
         assert_eq!(sent, *b"*2\r\n$4\r\nPING\r\n$1\r\nx\r\n".repeat(4));
         far.write_all(b":1\r\n:2\r\n:3\r").await.unwrap();
-        assert_eq!(first.await.unwrap(), Value::Int(1));
+        assert_eq!(first.await.unwrap().unwrap(), Value::Int(1));
         far.write_all(b"\n").await.unwrap();
-        assert_eq!(third.await.unwrap(), Value::Int(3));
+        assert_eq!(third.await.unwrap().unwrap(), Value::Int(3));
         drop(far);
-        assert!(never.await.unwrap_err().is_io_error());
-        moving.await.unwrap();
+        assert!(never.await.unwrap().unwrap_err().is_io_error());
         assert!(ask().await.is_err());
     }
 
     #[tokio::test]
     async fn an_answer_to_nothing_ends_it() {
         let (near, mut far) = duplex(1024);
-        let (wire, motion) = Wire::new(Box::pin(near));
+        let wire = Wire::new(Box::pin(near));
         far.write_all(b":1\r\n").await.unwrap();
-        motion.await;
-        assert!(wire.send(|command| command.clone_from(&::redis::cmd("PING"))).await.is_err());
+        poll_fn(|context| wire.poll_closed(context)).await;
+        assert!(wire.send(|command| command.arg("PING")).await.is_err());
     }
 
+    /// The one that the stream would wake is dropped.
     #[tokio::test]
-    async fn without_its_wire_nothing_moves() {
-        let (near, _far) = duplex(1024);
-        let (wire, motion) = Wire::new(Box::pin(near));
-        let moving = tokio::spawn(motion);
-        drop(wire);
-        moving.await.unwrap();
+    async fn an_answer_needs_none_of_those_before_it() {
+        let (near, mut far) = duplex(1024);
+        let wire: &Wire = Box::leak(Box::new(Wire::new(Box::pin(near))));
+        let ask = || wire.send(|command| command.arg("PING"));
+        let [last, first] = [tokio::spawn(ask()), tokio::spawn(ask())];
+        tokio::task::yield_now().await;
+        first.abort();
+        far.write_all(b":1\r\n:2\r\n").await.unwrap();
+        assert!(last.await.unwrap().is_ok());
     }
 }
