@@ -1,11 +1,10 @@
 use std::collections::VecDeque;
-use std::mem;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use fencing_protocol::Fault;
 use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, Either, Map, pending, ready};
+use futures_util::future::{BoxFuture, Either, Map, ready};
 use smallvec::{SmallVec, smallvec};
 use tokio::time::{Instant, timeout};
 use tracing::Span;
@@ -36,9 +35,8 @@ pub(super) struct Connection {
 
 /// A call of the session, with one request or a group of them.
 struct Call {
-    /// Of a late call, whose callers have an error, only the releases.
     jobs: Group<Job>,
-    /// When the call is late; of a late one, when the session is given up.
+    /// When the call is late; of a late one, whose callers have an error, when the session is given up.
     due: Instant,
     span: Span,
     /// An answer to each.
@@ -169,12 +167,6 @@ impl Connection {
         while let Some(call) = self.calls.get_mut(self.late).filter(|call| call.due <= now) {
             self.in_time -= call.jobs.len();
             call.jobs.iter_mut().for_each(|job| job.answer(Err(Fault::TimedOut)));
-            let kept: Vec<bool> = call.jobs.iter().map(Job::is_release).collect();
-            call.jobs.retain(|job| job.is_release());
-            let answers = mem::replace(&mut call.answers, Either::Right(each(pending().boxed())));
-            let kept = |answers: Group<_>| answers.into_iter().zip(kept).filter(|(_, kept)| *kept);
-            let answers = answers.map(|it| kept(it).map(|(answer, _)| answer).collect());
-            call.answers = Either::Right(each(answers.boxed()));
             call.due = now + limit;
             if self.late == 0 {
                 self.late_since = now;

@@ -19,7 +19,7 @@ use super::context::LaneContext;
 use super::group::Group;
 use super::node::{Node, Session};
 use super::send_queue::{Job, SendQueue};
-use super::wakes::{OwnWakes, Timer};
+use super::timer::Timer;
 
 /// How long a session that does not answer is kept before a new one is opened.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -83,9 +83,7 @@ impl Driver {
     /// does not bound it: it must see answers that have come before it gives up requests that seem late. The
     /// window bounds how much it does at one time.
     pub(super) async fn run(mut self, mut jobs: mpsc::UnboundedReceiver<Job>) {
-        let wakes = Arc::<OwnWakes>::default();
-        let mut poll = |context: &mut Context<'_>| self.poll(context, &mut jobs);
-        unconstrained(poll_fn(|context| wakes.poll(context, &mut poll))).await;
+        unconstrained(poll_fn(|context| self.poll(context, &mut jobs))).await;
     }
 
     fn poll(

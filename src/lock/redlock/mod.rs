@@ -40,8 +40,8 @@ mod send_queue;
 mod signatures;
 #[cfg(test)]
 mod tests;
+mod timer;
 mod waiting_list;
-mod wakes;
 
 use std::sync::Arc;
 
