@@ -2,7 +2,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
-#[cfg(feature = "http")]
+#[cfg(any(feature = "http", feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod background;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod database;

@@ -83,7 +83,7 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
     const PRUNABLE: &'static str;
 
     /// Raises the floor to `{to}`, in a transaction of its own. If other transactions are in the way it fails as a
-    /// conflict, at once or, if it `{waits}`, after a second. Current leases without a mark get one first.
+    /// conflict after a second, on MySQL at once unless it `{waits}`. Current leases without a mark get one first.
     const RAISE_FLOOR: &'static str;
 
     /// Deletes at most `{limit}` marks that may be pruned and are not above the floor, of resources after the

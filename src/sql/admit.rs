@@ -5,7 +5,7 @@ use sqlx::{Pool, Transaction};
 use super::AdmitError;
 use super::error::is_to_raise_first;
 use crate::database::Database;
-use crate::database::opening::OpeningTransaction;
+use crate::database::opening::open_transaction;
 use crate::database::quoted::fill;
 use crate::fence::Stale;
 
@@ -142,7 +142,7 @@ pub(super) async fn begin_by<DB: Database>(
 ) -> Result<Transaction<'static, DB>, AdmitError> {
     let name = DB::DIALECT.literal(resource.as_str());
     let begin = fill(begin, &[("{resource}", &name), ("{token}", &token)]);
-    let begun = OpeningTransaction::new(conn, begin).await;
+    let begun = open_transaction(conn, begin).await;
     let mut tx = begun.map_err(|error| AdmitError::of(resource, token, error))?;
     let Some(admit) = admit else { return Ok(tx) };
     match compare_and_raise::<DB>(&mut tx, admit, resource, token).await {

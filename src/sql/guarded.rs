@@ -8,7 +8,7 @@ use super::AdmitError;
 use super::admit::{begin, counted};
 use super::error::is_denied;
 use crate::database::Database;
-use crate::database::opening::OpeningTransaction;
+use crate::database::opening::open_transaction;
 
 /// A write that carries its own admission: [`guarded`] makes one.
 #[must_use = "it writes nothing before it is run"]
@@ -85,7 +85,7 @@ impl<DB: Database> Guarded<DB> {
     ) -> Result<(Transaction<'static, DB>, u64), AdmitError> {
         self.check()?;
         if let Some((folded, values)) = self.folded(resource, token)? {
-            let mut tx = OpeningTransaction::new(pool.acquire().await?, DB::BEGIN.into()).await?;
+            let mut tx = open_transaction(pool.acquire().await?, DB::BEGIN.into()).await?;
             if let Some(rows) = decided(DB::run(&mut tx, folded, values).await)? {
                 return Ok((tx, rows));
             }

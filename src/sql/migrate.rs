@@ -2,17 +2,16 @@ use std::time::Duration;
 
 use sqlx::migrate::{AppliedMigration, Migrate, Migration, MigrationType, Migrator};
 use sqlx::{Pool, SqlSafeStr};
-use tokio::time::{Instant, sleep};
 
 use super::MigrateError;
 use super::error::is_denied;
 use super::objects::{home, lost};
+use super::retry::{Retry, retry};
 use crate::database::Database;
 use crate::database::quoted::fill;
-use crate::random::jitter;
 
-/// How long it tries again while others keep the database locked.
-const LOCKED_TIMEOUT: Duration = Duration::from_secs(10);
+/// How it tries again while others keep the database locked.
+const RETRY: Retry = Retry::new().tries(u32::MAX).within(Duration::from_secs(10));
 
 const RECORD: &str = "_fencing_migrations";
 
@@ -36,26 +35,13 @@ const RECORD: &str = "_fencing_migrations";
 /// If you drop the future, either everything is done or nothing. On MySQL a part may be done: run
 /// it again.
 pub async fn migrate<DB: Database>(pool: &Pool<DB>) -> Result<(), MigrateError> {
-    let end = Instant::now() + LOCKED_TIMEOUT;
-    loop {
-        let locked = match attempt(pool).await {
-            Ok(true) => {
-                let unguarded = DB::unguarded(pool).await?;
-                return unguarded.map_or(Ok(()), |why| Err(MigrateError::Unguarded(why.into())));
-            }
-            Ok(false) => "another process migrates".into(),
-            Err(MigrateError::Locked(error)) => error,
-            Err(error) => return Err(error),
-        };
-        if Instant::now() >= end {
-            return Err(MigrateError::Locked(locked));
-        }
-        sleep(jitter(Duration::from_millis(100))).await;
-    }
+    retry(RETRY, || attempt(pool)).await?;
+    let unguarded = DB::unguarded(pool).await?;
+    unguarded.map_or(Ok(()), |why| Err(MigrateError::Unguarded(why.into())))
 }
 
-/// Migrates if necessary; false if another process migrates.
-async fn attempt<DB: Database>(pool: &Pool<DB>) -> Result<bool, MigrateError> {
+/// Migrates if necessary.
+async fn attempt<DB: Database>(pool: &Pool<DB>) -> Result<(), MigrateError> {
     let migrator = migrator::<DB>();
     // No connection is kept while the pool is asked for one.
     let mut conn = pool.acquire().await?;
@@ -72,14 +58,14 @@ async fn attempt<DB: Database>(pool: &Pool<DB>) -> Result<bool, MigrateError> {
         })
     });
     if !is_applied && !DB::migrate(pool, migrator).await? {
-        return Ok(false);
+        return Err(MigrateError::Locked("another process migrates".into()));
     }
     let mut conn = pool.acquire().await?;
     if let Some(error) = lost::<DB>(&mut conn, None, true, false).await? {
         return Err(error);
     }
     let unfit = unfit::<DB>(&mut conn, None).await?;
-    if unfit.is_empty() { Ok(true) } else { Err(MigrateError::Unguarded(unfit.join("; "))) }
+    if unfit.is_empty() { Ok(()) } else { Err(MigrateError::Unguarded(unfit.join("; "))) }
 }
 
 /// Returns which tables of the fence have no transactions or no log, in this schema or the session's.

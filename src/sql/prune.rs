@@ -3,13 +3,12 @@ use std::time::Duration;
 
 use fencing_protocol::Token;
 use sqlx::Pool;
-use tokio::time::sleep;
 
 use super::AdmitError;
+use super::retry::{Retry, retry};
 use crate::database::opening::procedure_connection;
 use crate::database::quoted::{fill, unhex};
-use crate::database::{Database, Texts};
-use crate::random::jitter;
+use crate::database::{Database, Dialect, Texts};
 
 /// How many marks one transaction deletes. Clients that need one of them wait for it.
 const BATCH: u32 = 1000;
@@ -19,11 +18,6 @@ const MAX_AGE: u64 = 100 * 366 * 24 * 60 * 60;
 
 /// The highest floor: some tokens are left above it.
 const MAX_FLOOR: u64 = Token::MAX.get() - 2;
-
-/// How often it tries to raise the floor without a wait, and then with one.
-const TRIES: (u32, u32) = (10, 3);
-
-const MAX_PAUSE: Duration = Duration::from_millis(100);
 
 /// Removes marks that were not raised for a long time. The floor replaces them. It is one
 /// token for all resources: where a resource has no mark, tokens at or below the floor are refused.
@@ -114,10 +108,10 @@ impl Prune {
     /// locked at that moment stay until the next prune.
     ///
     /// On MySQL the floor can rise only while no transaction is open that has created a mark. The prune tries that
-    /// ten times within a second without a wait, and then waits three times, for a second each. While it waits,
+    /// ten times within two seconds without a wait, and then waits three times, for a second each. While it waits,
     /// others who create a mark wait as well. On PostgreSQL it waits only for a transaction that has created the mark
-    /// of a lease that has not ended, for a second at most, and nobody waits for it. On SQLite nobody waits for
-    /// longer than a statement takes. On MySQL each step is a transaction of its own, at READ COMMITTED: with
+    /// of a lease that has not ended, three times for a second at most, and nobody waits for it. On SQLite nobody waits
+    /// for longer than a statement takes. On MySQL each step is a transaction of its own, at READ COMMITTED: with
     /// `binlog_format = STATEMENT` the server refuses it.
     ///
     /// # Errors
@@ -169,17 +163,18 @@ impl Prune {
 /// # Cancel safety
 /// If it is dropped, the floor may have risen.
 pub async fn raise_floor<DB: Database>(pool: &Pool<DB>, to: Token) -> Result<(), AdmitError> {
-    // A wait for the floor makes others wait: so it tries without a wait first.
-    let tries = TRIES.0 + TRIES.1;
-    let raise = |waits: bool| fill(DB::RAISE_FLOOR, &[("{to}", &to), ("{waits}", &waits)]);
-    let mut conn = procedure_connection(pool).await?;
-    for tried in 1..tries {
-        match DB::execute(&mut conn, raise(tried > TRIES.0)).await.map_err(AdmitError::from) {
-            Err(AdmitError::Retryable(_)) => sleep(jitter(MAX_PAUSE)).await,
+    let raise = async |waits: bool| {
+        let raise = fill(DB::RAISE_FLOOR, &[("{to}", &to), ("{waits}", &waits)]);
+        Ok(DB::execute(&mut *procedure_connection(pool).await?, raise).await?)
+    };
+    // On MySQL a wait for the floor makes others wait: so it tries without a wait first.
+    if DB::DIALECT == Dialect::MySql {
+        match retry(Retry::new(), || raise(false)).await {
+            Err(AdmitError::Retryable(_)) => {}
             result => return result,
         }
     }
-    Ok(DB::execute(&mut conn, raise(true)).await?)
+    retry(Retry::new().tries(3), || raise(true)).await
 }
 
 fn number<T: FromStr>(row: &Texts, column: usize) -> Option<T> {

@@ -1,7 +1,9 @@
 use std::error::Error;
 use std::time::Duration;
 
-use super::AdmitError;
+use tokio::time::{Instant, sleep};
+
+use super::{AdmitError, MigrateError};
 use crate::random::jitter;
 
 /// How often a transaction is run again after a conflict with another, and after which pause.
@@ -9,6 +11,7 @@ use crate::random::jitter;
 pub struct Retry {
     tries: u32,
     pause: Duration,
+    within: Duration,
 }
 
 const MAX_PAUSE: Duration = Duration::from_secs(1);
@@ -18,7 +21,7 @@ impl Retry {
     /// from try to try up to a second.
     #[must_use]
     pub const fn new() -> Retry {
-        Retry { tries: 10, pause: Duration::from_millis(10) }
+        Retry { tries: 10, pause: Duration::from_millis(10), within: Duration::MAX }
     }
 
     /// Sets how often the transaction is run in all; at least once.
@@ -31,6 +34,11 @@ impl Retry {
     #[must_use]
     pub const fn pause(self, pause: Duration) -> Retry {
         Retry { pause, ..self }
+    }
+
+    /// Begins no try when this time is over.
+    pub(super) const fn within(self, within: Duration) -> Retry {
+        Retry { within, ..self }
     }
 }
 
@@ -81,20 +89,21 @@ where
     F: FnMut() -> Fut,
     Fut: Future<Output = Result<T, E>>,
 {
-    let mut pause = policy.pause.min(MAX_PAUSE);
-    for _ in 1..policy.tries {
+    let (begun, mut pause, mut tries) = (Instant::now(), policy.pause.min(MAX_PAUSE), 1);
+    loop {
+        let more = || tries < policy.tries && begun.elapsed() < policy.within;
         match transaction().await {
-            Err(error) if is_retryable(&error) => tokio::time::sleep(jitter(pause)).await,
+            Err(error) if is_retryable(&error) && more() => sleep(jitter(pause)).await,
             result => return result,
         }
         pause = pause.saturating_mul(2).min(MAX_PAUSE);
+        tries += 1;
     }
-    transaction().await
 }
 
 /// Returns whether the whole transaction may succeed when it is run again: the error, or one
 /// that it comes from, says that another transaction was in the way (a serialization failure,
-/// a deadlock, a lock that did not become free in time). It reads [`AdmitError`] and the
+/// a deadlock, a lock that did not become free in time). It reads [`AdmitError`], [`MigrateError`] and the
 /// driver's errors of every database, those of a commit included. Stale is never retryable.
 #[must_use]
 pub fn is_retryable(error: &(dyn Error + 'static)) -> bool {
@@ -102,6 +111,9 @@ pub fn is_retryable(error: &(dyn Error + 'static)) -> bool {
     while let Some(error) = next {
         if let Some(error) = error.downcast_ref::<AdmitError>() {
             return error.is_retryable();
+        }
+        if let Some(error) = error.downcast_ref::<MigrateError>() {
+            return matches!(error, MigrateError::Locked(_));
         }
         if let Some(error) = error.downcast_ref::<sqlx::Error>() {
             return super::error::is_conflict(error);

@@ -2,7 +2,7 @@ use sqlx::{Pool, Transaction};
 
 use super::error::ProtectError;
 use super::target::Protect;
-use crate::database::opening::{OpeningTransaction, procedure_connection};
+use crate::database::opening::{open_transaction, procedure_connection};
 use crate::database::{Database, Dialect, Texts};
 
 /// A protected table, as the database's catalogue shows it.
@@ -78,7 +78,7 @@ pub(super) async fn begin_change<DB: Database>(
     if let Some(set) = DB::SESSION_FOR_DDL {
         DB::execute(&mut conn, set.into()).await?;
     }
-    OpeningTransaction::new(conn, DB::BEGIN_BOUNDED.into()).await
+    open_transaction(conn, DB::BEGIN_BOUNDED.into()).await
 }
 
 impl Protected {
