@@ -86,10 +86,9 @@ pub struct LeaseQueries {
     /// resource, token, the row's owner, the holder, and for how many milliseconds; and the parts
     /// where Rust has to split them: then the holder is the time in microseconds.
     pub list: &'static str,
-    /// Ends the lease of this `{resource}`, `{owner}` and `{token}`, if it has not ended.
+    /// Ends the lease of this `{resource}`, `{owner}` and `{token}`, if it has not ended, records that in the audit, and
+    /// returns a row then. If it fails, the connection must end.
     pub end: &'static str,
-    /// Records the `{resource}` and the `{token}` in the audit.
-    pub audit: &'static str,
     /// Reads from the tables, to see whether that works.
     pub probe: &'static str,
     /// Notifies all that listen to `{channel}`, where the database can.

@@ -14,10 +14,11 @@ pub const LEASES: LeaseQueries = LeaseQueries {
         LEFT JOIN LATERAL jsonb_each_text(CASE WHEN owner = 'shared' THEN parts END) AS part
             ON part.value::bigint / 1000 > extract(epoch FROM present) * 1000
         ORDER BY resource, 4",
-    end: "UPDATE fencing_leases SET expires_at = '-infinity' WHERE resource = {resource} AND owner = {owner}
-        AND token = {token} AND expires_at > clock_timestamp()",
-    audit: "INSERT INTO fencing_audit (resource, from_token, to_token, lowered_at)
-        VALUES ({resource}, {token}, {token}, clock_timestamp())",
+    end: "
+        WITH ended AS (UPDATE fencing_leases SET expires_at = '-infinity' WHERE resource = {resource}
+            AND owner = {owner} AND token = {token} AND expires_at > clock_timestamp() RETURNING resource, token)
+        INSERT INTO fencing_audit (resource, from_token, to_token, lowered_at)
+        SELECT resource, token, token, clock_timestamp() FROM ended RETURNING 1",
     probe: "SELECT FROM fencing_leases AS lease, fencing_last('') AS mark
         WHERE lease.token = 0 AND mark = 0 LIMIT 0",
     notify: Some("NOTIFY \"{channel}\""),

@@ -77,23 +77,14 @@ pub async fn force_release<DB: Database>(pool: &Pool<DB>, lease: &SqlLease) -> R
     let mut conn = pool.acquire().await.map_err(|error| fault::of_connection(&error))?;
     // Dropped in the middle, the transaction ends with the connection.
     conn.close_on_drop();
-    force::<DB>(&mut conn, lease).await.map_err(|error| fault::of_statement(&error))
-}
-
-async fn force<DB: Database>(conn: &mut DB::Connection, lease: &SqlLease) -> sqlx::Result<bool> {
     let resource = DB::DIALECT.literal(lease.resource.as_str());
     let owner = DB::DIALECT.literal(&lease.owner);
-    let of_lease = |sql| {
-        fill(sql, &[("{resource}", &resource), ("{owner}", &owner), ("{token}", &lease.token)])
-    };
-    DB::execute(conn, DB::BEGIN.into()).await?;
-    if DB::run(conn, of_lease(DB::LEASES.end), Default::default()).await? == 0 {
-        DB::execute(conn, "ROLLBACK".into()).await?;
-        return Ok(false);
-    }
-    DB::execute(conn, of_lease(DB::LEASES.audit)).await?;
-    DB::execute(conn, "COMMIT".into()).await?;
-    Ok(true)
+    let end = fill(
+        DB::LEASES.end,
+        &[("{resource}", &resource), ("{owner}", &owner), ("{token}", &lease.token)],
+    );
+    let ended = DB::first_text(&mut conn, end).await;
+    Ok(ended.map_err(|error| fault::of_statement(&error))?.is_some())
 }
 
 async fn read<DB: Database>(
