@@ -29,14 +29,17 @@ CREATE TABLE IF NOT EXISTS fencing_leases (
 --
 -- An exclusive lease is a part held alone: one row has either an owner, or `parts` and the owner 'shared'.
 
--- fencing_lease_parts(parts, owner, present, latest): the parts of others that have not ended. None ends after the
--- latest end: then the clock was set back.
-CREATE OR REPLACE FUNCTION fencing_lease_parts(the_parts jsonb, the_owner text, present timestamptz, latest timestamptz)
-    RETURNS jsonb LANGUAGE sql STABLE AS $fencing$
-    SELECT coalesce(jsonb_object_agg(key,
-        least(value::bigint, (extract(epoch FROM latest) * 1000000)::bigint)), '{}')
-    FROM jsonb_each_text(the_parts)
-    WHERE value::bigint > extract(epoch FROM present) * 1000000 AND key NOT IN (the_owner, the_owner || '.')
+-- fencing_lease_parts(parts, owner, sign, own end, present, latest): the parts of others that have not ended, and that of
+-- the owner, which gets another with this sign and end, unless its end is NULL. None of the others ends after the latest
+-- end: then the clock was set back.
+CREATE OR REPLACE FUNCTION fencing_lease_parts(the_parts jsonb, the_owner text, sign text, own_end timestamptz,
+    present timestamptz, latest timestamptz) RETURNS jsonb LANGUAGE sql STABLE AS $fencing$
+    SELECT coalesce(jsonb_object_agg(name, (extract(epoch FROM ends) * 1000000)::bigint), '{}') FROM (
+        SELECT key, least(timestamptz 'epoch' + value::bigint * interval '1 microsecond', latest)
+        FROM jsonb_each_text(the_parts)
+        WHERE value::bigint > extract(epoch FROM present) * 1000000 AND key NOT IN (the_owner, the_owner || '.')
+        UNION ALL SELECT the_owner || sign, own_end WHERE own_end IS NOT NULL
+    ) AS part (name, ends)
 $fencing$;
 
 -- fencing_lease_end(parts): when the last part ends.
@@ -59,6 +62,7 @@ CREATE OR REPLACE FUNCTION fencing_lease_acquire(the_resource text, the_owner te
     LANGUAGE plpgsql VOLATILE AS $fencing$
 DECLARE
     term interval := lasting * interval '1 millisecond';
+    own_end timestamptz;
     lease record;
     last bigint;
     present timestamptz;
@@ -111,13 +115,12 @@ BEGIN
             THEN lease.token
         ELSE greatest(lease.token, last) + 1
     END;
+    own_end := present + term;
     IF joins THEN
         term := greatest(lease.closed_for, term);
-        held := fencing_lease_parts(lease.parts, the_owner, present, present + term);
     END IF;
     IF shares THEN
-        held := coalesce(held, '{}') || jsonb_build_object(the_owner,
-            (extract(epoch FROM present) * 1000000)::bigint + lasting * 1000);
+        held := fencing_lease_parts(CASE WHEN joins THEN lease.parts END, the_owner, '', own_end, present, present + term);
     END IF;
     IF current_setting('synchronous_commit') IN ('off', 'local') THEN
         PERFORM set_config('synchronous_commit', 'on', true);
@@ -153,8 +156,7 @@ BEGIN
     present := clock_timestamp();
     IF lease.owner = 'shared' THEN
         longest := greatest(lease.closed_for, term);
-        held := fencing_lease_parts(lease.parts, the_owner, present, present + longest)
-            || jsonb_build_object(the_owner, (extract(epoch FROM present + term) * 1000000)::bigint);
+        held := fencing_lease_parts(lease.parts, the_owner, '', present + term, present, present + longest);
     END IF;
     UPDATE fencing_leases SET expires_at = coalesce(fencing_lease_end(held), present + term),
         closed_for = coalesce(longest, term), clock_anomaly_since = NULL, parts = held
@@ -198,11 +200,9 @@ BEGIN
     IF own_end <= present OR lease.expires_at <= present THEN
         RETURN 0;
     END IF;
-    held := fencing_lease_parts(lease.parts, the_owner, present, present + lease.closed_for);
-    IF rest > 0 THEN
-        held := held || jsonb_build_object(names[2], (extract(epoch FROM
-            least(own_end, present + rest * interval '1 millisecond')) * 1000000)::bigint);
-    END IF;
+    held := fencing_lease_parts(lease.parts, the_owner, '.',
+        CASE WHEN rest > 0 THEN least(own_end, present + rest * interval '1 millisecond') END,
+        present, present + lease.closed_for);
     UPDATE fencing_leases SET expires_at = coalesce(fencing_lease_end(held), '-infinity'), clock_anomaly_since = NULL, parts = held
     WHERE resource = the_resource;
     RETURN CASE WHEN held = '{}' THEN 2 ELSE 1 END;
