@@ -1,6 +1,6 @@
 //! Other transactions in the way.
 
-use sqlx::Transaction;
+use sqlx::{Database, Transaction};
 
 use super::place::{DEFAULTS, Db, Place};
 use super::suite::{owner, ready};
@@ -136,7 +136,9 @@ async fn a_row_that_is_closed_for_ever_is_held() {
     let place = released().await;
     let lock = service(&place.pool, Duration::from_secs(10));
     sqlx::query(words::CLOSE_FOR_EVER).execute(&place.pool).await.unwrap();
-    held(lock.try_acquire(&resource()).await);
+    let left = held(lock.try_acquire(&resource()).await);
+    // Elsewhere it is a clock that was set back.
+    assert!(left > 2 * LONG || Db::NAME != "PostgreSQL", "{left:?}");
     sqlx::query(words::FREE).execute(&place.pool).await.unwrap();
     drop(lock.acquire(&resource()).await.unwrap());
 }
