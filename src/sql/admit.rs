@@ -145,10 +145,19 @@ pub(super) async fn begin_by<DB: Database>(
     let begun = open_transaction(conn, begin).await;
     let mut tx = begun.map_err(|error| AdmitError::of(resource, token, error))?;
     let Some(admit) = admit else { return Ok(tx) };
-    match compare_and_raise::<DB>(&mut tx, admit, resource, token).await {
-        Ok(()) => Ok(tx),
+    let admitted = compare_and_raise::<DB>(&mut tx, admit, resource, token).await;
+    Ok(kept(tx, admitted).await?.0)
+}
+
+/// Returns the transaction and the result of its work, or rolls it back: dropped, it would keep its locks until the
+/// connection's next use.
+pub(super) async fn kept<DB: Database, T>(
+    tx: Transaction<'static, DB>,
+    result: Result<T, AdmitError>,
+) -> Result<(Transaction<'static, DB>, T), AdmitError> {
+    match result {
+        Ok(result) => Ok((tx, result)),
         Err(error) => {
-            // A drop would keep its locks until the connection's next use.
             let _ = tx.rollback().await;
             Err(error)
         }

@@ -5,7 +5,7 @@ use sqlx::error::BoxDynError;
 use sqlx::{Arguments as _, Encode, Pool, Transaction, Type};
 
 use super::AdmitError;
-use super::admit::{begin, counted};
+use super::admit::{begin, counted, kept};
 use super::error::is_denied;
 use crate::database::Database;
 use crate::database::opening::open_transaction;
@@ -92,13 +92,8 @@ impl<DB: Database> Guarded<DB> {
             tx.rollback().await?;
         }
         let mut tx = begin(pool, resource, token).await?;
-        match DB::run(&mut tx, self.plain(), self.values.clone()).await {
-            Ok(rows) => Ok((tx, rows)),
-            Err(error) => {
-                let _ = tx.rollback().await;
-                Err(error.into())
-            }
-        }
+        let rows = DB::run(&mut tx, self.plain(), self.values.clone()).await;
+        kept(tx, rows.map_err(AdmitError::from)).await
     }
 
     /// Refuses a statement that a condition at its end does not guard as a whole.

@@ -8,7 +8,7 @@ use sqlx::error::ErrorKind;
 use sqlx::{Pool, Transaction};
 
 use super::AdmitError;
-use super::admit::{admit, begin, raise};
+use super::admit::{admit, begin, kept, raise};
 use crate::database::{Database, Dialect, Meaning, meaning};
 use crate::fence::{CommitError, FenceError, Transactions};
 use crate::sequencer::Sequencer;
@@ -67,13 +67,8 @@ async fn open<DB: Database>(
         }
     }
     let mut tx = begin(pool, &first.resource, first.token).await?;
-    match admit_others(&mut tx, others).await {
-        Ok(()) => Ok(tx),
-        Err(error) => {
-            let _ = tx.rollback().await;
-            Err(error)
-        }
-    }
+    let admitted = admit_others(&mut tx, others).await;
+    Ok(kept(tx, admitted).await?.0)
 }
 
 async fn admit_others<DB: Database>(
