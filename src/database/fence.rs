@@ -1,8 +1,8 @@
 use fencing_protocol::{Resource, Token};
 
-use sqlx::Pool;
 use sqlx::error::BoxDynError;
 use sqlx::migrate::{Migrate, MigrateError, Migrator};
+use sqlx::{FromRow, Pool};
 
 use super::Dialect;
 
@@ -15,6 +15,9 @@ pub type Texts = Vec<Option<String>>;
 /// What a database does for the fence: its statements and its locks.
 pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone> {
     const DIALECT: Dialect;
+
+    /// What quotes a name.
+    const QUOTE: char = '"';
 
     /// Opens a transaction that is going to write behind the fence.
     const BEGIN: &'static str;
@@ -54,9 +57,12 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
     /// The SQL that removes the tables and functions. It fails while a table is protected.
     const REMOVAL: &'static str;
 
+    /// Reads the schema where migrations are applied, with a dot after it.
+    const HOME: &'static str;
+
     /// Reads the functions and procedures (`routine name`) and triggers (`trigger name`) in a schema, or in
-    /// the session's; the text of each, if it can be compared; and its fault. A `*` for the name
-    /// means that this user may not see all of them.
+    /// the session's; the text of each, if it can be compared, with the word before it, for a short text may be a part
+    /// of others; and its fault. A `*` for the name means that this user may not see all of them.
     const OBJECTS: &'static str;
 
     /// Reads which tables of the fence in a schema, or in the session's, have no transactions or no log, which
@@ -115,6 +121,14 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
         conn: &mut Self::Connection,
         sql: String,
     ) -> impl Future<Output = sqlx::Result<()>> + Send;
+
+    /// Reads all rows of a statement.
+    fn rows<T>(
+        conn: &mut Self::Connection,
+        sql: String,
+    ) -> impl Future<Output = sqlx::Result<Vec<T>>> + Send
+    where
+        T: for<'r> FromRow<'r, Self::Row> + Send;
 
     /// Reads all rows of a statement as texts.
     fn texts(

@@ -11,6 +11,7 @@ pub mod opening;
 mod plain;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+pub mod protect;
 pub mod quoted;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
@@ -24,11 +25,12 @@ pub use lease::{
     AcquireAnswer, Channels, LeaseClaim, LeaseQueries, LeaseStatements, ReleaseAnswer,
 };
 pub use meaning::Meaning;
+pub use protect::ProtectStatements;
 
 /// A database that can keep marks and leases: PostgreSQL, MySQL and MariaDB, SQLite.
 ///
 /// Sealed: each needs statements, locks and a proof of its own.
-pub trait Database: FenceStatements + LeaseStatements {
+pub trait Database: FenceStatements + LeaseStatements + ProtectStatements {
     /// The other statements about leases.
     const LEASES: LeaseQueries;
 

@@ -1,5 +1,8 @@
 //! The objects that the migrations create in a database, and which of them are missing.
 
+use std::collections::HashMap;
+use std::fmt;
+
 use super::MigrateError;
 use crate::database::quoted::{fill, quote};
 use crate::database::{Database, Dialect, Meaning, Texts, meaning};
@@ -10,6 +13,28 @@ const MEMORY: [&str; 2] = ["fencing_marks", "fencing_floor"];
 /// A `table`, `view`, `routine` or `trigger`, and its name.
 type Object = (&'static str, &'static str);
 
+/// A routine or trigger, as the catalogue shows it.
+struct Found {
+    /// It is missing if it can't be compared.
+    text: Option<String>,
+    fault: Option<String>,
+}
+
+/// What is wrong with an object.
+enum ObjectFault {
+    Missing,
+    Faulty(String),
+}
+
+impl fmt::Display for ObjectFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ObjectFault::Missing => Ok(()),
+            ObjectFault::Faulty(fault) => write!(f, " ({fault})"),
+        }
+    }
+}
+
 /// Returns the error if objects are lost or faulty, in this schema or the session's; if it `compares`, also if their
 /// text is not that of this version. The marks and the floor were there once if `is_begun`, or if any object of a later
 /// migration is there.
@@ -19,24 +44,22 @@ pub(super) async fn lost<DB: Database>(
     mut is_begun: bool,
     compares: bool,
 ) -> sqlx::Result<Option<MigrateError>> {
-    let there = fill(DB::OBJECTS, &[("{schema}", &DB::DIALECT.catalogue(schema))]);
-    let there = DB::texts(conn, there).await?;
+    let there = found::<DB>(conn, schema).await?;
     let home = home::<DB>(conn, schema).await?;
     let mut objects: Vec<Object> = objects::<DB>().collect();
     // The marks last: another process may be migrating.
     objects.sort_by_key(|(_, name)| MEMORY.contains(name));
     let (mut marks, mut others) = (Vec::new(), Vec::new());
     for (kind, name) in objects {
-        let fault = match kind {
-            "table" | "view" => {
-                is_missing::<DB>(conn, format!("{home}{name}")).await?.then(String::new)
-            }
-            _ => fault::<DB>(&there, kind, name, compares),
+        let is_stored = matches!(kind, "table" | "view");
+        let found = there.get(&format!("{kind} {name}"));
+        let fault = match found.or_else(|| there.get(&format!("{kind} *"))) {
+            Some(found) => found.fault::<DB>(name, compares),
+            None if is_stored && !is_missing::<DB>(conn, format!("{home}{name}")).await? => None,
+            None => Some(ObjectFault::Missing),
         };
-        is_begun |= match kind {
-            "table" => fault.is_none() && !MEMORY.contains(&name),
-            _ => find(&there, kind, |found| found == name).is_some(),
-        };
+        is_begun |=
+            found.is_some() || kind == "table" && fault.is_none() && !MEMORY.contains(&name);
         let lost = if MEMORY.contains(&name) { &mut marks } else { &mut others };
         lost.extend(fault.map(|fault| format!("the {kind} {name}{fault}")));
     }
@@ -47,42 +70,32 @@ pub(super) async fn lost<DB: Database>(
     })
 }
 
-/// Returns what is wrong with a routine or trigger; an empty text if it is not there.
-fn fault<DB: Database>(there: &[Texts], kind: &str, name: &str, compares: bool) -> Option<String> {
-    match find(there, kind, |found| found == name || found == "*") {
-        None => Some(String::new()),
-        Some([_, _, Some(fault)]) => Some(format!(" ({fault})")),
-        Some([_, Some(text), _]) if compares && !is_own::<DB>(name, text) => {
-            let first = if DB::DIALECT == Dialect::Sqlite { ": drop it first" } else { "" };
-            Some(format!(" (there it has another text{first})"))
-        }
-        Some(_) => None,
-    }
+/// Reads the routines and triggers, by kind and name. A `*` for the name means that this user may not see all of them.
+async fn found<DB: Database>(
+    conn: &mut DB::Connection,
+    schema: Option<&str>,
+) -> sqlx::Result<HashMap<String, Found>> {
+    let objects = fill(DB::OBJECTS, &[("{schema}", &DB::DIALECT.catalogue(schema))]);
+    let found = |row: Texts| match <[_; 3]>::try_from(row) {
+        Ok([Some(object), text, fault]) => Some((object, Found { text, fault })),
+        _ => None,
+    };
+    Ok(DB::texts(conn, objects).await?.into_iter().filter_map(found).collect())
 }
 
-/// Finds a routine or trigger: its kind and name, its text, and its fault.
-fn find<'a>(
-    there: &'a [Texts],
-    kind: &str,
-    is_it: impl Fn(&str) -> bool,
-) -> Option<&'a [Option<String>]> {
-    let is_it = |row: &Texts| {
-        let object = row.first().and_then(Option::as_deref).and_then(|text| text.split_once(' '));
-        object.is_some_and(|(found, name)| found == kind && is_it(name))
-    };
-    there.iter().find(|row| is_it(row)).map(Vec::as_slice)
+impl Found {
+    fn fault<DB: Database>(&self, name: &str, compares: bool) -> Option<ObjectFault> {
+        let other = self.text.as_ref().filter(|text| compares && !is_own::<DB>(name, text));
+        let first = if DB::DIALECT == Dialect::Sqlite { ": drop it first" } else { "" };
+        let other = other.map(|_| format!("there it has another text{first}"));
+        self.fault.clone().or(other).map(ObjectFault::Faulty)
+    }
 }
 
 /// Whether the migrations create an object of this name with this text, apart from white space.
 fn is_own<DB: Database>(name: &str, text: &str) -> bool {
     let dense = |text: &str| text.split_whitespace().collect::<String>();
-    // The text before it: a short text may be a part of others.
-    let before = match DB::DIALECT {
-        Dialect::MySql => "SQLSECURITYINVOKER",
-        Dialect::Postgres => "$fencing$",
-        Dialect::Sqlite => "TRIGGERIFNOTEXISTS",
-    };
-    let text = format!("{before}{}", dense(text));
+    let text = dense(text);
     let pieces = DB::MIGRATIONS.iter().flat_map(|(_, _, sql)| sql.split("CREATE "));
     // MariaDB executes these comments, and keeps their content.
     let mut pieces = pieces.map(|piece| {
@@ -98,16 +111,10 @@ pub(super) async fn home<DB: Database>(
     conn: &mut DB::Connection,
     schema: Option<&str>,
 ) -> sqlx::Result<String> {
-    Ok(match (DB::DIALECT, schema) {
-        (Dialect::Postgres, None) => {
-            let home = "SELECT quote_ident(current_schema()) || '.'".to_owned();
-            DB::first_text(conn, home).await?.unwrap_or_default()
-        }
-        (Dialect::Postgres, Some(schema)) => format!("{}.", quote(schema, '"')),
-        (Dialect::MySql, None) => String::new(),
-        (Dialect::MySql, Some(schema)) => format!("{}.", quote(schema, '`')),
-        (Dialect::Sqlite, _) => "main.".to_owned(),
-    })
+    match schema {
+        Some(schema) => Ok(quote(schema, DB::QUOTE) + "."),
+        None => Ok(DB::first_text(conn, DB::HOME.into()).await?.unwrap_or_default()),
+    }
 }
 
 /// Whether a table or view is missing. Where you may not look, it is not.

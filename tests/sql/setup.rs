@@ -125,6 +125,13 @@ pub fn by_path(table: &str) -> Protect {
     Protect::rows(table, "path").unwrap().prefix("files/").unwrap()
 }
 
+/// A database with a protected table `files`, which has these first columns.
+pub async fn protected(columns: &str) -> Place {
+    let place = with(&format!("CREATE TABLE files ({columns}, body TEXT)")).await;
+    by_path("files").apply(&place.pool).await.unwrap();
+    place
+}
+
 /// What the catalogue says of a table.
 pub async fn found(pool: &Pool<Db>, table: &str) -> Protected {
     sql::protected(pool, Some(table)).await.unwrap().remove(0)

@@ -51,7 +51,7 @@ const OBJECTS: &str = "
         WHERE grantee = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''') AND COALESCE({schema}, DATABASE()) LIKE table_schema
     ), routines AS (
         SELECT CAST(routine_name AS CHAR) AS name,
-            IF(VERSION() LIKE '%MariaDB%', CAST(routine_definition AS CHAR), NULL) AS text
+            IF(VERSION() LIKE '%MariaDB%', CONCAT('SQL SECURITY INVOKER ', CAST(routine_definition AS CHAR)), NULL) AS text
         FROM information_schema.routines
         WHERE routine_schema = COALESCE({schema}, DATABASE()) AND routine_name LIKE 'fencing%'
     )
@@ -74,6 +74,8 @@ const UNFIT: &str = "
 impl FenceStatements for MySql {
     const DIALECT: Dialect = Dialect::MySql;
 
+    const QUOTE: char = '`';
+
     const BEGIN: &'static str = "START TRANSACTION";
 
     const SESSION_FOR_DDL: Option<&'static str> = Some(SESSION_FOR_DDL);
@@ -81,6 +83,8 @@ impl FenceStatements for MySql {
     /// A deadlock ends the transaction, and so does a statement that creates a table. The savepoint goes with it.
     const WATCH: (Option<&'static str>, Option<&'static str>) =
         (Some("SAVEPOINT fencing"), Some("RELEASE SAVEPOINT fencing"));
+
+    const HOME: &'static str = "SELECT ''";
 
     const OBJECTS: &'static str = OBJECTS;
 

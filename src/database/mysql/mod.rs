@@ -3,6 +3,7 @@
 mod errors;
 mod fence;
 mod lease;
+mod protect;
 
 use sqlx::MySql;
 use sqlx::mysql::MySqlConnectOptions;

@@ -36,7 +36,7 @@ const OBJECTS: &str = "
         SELECT oid AS id, nspname FROM pg_namespace
         WHERE nspname = COALESCE({schema}, current_schema()::text)
     )
-    SELECT 'routine ' || proname, prosrc, (
+    SELECT 'routine ' || proname, '$fencing$' || prosrc, (
         SELECT format('it looks for the marks in the schema %s', path)
         FROM unnest(proconfig) AS config, split_part(substr(config, 13), ',', 1) AS path
         WHERE starts_with(config, 'search_path=') AND path <> quote_ident(nspname))
@@ -66,6 +66,8 @@ impl FenceStatements for Postgres {
 
     /// COMMIT answers with success after a statement has failed, but rolls back. A SAVEPOINT fails then.
     const WATCH: (Option<&'static str>, Option<&'static str>) = (None, Some("SAVEPOINT fencing"));
+
+    const HOME: &'static str = "SELECT quote_ident(current_schema()) || '.'";
 
     const OBJECTS: &'static str = OBJECTS;
 

@@ -9,6 +9,7 @@ mod channels;
 mod errors;
 mod fence;
 mod lease;
+mod protect;
 
 use futures_util::future::BoxFuture;
 use sqlx::postgres::PgConnectOptions;

@@ -31,13 +31,15 @@ const RAISE: &str = "
     WHERE mark.token BETWEEN 1 AND excluded.token";
 
 /// The schema keeps the text from the name on.
-const OBJECTS: &str = "SELECT 'trigger ' || name, substr(sql, 16), NULL
+const OBJECTS: &str = "SELECT 'trigger ' || name, 'TRIGGER IF NOT EXISTS ' || substr(sql, 16), NULL
     FROM main.sqlite_schema WHERE type = 'trigger'";
 
 impl FenceStatements for Sqlite {
     const DIALECT: Dialect = Dialect::Sqlite;
 
     const BEGIN: &'static str = BEGIN;
+
+    const HOME: &'static str = "SELECT 'main.'";
 
     const OBJECTS: &'static str = OBJECTS;
 

@@ -3,6 +3,7 @@
 mod errors;
 mod fence;
 mod lease;
+mod protect;
 
 use sqlx::Sqlite;
 use sqlx::sqlite::SqliteConnectOptions;

@@ -1,14 +1,6 @@
+use crate::database::protect::TableName;
 use crate::database::{Meaning, meaning, text};
 use crate::sql::AdmitError;
-
-/// A name that a table or column cannot have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the name of a table or column has 1 to 64 characters and no control characters, and a prefix \
-     does not begin with white space"
-)]
-#[non_exhaustive]
-pub struct NameError;
 
 /// Why a table was not protected. Nothing was changed, unless the variant says so.
 #[derive(Debug, thiserror::Error)]
@@ -64,9 +56,13 @@ pub enum ProtectError {
 
 impl ProtectError {
     /// Reads the error of a statement that reads the table, or this column of it.
-    pub(super) fn of_check(table: &str, column: Option<&str>, source: sqlx::Error) -> ProtectError {
+    pub(super) fn of_check(
+        table: &TableName,
+        column: Option<&str>,
+        source: sqlx::Error,
+    ) -> ProtectError {
         let meaning = source.as_database_error().map(meaning);
-        let table = table.to_owned();
+        let table = table.name.clone();
         match (meaning, column.map(str::to_owned)) {
             (None | Some(Meaning::Conflict | Meaning::Closing), _) => source.into(),
             (_, Some(column)) => ProtectError::Column { table, column, source },

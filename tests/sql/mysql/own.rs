@@ -5,7 +5,7 @@ use futures_util::future::join_all;
 use sqlx::Executor;
 
 use super::place::Place;
-use super::setup::{attempt, by_path, found, migrated, presenting, raise, run, with};
+use super::setup::{attempt, found, migrated, presenting, protected, raise, run, with};
 use super::suite::snapshots::no_snapshot_lets_a_stale_token_in;
 use crate::common::{named, resource, stale, token, unpresented};
 
@@ -73,8 +73,7 @@ async fn first_contacts_that_meet_are_no_deadlock() {
 /// Also in a session whose clock stands still, where every statement looks like the one that was admitted.
 #[tokio::test]
 async fn what_an_earlier_statement_was_admitted_with_is_compared_again() {
-    let place = with("CREATE TABLE files (path VARCHAR(50) PRIMARY KEY, body TEXT)").await;
-    by_path("files").apply(&place.pool).await.unwrap();
+    let place = protected("path VARCHAR(50) PRIMARY KEY").await;
     let mut session = place.pool.acquire().await.unwrap();
     for statement in [
         "SET timestamp = 1000000000",
@@ -91,8 +90,7 @@ async fn what_an_earlier_statement_was_admitted_with_is_compared_again() {
 /// A token is used up by its statement, and not by the first row of that.
 #[tokio::test]
 async fn a_token_counts_for_every_row_of_one_statement() {
-    let place = with("CREATE TABLE files (path VARCHAR(50), body TEXT)").await;
-    by_path("files").apply(&place.pool).await.unwrap();
+    let place = protected("path VARCHAR(50)").await;
     let insert = "INSERT INTO files VALUES ('a', ''), ('b', ''), ('c', '')";
     for write in [insert, "UPDATE files SET body = 'x', path = CONCAT(path, '1')"] {
         let mut tx = presenting(&place.pool, 34).await;

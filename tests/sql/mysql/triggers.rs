@@ -2,8 +2,7 @@
 
 use fencing::sql::Protect;
 
-use super::server::triggers::protected;
-use super::setup::{by_path, found, is_found_and_mended, run, with};
+use super::setup::{by_path, found, is_found_and_mended, protected, run, with};
 
 pub const PATH: &str = "path VARCHAR(50) COLLATE utf8mb4_bin PRIMARY KEY";
 
@@ -39,7 +38,6 @@ pub const ENGINES: &[(&str, &str, &str)] = &[
     ("fencing_leases", "ENGINE = MyISAM", "fencing_leases has the engine MyISAM"),
 ];
 pub const KEEPS: &str = "ENGINE = InnoDB";
-pub const PROTECT_REFUSES: bool = true;
 
 #[tokio::test]
 async fn the_catalogue_says_what_is_missing_and_what_gets_past() {

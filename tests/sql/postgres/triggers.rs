@@ -1,7 +1,7 @@
 //! Triggers of the application in the words of PostgreSQL, and foreign keys.
 
-use super::server::triggers::{bodies, is_stale, protected, write};
-use super::setup::run;
+use super::server::triggers::{bodies, is_stale, write};
+use super::setup::{protected, run};
 
 pub const PATH: &str = "path text PRIMARY KEY";
 
@@ -28,7 +28,6 @@ pub const ENGINES: &[(&str, &str, &str)] = &[
     ("fencing_leases", "SET UNLOGGED", "fencing_leases is not logged"),
 ];
 pub const KEEPS: &str = "SET LOGGED";
-pub const PROTECT_REFUSES: bool = false;
 
 #[tokio::test]
 async fn what_a_foreign_key_changes_is_checked() {

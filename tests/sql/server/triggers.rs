@@ -2,15 +2,8 @@
 //! fills in.
 
 use super::place::{self, Place};
-use super::setup::{by_path, found, run, with};
+use super::setup::{found, protected, run};
 use super::trigger_words as words;
-
-/// A protected table with these first columns, before the triggers of the application are there.
-pub async fn protected(columns: &str) -> Place {
-    let place = with(&format!("CREATE TABLE files ({columns}, body TEXT)")).await;
-    by_path("files").apply(&place.pool).await.unwrap();
-    place
-}
 
 /// Writes by a client in another language that presents this token.
 pub fn write(place: &Place, token: u64, write: &str) -> Result<String, String> {

@@ -3,7 +3,9 @@
 use fencing::sql::{Protect, ProtectError};
 
 use super::place::Place;
-use super::setup::{attempt, by_path, faults, found, is_found_and_mended, number, run, with};
+use super::setup::{
+    attempt, by_path, faults, found, is_found_and_mended, number, protected, run, with,
+};
 use crate::common::{stale, unpresented};
 
 const TRIGGERS: &str =
@@ -101,8 +103,7 @@ async fn the_catalogue_says_what_is_missing() {
         ),
         ("DROP TABLE files; CREATE TABLE files (path TEXT PRIMARY KEY)", "it is not protected"),
     ] {
-        let place = with("CREATE TABLE files (path TEXT PRIMARY KEY, body TEXT, rowid TEXT)").await;
-        protect(&place).await.unwrap();
+        let place = protected("path TEXT PRIMARY KEY, rowid TEXT").await;
         is_found_and_mended(&place, change, expected).await;
     }
 }
@@ -122,8 +123,7 @@ async fn a_table_that_was_renamed_has_one_set_of_triggers() {
 /// SQLite fires no trigger for the row that gives way, unless the session asks for that.
 #[tokio::test]
 async fn what_replace_removes_is_said_not_to_be_seen() {
-    let place = with("CREATE TABLE files (path TEXT PRIMARY KEY, id INTEGER UNIQUE)").await;
-    protect(&place).await.unwrap();
+    let place = protected("path TEXT PRIMARY KEY, id INTEGER UNIQUE").await;
     let unseen = found(&place.pool, "files").await.unseen.join("; ");
     assert!(unseen.contains("OR REPLACE"), "{unseen}");
     run(&place.pool, "INSERT INTO files (path, id, fencing_token) VALUES ('a', 1, 34)").await;

@@ -1,8 +1,16 @@
 use fencing_protocol::Resource;
 
-use super::error::{NameError, ProtectError};
 use super::naming::Naming;
-use crate::database::quoted::quote;
+use super::table_name::TableName;
+
+/// A name that a table or column cannot have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the name of a table or column has 1 to 64 characters and no control characters, and a prefix \
+     does not begin with white space"
+)]
+#[non_exhaustive]
+pub struct NameError;
 
 /// A table that the database itself is to guard.
 ///
@@ -28,13 +36,12 @@ use crate::database::quoted::quote;
 /// **Fencing.** It guards against every statement that fires triggers. A statement that fires
 /// none gets past it: TRUNCATE and cascading foreign keys on MySQL, REPLACE on SQLite (for a
 /// row of another name), a session as replica on PostgreSQL. So does anybody who may drop
-/// the triggers. [`protected`](super::protected()) says for each table what it does not see.
+/// the triggers. [`protected`](crate::sql::protected()) says for each table what it does not see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Protect {
-    pub(in crate::sql) schema: Option<String>,
-    pub(in crate::sql) table: String,
-    pub(in crate::sql) naming: Naming,
-    pub(in crate::sql) shadow: bool,
+    pub(crate) table: TableName,
+    pub(crate) naming: Naming,
+    pub(crate) shadow: bool,
 }
 
 impl Protect {
@@ -70,17 +77,15 @@ impl Protect {
     }
 
     fn new(table: &str, naming: Naming) -> Result<Protect, NameError> {
-        let (schema, table) = match table.split_once('.') {
-            Some((schema, table)) => (Some(name(schema)?), name(table)?),
-            None => (None, name(table)?),
-        };
-        Ok(Protect { schema, table, naming, shadow: false })
+        let table = TableName::read(table);
+        table.schema.iter().chain([&table.name]).try_for_each(|part| name(part).map(drop))?;
+        Ok(Protect { table, naming, shadow: false })
     }
 
     /// A table whose triggers do not say how its rows are named.
-    pub(super) fn unknown(schema: Option<String>, table: String) -> Protect {
+    pub(crate) fn unknown(table: TableName) -> Protect {
         let naming = Naming::Columns { prefix: String::new(), columns: Vec::new() };
-        Protect { schema, table, naming, shadow: false }
+        Protect { table, naming, shadow: false }
     }
 
     /// Puts this text before the columns' texts in the name of the resource: `files/` makes
@@ -107,16 +112,6 @@ impl Protect {
     #[must_use]
     pub fn shadow(self) -> Protect {
         Protect { shadow: true, ..self }
-    }
-
-    pub(super) fn unguardable(&self, why: String) -> ProtectError {
-        ProtectError::Unguardable { table: self.table.clone(), why }
-    }
-
-    pub(super) fn path(&self, mark: char) -> String {
-        let table = quote(&self.table, mark);
-        self.schema.iter().map(|schema| format!("{}.", quote(schema, mark))).collect::<String>()
-            + &table
     }
 }
 

@@ -1,0 +1,235 @@
+use fencing_protocol::Resource;
+use sqlx::{PgConnection, Postgres};
+
+use crate::database::FenceStatements;
+use crate::database::protect::{Naming, Protect, ProtectStatements, Protected, TableName};
+use crate::database::quoted::{fill, literal, quote, unhex};
+
+/// Reads the type of a column where its text is not the same in every session. A domain
+/// counts as what it is made of. A type's output that is not immutable depends on settings, or
+/// on the search path; these others do so as well, although they are marked immutable.
+const SESSION_DEPENDENT: &str = "
+    WITH RECURSIVE own AS (
+        SELECT atttypid AS type, format_type(atttypid, atttypmod) AS name
+        FROM pg_attribute WHERE attrelid = to_regclass({path}) AND attname = {column}
+    ), made_of AS (
+        SELECT type FROM own
+        UNION ALL
+        SELECT typbasetype FROM made_of, pg_type WHERE oid = type AND typtype = 'd'
+    )
+    SELECT name FROM own, made_of, pg_type, pg_proc AS output
+    WHERE pg_type.oid = made_of.type AND output.oid = typoutput AND typtype NOT IN ('d', 'e')
+        AND (provolatile <> 'i' OR typcategory = 'G'
+            OR typname IN ('bytea', 'interval', 'float4', 'float8'))";
+
+/// Reads the two triggers of a table and of all below it, partitions and children: the schema and name of the table,
+/// whether it gets the trigger for rows from its table, whether there may be more below it; the trigger, its arguments,
+/// and what is wrong with it. Those of all tables must be as those of the first. 29: AFTER, each row, three events. 34:
+/// BEFORE TRUNCATE. `home`: the schema where the session finds the marks.
+const TREE: &str = "
+    WITH RECURSIVE home AS (
+        SELECT pg_namespace.oid AS id, nspname
+        FROM unnest(current_schemas(false)) WITH ORDINALITY AS path (name, nr)
+            JOIN pg_namespace ON nspname = path.name JOIN pg_class ON relnamespace = pg_namespace.oid
+        WHERE relname = 'fencing_marks' ORDER BY nr LIMIT 1
+    ), tree AS (
+        SELECT to_regclass({path})::oid AS id
+        UNION
+        SELECT inhrelid FROM tree, pg_inherits WHERE inhparent = id
+    ), first AS (
+        SELECT tgargs AS args, substring(tgargs FOR position(decode('00', 'hex') IN tgargs)) AS mode
+        FROM pg_trigger WHERE tgrelid = to_regclass({path}) AND tgname = 'fencing_protect'
+    ), kind (name, type, args) AS (
+        SELECT 'fencing_protect', 29, (SELECT args FROM first) UNION ALL
+        SELECT 'fencing_protect_truncate', 34, coalesce((SELECT mode FROM first), decode('72656675736500', 'hex'))
+    )
+    SELECT own.nspname, relname, relispartition AND id <> to_regclass({path}), relkind = 'p' OR relhassubclass,
+        kind.name, encode(tgargs, 'hex'), CASE
+        WHEN tgname IS NULL THEN 'is missing'
+        WHEN tgenabled NOT IN ('O', 'A') THEN 'is disabled'
+        WHEN tgtype <> kind.type OR proname <> tgname OR tgqual IS NOT NULL OR tgattr::text <> '' OR tgdeferrable
+            OR tgargs IS DISTINCT FROM kind.args THEN 'is not the one that `fencing protect` creates'
+        WHEN pronamespace IS DISTINCT FROM (SELECT id FROM home)
+            THEN format('calls %I.%I(), and the session finds the marks in %s', called.nspname, proname,
+                coalesce((SELECT nspname::text FROM home), 'no schema of its search_path'))
+        END
+    FROM tree CROSS JOIN kind
+        JOIN pg_class ON pg_class.oid = id JOIN pg_namespace AS own ON own.oid = relnamespace
+        LEFT JOIN pg_trigger ON tgrelid = id AND tgname = kind.name
+        LEFT JOIN pg_proc ON pg_proc.oid = tgfoid LEFT JOIN pg_namespace AS called ON called.oid = pronamespace
+    ORDER BY id <> to_regclass({path}), own.nspname, relname, kind.name";
+
+/// Reads the tables that have one of the triggers of their own: schema, name, whether the name
+/// alone is enough. A partition has its table's. Unless `{every}` fence counts, a table that the search path
+/// does not lead to is left out if its triggers belong to the fence of a schema off the path.
+const TABLES: &str = "
+    SELECT DISTINCT nspname, relname, pg_table_is_visible(pg_class.oid)
+    FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid JOIN pg_class ON pg_class.oid = tgrelid
+        JOIN pg_namespace ON pg_namespace.oid = relnamespace
+    WHERE proname ~ '^fencing_protect(_truncate)?$' AND prorettype = 'trigger'::regtype
+        AND (NOT relispartition OR proname !~ 'truncate' AND tgparentid = 0)
+        AND ({every} OR pg_table_is_visible(pg_class.oid) OR NOT EXISTS (
+            SELECT FROM pg_class AS marks JOIN pg_namespace AS other ON other.oid = marks.relnamespace
+            WHERE marks.relname = 'fencing_marks' AND other.oid = pronamespace
+                AND other.nspname <> ALL (current_schemas(false))))
+    ORDER BY 1, 2";
+
+/// Reads the schema of the function that a table's trigger calls, if a fence is there.
+const HOME: &str = "
+    SELECT home.nspname
+    FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
+        JOIN pg_namespace AS own ON own.oid = relnamespace
+        JOIN pg_proc ON pg_proc.oid = tgfoid JOIN pg_namespace AS home ON home.oid = pronamespace
+    WHERE own.nspname = {schema} AND relname = {table} AND tgname = 'fencing_protect' AND EXISTS (
+        SELECT FROM pg_proc AS hold
+        WHERE hold.pronamespace = home.oid AND hold.proname = 'fencing_admit')";
+
+/// The trigger for rows, and that for TRUNCATE.
+const ROWS: &str = "fencing_protect";
+const TRUNCATE: &str = "fencing_protect_truncate";
+
+const SESSIONS: &str = "sessions in the replica role (session_replication_role = replica)";
+const LATER: &str = "TRUNCATE of a partition, and every write to a child by INHERITS, that was added \
+    after `fencing protect`: protect the table again";
+
+fn drop_trigger(table: &TableName, trigger: &str) -> String {
+    format!("DROP TRIGGER IF EXISTS {trigger} ON {}", table.path('"'))
+}
+
+/// AFTER sees the row that lands: a trigger that fires later, or a generated column, changes what
+/// BEFORE sees.
+fn create_trigger(table: &TableName, trigger: &str, protect: &Protect) -> String {
+    let (table, mode) = (table.path('"'), mode(protect.shadow));
+    if trigger == TRUNCATE {
+        return format!(
+            "CREATE TRIGGER {trigger} BEFORE TRUNCATE ON {table}\n    \
+             FOR EACH STATEMENT EXECUTE FUNCTION {trigger}('{mode}')"
+        );
+    }
+    let names: Vec<_> = arguments(&protect.naming).iter().map(|text| literal(text)).collect();
+    format!(
+        "CREATE TRIGGER {trigger} AFTER INSERT OR UPDATE OR DELETE ON {table}\n    \
+         FOR EACH ROW EXECUTE FUNCTION {trigger}('{mode}', {})",
+        names.join(", ")
+    )
+}
+
+/// Returns the first argument of a trigger: what it does where the fence refuses.
+fn mode(shadow: bool) -> &'static str {
+    if shadow { "warn" } else { "refuse" }
+}
+
+/// Lists the first column, the text before it, and further columns; or nothing and the whole name.
+fn arguments(naming: &Naming) -> Vec<String> {
+    match naming {
+        Naming::Columns { prefix, columns } => {
+            let mut arguments = columns.clone();
+            arguments.insert(1.min(arguments.len()), prefix.clone());
+            arguments
+        }
+        Naming::Whole(resource) => vec![String::new(), resource.to_string()],
+    }
+}
+
+/// Reads the arguments back: whether it is in shadow mode, and how the rows are named. Each ends in a NUL.
+fn read_arguments(hex: &str) -> Option<(bool, Naming)> {
+    let text = String::from_utf8(unhex(hex)?).ok()?;
+    let mut arguments = text.strip_suffix('\0')?.split('\0').map(str::to_owned);
+    let (mode, first, prefix) = (arguments.next()?, arguments.next()?, arguments.next()?);
+    let naming = match first.is_empty() {
+        true => Naming::Whole(Resource::new(prefix).ok()?),
+        false => {
+            Naming::Columns { prefix, columns: [first].into_iter().chain(arguments).collect() }
+        }
+    };
+    Some((mode == self::mode(true), naming))
+}
+
+/// A trigger of a table of the tree, which may be missing.
+struct TreeTrigger {
+    table: TableName,
+    /// A partition gets the trigger for rows from its table.
+    is_below: bool,
+    may_grow: bool,
+    name: String,
+    arguments: Option<String>,
+    fault: Option<String>,
+}
+
+async fn tree(conn: &mut PgConnection, table: &TableName) -> sqlx::Result<Vec<TreeTrigger>> {
+    type Row = (String, String, bool, bool, String, Option<String>, Option<String>);
+    let trigger = |(schema, table, is_below, may_grow, name, arguments, fault): Row| {
+        let table = TableName { schema: Some(schema), name: table };
+        TreeTrigger { table, is_below, may_grow, name, arguments, fault }
+    };
+    let rows = Postgres::rows(conn, Postgres::of_table(TREE, table)).await?;
+    Ok(rows.into_iter().map(trigger).collect())
+}
+
+fn faults(tree: &[TreeTrigger]) -> impl Iterator<Item = String> {
+    tree.iter().filter_map(|TreeTrigger { table, name, fault, .. }| {
+        Some(format!("the trigger {name} on {} {}", table.name, fault.as_ref()?))
+    })
+}
+
+impl ProtectStatements for Postgres {
+    const HAS_SHADOW: bool = true;
+
+    const SESSION_DEPENDENT: Option<&'static str> = Some(SESSION_DEPENDENT);
+
+    fn row_name(naming: &Naming, row: &str) -> String {
+        let text_of = |column: &str| format!("{row}.{}::text", quote(column, '"'));
+        naming.expression(literal, text_of, " || ")
+    }
+
+    fn protecting(protect: &Protect) -> Vec<String> {
+        let drops = [ROWS, TRUNCATE].map(|trigger| drop_trigger(&protect.table, trigger));
+        let creates =
+            [ROWS, TRUNCATE].map(|trigger| create_trigger(&protect.table, trigger, protect));
+        [drops, creates].concat()
+    }
+
+    async fn protect(conn: &mut PgConnection, protect: &Protect) -> sqlx::Result<Option<String>> {
+        let found = tree(conn, &protect.table).await?;
+        // The table's own first: those of its partitions depend on it.
+        let drops = found.iter().map(|own| drop_trigger(&own.table, &own.name));
+        let own = found.iter().filter(|own| own.name == TRUNCATE || !own.is_below);
+        let creates = own.map(|own| create_trigger(&own.table, &own.name, protect));
+        for statement in drops.chain(creates) {
+            Self::execute(conn, statement).await?;
+        }
+        // The search path may lead to the functions of another fence.
+        let fault = faults(&tree(conn, &protect.table).await?).next();
+        Ok(fault.map(|fault| {
+            format!("{fault}: set a search_path on which the schema of the marks comes first")
+        }))
+    }
+
+    async fn protected(
+        conn: &mut PgConnection,
+        named: Option<&TableName>,
+    ) -> sqlx::Result<Vec<Protected>> {
+        let mut all = Vec::new();
+        let tables = fill(TABLES, &[("{every}", &named.is_some())]);
+        for (schema, name, is_visible) in Self::rows::<(String, String, bool)>(conn, tables).await?
+        {
+            let mut protect = Protect::unknown(TableName { schema: Some(schema), name });
+            let tree = tree(conn, &protect.table).await?;
+            let rows = tree.first().and_then(|own| own.arguments.as_deref());
+            if let Some((shadow, naming)) = rows.and_then(read_arguments) {
+                (protect.shadow, protect.naming) = (shadow, naming);
+            }
+            let mut table = Protected::new(protect, is_visible);
+            table.faults = faults(&tree).collect();
+            table.unseen = vec![SESSIONS.to_owned()];
+            table.unseen.extend(tree.iter().any(|own| own.may_grow).then(|| LATER.to_owned()));
+            table.drops = tree.iter().map(|own| drop_trigger(&own.table, &own.name)).collect();
+            all.push(table);
+        }
+        Ok(all)
+    }
+
+    async fn home(conn: &mut PgConnection, table: &TableName) -> sqlx::Result<Option<String>> {
+        Self::first_text(conn, Self::of_table(HOME, table)).await
+    }
+}

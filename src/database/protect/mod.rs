@@ -1,0 +1,62 @@
+//! What each database does to protect a table by triggers.
+
+mod naming;
+mod protected;
+mod table_name;
+mod target;
+mod trigger;
+
+pub use self::naming::Naming;
+pub use self::protected::Protected;
+pub use self::table_name::TableName;
+pub use self::target::{NameError, Protect};
+pub use self::trigger::Trigger;
+use super::FenceStatements;
+use super::quoted::fill;
+
+/// The triggers that guard a table, and the catalogue that shows them.
+pub trait ProtectStatements: FenceStatements {
+    /// Whether there is a shadow mode: what a trigger warns of reaches somebody.
+    const HAS_SHADOW: bool = false;
+
+    /// Why the catalogue shows no trigger.
+    const UNPROTECTED: &'static str = "it is not protected";
+
+    /// Reads the type of a `{column}` of the table where its text is not the same in every session.
+    const SESSION_DEPENDENT: Option<&'static str> = None;
+
+    /// Writes the expression that names a `row`, in UTF-8 whatever the column's character set is.
+    fn row_name(naming: &Naming, row: &str) -> String;
+
+    /// Returns the statements that protect this one table, or protect it again.
+    fn protecting(protect: &Protect) -> Vec<String>;
+
+    /// Protects the table, or returns why the triggers could not guard it: then the transaction is to be rolled back.
+    fn protect(
+        conn: &mut Self::Connection,
+        protect: &Protect,
+    ) -> impl Future<Output = sqlx::Result<Option<String>>> + Send;
+
+    /// Reads which tables are protected. Where it looks depends on whether one is `named`.
+    fn protected(
+        conn: &mut Self::Connection,
+        named: Option<&TableName>,
+    ) -> impl Future<Output = sqlx::Result<Vec<Protected>>> + Send;
+
+    /// Reads the schema of the fence that a protected table calls, if it is not the session's.
+    fn home(
+        _: &mut Self::Connection,
+        _: &TableName,
+    ) -> impl Future<Output = sqlx::Result<Option<String>>> + Send {
+        async { Ok(None) }
+    }
+
+    /// Puts the name of a table into a query of the catalogue.
+    fn of_table(sql: &str, table: &TableName) -> String {
+        let name = |name| Self::DIALECT.catalogue(name);
+        let (schema, path) = (table.schema.as_deref(), table.path('"'));
+        let values = [name(schema), name(Some(&table.name)), name(Some(&path))];
+        let [schema, table, path] = &values;
+        fill(sql, &[("{schema}", schema), ("{table}", table), ("{path}", path)])
+    }
+}

@@ -1,0 +1,57 @@
+use super::table_name::TableName;
+use super::target::Protect;
+
+/// A protected table, as the database's catalogue shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Protected {
+    /// The table: `name`, or `schema.name` where the session does not find the name alone.
+    pub table: String,
+    /// The resource of a row: `files/{path}`, or one name for the whole table. Empty if the
+    /// triggers do not say it.
+    pub resource: String,
+    /// What is missing or not as [`Protect`] creates it.
+    pub faults: Vec<String>,
+    /// The writes that get past the triggers of this table even if they are whole.
+    pub unseen: Vec<String>,
+    /// Whether it is in shadow mode: its triggers refuse nothing ([`Protect::shadow`]).
+    pub shadow: bool,
+    /// The table by itself, and how its rows are named, if its triggers say it.
+    pub(crate) protect: Protect,
+    /// Takes the triggers off.
+    pub(crate) drops: Vec<String>,
+}
+
+impl Protected {
+    /// Returns whether the table is guarded as [`Protect`] would guard it today. One in
+    /// shadow mode is not guarded.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.faults.is_empty() && !self.shadow
+    }
+
+    /// Returns whether the table has any trigger of the fence.
+    #[must_use]
+    pub fn is_protected(&self) -> bool {
+        !self.drops.is_empty()
+    }
+
+    /// A table without triggers of the fence, which the session may find by its name alone.
+    pub(crate) fn new(protect: Protect, is_visible: bool) -> Protected {
+        let table = match is_visible {
+            true => protect.table.name.clone(),
+            false => protect.table.to_string(),
+        };
+        let (resource, shadow) = (protect.naming.pattern(), protect.shadow);
+        let (faults, unseen, drops) = (Vec::new(), Vec::new(), Vec::new());
+        Protected { table, resource, faults, unseen, shadow, protect, drops }
+    }
+
+    /// Returns whether this is the table: `name` or `schema.name`.
+    pub(crate) fn is(&self, table: &TableName) -> bool {
+        let own = &self.protect.table;
+        self.table == table.to_string()
+            || own.name == table.name
+                && table.schema.as_deref() == own.schema.as_deref().or(Some("main"))
+    }
+}

@@ -1,0 +1,40 @@
+use std::fmt;
+
+use crate::database::quoted::quote;
+
+/// The name of a table, with its schema unless the session finds it without.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableName {
+    pub schema: Option<String>,
+    pub name: String,
+}
+
+impl TableName {
+    /// Reads `name` or `schema.name`.
+    pub fn read(text: &str) -> TableName {
+        match text.split_once('.') {
+            Some((schema, name)) => TableName { schema: Some(schema.into()), name: name.into() },
+            None => TableName { schema: None, name: text.into() },
+        }
+    }
+
+    /// The name of something else in the same schema.
+    pub fn beside(&self, name: impl Into<String>) -> TableName {
+        TableName { schema: self.schema.clone(), name: name.into() }
+    }
+
+    /// Writes the name for a statement.
+    pub fn path(&self, mark: char) -> String {
+        let schema = self.schema.iter().map(|schema| quote(schema, mark) + ".");
+        schema.collect::<String>() + &quote(&self.name, mark)
+    }
+}
+
+impl fmt::Display for TableName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.schema {
+            Some(schema) => write!(f, "{schema}.{}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}

@@ -1,0 +1,24 @@
+/// A trigger of a table, and what it does, as the catalogue has it.
+#[derive(Debug, Clone)]
+pub struct Trigger {
+    pub name: String,
+    pub text: String,
+}
+
+impl Trigger {
+    /// Compares the triggers of a table with those that it should have.
+    pub fn faults<'a>(expected: &'a [Trigger], found: &'a [Trigger]) -> Vec<String> {
+        let find = |all: &'a [Trigger], name: &str| all.iter().find(|own| own.name == name);
+        let fault = |Trigger { name, text }: &Trigger| match find(found, name) {
+            None => Some(format!("the trigger {name} is missing")),
+            Some(own) if own.text == *text => None,
+            Some(_) => {
+                Some(format!("the trigger {name} is not the one that `fencing protect` creates"))
+            }
+        };
+        let others = found.iter().filter(|own| find(expected, &own.name).is_none());
+        let others = others
+            .map(|own| format!("the trigger {} was created for a table of another name", own.name));
+        expected.iter().filter_map(fault).chain(others).collect()
+    }
+}
