@@ -4,13 +4,10 @@ use sqlx::error::BoxDynError;
 use sqlx::migrate::{Migrate, MigrateError, Migrator};
 use sqlx::{FromRow, Pool};
 
-use super::Dialect;
+use super::{Dialect, TextRow};
 
 /// Migrations by version: description and SQL.
 pub type Migrations = &'static [(i64, &'static str, &'static str)];
-
-/// A row of texts.
-pub type Texts = Vec<Option<String>>;
 
 /// What a database does for the fence: its statements and its locks.
 pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone> {
@@ -134,13 +131,16 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
     fn texts(
         conn: &mut Self::Connection,
         sql: String,
-    ) -> impl Future<Output = sqlx::Result<Vec<Texts>>> + Send;
+    ) -> impl Future<Output = sqlx::Result<Vec<TextRow>>> + Send;
 
     fn first_text(
         conn: &mut Self::Connection,
         sql: String,
     ) -> impl Future<Output = sqlx::Result<Option<String>>> + Send {
-        async { Ok(Self::texts(conn, sql).await?.into_iter().flatten().next().flatten()) }
+        async {
+            let rows = Self::texts(conn, sql).await?;
+            Ok(rows.first().and_then(|row| row.text(0)).map(str::to_owned))
+        }
     }
 
     /// Applies the migrations, and keeps other processes from migrating meanwhile; false if

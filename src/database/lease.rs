@@ -5,7 +5,7 @@ use fencing_protocol::Resource;
 use futures_util::future::BoxFuture;
 
 use super::quoted::fill;
-use super::{FenceStatements, Texts};
+use super::{FenceStatements, TextRow};
 
 /// What one attempt asks for.
 pub struct LeaseClaim {
@@ -147,7 +147,7 @@ async fn call<DB: LeaseFunctions>(
     claim: &LeaseClaim,
     function: &str,
     arguments: String,
-) -> sqlx::Result<Texts> {
+) -> sqlx::Result<TextRow> {
     let arguments = format!("{}, {arguments}", DB::DIALECT.literal(claim.resource.as_str()));
     let call = fill(
         DB::CALL,
@@ -156,25 +156,17 @@ async fn call<DB: LeaseFunctions>(
     Ok(DB::texts(conn, call).await?.into_iter().next().unwrap_or_default())
 }
 
-/// Reads a number of the answer, or whether it is true.
-fn number(answer: &Texts, column: usize) -> Option<i64> {
-    match answer.get(column)?.as_deref()? {
-        "t" => Some(1),
-        number => number.parse().ok(),
-    }
-}
-
 impl<DB: LeaseFunctions> LeaseStatements for DB {
     async fn acquire(conn: &mut DB::Connection, claim: &LeaseClaim) -> sqlx::Result<AcquireAnswer> {
         let (owner, shared) = (DB::DIALECT.literal(&claim.owner), claim.shared);
         let arguments = format!("{owner}, {shared}, {}", claim.lasting);
         let answer = call::<DB>(conn, claim, "acquire", arguments).await?;
-        if let Some(token) = number(&answer, 0) {
+        if let Some(token) = answer.number(0) {
             return Ok(AcquireAnswer::Granted(token));
         }
-        let left = number(&answer, 1).ok_or(sqlx::Error::RowNotFound)?;
-        let shared = number(&answer, 2) == Some(1) && !claim.shared;
-        Ok(AcquireAnswer::Held { left, shared, holder: answer.into_iter().nth(3).flatten() })
+        let left = answer.number(1).ok_or(sqlx::Error::RowNotFound)?;
+        let shared = answer.is_true(2) && !claim.shared;
+        Ok(AcquireAnswer::Held { left, shared, holder: answer.text(3).map(str::to_owned) })
     }
 
     async fn renew(
@@ -185,7 +177,7 @@ impl<DB: LeaseFunctions> LeaseStatements for DB {
         let owner = DB::DIALECT.literal(&claim.owner);
         let arguments = format!("{owner}, {token}, {}", claim.lasting);
         let answer = call::<DB>(conn, claim, "renew", arguments).await?;
-        Ok(number(&answer, 0) == Some(1))
+        Ok(answer.is_true(0))
     }
 
     async fn release(
@@ -195,7 +187,7 @@ impl<DB: LeaseFunctions> LeaseStatements for DB {
     ) -> sqlx::Result<ReleaseAnswer> {
         let arguments = format!("{}, {}", DB::DIALECT.literal(&claim.owner), millis(rest));
         let answer = call::<DB>(conn, claim, "release", arguments).await?;
-        Ok(number(&answer, 0).unwrap_or_default().into())
+        Ok(answer.number::<i64>(0).unwrap_or_default().into())
     }
 
     async fn drain(conn: &mut DB::Connection, claim: &LeaseClaim) -> sqlx::Result<()> {

@@ -15,17 +15,19 @@ pub mod protect;
 pub mod quoted;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+mod text_row;
 
 use futures_util::future::BoxFuture;
 use sqlx::{Connection, Pool};
 
 pub use errors::{meaning, text};
-pub use fence::{FenceStatements, Migrations, Texts};
+pub use fence::{FenceStatements, Migrations};
 pub use lease::{
     AcquireAnswer, Channels, LeaseClaim, LeaseQueries, LeaseStatements, ReleaseAnswer,
 };
 pub use meaning::Meaning;
 pub use protect::ProtectStatements;
+pub use text_row::TextRow;
 
 /// A database that can keep marks and leases: PostgreSQL, MySQL and MariaDB, SQLite.
 ///

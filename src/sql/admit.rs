@@ -66,7 +66,7 @@ pub(super) async fn compare_and_raise<DB: Database>(
     match DB::admit(conn, admit, resource, token).await {
         Ok(None) => Ok(()),
         Ok(Some(mark)) => {
-            Stale::check(resource, token, Some(valid_mark(resource, Some(mark.to_string()))?))?;
+            Stale::check(resource, token, Some(valid_mark(resource, Some(&mark.to_string()))?))?;
             Err(AdmitError::corrupt(resource, "it was neither raised nor higher"))
         }
         Err(error) => Err(AdmitError::of(resource, token, error)),
@@ -183,7 +183,7 @@ pub(super) fn counted<T>(outcome: Result<T, AdmitError>) -> Result<T, AdmitError
 }
 
 /// Reads a mark. If the table was altered by hand, it may be NULL, or no token.
-pub(super) fn valid_mark(resource: &Resource, number: Option<String>) -> Result<Token, AdmitError> {
+pub(super) fn valid_mark(resource: &Resource, number: Option<&str>) -> Result<Token, AdmitError> {
     let number = number.ok_or_else(|| AdmitError::corrupt(resource, "it is NULL"))?;
     number
         .parse()

@@ -6,8 +6,8 @@ use super::AdmitError;
 use super::admit::{begin_by, valid_mark};
 use super::retry::{Retry, retry};
 use crate::database::opening::procedure_connection;
-use crate::database::quoted::{fill, unhex};
-use crate::database::{Database, Texts};
+use crate::database::quoted::fill;
+use crate::database::{Database, TextRow};
 use crate::fence::{FenceError, Marks, Stale};
 
 /// How a raise is tried again after conflicts with other transactions.
@@ -148,7 +148,7 @@ async fn read<DB: Database>(
 ) -> Result<Option<Token>, AdmitError> {
     let sql = sql.replace(DB::PARAMETER, &DB::DIALECT.literal(resource.as_str()));
     let rows = DB::texts(conn, sql).await?;
-    rows.into_iter().flatten().next().map(|number| valid_mark(resource, number)).transpose()
+    rows.first().map(|row| valid_mark(resource, row.text(0))).transpose()
 }
 
 /// One row of the table of marks, valid or not.
@@ -189,13 +189,9 @@ pub async fn marks<DB: Database>(
     let after = DB::DIALECT.literal(after);
     let list = fill(DB::LIST, &[("{after}", &after), ("{limit}", &limit)]);
     let rows = DB::texts(&mut conn, list).await?;
-    let mark = |row: Texts| {
-        let mut columns = row.into_iter();
-        let name = columns.next().flatten().and_then(|digits| unhex(&digits));
-        let number = columns.next().flatten().and_then(|number| number.parse().ok());
-        Mark { name: name.unwrap_or_default(), number }
-    };
-    Ok(rows.into_iter().map(mark).collect())
+    let mark =
+        |row: &TextRow| Mark { name: row.bytes(0).unwrap_or_default(), number: row.number(1) };
+    Ok(rows.iter().map(mark).collect())
 }
 
 /// Lowers the mark of `resource` from `from` to `to`. It is the way back for an operator, if a token that

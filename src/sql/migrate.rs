@@ -76,7 +76,7 @@ pub(super) async fn unfit<DB: Database>(
     let Some(unfit) = DB::UNFIT else { return Ok(Vec::new()) };
     let unfit = fill(unfit, &[("{schema}", &DB::DIALECT.catalogue(schema))]);
     let rows = DB::texts(conn, unfit).await?;
-    Ok(rows.into_iter().flatten().flatten().collect())
+    Ok(rows.iter().filter_map(|row| row.text(0)).map(str::to_owned).collect())
 }
 
 /// Returns the migrations that were applied to their end. It only reads: the migrator begins with CREATE TABLE

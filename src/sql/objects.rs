@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::MigrateError;
 use crate::database::quoted::{fill, quote};
-use crate::database::{Database, Dialect, Meaning, Texts, meaning};
+use crate::database::{Database, Dialect, Meaning, TextRow, meaning};
 
 /// The tables that say which tokens are stale. The first migration creates them, and no other table.
 const MEMORY: [&str; 2] = ["fencing_marks", "fencing_floor"];
@@ -76,11 +76,11 @@ async fn found<DB: Database>(
     schema: Option<&str>,
 ) -> sqlx::Result<HashMap<String, Found>> {
     let objects = fill(DB::OBJECTS, &[("{schema}", &DB::DIALECT.catalogue(schema))]);
-    let found = |row: Texts| match <[_; 3]>::try_from(row) {
-        Ok([Some(object), text, fault]) => Some((object, Found { text, fault })),
-        _ => None,
+    let found = |row: &TextRow| {
+        let text = |column| row.text(column).map(str::to_owned);
+        Some((text(0)?, Found { text: text(1), fault: text(2) }))
     };
-    Ok(DB::texts(conn, objects).await?.into_iter().filter_map(found).collect())
+    Ok(DB::texts(conn, objects).await?.iter().filter_map(found).collect())
 }
 
 impl Found {

@@ -1,4 +1,3 @@
-use std::str::FromStr;
 use std::time::Duration;
 
 use fencing_protocol::Token;
@@ -7,8 +6,8 @@ use sqlx::Pool;
 use super::AdmitError;
 use super::retry::{Retry, retry};
 use crate::database::opening::procedure_connection;
-use crate::database::quoted::{fill, unhex};
-use crate::database::{Database, Dialect, Texts};
+use crate::database::quoted::fill;
+use crate::database::{Database, Dialect, TextRow};
 
 /// How many marks one transaction deletes. Clients that need one of them wait for it.
 const BATCH: u32 = 1000;
@@ -101,7 +100,7 @@ impl Prune {
         let mut conn = procedure_connection(pool).await?;
         let (seconds, highest) = (self.seconds(), self.highest());
         let look = fill(DB::PRUNABLE, &[("{seconds}", &seconds), ("{highest}", &highest)]);
-        plan(DB::texts(&mut conn, look).await?)
+        plan(&DB::texts(&mut conn, look).await?)
     }
 
     /// Raises the floor, and then removes the marks, a thousand at a time. Marks that a transaction has
@@ -133,8 +132,8 @@ impl Prune {
                 &[("{seconds}", &self.seconds()), ("{after}", &name), ("{limit}", &BATCH)],
             );
             let rows = DB::texts(&mut conn, prune).await?;
-            marks += rows.iter().filter_map(|row| number::<u64>(row, 0)).sum::<u64>();
-            match rows.iter().filter_map(|row| name_in(row, 1)).max() {
+            marks += rows.iter().filter_map(|row| row.number::<u64>(0)).sum::<u64>();
+            match rows.iter().filter_map(|row| row.bytes(1)).max() {
                 Some(last) => after = last,
                 None => return Ok(Pruned { marks, ..planned }),
             }
@@ -177,21 +176,12 @@ pub async fn raise_floor<DB: Database>(pool: &Pool<DB>, to: Token) -> Result<(),
     retry(Retry::new().tries(3), || raise(true)).await
 }
 
-fn number<T: FromStr>(row: &Texts, column: usize) -> Option<T> {
-    row.get(column)?.as_deref()?.parse().ok()
-}
-
-/// Reads a name in hexadecimal digits.
-fn name_in(row: &Texts, column: usize) -> Option<Vec<u8>> {
-    unhex(row.get(column)?.as_deref()?)
-}
-
 /// Reads what may be pruned.
-fn plan(rows: Vec<Texts>) -> Result<Pruned, AdmitError> {
+fn plan(rows: &[TextRow]) -> Result<Pruned, AdmitError> {
     let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
-    let token = |column| number::<i64>(row, column).and_then(|number| Token::try_from(number).ok());
-    number::<i64>(row, 1).ok_or(sqlx::Error::RowNotFound)?;
-    let (highest, from) = (name_in(row, 2).zip(token(3)), token(1));
+    let token = |column| row.number::<i64>(column).and_then(|number| Token::try_from(number).ok());
+    row.number::<i64>(1).ok_or(sqlx::Error::RowNotFound)?;
+    let (highest, from) = (row.bytes(2).zip(token(3)), token(1));
     let floor = from.max(highest.as_ref().map(|(_, token)| *token));
-    Ok(Pruned { marks: number(row, 0).unwrap_or(0), highest, from, floor })
+    Ok(Pruned { marks: row.number(0).unwrap_or(0), highest, from, floor })
 }

@@ -7,7 +7,7 @@ use sqlx::Pool;
 
 use super::fault;
 use crate::database::quoted::fill;
-use crate::database::{Database, Texts};
+use crate::database::{Database, TextRow};
 use crate::holder::Holder;
 
 /// A current lease in the database, for operators. A row that several share is listed once for each of them.
@@ -105,26 +105,24 @@ async fn read<DB: Database>(
 }
 
 /// Reads a row, which may have been altered by hand.
-fn parsed(row: &Texts) -> Option<Vec<SqlLease>> {
-    let [resource, token, owner, holder, left, parts] = row.as_slice() else { return None };
-    let (resource, owner) = (Resource::new(resource.as_deref()?).ok()?, owner.clone()?);
-    let token = Token::try_from(token.as_deref()?.parse::<i64>().ok()?).ok()?;
-    let millis = |left: &str| left.parse().ok().map(Duration::from_millis);
+fn parsed(row: &TextRow) -> Option<Vec<SqlLease>> {
+    let (resource, owner) = (Resource::new(row.text(0)?).ok()?, row.text(2)?);
+    let token = Token::try_from(row.number::<i64>(1)?).ok()?;
     let lease = |holder: &str, remaining| SqlLease {
         resource: resource.clone(),
         token,
         holder: Holder::read(holder),
         shared: owner == "shared",
         remaining,
-        owner: owner.clone(),
+        owner: owner.to_owned(),
     };
-    let remaining = left.as_deref().and_then(millis);
-    Some(match parts {
-        None => vec![lease(holder.as_deref()?, remaining)],
+    let remaining = row.number(4).map(Duration::from_millis);
+    Some(match row.text(5) {
+        None => vec![lease(row.text(3)?, remaining)],
         // Each has 49 bytes: see the migration. The holder's column has the time. They end with the row
         // at the latest.
         Some(parts) => {
-            let present: u64 = holder.as_deref()?.parse().ok()?;
+            let present: u64 = row.number(3)?;
             let part = |part: &[u8]| {
                 let (holder, end) = std::str::from_utf8(part).ok()?.split_at_checked(33)?;
                 let left =

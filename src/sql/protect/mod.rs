@@ -99,15 +99,15 @@ impl Protect {
             self.table.path(DB::QUOTE)
         );
         let counts = DB::texts(conn, format!("SELECT count(*), count({name}) {from}")).await?;
-        let counts = counts.into_iter().flatten().map(|count| count?.parse().ok());
-        Ok(match counts.map(Option::unwrap_or_default).collect::<Vec<u64>>()[..] {
-            [all, long] if all > 0 => Some(format!(
+        let count = |column| counts.first().and_then(|row| row.number(column)).unwrap_or(0_u64);
+        let (all, long) = (count(0), count(1));
+        Ok((all > 0).then(|| {
+            format!(
                 "nobody could change {all} of its rows: {} without a name, because a column of it is NULL, and {long} \
                  whose name is empty or longer than 255 bytes. Give them names, or delete them: SELECT * {from}",
                 all.saturating_sub(long)
-            )),
-            _ => None,
-        })
+            )
+        }))
     }
 }
 
