@@ -22,6 +22,7 @@ async fn flawed_locks_are_found_out() {
         (Flaw::CountsNothing, "acquire after"),
         (Flaw::GrantsWhatIsHeld, "try_acquire what is held"),
         (Flaw::ForgetsCase, "while others are held"),
+        (Flaw::OvertakesAcquire, "of an acquisition that was dropped"),
         (Flaw::SharesAnother, "share after"),
         (Flaw::NeverDrains, "acquire shared/turns: Held"),
     ] {

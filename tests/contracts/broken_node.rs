@@ -9,6 +9,7 @@ use fencing::lock::redlock::{MemoryNode, Node, Session};
 use fencing_protocol::{Fault, Fleet, Incarnation, Mode, Nonce, Owner, Reply, Request};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use tokio::time::sleep;
 
 use crate::breach;
 use crate::node::node_contract;
@@ -32,6 +33,8 @@ pub enum Flaw {
     GrantsWhatIsHeld,
     /// Those who share a lock have another one.
     SharesAnother,
+    /// A release overtakes the acquisition that it is to take back.
+    OvertakesAcquire,
 }
 
 /// A memory node whose requests and replies are bent.
@@ -81,6 +84,9 @@ impl Session for FlawedSession {
             self.node.expire(resource);
         }
         async move {
+            if let (Flaw::OvertakesAcquire, Request::Acquire { .. }) = (flaw, &request) {
+                sleep(Duration::from_millis(5)).await;
+            }
             if flaw == Flaw::IgnoresTheIncarnation
                 && let Request::Activate { incarnation, .. } = &mut request
             {
@@ -164,6 +170,7 @@ async fn flawed_nodes_are_found_out() {
         (Flaw::ForgetsCase, "for the first time"),
         (Flaw::SharesNothing, "joins: Acquire"),
         (Flaw::NeverDrains, "share what drains"),
+        (Flaw::OvertakesAcquire, "acquire and release at once"),
     ] {
         let node = MemoryNode::with_clock("memory", TokioClock::new());
         let breach = breach(node_contract(&FlawedNode::new(flaw, node))).await;

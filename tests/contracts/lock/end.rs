@@ -2,7 +2,8 @@ use std::future::pending;
 use std::pin::pin;
 use std::time::Duration;
 
-use fencing::lock::{Lock, Loss};
+use fencing::Resource;
+use fencing::lock::{Lease, Lock, Loss};
 use futures_util::future::{join, join_all};
 use support::polled::polled;
 use tokio::time::sleep;
@@ -10,15 +11,23 @@ use tokio::time::sleep;
 use super::{acquire, dropped, free, release};
 use crate::{answered, resource};
 
-pub async fn frees(lock: &impl Lock) {
-    let resource = resource("free");
-    release(acquire(lock, &resource).await).await;
-    free(lock, &resource, "after a release").await;
-    drop(acquire(lock, &resource).await);
-    free(lock, &resource, "after a drop").await;
-    // After its first poll a release goes on without its future.
-    polled(acquire(lock, &resource).await.release(), 1).await;
-    free(lock, &resource, "after a release was polled once").await
+/// Checks that a lease which is released or dropped is over for each who awaits that, and that its lock is free then.
+pub async fn ends<K>(lock: &impl Lock, resource: &Resource, acquire: impl AsyncFn() -> Lease<K>) {
+    for case in ["after a release", "after a drop", "after a release was polled once"] {
+        let lease = acquire().await;
+        let mut early = pin!(lease.lost());
+        let early_loss = polled(&mut early, 1).await;
+        assert_eq!(early_loss, None, "lost() of a lease that lasts: {lease:?}");
+        let awaiters = [lease.lost(), lease.lost(), lease.lost()];
+        match case {
+            "after a release" => release(lease).await,
+            "after a drop" => drop(lease),
+            // After its first poll a release goes on without its future.
+            _ => drop(polled(lease.release(), 1).await),
+        }
+        reported(case, join(early, join_all(awaiters)), Loss::Released).await;
+        free(lock, resource, case).await;
+    }
 }
 
 pub async fn cancel(lock: &impl Lock) {
@@ -26,26 +35,6 @@ pub async fn cancel(lock: &impl Lock) {
     let alone = std::slice::from_ref(resource);
     dropped(lock, alone, "an acquisition", || lock.acquire(resource)).await;
     dropped(lock, alone, "an acquisition", || lock.try_acquire(resource)).await;
-}
-
-pub async fn loss(lock: &impl Lock) {
-    let resource = resource("loss");
-    for dropped in [false, true] {
-        let lease = acquire(lock, &resource).await;
-        let token = lease.token();
-        let mut early = pin!(lease.lost());
-        let early_loss = polled(&mut early, 1).await;
-        assert_eq!(early_loss, None, "lost() of a lease that lasts: {token:?}");
-        let awaiters = [lease.lost(), lease.lost(), lease.lost()];
-        let case = if dropped {
-            drop(lease);
-            "lost() of a dropped lease"
-        } else {
-            release(lease).await;
-            "lost() of a released lease"
-        };
-        reported(case, join(early, join_all(awaiters)), Loss::Released).await;
-    }
 }
 
 /// Checks that each awaiter learns of this loss.

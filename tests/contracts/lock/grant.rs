@@ -61,7 +61,7 @@ pub async fn concurrent(lock: &impl Lock) {
     let (resource, inside) = (resource("concurrent"), Inside::default());
     let client = async |_| {
         let lease = acquire(lock, &resource).await;
-        inside.visit(lease.token()).await;
+        inside.visit(false, lease.token()).await;
         release(lease).await
     };
     join_all((0..12).map(client)).await;

@@ -11,8 +11,9 @@ mod several;
 mod shared;
 
 use std::fmt::Debug;
+use std::pin::pin;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fencing::lock::{AcquireError, Lease, Lock, Released};
@@ -21,24 +22,24 @@ use futures_util::future::join;
 use support::polled::polled;
 use tokio::time::{Instant, sleep};
 
-use crate::answered;
+use crate::{answered, resource};
 
 pub use lapse::lapse_contract;
 pub use shared::shared_contract;
 
-/// How often a suite drops an acquisition, each time one poll later.
-const POLLS: usize = 40;
+/// A suite drops an acquisition after this many polls at most: more than any takes.
+const POLLS: usize = 20;
 
 /// Checks a lock service, but for the shared mode and for leases that end by themselves.
 pub async fn lock_contract(lock: &impl Lock) {
     grant::tokens_grow(lock).await;
     grant::one_holder(lock).await;
     grant::apart(lock).await;
-    end::frees(lock).await;
+    let free = resource("free");
+    end::ends(lock, &free, async || acquire(lock, &free).await).await;
     end::cancel(lock).await;
     grant::waits(lock).await;
     grant::concurrent(lock).await;
-    end::loss(lock).await;
     end::work(lock).await;
     at_least::closed(lock).await;
     several::several(lock).await;
@@ -74,15 +75,20 @@ fn refused<L: Debug>(found: &Result<L, AcquireError>, resource: &Resource, case:
     assert!(held, "{case}: {found:?}");
 }
 
-/// Drops what acquires these after each number of polls, and checks that they are free then.
+/// Drops what acquires these after each number of polls, while its requests are not sent yet or under way, and checks that
+/// they are free then.
 async fn dropped<F: Future>(
     lock: &impl Lock,
     resources: &[Resource],
     what: &str,
     acquire: impl Fn() -> F,
 ) {
-    for polls in 0..POLLS {
-        drop(polled(acquire(), polls).await);
+    for (polls, pause) in (0..POLLS).flat_map(|polls| [(polls, 0), (polls, 1)]) {
+        {
+            let mut acquiring = pin!(acquire());
+            let _acquired = polled(&mut acquiring, polls).await;
+            sleep(Duration::from_millis(pause)).await;
+        }
         for resource in resources {
             free(lock, resource, &format!("after {polls} polls of {what} that was dropped")).await;
         }
@@ -105,23 +111,37 @@ async fn after<T: Debug>(release: impl Future, acquire: impl Future<Output = T>)
     join(holder, waiter).await.1
 }
 
-/// Who is inside, and the token of the last one.
+/// Who holds a lock at the moment, and which tokens there have been.
 #[derive(Default)]
-struct Inside {
-    count: AtomicUsize,
-    last: Mutex<Option<Token>>,
+struct Inside(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// Those who hold it alone, and those who share it.
+    holders: [u32; 2],
+    /// The largest token so far, and the largest of one that held the lock alone.
+    largest: [Option<Token>; 2],
 }
 
 impl Inside {
-    /// Checks that one that was granted the lock is alone for a moment, and that tokens grow in this order.
-    async fn visit(&self, token: Token) {
-        let others = self.count.fetch_add(1, Ordering::SeqCst);
-        let before = self.last.lock().unwrap().replace(token);
+    /// Stays for a moment under a lease that was just granted: who holds the lock alone is alone, and tokens keep their order.
+    async fn visit(&self, shares: bool, token: Token) {
+        {
+            let State { holders, largest: [any, alone] } = &mut *self.0.lock().unwrap();
+            let (others, before) =
+                if shares { (holders[0], *alone) } else { (holders[0] + holders[1], *any) };
+            assert_eq!(others, 0, "others inside, of many at once; shares: {shares}");
+            assert!(Some(token) > before, "granted next after {before:?}: {token:?}");
+            *any = (*any).max(Some(token));
+            *alone = if shares { *alone } else { Some(token) };
+            holders[usize::from(shares)] += 1;
+        }
+        if shares {
+            sleep(Duration::from_millis(20)).await;
+        }
         for _ in 0..5 {
             tokio::task::yield_now().await;
         }
-        self.count.fetch_sub(1, Ordering::SeqCst);
-        assert_eq!(others, 0, "others inside, of many at once");
-        assert!(Some(token) > before, "granted next after {before:?}: {token:?}");
+        self.0.lock().unwrap().holders[usize::from(shares)] -= 1;
     }
 }

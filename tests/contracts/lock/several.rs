@@ -137,7 +137,7 @@ async fn reversed(lock: &impl Lock) {
         let lease = acquire_all(lock, list).await;
         // Each of the lists has the second.
         let common = lease.sequencers().iter().find(|pair| pair.resource.as_str().ends_with('2'));
-        inside.visit(common.unwrap().token).await;
+        inside.visit(false, common.unwrap().token).await;
         release(lease).await
     };
     join_all(lists.iter().cycle().take(8).map(client)).await;

@@ -1,21 +1,21 @@
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fencing::lock::{Lock, Loss, SharedLease};
-use fencing::{Resource, Token};
+use fencing::Resource;
+use fencing::lock::{Lock, SharedLease};
 use futures_util::future::{join, join_all};
-use support::polled::polled;
 use tokio::time::sleep;
 
-use super::{acquire, after, dropped, free, refused, release};
+use super::end::ends;
+use super::{Inside, acquire, after, dropped, refused, release};
 use crate::{answered, resource};
 
 /// Checks that a lock service lets several share a lock.
 pub async fn shared_contract(lock: &impl Lock) {
     together(lock).await;
     alone(lock).await;
-    ends(lock).await;
+    let resource = &resource("shared/ends");
+    ends(lock, resource, async || share(lock, resource).await).await;
     cancel(lock).await;
     waits(lock).await;
     turns(lock).await;
@@ -74,22 +74,6 @@ async fn alone(lock: &impl Lock) {
     }
 }
 
-/// A part ends by a release or a drop, and its loss is reported.
-async fn ends(lock: &impl Lock) {
-    let resource = resource("shared/ends");
-    for case in ["after a release", "after a drop", "after a release was polled once"] {
-        let lease = share(lock, &resource).await;
-        let lost = lease.lost();
-        match case {
-            "after a release" => release(lease).await,
-            "after a drop" => drop(lease),
-            _ => drop(polled(lease.release(), 1).await),
-        }
-        assert_eq!(answered(case, lost).await, Loss::Released, "{case}");
-        free(lock, &resource, case).await;
-    }
-}
-
 async fn cancel(lock: &impl Lock) {
     let resource = &resource("shared/cancel");
     let alone = std::slice::from_ref(resource);
@@ -145,39 +129,17 @@ async fn turns(lock: &impl Lock) {
     join(join_all((0..4).map(reader)), writer).await;
 }
 
-/// Runs clients of both modes at once: who holds it alone is alone, and tokens keep their order.
+/// Runs clients of both modes at once.
 async fn mixed(lock: &impl Lock) {
-    let resource = resource("shared/mixed");
-    let (readers, writers) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    // The largest token so far, and the largest of one that held it alone.
-    let largest = Mutex::new((None::<Token>, None::<Token>));
-    let reader = |_| async {
+    let (resource, inside) = (resource("shared/mixed"), Inside::default());
+    let reader = async |_| {
         let lease = share(lock, &resource).await;
-        readers.fetch_add(1, Ordering::SeqCst);
-        let alone = writers.load(Ordering::SeqCst);
-        assert_eq!(alone, 0, "who holds alone beside one that shares");
-        {
-            let mut largest = largest.lock().unwrap();
-            let right = Some(lease.token()) > largest.1;
-            assert!(right, "share after {:?}: {lease:?}", largest.1);
-            largest.0 = largest.0.max(Some(lease.token()));
-        }
-        sleep(Duration::from_millis(20)).await;
-        readers.fetch_sub(1, Ordering::SeqCst);
+        inside.visit(true, lease.token()).await;
         release(lease).await
     };
-    let writer = |_| async {
+    let writer = async |_| {
         let lease = acquire(lock, &resource).await;
-        let others = writers.fetch_add(1, Ordering::SeqCst) + readers.load(Ordering::SeqCst);
-        assert_eq!(others, 0, "others beside one that holds alone");
-        {
-            let mut largest = largest.lock().unwrap();
-            let right = Some(lease.token()) > largest.0;
-            assert!(right, "acquire after {:?}: {lease:?}", largest.0);
-            *largest = (Some(lease.token()), Some(lease.token()));
-        }
-        tokio::task::yield_now().await;
-        writers.fetch_sub(1, Ordering::SeqCst);
+        inside.visit(false, lease.token()).await;
         release(lease).await
     };
     join(join_all((0..12).map(reader)), join_all((0..6).map(writer))).await;

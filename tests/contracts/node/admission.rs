@@ -93,6 +93,6 @@ async fn quarantined(probe: &Probe, resource: &Resource) {
     let prepared = probe.prepare(SECOND).await;
     let found = (prepared.state.nonce, prepared.admitted);
     assert_eq!(found, (FIRST, true), "prepare what is admitted");
-    probe.in_time(resource, ALICE).await;
+    probe.in_time(acquire(resource, ALICE)).await;
     probe.free([resource], ALICE).await
 }

@@ -52,7 +52,7 @@ async fn expiry(probe: &Probe) {
     let held = matches!(reply, Reply::Held { shared: false, remaining, .. } if remaining <= ttl);
     // A reply that came after the end proves nothing.
     assert!(held || start.elapsed() >= ttl, "acquire within the TTL of another: {reply:?}");
-    assert_eq!(probe.in_time(&name, BOB).await.count, 2, "acquire what has expired");
+    assert_eq!(probe.in_time(acquire(&name, BOB)).await.count, 2, "acquire what has expired");
     probe.says([("what has expired", release(&name, ALICE), Reply::NotOwner)]).await;
     probe.free([&name], BOB).await
 }

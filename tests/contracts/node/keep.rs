@@ -82,7 +82,7 @@ async fn shortened(probe: &Probe) {
     }
     let brief = Duration::from_millis(200);
     probe.says([("once more", shorten(&name, ALICE, brief), Released)]).await;
-    assert_eq!(probe.in_time(&name, BOB).await.count, 2, "acquire after the rest");
+    assert_eq!(probe.in_time(acquire(&name, BOB)).await.count, 2, "acquire after the rest");
     let steps = [
         ("what another holds since", shorten(&name, ALICE, rest), NotOwner),
         ("to nothing", shorten(&name, BOB, Duration::ZERO), Released),

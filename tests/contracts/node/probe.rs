@@ -133,13 +133,13 @@ impl Probe {
         }
     }
 
-    /// Acquires as soon as the node grants.
-    pub async fn in_time(&self, resource: &Resource, owner: Owner) -> Stamp {
+    /// Asks as soon as the node grants.
+    pub async fn in_time(&self, request: Request) -> Stamp {
         let end = Instant::now() + ANSWER_WITHIN;
         loop {
-            match self.ask(acquire(resource, owner)).await {
+            match self.ask(request.clone()).await {
                 Reply::Granted { stamp, .. } => return stamp,
-                other if Instant::now() >= end => panic!("acquire {resource} in time: {other:?}"),
+                other if Instant::now() >= end => panic!("{request:?} in time: {other:?}"),
                 _ => sleep(Duration::from_millis(10)).await,
             }
         }
