@@ -2,9 +2,6 @@
 //!
 //! `tonic_service serve 127.0.0.1:8080`, and then `tonic_service http://127.0.0.1:8080 34 text`.
 
-#[path = "generated/text.rs"]
-mod text;
-
 use std::convert::Infallible;
 
 use fencing::fence::MemoryMarks;
@@ -13,9 +10,11 @@ use fencing::{Fence, Resource, Sequencer};
 use http::{request::Parts, uri::PathAndQuery};
 use tonic::transport::{Endpoint, Server, server::TcpIncoming};
 use tonic::{Code, Request, Response, Status, body::Body};
+use tonic_prost::ProstCodec;
 use tower::{Layer, service_fn};
 
-use text::Text;
+/// What `tonic-build` makes of your messages; here each is a text.
+type Text = ProstCodec<String, String>;
 
 /// The fence refuses stale calls, and calls without a token, before they reach this method.
 async fn append(call: Request<String>) -> Result<Response<String>, Status> {
@@ -38,7 +37,8 @@ async fn main() -> anyhow::Result<()> {
         let incoming = TcpIncoming::bind(second.parse()?)?;
         println!("listening on http://{}", incoming.local_addr()?);
         let ledger = service_fn(|request: http::Request<Body>| async {
-            let answer = tonic::server::Grpc::new(Text).unary(service_fn(append), request).await;
+            let answer =
+                tonic::server::Grpc::new(Text::default()).unary(service_fn(append), request).await;
             Ok::<_, Infallible>(answer)
         });
         Server::builder().layer(layer).serve_with_incoming(ledger, incoming).await?;
@@ -49,7 +49,7 @@ async fn main() -> anyhow::Result<()> {
     let mut client = tonic::client::Grpc::new(AttachLayer::new(held).layer(channel));
     client.ready().await?;
     let path = PathAndQuery::from_static("/ledger.Ledger/Append");
-    let answered = client.unary(Request::new(text.join(" ")), path, Text).await;
+    let answered = client.unary(Request::new(text.join(" ")), path, Text::default()).await;
     match answered {
         Err(refused) if refused.code() == Code::Aborted => println!("{}", refused.message()),
         answered => println!("{}", answered?.get_ref()),

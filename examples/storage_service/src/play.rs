@@ -55,7 +55,7 @@ impl Player {
         })
     }
 
-    fn tell(&self, who: &str, what: &str, outcome: &str) {
+    fn print(&self, who: &str, what: &str, outcome: &str) {
         let at = self.start.elapsed().as_millis();
         println!("{at:>6} ms  {who:<9} {what:<46} {outcome}");
     }
@@ -63,32 +63,32 @@ impl Player {
 
 /// Plays the stale write, and says whether it came out as it has to.
 pub async fn play(address: SocketAddr, guarded: bool) -> Result<bool, Box<dyn Error>> {
-    let player = Player { caller: Caller::new(address), start: Instant::now() };
+    let player = Player { caller: Caller::new(address)?, start: Instant::now() };
     // Its own file each time: the storage may be one that others use.
     let file = format!("/files/play-{:08x}", std::process::id());
 
     println!("A client writes after its lease has ended, because it was asleep.\n");
     let first = player.acquire(&file).await?;
-    player.tell("client 1", "acquires the lease for 1 s", &format!("token {first}"));
-    player.tell("client 1", "falls asleep (garbage collection, say)", "");
+    player.print("client 1", "acquires the lease for 1 s", &format!("token {first}"));
+    player.print("client 1", "falls asleep (garbage collection, say)", "");
     let asleep = Instant::now();
 
     let second = player.acquire(&file).await?;
     let token = format!("token {second}");
-    player.tell("client 2", "waits until the lease has ended, acquires it", &token);
+    player.print("client 2", "waits until the lease has ended, acquires it", &token);
     let outcome = player.write(&file, second, "client 2").await?;
-    player.tell("client 2", "writes", &outcome);
+    player.print("client 2", "writes", &outcome);
 
     tokio::time::sleep(PAUSE.saturating_sub(asleep.elapsed())).await;
-    player.tell("client 1", "wakes up, and still believes in its lease", "");
+    player.print("client 1", "wakes up, and still believes in its lease", "");
     let outcome = player.write(&file, first, "client 1").await?;
-    player.tell("client 1", "writes", &outcome);
+    player.print("client 1", "writes", &outcome);
     let refused = outcome.starts_with("412");
 
     let answer = player.caller.send(Method::GET, &file, None, String::new()).await?;
     let text = String::from_utf8_lossy(&answer.body).into_owned();
     let token = answer.headers.get(HEADER).and_then(|value| value.to_str().ok()).unwrap_or("none");
-    player.tell("reader", "reads", &format!("what {text} wrote, token {token}"));
+    player.print("reader", "reads", &format!("what {text} wrote, token {token}"));
     println!();
 
     let kept = text == "client 2";

@@ -5,15 +5,11 @@ use std::io::{BufRead, Write as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use axum::body::Bytes;
-use axum::http::{Method, Request, StatusCode};
 use fencing::http::{Problem, attach};
 use fencing::lock::{AcquireError, BuildError};
 use fencing::time::{Clock, SystemClock, Time};
 use fencing::{Lease, Redlock, Resource, Sequencer};
-use http_body_util::{BodyExt, Full};
-use hyper_util::client::legacy::{Client as Http, connect::HttpConnector};
-use hyper_util::rt::TokioExecutor;
+use reqwest::{Request, StatusCode};
 use serde::{Deserialize, Serialize};
 
 use support::history::{Answer, At, Attempt, Event, Outcome, Write};
@@ -43,7 +39,7 @@ struct Client {
     /// The last attempt found no quorum.
     refused: bool,
     redlock: Redlock,
-    http: Http<HttpConnector, Full<Bytes>>,
+    http: reqwest::Client,
     rng: fastrand::Rng,
     writes: u64,
 }
@@ -54,7 +50,7 @@ pub async fn run(orders: &str) -> Result<(), Box<dyn Error>> {
     let rng = fastrand::Rng::with_seed(orders.seed);
     let nodes = std::fs::read_to_string(&orders.nodes)?;
     let redlock = service(&orders, &nodes)?;
-    let http = Http::builder(TokioExecutor::new()).build_http();
+    let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(2)).build()?;
     let input = std::thread::spawn(|| std::io::stdin().lock().lines().for_each(drop));
     let mut client = Client { orders, nodes, refused: false, redlock, http, rng, writes: 0 };
     while !input.is_finished() {
@@ -177,28 +173,26 @@ impl Client {
         let storage = files.find(|(file, _)| *file == resource);
         let (_, storage) = storage.ok_or("a lease of something else")?;
         let uri = format!("http://{storage}/{resource}");
-        let body = Full::from(value.clone());
-        let mut request = Request::builder().method(Method::PUT).uri(uri).body(body)?;
+        let mut request = self.http.put(uri).body(value.clone()).build()?;
         attach(request.headers_mut(), lease.token);
         let sent = now();
-        let answer = tokio::time::timeout(Duration::from_secs(2), self.send(request)).await;
-        let answer = answer.ok().flatten().unwrap_or(Answer::InDoubt);
+        let answer = self.send(request).await.unwrap_or(Answer::InDoubt);
         let (token, told) = (lease.token.get(), now());
         say(&Event::Write(Write { client, resource, token, value, sent, told, answer }));
         Ok(())
     }
 
-    async fn send(&self, request: Request<Full<Bytes>>) -> Option<Answer> {
-        let (parts, body) = self.http.request(request).await.ok()?.into_parts();
-        if parts.status == StatusCode::NO_CONTENT {
+    async fn send(&self, request: Request) -> Option<Answer> {
+        let answer = self.http.execute(request).await.ok()?;
+        let (status, headers) = (answer.status(), answer.headers().clone());
+        if status == StatusCode::NO_CONTENT {
             return Some(Answer::Accepted);
         }
-        let body = body.collect().await.ok()?.to_bytes();
-        let problem = Problem::read(&parts.headers, &body).ok()?;
+        let problem = Problem::read(&headers, &answer.bytes().await.ok()?).ok()?;
         if let Some(stale) = problem.stale() {
             return Some(Answer::Refused(stale.highest.get()));
         }
-        parts.status.is_client_error().then_some(Answer::Failed)
+        status.is_client_error().then_some(Answer::Failed)
     }
 }
 

@@ -15,14 +15,13 @@ use tonic::service::Routes;
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Channel, Endpoint, Server};
 use tonic::{Code, Request, Response, Status};
+use tonic_prost::ProstCodec;
 use tower::service_fn;
 
 use super::Door;
 
-#[path = "../../../examples/generated/text.rs"]
-mod text;
-
-use text::Text;
+/// A message is a text.
+type Text = ProstCodec<String, String>;
 
 /// A service that knows nothing of tokens.
 #[derive(Clone, Default)]
@@ -36,7 +35,7 @@ type Texts = BoxStream<'static, Result<String, Status>>;
 
 impl Files {
     async fn answer(self, request: axum::extract::Request) -> http::Response<Body> {
-        let mut grpc = tonic::server::Grpc::new(Text);
+        let mut grpc = tonic::server::Grpc::new(Text::default());
         let Files { writes, gate } = self;
         match request.uri().path() {
             // It ends with a status of its own, in its trailers.
@@ -99,7 +98,7 @@ async fn write(client: &mut Grpc<Channel>, token: Option<u64>) -> Result<String,
     client.ready().await.unwrap();
     let path = PathAndQuery::from_static("/files.Files/Write");
     let texts = iter(vec!["x".repeat(1000); 1000]);
-    let answer = client.client_streaming(call(texts, token), path, Text).await?;
+    let answer = client.client_streaming(call(texts, token), path, Text::default()).await?;
     Ok(answer.into_inner())
 }
 
@@ -123,7 +122,8 @@ async fn streams_and_trailers_pass_and_are_in_flight() {
     client.ready().await.unwrap();
     let path = PathAndQuery::from_static("/files.Files/Watch");
     let watch = call("".to_owned(), Some(34));
-    let mut texts = client.server_streaming(watch, path, Text).await.unwrap().into_inner();
+    let mut texts =
+        client.server_streaming(watch, path, Text::default()).await.unwrap().into_inner();
     assert_eq!(texts.message().await.unwrap().as_deref(), Some("first"));
     // The service waits in the middle of its answer.
     let waited = write(&mut client, Some(35)).await.unwrap_err();

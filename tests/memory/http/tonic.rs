@@ -7,19 +7,17 @@ use ::tonic::{Code, Request as Call, Response as Answer, Status};
 use futures_util::stream::{BoxStream, StreamExt, once, pending};
 use http::uri::PathAndQuery;
 use tokio_stream::wrappers::TcpListenerStream;
+use tonic_prost::ProstCodec;
 
 use super::*;
 
-#[path = "../../../examples/generated/text.rs"]
-mod text;
-
-use text::Text;
-
+/// A message is a text.
+type Text = ProstCodec<String, String>;
 type Texts = BoxStream<'static, Result<String, Status>>;
 
 /// What stands in generated code: methods by their paths. Counts what was written.
 async fn answer(written: Arc<AtomicUsize>, request: Request<GrpcBody>) -> Response<GrpcBody> {
-    let mut grpc = ::tonic::server::Grpc::new(Text);
+    let mut grpc = ::tonic::server::Grpc::new(Text::default());
     match request.uri().path() {
         "/files.Files/Write" => {
             let write = move |call: Call<String>| {
@@ -76,7 +74,7 @@ async fn unary(
 ) -> Result<String, Status> {
     let mut grpc = Grpc::new(channel.clone());
     grpc.ready().await.unwrap();
-    grpc.unary(call, path(method), Text).await.map(Answer::into_inner)
+    grpc.unary(call, path(method), Text::default()).await.map(Answer::into_inner)
 }
 
 fn problem_of(status: &Status) -> Problem {
@@ -112,7 +110,7 @@ async fn a_stream_that_is_cut_off_ends_with_a_status_that_says_so() {
     let mut grpc = Grpc::new(channel.clone());
     grpc.ready().await.unwrap();
     let watch = path("/files.Files/Watch");
-    let watching = grpc.server_streaming(call("", Some(33)), watch, Text).await.unwrap();
+    let watching = grpc.server_streaming(call("", Some(33)), watch, Text::default()).await.unwrap();
     let mut texts = watching.into_inner();
     assert_eq!(texts.message().await.unwrap().unwrap(), "first");
     unary(&channel, "/files.Files/Write", call("x", Some(34))).await.unwrap();

@@ -1,3 +1,4 @@
+use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +27,7 @@ const WAIT: Duration = Duration::from_secs(10);
 /// How many orders may wait for a client that is asleep.
 const ORDERS: usize = 8;
 
-/// What a client is told to do.
+/// What a client shall do.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
@@ -53,23 +54,17 @@ impl Actor {
         nodes: Nodes,
         address: SocketAddr,
         board: Arc<Board>,
-    ) -> std::io::Result<Actor> {
+    ) -> Result<Actor, Box<dyn Error>> {
         let (orders, receiver) = mpsc::channel(ORDERS);
         let sleep = Sleep::default();
-        let own = sleep.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let act = move || {
-            runtime.block_on(async move {
-                match nodes.renewed() {
-                    Ok(lock) => {
-                        let caller = Caller::new(address);
-                        let sleep = own;
-                        ClientThread { number, lock, caller, board, sleep }.act(receiver).await;
-                    }
-                    Err(error) => tracing::error!(%error, "client {number} has no locks"),
-                }
-            });
+        let lock = {
+            let _within = runtime.enter();
+            nodes.renewed()?
         };
+        let caller = Caller::new(address)?;
+        let client = ClientThread { number, lock, caller, board, sleep: sleep.clone() };
+        let act = move || runtime.block_on(client.act(receiver));
         std::thread::Builder::new().name(format!("client {number}")).spawn(act)?;
         Ok(Actor { orders, sleep })
     }
@@ -131,7 +126,7 @@ impl ClientThread {
                 },
                 Some(loss) = OptionFuture::from(held.as_mut().map(|held| &mut held.lost)) => {
                     if let Some(over) = held.take() {
-                        self.tell(&over.lease, "lost", json!({ "why": loss.to_string() }));
+                        self.put_lease(&over.lease, "lost", json!({ "why": loss.to_string() }));
                     }
                 }
                 Some(answer) = OptionFuture::from(asked.as_mut()) => {
@@ -149,7 +144,7 @@ impl ClientThread {
         match answer {
             Ok(lease) => {
                 let (until, lost) = (self.until(&lease), lease.lost().boxed());
-                self.tell(&lease, "granted", json!({ "until": until }));
+                self.put_lease(&lease, "granted", json!({ "until": until }));
                 Some(Held { lease, until, lost })
             }
             Err(error) => {
@@ -164,7 +159,7 @@ impl ClientThread {
         let until = self.until(&held.lease);
         if until > held.until + 2 * LOOK.as_millis() as u64 {
             held.until = until;
-            self.tell(&held.lease, "renewed", json!({ "until": until }));
+            self.put_lease(&held.lease, "renewed", json!({ "until": until }));
         }
     }
 
@@ -200,7 +195,7 @@ impl ClientThread {
                 facts["why"] = json!(detail);
                 facts["status"] = json!(answer.status.as_u16());
             }
-            self.tell(&held.lease, kind, facts);
+            self.put_lease(&held.lease, kind, facts);
         }
     }
 
@@ -225,7 +220,7 @@ impl ClientThread {
     }
 
     /// Puts up what is about a lease.
-    fn tell(&self, lease: &Lease, kind: &str, mut facts: Value) {
+    fn put_lease(&self, lease: &Lease, kind: &str, mut facts: Value) {
         facts["token"] = json!(lease.token().to_string());
         self.put(kind, facts);
     }
