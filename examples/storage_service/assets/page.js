@@ -1,4 +1,4 @@
-// Shows what the service tells by server-sent events, and gives it orders. Nothing is played back.
+// Shows what the service sends as events, and gives it orders. Nothing is played back.
 
 import { $, make, send, set, tell } from "/dom.js";
 import { drawLanes, span, view } from "/lanes.js";
@@ -194,19 +194,19 @@ $("to-free").addEventListener("click", () => {
   $("mode-free").focus();
 });
 
-// --- What the service tells ---
+// --- What the service sends ---
 
 const source = new EventSource("/page/events");
 source.addEventListener("now", (event) => {
   world.offset = Number(event.data) - performance.now();
 });
-source.addEventListener("message", (event) => {
-  const told = JSON.parse(event.data);
+source.addEventListener("message", ({ data }) => {
+  const event = JSON.parse(data);
   // After a restart of the service the numbers begin anew, and so does the page.
-  if (told.number <= (world.events.at(-1)?.number ?? 0)) return location.reload();
-  take(told).forEach(log);
-  if (told.kind === "service") $("unguarded").hidden = told.guarded;
-  if (told.kind === "nodes" || told.kind === "node") drawNodes();
+  if (event.number <= (world.events.at(-1)?.number ?? 0)) return location.reload();
+  take(event).forEach(log);
+  if (event.kind === "service") $("unguarded").hidden = event.guarded;
+  if (event.kind === "nodes" || event.kind === "node") drawNodes();
   draw();
   heard();
 });

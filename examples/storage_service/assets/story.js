@@ -1,4 +1,4 @@
-// The story, step by step. It gives orders, and waits for what the service tells.
+// The story, step by step. It gives orders, and waits for what the service sends.
 
 import { send } from "/dom.js";
 import { short, world } from "/world.js";
@@ -10,7 +10,7 @@ export function heard() {
   waiters = waiters.filter((waiter) => !waiter());
 }
 
-/** Waits until something is so, as the events tell. */
+/** Waits until something is so, by the events. */
 function until(so) {
   return new Promise((resolve) => {
     waiters.push(() => so() && (resolve(), true));
@@ -23,7 +23,7 @@ async function order(client, name) {
   if (!(await send(`/page/clients/${client}/${name}`))) throw new Error(`Client ${client} did not take the order`);
 }
 
-/** Gives an order, and waits until something is so; fails if the client tells that it cannot be. */
+/** Gives an order, and waits until something is so; fails if the client says that it cannot be. */
 async function has(client, name, so) {
   const before = world.events.length;
   await order(client, name);

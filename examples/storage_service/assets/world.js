@@ -1,4 +1,4 @@
-// What has happened so far, as the service tells it.
+// What has happened so far, as the service says.
 
 export const EVERY_FILE = { "/files/page": "with", "/unfenced/page": "without" };
 /** A token packs an era and a count below this. */

@@ -12,7 +12,7 @@ use crate::faults::Fault;
 use crate::list::List;
 use crate::nodes;
 use crate::proxy::Weather;
-use support::history::{Answer, At, Event, Outcome};
+use support::history::{Answer, Event, History, Invariant, Report};
 use support::process::signal;
 use support::redis::RedisServer;
 
@@ -69,19 +69,18 @@ impl Nemesis {
         *self.counts.lock().entry(fault).or_default() += 1;
     }
 
-    /// The clients that have done this.
-    fn clients(&self, done: impl Fn(&Event) -> Option<u32>) -> BTreeSet<u32> {
-        self.events.lock().iter().filter_map(done).collect()
-    }
-
     /// Waits until so many clients have had a lease.
     pub fn first_leases(&self, clients: usize) -> Result<(), String> {
         let end = Instant::now() + Duration::from_secs(180);
-        let leased = |event: &Event| match event {
-            Event::Attempt(a) => a.outcome.token().map(|_| a.client),
-            _ => None,
+        let leased = || {
+            let events = self.events.lock();
+            let client = |event: &Event| match event {
+                Event::Attempt(a) => a.outcome.token().map(|_| a.client),
+                _ => None,
+            };
+            events.iter().filter_map(client).collect::<BTreeSet<u32>>().len()
         };
-        while self.clients(leased).len() < clients {
+        while leased() < clients {
             if Instant::now() >= end {
                 return Err("not every client got a lease before any fault".into());
             }
@@ -90,21 +89,10 @@ impl Nemesis {
         Ok(())
     }
 
-    /// Whether every client has got a lease alone and written since it was healed.
-    pub fn recovered(&self, healed: At, clients: u32) -> bool {
-        let leased = self.clients(|event| match event {
-            Event::Attempt(a) if a.asked >= healed => {
-                matches!(a.outcome, Outcome::Granted(_)).then_some(a.client)
-            }
-            _ => None,
-        });
-        let written = self.clients(|event| match event {
-            Event::Write(w) if w.sent >= healed => {
-                (w.answer == Answer::Accepted).then_some(w.client)
-            }
-            _ => None,
-        });
-        leased.intersection(&written).count() == clients as usize
+    /// Whether a client has got no lease alone or not written since all was healed.
+    pub fn recovers(&self) -> bool {
+        let history = History { events: self.events.lock().clone(), ..History::default() };
+        Report::new(self.seed, &history).violates(Invariant::I6)
     }
 
     pub fn progress(&self) -> String {
@@ -129,15 +117,13 @@ impl Nemesis {
         !self.stop.load(Ordering::SeqCst) && self.faults.contains(&Fault::StopClient)
     }
 
-    /// No fault is left after this. Returns when that was.
-    pub fn heal(&self) -> At {
+    /// No fault is left after this.
+    pub fn heal(&self) {
         for server in &self.servers {
             // Whatever was to last until a time that is far ahead is over.
             server.lock().set_clock(5000);
         }
-        let healed = now();
-        self.events.lock().push(Event::Healed(healed));
-        healed
+        self.events.lock().push(Event::Healed(now()));
     }
 
     fn server(&self, rng: &mut fastrand::Rng) -> MutexGuard<'_, RedisServer> {

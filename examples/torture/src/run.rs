@@ -99,12 +99,12 @@ async fn work(args: &Args, nemesis: &Arc<Nemesis>) {
             nemesis.failures.lock().push("the nemesis has failed".into());
         }
     }
-    let healed = nemesis.heal();
+    nemesis.heal();
     println!("{:>5} s  healed", start.elapsed().as_secs());
     // The checker says who has not: here only for how long that is waited for.
     let patience = Instant::now() + Duration::from_secs(180);
-    while !nemesis.recovered(healed, args.clients) && Instant::now() < patience {
-        tokio::time::sleep(Duration::from_millis(100)).await;
+    while nemesis.recovers() && Instant::now() < patience {
+        tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
 

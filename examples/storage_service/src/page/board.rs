@@ -18,7 +18,7 @@ pub struct Board {
 #[derive(Clone)]
 pub struct Event {
     pub number: u64,
-    /// Later ones tell all that this one told.
+    /// A later one says all that it says.
     outdated: bool,
     pub text: String,
 }

@@ -66,8 +66,9 @@ impl<const Z: usize, const M: usize> Scene for ListScene<'_, Z, M> {
     fn follows(&self, _: Step, after: &Self) -> String {
         let votes = |scene: &Self, list| scene.world.votes(&scene.state, list);
         let changed = (0..).zip(OF).filter(|(list, _)| votes(self, *list) != votes(after, *list));
-        let told = |(list, name)| format!(" {} of the {name} list vote now.", votes(after, list));
-        changed.map(told).collect()
+        let sentence =
+            |(list, name)| format!(" {} of the {name} list vote now.", votes(after, list));
+        changed.map(sentence).collect()
     }
 
     fn nodes(&self) -> Vec<Card> {

@@ -108,29 +108,29 @@ impl<const N: usize, const C: usize, const R: usize> Scene for LockScene<'_, N, 
 
     /// What clients have and send after the step that they did not have before.
     fn follows(&self, action: Action, after: &Self) -> String {
-        let mut told = self.expired(action);
+        let mut text = self.expired(action);
         let (clients, orders) = (&self.state.clients, &self.state.orders);
         for (number, (was, is)) in (1..).zip(clients.iter().zip(&after.state.clients)) {
             if let Some(sent) = self.publishes(was, is) {
-                told += &format!(" Client {number} has a majority, and sends {sent}.");
+                text += &format!(" Client {number} has a majority, and sends {sent}.");
             }
             if was.token == 0 && is.token != 0 {
                 let token = words::token(is.token);
-                told += &format!(" Client {number} has its lease: the token is {token}.");
+                text += &format!(" Client {number} has its lease: the token is {token}.");
             }
             for (node, (was, is)) in (0..).zip(was.slots.iter().zip(&is.slots)) {
                 if is.reply != 0 && was.reply != is.reply {
                     let (node, reply) = (letter(node), self.replied(is.reply));
-                    told += &format!(" On its way from node {node}: {reply}.");
+                    text += &format!(" On its way from node {node}: {reply}.");
                 }
             }
         }
         for (number, (was, is)) in (1..).zip(orders.iter().zip(&after.state.orders)) {
             if !was.done && is.done {
-                told += &format!(" Re-admission {number} is done.");
+                text += &format!(" Re-admission {number} is done.");
             }
         }
-        told
+        text
     }
 
     fn nodes(&self) -> Vec<Card> {
@@ -201,10 +201,10 @@ impl<const N: usize, const C: usize, const R: usize> LockScene<'_, N, C, R> {
         let holders = self.holders(self.state.nodes[node as usize]).into_iter();
         let others =
             holders.filter(|holder| *holder != client && !(shares(*holder) && shares(client)));
-        let told = |holder| {
+        let sentence = |holder| {
             format!(" The lock of {} on node {} had run out.", attempt(holder), letter(node))
         };
-        others.map(told).collect()
+        others.map(sentence).collect()
     }
 
     fn publishes(&self, was: &Client<N>, is: &Client<N>) -> Option<String> {

@@ -148,7 +148,7 @@ impl<S: Scene> Game<S> {
         let Some((step, _)) = self.candidates().find(|(_, about)| about.name == name) else {
             return played(format!("Not possible here: nothing of “{name}” is on its way."), false);
         };
-        let (text, after) = (self.scene.tell(step), self.scene.after(step));
+        let (text, after) = (self.scene.outcome(step), self.scene.after(step));
         self.scene = after.unwrap_or(self.scene);
         played(text, after.is_some())
     }

@@ -21,7 +21,7 @@ pub trait Scene: Copy {
     fn follows(&self, step: Self::Move, after: &Self) -> String;
 
     /// Says what a candidate comes to.
-    fn tell(&self, step: Self::Move) -> String {
+    fn outcome(&self, step: Self::Move) -> String {
         let label = self.about(step).label;
         let mut letters = label.chars();
         let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();

@@ -3,7 +3,7 @@ use std::process::Stdio;
 use sqlx::{ConnectOptions, Connection};
 
 use super::service::storage_service;
-use support::cli::{Ended, finish, five, urls};
+use support::cli::{Ended, finish};
 use support::postgres::PostgresServer;
 
 fn play(arguments: &[&str]) -> Ended {
@@ -58,16 +58,4 @@ async fn what_cannot_work_is_said_at_the_start() {
     sqlx::query(table).execute(&mut conn).await.unwrap();
     let ended = play(&["--database", options.to_url_lossy().as_str()]);
     ended.says(1, "the table files is not one of this service");
-}
-
-#[tokio::test]
-async fn on_five_redis_and_postgresql() {
-    let (nodes, postgres) = (five(), PostgresServer::start());
-    let url = postgres.database().await.to_url_lossy().to_string();
-    let nodes = urls(&nodes);
-    let real = ["--redis", &nodes, "--database", &url];
-    refused(&real);
-    corrupted(&real);
-    refused(&real);
-    refused(&["--lock", "database", "--database", &url]);
 }
