@@ -12,6 +12,7 @@ use crate::mariadb::MariadbServer;
 #[path = "server.rs"]
 mod server;
 
+pub use super::VERSIONS;
 pub use server::*;
 
 pub type Db = sqlx::MySql;

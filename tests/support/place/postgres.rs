@@ -13,6 +13,8 @@ use crate::postgres::PostgresServer;
 #[path = "server.rs"]
 mod server;
 
+pub use super::VERSIONS;
+pub use super::alike::*;
 pub use server::*;
 
 pub type Db = sqlx::Postgres;
@@ -30,11 +32,6 @@ pub const TABLES: &str = "SELECT relname::text FROM pg_class
 /// The statements for other libraries.
 pub use fencing::sql::statement::postgres::{ADMIT, HIGHEST, MIGRATIONS};
 
-/// How they take a name.
-pub fn name(resource: &fencing::Resource) -> &str {
-    resource.as_str()
-}
-
 /// What would take a mark of 35 down.
 pub const LOWER: &[&str] = &[
     "UPDATE fencing_marks SET token = 34",
@@ -43,9 +40,6 @@ pub const LOWER: &[&str] = &[
     "TRUNCATE fencing_marks",
     "INSERT INTO fencing_marks VALUES ('files/a', 1) ON CONFLICT (resource) DO UPDATE SET token = 1",
 ];
-
-/// Whether the marks get their guard from docs/sql.md: the migrations create it.
-pub const GUARD: bool = false;
 
 /// The columns of a mark besides its name and token.
 pub const MORE: &str = ", raised_at timestamptz NOT NULL DEFAULT clock_timestamp()";
@@ -64,15 +58,6 @@ pub const DUMP: &[&str] = &["-a", "--disable-triggers", "--inserts"];
 /// Loses the floor.
 pub const DROP_FLOOR: &[&str] =
     &["ALTER TABLE fencing_floor DISABLE TRIGGER USER", "DELETE FROM fencing_floor"];
-
-/// The tables of the migrations.
-pub const OURS: &[&str] =
-    &["_fencing_migrations", "fencing_audit", "fencing_floor", "fencing_leases", "fencing_marks"];
-
-/// The same placeholders serve here.
-pub fn sql(text: &str) -> sqlx::AssertSqlSafe<String> {
-    sqlx::AssertSqlSafe(text.to_owned())
-}
 
 /// Types of columns, after these statements, and whether their text is the same in every session.
 pub const TYPES: &str = "CREATE TYPE mood AS ENUM ('good', 'bad'); CREATE DOMAIN day AS date;
@@ -135,9 +120,6 @@ pub const GUARDED: &str = "UPDATE files
 
 /// Whether a trigger gives way to a newer token's raise, in place of waiting for it.
 pub const GIVES_WAY: bool = true;
-
-/// Whether transactions of XA know that they are such.
-pub const XA: bool = false;
 
 /// The levels that a session may begin its transactions on.
 pub const DEFAULTS: &[&str] = &["read committed", "repeatable read", "serializable"];

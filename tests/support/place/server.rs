@@ -5,9 +5,6 @@ use sqlx::Pool;
 use super::{Db, IMPATIENT, MARK, PATIENT, Place, READ_ONLY, pool, presented};
 use crate::clients::quote;
 
-/// The migrations.
-pub const VERSIONS: &[i64] = &[1, 2, 3, 4, 5];
-
 /// What else a session may hide behind a temporary table.
 pub const TEMPORARY: &str = "SELECT 1";
 

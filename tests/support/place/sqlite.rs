@@ -8,6 +8,9 @@ use tempfile::TempDir;
 
 use crate::clients::{output, quote};
 
+pub use super::VERSIONS;
+pub use super::alike::*;
+
 pub type Db = sqlx::Sqlite;
 
 /// How a transaction may begin.
@@ -19,11 +22,6 @@ pub const TABLES: &str =
 /// The statements for other libraries.
 pub use fencing::sql::statement::sqlite::{ADMIT, HIGHEST, MIGRATIONS};
 
-/// How they take a name.
-pub fn name(resource: &fencing::Resource) -> &str {
-    resource.as_str()
-}
-
 /// What would take a mark of 35 down.
 pub const LOWER: &[&str] = &[
     "UPDATE fencing_marks SET token = 34",
@@ -32,9 +30,6 @@ pub const LOWER: &[&str] = &[
     "DELETE FROM fencing_marks",
     "INSERT OR REPLACE INTO fencing_marks (resource, token) VALUES ('files/a', 33)",
 ];
-
-/// Whether the marks get their guard from docs/sql.md: the migrations create it.
-pub const GUARD: bool = false;
 
 /// The columns of a mark besides its name and token.
 pub const MORE: &str = ", raised_at INTEGER NOT NULL DEFAULT (unixepoch())";
@@ -52,16 +47,6 @@ pub const TEMPORARY: &str = "CREATE TEMP TABLE fencing_admit (resource TEXT, tok
 
 /// Loses the floor.
 pub const DROP_FLOOR: &[&str] = &["DROP TRIGGER fencing_floor_delete", "DELETE FROM fencing_floor"];
-
-/// The migrations.
-pub const VERSIONS: &[i64] = &[1, 2, 3, 4, 5];
-pub const OURS: &[&str] =
-    &["_fencing_migrations", "fencing_audit", "fencing_floor", "fencing_leases", "fencing_marks"];
-
-/// The same placeholders serve here.
-pub fn sql(text: &str) -> sqlx::AssertSqlSafe<String> {
-    sqlx::AssertSqlSafe(text.to_owned())
-}
 
 /// Types of columns, after these statements, and whether their text is the same in every session.
 pub const TYPES: &str = "SELECT 1";
@@ -154,9 +139,6 @@ db.execute('COMMIT')";
 /// Writes a token, and counts if a newer one was there.
 pub const GUARDED: &str = "UPDATE files
     SET late = late + CASE WHEN token > ?1 THEN 1 ELSE 0 END, token = ?2";
-
-/// Whether transactions of XA know that they are such.
-pub const XA: bool = false;
 
 /// The levels that a session may begin its transactions on.
 pub const DEFAULTS: &[&str] = &["the only one"];
