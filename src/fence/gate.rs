@@ -1,12 +1,11 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::future::pending;
 use std::mem::replace;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fencing_protocol::{Resource, Token};
 use tokio::sync::watch;
-use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
 use super::shards::{Key, Shard, Shards};
@@ -27,24 +26,17 @@ impl Default for Gate {
     }
 }
 
-/// The work of a request that a newer one can end from outside.
-pub(crate) trait Stoppable: Send + Sync {
-    /// Drops the work, and its admission after it: now, or when its current poll has ended. It never
-    /// waits.
-    fn stop(&self, stale: Stale);
-}
-
 /// A request, by its token and its number: requests may have equal tokens.
-pub(super) type RequestKey = (Token, u64);
+type RequestKey = (Token, u64);
 
-pub(super) struct ResourceGate {
+struct ResourceGate {
     counts: TokenCounts,
     /// The number of requests that have entered.
     entered: u64,
     /// How long a request may go on after a newer one has passed the marks: the shortest grace, if
     /// the requests in flight differ.
     grace: Option<Duration>,
-    pub(super) tokens: GateTokens,
+    tokens: GateTokens,
     /// Most resources have none.
     contention: Option<Box<Contention>>,
 }
@@ -55,14 +47,14 @@ pub(super) struct GateTokens {
     /// The oldest token in flight.
     oldest: Token,
     /// The highest token that is known to have raised the mark, if any.
-    highest: Option<Token>,
+    pub(super) highest: Option<Token>,
     /// Requests older than this must stop.
-    pub(super) stop: Option<Token>,
+    stop: Option<Token>,
 }
 
 /// What a resource needs whose requests wait for each other, or may stop each other.
 #[derive(Default)]
-pub(super) struct Contention {
+struct Contention {
     /// Since when requests that have passed the marks have waited for older ones.
     overtaken: Option<Instant>,
     /// Since when the marks have not answered any request.
@@ -71,7 +63,6 @@ pub(super) struct Contention {
     stopping: Option<Token>,
     /// Requests that ask older ones to stop, and still wait for the marks.
     pressing: BTreeSet<RequestKey>,
-    pub(super) stoppable: BTreeMap<RequestKey, Weak<dyn Stoppable>>,
     /// Reports changes of the tokens, if a request waits for one.
     changes: Option<watch::Sender<GateTokens>>,
 }
@@ -87,7 +78,7 @@ impl ResourceGate {
         }
     }
 
-    pub(super) fn contention(&mut self) -> &mut Contention {
+    fn contention(&mut self) -> &mut Contention {
         self.contention.get_or_insert_default()
     }
 
@@ -155,7 +146,7 @@ impl RequestInFlight {
     }
 
     /// Runs `work` on the resource's gate. It exists for as long as the request is in flight.
-    pub(super) fn at_gate<T: Default>(&self, work: impl FnOnce(&mut ResourceGate) -> T) -> T {
+    fn at_gate<T: Default>(&self, work: impl FnOnce(&mut ResourceGate) -> T) -> T {
         self.shard.lock().get_mut(&self.key).map(work).unwrap_or_default()
     }
 
@@ -202,33 +193,19 @@ impl RequestInFlight {
         });
     }
 
-    pub(super) fn request_key(&self) -> RequestKey {
+    fn request_key(&self) -> RequestKey {
         (self.token, self.number)
     }
 
-    /// Asks older requests to stop, and ends work that can be ended from outside. Returns whether there was
-    /// any.
-    fn stop_older(&self, note: impl FnOnce(&mut Contention)) -> bool {
-        let older = self.at_gate(|gate| {
+    /// Asks older requests to stop.
+    fn stop_older(&self, note: impl FnOnce(&mut Contention)) {
+        self.at_gate(|gate| {
             note(gate.contention());
             gate.update_stop();
-            let stoppable = &mut gate.contention().stoppable;
-            let others = stoppable.split_off(&(self.token, 0));
-            replace(stoppable, others)
         });
-        let any = !older.is_empty();
-        // Without the lock: what is dropped here may come to this gate.
-        for ((token, _), work) in older {
-            if let (Some(work), Err(stale)) =
-                (work.upgrade(), Stale::check(self.resource(), token, Some(self.token)))
-            {
-                work.stop(stale);
-            }
-        }
-        any
     }
 
-    pub(super) fn check(&self, highest: Option<Token>) -> Result<(), Stale> {
+    fn check(&self, highest: Option<Token>) -> Result<(), Stale> {
         Stale::check(self.resource(), self.token, highest)
     }
 
@@ -255,13 +232,9 @@ impl RequestInFlight {
             {
                 return alone;
             }
-            let stop = |contention: &mut Contention| {
+            self.stop_older(|contention| {
                 contention.stopping = contention.stopping.max(Some(self.token));
-            };
-            if self.stop_older(stop) {
-                // The tasks of stopped requests notice first.
-                yield_now().await;
-            }
+            });
         }
         self.settled().await
     }
@@ -279,10 +252,18 @@ impl RequestInFlight {
 
     /// Waits until a newer token asks this request to stop.
     pub(super) fn superseded(&self) -> impl Future<Output = Stale> + Send + 'static {
+        self.newer(|tokens| tokens.stop)
+    }
+
+    /// Waits until one of the gate's tokens is newer than that of this request.
+    pub(super) fn newer(
+        &self,
+        newer: fn(&GateTokens) -> Option<Token>,
+    ) -> impl Future<Output = Stale> + Send + 'static {
         let (resource, presented) = (self.resource().clone(), self.token);
         let changes = self.changes();
         async move {
-            let check = |tokens: &GateTokens| Stale::check(&resource, presented, tokens.stop);
+            let check = |tokens: &GateTokens| Stale::check(&resource, presented, newer(tokens));
             if let Some(mut changes) = changes
                 && let Ok(tokens) = changes.wait_for(|tokens| check(tokens).is_err()).await
                 && let Err(stale) = check(&tokens)
@@ -306,11 +287,10 @@ impl Drop for RequestInFlight {
     fn drop(&mut self) {
         let mut gates = self.shard.lock();
         let Some(gate) = gates.get_mut(&self.key) else { return };
-        if let Some(contention) = &mut gate.contention {
-            contention.stoppable.remove(&self.request_key());
-            if contention.pressing.remove(&self.request_key()) {
-                gate.update_stop();
-            }
+        if let Some(contention) = &mut gate.contention
+            && contention.pressing.remove(&self.request_key())
+        {
+            gate.update_stop();
         }
         gate.counts.leave(self.token);
         let Some(oldest) = gate.counts.oldest() else {

@@ -1,11 +1,8 @@
 //! What only the HTTP layer asks of a fence.
 
-use std::sync::Weak;
-
 use fencing_protocol::{Resource, Token};
 
 use super::admit::check_runtime;
-use super::gate::Stoppable;
 use super::{Admission, Fence, FenceError, Stale};
 
 impl Fence {
@@ -29,18 +26,8 @@ impl Admission {
         self.drops_older
     }
 
-    /// Lets newer requests stop this work from outside, if the fence drops older ones.
-    /// Returns the refusal if a newer request has asked for that already.
-    pub(crate) fn on_stop(&self, work: Weak<dyn Stoppable>) -> Option<Stale> {
-        if !self.drops_older {
-            return None;
-        }
-        self.request.at_gate(|gate| {
-            let stale = self.request.check(gate.tokens.stop).err();
-            if stale.is_none() {
-                gate.contention().stoppable.insert(self.request.request_key(), work);
-            }
-            stale
-        })
+    /// Waits until a newer token has passed the marks, whether it waits for this request or not.
+    pub(crate) fn overtaken(&self) -> impl Future<Output = Stale> + Send + 'static {
+        self.request.newer(|tokens| tokens.highest)
     }
 }

@@ -59,7 +59,6 @@ pub use admission::Admission;
 pub use check::{CheckSequencer, NotIssued};
 pub use error::FenceError;
 #[cfg(feature = "http")]
-pub(crate) use gate::Stoppable;
 pub use marks::{Marks, MarksError};
 pub use memory::{MemoryMarks, NotLowered};
 pub use stale::Stale;

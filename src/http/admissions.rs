@@ -1,16 +1,16 @@
-use std::sync::Weak;
-
 use fencing_protocol::NonEmpty;
 use futures_util::future::{BoxFuture, Either, Ready, pending, ready, select_all};
 use futures_util::{FutureExt, TryFutureExt};
+use http::StatusCode;
 
 use super::{Fenced, Refusal};
-use crate::fence::{Admission, Fence, Stale, Stoppable};
+use crate::fence::{Admission, Fence, Stale};
 use crate::sequencer::Sequencer;
 
-/// What lets a request through. One without a token has no admissions.
+/// What lets a request through. One without a token has no admissions. Until this is dropped, the request is in
+/// flight.
 #[derive(Default)]
-pub(super) struct Passage {
+pub struct Passage {
     pub(super) admissions: Option<Admissions>,
     /// What a layer in shadow mode would have answered.
     pub(super) shadow: Option<Refusal>,
@@ -21,8 +21,42 @@ pub(super) type AskedFence =
     Either<Ready<Result<Passage, Refusal>>, BoxFuture<'static, Result<Passage, Refusal>>>;
 
 impl Passage {
-    /// Asks the fence, and waits only if it has to.
-    pub(super) fn ask(fence: &Fence, fenced: Fenced) -> AskedFence {
+    /// Reports whether newer requests wait for this one.
+    pub fn is_fenced(&self) -> bool {
+        self.admissions.is_some()
+    }
+
+    /// Waits until a newer token of one of the resources has passed the marks.
+    pub fn overtaken(&self) -> impl Future<Output = ()> + Send + 'static {
+        let held = self.admissions.iter().flat_map(|Admissions(held)| held.iter());
+        first(held.map(|one| one.overtaken().boxed())).map(drop)
+    }
+
+    /// Returns the status that a layer in shadow mode would have answered with.
+    pub fn shadow(&self) -> Option<StatusCode> {
+        self.shadow.as_ref().map(Refusal::status)
+    }
+
+    /// Asks the fence about what a request carries, and waits only if it has to.
+    pub(super) fn ask(
+        fence: &Fence,
+        read: Result<Option<Fenced>, Refusal>,
+        shadow: bool,
+    ) -> AskedFence {
+        match read {
+            Ok(Some(fenced)) if shadow => {
+                Either::Right(Passage::observe(fence.clone(), fenced).map(Ok).boxed())
+            }
+            Ok(Some(fenced)) => Passage::admit(fence, fenced),
+            Err(refusal) if !shadow => {
+                refusal.count();
+                Either::Left(ready(Err(refusal)))
+            }
+            none => Either::Left(ready(Ok(Passage::open(none.err())))),
+        }
+    }
+
+    fn admit(fence: &Fence, fenced: Fenced) -> AskedFence {
         let now = match fenced.is_alone() {
             true => fence.admit_now(&fenced.resource, fenced.token),
             false => None,
@@ -40,7 +74,7 @@ impl Passage {
     }
 
     /// Asks the fence, and lets the request pass whatever the answer is.
-    pub(super) async fn observe(fence: Fence, fenced: Fenced) -> Passage {
+    async fn observe(fence: Fence, fenced: Fenced) -> Passage {
         let mut shadow = None;
         for Sequencer { resource, token } in fenced.in_order() {
             if let Err(error) = fence.observe(&resource, token).await {
@@ -52,7 +86,7 @@ impl Passage {
     }
 
     /// Lets a request pass without a token, or in shadow mode one that would be refused.
-    pub(super) fn open(shadow: Option<Refusal>) -> Passage {
+    fn open(shadow: Option<Refusal>) -> Passage {
         shadow.iter().for_each(Refusal::note_shadow);
         Passage { admissions: None, shadow }
     }
@@ -88,18 +122,14 @@ impl Admissions {
     pub(super) fn superseded(&self) -> BoxFuture<'static, Stale> {
         superseded(&self.0)
     }
-
-    /// Lets newer requests stop this work from outside. Returns the refusal if one has asked for that already.
-    pub(super) fn on_stop(&self, work: &Weak<dyn Stoppable>) -> Option<Stale> {
-        self.0.iter().fold(None, |stale, admission| {
-            let another = admission.on_stop(work.clone());
-            stale.or(another)
-        })
-    }
 }
 
 fn superseded<'a>(held: impl IntoIterator<Item = &'a Admission>) -> BoxFuture<'static, Stale> {
-    let all: Vec<_> = held.into_iter().map(|one| one.superseded().boxed()).collect();
+    first(held.into_iter().map(|one| one.superseded().boxed()))
+}
+
+fn first(all: impl Iterator<Item = BoxFuture<'static, Stale>>) -> BoxFuture<'static, Stale> {
+    let all: Vec<_> = all.collect();
     match all.is_empty() {
         true => pending().boxed(),
         false => select_all(all).map(|(stale, ..)| stale).boxed(),

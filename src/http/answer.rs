@@ -6,7 +6,7 @@ use std::mem::take;
 
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 
 use super::problem::grpc_text;
 use super::{HEADER, Problem, Refusal};
@@ -28,10 +28,10 @@ impl AnswerStyle {
 }
 
 /// Returns whether the client reads the statuses of gRPC rather than those of HTTP.
-pub(super) fn is_grpc<B>(request: &Request<B>) -> bool {
-    let kind = request.headers().get(CONTENT_TYPE).map_or(&[][..], HeaderValue::as_bytes);
+pub(super) fn is_grpc(method: &Method, headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).map_or(&[][..], HeaderValue::as_bytes);
     let rest = kind.strip_prefix(b"application/grpc");
-    request.method() == Method::POST
+    *method == Method::POST
         && rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
 }
 

@@ -1,6 +1,5 @@
 use std::error::Error;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -34,7 +33,7 @@ pin_project! {
         // Newer requests do not stop it. The body is dropped before newer requests are let in.
         Whole { #[pin] body: R, _admissions: Option<Admissions> },
         // The trailers that tell a gRPC client why its stream is cut off.
-        Stoppable { body: Arc<StoppableBody<R>>, grpc: Option<AnswerStyle> },
+        Stoppable { body: StoppableBody<R>, grpc: Option<AnswerStyle> },
         Ended { hint: SizeHint },
     }
 }

@@ -129,6 +129,8 @@ mod service;
 mod stoppable;
 mod transaction;
 
+#[doc(hidden)]
+pub use admissions::Passage;
 pub use attach::{AttachError, AttachLayer, AttachService, within};
 pub use body::{FenceBody, FenceBodyError};
 pub use extract::{Fenced, NotFenced};

@@ -96,7 +96,7 @@ where
         // Calls the service that said it is ready, and keeps the clone.
         let next = self.inner.clone();
         let mut inner = replace(&mut self.inner, next);
-        let style = AnswerStyle::plain(is_grpc(&request));
+        let style = AnswerStyle::plain(is_grpc(request.method(), request.headers()));
         let naming = (self.namer)(request);
         async move {
             let named = naming.await.map_err(|error| refused(error.into()));

@@ -4,13 +4,11 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use axum_core::body::Body;
 use bytes::Bytes;
 use fencing_protocol::{NonEmpty, Resource, Token};
-use futures_util::FutureExt;
-use futures_util::future::{Either, ready};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, Request, Response};
-use http_body::Body;
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -42,14 +40,49 @@ impl<S, X: Clone> Layer<S> for FenceLayer<X> {
     }
 }
 
-impl<X> FenceLayer<X> {
+impl<X, N, E> FenceLayer<X>
+where
+    X: Fn(&Parts) -> Result<N, E>,
+    N: Into<Resources>,
+    E: Display + 'static,
+{
+    /// Admits a request without a service below this layer, as a proxy does. A refusal is a response. When this
+    /// returns, the resources and their tokens are in the request's extensions, as [`Fenced`]; the fence is asked when
+    /// the future is polled.
+    #[doc(hidden)]
+    pub fn admit(
+        &self,
+        parts: &mut Parts,
+    ) -> impl Future<Output = Result<Passage, Response<Body>>> + Send + use<X, N, E> {
+        let (style, read) = (self.style(parts), self.note(parts));
+        let (fence, shadow) = (self.fence.clone(), self.shadow);
+        async move {
+            let text = |text: Option<Bytes>| text.map_or_else(Body::empty, Body::from);
+            let asked = Passage::ask(&fence, read, shadow).await;
+            asked.map_err(|refusal| refusal.answer(&style, text))
+        }
+    }
+
+    fn style(&self, parts: &Parts) -> AnswerStyle {
+        AnswerStyle {
+            grpc: is_grpc(&parts.method, &parts.headers),
+            header: self.header.clone(),
+            hides_highest: self.hides_highest,
+        }
+    }
+
+    /// Reads what the fence must admit the request with, and notes it in the request's extensions.
+    fn note(&self, parts: &mut Parts) -> Result<Option<Fenced>, Refusal> {
+        let read = self.read(parts);
+        match &read {
+            Ok(Some(fenced)) => drop(parts.extensions.insert(fenced.clone())),
+            _ => drop(parts.extensions.insert(WithoutToken)),
+        }
+        read
+    }
+
     /// Reads what the fence must admit the request with, if it carries a token.
-    fn read<N, E>(&self, parts: &Parts) -> Result<Option<Fenced>, Refusal>
-    where
-        X: Fn(&Parts) -> Result<N, E>,
-        N: Into<Resources>,
-        E: Display + 'static,
-    {
+    fn read(&self, parts: &Parts) -> Result<Option<Fenced>, Refusal> {
         let policy = (self.policy)(parts);
         if policy == Policy::Ignored {
             return Ok(None);
@@ -142,7 +175,7 @@ where
     X: Fn(&Parts) -> Result<N, E>,
     N: Into<Resources>,
     E: Display + 'static,
-    R: Body + Send + 'static,
+    R: http_body::Body + Send + 'static,
     R::Data: From<Bytes>,
 {
     type Response = Response<FenceBody<R>>;
@@ -154,33 +187,10 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> FenceFuture<S, B> {
-        let style = AnswerStyle {
-            grpc: is_grpc(&request),
-            header: self.layer.header.clone(),
-            hides_highest: self.layer.hides_highest,
-        };
-        let (parts, body) = request.into_parts();
-        let read = self.layer.read(&parts);
-        let mut request = Request::from_parts(parts, body);
-        let service = self.inner.clone();
-        let FenceLayer { fence, shadow, .. } = &*self.layer;
-        let asked = match read {
-            Ok(Some(fenced)) => {
-                request.extensions_mut().insert(fenced.clone());
-                match shadow {
-                    true => Either::Right(Passage::observe(fence.clone(), fenced).map(Ok).boxed()),
-                    false => Passage::ask(fence, fenced),
-                }
-            }
-            Err(refusal) if !shadow => {
-                refusal.count();
-                Either::Left(ready(Err(refusal)))
-            }
-            none => {
-                request.extensions_mut().insert(WithoutToken);
-                Either::Left(ready(Ok(Passage::open(none.err()))))
-            }
-        };
-        FenceFuture::new(UnsentCall { request, service }, asked, style)
+        let (mut parts, body) = request.into_parts();
+        let (style, read) = (self.layer.style(&parts), self.layer.note(&mut parts));
+        let call =
+            UnsentCall { request: Request::from_parts(parts, body), service: self.inner.clone() };
+        FenceFuture::new(call, Passage::ask(&self.layer.fence, read, self.layer.shadow), style)
     }
 }
