@@ -55,7 +55,7 @@ pub(crate) async fn main(args: ExporterArgs) -> Result<u8, Failure> {
     exporter.ask().await?;
     let ready = move || Arc::clone(&exporter).refresh();
     let status = status(recorder, ready, true, None, CancellationToken::new());
-    listen::run_alone(settings, status).await
+    listen::run_alone(&settings, status).await
 }
 
 impl Exporter {

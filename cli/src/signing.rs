@@ -10,6 +10,7 @@ use fencing::Sequencer;
 use http::HeaderName;
 use parking_lot::Mutex;
 use ring::hmac::{self, HMAC_SHA256, Key};
+use tokio::task::spawn_blocking;
 
 use crate::exit::Failure;
 
@@ -34,13 +35,8 @@ impl SigningKeys {
         let text = read(path).map_err(Failure::usage)?;
         let keys = Arc::new(Mutex::new(parse(path, &text).map_err(Failure::usage)?));
         let (follower, path) = (Arc::downgrade(&keys), path.to_owned());
-        let thread = thread::Builder::new().name("signing-keys".into());
-        match thread.spawn(move || follow(&path, Ok(text), &follower)) {
-            Ok(_) => Ok(SigningKeys(keys)),
-            Err(error) => {
-                Err(Failure::failed(format_args!("cannot follow the signing keys: {error}")))
-            }
-        }
+        spawn_blocking(move || follow(&path, Ok(text), &follower));
+        Ok(SigningKeys(keys))
     }
 
     /// Signs a sequencer with the first key.
@@ -107,8 +103,8 @@ fn parse(path: &Path, text: &str) -> Result<Parsed, String> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_signature_holds_for_its_pair_and_its_key_only() {
+    #[tokio::test]
+    async fn a_signature_holds_for_its_pair_and_its_key_only() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys");
         let (old, new) = ("0a".repeat(32), "0b".repeat(32));

@@ -1,6 +1,7 @@
 use std::fmt::Display;
 
 use axum::body::Body;
+use axum::response::IntoResponse;
 use fencing::http::Problem;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
@@ -11,11 +12,8 @@ pub(crate) type HttpAnswer = Response<Body>;
 
 /// Makes an answer that no cache keeps.
 pub(crate) fn answer(status: StatusCode, kind: &'static str, text: impl Into<Body>) -> HttpAnswer {
-    let mut answer = Response::new(text.into());
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    answer
+    let headers = [(CONTENT_TYPE, kind), (CACHE_CONTROL, "no-store")];
+    (status, headers, text.into()).into_response()
 }
 
 /// A kind of problem (RFC 9457).

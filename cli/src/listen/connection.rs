@@ -1,7 +1,6 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -11,16 +10,14 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use parking_lot::Mutex;
 use tokio::net::TcpStream;
-use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::sync::{Notify, watch};
+use tokio::time::sleep;
 use tokio_io_timeout::TimeoutWriter;
-use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
 use super::ambiguous::ambiguous;
-use super::{Answers, Listen, MALFORMED};
+use super::{MALFORMED, Port};
 
 /// How many requests one connection in HTTP/2 may have at a time.
 const MAX_STREAMS: u32 = 100;
@@ -31,22 +28,15 @@ const IDLE: Duration = Duration::from_secs(1);
 /// How long a connection that is ended has for its last bytes.
 const CLOSING: Duration = Duration::from_millis(100);
 
-/// Serves the connection of a client until it ends, or until the process stops and its requests are done. `full` is
-/// notified when another connection needs its place.
-pub(super) async fn serve(
-    stream: TcpStream,
-    from: SocketAddr,
-    settings: Listen,
-    full: Arc<Notify>,
-    stop: CancellationToken,
-    answers: Answers,
-) {
+/// Serves the connection of a client until it ends, or until the process stops and its requests are done.
+pub(super) async fn serve(stream: TcpStream, from: SocketAddr, port: Port) {
+    let Port { settings, answers, stop, full } = port;
     let _ = stream.set_nodelay(true);
     // Ends a connection whose client does not read its answer.
     let mut stream = TimeoutWriter::new(stream);
     stream.set_timeout(Some(settings.client_timeout));
-    let use_of = Arc::new(Mutex::new(Use { requests: 0, since: Instant::now() }));
-    let counted = Arc::clone(&use_of);
+    let requests = watch::Sender::new(0);
+    let counted = requests.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         let (mut answers, working) = (answers.clone(), Working::begin(&counted));
         async move {
@@ -80,12 +70,12 @@ pub(super) async fn serve(
             connection.await
         }
         // hyper has its own timer for the head of a request, but none for a connection without one.
-        () = unused(&use_of, settings.header_timeout, &full) => {
+        () = unused(&requests, settings.header_timeout, &full) => {
             connection.as_mut().graceful_shutdown();
             // A request may have come just now.
             let closed = async {
                 sleep(CLOSING).await;
-                unused(&use_of, Duration::ZERO, &full).await;
+                unused(&requests, Duration::ZERO, &full).await;
             };
             tokio::select! {
                 ended = connection => ended,
@@ -105,43 +95,30 @@ fn note_malformed(why: &str) {
     metrics::counter!("fencing_requests_malformed_total").increment(1);
 }
 
-/// How many requests a connection has, or since when it has had none.
-struct Use {
-    requests: usize,
-    since: Instant,
-}
-
-impl Use {
-    fn is_idle(&self, limit: Duration) -> bool {
-        self.requests == 0 && self.since.elapsed() >= limit
-    }
-}
-
 /// Waits until a connection has had no request for this long, or another one needs its place and it has had none for
 /// a while.
-async fn unused(use_of: &Mutex<Use>, limit: Duration, full: &Notify) {
-    loop {
-        let due = match &*use_of.lock() {
-            Use { requests: 0, since } => *since + limit,
-            _ => Instant::now() + limit.max(CLOSING),
+async fn unused(requests: &watch::Sender<usize>, limit: Duration, full: &Notify) {
+    let mut requests = requests.subscribe();
+    while requests.wait_for(|requests| *requests == 0).await.is_ok() {
+        let needed = async {
+            sleep(IDLE).await;
+            full.notified().await;
         };
-        let least = tokio::select! {
-            () = sleep_until(due) => limit,
-            () = full.notified() => IDLE.min(limit),
-        };
-        if use_of.lock().is_idle(least) {
-            return;
+        tokio::select! {
+            _ = requests.changed() => {}
+            () = sleep(limit) => return,
+            () = needed => return,
         }
     }
 }
 
 /// One request at work.
-struct Working(Arc<Mutex<Use>>);
+struct Working(watch::Sender<usize>);
 
 impl Working {
-    fn begin(use_of: &Arc<Mutex<Use>>) -> Working {
-        use_of.lock().requests += 1;
-        Working(Arc::clone(use_of))
+    fn begin(requests: &watch::Sender<usize>) -> Working {
+        requests.send_modify(|requests| *requests += 1);
+        Working(requests.clone())
     }
 
     /// Stays at work until the answer has ended.
@@ -155,8 +132,6 @@ impl Working {
 
 impl Drop for Working {
     fn drop(&mut self) {
-        let mut work = self.0.lock();
-        work.requests -= 1;
-        work.since = Instant::now();
+        self.0.send_modify(|requests| *requests -= 1);
     }
 }

@@ -4,6 +4,7 @@
 mod ambiguous;
 mod answer;
 mod connection;
+mod counted;
 mod status;
 mod upload;
 
@@ -23,8 +24,9 @@ use tokio_util::task::TaskTracker;
 use tower::util::BoxCloneSyncService;
 
 pub(crate) use answer::{HttpAnswer, MALFORMED, ProblemKind, answer};
+pub(crate) use counted::Counted;
 pub(crate) use status::{record_metrics, status, yaml};
-pub(crate) use upload::{Progress, Upload, UploadError, UploadState};
+pub(crate) use upload::{Progress, UploadState, bounded};
 
 use crate::duration::{self, show};
 use crate::exit::Failure;
@@ -104,9 +106,9 @@ impl Listener {
         }
         let Listener { settings, stop, .. } = self;
         // The second port answers until the end: it says that the process stops.
-        let status = Answers::new(status);
-        tokio::spawn(accept(self.status, settings.clone(), CancellationToken::new(), status));
-        let requests = accept(self.requests, settings.clone(), stop.clone(), answers);
+        let status = Port::new(&settings, Answers::new(status), &CancellationToken::new());
+        tokio::spawn(status.accept(self.status));
+        let requests = Port::new(&settings, answers, &stop).accept(self.requests);
         let requests = tokio::spawn(requests);
         signals.next().await;
         say::notice("stopping: requests in flight finish\n");
@@ -116,17 +118,11 @@ impl Listener {
             settled.await;
         };
         tokio::select! {
-            ended = timeout(settings.stop_within, last) => match ended {
-                Ok(()) => Ok(0),
-                Err(_) => {
-                    let bound = show(settings.stop_within);
-                    let why = "what they do may go on";
-                    Err(Failure::new(
-                        exit::HELD,
-                        format_args!("some requests had not ended after {bound}; {why}"),
-                    ))
-                }
-            },
+            ended = timeout(settings.stop_within, last) => ended.map(|()| 0).map_err(|_| {
+                let (bound, why) = (show(settings.stop_within), "what they do may go on");
+                let why = format_args!("some requests had not ended after {bound}; {why}");
+                Failure::new(exit::HELD, why)
+            }),
             again = signals.next() => {
                 let why = "stopped by a second signal; some requests had not ended";
                 Err(Failure::new(exit::by_signal(again.as_raw()), why))
@@ -136,16 +132,17 @@ impl Listener {
 }
 
 /// Answers operators alone, on one port, until a signal comes.
-pub(crate) async fn run_alone(settings: Listen, status: Router) -> Result<u8, Failure> {
+pub(crate) async fn run_alone(settings: &Listen, status: Router) -> Result<u8, Failure> {
     let listener = bind(settings.listen).await?;
     let mut signals = Signals::listen()?;
     let address = listener.local_addr().map_err(Failure::failed)?;
     say::out(format_args!("status on http://{address}\n"));
-    let (stop, within) = (CancellationToken::new(), settings.stop_within);
-    let answers = tokio::spawn(accept(listener, settings, stop.clone(), Answers::new(status)));
+    let stop = CancellationToken::new();
+    let port = Port::new(settings, Answers::new(status), &stop);
+    let answers = tokio::spawn(port.accept(listener));
     signals.next().await;
     stop.cancel();
-    let _ = timeout(within, answers).await;
+    let _ = timeout(settings.stop_within, answers).await;
     Ok(0)
 }
 
@@ -154,44 +151,52 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
     bound.map_err(|error| Failure::failed(format_args!("cannot listen on {address}: {error}")))
 }
 
-/// Accepts connections until `stop`, and then waits until all of them have ended.
-async fn accept(
-    listener: TcpListener,
+/// What the connections of one port share.
+#[derive(Clone)]
+struct Port {
     settings: Listen,
-    stop: CancellationToken,
     answers: Answers,
-) {
-    let connections = TaskTracker::new();
-    let permits = Arc::new(Semaphore::new(settings.connections));
-    // Connections that are kept for later must not keep out a renewal.
-    let full = Arc::new(Notify::new());
-    let accepting = async {
-        loop {
-            let (stream, from) = match listener.accept().await {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    tracing::warn!(%error, "no connection taken");
-                    sleep(RETRY_INTERVAL).await;
-                    continue;
-                }
-            };
-            // The next ones wait in the queue of the system.
-            let permit = loop {
-                match timeout(RETRY_INTERVAL, Arc::clone(&permits).acquire_owned()).await {
-                    Ok(permit) => break permit,
-                    Err(_) => full.notify_waiters(),
-                }
-            };
-            let (settings, full, stop) = (settings.clone(), Arc::clone(&full), stop.clone());
-            let served = connection::serve(stream, from, settings, full, stop, answers.clone());
-            connections.spawn(async move {
-                served.await;
-                drop(permit);
-            });
-        }
-    };
-    stop.run_until_cancelled(accepting).await;
-    drop(listener);
-    connections.close();
-    connections.wait().await;
+    stop: CancellationToken,
+    /// Notified while another connection needs a place: those that are kept for later must not keep out a renewal.
+    full: Arc<Notify>,
+}
+
+impl Port {
+    fn new(settings: &Listen, answers: Answers, stop: &CancellationToken) -> Port {
+        Port { settings: settings.clone(), answers, stop: stop.clone(), full: Arc::default() }
+    }
+
+    /// Accepts connections until the process stops, and then waits until all of them have ended.
+    async fn accept(self, listener: TcpListener) {
+        let connections = TaskTracker::new();
+        let permits = Arc::new(Semaphore::new(self.settings.connections));
+        let accepting = async {
+            loop {
+                let (stream, from) = match listener.accept().await {
+                    Ok(accepted) => accepted,
+                    Err(error) => {
+                        tracing::warn!(%error, "no connection taken");
+                        sleep(RETRY_INTERVAL).await;
+                        continue;
+                    }
+                };
+                // The next ones wait in the queue of the system.
+                let permit = loop {
+                    match timeout(RETRY_INTERVAL, Arc::clone(&permits).acquire_owned()).await {
+                        Ok(permit) => break permit,
+                        Err(_) => self.full.notify_waiters(),
+                    }
+                };
+                let served = connection::serve(stream, from, self.clone());
+                connections.spawn(async move {
+                    served.await;
+                    drop(permit);
+                });
+            }
+        };
+        self.stop.run_until_cancelled(accepting).await;
+        drop(listener);
+        connections.close();
+        connections.wait().await;
+    }
 }

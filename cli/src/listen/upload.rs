@@ -1,12 +1,12 @@
+use std::mem::take;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
-use http::{HeaderMap, Request, Version};
+use http::{Request, Version};
 use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::{BodyExt, Limited};
 use tokio::runtime::Handle;
@@ -18,32 +18,13 @@ const MAX_DRAINED: usize = 64 << 10;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The body of a request, whose client may pause for a bounded time, and may take a bounded time in all.
-pub(crate) struct Upload {
-    body: Option<Body>,
+struct Upload {
+    body: Body,
     /// Whether its unread rest is drained.
     drains: bool,
     patience: Duration,
     pause: Option<Pin<Box<Sleep>>>,
-    /// Cuts it off when it ends.
-    superseded: Option<BoxFuture<'static, ()>>,
-    /// Cleans its trailers.
-    clean: fn(&mut HeaderMap),
     progress: Progress,
-}
-
-/// Why an upload ended before its end.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum UploadError {
-    #[error("the client sent nothing for too long")]
-    Stalled,
-    #[error("the upload took too long")]
-    TooLong,
-    #[error("the request was given up, and nothing more of it is sent")]
-    Stopped,
-    #[error("a newer token came, and the upload was cut off")]
-    Superseded,
-    #[error(transparent)]
-    Broken(#[from] axum::Error),
 }
 
 /// How far an upload has come.
@@ -106,109 +87,85 @@ impl Progress {
     }
 }
 
+/// Bounds each pause of an upload by `patience`, and the whole by `longest`.
+///
+/// In HTTP/2 an answer before the end of the upload resets the stream, and some clients take that for
+/// the answer. So the rest of a short upload is drained. In HTTP/1 that would ask a client for an
+/// upload that it holds back (`Expect`).
+pub(crate) fn bounded(
+    request: Request<Body>,
+    patience: Duration,
+    longest: Duration,
+) -> (Request<Body>, Progress) {
+    let drains = request.version() == Version::HTTP_2;
+    let now = Instant::now();
+    let state = watch::Sender::new((UploadState::Sending, now));
+    let progress = Progress { state, until: now + longest };
+    let request = request.map(|body| {
+        Body::new(Upload { body, drains, patience, pause: None, progress: progress.clone() })
+    });
+    (request, progress)
+}
+
 impl Upload {
-    /// Bounds each pause by `patience`, and the whole by `longest`.
-    ///
-    /// In HTTP/2 an answer before the end of the upload resets the stream, and some clients take that for
-    /// the answer. So the rest of a short upload is drained. In HTTP/1 that would ask a client for an
-    /// upload that it holds back (`Expect`).
-    pub(crate) fn new(
-        request: Request<Body>,
-        patience: Duration,
-        longest: Duration,
-    ) -> Request<Upload> {
-        let drains = request.version() == Version::HTTP_2;
-        let now = Instant::now();
-        let state = watch::Sender::new((UploadState::Sending, now));
-        let progress = Progress { state, until: now + longest };
-        let (pause, superseded) = (None, None);
-        request.map(|body| {
-            let body = Some(body);
-            Upload { body, drains, patience, pause, superseded, clean: |_| (), progress }
-        })
-    }
-
-    /// Cleans the trailers with this function.
-    pub(crate) fn cleaned(mut self, clean: fn(&mut HeaderMap)) -> Upload {
-        self.clean = clean;
-        self
-    }
-
-    /// Cuts the upload off when this future ends, unless the upload has ended by then.
-    pub(crate) fn cut_by(
-        mut self,
-        superseded: impl Future<Output = ()> + Send + 'static,
-    ) -> Upload {
-        self.superseded = Some(superseded.boxed());
-        self
-    }
-
-    pub(crate) fn progress(&self) -> Progress {
-        self.progress.clone()
-    }
-
     fn poll(
         &mut self,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let failed = |why: &'static str| Poll::Ready(Some(Err(axum::Error::new(why))));
         if self.progress.state() == UploadState::Failed {
-            return Poll::Ready(Some(Err(UploadError::Stopped)));
+            return failed("the request was given up, and nothing more of it is sent");
         }
-        if self.superseded.as_mut().is_some_and(|newer| newer.poll_unpin(context).is_ready()) {
-            return Poll::Ready(Some(Err(UploadError::Superseded)));
-        }
-        let Some(body) = &mut self.body else { return Poll::Ready(None) };
-        if let Poll::Ready(frame) = Pin::new(body).poll_frame(context) {
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
             self.pause = None;
             self.progress.note();
-            let in_time = Instant::now() < self.progress.until;
-            return Poll::Ready(frame.map(|frame| match frame {
-                Ok(_) if !in_time => Err(UploadError::TooLong),
-                frame => frame.map_err(UploadError::Broken),
-            }));
+            return match frame {
+                Some(Ok(_)) if self.progress.until <= Instant::now() => {
+                    failed("the upload took too long")
+                }
+                frame => Poll::Ready(frame),
+            };
         }
         let patience = self.patience;
         let pause = self.pause.get_or_insert_with(|| Box::pin(sleep(patience)));
-        pause.poll_unpin(context).map(|()| Some(Err(UploadError::Stalled)))
+        ready!(pause.poll_unpin(context));
+        failed("the client sent nothing for too long")
     }
 }
 
 impl http_body::Body for Upload {
     type Data = Bytes;
-    type Error = UploadError;
+    type Error = axum::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
-        let mut polled = self.poll(context);
-        match &mut polled {
-            Poll::Ready(Some(Ok(frame))) => frame.trailers_mut().into_iter().for_each(self.clean),
-            Poll::Ready(end) => {
-                let failed = end.is_some();
-                self.progress.end(if failed { UploadState::Failed } else { UploadState::Sent });
-                self.superseded = None;
-            }
-            Poll::Pending => {}
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let polled = self.poll(context);
+        match &polled {
+            Poll::Ready(None) => self.progress.end(UploadState::Sent),
+            Poll::Ready(Some(Err(_))) => self.progress.end(UploadState::Failed),
+            Poll::Ready(Some(Ok(_))) | Poll::Pending => {}
         }
         polled
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.as_ref().is_none_or(Body::is_end_stream)
+        self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.as_ref().map_or_else(SizeHint::default, Body::size_hint)
+        self.body.size_hint()
     }
 }
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        let rest = self.body.take().filter(|body| !body.is_end_stream());
-        self.progress.end(if rest.is_some() { UploadState::Dropped } else { UploadState::Sent });
-        if let (true, Some(rest), Ok(runtime)) = (self.drains, rest, Handle::try_current()) {
-            runtime.spawn(timeout(DRAIN_TIMEOUT, Limited::new(rest, MAX_DRAINED).collect()));
+        let is_sent = self.body.is_end_stream();
+        self.progress.end(if is_sent { UploadState::Sent } else { UploadState::Dropped });
+        if let (true, false, Ok(runtime)) = (self.drains, is_sent, Handle::try_current()) {
+            let rest = Limited::new(take(&mut self.body), MAX_DRAINED);
+            runtime.spawn(timeout(DRAIN_TIMEOUT, rest.collect()));
         }
     }
 }

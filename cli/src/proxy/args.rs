@@ -71,8 +71,8 @@ pub(crate) struct ProxyArgs {
     /// How long a request waits for those with older tokens, before it gets a 503.
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse)]
     pub(super) limit: Duration,
-    /// How long the service may take to answer, and may pause in its answer. After that the client gets a 504, and the
-    /// resource stays closed until the service has answered, or nothing has moved for twice --quarantine.
+    /// How long the service may take to answer, and may pause in its answer, while no upload moves. After that the client
+    /// gets a 504, and the resource stays closed until the service has answered, or nothing has moved for twice --quarantine.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse)]
     pub(super) upstream_timeout: Duration,
     /// How long a request may still be at work in the service when no answer can come any more: its resource is closed to

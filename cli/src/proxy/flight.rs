@@ -1,138 +1,197 @@
+use std::future::pending;
+use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Body;
+use fencing::http::{Passage, Problem};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use http::header::CONNECTION;
-use http::{Response, Version};
+use http::{Response, StatusCode, Version};
+use http_body::Body as _;
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
-use tokio::time::{sleep, timeout_at};
+use hyper_util::client::legacy::ResponseFuture;
+use tokio::sync::oneshot;
+use tokio::time::{sleep, sleep_until};
 
-use super::behind_fence::Admission;
-use super::counted::Counted;
-use crate::listen::{Progress, UploadState};
+use super::args::ProxyArgs;
+use super::client::Client;
+use super::{NOT_SENT, headers, refused};
+use crate::listen::{Counted, HttpAnswer, ProblemKind, Progress, UploadState};
+use crate::say;
 
-/// A request that the fence has admitted, and the quarantine behind it. When it is dropped, the proxy
-/// sends nothing more of the request, and the fence lets newer ones in.
+/// A request that the fence has let through, until nothing of it can be at work in the service. When it is dropped, the
+/// proxy sends nothing more of the request, and the fence lets newer ones in.
 pub(super) struct Flight {
     upload: Progress,
-    quarantine: Duration,
-    /// Whether the service has said that it closes the connection behind its answer.
+    client: Client,
+    /// How long nothing may move in either direction: a service that reads is at work.
+    patience: Duration,
+    /// Ends when the upload goes on for too long behind a newer token.
+    superseded: BoxFuture<'static, ()>,
+    /// Whether the service has said that it closes the connection behind its answer: it wants no more of the upload.
     closes: bool,
-    _admission: Admission,
+    /// Counts the request once it is given up.
+    held: Option<Counted<()>>,
+    args: Arc<ProxyArgs>,
+    passage: Passage,
 }
 
-/// What is left of a request that was given up.
-pub(super) enum Leftover {
-    /// An answer, which has an end.
-    Answer(Response<Incoming>),
-    /// Nothing: the service never saw it.
-    NotSent,
-    /// No answer can come any more, and the service may be at work.
-    Unknown,
+/// Why a request may or may not have been carried out, and the label that counts it.
+struct Doubt {
+    problem: ProblemKind,
+    why: &'static str,
+    cause: &'static str,
+}
+
+const BROKEN: Doubt =
+    doubt(StatusCode::BAD_GATEWAY, "the service broke the connection off", "broken");
+const LATE: Doubt =
+    doubt(StatusCode::GATEWAY_TIMEOUT, "the service has not answered in time", "timeout");
+const LONG: Doubt = doubt(StatusCode::GATEWAY_TIMEOUT, "the request took too long in all", "long");
+const UPLOAD: Doubt = doubt(StatusCode::REQUEST_TIMEOUT, "the upload broke off", "upload");
+const SUPERSEDED: Doubt = Doubt {
+    problem: ProblemKind::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        Problem::SUPERSEDED,
+        "Superseded by a newer token",
+    ),
+    why: "a newer token came, and the upload was cut off",
+    cause: "superseded",
+};
+
+const fn doubt(status: StatusCode, why: &'static str, cause: &'static str) -> Doubt {
+    let title = "No answer of the service, in doubt";
+    Doubt { problem: ProblemKind::new(status, Problem::IN_DOUBT, title), why, cause }
 }
 
 impl Flight {
-    pub(super) fn new(quarantine: Duration, upload: Progress, admission: Admission) -> Flight {
-        Flight { upload, quarantine, closes: false, _admission: admission }
+    pub(super) fn new(
+        args: Arc<ProxyArgs>,
+        upload: Progress,
+        passage: Passage,
+        client: oneshot::Sender<HttpAnswer>,
+    ) -> Flight {
+        let (progress, grace) = (upload.clone(), args.upload_grace);
+        let overtaken = passage.overtaken();
+        let superseded = async move {
+            overtaken.await;
+            sleep(grace).await;
+            if progress.state() != UploadState::Sending {
+                pending().await
+            }
+        };
+        let superseded = superseded.boxed();
+        let (client, patience) = (Client::Waiting(client), args.upstream_timeout);
+        Flight { upload, client, patience, superseded, closes: false, held: None, args, passage }
     }
 
-    /// Takes note of what the head of the answer says about the connection. Where it says that it closes,
-    /// the service wants no more of the upload.
-    pub(super) fn read_head<B>(&mut self, answer: &Response<B>) {
-        let mut named = answer.headers().get_all(CONNECTION).iter();
-        self.closes |= answer.version() < Version::HTTP_2
-            && named.any(|value| {
-                let names = value.to_str().unwrap_or_default().split(',');
-                names.map(str::trim).any(|name| name.eq_ignore_ascii_case("close"))
-            });
+    /// Passes the answer on, and lasts until the service has the whole request and has sent its whole answer. If either
+    /// breaks off, or nothing moves for the quarantine, or the request takes too long, the proxy cuts its connection.
+    /// The end of a connection says nothing about the work behind it: then the quarantine begins.
+    pub(super) async fn run(mut self, answer: ResponseFuture) {
+        if let Err(doubt) = self.complete(answer).await {
+            self.give_up(doubt);
+            self.upload.stop();
+            if self.passage.is_fenced() {
+                sleep(self.args.quarantine()).await;
+            }
+        }
     }
 
-    /// Whether all of it was sent, or as much as the service wanted.
-    pub(super) fn is_sent(&self) -> bool {
-        match self.upload.state() {
-            UploadState::Sent => true,
-            UploadState::Dropped => self.closes,
-            UploadState::Sending | UploadState::Failed => false,
+    async fn complete(&mut self, answer: ResponseFuture) -> Result<(), Doubt> {
+        let answer = match self.next(answer).await? {
+            Ok(answer) => answer,
+            Err(error) if error.is_connect() => {
+                refused("no_service");
+                tracing::warn!(error = %say::chain(&error), "the service cannot be reached");
+                let why = "the service behind the proxy cannot be reached; nothing was sent";
+                self.client.answer(NOT_SENT.answer(why));
+                return Ok(());
+            }
+            Err(error) => {
+                tracing::warn!(error = %say::chain(&error), "no answer of the service");
+                let upload = self.upload.state() == UploadState::Failed;
+                return Err(if upload { UPLOAD } else { BROKEN });
+            }
+        };
+        let (mut head, mut body) = answer.into_parts();
+        if head.status.is_informational() {
+            // An upgrade without a request for one: the service speaks another protocol from here on.
+            return Err(BROKEN);
+        }
+        self.closes = head.version < Version::HTTP_2 && headers::closes(&head.headers);
+        headers::answered(&mut head.headers, head.version);
+        match body.is_end_stream() {
+            true => self.client.answer(Response::from_parts(head, Body::empty())),
+            false => self.client.begin(head),
+        }
+        let patience = self.args.listen.client_timeout;
+        while let Some(frame) = self.next(body.frame()).await? {
+            let broken = |error| {
+                tracing::warn!(%error, "the answer of the service broke off");
+                BROKEN
+            };
+            self.client.send(Some(frame.map_err(broken)?), patience).await;
+        }
+        drop(body);
+        self.client.send(None, patience).await;
+        self.sent().await
+    }
+
+    /// Waits for something of the service. If nothing moves for too long, the client has a last answer, and the request
+    /// is held.
+    async fn next<T>(&mut self, coming: impl Future<Output = T>) -> Result<T, Doubt> {
+        let mut coming = pin!(coming);
+        self.upload.note();
+        loop {
+            let has_answer = !matches!(self.client, Client::Waiting(_));
+            tokio::select! {
+                biased;
+                () = &mut self.superseded => return Err(SUPERSEDED),
+                // Until then the upload is bounded, and the wait for the answer. It may have waited at the fence for long.
+                () = sleep_until(self.upload.until), if has_answer => return Err(LONG),
+                come = &mut coming => return Ok(come),
+                () = self.upload.stalled(self.patience) => {}
+            }
+            if self.held.is_some() || !self.passage.is_fenced() {
+                return Err(LATE);
+            }
+            self.give_up(LATE);
         }
     }
 
     /// Waits until the service has the rest of a request that it has answered. What the proxy still sends
     /// of an older request must not come behind a newer one.
-    pub(super) async fn upload(self, patience: Duration) {
-        let sent = timeout_at(self.upload.until, self.sent(patience)).await;
-        if sent != Ok(true) {
-            self.upload.stop();
-            tracing::warn!("the upload of a request that was answered broke off");
-            self.hold(std::future::ready(Leftover::Unknown), "upload").await;
-        }
-    }
-
-    /// Gives the request up. The future lasts until the service has sent its whole answer, and has the whole
-    /// request. If either breaks off, or nothing moves for the quarantine, or the request takes too long, the proxy
-    /// cuts its connection. The end of a connection says nothing about the work behind it: then the quarantine
-    /// begins.
-    pub(super) fn hold(
-        mut self,
-        answered: impl Future<Output = Leftover> + Send + 'static,
-        cause: &'static str,
-    ) -> BoxFuture<'static, ()> {
-        metrics::counter!("fencing_proxy_given_up_total", "cause" => cause).increment(1);
-        let counted = Counted::new("fencing_proxy_held", ());
-        let held = async move {
-            let _counted = counted;
-            // After a timeout the answer is dropped here, and its connection with it.
-            let completed = timeout_at(self.upload.until, self.completed(answered)).await;
-            if completed != Ok(true) {
-                self.upload.stop();
-                sleep(self.quarantine).await;
-            }
-        };
-        held.boxed()
-    }
-
-    /// Waits for the ends of the answer and of the upload, and returns whether both are complete. Counts from the last
-    /// frame in either direction: a service that reads is at work.
-    async fn completed(&mut self, answered: impl Future<Output = Leftover>) -> bool {
-        self.upload.note();
-        let leftover = tokio::select! {
-            biased;
-            leftover = answered => leftover,
-            () = self.upload.stalled(self.quarantine) => return false,
-        };
-        match leftover {
-            Leftover::Answer(answer) => {
-                self.read_head(&answer);
-                self.answered(answer.into_body()).await && self.sent(self.quarantine).await
-            }
-            Leftover::NotSent => true,
-            Leftover::Unknown => false,
-        }
-    }
-
-    /// Reads an answer to its end, and forgets it. It may pause for as long as the quarantine lasts, while the
-    /// upload does so, too.
-    async fn answered(&self, mut body: Incoming) -> bool {
-        loop {
-            self.upload.note();
-            tokio::select! {
-                biased;
-                frame = body.frame() => match frame {
-                    Some(Ok(_)) => {}
-                    end => return end.is_none(),
-                },
-                () = self.upload.stalled(self.quarantine) => return false,
-            }
-        }
-    }
-
-    /// Waits for the end of the upload, or for this long without progress. Returns whether all of it was sent.
-    async fn sent(&self, patience: Duration) -> bool {
+    async fn sent(&mut self) -> Result<(), Doubt> {
         tokio::select! {
             biased;
-            () = self.upload.ended() => self.is_sent(),
-            () = self.upload.stalled(patience) => false,
+            () = self.upload.ended() => {}
+            () = &mut self.superseded => return Err(SUPERSEDED),
+            () = sleep_until(self.upload.until) => {}
+            () = self.upload.stalled(self.patience) => {}
         }
+        match self.upload.state() {
+            UploadState::Sent => Ok(()),
+            UploadState::Dropped if self.closes => Ok(()),
+            _ => Err(UPLOAD),
+        }
+    }
+
+    /// Tells the client, and counts the request as given up, unless that was done before.
+    fn give_up(&mut self, Doubt { problem, why, cause }: Doubt) {
+        if self.held.is_some() {
+            return;
+        }
+        tracing::warn!(cause, "a request was given up: {why}");
+        if self.passage.is_fenced() {
+            metrics::counter!("fencing_proxy_given_up_total", "cause" => cause).increment(1);
+            self.held = Some(Counted::new("fencing_proxy_held", ()));
+        }
+        self.patience = self.args.quarantine();
+        self.upload.note();
+        let doubt = "the request may or may not have been carried out; read before you try again";
+        self.client.answer(problem.answer(format_args!("{why}; {doubt}")));
     }
 }
 

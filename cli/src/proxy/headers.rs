@@ -1,12 +1,14 @@
 use std::net::SocketAddr;
 
+use axum::body::Body;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
     TRANSFER_ENCODING, UPGRADE, VIA,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version};
-use http_body::Body;
+use http_body::Body as _;
+use http_body_util::BodyExt;
 
 /// The headers of one connection, not of the message (RFC 9110, 7.6.1), besides those that `Connection`
 /// names.
@@ -49,7 +51,7 @@ pub(super) fn clean(headers: &mut HeaderMap) {
 
 /// Takes the same away from the trailers, which some servers put among the headers, and all that the fence
 /// reads: it has decided by then.
-pub(super) fn trailers(trailers: &mut HeaderMap) {
+fn trailers(trailers: &mut HeaderMap) {
     clean(trailers);
     end_to_end(trailers);
     let of_the_head = [CONTENT_LENGTH, HOST, DESTINATION];
@@ -75,13 +77,21 @@ pub(super) fn overrides_method(uri: &Uri) -> bool {
     })
 }
 
+/// Whether the other side closes the connection behind the message.
+pub(super) fn closes(headers: &HeaderMap) -> bool {
+    connection(headers).any(|name| name.eq_ignore_ascii_case("close"))
+}
+
+/// What the headers `Connection` name.
+fn connection(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let values = headers.get_all(CONNECTION).iter();
+    values.flat_map(|value| value.to_str().unwrap_or_default().split(',').map(str::trim))
+}
+
 /// Takes the headers of the connection away.
 fn end_to_end(headers: &mut HeaderMap) {
-    let mut named = Vec::new();
-    for value in headers.get_all(CONNECTION) {
-        let names = value.to_str().unwrap_or_default().split(',').map(str::trim);
-        named.extend(names.filter_map(|name| HeaderName::try_from(name).ok()));
-    }
+    let named = connection(headers).filter_map(|name| HeaderName::try_from(name).ok());
+    let named: Vec<HeaderName> = named.collect();
     for name in OF_THE_CONNECTION.into_iter().chain(named) {
         // The length of the body belongs to the message, even if Connection names it.
         if name != CONTENT_LENGTH && name != HOST {
@@ -91,14 +101,14 @@ fn end_to_end(headers: &mut HeaderMap) {
 }
 
 /// Makes the request for the service.
-pub(super) fn forwarded<B: Body>(
+pub(super) fn forwarded(
     parts: Parts,
-    body: B,
+    body: Body,
     upstream: &Uri,
     http2: bool,
-) -> Result<Request<B>, http::Error> {
+) -> Result<Request<Body>, http::Error> {
     let mut headers = parts.headers;
-    let trailers = headers.get(TE).is_some_and(|te| {
+    let takes_trailers = headers.get(TE).is_some_and(|te| {
         te.as_bytes().to_ascii_lowercase().windows(8).any(|word| word == b"trailers")
     });
     end_to_end(&mut headers);
@@ -111,7 +121,7 @@ pub(super) fn forwarded<B: Body>(
     if let Some(host) = host.filter(|_| !http2) {
         headers.insert(HOST, host);
     }
-    if http2 && trailers {
+    if http2 && takes_trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
     }
     // Without a length in its headers, hyper would send a read without its body.
@@ -126,7 +136,10 @@ pub(super) fn forwarded<B: Body>(
     via(&mut headers, parts.version);
     let mut to = upstream.clone().into_parts();
     to.path_and_query = parts.uri.path_and_query().cloned().or(to.path_and_query);
-    let mut request = Request::new(body);
+    let mut request = Request::new(Body::new(body.map_frame(|mut frame| {
+        frame.trailers_mut().into_iter().for_each(trailers);
+        frame
+    })));
     *request.method_mut() = parts.method;
     *request.uri_mut() = Uri::from_parts(to)?;
     *request.version_mut() = if http2 { Version::HTTP_2 } else { Version::HTTP_11 };

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::args::ProxyArgs;
 use crate::exit::Failure;
 use crate::place::NAMESPACE;
-use crate::pool::{Pool, connect, on};
+use crate::pool::{connect, on};
 use crate::redis_marks::MarksPlace;
 
 /// How many connections to a database the marks may have.
@@ -61,9 +61,5 @@ pub(super) async fn open(args: &ProxyArgs, probe: &Resource) -> Result<Arc<dyn M
     if on!(&pool, pool => sql::highest(pool, probe).await).is_err() {
         on!(&pool, pool => sql::migrate(pool).await)?;
     }
-    Ok(match pool {
-        Pool::Sqlite(pool) => Arc::new(SqlMarks::new(pool)),
-        Pool::Postgres(pool) => Arc::new(SqlMarks::new(pool)),
-        Pool::MySql(pool) => Arc::new(SqlMarks::new(pool)),
-    })
+    Ok(on!(pool, pool => Arc::new(SqlMarks::new(pool)) as Arc<dyn Marks>))
 }

@@ -1,16 +1,14 @@
-//! `fencing proxy`: the fence before any service. A request whose answer the proxy does not wait for
-//! goes on in a task of its own, and stays in flight: see `relay.rs` and `flight.rs`.
+//! `fencing proxy`: the fence before any service. A request that was let through goes on in a task of its own, and
+//! stays in flight whatever its client does: see `flight.rs`.
 
 mod args;
-mod behind_fence;
+mod client;
 mod connector;
-mod counted;
 mod flight;
 mod headers;
 mod marks;
 mod names;
 mod patterns;
-mod relay;
 mod signed;
 mod upstream;
 
@@ -18,26 +16,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use fencing::http::{FenceLayer, FenceService, Policy, Problem};
+use fencing::http::{FenceLayer, Policy, Problem, SHADOW};
 use fencing::{Fence, Resource};
-use futures_util::FutureExt;
 use http::header::CONTENT_LENGTH;
 use http::request::Parts;
-use http::{Method, Request, StatusCode};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use http::{HeaderValue, Method, Request, StatusCode};
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::Instant;
-use tower::{Layer, Service, service_fn};
+use tower::service_fn;
 
 pub(crate) use self::args::ProxyArgs;
-use self::behind_fence::{BehindFence, Waiting, let_through};
-use self::counted::{Counted, refused};
+use self::flight::Flight;
 use self::marks::ClosedMarks;
 use self::names::Names;
 use self::upstream::Upstream;
 use crate::duration::show;
 use crate::exit::Failure;
 use crate::listen::{
-    Answers, HttpAnswer, Listener, MALFORMED, ProblemKind, Upload, record_metrics, status,
+    Answers, Counted, HttpAnswer, Listener, MALFORMED, ProblemKind, bounded, record_metrics, status,
 };
 use crate::say;
 use crate::signing::SigningKeys;
@@ -50,27 +46,26 @@ const NOT_PASSED_ON: ProblemKind =
 const FULL: ProblemKind =
     ProblemKind::new(StatusCode::SERVICE_UNAVAILABLE, Problem::UNAVAILABLE, "Proxy unavailable")
         .retry_after(1);
+const NOT_SENT: ProblemKind =
+    ProblemKind::new(StatusCode::BAD_GATEWAY, Problem::UNAVAILABLE, "Service unavailable")
+        .retry_after(1);
 const FAILED: ProblemKind =
     ProblemKind::new(StatusCode::INTERNAL_SERVER_ERROR, Problem::UNAVAILABLE, "Proxy unavailable");
 
-type Extractor = fn(&Parts) -> Result<Vec<Resource>, String>;
-
-/// What the requests share.
-#[derive(Clone)]
-struct FencingProxy {
-    fencing: FenceService<BehindFence, Extractor>,
+/// What the requests share. `X` names the resources of a request.
+struct FencingProxy<X> {
+    fence: FenceLayer<X>,
     upstream: Upstream,
-    names: Arc<Names>,
     /// A permit for each request under way.
     permits: Arc<Semaphore>,
     args: Arc<ProxyArgs>,
-    keys: Option<Arc<SigningKeys>>,
+    keys: Option<SigningKeys>,
 }
 
 /// Runs the proxy until a signal ends it, and returns the exit status.
 pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
     let (args, recorder) = (Arc::new(args), record_metrics()?);
-    let keys = args.signing_keys.as_deref().map(SigningKeys::open).transpose()?.map(Arc::new);
+    let keys = args.signing_keys.as_deref().map(SigningKeys::open).transpose()?;
     let names =
         Names::new(&args).map_err(|why| Failure::usage(format_args!("--resource-from {why}")))?;
     if args.quarantine() < args.upstream_timeout {
@@ -94,14 +89,13 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
     };
     let listener = Listener::bind(&args.listen).await?;
     let permits = Arc::new(Semaphore::new(args.requests));
-    let proxy = FencingProxy {
-        fencing: layer(&args, fence.clone()).layer(service_fn(let_through as _)),
-        upstream: Upstream::new(Arc::clone(&args), fence.clone()),
-        names: Arc::new(names),
+    let proxy = Arc::new(FencingProxy {
+        fence: layer(&args, fence.clone(), move |parts| names.of(parts)),
+        upstream: Upstream::new(args.upstream_http2),
         permits: Arc::clone(&permits),
         args: Arc::clone(&args),
         keys,
-    };
+    });
     let ready = move || {
         let (fence, probe) = (fence.clone(), probe.clone());
         async move {
@@ -117,19 +111,30 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
     let settled = async move {
         let _all = permits.acquire_many(all).await;
     };
-    let answers = service_fn(move |request| proxy.clone().answer(request).map(Ok));
+    let answers = service_fn(move |request| {
+        let proxy = Arc::clone(&proxy);
+        async move { Ok(proxy.answer(request).await) }
+    });
     listener.run(Answers::new(answers), status, settled).await
 }
 
-fn layer(args: &ProxyArgs, fence: Fence) -> FenceLayer<Extractor> {
-    let layer = FenceLayer::new(fence, Waiting::named as Extractor);
+/// Counts a request that did not reach the fence, or the service behind it.
+fn refused(cause: &'static str) {
+    metrics::counter!("fencing_proxy_refused_total", "cause" => cause).increment(1);
+}
+
+fn layer<X>(args: &ProxyArgs, fence: Fence, names: X) -> FenceLayer<X>
+where
+    X: Fn(&Parts) -> Result<Vec<Resource>, String> + Clone,
+{
+    let layer = FenceLayer::new(fence, names);
     let layer = if args.require_always { layer.policy(|_| Policy::Required) } else { layer };
     let layer = if args.ignore_reads { layer.policy(Policy::ignoring_reads) } else { layer };
     let layer = if args.shadow { layer.shadow() } else { layer };
     if args.hide_highest { layer.hide_highest() } else { layer }
 }
 
-impl FencingProxy {
+impl<X: Fn(&Parts) -> Result<Vec<Resource>, String>> FencingProxy<X> {
     /// Refuses requests that no fence can check, with the label that counts them.
     fn refused(&self, parts: &Parts) -> Option<(&'static str, HttpAnswer)> {
         if matches!(parts.method, Method::CONNECT | Method::TRACE) {
@@ -144,7 +149,9 @@ impl FencingProxy {
             "the request has more than one Content-Length"
         } else if parts.uri.path() == "*" && parts.method != Method::OPTIONS {
             "only OPTIONS is about the whole service"
-        } else if !self.names.by_gateway() && parts.headers.contains_key(headers::DESTINATION) {
+        } else if self.args.resource_header.is_none()
+            && parts.headers.contains_key(headers::DESTINATION)
+        {
             "the header Destination names a second resource, which the fence does not check"
         } else {
             return None;
@@ -152,49 +159,48 @@ impl FencingProxy {
         Some(("malformed", MALFORMED.answer(why)))
     }
 
-    async fn answer(self, request: Request<Body>) -> HttpAnswer {
+    async fn answer(&self, request: Request<Body>) -> HttpAnswer {
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
             refused("full");
             return FULL.answer("too many requests are under way; nothing was sent");
         };
         let permit = Counted::new("fencing_proxy_requests", permit);
-        let request = Upload::new(request, self.args.listen.client_timeout, self.args.longest);
-        let (mut parts, upload) = request.into_parts();
-        let upload = upload.cleaned(headers::trailers);
+        let args = &self.args;
+        let (request, upload) = bounded(request, args.listen.client_timeout, args.longest);
+        let (mut parts, body) = request.into_parts();
         if let Some((cause, answer)) = self.refused(&parts) {
             refused(cause);
             return answer;
         }
         headers::clean(&mut parts.headers);
-        let named = self.names.of(&parts);
-        // Without a name the layer refuses every token.
-        if let (Some(keys), Ok(resources)) = (&self.keys, &named)
-            && let Some(answer) = signed::refused(&parts.headers, resources, keys)
+        let admitted = self.fence.admit(&mut parts);
+        if let (Some(keys), Some(fenced)) = (&self.keys, parts.extensions.get())
+            && let Some(answer) = signed::refused(&parts.headers, fenced, keys)
         {
             return answer;
         }
-        let (passed, mut behind) = mpsc::channel(1);
-        parts.extensions.insert(Waiting { named, passed });
         // A client that hangs up drops this future, and not a request that was let through.
-        let Ok(response) = self.fencing.clone().call(Request::from_parts(parts, upload)).await;
-        let Ok(request) = behind.try_recv() else { return response.map(Body::new) };
-        let (head, admission) = response.into_parts();
+        let passage = match admitted.await {
+            Ok(passage) => passage,
+            Err(refusal) => return refusal,
+        };
+        let (is_fenced, shadow) = (passage.is_fenced(), passage.shadow());
+        let request = match headers::forwarded(parts, body, &args.upstream, args.upstream_http2) {
+            Ok(request) => request,
+            Err(error) => return NOT_SENT.answer(format_args!("{error}; nothing was sent")),
+        };
         let (client, answered) = oneshot::channel();
-        let upstream = self.upstream;
+        let flight = Flight::new(Arc::clone(args), upload, passage, client);
+        let answer = self.upstream.send(request, is_fenced);
         tokio::spawn(async move {
             let _permit = permit;
-            let (answer, at_work) = upstream.exchange(request, admission).await;
-            let _ = client.send(answer);
-            if let Some(at_work) = at_work {
-                at_work.await;
-            }
+            flight.run(answer).await;
         });
-        let Ok(mut answer) = answered.await else {
-            let why = "the proxy failed; the request may or may not have been carried out";
-            return FAILED.answer(why);
-        };
-        // What the fence says in shadow mode.
-        answer.headers_mut().extend(head.headers);
+        let why = "the proxy failed; the request may or may not have been carried out";
+        let mut answer = answered.await.unwrap_or_else(|_| FAILED.answer(why));
+        if let Some(status) = shadow {
+            answer.headers_mut().insert(SHADOW, HeaderValue::from(status.as_u16()));
+        }
         answer
     }
 }

@@ -8,6 +8,7 @@ use super::args::ProxyArgs;
 use super::patterns::Patterns;
 
 /// What names the resources of a request.
+#[derive(Clone)]
 pub(super) enum Names {
     Path,
     /// A header that a gateway sets.
@@ -22,11 +23,6 @@ impl Names {
             None if args.resource_from.is_empty() => Ok(Names::Path),
             None => Patterns::new(&args.resource_from).map(Names::Patterns),
         }
-    }
-
-    /// Whether a gateway that has seen the request names them.
-    pub(super) fn by_gateway(&self) -> bool {
-        matches!(self, Names::Header(_))
     }
 
     pub(super) fn of(&self, parts: &Parts) -> Result<Vec<Resource>, String> {

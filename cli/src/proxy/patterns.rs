@@ -21,6 +21,7 @@ pub(crate) struct Pattern {
 struct Template(Vec<(String, String)>, String);
 
 /// The patterns of a proxy. Of two that match a path, the more specific one names its resources.
+#[derive(Clone)]
 pub(super) struct Patterns(Router<Pattern>);
 
 impl Patterns {

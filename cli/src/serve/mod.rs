@@ -8,15 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
+use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use fencing::Resource;
 use fencing::http::segments;
 use fencing::lock::{BuildError, Lock, Released};
 use http::header::{CONTENT_TYPE, ORIGIN};
-use http::{HeaderMap, Method, Response, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
@@ -32,7 +32,7 @@ use self::table::{NotRenewed, Table};
 use crate::duration::{self, about};
 use crate::exit::Failure;
 use crate::listen::{
-    Answers, HttpAnswer, Listen, Listener, MALFORMED, Upload, answer, count, record_metrics,
+    Answers, HttpAnswer, Listen, Listener, MALFORMED, answer, bounded, count, record_metrics,
     status, yaml,
 };
 use crate::lock::{ChosenLock, LockArgs};
@@ -152,10 +152,10 @@ async fn counted(State(leases): Server, request: Request, routes: Next) -> HttpA
         (&Method::DELETE, true) => "release",
         _ => "other",
     };
-    let request = Upload::new(request, leases.args.listen.client_timeout, BODY_TIMEOUT);
+    let (request, _) = bounded(request, leases.args.listen.client_timeout, BODY_TIMEOUT);
     let answer = match is_from_a_page(request.headers()) {
         true => FORBIDDEN.answer(FROM_A_PAGE),
-        false => routes.run(request.map(Body::new)).await,
+        false => routes.run(request).await,
     };
     let status = answer.status().as_str().to_owned();
     let labels = [("request", kind.to_owned()), ("status", status)];
@@ -236,11 +236,7 @@ async fn renew(State(leases): Server, Path(id): Path<String>) -> HttpAnswer {
 
 async fn release(State(leases): Server, Path(id): Path<String>) -> HttpAnswer {
     match leases.table.release(&id).await {
-        Some(Ok(Released::Released)) => {
-            let mut empty = Response::default();
-            *empty.status_mut() = StatusCode::NO_CONTENT;
-            empty
-        }
+        Some(Ok(Released::Released)) => StatusCode::NO_CONTENT.into_response(),
         Some(Ok(Released::Lapsed)) | None => NO_LEASE.answer(NO_LEASE_TEXT),
         Some(Err(error)) => {
             tracing::warn!(%error, "release in doubt");

@@ -9,6 +9,8 @@ use http_body_util::BodyExt;
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, OwnedSemaphorePermit, Semaphore};
 
+use crate::listen::Counted;
+
 /// The leases that clients hold through this process, by ids that cannot be guessed. Only their clients renew
 /// them.
 pub(super) struct Table {
@@ -21,7 +23,7 @@ struct Entry {
     lease: AsyncMutex<Option<Lease>>,
     sequencer: Sequencer,
     ttl: Duration,
-    _permit: OwnedSemaphorePermit,
+    _permit: Counted<OwnedSemaphorePermit>,
 }
 
 /// A lease as its client sees it.
@@ -63,6 +65,7 @@ impl Table {
         let (sequencer, valid_for, lost) = (lease.sequencer(), lease.valid_for(), lease.lost());
         let shown = Shown { id: id.clone(), sequencer: sequencer.clone(), ttl, valid_for };
         let (lease, held) = (AsyncMutex::new(Some(lease)), sequencer.clone());
+        let permit = Counted::new("fencing_serve_leases", permit);
         let entry = Entry { lease, sequencer, ttl, _permit: permit };
         self.leases.lock().insert(id.clone(), Arc::new(entry));
         let table = Arc::downgrade(self);
@@ -77,7 +80,6 @@ impl Table {
                 table.remove(&id);
             }
         });
-        self.count();
         let unread = Unread { table: Arc::clone(self), id: Some(shown.id.clone()) };
         Ok((shown, unread))
     }
@@ -115,18 +117,11 @@ impl Table {
 
     /// Removes a lease. If that drops it, its release is sent, and not waited for.
     fn remove(&self, id: &str) -> Option<Arc<Entry>> {
-        let entry = self.leases.lock().remove(id);
-        self.count();
-        entry
+        self.leases.lock().remove(id)
     }
 
     fn find(&self, id: &str) -> Option<Arc<Entry>> {
         self.leases.lock().get(id).cloned()
-    }
-
-    fn count(&self) {
-        let leases = self.leases.lock().len();
-        metrics::gauge!("fencing_serve_leases").set(leases as f64);
     }
 }
 

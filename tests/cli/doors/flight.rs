@@ -1,5 +1,7 @@
 //! An answer, or the end of a client, is not the end of a request.
 
+use std::time::Duration;
+
 use super::{by_hand, proxied};
 use support::cli::until;
 use support::http::Client;
@@ -48,6 +50,18 @@ fn an_upload_is_cut_off_when_a_newer_token_has_come() {
         other.send("0\r\n\r\n");
         assert_eq!(other.answer().status, 200);
     }
+}
+
+#[test]
+fn shadow_mode_cuts_no_upload_off() {
+    let (upstream, door) = proxied("--shadow --upload-grace 100ms");
+    let mut old = door.begin("/files/a", 33, None, "2\r\n33\r\n");
+    upstream.until("begin PUT /files/a 33");
+    assert_eq!(door.put("/files/a", 34, "34").status, 200);
+    // Behind a fence it would be over by then.
+    std::thread::sleep(Duration::from_secs(2));
+    old.send("0\r\n\r\n");
+    assert_eq!(old.answer().status, 200);
 }
 
 #[test]

@@ -119,4 +119,5 @@ fn each_of_several_tokens_is_signed() {
     assert_eq!(send("999999999999999 accounts/8", &[&first, &second]), 400);
     assert_eq!(it.upstream.events(), Vec::<String>::new());
     assert_eq!(send(&two, &[&first, &second]), 200);
+    assert_eq!(send(&two, &[&second, &first]), 200);
 }
