@@ -19,14 +19,6 @@ pub fn quote(text: &str, mark: char) -> String {
     quoted
 }
 
-/// Writes a text for PostgreSQL, without escapes where it needs none: an argument of a trigger is a plain text.
-pub fn literal(text: &str) -> String {
-    match text.contains('\\') {
-        true => format!("E{}", quote(&text.replace('\\', "\\\\"), '\'')),
-        false => quote(text, '\''),
-    }
-}
-
 /// Reads what [`quote`] has written at the beginning of a text: it, and the rest of the text.
 pub fn unquote(text: &str, mark: char) -> Option<(String, &str)> {
     let mut rest = text.strip_prefix(mark)?;

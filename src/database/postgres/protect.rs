@@ -3,7 +3,7 @@ use sqlx::{PgConnection, Postgres};
 
 use crate::database::FenceStatements;
 use crate::database::protect::{Naming, Protect, ProtectStatements, Protected, TableName};
-use crate::database::quoted::{fill, literal, quote, unhex};
+use crate::database::quoted::{fill, quote, unhex};
 
 /// Reads the type of a column where its text is not the same in every session. A domain
 /// counts as what it is made of. A type's output that is not immutable depends on settings, or
@@ -112,6 +112,14 @@ fn create_trigger(table: &TableName, trigger: &str, protect: &Protect) -> String
          FOR EACH ROW EXECUTE FUNCTION {trigger}('{mode}', {})",
         names.join(", ")
     )
+}
+
+/// Writes a text without escapes where it needs none: an argument of a trigger is a plain text.
+fn literal(text: &str) -> String {
+    match text.contains('\\') {
+        true => format!("E{}", quote(&text.replace('\\', "\\\\"), '\'')),
+        false => quote(text, '\''),
+    }
 }
 
 /// Returns the first argument of a trigger: what it does where the fence refuses.

@@ -4,12 +4,14 @@ mod naming;
 mod protected;
 mod table_name;
 mod target;
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
 mod trigger;
 
 pub use self::naming::Naming;
 pub use self::protected::Protected;
 pub use self::table_name::TableName;
 pub use self::target::{NameError, Protect};
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
 pub use self::trigger::Trigger;
 use super::FenceStatements;
 use super::quoted::fill;

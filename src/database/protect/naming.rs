@@ -55,6 +55,7 @@ impl Naming {
     }
 
     /// Reads the columns `NEW.column` in a trigger's expression.
+    #[allow(dead_code, reason = "PostgreSQL keeps the names of the columns as arguments")]
     pub fn of_expression(prefix: String, expression: &str, mark: char) -> Option<Naming> {
         let mut columns = Vec::new();
         let mut rest = expression;

@@ -19,6 +19,7 @@ impl TableName {
     }
 
     /// The name of something else in the same schema.
+    #[allow(dead_code, reason = "a trigger of PostgreSQL has no schema")]
     pub fn beside(&self, name: impl Into<String>) -> TableName {
         TableName { schema: self.schema.clone(), name: name.into() }
     }
