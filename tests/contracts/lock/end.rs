@@ -11,8 +11,8 @@ use tokio::time::sleep;
 use super::{acquire, dropped, free, release};
 use crate::{answered, resource};
 
-/// Checks that a lease which is released or dropped is over for each who awaits that, and that its lock is free then.
-pub async fn ends<K>(lock: &impl Lock, resource: &Resource, acquire: impl AsyncFn() -> Lease<K>) {
+/// Checks that a lease which is released or dropped is over for each who awaits that, and that its locks are free then.
+pub async fn ends<K>(lock: &impl Lock, names: &[Resource], acquire: impl AsyncFn() -> Lease<K>) {
     for case in ["after a release", "after a drop", "after a release was polled once"] {
         let lease = acquire().await;
         let mut early = pin!(lease.lost());
@@ -26,7 +26,9 @@ pub async fn ends<K>(lock: &impl Lock, resource: &Resource, acquire: impl AsyncF
             _ => drop(polled(lease.release(), 1).await),
         }
         reported(case, join(early, join_all(awaiters)), Loss::Released).await;
-        free(lock, resource, case).await;
+        for resource in names {
+            free(lock, resource, case).await;
+        }
     }
 }
 

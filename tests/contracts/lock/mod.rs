@@ -35,8 +35,8 @@ pub async fn lock_contract(lock: &impl Lock) {
     grant::tokens_grow(lock).await;
     grant::one_holder(lock).await;
     grant::apart(lock).await;
-    let free = resource("free");
-    end::ends(lock, &free, async || acquire(lock, &free).await).await;
+    let free = [resource("free")];
+    end::ends(lock, &free, async || acquire(lock, &free[0]).await).await;
     end::cancel(lock).await;
     grant::waits(lock).await;
     grant::concurrent(lock).await;

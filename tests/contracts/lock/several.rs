@@ -1,10 +1,10 @@
 use std::time::Duration;
 
 use fencing::Resource;
-use fencing::lock::{AcquireError, Lease, LeaseSet, Lock, Loss};
+use fencing::lock::{AcquireError, Lease, LeaseSet, Lock};
 use futures_util::future::join_all;
-use support::polled::polled;
 
+use super::end::ends;
 use super::{Inside, acquire, after, dropped, free, refused, release};
 use crate::{answered, resource};
 
@@ -77,31 +77,22 @@ async fn together(lock: &impl Lock) {
         last.push(lease.token());
         release(lease).await;
     }
-    for dropped in [false, true] {
-        let list = [three, one, two, one].map(Clone::clone);
-        let lease = acquire_all(lock, &list).await;
-        let found: Vec<_> = lease.sequencers().iter().map(|pair| pair.resource.clone()).collect();
-        assert_eq!(found, names.to_vec(), "the resources of acquire_all");
-        let tokens: Vec<_> = names.iter().filter_map(|name| lease.token_of(name)).collect();
-        let grew = tokens.iter().zip(&last).all(|(token, last)| token > last);
-        let case = format!("acquire_all after {last:?}");
-        assert!(grew && tokens.len() == last.len(), "{case}: {tokens:?}");
-        last = tokens;
-        assert_eq!(lease.token_of(&resource("else")), None, "token_of another");
-        for name in &names {
-            refused(&lock.try_acquire(name).await, name, "try_acquire one of several");
-        }
-        assert_eq!(lease.run(async { 3 }).await, Ok(3), "run under acquire_all");
-        lease.renew().await.unwrap();
-        let lost = lease.lost();
-        if dropped {
-            drop(lease);
-        } else {
-            release(lease).await;
-        }
-        assert_eq!(lost.await, Loss::Released, "lost() of several");
+    let list = [three, one, two, one].map(Clone::clone);
+    let lease = acquire_all(lock, &list).await;
+    let found: Vec<_> = lease.sequencers().iter().map(|pair| pair.resource.clone()).collect();
+    assert_eq!(found, names.to_vec(), "the resources of acquire_all");
+    let tokens: Vec<_> = names.iter().filter_map(|name| lease.token_of(name)).collect();
+    let grew = tokens.iter().zip(&last).all(|(token, last)| token > last);
+    let case = format!("acquire_all after {last:?}");
+    assert!(grew && tokens.len() == last.len(), "{case}: {tokens:?}");
+    assert_eq!(lease.token_of(&resource("else")), None, "token_of another");
+    for name in &names {
+        refused(&lock.try_acquire(name).await, name, "try_acquire one of several");
     }
-    for (name, last) in names.iter().zip(last) {
+    assert_eq!(lease.run(async { 3 }).await, Ok(3), "run under acquire_all");
+    lease.renew().await.unwrap();
+    release(lease).await;
+    for (name, last) in names.iter().zip(tokens) {
         let lease = acquire(lock, name).await;
         assert!(lease.token() > last, "acquire after {last}: {lease:?}");
         release(lease).await;
@@ -147,9 +138,5 @@ async fn cancel(lock: &impl Lock) {
     let names = names("dropped");
     dropped(lock, &names, "an acquire_all", || lock.acquire_all(&names)).await;
     dropped(lock, &names, "an acquire_any", || lock.acquire_any(&names)).await;
-    let lease = acquire_all(lock, &names).await;
-    polled(lease.release(), 1).await;
-    for name in &names {
-        free(lock, name, "after a release was polled once").await;
-    }
+    ends(lock, &names, async || acquire_all(lock, &names).await).await;
 }

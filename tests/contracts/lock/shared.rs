@@ -14,8 +14,8 @@ use crate::{answered, resource};
 pub async fn shared_contract(lock: &impl Lock) {
     together(lock).await;
     alone(lock).await;
-    let resource = &resource("shared/ends");
-    ends(lock, resource, async || share(lock, resource).await).await;
+    let names = [resource("shared/ends")];
+    ends(lock, &names, async || share(lock, &names[0]).await).await;
     cancel(lock).await;
     waits(lock).await;
     turns(lock).await;
