@@ -49,32 +49,23 @@ fn anchors(page: &str) -> Vec<String> {
     headings.map(anchor).collect()
 }
 
-fn library() -> Vec<File> {
-    crate_in("src")
-}
-
-fn protocol() -> Vec<File> {
-    crate_in("protocol/src")
-}
-
-fn program() -> Vec<File> {
-    crate_in("cli/src")
-}
+/// The library, its protocol and the program.
+const CRATES: [&str; 3] = ["src", "protocol/src", "cli/src"];
 
 fn all() -> impl Iterator<Item = File> {
-    [library(), protocol(), program()].into_iter().flatten()
+    CRATES.into_iter().flat_map(crate_in)
 }
 
 #[test]
 fn no_room_imports_from_a_floor_above_it() {
-    let found = breaches(&library());
+    let found = breaches(&crate_in("src"));
     assert!(found.is_empty(), "{found:#?}");
 }
 
 #[test]
 fn no_file_imports_itself_through_others() {
     let mut found = Vec::new();
-    for files in [library(), protocol(), program()] {
+    for files in CRATES.map(crate_in) {
         for circle in circles(&files) {
             found.push((circle.join(" "), arrows(&files, &circle)));
         }

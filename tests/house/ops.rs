@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use crate::{anchors, library, program, repository};
+use crate::source::crate_in;
+use crate::{anchors, repository};
 
 fn read(path: &str) -> String {
     crate::read(&repository().join(path))
@@ -11,7 +12,7 @@ fn read(path: &str) -> String {
 
 /// The code of the library and of the program.
 fn code() -> String {
-    library().into_iter().chain(program()).map(|file| file.text).collect()
+    ["src", "cli/src"].into_iter().flat_map(crate_in).map(|file| file.text).collect()
 }
 
 /// The words of a text that begin with `fencing_`.
