@@ -9,7 +9,7 @@ use axum::routing::{get, post, put};
 use fencing::http::{FenceLayer, path};
 use fencing::lock::Lock;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::args::{Args, Place};
 use crate::error::ApiError;
@@ -33,8 +33,8 @@ pub struct App {
     pub leases: Leases,
     /// The lock nodes, if the locks are on nodes.
     pub nodes: Option<Nodes>,
-    /// Turns true when the service is to stop.
-    pub stop: watch::Sender<bool>,
+    /// Cancelled when the service is to stop.
+    pub stop: CancellationToken,
 }
 
 impl App {
@@ -50,7 +50,7 @@ impl App {
         lock.health().await;
         let (place, era, leases) = (args.lock, NewestEra::default(), Leases::default());
         let nodes = (place == Place::Nodes).then_some(nodes);
-        Ok(App { lock, place, era, store, leases, nodes, stop: watch::Sender::new(false) })
+        Ok(App { lock, place, era, store, leases, nodes, stop: CancellationToken::new() })
     }
 }
 
@@ -103,9 +103,6 @@ pub async fn serve(
     app: Arc<App>,
     page: Option<Page>,
 ) -> std::io::Result<()> {
-    let mut stopped = app.stop.subscribe();
-    let stop = async move {
-        let _ = stopped.wait_for(|stopped| *stopped).await;
-    };
+    let stop = app.stop.clone().cancelled_owned();
     axum::serve(listener, router(app, page)).with_graceful_shutdown(stop).await
 }

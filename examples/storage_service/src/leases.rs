@@ -82,7 +82,6 @@ pub async fn acquire(
         return Err(ApiError::unavailable(format!("{MOST} leases are out")));
     }
     let lock = app.lock.with_ttl(Duration::from_millis(wish.ttl_ms))?;
-    let mut stopped = app.stop.subscribe();
     let lease = tokio::select! {
         lease = async {
             match wish.wait_ms {
@@ -90,9 +89,7 @@ pub async fn acquire(
                 wait => Ok(lock.with_wait(Duration::from_millis(wait))?.acquire(&resource).await?),
             }
         } => lease?,
-        _ = stopped.wait_for(|stopped| *stopped) => {
-            return Err(ApiError::unavailable("the service stops"));
-        }
+        () = app.stop.cancelled() => return Err(ApiError::unavailable("the service stops")),
     };
     let lease_id = random_id()?;
     let answer = json!({

@@ -68,14 +68,14 @@ async fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let server = tokio::spawn(app::serve(listener, Arc::clone(&app), page));
     if args.play {
         let expected = play::play(address, !args.unguarded).await?;
-        app.stop.send_replace(true);
+        app.stop.cancel();
         server.await??;
         return Ok(if expected { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     print!("{}", args.commands(address));
     terminated().await?;
     println!("stopping: requests in flight finish");
-    app.stop.send_replace(true);
+    app.stop.cancel();
     match tokio::time::timeout(LAST, server).await {
         Ok(ended) => ended??,
         Err(_) => eprintln!("some requests did not finish within {LAST:?}"),

@@ -12,7 +12,7 @@ use axum::routing::{MethodRouter, get, post};
 use fencing::lock::redlock::MemoryNode;
 use futures_util::{Stream, StreamExt, stream};
 use serde_json::json;
-use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use super::actor::{Actor, Order};
 use super::board::Board;
@@ -33,7 +33,7 @@ pub struct Page {
     actors: [Actor; 2],
     /// Those in this process can be stopped.
     nodes: Vec<MemoryNode>,
-    stop: watch::Receiver<bool>,
+    stop: CancellationToken,
 }
 
 impl Page {
@@ -54,7 +54,7 @@ impl Page {
         board.put("service", json!({ "guarded": guarded, "stoppable": stoppable }));
         let watched = nodes.lock(|builder| builder)?;
         tokio::spawn(nodes::watch(watched, Arc::clone(&board)));
-        Ok(Some(Page { board, actors, nodes: own, stop: app.stop.subscribe() }))
+        Ok(Some(Page { board, actors, nodes: own, stop: app.stop.clone() }))
     }
 }
 
@@ -108,10 +108,7 @@ async fn events(
         let sent = Event::default().id(board.name(event.number)).data(event.text);
         Some((Ok(sent), (watcher, board)))
     });
-    let mut stop = page.stop.clone();
-    let stopped = async move {
-        let _ = stop.wait_for(|stopped| *stopped).await;
-    };
+    let stopped = page.stop.clone().cancelled_owned();
     let all = stream::iter([Ok(now)]).chain(events).take_until(stopped);
     Sse::new(all).keep_alive(KeepAlive::default())
 }

@@ -1,45 +1,18 @@
 //! What the page learns about a client that falls asleep.
 
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::cli::until;
 use support::http::{Client, head};
 
 use super::service::Service;
 
-/// The events of the service, and when they came.
-type Events = Arc<Mutex<Vec<(Value, Instant)>>>;
-
-fn listen(service: &Service) -> Events {
-    let events = Events::default();
+/// The events of client 1, as they come.
+fn events(service: &Service) -> impl Iterator<Item = Value> + use<> {
     let mut client = Client::connect(service.address);
     client.send(head("GET", "/page/events", &[]));
-    let heard = Arc::clone(&events);
-    std::thread::spawn(move || {
-        for line in client.lines() {
-            let event = line.strip_prefix("data:").and_then(|data| serde_json::from_str(data).ok());
-            if let Some(event @ Value::Object(_)) = event {
-                heard.lock().unwrap().push((event, Instant::now()));
-            }
-        }
-    });
-    events
-}
-
-/// Waits for the newest event of these kinds of client 1.
-fn newest(events: &Events, kinds: &[&str]) -> (Value, Instant) {
-    let of = |(event, _): &&(Value, Instant)| {
-        event["client"] == 1 && kinds.iter().any(|kind| event["kind"] == *kind)
-    };
-    let find = || events.lock().unwrap().iter().rev().find(of).cloned();
-    until(&kinds.join(" or "), || find().is_some());
-    find().unwrap()
-}
-
-fn sleep_until(when: Instant) {
-    std::thread::sleep(when.saturating_duration_since(Instant::now()));
+    let event = |line: String| serde_json::from_str(line.strip_prefix("data:")?).ok();
+    client.lines().filter_map(event).filter(|event: &Value| event["client"] == 1)
 }
 
 /// A client that is renewed just before it falls asleep says so: what is shown to be over is over. The
@@ -48,22 +21,27 @@ fn sleep_until(when: Instant) {
 fn a_lease_that_is_shown_to_be_over_is_lost() {
     let lost = |awake| {
         let service = Service::start(&[]);
-        let events = listen(&service);
+        let mut events = events(&service);
         let order = |order: &str| {
             let path = format!("/page/clients/1/{order}");
             assert_eq!(service.send("POST", &path, &[("X-Page", "1")], "").status, 202);
         };
+        let end_of = |event: &Value| {
+            let left = event["until"].as_u64().unwrap() - event["at"].as_u64().unwrap();
+            Instant::now() + Duration::from_millis(left)
+        };
         order("acquire");
-        let (_, granted) = newest(&events, &["granted"]);
-        sleep_until(granted + Duration::from_millis(awake));
+        let granted = events.find(|event| event["kind"] == "granted").unwrap();
+        let mut end = end_of(&granted);
+        std::thread::sleep(Duration::from_millis(awake));
         order("sleep");
-        newest(&events, &["asleep"]);
-        let (last, heard) = newest(&events, &["granted", "renewed"]);
-        let left = last["until"].as_u64().unwrap() - last["at"].as_u64().unwrap();
-        let over = heard + Duration::from_millis(left + 60);
-        sleep_until(over);
+        for event in events.by_ref().take_while(|event| event["kind"] != "asleep") {
+            end = end_of(&event);
+        }
+        let over = end + Duration::from_millis(60);
+        std::thread::sleep(over.saturating_duration_since(Instant::now()));
         order("wake");
-        newest(&events, &["lost"]);
+        events.find(|event| event["kind"] == "lost").unwrap();
     };
     std::thread::scope(|scope| {
         for awake in [1_005, 1_030, 1_060] {
