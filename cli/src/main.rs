@@ -88,25 +88,20 @@ fn program() -> Result<u8, Failure> {
             return Ok(0);
         }
     };
+    match action {
+        Action::Serve(_) | Action::Proxy(_) | Action::Exporter(_) => logs(Some(LevelFilter::INFO)),
+        // The screen is no place for a log.
+        Action::Watch(_) if std::io::stderr().is_terminal() => {}
+        Action::Guard => {}
+        _ => logs(None),
+    }
     let mut builder = match action {
-        Action::Serve(_) | Action::Proxy(_) | Action::Exporter(_) => {
-            logs(Some(LevelFilter::INFO));
+        // A terminal that takes nothing must not hold up the end of the view.
+        Action::Serve(_) | Action::Proxy(_) | Action::Exporter(_) | Action::Watch(_) => {
             Builder::new_multi_thread()
         }
-        Action::Watch(_) => {
-            // The screen is no place for a log.
-            if !std::io::stderr().is_terminal() {
-                logs(None);
-            }
-            // A terminal that takes nothing must not hold up the end.
-            Builder::new_multi_thread()
-        }
-        Action::Guard => Builder::new_current_thread(),
         // One thread: what a release sends is on its way before any answer can be read.
-        _ => {
-            logs(None);
-            Builder::new_current_thread()
-        }
+        _ => Builder::new_current_thread(),
     };
     let failed = |error| Failure::failed(format_args!("cannot start the runtime: {error}"));
     let runtime = builder.enable_all().build().map_err(failed)?;
