@@ -14,8 +14,8 @@ const COUNTS: u64 = 1_000_000;
 /// The holder of a lock on nodes, or all who share it.
 #[derive(Default)]
 pub(super) struct LockHolders {
-    pub(super) values: Vec<Vec<u8>>,
-    names: Vec<Option<Holder>>,
+    /// The value of the lock on the nodes, and its holder: more than one where they share it.
+    pub(super) parts: BTreeMap<Vec<u8>, Option<Holder>>,
     /// The token, if a majority has the lock: the one that a majority knows of there, or else the largest. `None` on
     /// fewer nodes: the next holder may get the same token.
     token: Option<Token>,
@@ -38,10 +38,7 @@ impl LockHolders {
                     holders.nodes += 1;
                     holders.known.extend(view.known);
                 }
-                if !holders.values.contains(&lock.value) {
-                    holders.values.push(lock.value.clone());
-                    holders.names.push(lock.holder.clone());
-                }
+                holders.parts.entry(lock.value.clone()).or_insert_with(|| lock.holder.clone());
             }
         }
         let is_held = |holders: &LockHolders| holders.nodes >= turnout.needed;
@@ -75,7 +72,7 @@ impl LockHolders {
     pub(super) fn describe(all: &[LockHolders], turnout: Turnout) -> String {
         let Turnout { remember, size, .. } = turnout;
         let one = |holders: &LockHolders| {
-            let (named, nodes) = (named(holders.names.iter().map(Option::as_ref)), holders.nodes);
+            let (named, nodes) = (named(holders.parts.values().map(Option::as_ref)), holders.nodes);
             match holders.token {
                 Some(era) if holders.own_token().is_none() => {
                     format!("{named}, with a token below {era}, from before the present era")

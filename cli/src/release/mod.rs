@@ -93,7 +93,8 @@ async fn on_nodes(args: &ReleaseArgs, redis: &Redis) -> Result<Option<String>, F
     check_agreed(args, &found, |token| holders.iter().any(|holders| holders.has(token)), only)?;
     holders.retain(|holders| args.token.is_none_or(|token| holders.has(token)));
     let found = LockHolders::describe(&holders, turnout);
-    let values: Vec<_> = holders.into_iter().flat_map(|holders| holders.values).collect();
+    let values: Vec<_> =
+        holders.into_iter().flat_map(|holders| holders.parts.into_keys()).collect();
     let forced = voters
         .each(async |node| node.force_release(&list, resource, &values, &views, budget).await)
         .await;
