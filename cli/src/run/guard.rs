@@ -83,14 +83,12 @@ impl Guard {
                 return Ok(Err(if missing { exit::NOT_FOUND } else { exit::NOT_EXECUTABLE }));
             }
         };
-        let command = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let command = command.ok_or_else(|| io::Error::other("the command has no process id"))?;
         Ok(Ok(Guard {
             orders,
             notices,
             children,
             _signals: signals,
-            command,
+            command: Pid::from_child(&child),
             ended: None,
             plan: Plan { grace, deadline, alone: false, kill: None },
             complained: false,
@@ -173,10 +171,8 @@ impl Guard {
     }
 
     fn signal(&self, signal: Signal) {
-        if family::signal(signal) || kill_process_group(self.command, signal).is_ok() {
-            return;
-        }
-        if self.ended.is_none() {
+        let sent = family::signal(signal) || kill_process_group(self.command, signal).is_ok();
+        if !sent && self.ended.is_none() {
             let _ = kill_process(self.command, signal);
         }
     }

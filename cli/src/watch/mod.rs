@@ -41,10 +41,6 @@ use crate::{duration, findings, say};
 use sources::{ask, marks_in_database, marks_in_redis, refresh};
 use view::{Moment, Part, View};
 
-/// How often it may ask.
-const EVERY: std::ops::RangeInclusive<Duration> =
-    Duration::from_millis(500)..=Duration::from_secs(3600);
-
 /// Shows nodes, leases and marks, and asks again and again until you quit. It takes no lock.
 ///
 /// Keys: q, Esc or Ctrl-C quit. The arrows, PgUp, PgDn, Home and End scroll the leases. p pauses, and p again resumes.
@@ -71,7 +67,8 @@ pub(crate) struct WatchArgs {
 
 fn every(text: &str) -> Result<Duration, String> {
     let every = duration::parse(text)?;
-    EVERY.contains(&every).then_some(every).ok_or_else(|| "give 500ms to 1h".to_owned())
+    let allowed = Duration::from_millis(500)..=Duration::from_secs(3600);
+    allowed.contains(&every).then_some(every).ok_or_else(|| "give 500ms to 1h".to_owned())
 }
 
 /// How many times its budget a node may take to list its locks.
