@@ -1,7 +1,9 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::machine::{Address, Machine};
 use super::message::{Reply, Request, fault_of};
 use super::{Attempt, Fault, NonEmpty, Nonce, Time, Token, majority};
 
@@ -25,6 +27,8 @@ pub enum Lost {
         retry_after: Duration,
         /// Whether others share it, and the attempt would hold it alone.
         shared: bool,
+        /// The name of the holder that most nodes have named, for display.
+        holder: Option<Arc<str>>,
     },
     /// Too few nodes gave a vote: the fault of each, by its number.
     NoQuorum {
@@ -38,8 +42,7 @@ pub enum Lost {
 /// One attempt to acquire one resource, or several together, as a state machine: protocol, "Acquire" and
 /// "Several at once".
 ///
-/// Feed it replies and send what [`next_request`](Acquire::next_request) says until
-/// [`outcome`](Acquire::outcome) answers. If that is not [`Won`], release everywhere. Each resource has votes
+/// If it does not end as [`Won`], send the [`releases`](Acquire::releases). Each resource has votes
 /// and a token of its own; what they have for one node goes there as one request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Acquire {
@@ -63,7 +66,7 @@ enum Vote {
     Granted { token: Token, nonce: Nonce },
     Publishing,
     Published,
-    Held(Duration),
+    Held(Duration, Option<Arc<str>>),
     Failed(Fault),
 }
 
@@ -86,13 +89,32 @@ impl Acquire {
         }
     }
 
-    /// What to send next, and to which node.
-    pub fn next_request(&mut self) -> Option<(usize, Request)> {
-        self.outbox.pop_front()
+    /// Returns what undoes it, and where. A node that has answered that other owners hold all of the locks has nothing
+    /// of this owner.
+    pub fn releases(&self) -> impl Iterator<Item = (Address, Request)> {
+        let of_part = |part: &Ballot| {
+            let (resource, owner) = (part.attempt.resource.clone(), part.attempt.owner);
+            Request::Release { resource, owner }
+        };
+        let release = Request::together(self.parts.iter().map(of_part).collect());
+        let may_hold = move |node: &usize| {
+            let is_refused = |part: &Ballot| matches!(part.votes.get(*node), Some(Vote::Held(..)));
+            !self.parts.iter().all(is_refused)
+        };
+        let nodes = (0..self.parts.head.votes.len()).filter(may_hold);
+        nodes.map(move |node| (node.into(), release.clone()))
+    }
+}
+
+impl Machine for Acquire {
+    type Outcome = Result<Won, Lost>;
+
+    fn next_request(&mut self) -> Option<(Address, Request)> {
+        self.outbox.pop_front().map(|(node, request)| (node.into(), request))
     }
 
-    /// Takes what a node answered, or why it did not. An answer that the network repeated does not count.
-    pub fn on_reply(&mut self, node: usize, reply: Result<Reply, Fault>) {
+    fn on_reply(&mut self, from: Address, reply: Result<Reply, Fault>) {
+        let node = from.node;
         let awaits = |part: &&mut Ballot| {
             matches!(part.votes.get(node), Some(Vote::Asked | Vote::Publishing))
         };
@@ -110,29 +132,23 @@ impl Acquire {
         }
     }
 
-    /// Reports whether the node has answered that other owners hold all of the locks: then the node
-    /// holds nothing for this owner, and there is nothing to release.
-    pub fn is_refused(&self, node: usize) -> bool {
-        self.parts.iter().all(|part| matches!(part.votes.get(node), Some(Vote::Held(_))))
-    }
-
-    /// How it ended, once no reply can change that: it is won if each resource is, lost if one is.
-    pub fn outcome(&self, now: Time) -> Option<Result<Won, Lost>> {
+    /// It is won if each resource is, lost if one is.
+    fn outcome(&self, now: Time) -> Option<Result<Won, Lost>> {
         let deadlines = self.parts.iter().map(|part| part.attempt.terms.deadline(self.started));
         let deadline = deadlines.min()?;
         let (mut locks, mut held) = (Vec::new(), None);
         for (number, part) in self.parts.iter().enumerate() {
             match part.outcome(number, now < deadline) {
                 Some(Ok(token)) => locks.push((part.attempt.clone(), token)),
-                Some(Err(Lost::Held { part, retry_after, shared })) => {
-                    held = held.max(Some((retry_after, Reverse(part), shared)));
+                Some(Err(Lost::Held { part, retry_after, shared, holder })) => {
+                    held = held.max(Some((retry_after, Reverse(part), shared, holder)));
                 }
                 Some(Err(lost)) => return Some(Err(lost)),
                 None => {}
             }
         }
-        if let Some((retry_after, Reverse(part), shared)) = held {
-            return Some(Err(Lost::Held { part, retry_after, shared }));
+        if let Some((retry_after, Reverse(part), shared, holder)) = held {
+            return Some(Err(Lost::Held { part, retry_after, shared, holder }));
         }
         let locks = NonEmpty::from_vec(locks).filter(|locks| locks.len() == self.parts.len())?;
         Some(Ok(Won { locks, deadline }))
@@ -162,8 +178,10 @@ impl Ballot {
                 Some(token) => Vote::Granted { token, nonce },
                 None => Vote::Failed(Fault::InvalidReply(format!("{stamp:?}"))),
             },
-            (Vote::Asked, Ok(Reply::Held { remaining, .. })) => Vote::Held(remaining),
-            (Vote::Asked, Ok(Reply::Free)) => Vote::Held(Duration::ZERO),
+            (Vote::Asked, Ok(Reply::Held { remaining, holder, .. })) => {
+                Vote::Held(remaining, holder)
+            }
+            (Vote::Asked, Ok(Reply::Free)) => Vote::Held(Duration::ZERO, None),
             (Vote::Publishing, Ok(Reply::Published)) => Vote::Published,
             (Vote::Publishing, Ok(Reply::NotOwner)) => Vote::Failed(Fault::GrantedTooLate),
             (_, other) => Vote::Failed(fault_of(other)),
@@ -219,7 +237,7 @@ impl Ballot {
         let failed = self.count(|vote| matches!(vote, Vote::Failed(_)));
         if self.votes.len() - failed - open >= needed && in_time {
             let (retry_after, shared) = (self.retry_after(needed - granted), self.shared);
-            return Some(Err(Lost::Held { part, retry_after, shared }));
+            return Some(Err(Lost::Held { part, retry_after, shared, holder: self.holder() }));
         }
         (open == 0 || failed > self.votes.len() - needed || !in_time).then(|| {
             let faults = self.votes.iter().enumerate();
@@ -230,10 +248,19 @@ impl Ballot {
 
     /// Returns when that many of the locks seen will have expired.
     fn retry_after(&self, missing: usize) -> Duration {
-        let remaining = |vote: &Vote| if let Vote::Held(left) = vote { Some(*left) } else { None };
+        let remaining =
+            |vote: &Vote| if let Vote::Held(left, _) = vote { Some(*left) } else { None };
         let mut held: Vec<Duration> = self.votes.iter().filter_map(remaining).collect();
         held.sort_unstable();
         missing.checked_sub(1).and_then(|last| held.get(last).copied()).unwrap_or_default()
+    }
+
+    /// Returns the holder that most nodes have named.
+    fn holder(&self) -> Option<Arc<str>> {
+        let name = |vote: &Vote| if let Vote::Held(_, name) = vote { name.clone() } else { None };
+        let named = self.votes.iter().filter_map(name);
+        let times = |holder: &Arc<str>| named.clone().filter(|name| name == holder).count();
+        named.clone().max_by_key(times)
     }
 }
 
@@ -242,7 +269,7 @@ impl Vote {
         match self {
             Vote::Failed(fault) => Some(fault.clone()),
             // The attempt is lost without it, which is no fault of the node.
-            Vote::Asked | Vote::Held(_) => None,
+            Vote::Asked | Vote::Held(..) => None,
             // A grant is at fault only when time is up.
             _ => (!in_time).then_some(Fault::GrantedTooLate),
         }

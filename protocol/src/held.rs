@@ -1,5 +1,8 @@
 //! Renewal and release of the locks that one attempt has acquired: protocol, "Renew, release".
 
+use std::ops::Range;
+
+use super::machine::{Address, Machine};
 use super::message::{Reply, Request};
 use super::round::Round;
 use super::{Attempt, Fault, NonEmpty, Time, Token};
@@ -26,13 +29,37 @@ pub enum ReleaseOutcome {
     InDoubt(Vec<(usize, Fault)>),
 }
 
+/// One request to every node, and what each answers about each lock.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Question {
+    request: Request,
+    unasked: Range<usize>,
+    locks: Vec<Round>,
+}
+
+impl Question {
+    fn new(nodes: usize, request: Request) -> Question {
+        let locks = vec![Round::new(nodes); request.parts().len()];
+        Question { request, unasked: 0..nodes, locks }
+    }
+
+    fn next_request(&mut self) -> Option<(Address, Request)> {
+        self.unasked.next().map(|node| (node.into(), self.request.clone()))
+    }
+
+    fn on_reply(&mut self, from: Address, reply: Result<Reply, Fault>) {
+        let replies = Reply::apart(reply, self.locks.len());
+        for (lock, reply) in self.locks.iter_mut().zip(replies) {
+            lock.take(from, reply);
+        }
+    }
+}
+
 /// One renewal of one lock or several, as a state machine.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Renew {
-    request: Request,
+    question: Question,
     deadline: Time,
-    /// What the nodes answer about each lock.
-    locks: Vec<Round>,
 }
 
 impl Renew {
@@ -46,31 +73,30 @@ impl Renew {
             ttl: attempt.terms.closed_for(),
         };
         let deadlines = held.iter().map(|(attempt, _)| attempt.terms.deadline(now));
-        Renew {
-            request: Request::together(held.iter().map(renew).collect()),
-            deadline: deadlines.min().unwrap_or_default(),
-            locks: vec![Round::new(nodes); held.len()],
-        }
+        let request = Request::together(held.iter().map(renew).collect());
+        let deadline = deadlines.min().unwrap_or_default();
+        Renew { question: Question::new(nodes, request), deadline }
+    }
+}
+
+impl Machine for Renew {
+    type Outcome = RenewOutcome;
+
+    fn next_request(&mut self) -> Option<(Address, Request)> {
+        self.question.next_request()
     }
 
-    /// What to send to every node.
-    pub fn request(&self) -> Request {
-        self.request.clone()
+    fn on_reply(&mut self, from: Address, reply: Result<Reply, Fault>) {
+        self.question.on_reply(from, reply);
     }
 
-    /// Takes what a node answered, or why it did not.
-    pub fn on_reply(&mut self, node: usize, reply: Result<Reply, Fault>) {
-        take(&mut self.locks, node, reply);
-    }
-
-    /// How the renewal ended, as soon as no further reply can change it. The majority is
-    /// that of all nodes, not of those once acquired.
-    pub fn outcome(&self, now: Time) -> Option<RenewOutcome> {
+    /// The majority is that of all nodes, not of those once acquired.
+    fn outcome(&self, now: Time) -> Option<RenewOutcome> {
         let renewed = |reply: &Reply| *reply == Reply::Renewed;
         let superseded = |reply: &Reply| matches!(reply, Reply::Held { .. } | Reply::NotOwner);
         let in_time = now < self.deadline;
         let (mut open, mut failed) = (false, None);
-        for lock in &self.locks {
+        for lock in &self.question.locks {
             if lock.count(superseded) >= lock.majority() {
                 return Some(RenewOutcome::Superseded);
             }
@@ -92,25 +118,32 @@ impl Renew {
 
 /// One release of one lock or several on all nodes, as a state machine.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Release(Vec<Round>);
+pub struct Release(Question);
 
 impl Release {
-    /// Starts a release of `locks` locks over `nodes` nodes, all of which are asked.
-    pub fn new(nodes: usize, locks: usize) -> Release {
-        Release(vec![Round::new(nodes); locks])
+    /// Starts a release over `nodes` nodes, all of which are asked this.
+    pub fn new(nodes: usize, request: Request) -> Release {
+        Release(Question::new(nodes, request))
+    }
+}
+
+impl Machine for Release {
+    type Outcome = ReleaseOutcome;
+
+    fn next_request(&mut self) -> Option<(Address, Request)> {
+        self.0.next_request()
     }
 
-    /// Takes what a node answered, or why it did not.
-    pub fn on_reply(&mut self, node: usize, reply: Result<Reply, Fault>) {
-        take(&mut self.0, node, reply);
+    fn on_reply(&mut self, from: Address, reply: Result<Reply, Fault>) {
+        self.0.on_reply(from, reply);
     }
 
-    /// How it ended, once no reply can change that: it lapsed if one lock has, is in doubt if one is.
-    pub fn outcome(&self) -> Option<ReleaseOutcome> {
+    /// It lapsed if one lock has, is in doubt if one is.
+    fn outcome(&self, _: Time) -> Option<ReleaseOutcome> {
         let released = |reply: &Reply| matches!(reply, Reply::Released | Reply::Passed { .. });
         let lapsed = |reply: &Reply| *reply == Reply::NotOwner;
         let mut outcome = ReleaseOutcome::Released;
-        for lock in &self.0 {
+        for lock in &self.0.locks {
             if lock.nodes() - lock.count(lapsed) < lock.majority() {
                 outcome = ReleaseOutcome::Lapsed;
             } else if lock.count(released) < lock.majority() {
@@ -124,12 +157,5 @@ impl Release {
             }
         }
         Some(outcome)
-    }
-}
-
-fn take(locks: &mut [Round], node: usize, reply: Result<Reply, Fault>) {
-    let replies = Reply::apart(reply, locks.len());
-    for (lock, reply) in locks.iter_mut().zip(replies) {
-        lock.take(lock.number, node, reply);
     }
 }

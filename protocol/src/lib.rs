@@ -15,6 +15,7 @@ mod fleet;
 mod held;
 mod holders;
 mod id;
+mod machine;
 mod message;
 mod node;
 mod readmit;
@@ -35,24 +36,18 @@ pub use fault::Fault;
 pub use fleet::{Fleet, FleetError};
 pub use held::{Release, ReleaseOutcome, Renew, RenewOutcome};
 pub use id::{ClientId, Incarnation, Membership, Nonce, Owner};
+pub use machine::{Address, Machine, Side};
 pub use message::{Reply, Request, Sealing, fault_of};
 pub use node::{NodeState, Prepared};
 pub use nonempty::NonEmpty;
 pub use readmit::Readmit;
-pub use relocate::{Relocate, RelocateError, Relocation, Side};
+pub use relocate::{Relocate, RelocateError, Relocation};
 pub use resource::{Resource, ResourceError};
-pub use round::{Readmission, ReadmitError};
+pub use round::{Readmission, ReadmitError, Readmitted};
 pub use stamp::Stamp;
 pub use store::{CROWDED, Clocks, Store};
 pub use time::{Time, about};
 pub use token::{Token, TokenError};
-
-#[cfg(test)]
-mod found;
-#[cfg(test)]
-mod tests;
-#[cfg(test)]
-mod world;
 
 /// 2026-01-01T00:00:00Z in seconds since the Unix epoch: eras count from here.
 pub const EPOCH: Duration = Duration::from_secs(1_767_225_600);

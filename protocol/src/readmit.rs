@@ -1,10 +1,15 @@
 use std::time::Duration;
 
+use super::machine::{Address, Machine};
 use super::message::{Reply, Request};
 use super::node::{NodeState, Prepared};
-use super::round::{Readmission, ReadmitError, Round, era_after};
+use super::round::{Readmission, ReadmitError, Readmitted, Round, era_after};
 use super::start::Start;
-use super::{Fault, Nonce};
+use super::{Fault, Nonce, Time};
+
+/// How long a client waits for clients with another list before it starts blank nodes, besides budgets. They connect
+/// again within a second, the longest pause between two attempts.
+const OTHER_LISTS_TIMEOUT: Duration = Duration::from_millis(1200);
 
 /// How far a re-admission has come. Most phases keep the first answer of the target node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -14,9 +19,10 @@ enum ReadmitPhase {
     Reserve(Prepared, u64),
     /// With the memory in which each node promised.
     Confirm(Prepared, u64, Vec<Option<Nonce>>),
-    Activate,
+    /// For how long the node is closed.
+    Activate(Duration),
     Start(Start),
-    Done(Result<(), ReadmitError>),
+    Done(Result<Readmitted, ReadmitError>),
 }
 
 type Next = Result<ReadmitPhase, ReadmitError>;
@@ -37,47 +43,6 @@ impl Readmit {
         Readmit { order, phase: ReadmitPhase::Prepare, round }
     }
 
-    /// Returns what to send next, and to which node. Give each reply back together with the
-    /// [`phase`](Readmit::phase) of its request: replies of an earlier phase do not count.
-    pub fn next_request(&mut self) -> Option<(usize, Request)> {
-        self.round.next_request()
-    }
-
-    /// Returns how it ended, once it has.
-    pub fn outcome(&self) -> Option<Result<(), ReadmitError>> {
-        match &self.phase {
-            ReadmitPhase::Done(outcome) => Some(outcome.clone()),
-            _ => None,
-        }
-    }
-
-    /// Returns the number of the phase, which you give back with each reply.
-    pub fn phase(&self) -> u8 {
-        self.round.number
-    }
-
-    /// Takes what a node answered to a request of `phase`, or why it did not.
-    pub fn on_reply(&mut self, phase: u8, node: usize, reply: Result<Reply, Fault>) {
-        if !self.round.take(phase, node, reply) {
-            return;
-        }
-        let next = match self.phase.clone() {
-            ReadmitPhase::Prepare => self.prepared(),
-            ReadmitPhase::Read(target) => self.read(target),
-            ReadmitPhase::Reserve(target, era) => self.reserved(target, era),
-            ReadmitPhase::Confirm(target, era, promised) => self.confirmed(target, era, promised),
-            ReadmitPhase::Activate => self.activated(),
-            ReadmitPhase::Start(start) => {
-                start.step(&mut self.round).map(|start| match start.is_done() {
-                    true => ReadmitPhase::Done(Ok(())),
-                    false => ReadmitPhase::Start(start),
-                })
-            }
-            done @ ReadmitPhase::Done(_) => Ok(done),
-        };
-        self.phase = next.unwrap_or_else(|error| ReadmitPhase::Done(Err(error)));
-    }
-
     fn ask_others(&mut self, request: &Request) {
         self.round.ask_those(request, |node| node != self.order.target);
     }
@@ -88,7 +53,7 @@ impl Readmit {
             return Err(ReadmitError::Missing(self.round.faults(|_| false)));
         };
         if target.admitted && !(self.order.collect && target.crowded) {
-            return Ok(ReadmitPhase::Done(Ok(())));
+            return Ok(ReadmitPhase::Done(Ok(Readmitted::default())));
         }
         // Among one or two nodes any loss is more than a minority: no other need know the era.
         if self.round.nodes() <= 2 && target.admitted {
@@ -163,15 +128,69 @@ impl Readmit {
         let (collect, new) = (target.admitted, false);
         let request = Request::Activate { incarnation, nonce, era, collect, quarantine, new };
         self.round.ask([(self.order.target, request)]);
-        ReadmitPhase::Activate
+        ReadmitPhase::Activate(quarantine)
     }
 
-    fn activated(&mut self) -> Next {
+    fn activated(&mut self, closed: Duration) -> Next {
         if self.round.count(|reply| *reply == Reply::Activated) > 0 {
-            return Ok(ReadmitPhase::Done(Ok(())));
+            return Ok(ReadmitPhase::Done(Ok(Readmitted { closed, fleet: false })));
         }
         self.round.check_open(|reply| *reply == Reply::Forgotten)?;
-        Ok(ReadmitPhase::Activate)
+        Ok(ReadmitPhase::Activate(closed))
+    }
+
+    fn started(&mut self, start: Start) -> Next {
+        let start = start.step(&mut self.round)?;
+        Ok(match start.closed() {
+            Some(closed) => ReadmitPhase::Done(Ok(Readmitted { closed, fleet: true })),
+            None => ReadmitPhase::Start(start),
+        })
+    }
+}
+
+impl Machine for Readmit {
+    type Outcome = Result<Readmitted, ReadmitError>;
+
+    fn next_request(&mut self) -> Option<(Address, Request)> {
+        self.round.next_request()
+    }
+
+    fn on_reply(&mut self, from: Address, reply: Result<Reply, Fault>) {
+        if !self.round.take(from, reply) {
+            return;
+        }
+        let next = match self.phase.clone() {
+            ReadmitPhase::Prepare => self.prepared(),
+            ReadmitPhase::Read(target) => self.read(target),
+            ReadmitPhase::Reserve(target, era) => self.reserved(target, era),
+            ReadmitPhase::Confirm(target, era, promised) => self.confirmed(target, era, promised),
+            ReadmitPhase::Activate(closed) => self.activated(closed),
+            ReadmitPhase::Start(start) => self.started(start),
+            done @ ReadmitPhase::Done(_) => Ok(done),
+        };
+        self.phase = next.unwrap_or_else(|error| ReadmitPhase::Done(Err(error)));
+    }
+
+    fn outcome(&self, _: Time) -> Option<Result<Readmitted, ReadmitError>> {
+        match &self.phase {
+            ReadmitPhase::Done(outcome) => Some(outcome.clone()),
+            _ => None,
+        }
+    }
+
+    fn pause(&self, budget: Duration) -> Duration {
+        match &self.phase {
+            _ if !self.round.is_unsent() => Duration::ZERO,
+            // A request that was on its way to the others when the target forgot is given up
+            // by its client before they are asked what may be out. A node that is admitted has forgotten nothing.
+            ReadmitPhase::Reserve(target, _) if !target.admitted => budget * 2,
+            // Blank nodes may belong to a longer list, whose clients bring them back meanwhile: the promise is
+            // then refused. Later it would be too late, as a node that is active is bound to this list.
+            ReadmitPhase::Start(start) if start.may_be_of_others() => {
+                OTHER_LISTS_TIMEOUT + budget * 4
+            }
+            _ => Duration::ZERO,
+        }
     }
 }
 

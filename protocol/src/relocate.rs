@@ -1,10 +1,11 @@
 use std::time::Duration;
 
+use super::machine::{Address, Machine, Side};
 use super::message::{Reply, Request, Sealing};
 use super::node::NodeState;
 use super::round::{Readmission, ReadmitError, Round, era_after};
 use super::start::Start;
-use super::{Fault, Fleet, Nonce};
+use super::{Fault, Fleet, Nonce, Time};
 
 /// The order to move a fleet to another list of nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -20,15 +21,6 @@ pub struct Relocation {
     /// Whether to go on although no majority of the old list remembers, because an operator has
     /// said that it is lost. The order of the tokens then rests on the nodes' clocks.
     pub lost: bool,
-}
-
-/// The list that a request goes to. Send it over a session of that fleet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Side {
-    /// The list that the fleet leaves.
-    Old,
-    /// The list that starts.
-    New,
 }
 
 /// Why a fleet was not moved. Run the move again: it goes on from what has been done.
@@ -129,46 +121,6 @@ impl Relocate {
 
     fn round(&mut self) -> &mut Round {
         if self.side() == Side::New { &mut self.new } else { &mut self.old }
-    }
-
-    /// Returns what to send next, and to which node of which list.
-    pub fn next_request(&mut self) -> Option<(Side, usize, Request)> {
-        let side = self.side();
-        self.round().next_request().map(|(node, request)| (side, node, request))
-    }
-
-    /// Returns the number of the phase, which you give back with each reply.
-    pub fn phase(&self) -> u8 {
-        if self.side() == Side::New { self.new.number } else { self.old.number }
-    }
-
-    /// Returns how it ended, once it has.
-    pub fn outcome(&self) -> Option<Result<(), RelocateError>> {
-        match &self.phase {
-            RelocatePhase::Done(outcome) => Some(outcome.clone()),
-            _ => None,
-        }
-    }
-
-    /// Takes what a node answered to a request of `phase`, or why it did not.
-    pub fn on_reply(&mut self, phase: u8, node: usize, reply: Result<Reply, Fault>) {
-        let round = self.round();
-        if !round.take(phase, node, reply) || !round.is_over() {
-            return;
-        }
-        let next = match self.phase.clone() {
-            RelocatePhase::Look => self.looked(),
-            RelocatePhase::Peek(era) => self.peeked(era),
-            RelocatePhase::Seal => self.sealed(),
-            RelocatePhase::Mark(start) => self.marked(start),
-            RelocatePhase::Count(start) => self.counted(start),
-            RelocatePhase::Promise(before, era, start) => self.promised(&before, era, start),
-            RelocatePhase::Confirm(before, era, start) => self.confirmed(&before, era, start),
-            RelocatePhase::Start(start, era) => self.started(start, era),
-            RelocatePhase::Sweep => Ok(RelocatePhase::Done(Ok(()))),
-            done @ RelocatePhase::Done(_) => Ok(done),
-        };
-        self.phase = next.unwrap_or_else(|error| RelocatePhase::Done(Err(error)));
     }
 
     /// Checks, before anything is sealed, whether the new list can be started, or was.
@@ -298,7 +250,48 @@ impl Relocate {
 
     fn started(&mut self, start: Start, era: u64) -> Next {
         let start = start.step(&mut self.new)?;
-        Ok(if start.is_done() { self.sweep(era) } else { RelocatePhase::Start(start, era) })
+        Ok(if start.closed().is_some() {
+            self.sweep(era)
+        } else {
+            RelocatePhase::Start(start, era)
+        })
+    }
+}
+
+impl Machine for Relocate {
+    type Outcome = Result<(), RelocateError>;
+
+    fn next_request(&mut self) -> Option<(Address, Request)> {
+        let side = self.side();
+        let (to, request) = self.round().next_request()?;
+        Some((Address { side, ..to }, request))
+    }
+
+    fn on_reply(&mut self, from: Address, reply: Result<Reply, Fault>) {
+        let round = self.round();
+        if !round.take(from, reply) || !round.is_over() {
+            return;
+        }
+        let next = match self.phase.clone() {
+            RelocatePhase::Look => self.looked(),
+            RelocatePhase::Peek(era) => self.peeked(era),
+            RelocatePhase::Seal => self.sealed(),
+            RelocatePhase::Mark(start) => self.marked(start),
+            RelocatePhase::Count(start) => self.counted(start),
+            RelocatePhase::Promise(before, era, start) => self.promised(&before, era, start),
+            RelocatePhase::Confirm(before, era, start) => self.confirmed(&before, era, start),
+            RelocatePhase::Start(start, era) => self.started(start, era),
+            RelocatePhase::Sweep => Ok(RelocatePhase::Done(Ok(()))),
+            done @ RelocatePhase::Done(_) => Ok(done),
+        };
+        self.phase = next.unwrap_or_else(|error| RelocatePhase::Done(Err(error)));
+    }
+
+    fn outcome(&self, _: Time) -> Option<Result<(), RelocateError>> {
+        match &self.phase {
+            RelocatePhase::Done(outcome) => Some(outcome.clone()),
+            _ => None,
+        }
     }
 }
 

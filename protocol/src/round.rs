@@ -1,6 +1,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::machine::Address;
 use super::message::{Reply, Request, fault_of};
 use super::{Fault, Nonce, Stamp, majority};
 
@@ -19,6 +20,15 @@ pub struct Readmission {
     pub strict: bool,
     /// Whether an operator has said that no lock can be out if all nodes are blank.
     pub assume_no_locks: bool,
+}
+
+/// What a re-admission has brought back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Readmitted {
+    /// How long it still grants nothing.
+    pub closed: Duration,
+    /// Whether it is the whole fleet, and not one node.
+    pub fleet: bool,
 }
 
 /// Why a node was not re-admitted, or a fleet not started. Any client may try again.
@@ -93,14 +103,20 @@ impl Round {
         self.ask(nodes.map(|node| (node, request.clone())).collect::<Vec<_>>());
     }
 
-    pub(super) fn next_request(&mut self) -> Option<(usize, Request)> {
-        self.outbox.pop_front()
+    pub(super) fn next_request(&mut self) -> Option<(Address, Request)> {
+        let (node, request) = self.outbox.pop_front()?;
+        Some((Address { phase: self.number, ..node.into() }, request))
     }
 
-    /// Takes an answer to the round of this number. Returns whether it was awaited.
-    pub(super) fn take(&mut self, number: u8, node: usize, reply: Result<Reply, Fault>) -> bool {
-        match self.replies.get_mut(node) {
-            Some(slot @ None) if number == self.number => *slot = Some(reply),
+    /// Reports whether the round has not asked yet.
+    pub(super) fn is_unsent(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
+    /// Takes an answer. Returns whether it was awaited.
+    pub(super) fn take(&mut self, from: Address, reply: Result<Reply, Fault>) -> bool {
+        match self.replies.get_mut(from.node) {
+            Some(slot @ None) if from.phase == self.number => *slot = Some(reply),
             _ => return false,
         }
         self.awaited = self.awaited.saturating_sub(1);

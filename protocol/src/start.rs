@@ -15,8 +15,9 @@ enum StartPhase {
     Promise(Vec<Prepared>, u64),
     /// With the nodes that have promised the era.
     Confirm(Vec<Prepared>, u64, Vec<bool>),
-    Activate,
-    Done,
+    /// For how long the fleet is closed.
+    Activate(Duration),
+    Done(Duration),
 }
 
 /// The start of a fleet in which too few nodes remember: protocol, "Too few remember".
@@ -43,8 +44,15 @@ impl Start {
         start
     }
 
-    pub(super) fn is_done(&self) -> bool {
-        self.phase == StartPhase::Done
+    /// Returns for how long the fleet is closed, once it is started.
+    pub(super) fn closed(&self) -> Option<Duration> {
+        if let StartPhase::Done(closed) = self.phase { Some(closed) } else { None }
+    }
+
+    /// Reports whether the era is about to be promised by nodes that may belong to another list.
+    pub(super) fn may_be_of_others(&self) -> bool {
+        let StartPhase::Promise(before, _) = &self.phase else { return false };
+        !self.order.assume_no_locks && all_blank(before)
     }
 
     /// Takes the step that follows a round, once that is over.
@@ -69,8 +77,8 @@ impl Start {
             StartPhase::Confirm(before, era, promised) => {
                 self.confirmed(&before, era, &promised, round)?
             }
-            StartPhase::Activate => activated(round)?,
-            waits @ (StartPhase::Wait(_) | StartPhase::Done) => waits,
+            StartPhase::Activate(closed) => activated(closed, round)?,
+            waits @ (StartPhase::Wait(_) | StartPhase::Done(_)) => waits,
         };
         Ok(Start { phase, ..self })
     }
@@ -110,7 +118,7 @@ impl Start {
         }
         let admitted = answers.iter().filter(|answer| answer.admitted).count();
         if admitted == answers.len() && self.from.is_none() {
-            return Ok(StartPhase::Done);
+            return Ok(StartPhase::Done(Duration::ZERO));
         }
         if admitted >= round.majority() {
             return Err(ReadmitError::Overtaken);
@@ -160,7 +168,7 @@ impl Start {
             Request::Activate { incarnation, nonce, era, collect: false, quarantine, new }
         };
         round.ask(answers.iter().map(activate).enumerate().collect::<Vec<_>>());
-        Ok(StartPhase::Activate)
+        Ok(StartPhase::Activate(quarantine))
     }
 
     /// Returns how long locks that no node remembers may still be out, and until the clocks have passed the era:
@@ -196,10 +204,10 @@ fn promise(answers: Vec<Prepared>, era: u64, round: &mut Round) -> StartPhase {
 }
 
 /// Ends the start once a majority is active. The others are brought back one by one.
-fn activated(round: &Round) -> Next {
+fn activated(closed: Duration, round: &Round) -> Next {
     let is_active = |reply: &Reply| *reply == Reply::Activated;
     if round.count(is_active) >= round.majority() {
-        return Ok(StartPhase::Done);
+        return Ok(StartPhase::Done(closed));
     }
     if round.count(|reply| *reply == Reply::Forgotten) > 0 {
         return Err(ReadmitError::Overtaken);

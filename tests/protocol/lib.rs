@@ -3,7 +3,10 @@
 //! histories. The model's worlds are a library: the simulator of `examples/storage_service` plays them.
 
 #[cfg(test)]
+mod directed;
+#[cfg(test)]
 mod history;
+pub mod machine;
 pub mod model;
 #[cfg(test)]
 mod product;

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use fencing_protocol::{
-    Acquire, Mode, NonEmpty, Owner, Reply, Request, Resource, Stamp, Store, Time, Won,
+    Acquire, Machine, Mode, NonEmpty, Owner, Reply, Request, Resource, Stamp, Store, Time, Won,
 };
 
 use crate::model::node::{acquire, ask, attempt, named, owner, started};
@@ -126,13 +126,13 @@ impl Client {
     fn send(&mut self) {
         let mut wanted = BTreeMap::<usize, Vec<Request>>::new();
         for one in &mut self.each {
-            while let Some((node, request)) = one.next_request() {
-                wanted.entry(node).or_default().push(request);
+            while let Some((to, request)) = one.next_request() {
+                wanted.entry(to.node).or_default().push(request);
             }
         }
-        while let Some((node, request)) = self.all.next_request() {
-            assert_eq!(wanted.remove(&node).map(Request::together).as_ref(), Some(&request));
-            self.asked[node] = Some(request);
+        while let Some((to, request)) = self.all.next_request() {
+            assert_eq!(wanted.remove(&to.node).map(Request::together).as_ref(), Some(&request));
+            self.asked[to.node] = Some(request);
         }
         assert!(wanted.is_empty(), "{wanted:?}");
     }
@@ -140,9 +140,9 @@ impl Client {
     /// Each single attempt that has asked is given its part of the answer.
     fn take(&mut self, node: usize, reply: Reply, parts: &[usize]) {
         for (part, reply) in parts.iter().zip(reply.parts()) {
-            self.each[*part].on_reply(node, Ok(reply.clone()));
+            self.each[*part].on_reply(node.into(), Ok(reply.clone()));
         }
-        self.all.on_reply(node, Ok(reply));
+        self.all.on_reply(node.into(), Ok(reply));
         self.send();
     }
 

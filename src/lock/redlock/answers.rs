@@ -1,10 +1,10 @@
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use fencing_protocol::{Fault, Reply, majority};
+use fencing_protocol::{Address, Fault, Reply, majority};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
@@ -27,9 +27,9 @@ pub(super) struct Answers {
     undecided: usize,
 }
 
-/// An answer that is awaited from this node. It is given up after `bound`, and does not count after `end`.
+/// An answer that is awaited from there. It is given up after `bound`, and does not count after `end`.
 struct Awaited {
-    node: usize,
+    from: Address,
     bound: Instant,
     end: Time,
 }
@@ -101,20 +101,20 @@ impl Answers {
 
     /// Awaits one more answer, which counts until `bound`. A re-admission relies on this: requests sent
     /// before it are over by then.
-    pub(super) fn slot(&mut self, node: usize, bound: Instant) -> AnswerSlot {
+    pub(super) fn slot(&mut self, from: Address, bound: Instant) -> AnswerSlot {
         let question = Some(self.awaited.len());
         let (timer, clock) = self.begun;
         let end = clock + bound.saturating_duration_since(timer);
-        self.awaited.push(Some(Awaited { node, bound, end }));
+        self.awaited.push(Some(Awaited { from, bound, end }));
         self.open += 1;
         AnswerSlot { inbox: Arc::clone(&self.inbox), question }
     }
 
-    /// Returns the next answer with the number of its node, or `None` if no more are awaited. A lane
+    /// Returns the next answer with the address of its request, or `None` if no more are awaited. A lane
     /// bounds its answers itself; the bound here is for a lane whose runtime is stuck.
     ///
     /// You may drop it at any point: no answer gets lost.
-    pub(super) async fn next(&mut self) -> Option<(usize, Answer)> {
+    pub(super) async fn next(&mut self) -> Option<(Address, Answer)> {
         if let Some(next) = self.come() {
             return Some(next);
         }
@@ -127,7 +127,16 @@ impl Answers {
         .await
     }
 
-    fn poll_come(&mut self, context: &mut Context<'_>) -> Poll<Option<(usize, Answer)>> {
+    /// Returns each answer by the number of its node.
+    pub(super) async fn all(mut self) -> BTreeMap<usize, Answer> {
+        let mut all = BTreeMap::new();
+        while let Some((from, answer)) = self.next().await {
+            all.insert(from.node, answer);
+        }
+        all
+    }
+
+    fn poll_come(&mut self, context: &mut Context<'_>) -> Poll<Option<(Address, Answer)>> {
         loop {
             let mut state = self.inbox.0.lock();
             let least = (self.undecided + 1).min(self.open).max(1);
@@ -144,12 +153,12 @@ impl Answers {
     }
 
     /// Takes the first answer that has come and is still awaited.
-    fn come(&mut self) -> Option<(usize, Answer)> {
+    fn come(&mut self) -> Option<(Address, Answer)> {
         loop {
             let (question, answer) = self.inbox.0.lock().come.pop_front()?;
-            if let Some(Awaited { node, end, .. }) = self.close(question) {
+            if let Some(Awaited { from, end, .. }) = self.close(question) {
                 let late = answer.is_ok() && self.clock.now() > end;
-                return Some((node, if late { Err(Fault::Unread) } else { answer }));
+                return Some((from, if late { Err(Fault::Unread) } else { answer }));
             }
         }
     }
@@ -161,12 +170,12 @@ impl Answers {
         Some(awaited)
     }
 
-    fn late(&mut self) -> Option<(usize, Answer)> {
+    fn late(&mut self) -> Option<(Address, Answer)> {
         let now = Instant::now();
         let late = |it: &Option<Awaited>| it.as_ref().is_some_and(|it| it.bound <= now);
         let question = self.awaited.iter().position(late)?;
-        let Awaited { node, .. } = self.close(question)?;
-        Some((node, Err(Fault::TimedOut)))
+        let Awaited { from, .. } = self.close(question)?;
+        Some((from, Err(Fault::TimedOut)))
     }
 }
 
@@ -198,11 +207,11 @@ mod tests {
         for (passed, counts) in [(SECOND, true), (SECOND + SECOND / 10, false)] {
             let clock = ManualClock::default();
             let mut answers = Answers::new(1, &(Arc::new(clock.clone()) as Arc<dyn Clock>));
-            let mut slot = answers.slot(7, in_seconds(1));
+            let mut slot = answers.slot(7.into(), in_seconds(1));
             clock.advance(passed);
             slot.answer(Ok(Reply::Renewed));
             let answer = if counts { Ok(Reply::Renewed) } else { Err(Fault::Unread) };
-            assert_eq!(answers.next().await, Some((7, answer)));
+            assert_eq!(answers.next().await, Some((7.into(), answer)));
             assert_eq!(answers.next().await, None);
         }
     }
@@ -213,24 +222,24 @@ mod tests {
     async fn an_answer_that_was_given_up_takes_nobodys_place() {
         let mut answers = Answers::new(2, &still());
         let (mut stuck, mut other) =
-            (answers.slot(0, in_seconds(1)), answers.slot(1, in_seconds(60)));
-        assert_eq!(answers.next().await, Some((0, Err(Fault::TimedOut))));
+            (answers.slot(0.into(), in_seconds(1)), answers.slot(1.into(), in_seconds(60)));
+        assert_eq!(answers.next().await, Some((0.into(), Err(Fault::TimedOut))));
         let start = Instant::now();
         tokio::spawn(async move {
             stuck.answer(Ok(Reply::Renewed));
             tokio::time::sleep(SECOND).await;
             other.answer(Ok(Reply::Released));
         });
-        assert_eq!(answers.next().await, Some((1, Ok(Reply::Released))));
+        assert_eq!(answers.next().await, Some((1.into(), Ok(Reply::Released))));
         assert_eq!(start.elapsed(), SECOND);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_caller_whom_nobody_will_answer_gets_an_error() {
         let mut answers = Answers::new(1, &still());
-        drop(answers.slot(0, in_seconds(60)));
+        drop(answers.slot(0.into(), in_seconds(60)));
         let next = answers.next().now_or_never().unwrap();
-        assert!(matches!(next, Some((0, Err(Fault::Disconnected(_))))), "{next:?}");
+        assert!(matches!(next, Some((_, Err(Fault::Disconnected(_))))), "{next:?}");
     }
 
     /// Votes that decide nothing wake nobody, but each counts.
@@ -245,7 +254,7 @@ mod tests {
         }
         let wakes = Arc::<Wakes>::default();
         let mut answers = Answers::of_votes(5, &still());
-        let slots: Vec<_> = (0..5).map(|node| answers.slot(node, in_seconds(60))).collect();
+        let slots: Vec<_> = (0..5).map(|node| answers.slot(node.into(), in_seconds(60))).collect();
         let mut next = Box::pin(answers.next());
         let waker = Waker::from(Arc::clone(&wakes));
         assert!(next.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());

@@ -7,7 +7,6 @@ use fencing_protocol::{
 };
 use tokio::time::Instant;
 
-use super::answers::Answers;
 use super::held::HeldOnNodes;
 use super::nodes::Nodes;
 use super::readmission;
@@ -53,30 +52,31 @@ impl LockBackend for Arc<Nodes> {
             let begin = Instant::now();
             let asked = ask(self, resources, mode, terms).await;
             let late = match &asked {
-                Err((Lost::NoQuorum { faults, .. }, _)) => was_late(self, begin, faults),
+                Err(Lost::NoQuorum { faults, .. }) => was_late(self, begin, faults),
                 _ => false,
             };
             self.was_late(late);
             match asked {
                 Ok(grant) => return Ok(grant),
-                Err((Lost::Held { part, retry_after, shared }, holder)) => {
+                Err(Lost::Held { part, retry_after, shared, holder }) => {
                     let resource = resources.get(part).unwrap_or(first).clone();
                     if let Some(end) = waits.filter(|_| shared) {
                         let lasting = draining(settings, settings.budget() * 2, end);
                         let drain = Request::Drain { resource: resource.clone(), lasting };
                         drop(self.submit_all(&drain));
                     }
+                    let holder = holder.and_then(|holder| Holder::read(&holder));
                     return Err(AcquireError::Held { resource, retry_after, holder });
                 }
-                Err((Lost::NoQuorum { .. }, _)) if late && Instant::now() < end => {
+                Err(Lost::NoQuorum { .. }) if late && Instant::now() < end => {
                     tracing::debug!(resource = %first, "this client was late itself: asking again");
                 }
-                Err((Lost::NoQuorum { granted: 0, faults }, _))
+                Err(Lost::NoQuorum { granted: 0, faults })
                     if !faults.is_empty() && faults.iter().all(|(_, it)| it.is_own()) =>
                 {
                     return Err(AcquireError::Overloaded { resource: first.clone() });
                 }
-                Err((Lost::NoQuorum { granted, faults }, _)) => {
+                Err(Lost::NoQuorum { granted, faults }) => {
                     return Err(self.no_quorum(first, granted, faults));
                 }
             }
@@ -160,90 +160,37 @@ fn was_late(nodes: &Nodes, begin: Instant, faults: &[(usize, Fault)]) -> bool {
     begin.elapsed() >= nodes.context.budget && faults.iter().any(|(_, it)| it.is_own())
 }
 
-/// Asks the nodes once. Says also who holds the lock, if the nodes have said that.
+/// Asks the nodes once.
 async fn ask(
     nodes: &Arc<Nodes>,
     resources: &NonEmpty<Resource>,
     mode: Mode,
     terms: Terms,
-) -> Result<Grant, (Lost, Option<Holder>)> {
+) -> Result<Grant, Lost> {
     let owner = Owner(random::stamped());
     let attempts = resources.clone().map(|resource| Attempt { resource, owner, mode, terms });
     let acquire = Acquire::new(nodes.size(), attempts, nodes.clock().now());
-    let mut asked = UndecidedAttempt { nodes: Some(nodes), resources, owner, acquire };
-    let mut answers = Answers::of_votes(nodes.size(), nodes.clock());
-    let mut seen = SeenHolders(vec![Vec::new(); resources.len()]);
-    let outcome = loop {
-        while let Some((node, request)) = asked.acquire.next_request() {
-            nodes.submit(node, request, &mut answers);
-        }
-        if let Some(outcome) = asked.acquire.outcome(nodes.clock().now()) {
-            break outcome;
-        }
-        match answers.next().await {
-            Some((node, reply)) => {
-                seen.note(&reply);
-                asked.acquire.on_reply(node, reply);
-            }
-            None => break Err(Lost::NoQuorum { granted: 0, faults: Vec::new() }),
-        }
-    };
-    match outcome {
-        Ok(Won { locks, deadline }) => {
-            asked.nodes = None;
-            let held = Arc::new(HeldOnNodes::new(Arc::clone(nodes), locks.clone()));
-            let locks = locks.map(|(attempt, token)| Sequencer::new(attempt.resource, token));
-            Ok(Grant { locks, deadline, held })
-        }
-        Err(lost) => {
-            let holder = match lost {
-                Lost::Held { part, .. } => seen.most_named(part),
-                Lost::NoQuorum { .. } => None,
-            };
-            Err((lost, holder))
-        }
-    }
+    let mut asked = UndecidedAttempt { nodes: Some(nodes), acquire };
+    let answers = nodes.begin(&mut asked.acquire);
+    let outcome = nodes.drive(&mut asked.acquire, answers).await;
+    let unanswered = Lost::NoQuorum { granted: 0, faults: Vec::new() };
+    let Won { locks, deadline } = outcome.unwrap_or(Err(unanswered))?;
+    asked.nodes = None;
+    let held = Arc::new(HeldOnNodes::new(Arc::clone(nodes), locks.clone()));
+    let locks = locks.map(|(attempt, token)| Sequencer::new(attempt.resource, token));
+    Ok(Grant { locks, deadline, held })
 }
 
 /// An attempt that is not won. Dropped, it releases the locks on the nodes, also on those that did not answer.
 struct UndecidedAttempt<'a> {
     nodes: Option<&'a Arc<Nodes>>,
-    resources: &'a NonEmpty<Resource>,
-    owner: Owner,
     acquire: Acquire,
 }
 
 impl Drop for UndecidedAttempt<'_> {
     fn drop(&mut self) {
         if let Some(nodes) = self.nodes {
-            let owner = self.owner;
-            let resources = self.resources.clone();
-            let release = resources.map(|resource| Request::Release { resource, owner });
-            let request = Request::together(release.into());
-            let mut answers = Answers::new(nodes.size(), nodes.clock());
-            // If a node has answered that another owner holds the lock, it has nothing of this owner.
-            nodes.submit_to(&request, &mut answers, |node| !self.acquire.is_refused(node));
+            drop(nodes.submit_each(self.acquire.releases()));
         }
-    }
-}
-
-/// The holders that the nodes have named: for each lock that was asked for, with the number of nodes.
-struct SeenHolders(Vec<Vec<(Arc<str>, usize)>>);
-
-impl SeenHolders {
-    fn note(&mut self, reply: &Result<Reply, Fault>) {
-        for (seen, part) in self.0.iter_mut().zip(reply.iter().flat_map(Reply::parts)) {
-            let Reply::Held { holder: Some(holder), .. } = part else { continue };
-            match seen.iter_mut().find(|(other, _)| other == holder) {
-                Some((_, nodes)) => *nodes += 1,
-                None => seen.push((Arc::clone(holder), 1)),
-            }
-        }
-    }
-
-    /// Returns the holder that most nodes have named.
-    fn most_named(&self, lock: usize) -> Option<Holder> {
-        let (holder, _) = self.0.get(lock)?.iter().max_by_key(|(_, nodes)| *nodes)?;
-        Holder::read(holder)
     }
 }

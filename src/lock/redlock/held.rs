@@ -2,13 +2,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencing_protocol::{
-    Attempt, NonEmpty, Owner, Release, ReleaseOutcome, Renew, RenewOutcome, Request, Resource,
-    Token,
+    Attempt, Machine, NonEmpty, Owner, Release, ReleaseOutcome, Renew, RenewOutcome, Request,
+    Resource, Token,
 };
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 
-use super::answers::Answers;
 use super::nodes::Nodes;
 use crate::lock::error::{ReleaseError, Released};
 use crate::lock::lease::held_lock::{HeldLock, Renewed, SentRelease};
@@ -32,22 +31,16 @@ impl HeldOnNodes {
         let request =
             |(attempt, _): &(Attempt, Token)| release(attempt.resource.clone(), attempt.owner);
         let request = Request::together(self.locks.iter().map(request).collect());
-        let mut answers = self.nodes.submit_all(&request);
-        let mut release = Release::new(self.nodes.size(), self.locks.len());
+        let mut release = Release::new(self.nodes.size(), request);
+        let answers = self.nodes.begin(&mut release);
         Box::pin(async move {
-            loop {
-                match release.outcome() {
-                    Some(ReleaseOutcome::Released) => return Ok(Released::Released),
-                    Some(ReleaseOutcome::Lapsed) => return Ok(Released::Lapsed),
-                    Some(ReleaseOutcome::InDoubt(faults)) => {
-                        return Err(ReleaseError { causes: self.nodes.causes(faults) });
-                    }
-                    None => {}
+            match self.nodes.drive(&mut release, answers).await {
+                Some(ReleaseOutcome::Released) => Ok(Released::Released),
+                Some(ReleaseOutcome::Lapsed) => Ok(Released::Lapsed),
+                Some(ReleaseOutcome::InDoubt(faults)) => {
+                    Err(ReleaseError { causes: self.nodes.causes(faults) })
                 }
-                match answers.next().await {
-                    Some((node, reply)) => release.on_reply(node, reply),
-                    None => return Err(ReleaseError { causes: Vec::new() }),
-                }
+                None => Err(ReleaseError { causes: Vec::new() }),
             }
         })
     }
@@ -56,29 +49,24 @@ impl HeldOnNodes {
 impl HeldLock for HeldOnNodes {
     fn renew(&self) -> BoxFuture<'_, Renewed> {
         Box::pin(async {
-            let (nodes, now) = (self.nodes.size(), self.nodes.clock().now());
-            let mut renew = Renew::new(nodes, &self.locks, now);
-            let mut answers = Answers::of_votes(nodes, self.nodes.clock());
+            let now = self.nodes.clock().now();
+            let mut renew = Renew::new(self.nodes.size(), &self.locks, now);
+            // The clock that it reads may release this lease: not under the lock.
+            let mut answers = self.nodes.answers();
             {
                 let closed = self.closed.lock();
                 if *closed {
                     return Renewed::Failed(Vec::new());
                 }
-                self.nodes.submit_to(&renew.request(), &mut answers, |_| true);
+                while let Some((to, request)) = renew.next_request() {
+                    self.nodes.submit(to, request, &mut answers);
+                }
             }
-            loop {
-                match renew.outcome(self.nodes.clock().now()) {
-                    Some(RenewOutcome::Renewed(deadline)) => return Renewed::Until(deadline),
-                    Some(RenewOutcome::Superseded) => return Renewed::Superseded,
-                    Some(RenewOutcome::Failed(faults)) => {
-                        return Renewed::Failed(self.nodes.causes(faults));
-                    }
-                    None => {}
-                }
-                match answers.next().await {
-                    Some((node, reply)) => renew.on_reply(node, reply),
-                    None => return Renewed::Failed(Vec::new()),
-                }
+            match self.nodes.drive(&mut renew, answers).await {
+                Some(RenewOutcome::Renewed(deadline)) => Renewed::Until(deadline),
+                Some(RenewOutcome::Superseded) => Renewed::Superseded,
+                Some(RenewOutcome::Failed(faults)) => Renewed::Failed(self.nodes.causes(faults)),
+                None => Renewed::Failed(Vec::new()),
             }
         })
     }

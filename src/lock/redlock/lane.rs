@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fencing_protocol::{Fault, Request};
+use fencing_protocol::{Address, Fault, Request};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -63,11 +63,11 @@ impl Lane {
     /// Queues a request. It is sent within one budget of the node, and the answer comes within another;
     /// a release may take longer. Dropping the answers undoes nothing. Outside of a runtime only a lane
     /// that already runs takes requests.
-    pub(super) fn submit(&self, request: Request, answers: &mut Answers, now: Instant) {
+    pub(super) fn submit(&self, to: Address, request: Request, answers: &mut Answers) {
         let (budget, release) = (self.context.budget, request.is_release());
         let rest = if release { RELEASE_TIMEOUT.max(budget) } else { budget };
-        let limit = now + rest;
-        let slot = answers.slot(self.number, limit + budget);
+        let limit = Instant::now() + rest;
+        let slot = answers.slot(to, limit + budget);
         let mut job = Job::new(request, limit, slot, self.context.outstanding.token());
         let mut running = self.running.lock();
         if let Some(running) = running.as_ref() {

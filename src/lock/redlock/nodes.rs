@@ -1,13 +1,16 @@
 use std::collections::BTreeMap;
 use std::fmt;
+use std::iter::from_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use fencing_protocol::{ClientId, Fault, Fleet, Nonce, Readmission, Request, majority};
+use fencing_protocol::{
+    Address, ClientId, Fault, Fleet, Machine, Nonce, Readmission, Request, Side, majority,
+};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::{Instant, timeout};
+use tokio::time::{sleep, timeout};
 use tokio_util::task::TaskTracker;
 
 use super::answers::{Answer, Answers};
@@ -146,50 +149,75 @@ impl Nodes {
         self.lanes.get(node).map_or("", Lane::name)
     }
 
-    /// Sends a request to a node. Its answer comes with the others of `answers`.
-    pub(super) fn submit(&self, node: usize, request: Request, answers: &mut Answers) {
-        if let Some(lane) = self.lanes.get(node) {
-            lane.submit(request, answers, Instant::now());
+    /// Makes room for answers. It reads the clock, which may be the caller's code.
+    pub(super) fn answers(&self) -> Answers {
+        Answers::of_votes(self.size(), &self.clock)
+    }
+
+    pub(super) fn submit(&self, to: Address, request: Request, answers: &mut Answers) {
+        if let Some(lane) = self.lanes.get(to.node) {
+            lane.submit(to, request, answers);
         }
     }
 
-    /// Sends a request to one node, and returns the answer.
-    pub(super) fn ask(
+    /// Sends each request to its node, here and now.
+    pub(super) fn submit_each(
         &self,
-        node: usize,
-        request: Request,
-    ) -> impl Future<Output = Answer> + use<> {
-        let mut answers = Answers::new(1, &self.clock);
-        self.submit(node, request, &mut answers);
-        async move { answers.next().await.map_or(Err(Fault::TimedOut), |(_, answer)| answer) }
+        requests: impl IntoIterator<Item = (Address, Request)>,
+    ) -> Answers {
+        let mut answers = self.answers();
+        for (to, request) in requests {
+            self.submit(to, request, &mut answers);
+        }
+        answers
     }
 
-    /// Sends a request to all nodes, each of which has a vote.
+    /// Sends a request to all nodes, here and now.
     pub(super) fn submit_all(&self, request: &Request) -> Answers {
-        let mut answers = Answers::of_votes(self.size(), &self.clock);
-        self.submit_to(request, &mut answers, |_| true);
-        answers
+        self.submit_each((0..self.size()).map(|node| (node.into(), request.clone())))
+    }
+
+    /// Sends what a machine says first, here and now. [`drive`](Nodes::drive) does the rest.
+    pub(super) fn begin(&self, machine: &mut impl Machine) -> Answers {
+        self.submit_each(from_fn(|| machine.next_request()))
+    }
+
+    /// Drives a machine until it has ended, which it has when all answers have come.
+    pub(super) async fn drive<M: Machine>(
+        &self,
+        machine: &mut M,
+        answers: Answers,
+    ) -> Option<M::Outcome> {
+        self.drive_from(self, machine, answers).await
+    }
+
+    /// Drives a machine that moves a fleet from the old nodes to these.
+    pub(super) async fn drive_from<M: Machine>(
+        &self,
+        old: &Nodes,
+        machine: &mut M,
+        mut answers: Answers,
+    ) -> Option<M::Outcome> {
+        loop {
+            if let Some(outcome) = machine.outcome(self.clock.now()) {
+                return Some(outcome);
+            }
+            let (from, answer) = answers.next().await?;
+            machine.on_reply(from, answer);
+            let pause = machine.pause(self.context.budget);
+            if !pause.is_zero() {
+                sleep(pause).await;
+            }
+            while let Some((to, request)) = machine.next_request() {
+                let list = if to.side == Side::Old { old } else { self };
+                list.submit(to, request, &mut answers);
+            }
+        }
     }
 
     /// Sends a request to all nodes, and returns each answer by the number of its node.
     pub(super) async fn ask_all(&self, request: &Request) -> BTreeMap<usize, Answer> {
-        let (mut answers, mut all) = (self.submit_all(request), BTreeMap::new());
-        while let Some((node, answer)) = answers.next().await {
-            all.insert(node, answer);
-        }
-        all
-    }
-
-    pub(super) fn submit_to(
-        &self,
-        request: &Request,
-        answers: &mut Answers,
-        to: impl Fn(usize) -> bool,
-    ) {
-        let now = Instant::now();
-        for (_, lane) in self.lanes.iter().enumerate().filter(|(node, _)| to(*node)) {
-            lane.submit(request.clone(), answers, now);
-        }
+        self.submit_all(request).all().await
     }
 
     pub(super) fn causes(&self, faults: Vec<(usize, Fault)>) -> Vec<NodeCause> {

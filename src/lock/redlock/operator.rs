@@ -5,8 +5,6 @@ use fencing_protocol::{
     Fault, Nonce, Prepared, Readmission, ReadmitError, Relocate, RelocateError, Relocation, Reply,
     Request, Side, fault_of, majority,
 };
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
 use tokio::time::sleep;
 
 use super::Redlock;
@@ -204,8 +202,9 @@ impl Operator {
         let longest = closed.iter().map(|(_, _, left)| *left).max().unwrap_or_default();
         sleep(longest.min(SETTLED)).await;
         let mut opened = Vec::new();
-        for (node, nonce, _) in closed {
-            match self.nodes.ask(node, Request::Open { nonce }).await {
+        let open = |(node, nonce, _): (usize, _, _)| (node.into(), Request::Open { nonce });
+        for (node, answer) in self.nodes.submit_each(closed.into_iter().map(open)).all().await {
+            match answer {
                 Ok(Reply::Opened) => opened.push(self.nodes.name(node).to_owned()),
                 Ok(_) => faults.push((node, Fault::NotAdmitted)),
                 Err(fault) => faults.push((node, fault)),
@@ -259,8 +258,10 @@ impl Operator {
                 longest: to.nodes.longest(),
                 lost,
             };
-            let outcome = self.relocate_once(to, order).await;
-            outcome.map_err(|error| match error {
+            let mut relocate = Relocate::new(order);
+            let answers = to.nodes.begin(&mut relocate);
+            let outcome = to.nodes.drive_from(&self.nodes, &mut relocate, answers).await;
+            outcome.unwrap_or(Err(RelocateError::Overtaken)).map_err(|error| match error {
                 RelocateError::NewMissing(faults) => Some(to.not_all(faults)),
                 RelocateError::OldMissing { sealed, needed, faults } => {
                     let causes = self.nodes.causes(faults);
@@ -282,26 +283,6 @@ impl Operator {
             })
         })
         .await
-    }
-
-    async fn relocate_once(&self, to: &Operator, order: Relocation) -> Result<(), RelocateError> {
-        let mut relocation = Relocate::new(order);
-        let mut calls = FuturesUnordered::new();
-        loop {
-            while let Some((side, node, request)) = relocation.next_request() {
-                let phase = relocation.phase();
-                let nodes = if side == Side::Old { &self.nodes } else { &to.nodes };
-                let answer = nodes.ask(node, request);
-                calls.push(async move { (phase, node, answer.await) });
-            }
-            if let Some(outcome) = relocation.outcome() {
-                return outcome;
-            }
-            match calls.next().await {
-                Some((phase, node, reply)) => relocation.on_reply(phase, node, reply),
-                None => return Err(RelocateError::Overtaken),
-            }
-        }
     }
 
     /// Asks every node to prepare, which marks a node that has forgotten and changes nothing else.

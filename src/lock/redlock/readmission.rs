@@ -2,11 +2,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use fencing_protocol::{Fault, Readmission, Readmit, ReadmitError, Reply, Request};
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
+use fencing_protocol::{Fault, Readmission, Readmit, ReadmitError, Readmitted};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use super::context::Recovery;
 use super::nodes::Nodes;
@@ -17,10 +15,6 @@ use crate::random::jitter;
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// The longest pause before counts are collected that were ahead of the clock.
 const MAX_PAUSE: Duration = Duration::from_secs(10);
-
-/// How long a client waits for clients with another list before it starts blank nodes, besides budgets. They connect
-/// again within a second, the longest pause between two attempts.
-const OTHER_LISTS_TIMEOUT: Duration = Duration::from_millis(1200);
 
 /// Starts the task that brings nodes back, if none runs.
 pub(super) fn start(nodes: &Arc<Nodes>) {
@@ -45,7 +39,7 @@ async fn run(nodes: Weak<Nodes>, mut recoveries: mpsc::Receiver<Recovery>) {
         match &outcome {
             Ok(back) => {
                 let closed = back.closed.as_millis() as u64;
-                let words = back.words();
+                let words = words(*back);
                 tracing::info!(node = name, collect, closed_ms = closed, "node admitted{words}");
                 metrics::counter!("fencing_readmissions_total").increment(1);
             }
@@ -105,76 +99,25 @@ fn is_silence(fault: &Fault) -> bool {
     matches!(fault, Fault::TimedOut | Fault::Unreachable(_) | Fault::Disconnected(_))
 }
 
-/// What a re-admission brought back.
-pub(super) struct Readmitted {
-    /// How long it still grants nothing.
-    closed: Duration,
-    /// Whether it was the whole fleet, and not one node.
-    fleet: bool,
-}
-
-impl Readmitted {
-    /// Returns what clients wait for, and how an operator skips that.
-    fn words(&self) -> &'static str {
-        /// How long each start takes.
-        const SETTLED: Duration = Duration::from_secs(1);
-        match self.fleet {
-            _ if self.closed <= SETTLED => "",
-            true => {
-                "; the fleet grants nothing until the locks that it may have forgotten have \
-                 expired; if no lock is held, `fencing fleet admit --now` ends that"
-            }
-            false => {
-                "; it grants nothing until the locks that it may have forgotten have expired; \
-                 `fencing fleet admit --now` skips that, if no lock is held"
-            }
+/// Returns what clients wait for, and how an operator skips that.
+fn words(back: Readmitted) -> &'static str {
+    /// How long each start takes.
+    const SETTLED: Duration = Duration::from_secs(1);
+    match back.fleet {
+        _ if back.closed <= SETTLED => "",
+        true => {
+            "; the fleet grants nothing until the locks that it may have forgotten have \
+             expired; if no lock is held, `fencing fleet admit --now` ends that"
+        }
+        false => {
+            "; it grants nothing until the locks that it may have forgotten have expired; \
+             `fencing fleet admit --now` skips that, if no lock is held"
         }
     }
 }
 
 pub(super) async fn readmit(nodes: &Nodes, order: Readmission) -> Result<Readmitted, ReadmitError> {
     let mut readmit = Readmit::new(nodes.size(), order);
-    let mut calls = FuturesUnordered::new();
-    let mut back = Readmitted { closed: Duration::ZERO, fleet: false };
-    let mut waited = false;
-    // A start that an operator vouches for, and nodes with a trace of this fleet, belong to no other list.
-    let mut others_waited = order.assume_no_locks;
-    loop {
-        while let Some((node, request)) = readmit.next_request() {
-            let phase = readmit.phase();
-            match &request {
-                Request::Activate { quarantine, .. } => back.closed = *quarantine,
-                Request::Reserve { memory: Some(_), .. } => back.fleet = true,
-                _ => {}
-            }
-            // A request that was on its way to the others when the target forgot is given up
-            // by its client before they are asked what may be out.
-            if matches!(request, Request::Reserve { memory: None, .. }) && !waited {
-                sleep(nodes.context.budget * 2).await;
-                waited = true;
-            }
-            // Blank nodes may belong to a longer list, whose clients bring them back meanwhile: the promise is
-            // then refused. Later it would be too late, as a node that is active is bound to this list.
-            if matches!(request, Request::Reserve { memory: Some(_), .. }) && !others_waited {
-                sleep(OTHER_LISTS_TIMEOUT + nodes.context.budget * 4).await;
-                others_waited = true;
-            }
-            let answer = nodes.ask(node, request);
-            calls.push(async move { (phase, node, answer.await) });
-        }
-        if let Some(outcome) = readmit.outcome() {
-            return outcome.map(|()| back);
-        }
-        match calls.next().await {
-            Some((phase, node, reply)) => {
-                if let Ok(Reply::Prepared(prepared)) = &reply {
-                    // It has forgotten nothing: only its counts are collected.
-                    waited |= prepared.admitted;
-                    others_waited |= !prepared.blank;
-                }
-                readmit.on_reply(phase, node, reply);
-            }
-            None => return Err(ReadmitError::Overtaken),
-        }
-    }
+    let answers = nodes.begin(&mut readmit);
+    nodes.drive(&mut readmit, answers).await.unwrap_or(Err(ReadmitError::Overtaken))
 }

@@ -38,12 +38,9 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
             to[*old as usize] = new as u8;
         }
         let identity = to.iter().enumerate().all(|(old, new)| old == *new as usize);
-        let attempts = state.clients.iter().map(|client| (true, client.machine));
-        let orders = state.orders.iter().map(|order| (false, order.machine));
-        let machines = attempts.chain(orders);
-        machines
-            .map(|(attempt, id)| if identity { id } else { self.seam.moved(attempt, id, &to) })
-            .collect()
+        let attempts = state.clients.iter().map(|client| client.machine);
+        let machines = attempts.chain(state.orders.iter().map(|order| order.machine));
+        machines.map(|id| if identity { id } else { self.seam.moved(id, &to) }).collect()
     }
 
     fn renumbered(&self, old: &State<N, C, R>, from: &[u8; N], machines: &[Id]) -> State<N, C, R> {

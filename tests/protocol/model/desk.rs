@@ -4,10 +4,11 @@
 use std::time::Duration;
 
 use fencing_protocol::{
-    Fault, Fleet, Membership, Nonce, Readmission, Readmit, Relocate, Relocation, Reply, Request,
-    Side, Store,
+    Address, Fault, Fleet, Machine, Membership, Nonce, Readmission, Readmit, Relocate, Relocation,
+    Reply, Request, Side, Store, Time,
 };
 
+use crate::machine::AnyMachine;
 use crate::model::mutant::Mutant;
 use crate::model::node::{ask_as, incarnation};
 use crate::model::pool::{Id, Memo, Pool};
@@ -28,14 +29,10 @@ pub struct Open {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-enum Kind {
-    Readmit(u8, Readmit),
-    Move(Relocate),
-}
-
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct Machine {
-    kind: Kind,
+struct Client {
+    machine: AnyMachine,
+    /// The list that it speaks to; a move speaks to both.
+    list: u8,
     /// What each node showed when it was marked: for the mutant that reads it then.
     marks: Vec<(usize, u64, u64)>,
 }
@@ -58,7 +55,7 @@ pub struct Desk {
     pub requests: Pool<Request>,
     pub replies: Pool<Reply>,
     pub opens: Pool<Vec<Open>>,
-    machines: Pool<Machine>,
+    clients: Pool<Client>,
     answers: Memo<(Id, u8, u8, Id), (Id, Id)>,
     turns: Memo<(Id, u8, u8, Id), Turn>,
     eras: Memo<(Id, u8, u8), Option<u64>>,
@@ -114,7 +111,8 @@ impl Desk {
         let (old, new) = (self.fleets[0].clone(), self.fleets[1].clone());
         let (nonce, longest) = (nonce(who), Duration::ZERO);
         let order = Relocation { old, new, nonce, longest, lost: false };
-        self.turn(Machine { kind: Kind::Move(Relocate::new(order)), marks: Vec::new() })
+        let machine = AnyMachine::Relocate(Relocate::new(order));
+        self.turn(Client { machine, list: 1, marks: Vec::new() })
     }
 
     /// `first`: leans on clocks if too few remember.
@@ -128,7 +126,8 @@ impl Desk {
             assume_no_locks: first,
         };
         let readmit = Readmit::new(self.lists[list as usize].len(), order);
-        self.turn(Machine { kind: Kind::Readmit(list, readmit), marks: Vec::new() })
+        let machine = AnyMachine::Readmit(readmit);
+        self.turn(Client { machine, list, marks: Vec::new() })
     }
 
     fn index(&self, list: u8, server: u8) -> usize {
@@ -139,31 +138,28 @@ impl Desk {
     pub fn feed(&self, machine: Id, to: Open, reply: Option<Id>) -> Turn {
         let node = self.index(to.list, to.server);
         self.turns.get((machine, to.phase, node as u8, reply.unwrap_or(0)), || {
-            let mut machine = self.machines.get(machine);
+            let mut client = self.clients.get(machine);
             let reply = match reply {
-                Some(reply) => Ok(self.forged(&mut machine, to.phase, node, reply)),
+                Some(reply) => Ok(self.forged(&mut client, to.phase, node, reply)),
                 None => Err(Fault::TimedOut),
             };
-            match &mut machine.kind {
-                Kind::Move(moving) => moving.on_reply(to.phase, node, reply),
-                Kind::Readmit(_, readmit) => readmit.on_reply(to.phase, node, reply),
-            }
-            self.turn(machine)
+            client.machine.on_reply(Address { phase: to.phase, ..node.into() }, reply);
+            self.turn(client)
         })
     }
 
-    fn forged(&self, machine: &mut Machine, phase: u8, node: usize, reply: Id) -> Reply {
+    fn forged(&self, client: &mut Client, phase: u8, node: usize, reply: Id) -> Reply {
         let mut reply = self.replies.get(reply);
         let Reply::Prepared(prepared) = &mut reply else { return reply };
         let state = &mut prepared.state;
         match self.mutant {
             Some(Mutant::NoStartPromise) if phase == START_CONFIRM => state.reserved = u64::MAX,
             Some(Mutant::ReadsBeforeMarks) if phase == STARTS + 1 => {
-                machine.marks.push((node, state.era, state.reserved));
-                machine.marks.sort_unstable();
+                client.marks.push((node, state.era, state.reserved));
+                client.marks.sort_unstable();
             }
             Some(Mutant::ReadsBeforeMarks) if phase == STARTS + 2 => {
-                if let Some((_, era, reserved)) = machine.marks.iter().find(|mark| mark.0 == node) {
+                if let Some((_, era, reserved)) = client.marks.iter().find(|mark| mark.0 == node) {
                     (state.era, state.reserved) = (*era, *reserved);
                 }
             }
@@ -172,28 +168,16 @@ impl Desk {
         reply
     }
 
-    fn turn(&self, mut machine: Machine) -> Turn {
+    fn turn(&self, mut client: Client) -> Turn {
         let mut sends = Vec::new();
-        loop {
-            let (list, next, phase) = match &mut machine.kind {
-                Kind::Readmit(list, readmit) => (*list, readmit.next_request(), readmit.phase()),
-                Kind::Move(moving) => match moving.next_request() {
-                    Some((side, node, request)) => {
-                        let list = u8::from(side == Side::New);
-                        (list, Some((node, request)), moving.phase())
-                    }
-                    None => break,
-                },
-            };
-            let Some((node, request)) = next else { break };
-            let (server, request) = (self.lists[list as usize][node], self.requests.id(&request));
-            sends.push(Open { list, server, phase, request, given_up: false });
+        while let Some((to, request)) = client.machine.next_request() {
+            let list = if to.side == Side::Old { 0 } else { client.list };
+            let (server, request) =
+                (self.lists[list as usize][to.node], self.requests.id(&request));
+            sends.push(Open { list, server, phase: to.phase, request, given_up: false });
         }
-        let over = match &machine.kind {
-            Kind::Readmit(_, readmit) => readmit.outcome().is_some(),
-            Kind::Move(moving) => moving.outcome().is_some(),
-        };
-        Turn { machine: self.machines.id(&machine), sends: self.open(sends), over }
+        let over = client.machine.outcome(Time::default()).is_some();
+        Turn { machine: self.clients.id(&client), sends: self.open(sends), over }
     }
 
     pub fn open(&self, mut requests: Vec<Open>) -> Id {

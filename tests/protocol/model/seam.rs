@@ -2,10 +2,11 @@
 //! from here. Rules are switched off here too, so that the library has no switch.
 
 use fencing_protocol::{
-    Acquire, Attempt, Mode, NonEmpty, Nonce, Readmission, Readmit, Renew, RenewOutcome, Reply,
-    Request, Store, Time, Token, majority,
+    Acquire, Address, Attempt, Machine, Mode, NonEmpty, Nonce, Readmission, Readmit, Renew,
+    RenewOutcome, Reply, Request, Store, Time, Token, majority,
 };
 
+use crate::machine::AnyMachine;
 use crate::model::mutant::Mutant;
 use crate::model::node::{TTL, ask, attempt, count_once, owner, resource, run_out, token_of};
 use crate::model::pool::{Id, Memo, Pool};
@@ -61,17 +62,16 @@ pub struct Seam {
     pub requests: Pool<Request>,
     pub replies: Pool<Reply>,
     pub sends: Pool<Sends>,
-    attempts: Pool<Acquire>,
-    orders: Pool<Readmit>,
+    machines: Pool<AnyMachine>,
     begun: Memo<u8, (Id, Id)>,
     ordered: Memo<(u8, u8, bool), (Id, Id)>,
     renewals: Memo<(u8, u32), Id>,
     renewed: Memo<(u8, u32, u32), bool>,
     changes: Memo<(Id, Change), Id>,
     answers: Memo<(Id, u8, u8, Id), (Id, Id)>,
-    fed: Memo<(bool, Id, u8, u8, Id), Fed>,
-    origins: Memo<(bool, Id), Origin>,
-    moved: Memo<(bool, Id, u32), Id>,
+    fed: Memo<(Id, u8, u8, Id), Fed>,
+    origins: Memo<Id, Origin>,
+    moved: Memo<(Id, u32), Id>,
 }
 
 impl Seam {
@@ -100,36 +100,9 @@ impl Seam {
                 Acquire::new(nodes, NonEmpty::new(self.terms(client)), Time::default());
             let Some((_, request)) = attempt.next_request() else { panic!("it asks") };
             while attempt.next_request().is_some() {}
-            let id = self.attempts.id(&attempt);
-            self.origins.get((true, id), || Origin::Attempt);
+            let id = self.machines.id(&AnyMachine::Acquire(attempt));
+            self.origins.get(id, || Origin::Attempt);
             (id, self.requests.id(&request))
-        })
-    }
-
-    pub fn grant(&self, attempt: Id, node: u8, reply: Id) -> Fed {
-        self.fed.get((true, attempt, node, 0, reply), || {
-            let mut machine = self.attempts.get(attempt);
-            let mut value = self.replies.get(reply);
-            if let Some(mutant) = self.mutant {
-                value = mutant.grant(self.chosen(attempt), value);
-            }
-            let index = if self.mutant == Some(Mutant::MajorityOfAnswers) { 0 } else { node };
-            machine.on_reply(index.into(), Ok(value));
-            let mut sends = Sends::new();
-            while let Some((node, request)) = machine.next_request() {
-                if self.mutant == Some(Mutant::NoPublish) {
-                    machine.on_reply(node, Ok(Reply::Published));
-                } else {
-                    sends.push((node as u8, 0, self.requests.id(&request)));
-                }
-            }
-            let won = match machine.outcome(Time::default()) {
-                Some(Ok(won)) => number(won.locks.head.1),
-                _ => 0,
-            };
-            let machine = self.attempts.id(&machine);
-            self.origin(true, machine, attempt, node, 0, reply);
-            Fed { machine, sends: self.sent(sends), won }
         })
     }
 
@@ -147,27 +120,40 @@ impl Seam {
             };
             let mut machine = Readmit::new(self.nodes, order);
             let Some((_, request)) = machine.next_request() else { panic!("it prepares") };
-            let id = self.orders.id(&machine);
-            self.origins.get((false, id), || Origin::Order { who, target, collect });
+            let id = self.machines.id(&AnyMachine::Readmit(machine));
+            self.origins.get(id, || Origin::Order { who, target, collect });
             (id, self.requests.id(&request))
         })
     }
 
-    pub fn readmit(&self, order: Id, phase: u8, node: u8, reply: Id) -> Fed {
-        self.fed.get((false, order, node, phase, reply), || {
-            let mut machine = self.orders.get(order);
-            let mut value = self.replies.get(reply);
-            if let Some(mutant) = self.mutant {
-                value = mutant.readmission(phase, value);
+    /// A machine takes a reply to a request of that phase.
+    pub fn feed(&self, parent: Id, phase: u8, node: u8, reply: Id) -> Fed {
+        self.fed.get((parent, node, phase, reply), || {
+            let (mut machine, mut value) = (self.machines.get(parent), self.replies.get(reply));
+            let (attempts, mut index) = (matches!(machine, AnyMachine::Acquire(_)), node);
+            match self.mutant {
+                Some(mutant) if !attempts => value = mutant.readmission(phase, value),
+                Some(Mutant::MajorityOfAnswers) => index = 0,
+                Some(mutant) => value = mutant.grant(self.chosen(parent), value),
+                None => {}
             }
-            machine.on_reply(phase, node.into(), Ok(value));
+            machine.on_reply(Address { phase, ..usize::from(index).into() }, Ok(value));
             let mut sends = Sends::new();
-            while let Some((node, request)) = machine.next_request() {
-                sends.push((node as u8, machine.phase(), self.requests.id(&request)));
+            while let Some((to, request)) = machine.next_request() {
+                if attempts && self.mutant == Some(Mutant::NoPublish) {
+                    machine.on_reply(to, Ok(Reply::Published));
+                } else {
+                    sends.push((to.node as u8, to.phase, self.requests.id(&request)));
+                }
             }
-            let won = u32::from(machine.outcome() == Some(Ok(())));
-            let machine = self.orders.id(&machine);
-            self.origin(false, machine, order, node, phase, reply);
+            let won = match machine.outcome(Time::default()) {
+                Some(Ok(token)) => token.map_or(1, number),
+                _ => 0,
+            };
+            let machine = self.machines.id(&machine);
+            if machine != parent {
+                self.origins.get(machine, || Origin::Fed { parent, node, phase, reply });
+            }
             Fed { machine, sends: self.sent(sends), won }
         })
     }
@@ -177,35 +163,26 @@ impl Seam {
         if sends.is_empty() { 0 } else { self.sends.id(&sends) }
     }
 
-    fn origin(&self, attempt: bool, machine: Id, parent: Id, node: u8, phase: u8, reply: Id) {
-        if machine != parent {
-            self.origins.get((attempt, machine), || Origin::Fed { parent, node, phase, reply });
-        }
+    fn origin(&self, machine: Id) -> Origin {
+        self.origins.get(machine, || panic!("no origin"))
     }
 
     /// The machine in the state it would be in had the nodes been numbered otherwise.
     ///
     /// Sound because the machines treat nodes alike: the replay feeds the same replies in
     /// the same order, from the renumbered nodes.
-    pub fn moved(&self, attempt: bool, machine: Id, to: &[u8]) -> Id {
+    pub fn moved(&self, machine: Id, to: &[u8]) -> Id {
         if machine == 0 {
             return 0;
         }
         let code = to.iter().fold(0, |code, node| code * 8 + u32::from(*node));
-        self.moved.get((attempt, machine, code), || {
-            match self.origins.get((attempt, machine), || panic!("no origin")) {
-                Origin::Attempt => machine,
-                Origin::Order { who, target, collect } => {
-                    self.order(who, to[target as usize], collect).0
-                }
-                Origin::Fed { parent, node, phase, reply } => {
-                    let (parent, node) = (self.moved(attempt, parent, to), to[node as usize]);
-                    if attempt {
-                        self.grant(parent, node, reply).machine
-                    } else {
-                        self.readmit(parent, phase, node, reply).machine
-                    }
-                }
+        self.moved.get((machine, code), || match self.origin(machine) {
+            Origin::Attempt => machine,
+            Origin::Order { who, target, collect } => {
+                self.order(who, to[target as usize], collect).0
+            }
+            Origin::Fed { parent, node, phase, reply } => {
+                self.feed(self.moved(parent, to), phase, to[node as usize], reply).machine
             }
         })
     }
@@ -225,9 +202,7 @@ impl Seam {
     /// What an attempt has been fed, the latest first.
     pub fn heard(&self, mut attempt: Id) -> Vec<(u8, Reply)> {
         let mut heard = Vec::new();
-        while let Origin::Fed { parent, node, reply, .. } =
-            self.origins.get((true, attempt), || panic!("no origin"))
-        {
+        while let Origin::Fed { parent, node, reply, .. } = self.origin(attempt) {
             heard.push((node, self.replies.get(reply)));
             attempt = parent;
         }
@@ -236,7 +211,8 @@ impl Seam {
 
     pub fn renewal(&self, client: u8, token: u32) -> Id {
         self.renewals.get((client, token), || {
-            let request = self.renew(self.nodes, client, token).request();
+            let renewal = self.renew(self.nodes, client, token).next_request();
+            let (_, request) = renewal.expect("it asks");
             self.requests.id(&self.mutant.map_or(request.clone(), |mutant| mutant.renewal(request)))
         })
     }
@@ -249,7 +225,7 @@ impl Seam {
             let mut renew = self.renew(nodes, client, token);
             for (node, vote) in votes.iter().enumerate() {
                 if *vote {
-                    renew.on_reply(node % nodes, Ok(Reply::Renewed));
+                    renew.on_reply((node % nodes).into(), Ok(Reply::Renewed));
                 }
             }
             matches!(renew.outcome(Time::default()), Some(RenewOutcome::Renewed(_)))

@@ -47,7 +47,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
         }
         let slot = &mut attempt.slots[node as usize];
         slot.ran = true;
-        let awaited = self.seam.grant(attempt.machine, node, reply).machine != attempt.machine;
+        let awaited = self.seam.feed(attempt.machine, 0, node, reply).machine != attempt.machine;
         if awaited && !lost {
             slot.reply = reply;
         }
@@ -71,7 +71,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
     }
 
     fn feed(&self, attempt: &mut Client<N>, node: u8, reply: Id) {
-        let fed = self.seam.grant(attempt.machine, node, reply);
+        let fed = self.seam.feed(attempt.machine, 0, node, reply);
         attempt.machine = fed.machine;
         if fed.sends != 0 {
             for (node, _, request) in self.seam.sends.get(fed.sends) {
@@ -184,7 +184,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
         let reply = self.execute(state, node, request);
         self.rejoin(state, node, counts, reply);
         let order = &mut state.orders[who as usize];
-        let fed = self.seam.readmit(order.machine, phase, node, reply);
+        let fed = self.seam.feed(order.machine, phase, node, reply);
         self.go_on(state, who, fed);
     }
 
@@ -207,7 +207,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
             if phase == CONFIRM || phase == START_CONFIRM {
                 let reply = self.execute(state, node, request);
                 let machine = state.orders[who as usize].machine;
-                let fed = self.seam.readmit(machine, phase, node, reply);
+                let fed = self.seam.feed(machine, phase, node, reply);
                 self.go_on(state, who, fed);
             } else {
                 let wait = Wait { phase, request, ran: false };

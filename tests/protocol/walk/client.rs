@@ -1,74 +1,45 @@
-//! A client: one machine of `protocol`, and whose it is.
+//! A client: one machine of `protocol`, and what it is for.
 
-use fencing_protocol::{
-    Acquire, Owner, Readmit, Relocate, Renew, Reply, Request, Resource, Side, Time, Token,
-};
+use fencing_protocol::{Address, Machine, Owner, Request, Resource, Side, Time, Token};
 
-pub enum Machine {
+use crate::machine::AnyMachine;
+
+pub enum Task {
     /// `floor`: the largest token that had been returned when it began.
-    Attempt { machine: Acquire, resource: Resource, owner: Owner, floor: Option<Token>, won: bool },
-    /// A re-admission, or a collection.
-    Order { machine: Readmit, collect: bool },
-    /// A renewal of a lease that was won.
-    Renew { machine: Renew },
+    Attempt {
+        resource: Resource,
+        owner: Owner,
+        floor: Option<Token>,
+        won: bool,
+    },
+    Renew,
+    Readmit,
+    Collect,
     /// A move to the other list.
-    Move { machine: Relocate },
+    Move,
 }
 
 pub struct Client {
     pub number: u64,
     /// The list that it speaks to; a move speaks to both.
     pub list: usize,
-    pub machine: Machine,
+    pub task: Task,
+    pub machine: AnyMachine,
 }
 
 impl Client {
-    pub fn phase(&self) -> u8 {
-        match &self.machine {
-            Machine::Order { machine, .. } => machine.phase(),
-            Machine::Move { machine } => machine.phase(),
-            Machine::Attempt { .. } | Machine::Renew { .. } => 0,
-        }
+    /// The next request, and the list that it goes to.
+    pub fn next_request(&mut self) -> Option<(usize, Address, Request)> {
+        let (to, request) = self.machine.next_request()?;
+        Some((if to.side == Side::Old { 0 } else { self.list }, to, request))
     }
 
-    pub fn next_request(&mut self) -> Option<(usize, usize, Request)> {
-        let (node, request) = match &mut self.machine {
-            Machine::Attempt { machine, .. } => machine.next_request()?,
-            Machine::Order { machine, .. } => machine.next_request()?,
-            Machine::Renew { .. } => return None,
-            Machine::Move { machine } => {
-                let (side, node, request) = machine.next_request()?;
-                return Some((usize::from(side == Side::New), node, request));
-            }
-        };
-        Some((self.list, node, request))
+    pub fn outcome(&self) -> Option<Result<Option<Token>, ()>> {
+        self.machine.outcome(Time::default())
     }
 
-    pub fn on_reply(&mut self, phase: u8, node: usize, reply: Reply) {
-        match &mut self.machine {
-            Machine::Attempt { machine, .. } => machine.on_reply(node, Ok(reply)),
-            Machine::Order { machine, .. } => machine.on_reply(phase, node, Ok(reply)),
-            Machine::Renew { machine } => machine.on_reply(node, Ok(reply)),
-            Machine::Move { machine } => machine.on_reply(phase, node, Ok(reply)),
-        }
-    }
-
-    /// The token of an attempt that is won.
-    pub fn token(&self) -> Option<Token> {
-        match &self.machine {
-            Machine::Attempt { machine, .. } => {
-                Some(machine.outcome(Time::default())?.ok()?.locks.head.1)
-            }
-            _ => None,
-        }
-    }
-
-    /// Whether a re-admission or a move is over, and how it ended.
-    pub fn is_done(&self) -> Option<bool> {
-        match &self.machine {
-            Machine::Order { machine, .. } => Some(machine.outcome()?.is_ok()),
-            Machine::Move { machine } => Some(machine.outcome()?.is_ok()),
-            Machine::Attempt { .. } | Machine::Renew { .. } => None,
-        }
+    /// Whether it asks for a lock, or renews one.
+    pub fn is_of_a_lock(&self) -> bool {
+        matches!(self.task, Task::Attempt { .. } | Task::Renew)
     }
 }

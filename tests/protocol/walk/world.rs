@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fastrand::Rng;
 use fencing_protocol::{
-    Acquire, Mode, NonEmpty, Nonce, Owner, Readmission, Readmit, Relocate, Relocation, Renew,
-    Reply, Request, Resource, Time, Token,
+    Acquire, Address, Machine, Mode, NonEmpty, Nonce, Owner, Readmission, Readmit, Relocate,
+    Relocation, Renew, Reply, Request, Resource, Time, Token,
 };
 
+use crate::machine::AnyMachine;
 use crate::model::node::{TTL, attempt};
 use crate::walk::Tally;
-use crate::walk::client::{Client, Machine};
+use crate::walk::client::{Client, Task};
 use crate::walk::servers::Servers;
 
 /// How many attempts, and how many others, are under way.
@@ -27,9 +28,8 @@ enum Message {
 /// A message between a client and a node of a list.
 struct Letter {
     client: u64,
-    phase: u8,
     list: usize,
-    node: usize,
+    to: Address,
     message: Message,
 }
 
@@ -121,7 +121,7 @@ impl World {
         }
         match letter.message {
             Message::Request(request) => {
-                let reply = self.servers.ask(letter.list, letter.node, &request);
+                let reply = self.servers.ask(letter.list, letter.to.node, &request);
                 if self.random.u8(0..100) < 3 && !matches!(request, Request::Prepare { .. }) {
                     *self.tally.entry("repeats").or_default() += 1;
                     let message = Message::Request(request);
@@ -132,7 +132,7 @@ impl World {
             }
             Message::Reply(reply) => {
                 if let Some(at) = self.clients.iter().position(|c| c.number == letter.client) {
-                    self.feed(at, letter.phase, letter.node, reply)?;
+                    self.feed(at, letter.to, reply)?;
                 }
             }
         }
@@ -142,17 +142,17 @@ impl World {
         Ok(())
     }
 
-    fn feed(&mut self, at: usize, phase: u8, node: usize, reply: Reply) -> Result<(), String> {
+    fn feed(&mut self, at: usize, from: Address, reply: Reply) -> Result<(), String> {
         let client = &mut self.clients[at];
-        client.on_reply(phase, node, reply);
-        if !self.publishes && matches!(client.machine, Machine::Attempt { .. }) {
-            while let Some((_, node, _)) = client.next_request() {
-                client.on_reply(phase, node, Reply::Published);
+        client.machine.on_reply(from, Ok(reply));
+        if !self.publishes && matches!(client.task, Task::Attempt { .. }) {
+            while let Some((_, to, _)) = client.next_request() {
+                client.machine.on_reply(to, Ok(Reply::Published));
             }
         }
-        let (token, done) = (client.token(), client.is_done());
-        if let (Some(token), Machine::Attempt { won: won @ false, resource, floor, .. }) =
-            (token, &mut client.machine)
+        let outcome = client.outcome();
+        if let (Some(Ok(Some(token))), Task::Attempt { won: won @ false, resource, floor, .. }) =
+            (outcome, &mut client.task)
         {
             *won = true;
             *self.tally.entry("leases").or_default() += 1;
@@ -167,13 +167,14 @@ impl World {
             }
         }
         self.send(at);
-        if let Some(well) = done {
-            let what = match &self.clients[at].machine {
-                Machine::Order { collect: true, .. } => "collected",
-                Machine::Order { .. } => "back",
-                _ => "moves",
-            };
-            *self.tally.entry(what).or_default() += u64::from(well);
+        let what = match self.clients[at].task {
+            Task::Attempt { .. } | Task::Renew => return Ok(()),
+            Task::Collect => "collected",
+            Task::Readmit => "back",
+            Task::Move => "moves",
+        };
+        if let Some(outcome) = outcome {
+            *self.tally.entry(what).or_default() += u64::from(outcome.is_ok());
             self.clients.swap_remove(at);
         }
         Ok(())
@@ -181,26 +182,22 @@ impl World {
 
     fn send(&mut self, at: usize) {
         let client = &mut self.clients[at];
-        while let Some((list, node, request)) = client.next_request() {
-            let (client, phase) = (client.number, client.phase());
+        while let Some((list, to, request)) = client.next_request() {
             let message = Message::Request(request);
-            self.letters.push(Letter { client, phase, list, node, message });
+            self.letters.push(Letter { client: client.number, list, to, message });
         }
     }
 
-    fn begin(&mut self, list: usize, machine: Machine) {
+    fn begin(&mut self, list: usize, task: Task, machine: AnyMachine) {
         let number = self.fresh();
-        self.clients.push(Client { number, list, machine });
+        self.clients.push(Client { number, list, task, machine });
         self.send(self.clients.len() - 1);
     }
 
     /// How many attempts and renewals are under way, and how many others.
     fn busy(&self) -> (usize, usize) {
-        let other = |client: &&Client| {
-            matches!(client.machine, Machine::Order { .. } | Machine::Move { .. })
-        };
-        let others = self.clients.iter().filter(other).count();
-        (self.clients.len() - others, others)
+        let of_locks = self.clients.iter().filter(|client| client.is_of_a_lock()).count();
+        (of_locks, self.clients.len() - of_locks)
     }
 
     fn begin_attempt(&mut self) {
@@ -213,7 +210,8 @@ impl World {
         let machine =
             Acquire::new(self.servers.nodes(list), NonEmpty::new(attempt), Time::default());
         let floor = self.returned.get(&resource).and_then(|tokens| tokens.last().copied());
-        self.begin(list, Machine::Attempt { machine, resource, owner, floor, won: false });
+        let task = Task::Attempt { resource, owner, floor, won: false };
+        self.begin(list, task, AnyMachine::Acquire(machine));
     }
 
     /// Somebody re-admits a node that forgot, or collects counts that ran out.
@@ -230,7 +228,8 @@ impl World {
         let (longest, strict, assume_no_locks) = (TTL, false, false);
         let order = Readmission { target, collect, nonce, longest, strict, assume_no_locks };
         let machine = Readmit::new(self.servers.nodes(list), order);
-        self.begin(list, Machine::Order { machine, collect });
+        let task = if collect { Task::Collect } else { Task::Readmit };
+        self.begin(list, task, AnyMachine::Readmit(machine));
     }
 
     fn begin_move(&mut self) {
@@ -240,29 +239,25 @@ impl World {
         let nonce = Nonce(u128::from(self.fresh()) << 8);
         let [old, new] = self.servers.fleets.clone();
         let order = Relocation { old, new, nonce, longest: TTL, lost: false };
-        self.begin(1, Machine::Move { machine: Relocate::new(order) });
+        self.begin(1, Task::Move, AnyMachine::Relocate(Relocate::new(order)));
     }
 
     /// Somebody renews a lease that was won, however long ago.
     fn begin_renewal(&mut self) {
-        let held = self.clients.iter().filter_map(|client| match &client.machine {
-            Machine::Attempt { resource, owner, .. } => {
-                Some((client.list, resource.clone(), *owner, client.token()?))
-            }
-            _ => None,
-        });
+        let held =
+            self.clients.iter().filter_map(|client| match (&client.task, client.outcome()) {
+                (Task::Attempt { resource, owner, .. }, Some(Ok(Some(token)))) => {
+                    Some((client.list, resource.clone(), *owner, token))
+                }
+                _ => None,
+            });
         let held: Vec<_> = held.collect();
         let Some((list, resource, owner, token)) = self.random.choice(held) else { return };
         let attempt = attempt(resource, owner, Mode::Exclusive);
         let machine =
             Renew::new(self.servers.nodes(list), &NonEmpty::new((attempt, token)), Time::default());
-        let request = machine.request();
-        self.begin(list, Machine::Renew { machine });
+        self.begin(list, Task::Renew, AnyMachine::Renew(machine));
         *self.tally.entry("renewals").or_default() += 1;
-        for node in 0..self.servers.nodes(list) {
-            let message = Message::Request(request.clone());
-            self.letters.push(Letter { client: self.next, phase: 0, list, node, message });
-        }
     }
 
     /// A client dies. What it has sent may still arrive.

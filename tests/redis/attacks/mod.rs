@@ -2,8 +2,4 @@
 //! nodes having forgotten than the promise allows: docs/reliability.md tells of each.
 
 mod lists;
-mod moves;
-mod promises;
 mod restarts;
-mod starts;
-mod world;

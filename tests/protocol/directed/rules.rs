@@ -1,11 +1,14 @@
-//! Directed schedules: one for each rule of the protocol that a schedule can show.
+//! A schedule for each rule of the protocol that one can show.
 
 use std::time::Duration;
 
-use super::world::{TTL, World, readmission, resource};
-use super::*;
-use crate::Time;
-use crate::Token;
+use fencing_protocol::{
+    Acquire, Attempt, Fault, Lost, Machine, NonEmpty, Nonce, Owner, Prepared, Readmission, Readmit,
+    ReadmitError, ReleaseOutcome, Renew, RenewOutcome, Reply, Request, Resource, Stamp, Store,
+    Time, Token,
+};
+
+use crate::directed::world::{Open, TTL, World, acquire, readmission, resource};
 
 fn granted(reply: Reply) -> Token {
     let Reply::Granted { stamp, .. } = reply else { panic!("{reply:?}") };
@@ -18,7 +21,7 @@ fn a_blank_fleet_starts_from_its_clocks_and_waits_out_the_second() {
     let (_, outcome) = fleet.acquire_on(&[0, 1, 2, 3, 4]);
     let Err(Lost::NoQuorum { granted: 0, faults }) = outcome else { panic!("{outcome:?}") };
     assert!(faults.iter().all(|(_, fault)| *fault == Fault::NotAdmitted));
-    fleet.readmit(3).unwrap();
+    fleet.back(3).unwrap();
     let (_, outcome) = fleet.acquire_on(&[0, 1, 2, 3, 4]);
     assert!(matches!(outcome, Err(Lost::NoQuorum { .. })), "{outcome:?}");
     fleet.wait(Duration::from_secs(1));
@@ -32,7 +35,7 @@ fn two_total_losses_do_not_share_an_era() {
     for node in 0..3 {
         fleet.restart(node, Store::default());
     }
-    fleet.readmit(0).unwrap();
+    fleet.back(0).unwrap();
     fleet.wait(Duration::from_secs(1));
     assert!(fleet.lease_on(&[0, 1, 2]) > before);
 }
@@ -43,7 +46,7 @@ fn a_start_takes_an_era_above_each_promise_that_it_reads() {
     let (nonce, promised) = (Nonce(7), 5000);
     fleet.ask(2, &Request::Prepare { nonce, from: None });
     fleet.ask(2, &Request::Reserve { era: promised, memory: Some(nonce) });
-    fleet.readmit(0).unwrap();
+    fleet.back(0).unwrap();
     assert!(fleet.era(0) > promised);
 }
 
@@ -63,31 +66,26 @@ fn counts_out_of_step_are_published_back() {
 #[test]
 fn publish_is_refused_where_the_lock_has_another_owner() {
     let mut fleet = World::started(3);
-    let Attempt { owner, .. } = fleet.attempt();
-    let ask = Request::Acquire { mode: Mode::Exclusive, resource: resource(), owner, ttl: TTL };
-    let Reply::Granted { nonce, stamp, .. } = fleet.ask(0, &ask) else { panic!() };
+    let Attempt { owner, .. } = fleet.terms();
+    let Reply::Granted { nonce, stamp, .. } = fleet.ask(0, &acquire(owner)) else { panic!() };
     fleet.wait(TTL);
     let token = Stamp { count: stamp.count + 7, ..stamp }.token().unwrap();
     let publish = Request::Publish { resource: resource(), owner, nonce, token };
     assert_eq!(fleet.ask(0, &publish), Reply::NotOwner);
-    let Attempt { owner: next, .. } = fleet.attempt();
-    fleet.ask(
-        0,
-        &Request::Acquire { mode: Mode::Exclusive, resource: resource(), owner: next, ttl: TTL },
-    );
+    let Attempt { owner: next, .. } = fleet.terms();
+    fleet.ask(0, &acquire(next));
     assert_eq!(fleet.ask(0, &publish), Reply::NotOwner);
 }
 
 #[test]
 fn publish_is_refused_by_a_memory_that_did_not_grant() {
     let mut fleet = World::started(3);
-    let Attempt { owner, .. } = fleet.attempt();
-    let ask = Request::Acquire { mode: Mode::Exclusive, resource: resource(), owner, ttl: TTL };
-    let Reply::Granted { nonce, stamp, .. } = fleet.ask(0, &ask) else { panic!() };
+    let Attempt { owner, .. } = fleet.terms();
+    let Reply::Granted { nonce, stamp, .. } = fleet.ask(0, &acquire(owner)) else { panic!() };
     // It restarts from a copy that still has the lock, and is re-admitted.
-    let copy = fleet.nodes[0].1.clone();
+    let copy = fleet.servers[0].1.clone();
     fleet.restart(0, copy);
-    fleet.readmit(0).unwrap();
+    fleet.back(0).unwrap();
     let token = stamp.token().unwrap();
     let publish = Request::Publish { resource: resource(), owner, nonce, token };
     assert_eq!(fleet.ask(0, &publish), Reply::NotOwner);
@@ -96,19 +94,19 @@ fn publish_is_refused_by_a_memory_that_did_not_grant() {
 #[test]
 fn a_late_grant_above_the_token_does_not_count() {
     let now = Time::default();
-    let attempt = World::blank(3).attempt();
+    let attempt = World::blank(3).terms();
     let mut acquire = Acquire::new(3, NonEmpty::new(attempt), now);
     let grant = |count| {
         let stamp = Stamp { era: 1, count };
         Ok(Reply::Granted { stamp, nonce: Nonce(1), crowded: false })
     };
     while acquire.next_request().is_some() {}
-    acquire.on_reply(0, grant(5));
-    acquire.on_reply(1, grant(3));
-    let (node, publish) = acquire.next_request().expect("node 1 is behind");
-    assert!(node == 1 && matches!(publish, Request::Publish { .. }));
-    acquire.on_reply(2, grant(9));
-    acquire.on_reply(1, Ok(Reply::NotOwner));
+    acquire.on_reply(0.into(), grant(5));
+    acquire.on_reply(1.into(), grant(3));
+    let (to, publish) = acquire.next_request().expect("node 1 is behind");
+    assert!(to.node == 1 && matches!(publish, Request::Publish { .. }));
+    acquire.on_reply(2.into(), grant(9));
+    acquire.on_reply(1.into(), Ok(Reply::NotOwner));
     let outcome = acquire.outcome(now);
     assert!(matches!(outcome, Some(Err(Lost::NoQuorum { granted: 1, .. }))), "{outcome:?}");
 }
@@ -125,7 +123,7 @@ fn an_empty_node_does_not_vote() {
     let (owner, outcome) = fleet.acquire_on(&[1, 2]);
     assert!(matches!(outcome, Err(Lost::NoQuorum { granted: 1, .. })), "{outcome:?}");
     fleet.release(owner);
-    fleet.readmit(1).unwrap();
+    fleet.back(1).unwrap();
     assert!(matches!(fleet.acquire_on(&[1, 2]).1, Err(Lost::NoQuorum { .. })), "quarantine");
     fleet.wait(TTL);
     let after = fleet.lease_on(&[1, 2]);
@@ -136,10 +134,10 @@ fn an_empty_node_does_not_vote() {
 fn a_flush_is_a_loss_of_memory_within_one_life() {
     let mut fleet = World::started(3);
     let before = fleet.lease_on(&[0, 1, 2]);
-    fleet.nodes[0].1.forget();
+    fleet.servers[0].1.forget();
     let ask = Request::Read;
     assert_eq!(fleet.ask(0, &ask), Reply::NotAdmitted);
-    fleet.readmit(0).unwrap();
+    fleet.back(0).unwrap();
     fleet.wait(TTL);
     assert!(fleet.lease_on(&[0, 1, 2]) > before);
 }
@@ -148,12 +146,12 @@ fn a_flush_is_a_loss_of_memory_within_one_life() {
 fn a_flush_between_prepare_and_activate_is_noticed() {
     let mut fleet = World::started(3);
     fleet.restart(0, Store::default());
-    let life = fleet.nodes[0].0.clone();
+    let life = fleet.servers[0].0.clone();
     let Reply::Prepared(prepared) = fleet.ask(0, &Request::Prepare { nonce: Nonce(9), from: None })
     else {
         panic!()
     };
-    fleet.nodes[0].1.forget();
+    fleet.servers[0].1.forget();
     let activate = Request::Activate {
         incarnation: life,
         nonce: prepared.state.nonce,
@@ -181,7 +179,7 @@ fn a_node_that_forgets_twice_does_not_get_one_era_twice() {
     let mut eras = [0, 0];
     for era in &mut eras {
         fleet.restart(0, Store::default());
-        fleet.readmit(0).unwrap();
+        fleet.back(0).unwrap();
         let Reply::State(state) = fleet.ask(0, &Request::Read) else { panic!() };
         *era = state.era;
     }
@@ -190,9 +188,9 @@ fn a_node_that_forgets_twice_does_not_get_one_era_twice() {
 
 /// Its server restarts with its data.
 fn comes_back(fleet: &mut World, node: usize) {
-    let store = fleet.nodes[node].1.clone();
+    let store = fleet.servers[node].1.clone();
     fleet.restart(node, store);
-    fleet.readmit(node).unwrap();
+    fleet.back(node).unwrap();
 }
 
 #[test]
@@ -217,17 +215,15 @@ fn a_node_that_comes_back_stays_closed_for_the_locks_in_its_own_data() {
 #[test]
 fn a_node_that_grants_a_part_of_several_has_no_vote() {
     let mut fleet = World::started(3);
-    let one = fleet.attempt();
+    let one = fleet.terms();
     let other = Attempt { resource: Resource::new("other").unwrap(), ..one.clone() };
-    let Attempt { resource, owner, .. } = one.clone();
-    let granted =
-        fleet.ask(0, &Request::Acquire { mode: Mode::Exclusive, resource, owner, ttl: TTL });
+    let granted = fleet.ask(0, &acquire(one.owner));
     let held = Reply::Held { remaining: TTL, shared: false, holder: None };
     // Nor has one that answers more or less than it was asked.
     for replies in [vec![granted.clone(), held], vec![granted.clone()], vec![granted; 3]] {
         let attempts = NonEmpty::from((one.clone(), vec![other.clone()]));
         let mut all = Acquire::new(1, attempts, fleet.now);
-        all.on_reply(0, Ok(Reply::Several(replies)));
+        all.on_reply(0.into(), Ok(Reply::Several(replies)));
         let Some(Err(Lost::NoQuorum { faults, .. })) = all.outcome(fleet.now) else { panic!() };
         assert_eq!(faults.len(), 1);
     }
@@ -247,14 +243,8 @@ fn strict_leaves_a_lost_majority_to_the_operator() {
 
 #[test]
 fn a_missing_node_keeps_a_lost_majority_out() {
-    let mut readmit = Readmit::new(3, readmission(0, Nonce(1)));
-    let mut fleet = World::blank(3);
-    while let Some((node, request)) = readmit.next_request() {
-        let phase = readmit.phase();
-        let reply = if node == 2 { Err(Fault::TimedOut) } else { Ok(fleet.ask(node, &request)) };
-        readmit.on_reply(phase, node, reply);
-    }
-    let outcome = readmit.outcome();
+    let readmit = Readmit::new(3, readmission(0, Nonce(1)));
+    let outcome = Open::new(readmit, &[0, 1, 2]).all_on(&mut World::blank(3), &[0, 1]);
     assert_eq!(outcome, Some(Err(ReadmitError::NotStarted(vec![(2, Fault::TimedOut)]))));
 }
 
@@ -306,7 +296,12 @@ fn held_and_down_are_told_apart() {
     let (_, outcome) = fleet.acquire_on(&[0, 1, 2]);
     assert_eq!(
         outcome,
-        Err(Lost::Held { part: 0, retry_after: Duration::from_secs(6), shared: false })
+        Err(Lost::Held {
+            part: 0,
+            retry_after: Duration::from_secs(6),
+            shared: false,
+            holder: None
+        })
     );
     assert!(matches!(fleet.acquire_on(&[0, 1]).1, Err(Lost::NoQuorum { granted: 0, .. })));
     assert_eq!(fleet.release(owner), ReleaseOutcome::Released);
@@ -319,9 +314,7 @@ fn held_and_down_are_told_apart() {
 #[test]
 fn a_repeated_request_is_not_counted_twice() {
     let mut fleet = World::started(1);
-    let owner = Owner(1);
-    let ask = Request::Acquire { mode: Mode::Exclusive, resource: resource(), owner, ttl: TTL };
-    let [first, second] = [(); 2].map(|()| granted(fleet.ask(0, &ask)));
+    let [first, second] = [(); 2].map(|()| granted(fleet.ask(0, &acquire(Owner(1)))));
     assert_eq!(first, second);
 }
 
@@ -330,24 +323,15 @@ fn renewal_needs_a_majority_of_all_and_never_revives_a_followed_lease() {
     let mut fleet = World::started(3);
     let (owner, outcome) = fleet.acquire_on(&[0, 1, 2]);
     let token = outcome.unwrap().locks.head.1;
-    let terms = Terms { ttl: TTL, lock_delay: Duration::ZERO, drift: Duration::ZERO };
-    let attempt = Attempt { resource: resource(), owner, mode: Mode::Exclusive, terms };
+    let held = NonEmpty::new((Attempt { owner, ..fleet.terms() }, token));
     let renew = |fleet: &mut World, reached: &[usize]| {
-        let mut renew = Renew::new(3, &NonEmpty::new((attempt.clone(), token)), fleet.now);
-        for node in 0..3 {
-            let request = renew.request();
-            let reply = match reached.contains(&node) {
-                true => Ok(fleet.ask(node, &request)),
-                false => Err(Fault::TimedOut),
-            };
-            renew.on_reply(node, reply);
-        }
-        renew.outcome(fleet.now).unwrap()
+        let renew = Renew::new(3, &held, fleet.now);
+        Open::new(renew, &[0, 1, 2]).all_on(fleet, reached).unwrap()
     };
     assert!(matches!(renew(&mut fleet, &[0]), RenewOutcome::Failed(_)));
     // A node that came back without the lock is healed once its quarantine is over.
     fleet.restart(2, Store::default());
-    fleet.readmit(2).unwrap();
+    fleet.back(2).unwrap();
     assert!(matches!(renew(&mut fleet, &[1, 2]), RenewOutcome::Failed(_)));
     fleet.wait(Duration::from_secs(6));
     assert!(matches!(renew(&mut fleet, &[0, 1, 2]), RenewOutcome::Renewed(_)));
@@ -362,12 +346,12 @@ fn renewal_needs_a_majority_of_all_and_never_revives_a_followed_lease() {
 #[test]
 fn time_that_is_up_is_no_lease() {
     let mut fleet = World::started(1);
-    let attempt = fleet.attempt();
+    let attempt = fleet.terms();
     let mut acquire = Acquire::new(1, NonEmpty::new(attempt), fleet.now);
-    let (node, request) = acquire.next_request().unwrap();
-    let reply = fleet.ask(node, &request);
+    let (to, request) = acquire.next_request().unwrap();
+    let reply = fleet.ask(to.node, &request);
     fleet.wait(TTL);
-    acquire.on_reply(node, Ok(reply));
+    acquire.on_reply(to, Ok(reply));
     let faults = vec![(0, Fault::GrantedTooLate)];
     assert_eq!(acquire.outcome(fleet.now), Some(Err(Lost::NoQuorum { granted: 1, faults })));
 }

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use super::round::Round;
-use super::start::Start;
-use super::world::{TTL, World, readmission, resource};
-use super::*;
-use crate::Time;
+use fencing_protocol::{
+    Acquire, Attempt, Fault, Fleet, Incarnation, Machine, NodeState, NonEmpty, Nonce, Prepared,
+    Readmission, Readmit, ReadmitError, Relocate, RelocateError, Relocation, Reply, Request,
+    Sealing, Side, Stamp, Time, Token,
+};
+
+use crate::directed::world::{TTL, World, acquire, drive, readmission, resource};
 
 fn attempt(fleet: &mut World) -> (Acquire, Request) {
-    let attempt = fleet.attempt();
+    let attempt = fleet.terms();
     let mut acquire = Acquire::new(3, NonEmpty::new(attempt), Time::default());
     let (_, ask) = acquire.next_request().unwrap();
     while acquire.next_request().is_some() {}
@@ -19,7 +21,7 @@ fn attempt(fleet: &mut World) -> (Acquire, Request) {
 impl World {
     /// Lets the node's lock vanish, and then lets it answer a request.
     fn ask_free(&mut self, node: usize, request: &Request) -> Reply {
-        self.nodes[node].1.expire_lock(&resource());
+        self.servers[node].1.expire_lock(&resource());
         self.ask(node, request)
     }
 
@@ -32,7 +34,7 @@ impl World {
     }
 }
 
-fn won(acquire: &Acquire) -> Option<crate::token::Token> {
+fn won(acquire: &Acquire) -> Option<Token> {
     Some(acquire.outcome(Time::default())?.ok()?.locks.head.1)
 }
 
@@ -43,32 +45,29 @@ fn a_repeated_acquire_does_not_make_the_publish_of_its_first_grant_count() {
     let (mut second, ask_second) = attempt(&mut fleet);
     // Node 1 counted the second client before the first, nodes 0 and 2 the other way round.
     fleet.ask(1, &ask_second);
-    first.on_reply(0, Ok(fleet.ask(0, &ask_first)));
-    first.on_reply(1, Ok(fleet.ask_free(1, &ask_first)));
+    first.on_reply(0.into(), Ok(fleet.ask(0, &ask_first)));
+    first.on_reply(1.into(), Ok(fleet.ask_free(1, &ask_first)));
     fleet.ask(2, &ask_first);
-    second.on_reply(0, Ok(fleet.ask_free(0, &ask_second)));
-    second.on_reply(2, Ok(fleet.ask_free(2, &ask_second)));
+    second.on_reply(0.into(), Ok(fleet.ask_free(0, &ask_second)));
+    second.on_reply(2.into(), Ok(fleet.ask_free(2, &ask_second)));
     let granted = won(&second).expect("both nodes agree");
     // The second client's lock expires, the network repeats the first client's request, and
     // its lock is back where the second client held one in between.
     fleet.ask_free(0, &ask_first);
-    let (node, publish) = first.next_request().expect("node 0 is behind");
-    first.on_reply(node, Ok(fleet.ask(node, &publish)));
+    let (to, publish) = first.next_request().expect("node 0 is behind");
+    first.on_reply(to, Ok(fleet.ask(to.node, &publish)));
     assert_ne!(won(&first), Some(granted));
 }
 
 #[test]
 fn a_repeated_acquire_and_a_new_era_do_not_make_the_publish_count() {
     let mut fleet = World::started(3);
-    let Attempt { owner, .. } = fleet.attempt();
-    let ask = Request::Acquire { mode: Mode::Exclusive, resource: resource(), owner, ttl: TTL };
+    let Attempt { owner, .. } = fleet.terms();
+    let ask = acquire(owner);
     let Reply::Granted { nonce, stamp, .. } = fleet.ask(0, &ask) else { panic!() };
     // Another owner comes and goes, the request is repeated, and the counts are collected.
-    let Attempt { owner: other, .. } = fleet.attempt();
-    fleet.ask_free(
-        0,
-        &Request::Acquire { mode: Mode::Exclusive, resource: resource(), owner: other, ttl: TTL },
-    );
+    let Attempt { owner: other, .. } = fleet.terms();
+    fleet.ask_free(0, &acquire(other));
     fleet.ask_free(0, &ask);
     let order = Readmission { collect: true, ..readmission(0, Nonce(1)) };
     assert_eq!(fleet.readmit_by(order), Ok(()));
@@ -82,36 +81,31 @@ fn counts_are_not_collected_from_clocks_while_a_majority_remembers() {
     let mut fleet = World::started(3);
     fleet.lease_on(&[0, 1, 2]);
     fleet.clock = Duration::ZERO;
-    fleet.nodes[1].1.forget();
+    fleet.servers[1].1.forget();
     // A client collects the counts of node 0 while node 1 has forgotten. The new era reaches
     // node 1, and no other node promises it.
     let order = Readmission { collect: true, ..readmission(0, Nonce(1)) };
     let mut collect = Readmit::new(3, order);
-    while let Some((node, request)) = collect.next_request() {
-        let phase = collect.phase();
-        if matches!(request, Request::Activate { .. }) && node != 1 {
-            continue;
+    while let Some((to, request)) = collect.next_request() {
+        if !matches!(request, Request::Activate { .. }) || to.node == 1 {
+            collect.on_reply(to, Ok(fleet.ask(to.node, &request)));
         }
-        let reply = fleet.ask(node, &request);
-        collect.on_reply(phase, node, Ok(reply));
     }
     fleet.jump(1);
     let (mut first, ask_first) = attempt(&mut fleet);
-    first.on_reply(1, Ok(fleet.ask(1, &ask_first)));
-    first.on_reply(2, Ok(fleet.ask(2, &ask_first)));
+    first.on_reply(1.into(), Ok(fleet.ask(1, &ask_first)));
+    first.on_reply(2.into(), Ok(fleet.ask(2, &ask_first)));
     let publish = first.next_request();
     // Node 1 forgets again. No other node has heard of the era that it counted in.
-    fleet.nodes[1].1.forget();
-    fleet.readmit(1).unwrap();
+    fleet.servers[1].1.forget();
+    fleet.back(1).unwrap();
     fleet.jump(1);
     let (mut second, ask_second) = attempt(&mut fleet);
-    second.on_reply(1, Ok(fleet.ask_free(1, &ask_second)));
-    second.on_reply(0, Ok(fleet.ask_free(0, &ask_second)));
-    while let Some((node, request)) = second.next_request() {
-        second.on_reply(node, Ok(fleet.ask(node, &request)));
-    }
-    if let Some((node, request)) = publish {
-        first.on_reply(node, Ok(fleet.ask(node, &request)));
+    second.on_reply(1.into(), Ok(fleet.ask_free(1, &ask_second)));
+    second.on_reply(0.into(), Ok(fleet.ask_free(0, &ask_second)));
+    drive(&mut second, |to, request| Ok(fleet.ask(to.node, &request)));
+    if let Some((to, request)) = publish {
+        first.on_reply(to, Ok(fleet.ask(to.node, &request)));
     }
     let (first, second) = (won(&first), won(&second));
     assert!(first.is_none() || second.is_none() || first != second, "{first:?} twice");
@@ -133,32 +127,27 @@ fn start(
     rounds: [[(bool, u64); 3]; 3],
     promises: [(bool, bool); 3],
 ) -> Option<Result<(), ReadmitError>> {
-    let mut round = Round::new(3);
-    let mut start = Start::new(readmission(0, Nonce(1)), None, &mut round);
     let (mut asked, mut reserved) = (0, 0);
-    while let Some((node, request)) = round.next_request() {
-        let reply = match request {
-            Request::Prepare { .. } => {
-                asked += 1;
-                let shown = if promises[node].1 { reserved } else { 0 };
-                Ok(Reply::Prepared(seen(node, rounds[(asked - 1) / 3][node], shown)))
-            }
-            Request::Reserve { era, .. } => {
-                let remember = rounds[1].iter().filter(|(admitted, _)| *admitted).count();
-                assert!(remember < 2, "it begins although a majority remembers");
-                reserved = era;
-                let promise = Reply::Reserved { nonce: Nonce(node as u128) };
-                if promises[node].0 { Ok(promise) } else { Err(Fault::TimedOut) }
-            }
-            _ => Ok(Reply::Activated),
-        };
-        round.take(round.number, node, reply);
-        match start.step(&mut round) {
-            Ok(next) => start = next,
-            Err(error) => return Some(Err(error)),
+    let mut readmit = Readmit::new(3, readmission(0, Nonce(1)));
+    let outcome = drive(&mut readmit, |to, request| match request {
+        Request::Prepare { .. } => {
+            // The first one asks the target, before the start.
+            let round = usize::saturating_sub(asked, 1) / 3;
+            asked += 1;
+            let shown = if promises[to.node].1 { reserved } else { 0 };
+            Ok(Reply::Prepared(seen(to.node, rounds[round][to.node], shown)))
         }
-    }
-    start.is_done().then_some(Ok(()))
+        Request::Read => Ok(Reply::NotAdmitted),
+        Request::Reserve { era, .. } => {
+            let remember = rounds[1].iter().filter(|(admitted, _)| *admitted).count();
+            assert!(remember < 2, "it begins although a majority remembers");
+            reserved = era;
+            let promise = Reply::Reserved { nonce: Nonce(to.node as u128) };
+            if promises[to.node].0 { Ok(promise) } else { Err(Fault::TimedOut) }
+        }
+        _ => Ok(Reply::Activated),
+    });
+    outcome.map(|outcome| outcome.map(drop))
 }
 
 /// Nonces stay: the nodes forgot nothing in between. But a node that left and came back did, to the fleet.
@@ -193,10 +182,10 @@ fn a_node_comes_back_in_an_era_that_is_promised_in_the_memory_that_promised_it()
     let run = |forgets: u128, reserved| {
         let mut readmit = Readmit::new(3, readmission(0, Nonce(1)));
         let mut promised = 0;
-        while let Some((node, request)) = readmit.next_request() {
-            let mut state = seen(node, (true, 5), 0).state;
-            let reply = match request {
-                Request::Prepare { .. } => Reply::Prepared(seen(node, (false, 5), 0)),
+        let outcome = drive(&mut readmit, |to, request| {
+            let mut state = seen(to.node, (true, 5), 0).state;
+            Ok(match request {
+                Request::Prepare { .. } => Reply::Prepared(seen(to.node, (false, 5), 0)),
                 Request::Reserve { era, .. } => {
                     promised = era;
                     Reply::Reserved { nonce: state.nonce }
@@ -207,10 +196,9 @@ fn a_node_comes_back_in_an_era_that_is_promised_in_the_memory_that_promised_it()
                 }
                 Request::Read => Reply::State(state),
                 _ => Reply::Activated,
-            };
-            readmit.on_reply(readmit.phase(), node, Ok(reply));
-        }
-        readmit.outcome().unwrap()
+            })
+        });
+        outcome.unwrap().map(drop)
     };
     assert_eq!(run(0, 6), Ok(()));
     assert_eq!(run(100, 6), Err(ReadmitError::Overtaken));
@@ -224,7 +212,8 @@ fn a_move_is_overtaken_by_nodes_that_came_back_and_left_again_in_the_same_memory
         let (old, new, nonce) = (list("a"), list("b"), Nonce(1));
         let mut moving = Relocate::new(Relocation { old, new, nonce, longest: TTL, lost: false });
         let (mut promises, mut reserved) = (0, 0);
-        while let Some((side, node, request)) = moving.next_request() {
+        drive(&mut moving, |to, request| {
+            let node = to.node;
             let reply = match request {
                 Request::Prepare { .. } => Reply::Prepared(seen(node, (false, 5), reserved)),
                 Request::Seal { step, .. } => {
@@ -240,10 +229,9 @@ fn a_move_is_overtaken_by_nodes_that_came_back_and_left_again_in_the_same_memory
                 }
                 _ => Reply::Activated,
             };
-            assert!(side == Side::New || matches!(reply, Reply::Sealed(_)), "{reply:?}");
-            moving.on_reply(moving.phase(), node, Ok(reply));
-        }
-        moving.outcome()
+            assert!(to.side == Side::New || matches!(reply, Reply::Sealed(_)), "{reply:?}");
+            Ok(reply)
+        })
     };
     assert_eq!(run(5), Some(Ok(())));
     assert_eq!(run(6), Some(Err(RelocateError::Overtaken)));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::attacks::world::{TTL, World};
+use crate::directed::world::{TTL, World};
 
 const OLD: [usize; 3] = [0, 1, 2];
 const NEW: [usize; 3] = [0, 1, 3];
@@ -31,8 +31,7 @@ fn a_slow_mover_does_not_start_the_new_list_once_more() {
             // Where the slow one is far ahead, these two are not the ones that were started.
             started += usize::from(last.is_some());
             world.forget(3);
-            slow.all(&mut world);
-            if slow.machine.outcome() != Some(Ok(())) {
+            if slow.all(&mut world) != Some(Ok(())) {
                 // What was interrupted is run again.
                 world.mover(&OLD, &NEW).all(&mut world);
             }
@@ -73,9 +72,7 @@ fn a_lease_of_the_old_list_is_alone_until_its_end() {
     old.heard_by(&mut world, &OLD);
     assert!(old.token(&world).is_some());
     let new = [3, 4, 5];
-    let mut mover = world.mover_of(&OLD, &new, Duration::ZERO);
-    mover.all(&mut world);
-    assert_eq!(mover.machine.outcome(), Some(Ok(())));
+    assert_eq!(world.mover_of(&OLD, &new, Duration::ZERO).all(&mut world), Some(Ok(())));
     let mut beside = 0;
     loop {
         let mut next = world.attempt(&new);
@@ -102,11 +99,8 @@ fn a_straggler_joins_the_new_list() {
     let mut mover = world.mover(&OLD, &NEW);
     mover.until_activation(&mut world);
     late.all(&mut world);
-    mover.all(&mut world);
-    assert_eq!(mover.machine.outcome(), Some(Ok(())));
-    let mut order = world.readmit(&NEW, 1);
-    order.all(&mut world);
-    assert_eq!(order.machine.outcome(), Some(Ok(())));
+    assert_eq!(mover.all(&mut world), Some(Ok(())));
+    assert!(matches!(world.readmit(&NEW, 1).all(&mut world), Some(Ok(_))));
     world.wait(TTL * 2);
     assert!(world.lease(&NEW, &[1, 3]).is_some());
 }
@@ -119,9 +113,8 @@ fn lists_may_come_again() {
     world.start(lists[0]);
     let mut last = world.lease(lists[0], lists[0]);
     for pair in lists.windows(2) {
-        let mut mover = world.mover(pair[0], pair[1]);
-        mover.all(&mut world);
-        assert_eq!(mover.machine.outcome(), Some(Ok(())), "{pair:?}");
+        let moved = world.mover(pair[0], pair[1]).all(&mut world);
+        assert_eq!(moved, Some(Ok(())), "{pair:?}");
         world.wait(TTL * 2);
         assert_eq!(world.lease(pair[0], pair[0]), None);
         let next = world.lease(pair[1], pair[1]);
@@ -137,11 +130,9 @@ fn a_node_that_has_left_is_claimed_by_nobody_else_before_the_move_is_done() {
     let mut interrupted = world.mover(&OLD, &NEW);
     interrupted.until_activation(&mut world);
     world.start(&[4, 5]);
-    let mut other = world.mover(&[4, 5], &[2, 4, 5]);
-    other.all(&mut world);
-    assert!(matches!(other.machine.outcome(), Some(Err(_))));
-    interrupted.all(&mut world);
-    assert_eq!(interrupted.machine.outcome(), Some(Ok(())));
+    let other = world.mover(&[4, 5], &[2, 4, 5]).all(&mut world);
+    assert!(matches!(other, Some(Err(_))));
+    assert_eq!(interrupted.all(&mut world), Some(Ok(())));
 }
 
 /// A mover sleeps; the move is done without it, and the fleet moves back. When it wakes up, no
@@ -175,9 +166,7 @@ fn slept(new: &[usize], rounds: usize, heard: usize) {
     world.mover(&OLD, new).all(&mut world);
     world.wait(TTL * 2);
     let first = world.lease(new, new);
-    let mut back = world.mover(new, &OLD);
-    back.all(&mut world);
-    assert_eq!(back.machine.outcome(), Some(Ok(())), "{new:?} {rounds} {heard}");
+    assert_eq!(world.mover(new, &OLD).all(&mut world), Some(Ok(())), "{new:?} {rounds} {heard}");
     world.wait(TTL * 360);
     let second = world.lease(&OLD, &OLD);
     assert!(first.is_some() && second > first, "{new:?} {rounds} {heard}: {second:?} {first:?}");

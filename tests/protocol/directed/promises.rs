@@ -1,10 +1,9 @@
 //! Promises that were never held at one moment. With three nodes it can't be seen: there a
 //! majority of the others is all of them.
 
-use fencing::Token;
-use fencing_protocol::{Reply, majority};
+use fencing_protocol::{Reply, Token, majority};
 
-use crate::attacks::world::{TTL, World};
+use crate::directed::world::{TTL, World};
 
 /// One node forgets. Its re-admission is promised an era by nodes that forget the promise, one
 /// after the other, and are brought back by others who never heard of it. Never more than a
@@ -36,8 +35,7 @@ fn schedule(nodes: usize, abandoned: usize) -> (Option<Token>, Option<Token>) {
     }
     // The last promise arrives; what the order does from there on arrives, too.
     assert!(matches!(order.at(&mut world, last), Some(Reply::Reserved { .. })));
-    order.all(&mut world);
-    if order.machine.outcome() != Some(Ok(())) {
+    if !matches!(order.all(&mut world), Some(Ok(_))) {
         world.bring_back(&fleet, 0, readers);
     }
     world.wait(TTL * 2);

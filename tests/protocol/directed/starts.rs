@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fencing_protocol::majority;
 
-use crate::attacks::world::{TTL, World};
+use crate::directed::world::{TTL, World};
 
 /// The one that dies has the larger era, and one node heard of it. That node forgets, and must
 /// not be given the era once more.
