@@ -34,7 +34,7 @@ pub use acquire::{Acquire, Lost, Won};
 pub use attempt::{Attempt, Mode, Terms};
 pub use fault::Fault;
 pub use fleet::{Fleet, FleetError};
-pub use held::{Release, ReleaseOutcome, Renew, RenewOutcome};
+pub use held::{Release, Released, Renew, Renewed};
 pub use id::{ClientId, Incarnation, Membership, Nonce, Owner};
 pub use machine::{Address, Machine, Side};
 pub use message::{Reply, Request, Sealing, fault_of};

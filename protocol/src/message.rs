@@ -74,14 +74,6 @@ pub enum Sealing {
 }
 
 impl Request {
-    /// Returns the request that ends the lock of `owner` in `rest`, or at once if that is zero.
-    pub fn release(resource: Resource, owner: Owner, rest: Duration) -> Request {
-        if rest.is_zero() {
-            return Request::Release { resource, owner };
-        }
-        Request::Shorten { resource, owner, rest }
-    }
-
     /// Returns one request for all of these, which are of one kind: a single one as it is.
     pub fn together(parts: Vec<Request>) -> Request {
         <[Request; 1]>::try_from(parts).map_or_else(Request::Several, |[one]| one)

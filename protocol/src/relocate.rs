@@ -24,13 +24,11 @@ pub struct Relocation {
 }
 
 /// Why a fleet was not moved. Run the move again: it goes on from what has been done.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RelocateError {
     /// These nodes of the new list do not answer, and every one must.
-    #[error("every node of the new list must answer, and some do not; try again when they do")]
     NewMissing(Vec<(usize, Fault)>),
     /// Too few nodes of the old list answer and remember.
-    #[error("{} nodes of the old list must answer and remember; {sealed} do; try again", .needed)]
     OldMissing {
         /// How many have left for the new list.
         sealed: usize,
@@ -40,16 +38,12 @@ pub enum RelocateError {
         faults: Vec<(usize, Fault)>,
     },
     /// This node of that list belongs to a third fleet, or has left for one.
-    #[error("{2}")]
     Elsewhere(Side, usize, Fault),
     /// Both lists are in use, each by itself: neither goes on where the other ends.
-    #[error("both lists are in use, each as a fleet of its own: choose one of them")]
     BothInUse,
     /// The new list was not started.
-    #[error("the new list was not started: {0}")]
     NotStarted(ReadmitError),
     /// Something changed meanwhile: try again.
-    #[error("overtaken by another move or by a node that forgot; try again")]
     Overtaken,
 }
 

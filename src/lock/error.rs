@@ -184,15 +184,6 @@ pub(super) fn joined(causes: &[NodeCause]) -> String {
     causes.iter().map(NodeCause::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// What a release found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Released {
-    /// The lease was held until now and is free.
-    Released,
-    /// The lease had lapsed before; another client may hold it.
-    Lapsed,
-}
-
 /// A release whose outcome is in doubt: it may have happened or not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

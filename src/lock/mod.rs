@@ -32,8 +32,8 @@ mod wait;
 
 pub use crate::holder::Holder;
 pub use connect::{ConnectError, ConnectOptions, connect};
-pub use error::{AcquireError, LeaseLost, Loss, NodeCause, ReleaseError, Released, RenewError};
-pub use fencing_protocol::Fault;
+pub use error::{AcquireError, LeaseLost, Loss, NodeCause, ReleaseError, RenewError};
+pub use fencing_protocol::{Fault, Released};
 pub use lease::{Exclusive, Lease, LeaseSet, OfOne, Several, Shared, SharedLease};
 pub use service::LockService;
 pub use service::api::Lock;

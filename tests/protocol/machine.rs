@@ -1,7 +1,7 @@
 //! Any machine of the protocol, as the clients of these worlds have them.
 
 use fencing_protocol::{
-    Acquire, Address, Fault, Machine, Readmit, Relocate, Renew, RenewOutcome, Reply, Request, Time,
+    Acquire, Address, Fault, Machine, Readmit, Relocate, Renew, Renewed, Reply, Request, Time,
     Token,
 };
 
@@ -41,7 +41,7 @@ impl Machine for AnyMachine {
                 machine.outcome(now)?.map(|won| Some(won.locks.head.1)).ok()
             }
             AnyMachine::Renew(machine) => {
-                matches!(machine.outcome(now)?, RenewOutcome::Renewed(_)).then_some(None)
+                matches!(machine.outcome(now)?, Ok(Renewed::Until(_))).then_some(None)
             }
             AnyMachine::Readmit(machine) => machine.outcome(now)?.map(|_| None).ok(),
             AnyMachine::Relocate(machine) => machine.outcome(now)?.map(|()| None).ok(),

@@ -1,10 +1,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencing_protocol::NonEmpty;
+use fencing_protocol::{NonEmpty, Released, Renewed};
 use futures_util::future::BoxFuture;
 
-use crate::lock::error::{NodeCause, ReleaseError, Released};
+use crate::lock::error::{NodeCause, ReleaseError};
 use crate::sequencer::Sequencer;
 use crate::time::Time;
 
@@ -15,24 +15,13 @@ pub struct Grant {
     pub(crate) held: Arc<dyn HeldLock>,
 }
 
-/// How a renewal ended.
-#[derive(Debug)]
-pub enum Renewed {
-    /// The lease lasts until then.
-    Until(Time),
-    /// Another client has acquired the resource since.
-    Superseded,
-    /// Not this time.
-    Failed(Vec<NodeCause>),
-}
-
 /// The result of a release that was sent. Dropping it takes nothing back.
 pub type SentRelease = BoxFuture<'static, Result<Released, ReleaseError>>;
 
 /// The locks of one lease, as the lease sees them.
 pub trait HeldLock: Send + Sync + 'static {
-    /// Tries once to renew.
-    fn renew(&self) -> BoxFuture<'_, Renewed>;
+    /// Tries once to renew, or says why it could not.
+    fn renew(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>>;
 
     /// Renews no more, and sends the release everywhere at once. The lock stays closed for the `rest`.
     fn release(self: Arc<Self>, rest: Duration) -> SentRelease;

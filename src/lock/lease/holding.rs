@@ -1,11 +1,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fencing_protocol::{Released, Renewed};
 use parking_lot::Mutex;
 
-use super::held_lock::{Grant, HeldLock, Renewed};
+use super::held_lock::{Grant, HeldLock};
 use super::state::LeaseState;
-use crate::lock::error::{Loss, NodeCause, ReleaseError, Released};
+use crate::lock::error::{Loss, NodeCause, ReleaseError};
 use crate::lock::settings::Settings;
 use crate::lock::wait::queues::WaitQueues;
 use crate::sequencer::Sequencer;
@@ -55,26 +56,22 @@ impl Holding {
         self.failure.lock().clone()
     }
 
-    /// Tries once to renew, unless the lease is over. One that another has superseded is over then.
-    pub(super) async fn renew(&self) -> Renewed {
+    /// Tries once to renew, unless the lease is over, and says why it could not. One that another has superseded is
+    /// over then.
+    pub(super) async fn renew(&self) -> Result<(), Vec<NodeCause>> {
         if self.state.deadline().is_err() {
-            return Renewed::Failed(Vec::new());
+            return Err(Vec::new());
         }
         let renewed = self.held.renew().await;
-        let mut failure = Vec::new();
         match &renewed {
-            Renewed::Until(until) => self.state.renew(*until),
-            Renewed::Superseded => drop(self.state.close(Loss::Superseded)),
-            Renewed::Failed(causes) => {
-                // Behind a release it is no failure.
-                if self.state.deadline() != Err(Loss::Released) {
-                    metrics::counter!("fencing_renewals_failed_total").increment(1);
-                }
-                failure.clone_from(causes);
-            }
+            Ok(Renewed::Until(until)) => self.state.renew(*until),
+            Ok(Renewed::Superseded) => drop(self.state.close(Loss::Superseded)),
+            // Behind a release it is no failure.
+            Err(_) if self.state.deadline() == Err(Loss::Released) => {}
+            Err(_) => metrics::counter!("fencing_renewals_failed_total").increment(1),
         }
-        *self.failure.lock() = failure;
-        renewed
+        *self.failure.lock() = renewed.as_ref().err().cloned().unwrap_or_default();
+        renewed.map(drop)
     }
 
     /// Sends the release of a lease that is over, for this reason. The next caller of this process is woken at once

@@ -11,17 +11,17 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use fencing_protocol::{Resource, Token};
+use fencing_protocol::{Released, Resource, Token};
 use tokio::runtime::Handle;
 
 use crate::lock::counted::HeldGauge;
-use crate::lock::error::{LeaseLost, Loss, NodeCause, ReleaseError, Released, RenewError};
+use crate::lock::error::{LeaseLost, Loss, NodeCause, ReleaseError, RenewError};
 use crate::lock::settings::Settings;
 use crate::lock::sleep::in_runtime;
 use crate::lock::wait::queues::WaitQueues;
 use crate::sequencer::{HeldToken, Sequencer};
 use crate::time::{Clock, Time};
-use held_lock::{Grant, Renewed};
+use held_lock::Grant;
 use holding::Holding;
 use watchdog::{Watch, Watchdogs};
 
@@ -223,8 +223,8 @@ impl<K> Lease<K> {
         let renewed = in_runtime(&self.runtime, async move { holding.renew().await }).await;
         state.deadline().map_err(lost)?;
         let causes = match renewed {
-            Some(Renewed::Failed(causes)) => causes,
-            Some(_) => return Ok(self.valid_for()),
+            Some(Err(causes)) => causes,
+            Some(Ok(())) => return Ok(self.valid_for()),
             // Its runtime has ended.
             None => Vec::new(),
         };

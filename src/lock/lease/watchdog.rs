@@ -14,9 +14,8 @@ use tokio::runtime::{Handle, Id};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use super::held_lock::Renewed;
 use super::holding::Holding;
-use crate::lock::error::Loss;
+use crate::lock::error::{Loss, NodeCause};
 use crate::lock::sleep::sleep_until;
 use crate::log_throttle::LogThrottle;
 use crate::random::jitter;
@@ -146,7 +145,7 @@ impl Watched {
 }
 
 /// A renewal on its way. `None` if it was dropped, because the lease is over.
-type Renewal = BoxFuture<'static, Option<(u64, Arc<Holding>, Renewed)>>;
+type Renewal = BoxFuture<'static, Option<(u64, Arc<Holding>, Result<(), Vec<NodeCause>>)>>;
 
 fn renewal(number: u64, holding: Arc<Holding>) -> (Renewal, AbortHandle) {
     let renewing = Arc::clone(&holding);
@@ -154,7 +153,7 @@ fn renewal(number: u64, holding: Arc<Holding>) -> (Renewal, AbortHandle) {
     let renewed = AssertUnwindSafe(async move { renewing.renew().await }).catch_unwind();
     let (renewed, abort) = abortable(renewed);
     let renewal = async move {
-        let renewed = renewed.await.ok()?.unwrap_or(Renewed::Failed(Vec::new()));
+        let renewed = renewed.await.ok()?.unwrap_or(Err(Vec::new()));
         Some((number, holding, renewed))
     };
     (renewal.boxed(), abort)
@@ -283,15 +282,19 @@ fn look(watchdog: &Watchdog, (number, holding): (u64, Arc<Holding>)) -> Option<R
     Some(renewal)
 }
 
-fn on_renewed(watchdog: &Watchdog, number: u64, holding: &Holding, renewed: Renewed) {
+fn on_renewed(
+    watchdog: &Watchdog,
+    number: u64,
+    holding: &Holding,
+    renewed: Result<(), Vec<NodeCause>>,
+) {
     let (third, warning) = {
         let mut watched = watchdog.watched.lock();
         let Some(lease) = watched.leases.get_mut(&number) else { return };
         lease.renewal = None;
-        let failed = matches!(renewed, Renewed::Failed(_));
-        (lease.third, if failed { lease.warnings.next() } else { None })
+        (lease.third, if renewed.is_err() { lease.warnings.next() } else { None })
     };
-    let next = if let Renewed::Failed(causes) = renewed {
+    let next = if let Err(causes) = renewed {
         if let Some(suppressed) = warning {
             let causes: Vec<String> = causes.iter().map(ToString::to_string).collect();
             let Sequencer { resource, token } = &holding.first;

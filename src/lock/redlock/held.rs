@@ -2,15 +2,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencing_protocol::{
-    Attempt, Machine, NonEmpty, Owner, Release, ReleaseOutcome, Renew, RenewOutcome, Request,
-    Resource, Token,
+    Attempt, Machine, NonEmpty, Owner, Release, Renew, Renewed, Request, Resource, Token,
 };
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 
 use super::nodes::Nodes;
-use crate::lock::error::{ReleaseError, Released};
-use crate::lock::lease::held_lock::{HeldLock, Renewed, SentRelease};
+use crate::lock::error::{NodeCause, ReleaseError};
+use crate::lock::lease::held_lock::{HeldLock, SentRelease};
 
 /// Locks of one lease that are held on the nodes.
 pub(super) struct HeldOnNodes {
@@ -34,20 +33,15 @@ impl HeldOnNodes {
         let mut release = Release::new(self.nodes.size(), request);
         let answers = self.nodes.begin(&mut release);
         Box::pin(async move {
-            match self.nodes.drive(&mut release, answers).await {
-                Some(ReleaseOutcome::Released) => Ok(Released::Released),
-                Some(ReleaseOutcome::Lapsed) => Ok(Released::Lapsed),
-                Some(ReleaseOutcome::InDoubt(faults)) => {
-                    Err(ReleaseError { causes: self.nodes.causes(faults) })
-                }
-                None => Err(ReleaseError { causes: Vec::new() }),
-            }
+            let released = self.nodes.drive(&mut release, answers).await;
+            let in_doubt = |faults| ReleaseError { causes: self.nodes.causes(faults) };
+            released.unwrap_or(Err(Vec::new())).map_err(in_doubt)
         })
     }
 }
 
 impl HeldLock for HeldOnNodes {
-    fn renew(&self) -> BoxFuture<'_, Renewed> {
+    fn renew(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
         Box::pin(async {
             let now = self.nodes.clock().now();
             let mut renew = Renew::new(self.nodes.size(), &self.locks, now);
@@ -56,23 +50,22 @@ impl HeldLock for HeldOnNodes {
             {
                 let closed = self.closed.lock();
                 if *closed {
-                    return Renewed::Failed(Vec::new());
+                    return Err(Vec::new());
                 }
                 while let Some((to, request)) = renew.next_request() {
                     self.nodes.submit(to, request, &mut answers);
                 }
             }
-            match self.nodes.drive(&mut renew, answers).await {
-                Some(RenewOutcome::Renewed(deadline)) => Renewed::Until(deadline),
-                Some(RenewOutcome::Superseded) => Renewed::Superseded,
-                Some(RenewOutcome::Failed(faults)) => Renewed::Failed(self.nodes.causes(faults)),
-                None => Renewed::Failed(Vec::new()),
-            }
+            let renewed = self.nodes.drive(&mut renew, answers).await;
+            renewed.unwrap_or(Err(Vec::new())).map_err(|faults| self.nodes.causes(faults))
         })
     }
 
     fn release(self: Arc<Self>, rest: Duration) -> SentRelease {
-        self.close(|resource, owner| Request::release(resource, owner, rest))
+        self.close(|resource, owner| match rest {
+            Duration::ZERO => Request::Release { resource, owner },
+            rest => Request::Shorten { resource, owner, rest },
+        })
     }
 
     /// A lock that is shortened to nothing is gone, and no node notifies of it.

@@ -2,10 +2,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fencing_protocol::{Request, Resource};
+use fencing_protocol::{Released, Request, Resource};
 
 use super::*;
-use crate::lock::error::{AcquireError, Loss, Released, RenewError};
+use crate::lock::error::{AcquireError, Loss, RenewError};
 use crate::time::{Clock, SystemClock, Time};
 
 /// The runtime's clock, which stops and jumps in paused tests.

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencing_protocol::{Fault, Mode, NonEmpty, Resource, Terms, Token};
+use fencing_protocol::{Fault, Mode, NonEmpty, Released, Renewed, Resource, Terms, Token};
 use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -11,8 +11,8 @@ use tracing::Instrument;
 use super::in_flight::InFlightStatement;
 use super::table::LeaseTable;
 use crate::database::{Database, LeaseClaim};
-use crate::lock::error::{ReleaseError, Released};
-use crate::lock::lease::held_lock::{HeldLock, Renewed, SentRelease};
+use crate::lock::error::{NodeCause, ReleaseError};
+use crate::lock::lease::held_lock::{HeldLock, SentRelease};
 use crate::lock::settings::Settings;
 
 /// The rows that one attempt asks for, and the table that has them.
@@ -87,18 +87,18 @@ pub(super) struct HeldRows<DB: Database> {
 }
 
 impl<DB: Database> HeldLock for HeldRows<DB> {
-    fn renew(&self) -> BoxFuture<'_, Renewed> {
+    fn renew(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
         Box::pin(async {
             let LeaseRows { table, budget, .. } = &*self.rows;
             let start = table.clock.now();
             for (claim, token) in &self.locks {
                 match table.renew(claim, i64::from(*token), *budget).await {
                     Ok(true) => {}
-                    Ok(false) => return Renewed::Superseded,
-                    Err(fault) => return Renewed::Failed(vec![table.cause(fault)]),
+                    Ok(false) => return Ok(Renewed::Superseded),
+                    Err(fault) => return Err(vec![table.cause(fault)]),
                 }
             }
-            Renewed::Until(self.terms.deadline(start))
+            Ok(Renewed::Until(self.terms.deadline(start)))
         })
     }
 

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use fencing_protocol::{
     Acquire, Attempt, Fault, Lost, Machine, NonEmpty, Nonce, Owner, Prepared, Readmission, Readmit,
-    ReadmitError, ReleaseOutcome, Renew, RenewOutcome, Reply, Request, Resource, Stamp, Store,
-    Time, Token,
+    ReadmitError, Released, Renew, Renewed, Reply, Request, Resource, Stamp, Store, Time, Token,
 };
 
 use crate::directed::world::{Open, TTL, World, acquire, readmission, resource};
@@ -56,7 +55,7 @@ fn counts_out_of_step_are_published_back() {
     let mut fleet = World::started(3);
     for _ in 0..3 {
         let (owner, _) = fleet.acquire_on(&[0]);
-        fleet.release(owner);
+        let _ = fleet.release(owner);
     }
     let first = fleet.lease_on(&[0, 1]);
     let second = fleet.lease_on(&[1, 2]);
@@ -122,7 +121,7 @@ fn an_empty_node_does_not_vote() {
     fleet.restart(1, Store::default());
     let (owner, outcome) = fleet.acquire_on(&[1, 2]);
     assert!(matches!(outcome, Err(Lost::NoQuorum { granted: 1, .. })), "{outcome:?}");
-    fleet.release(owner);
+    let _ = fleet.release(owner);
     fleet.back(1).unwrap();
     assert!(matches!(fleet.acquire_on(&[1, 2]).1, Err(Lost::NoQuorum { .. })), "quarantine");
     fleet.wait(TTL);
@@ -304,8 +303,8 @@ fn held_and_down_are_told_apart() {
         })
     );
     assert!(matches!(fleet.acquire_on(&[0, 1]).1, Err(Lost::NoQuorum { granted: 0, .. })));
-    assert_eq!(fleet.release(owner), ReleaseOutcome::Released);
-    assert_eq!(fleet.release(owner), ReleaseOutcome::Lapsed);
+    assert_eq!(fleet.release(owner), Ok(Released::Released));
+    assert_eq!(fleet.release(owner), Ok(Released::Lapsed));
     // Nodes that granted in time are no cause.
     let faults = [0, 1, 3].map(|node| (node, Fault::TimedOut)).to_vec();
     assert_eq!(fleet.acquire_on(&[2, 4]).1, Err(Lost::NoQuorum { granted: 2, faults }));
@@ -328,19 +327,19 @@ fn renewal_needs_a_majority_of_all_and_never_revives_a_followed_lease() {
         let renew = Renew::new(3, &held, fleet.now);
         Open::new(renew, &[0, 1, 2]).all_on(fleet, reached).unwrap()
     };
-    assert!(matches!(renew(&mut fleet, &[0]), RenewOutcome::Failed(_)));
+    assert!(renew(&mut fleet, &[0]).is_err());
     // A node that came back without the lock is healed once its quarantine is over.
     fleet.restart(2, Store::default());
     fleet.back(2).unwrap();
-    assert!(matches!(renew(&mut fleet, &[1, 2]), RenewOutcome::Failed(_)));
+    assert!(renew(&mut fleet, &[1, 2]).is_err());
     fleet.wait(Duration::from_secs(6));
-    assert!(matches!(renew(&mut fleet, &[0, 1, 2]), RenewOutcome::Renewed(_)));
+    assert!(matches!(renew(&mut fleet, &[0, 1, 2]), Ok(Renewed::Until(_))));
     fleet.wait(Duration::from_secs(6));
-    assert!(matches!(renew(&mut fleet, &[1, 2]), RenewOutcome::Renewed(_)));
+    assert!(matches!(renew(&mut fleet, &[1, 2]), Ok(Renewed::Until(_))));
     // No one renews it, another owner comes and goes: the old lease does not come back.
     fleet.wait(TTL + TTL);
     fleet.lease_on(&[0, 1, 2]);
-    assert_eq!(renew(&mut fleet, &[0, 1, 2]), RenewOutcome::Superseded);
+    assert_eq!(renew(&mut fleet, &[0, 1, 2]), Ok(Renewed::Superseded));
 }
 
 #[test]

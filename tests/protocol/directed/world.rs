@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use fencing_protocol::{
     Acquire, Address, Attempt, Clocks, Fault, Fleet, Incarnation, Lost, Machine, Membership, Mode,
-    NonEmpty, Nonce, Owner, Readmission, Readmit, ReadmitError, Release, ReleaseOutcome, Relocate,
-    Relocation, Reply, Request, Resource, Side, Stamp, Store, Terms, Time, Token, Won, majority,
+    NonEmpty, Nonce, Owner, Readmission, Readmit, ReadmitError, Release, Released, Relocate,
+    Relocation, Reply, Request, Resource, Side, Store, Terms, Time, Token, Won, majority,
 };
+
+use crate::model::node::run_out;
 
 pub const TTL: Duration = Duration::from_secs(10);
 
@@ -180,7 +182,7 @@ impl World {
         (owner, Open::new(machine, &self.all()).all_on(self, reached).unwrap())
     }
 
-    pub fn release(&mut self, owner: Owner) -> ReleaseOutcome {
+    pub fn release(&mut self, owner: Owner) -> Result<Released, Vec<(usize, Fault)>> {
         let request = Request::Release { resource: resource(), owner };
         let machine = Release::new(self.servers.len(), request);
         Open::new(machine, &self.all()).all(self).unwrap()
@@ -189,21 +191,13 @@ impl World {
     /// The token of such an attempt, which is released.
     pub fn lease_on(&mut self, reached: &[usize]) -> Token {
         let (owner, outcome) = self.acquire_on(reached);
-        self.release(owner);
+        let _ = self.release(owner);
         outcome.unwrap().locks.head.1
     }
 
     /// A count runs out on the server: its counts are to be collected.
     pub fn run_out(&mut self, server: usize) {
-        let (full, owner) = (Resource::new("full").unwrap(), Owner(self.fresh()));
-        let (resource, mode) = (full.clone(), Mode::Exclusive);
-        let acquire = Request::Acquire { mode, resource, owner, ttl: TTL };
-        let Reply::Granted { stamp, nonce, .. } = self.ask(server, &acquire) else { panic!() };
-        let token = Stamp { count: Stamp::MAX_COUNT, ..stamp }.token().unwrap();
-        let publish = Request::Publish { resource: full.clone(), owner, nonce, token };
-        assert_eq!(self.ask(server, &publish), Reply::Published);
-        self.ask(server, &Request::Release { resource: full, owner });
-        assert_eq!(self.ask(server, &acquire), Reply::Exhausted);
+        run_out(|request| self.ask(server, request));
     }
 
     pub fn era(&mut self, server: usize) -> u64 {

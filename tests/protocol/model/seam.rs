@@ -3,7 +3,7 @@
 
 use fencing_protocol::{
     Acquire, Address, Attempt, Machine, Mode, NonEmpty, Nonce, Readmission, Readmit, Renew,
-    RenewOutcome, Reply, Request, Store, Time, Token, majority,
+    Renewed, Reply, Request, Store, Time, Token, majority,
 };
 
 use crate::machine::AnyMachine;
@@ -228,7 +228,7 @@ impl Seam {
                     renew.on_reply((node % nodes).into(), Ok(Reply::Renewed));
                 }
             }
-            matches!(renew.outcome(Time::default()), Some(RenewOutcome::Renewed(_)))
+            matches!(renew.outcome(Time::default()), Some(Ok(Renewed::Until(_))))
         })
     }
 

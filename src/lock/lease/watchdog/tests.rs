@@ -1,12 +1,11 @@
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use fencing_protocol::{Fault, NonEmpty};
+use fencing_protocol::{Fault, NonEmpty, Released, Renewed};
 use futures_util::FutureExt;
 use tokio::time::{Instant, advance, sleep};
 
 use super::*;
-use crate::lock::error::{NodeCause, Released};
 use crate::lock::lease::held_lock::{Grant, HeldLock, SentRelease};
 use crate::lock::settings::Settings;
 
@@ -50,7 +49,7 @@ impl ScriptedLock {
 }
 
 impl HeldLock for ScriptedLock {
-    fn renew(&self) -> BoxFuture<'_, Renewed> {
+    fn renew(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
         struct Dropped<'a>(Option<&'a AtomicUsize>);
         impl Drop for Dropped<'_> {
             fn drop(&mut self) {
@@ -68,7 +67,7 @@ impl HeldLock for ScriptedLock {
             }
             dropped.0 = None;
             let cause = || NodeCause { node: "a".into(), cause: Fault::TimedOut };
-            if self.fails { Renewed::Failed(vec![cause()]) } else { Renewed::Until(begin + TTL) }
+            if self.fails { Err(vec![cause()]) } else { Ok(Renewed::Until(begin + TTL)) }
         }
         .boxed()
     }
@@ -169,11 +168,11 @@ async fn a_lease_that_is_over_is_not_renewed() {
     for loss in [Loss::Released, Loss::Superseded] {
         let holding = holding(&lock, clock.now() + TTL);
         holding.state.close(loss);
-        assert!(matches!(holding.renew().await, Renewed::Failed(causes) if causes.is_empty()));
+        assert!(matches!(holding.renew().await, Err(causes) if causes.is_empty()));
     }
     let holding = holding(&lock, clock.now() + TTL);
     sleep(TTL).await;
-    assert!(matches!(holding.renew().await, Renewed::Failed(_)));
+    assert!(holding.renew().await.is_err());
     assert!(lock.renewed().is_empty());
 }
 
