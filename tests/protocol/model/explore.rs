@@ -25,7 +25,7 @@ impl<const Z: usize, const M: usize> Model for Lists<Z, M> {
             Property::<Self>::always("no era twice on a node", |_, state| !state.again),
             Property::<Self>::always("one list votes", |world, state| !world.both_vote(state)),
             Property::<Self>::sometimes("the new list votes", |world, state| {
-                world.votes(state, 1) == world.desk.lists[1].len()
+                world.votes(state, 1) == world.seam.lists[1].len()
             }),
             Property::<Self>::sometimes("a loss is made good", |world, state| {
                 state.losses < world.losses && state.nodes.iter().all(|node| !node.lost)

@@ -3,10 +3,13 @@
 
 use fencing_protocol::{Nonce, Reply, Request, majority};
 
-use crate::model::desk::{Desk, Open, Turn};
 use crate::model::mutant::Mutant;
 use crate::model::node::activate;
 use crate::model::pool::Id;
+use crate::model::seam::{Open, Seam, Turn};
+
+/// What the clocks of all nodes show.
+pub const CLOCK: u8 = 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Node {
@@ -53,7 +56,7 @@ pub enum Step {
 
 #[derive(Default)]
 pub struct Lists<const Z: usize, const M: usize> {
-    pub desk: Desk,
+    pub seam: Seam,
     /// Clients that start the new list, and clients that move the old one there. The others
     /// re-admit.
     pub starters: usize,
@@ -68,37 +71,37 @@ pub struct Lists<const Z: usize, const M: usize> {
 
 impl<const Z: usize, const M: usize> Lists<Z, M> {
     pub fn new(old: &[u8], new: &[u8], mutant: Option<Mutant>) -> Lists<Z, M> {
-        let desk = Desk::new([old.to_vec(), new.to_vec()], mutant);
-        Lists { desk, losses: 1, blank_losses: true, ..Lists::default() }
+        let seam = Seam::of_lists([old.to_vec(), new.to_vec()], mutant);
+        Lists { seam, losses: 1, blank_losses: true, ..Lists::default() }
     }
 
     pub fn first(&self) -> State<Z, M> {
         let node =
-            Node { store: self.desk.stores.id(&Default::default()), life: 0, top: 0, lost: false };
+            Node { store: self.seam.stores.id(&Default::default()), life: 0, top: 0, lost: false };
         let (losses, patience) = (self.losses, self.patience);
         let clients = [Client::default(); M];
         let mut state = State { nodes: [node; Z], clients, losses, patience, again: false };
-        for server in &self.desk.lists[0] {
+        for server in &self.seam.lists[0] {
             let node = &mut state.nodes[*server as usize];
-            let (mut store, nonce) = (self.desk.stores.get(node.store), Nonce(1000));
-            self.desk.ask(&mut store, 0, 0, &Request::Prepare { nonce, from: None });
-            let activated = self.desk.ask(&mut store, 0, 0, &activate(0, nonce, 1));
+            let (mut store, nonce) = (self.seam.stores.get(node.store), Nonce(1000));
+            self.seam.ask(&mut store, 0, 0, CLOCK, &Request::Prepare { nonce, from: None });
+            let activated = self.seam.ask(&mut store, 0, 0, CLOCK, &activate(0, nonce, 1));
             assert_eq!(activated, Reply::Activated);
-            (node.store, node.top) = (self.desk.stores.id(&store), 1);
+            (node.store, node.top) = (self.seam.stores.id(&store), 1);
         }
         for who in 0..self.starters {
             self.take(
                 &mut state.clients[who],
-                self.desk.readmit(who as u8, 1, self.desk.lists[1][0], true),
+                self.seam.readmit(who as u8, 1, self.seam.lists[1][0], true),
             );
             // Up to the start: the target is marked, and nobody is admitted.
-            for server in self.desk.lists[1].clone() {
+            for server in self.seam.lists[1].clone() {
                 let before = state;
                 state = self.run(&before, who, server, false).expect("it asks everybody");
             }
         }
         for who in self.starters..self.starters + self.movers {
-            self.take(&mut state.clients[who], self.desk.mover(who as u8));
+            self.take(&mut state.clients[who], self.seam.mover(who as u8));
         }
         self.lead.iter().fold(state, |state, step| {
             self.step(&state, *step).unwrap_or_else(|| panic!("{step:?} does nothing"))
@@ -115,17 +118,27 @@ impl<const Z: usize, const M: usize> Lists<Z, M> {
         let mut open = self.requests(*client);
         open.retain(|open| open.given_up || (turn.over && self.activates(*open)));
         if turn.sends != 0 {
-            open.extend(self.desk.opens.get(turn.sends));
+            open.extend(self.seam.opens.get(turn.sends));
         }
-        client.open = self.desk.open(open);
+        client.open = self.seam.open(open);
+    }
+
+    /// What a node becomes that executes the request, and its reply.
+    pub fn answer(&self, node: Node, open: Open) -> (Id, Id) {
+        self.seam.answer(node.store, node.life, open.list, CLOCK, open.request)
+    }
+
+    fn feed(&self, machine: Id, from: Open, reply: Id) -> Turn {
+        let node = self.seam.index(from.list, from.server) as u8;
+        self.seam.feed(machine, from.phase, node, reply)
     }
 
     fn activates(&self, open: Open) -> bool {
-        matches!(self.desk.requests.get(open.request), Request::Activate { .. })
+        matches!(self.seam.requests.get(open.request), Request::Activate { .. })
     }
 
     pub fn requests(&self, client: Client) -> Vec<Open> {
-        if client.open == 0 { Vec::new() } else { self.desk.opens.get(client.open) }
+        if client.open == 0 { Vec::new() } else { self.seam.opens.get(client.open) }
     }
 
     /// Takes the client's request to that server from those on their way.
@@ -133,7 +146,7 @@ impl<const Z: usize, const M: usize> Lists<Z, M> {
         let mut open = self.requests(*client);
         let found = open.iter().position(|o| o.server == server && o.given_up == given_up)?;
         let picked = open.remove(found);
-        client.open = self.desk.open(open);
+        client.open = self.seam.open(open);
         Some(picked)
     }
 
@@ -147,18 +160,18 @@ impl<const Z: usize, const M: usize> Lists<Z, M> {
         let mut state = *before;
         let open = self.pick(&mut state.clients[who], server, late)?;
         let node = &mut state.nodes[server as usize];
-        let was = self.desk.era(node.store, node.life, open.list);
-        let (store, reply) = self.desk.answer(node.store, node.life, open.list, open.request);
+        let was = self.seam.known(node.store, node.life, open.list);
+        let (store, reply) = self.answer(*node, open);
         node.store = store;
-        let now = self.desk.era(store, node.life, open.list);
-        if let (true, None, Some(era)) = (self.activates(open), was, now) {
+        let now = self.seam.known(store, node.life, open.list);
+        if let (true, None, Some((era, _))) = (self.activates(open), was, now) {
             let era = era as u16;
             state.again |= era <= node.top;
             (node.top, node.lost) = (node.top.max(era), false);
         }
         if !late {
             let machine = state.clients[who].machine;
-            let turn = self.desk.feed(machine, open, Some(reply));
+            let turn = self.feed(machine, open, reply);
             self.take(&mut state.clients[who], turn);
         }
         Some(state)
@@ -170,8 +183,8 @@ impl<const Z: usize, const M: usize> Lists<Z, M> {
         let open = self.pick(client, server, false)?;
         let mut requests = self.requests(*client);
         requests.push(Open { given_up: true, ..open });
-        client.open = self.desk.open(requests);
-        let turn = self.desk.feed(client.machine, open, None);
+        client.open = self.seam.open(requests);
+        let turn = self.feed(client.machine, open, 0);
         self.take(client, turn);
         state.patience -= 1;
         Some(state)
@@ -185,18 +198,18 @@ impl<const Z: usize, const M: usize> Lists<Z, M> {
         };
         let node = state.nodes[server as usize];
         let may = !node.lost && (self.blank_losses || node.top > 0);
-        state.losses > 0 && may && self.desk.lists.iter().all(few)
+        state.losses > 0 && may && self.seam.lists.iter().all(few)
     }
 
     pub fn votes(&self, state: &State<Z, M>, list: u8) -> usize {
-        let members = self.desk.lists[list as usize].iter();
+        let members = self.seam.lists[list as usize].iter();
         let nodes = members.map(|server| state.nodes[*server as usize]);
-        nodes.filter(|node| self.desk.era(node.store, node.life, list).is_some()).count()
+        nodes.filter(|node| self.seam.known(node.store, node.life, list).is_some()).count()
     }
 
     pub fn both_vote(&self, state: &State<Z, M>) -> bool {
         let vote = |list: u8| {
-            let members = self.desk.lists[list as usize].len();
+            let members = self.seam.lists[list as usize].len();
             members > 0 && self.votes(state, list) >= majority(members)
         };
         vote(0) && vote(1)
@@ -226,7 +239,7 @@ impl<const Z: usize, const M: usize> Lists<Z, M> {
             if client.machine == 0 && self.may_begin(state, who) {
                 for list in [0, 1] {
                     let lost = |server: &&u8| state.nodes[**server as usize].lost;
-                    let lost = self.desk.lists[list as usize].iter().filter(lost);
+                    let lost = self.seam.lists[list as usize].iter().filter(lost);
                     steps.extend(lost.map(|server| Step::Readmit {
                         who: number,
                         list,
@@ -249,13 +262,13 @@ impl<const Z: usize, const M: usize> Lists<Z, M> {
                 let mut state = *before;
                 state.losses -= 1;
                 let node = &mut state.nodes[server as usize];
-                node.store = self.desk.stores.id(&Default::default());
+                node.store = self.seam.stores.id(&Default::default());
                 (node.life, node.lost) = (node.life + 1, true);
                 Some(state)
             }
             Step::Readmit { who, list, server } => {
                 let mut state = *before;
-                let turn = self.desk.readmit(who, list, server, false);
+                let turn = self.seam.readmit(who, list, server, false);
                 self.take(&mut state.clients[who as usize], turn);
                 Some(state)
             }

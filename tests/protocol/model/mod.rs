@@ -6,7 +6,6 @@ mod canon;
 pub mod cases;
 #[cfg(test)]
 pub mod check;
-pub mod desk;
 #[cfg(test)]
 mod explore;
 pub mod lists;

@@ -169,6 +169,10 @@ impl Mutant {
                 }
                 Reply::Prepared(Prepared { admitted: false, ..prepared })
             }
+            (Mutant::NoStartPromise, Reply::Prepared(mut prepared)) if phase == START_CONFIRM => {
+                prepared.state.reserved = u64::MAX;
+                Reply::Prepared(prepared)
+            }
             // What is read before the era is chosen; the promise is still looked at.
             (Mutant::NobodyIsRead, Reply::State(state)) if phase == READ => {
                 Reply::State(NodeState { era: 0, reserved: 0, ..state })

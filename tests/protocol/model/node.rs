@@ -8,6 +8,9 @@ use fencing_protocol::{
     Stamp, Store, Terms, Time, Token,
 };
 
+/// The one fleet that most worlds have.
+pub const FLEET: &str = "fleet";
+
 pub const TTL: Duration = Duration::from_secs(1000);
 
 /// One atomic step of a real node. Its clock stands still within a second. The quarantine
@@ -39,9 +42,8 @@ pub fn ask_as(
     reply
 }
 
-/// A session of the one fleet that most worlds have.
 fn member(life: u8) -> Membership {
-    Membership { incarnation: incarnation(life), fleet: Fleet::parse("fleet").unwrap() }
+    Membership { incarnation: incarnation(life), fleet: Fleet::parse(FLEET).unwrap() }
 }
 
 pub fn incarnation(life: impl Display) -> Incarnation {

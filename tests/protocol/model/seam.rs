@@ -1,14 +1,19 @@
 //! The seam: every step of the model that is not bookkeeping is a call of `protocol`
 //! from here. Rules are switched off here too, so that the library has no switch.
 
+use std::time::Duration;
+
 use fencing_protocol::{
-    Acquire, Address, Attempt, Machine, Mode, NonEmpty, Nonce, Readmission, Readmit, Renew,
-    Renewed, Reply, Request, Store, Time, Token, majority,
+    Acquire, Address, Attempt, Fault, Fleet, Machine, Membership, Mode, NonEmpty, Nonce,
+    Readmission, Readmit, Relocate, Relocation, Renew, Renewed, Reply, Request, Side, Store, Time,
+    Token, majority,
 };
 
 use crate::machine::AnyMachine;
 use crate::model::mutant::Mutant;
-use crate::model::node::{TTL, ask, attempt, count_once, owner, resource, run_out, token_of};
+use crate::model::node::{
+    FLEET, TTL, ask, ask_as, attempt, count_once, incarnation, owner, resource, run_out, token_of,
+};
 use crate::model::pool::{Id, Memo, Pool};
 
 /// The numbers of the phases of a re-admission, and from where on those of a start are.
@@ -18,18 +23,43 @@ pub const CONFIRM: u8 = 4;
 pub const STARTS: u8 = 16;
 pub const START_CONFIRM: u8 = STARTS + 4;
 
-/// Requests of one machine: node, the machine's phase when it sent it, request.
-pub type Sends = Vec<(u8, u8, Id)>;
+/// A request on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Open {
+    pub list: u8,
+    pub server: u8,
+    /// The phase of the machine that sent it.
+    pub phase: u8,
+    pub request: Id,
+    /// Its client does not wait for the answer any more.
+    pub given_up: bool,
+}
 
-/// What a machine became after a reply.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Fed {
+/// What a machine became, and what it sends.
+#[derive(Clone, Copy)]
+pub struct Turn {
     pub machine: Id,
-    /// In `Seam::sends`; zero for none.
+    /// In `Seam::opens`; zero for none.
     pub sends: Id,
-    /// The token if the attempt is won; one if the re-admission succeeded.
+    pub over: bool,
+    /// The token if it is an attempt that is won; one if anything else succeeded.
     pub won: u32,
 }
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Client {
+    machine: AnyMachine,
+    /// The list that it speaks to; a move speaks to both.
+    list: u8,
+    /// What each node showed when it was marked: for the mutant that reads it then.
+    marks: Vec<(u8, u64, u64)>,
+}
+
+/// A store and its life, the list and the second in which it is asked, and the request.
+type Asked = (Id, u8, u8, u8, Id);
+
+/// The era of an admitted node, and the largest that it knows of.
+pub type Known = Option<(u64, u64)>;
 
 /// Where a machine came from, to replay its history with the nodes renumbered.
 #[derive(Clone, Copy)]
@@ -54,113 +84,222 @@ pub enum Change {
 
 #[derive(Default)]
 pub struct Seam {
-    pub nodes: usize,
+    /// The servers of each list: the old one, the new one. Most worlds have the first only.
+    pub lists: [Vec<u8>; 2],
+    fleets: Vec<Fleet>,
     pub mutant: Option<Mutant>,
     /// Which clients share the lock: one bit for each.
     pub shared: u8,
     pub stores: Pool<Store>,
     pub requests: Pool<Request>,
     pub replies: Pool<Reply>,
-    pub sends: Pool<Sends>,
-    machines: Pool<AnyMachine>,
+    pub opens: Pool<Vec<Open>>,
+    clients: Pool<Client>,
     begun: Memo<u8, (Id, Id)>,
     ordered: Memo<(u8, u8, bool), (Id, Id)>,
     renewals: Memo<(u8, u32), Id>,
     renewed: Memo<(u8, u32, u32), bool>,
     changes: Memo<(Id, Change), Id>,
-    answers: Memo<(Id, u8, u8, Id), (Id, Id)>,
-    fed: Memo<(Id, u8, u8, Id), Fed>,
+    known: Memo<(Id, u8, u8), Known>,
+    answers: Memo<Asked, (Id, Id)>,
+    turns: Memo<(Id, u8, u8, Id), Turn>,
     origins: Memo<Id, Origin>,
     moved: Memo<(Id, u32), Id>,
 }
 
 impl Seam {
+    /// One list of nodes.
     pub fn new(nodes: usize, mutant: Option<Mutant>) -> Seam {
-        Seam { nodes, mutant, ..Seam::default() }
+        let fleets = vec![Fleet::parse(FLEET).unwrap()];
+        Seam { lists: [(0..nodes as u8).collect(), Vec::new()], fleets, mutant, ..Seam::default() }
     }
 
-    /// The real node answers: the store afterwards, and the reply.
-    pub fn answer(&self, store: Id, life: u8, second: u8, request: Id) -> (Id, Id) {
-        self.answers.get((store, life, second, request), || {
+    /// Two lists.
+    pub fn of_lists(lists: [Vec<u8>; 2], mutant: Option<Mutant>) -> Seam {
+        let name = |server: &u8| char::from(b'a' + server).to_string();
+        let fleet = |list: &Vec<u8>| match list.as_slice() {
+            [] => Fleet::parse("nobody").unwrap(),
+            servers => Fleet::new(servers.iter().map(name)).unwrap(),
+        };
+        let fleets = lists.iter().map(fleet).collect();
+        Seam { lists, fleets, mutant, ..Seam::default() }
+    }
+
+    pub fn nodes(&self) -> usize {
+        self.lists[0].len()
+    }
+
+    /// The real node answers a client of that list.
+    pub fn ask(
+        &self,
+        store: &mut Store,
+        life: u8,
+        list: u8,
+        second: u8,
+        request: &Request,
+    ) -> Reply {
+        let member =
+            |fleet: &Fleet| Membership { incarnation: incarnation(life), fleet: fleet.clone() };
+        let before = store.clone();
+        let reply = match self.mutant {
+            Some(mutant) if self.fleets.len() == 1 => mutant.answer(store, life, second, request),
+            _ => ask_as(&member(&self.fleets[list as usize]), store, second, request),
+        };
+        match (self.mutant, request, &reply) {
+            (Some(Mutant::NoFleetCheck), Request::Read, Reply::OtherFleet(fleet)) => {
+                ask_as(&member(fleet), store, second, request)
+            }
+            (Some(Mutant::NoStartPromise), Request::Reserve { memory: Some(_), .. }, _) => {
+                *store = before;
+                reply
+            }
+            _ => reply,
+        }
+    }
+
+    /// The store after that, and the reply.
+    pub fn answer(&self, store: Id, life: u8, list: u8, second: u8, request: Id) -> (Id, Id) {
+        self.answers.get((store, life, list, second, request), || {
             let mut store = self.stores.get(store);
-            let request = self.requests.get(request);
-            let reply = match self.mutant {
-                Some(mutant) => mutant.answer(&mut store, life, second, &request),
-                None => ask(&mut store, life, second, &request),
-            };
+            let reply = self.ask(&mut store, life, list, second, &self.requests.get(request));
             (self.stores.id(&store), self.replies.id(&reply))
+        })
+    }
+
+    /// What a node that votes in that list knows.
+    pub fn known(&self, store: Id, life: u8, list: u8) -> Known {
+        self.known.get((store, life, list), || {
+            match self.ask(&mut self.stores.get(store), life, list, 0, &Request::Read) {
+                Reply::State(state) => Some((state.era, state.highest())),
+                _ => None,
+            }
         })
     }
 
     /// Starts an attempt; the requests are the same for every node.
     pub fn attempt(&self, client: u8) -> (Id, Id) {
         self.begun.get(client, || {
-            let nodes = if self.mutant == Some(Mutant::MajorityOfAnswers) { 1 } else { self.nodes };
-            let mut attempt =
-                Acquire::new(nodes, NonEmpty::new(self.terms(client)), Time::default());
-            let Some((_, request)) = attempt.next_request() else { panic!("it asks") };
-            while attempt.next_request().is_some() {}
-            let id = self.machines.id(&AnyMachine::Acquire(attempt));
-            self.origins.get(id, || Origin::Attempt);
-            (id, self.requests.id(&request))
+            let nodes =
+                if self.mutant == Some(Mutant::MajorityOfAnswers) { 1 } else { self.nodes() };
+            let attempts = NonEmpty::new(self.terms(client));
+            let attempt = Acquire::new(nodes, attempts, Time::default());
+            self.first(AnyMachine::Acquire(attempt), Origin::Attempt)
         })
     }
 
     /// Starts a re-admission; its first request goes to the target.
     pub fn order(&self, who: u8, target: u8, collect: bool) -> (Id, Id) {
         self.ordered.get((who, target, collect), || {
-            let order = Readmission {
-                target: target.into(),
-                collect,
-                // Apart, because a machine derives further ones.
-                nonce: Nonce((u128::from(who) + 1) * 100),
-                longest: TTL,
-                strict: false,
-                assume_no_locks: false,
-            };
-            let mut machine = Readmit::new(self.nodes, order);
-            let Some((_, request)) = machine.next_request() else { panic!("it prepares") };
-            let id = self.machines.id(&AnyMachine::Readmit(machine));
-            self.origins.get(id, || Origin::Order { who, target, collect });
-            (id, self.requests.id(&request))
+            let readmit = Readmit::new(self.nodes(), readmission(who, target.into(), collect));
+            self.first(AnyMachine::Readmit(readmit), Origin::Order { who, target, collect })
         })
     }
 
-    /// A machine takes a reply to a request of that phase.
-    pub fn feed(&self, parent: Id, phase: u8, node: u8, reply: Id) -> Fed {
-        self.fed.get((parent, node, phase, reply), || {
-            let (mut machine, mut value) = (self.machines.get(parent), self.replies.get(reply));
-            let (attempts, mut index) = (matches!(machine, AnyMachine::Acquire(_)), node);
-            match self.mutant {
-                Some(mutant) if !attempts => value = mutant.readmission(phase, value),
-                Some(Mutant::MajorityOfAnswers) => index = 0,
-                Some(mutant) => value = mutant.grant(self.chosen(parent), value),
-                None => {}
-            }
-            machine.on_reply(Address { phase, ..usize::from(index).into() }, Ok(value));
-            let mut sends = Sends::new();
-            while let Some((to, request)) = machine.next_request() {
-                if attempts && self.mutant == Some(Mutant::NoPublish) {
-                    machine.on_reply(to, Ok(Reply::Published));
-                } else {
-                    sends.push((to.node as u8, to.phase, self.requests.id(&request)));
-                }
-            }
-            let won = match machine.outcome(Time::default()) {
-                Some(Ok(token)) => token.map_or(1, number),
-                _ => 0,
+    /// A machine that has asked, and what it asks first.
+    fn first(&self, machine: AnyMachine, origin: Origin) -> (Id, Id) {
+        let Turn { machine, sends, .. } = self.begin(machine, 0);
+        self.origins.get(machine, || origin);
+        (machine, self.opens.get(sends)[0].request)
+    }
+
+    /// Starts to bring a node back to a list. `first`: leans on clocks if too few remember.
+    pub fn readmit(&self, who: u8, list: u8, server: u8, first: bool) -> Turn {
+        let order = Readmission {
+            longest: Duration::ZERO,
+            strict: !first,
+            assume_no_locks: first,
+            ..readmission(who, self.index(list, server), false)
+        };
+        let readmit = Readmit::new(self.lists[list as usize].len(), order);
+        self.begin(AnyMachine::Readmit(readmit), list)
+    }
+
+    /// Starts to move the old list to the new one.
+    pub fn mover(&self, who: u8) -> Turn {
+        let (old, new) = (self.fleets[0].clone(), self.fleets[1].clone());
+        let (nonce, longest) = (nonce(who), Duration::ZERO);
+        let order = Relocation { old, new, nonce, longest, lost: false };
+        self.begin(AnyMachine::Relocate(Relocate::new(order)), 1)
+    }
+
+    fn begin(&self, machine: AnyMachine, list: u8) -> Turn {
+        self.turn(Client { machine, list, marks: Vec::new() })
+    }
+
+    /// The number of a server in a list.
+    pub fn index(&self, list: u8, server: u8) -> usize {
+        self.lists[list as usize].iter().position(|member| *member == server).unwrap()
+    }
+
+    /// A machine takes a reply to a request of that phase; zero where it gives up the request.
+    pub fn feed(&self, parent: Id, phase: u8, node: u8, reply: Id) -> Turn {
+        self.turns.get((parent, node, phase, reply), || {
+            let mut client = self.clients.get(parent);
+            let value = match reply {
+                0 => Err(Fault::TimedOut),
+                reply => Ok(self.forged(&mut client, parent, phase, node, self.replies.get(reply))),
             };
-            let machine = self.machines.id(&machine);
-            if machine != parent {
-                self.origins.get(machine, || Origin::Fed { parent, node, phase, reply });
+            let attempts = matches!(client.machine, AnyMachine::Acquire(_));
+            let alone = attempts && self.mutant == Some(Mutant::MajorityOfAnswers);
+            let index = if alone { 0 } else { usize::from(node) };
+            client.machine.on_reply(Address { phase, ..index.into() }, value);
+            let turn = self.turn(client);
+            if turn.machine != parent {
+                self.origins.get(turn.machine, || Origin::Fed { parent, node, phase, reply });
             }
-            Fed { machine, sends: self.sent(sends), won }
+            turn
         })
     }
 
-    fn sent(&self, mut sends: Sends) -> Id {
-        sends.sort_unstable();
-        if sends.is_empty() { 0 } else { self.sends.id(&sends) }
+    /// A reply as a machine takes it where a rule is left out.
+    fn forged(
+        &self,
+        client: &mut Client,
+        parent: Id,
+        phase: u8,
+        node: u8,
+        mut reply: Reply,
+    ) -> Reply {
+        let Some(mutant) = self.mutant else { return reply };
+        if matches!(client.machine, AnyMachine::Acquire(_)) {
+            return mutant.grant(self.chosen(parent), reply);
+        }
+        if let (Mutant::ReadsBeforeMarks, Reply::Prepared(prepared)) = (mutant, &mut reply) {
+            let state = &mut prepared.state;
+            if phase == STARTS + 1 {
+                client.marks.push((node, state.era, state.reserved));
+                client.marks.sort_unstable();
+            }
+            let mark = client.marks.iter().find(|mark| mark.0 == node && phase == STARTS + 2);
+            if let Some((_, era, reserved)) = mark {
+                (state.era, state.reserved) = (*era, *reserved);
+            }
+        }
+        mutant.readmission(phase, reply)
+    }
+
+    fn turn(&self, mut client: Client) -> Turn {
+        let mut sends = Vec::new();
+        while let Some((to, request)) = client.machine.next_request() {
+            let publishes = matches!(request, Request::Publish { .. });
+            if publishes && self.mutant == Some(Mutant::NoPublish) {
+                client.machine.on_reply(to, Ok(Reply::Published));
+                continue;
+            }
+            let list = if to.side == Side::Old { 0 } else { client.list };
+            let server = self.lists[list as usize][to.node];
+            let (phase, request) = (to.phase, self.requests.id(&request));
+            sends.push(Open { list, server, phase, request, given_up: false });
+        }
+        let outcome = client.machine.outcome(Time::default());
+        let won = outcome.and_then(Result::ok).map_or(0, |token| token.map_or(1, number));
+        let (machine, sends) = (self.clients.id(&client), self.open(sends));
+        Turn { machine, sends, over: outcome.is_some(), won }
+    }
+
+    pub fn open(&self, mut requests: Vec<Open>) -> Id {
+        requests.sort_unstable();
+        if requests.is_empty() { 0 } else { self.opens.id(&requests) }
     }
 
     fn origin(&self, machine: Id) -> Origin {
@@ -195,7 +334,7 @@ impl Seam {
             _ => None,
         };
         let grants: Vec<Token> = self.heard(attempt).into_iter().filter_map(token).collect();
-        let first = grants.len().checked_sub(majority(self.nodes))?;
+        let first = grants.len().checked_sub(majority(self.nodes()))?;
         grants[first..].iter().max().copied()
     }
 
@@ -211,7 +350,7 @@ impl Seam {
 
     pub fn renewal(&self, client: u8, token: u32) -> Id {
         self.renewals.get((client, token), || {
-            let renewal = self.renew(self.nodes, client, token).next_request();
+            let renewal = self.renew(self.nodes(), client, token).next_request();
             let (_, request) = renewal.expect("it asks");
             self.requests.id(&self.mutant.map_or(request.clone(), |mutant| mutant.renewal(request)))
         })
@@ -221,7 +360,7 @@ impl Seam {
     pub fn renewed(&self, client: u8, token: u32, votes: &[bool]) -> bool {
         let code = votes.iter().fold(1, |code, vote| code * 2 + u32::from(*vote));
         self.renewed.get((client, token, code), || {
-            let nodes = if self.mutant == Some(Mutant::RenewalOfOne) { 1 } else { self.nodes };
+            let nodes = if self.mutant == Some(Mutant::RenewalOfOne) { 1 } else { self.nodes() };
             let mut renew = self.renew(nodes, client, token);
             for (node, vote) in votes.iter().enumerate() {
                 if *vote {
@@ -265,6 +404,16 @@ impl Seam {
             self.stores.id(&value)
         })
     }
+}
+
+fn readmission(who: u8, target: usize, collect: bool) -> Readmission {
+    let (strict, assume_no_locks) = (false, false);
+    Readmission { target, collect, nonce: nonce(who), longest: TTL, strict, assume_no_locks }
+}
+
+/// Apart, because a machine derives further ones.
+fn nonce(who: u8) -> Nonce {
+    Nonce((u128::from(who) + 1) * 100)
 }
 
 pub fn number(token: Token) -> u32 {

@@ -5,7 +5,7 @@ use fencing_protocol::Reply;
 use crate::model::mutant::Mutant;
 use crate::model::node::count_once;
 use crate::model::pool::Id;
-use crate::model::seam::{CONFIRM, Change, Fed, PREPARE, START_CONFIRM};
+use crate::model::seam::{CONFIRM, Change, Open, PREPARE, START_CONFIRM, Turn};
 use crate::model::state::{Client, Node, Order, Slot, State, Vote, Wait};
 use crate::model::world::{Action, World};
 
@@ -74,8 +74,8 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
         let fed = self.seam.feed(attempt.machine, 0, node, reply);
         attempt.machine = fed.machine;
         if fed.sends != 0 {
-            for (node, _, request) in self.seam.sends.get(fed.sends) {
-                attempt.slots[node as usize].publish = request;
+            for Open { server, request, .. } in self.seam.opens.get(fed.sends) {
+                attempt.slots[server as usize].publish = request;
             }
         }
         if attempt.token == 0 {
@@ -196,14 +196,14 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
     /// late as it likes. A confirmation leaves no trace, and a re-admission that is not
     /// confirmed is one that nobody goes on with. The same holds for a start, where every
     /// promise has been answered; there a memory can be marked, as by anybody's prepare.
-    fn go_on(&self, state: &mut State<N, C, R>, who: u8, fed: Fed) {
+    fn go_on(&self, state: &mut State<N, C, R>, who: u8, fed: Turn) {
         let order = &mut state.orders[who as usize];
         order.machine = fed.machine;
         order.done |= fed.won != 0;
         if fed.sends == 0 {
             return;
         }
-        for (node, phase, request) in self.seam.sends.get(fed.sends) {
+        for Open { server: node, phase, request, .. } in self.seam.opens.get(fed.sends) {
             if phase == CONFIRM || phase == START_CONFIRM {
                 let reply = self.execute(state, node, request);
                 let machine = state.orders[who as usize].machine;

@@ -1,11 +1,11 @@
 //! The world around the protocol: who may do what next.
 
-use fencing_protocol::{Reply, Request, Store, majority};
+use fencing_protocol::{Store, majority};
 
 use crate::model::mutant::Mutant;
-use crate::model::node::{ask, is_crowded, started};
+use crate::model::node::{is_crowded, started};
 use crate::model::pool::{Id, Memo};
-use crate::model::seam::{Change, Seam};
+use crate::model::seam::{Change, Known, Seam};
 use crate::model::state::{Budget, Client, Node, Order, State};
 
 /// A step. Nodes, clients and re-admissions by number.
@@ -43,9 +43,6 @@ pub enum Action {
     Second,
 }
 
-/// The era of an admitted node, and the largest that it knows of.
-pub(super) type Known = Option<(u64, u64)>;
-
 #[derive(Default)]
 pub struct World<const N: usize, const C: usize, const R: usize> {
     pub seam: Seam,
@@ -60,7 +57,6 @@ pub struct World<const N: usize, const C: usize, const R: usize> {
     pub prompt: bool,
     /// Steps that every run begins with: a hint for deep schedules.
     pub lead: Vec<Action>,
-    pub(super) known: Memo<(Id, u8), Known>,
     pub(super) crowded: Memo<(Id, u8), bool>,
 }
 
@@ -84,12 +80,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
     }
 
     fn known(&self, node: Node) -> Known {
-        self.known.get((node.store, node.life), || {
-            match ask(&mut self.seam.stores.get(node.store), node.life, 0, &Request::Read) {
-                Reply::State(state) => Some((state.era, state.highest())),
-                _ => None,
-            }
-        })
+        self.seam.known(node.store, node.life, 0)
     }
 
     pub fn is_crowded(&self, node: Node) -> bool {
@@ -241,7 +232,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
     pub fn execute(&self, state: &mut State<N, C, R>, node: u8, request: Id) -> Id {
         let Node { store, life, .. } = state.nodes[node as usize];
         let second = self.clock + state.second;
-        let (store, reply) = self.seam.answer(store, life, second, request);
+        let (store, reply) = self.seam.answer(store, life, 0, second, request);
         state.nodes[node as usize].store = store;
         reply
     }

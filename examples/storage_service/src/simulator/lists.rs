@@ -1,8 +1,8 @@
 //! Two lists of nodes, of which the new one is started or moved to.
 
 use fencing_protocol::{Nonce, Reply, Request};
-use protocol::model::desk::Open;
-use protocol::model::lists::{Lists, State, Step};
+use protocol::model::lists::{CLOCK, Lists, State, Step};
+use protocol::model::seam::Open;
 
 use super::scene::{About, Breach, Card, Kind, Scene, letter};
 use super::words;
@@ -57,10 +57,9 @@ impl<const Z: usize, const M: usize> Scene for ListScene<'_, Z, M> {
     }
 
     fn reply(&self, step: Step) -> Option<String> {
-        let (open, desk) = (self.open(step)?, &self.world.desk);
-        let node = self.state.nodes[open.server as usize];
-        let (_, reply) = desk.answer(node.store, node.life, open.list, open.request);
-        Some(words::reply(&desk.replies.get(reply)))
+        let open = self.open(step)?;
+        let (_, reply) = self.world.answer(self.state.nodes[open.server as usize], open);
+        Some(words::reply(&self.world.seam.replies.get(reply)))
     }
 
     fn follows(&self, _: Step, after: &Self) -> String {
@@ -101,7 +100,7 @@ impl<const Z: usize, const M: usize> ListScene<'_, Z, M> {
     }
 
     fn asked(&self, open: Open) -> String {
-        words::request(&self.world.desk.requests.get(open.request))
+        words::request(&self.world.seam.requests.get(open.request))
     }
 
     fn title(&self, who: u8) -> String {
@@ -116,18 +115,18 @@ impl<const Z: usize, const M: usize> ListScene<'_, Z, M> {
 
     /// A node, asked on a copy of its store as clients of each list would.
     fn node(&self, server: u8) -> Card {
-        let (desk, node) = (&self.world.desk, self.state.nodes[server as usize]);
+        let (seam, node) = (&self.world.seam, self.state.nodes[server as usize]);
         let prepare = Request::Prepare { nonce: Nonce(0), from: None };
         let (mut facts, mut votes) = (Vec::new(), Vec::new());
         for (list, name) in (0..).zip(["to the old list", "to the new list"]) {
-            if !desk.lists[list].contains(&server) {
+            if !seam.lists[list].contains(&server) {
                 continue;
             }
-            if desk.era(node.store, node.life, list as u8).is_some() {
+            if seam.known(node.store, node.life, list as u8).is_some() {
                 votes.push(OF[list]);
             }
-            let mut copy = desk.stores.get(node.store);
-            let text = match desk.ask(&mut copy, node.life, list as u8, &prepare) {
+            let mut copy = seam.stores.get(node.store);
+            let text = match seam.ask(&mut copy, node.life, list as u8, CLOCK, &prepare) {
                 Reply::Prepared(now) => {
                     format!("era {}, promised {}", now.state.era, now.state.reserved)
                 }

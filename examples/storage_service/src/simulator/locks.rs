@@ -102,7 +102,7 @@ impl<const N: usize, const C: usize, const R: usize> Scene for LockScene<'_, N, 
         }
         let node = self.state.nodes[self.about(action).node? as usize];
         let second = self.world.clock + self.state.second;
-        let (_, reply) = self.world.seam.answer(node.store, node.life, second, request);
+        let (_, reply) = self.world.seam.answer(node.store, node.life, 0, second, request);
         Some(self.replied(reply))
     }
 
