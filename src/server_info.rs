@@ -47,15 +47,69 @@ impl ServerInfo {
     }
 }
 
+/// Why a server cannot keep marks, nor locks.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unfit {
+    /// It has a limit of memory, and a policy that evicts keys.
+    #[error(
+        "its maxmemory-policy is {policy}; it must be noeviction, as other policies evict keys"
+    )]
+    Evicts {
+        /// Its `maxmemory-policy`.
+        policy: String,
+    },
+    /// It is a replica.
+    #[error("it is a replica")]
+    Replica,
+    /// It is still loading its data.
+    #[error("it is still loading its data")]
+    Loading,
+}
+
+impl Unfit {
+    pub(crate) fn of(loading: bool, master: bool, maxmemory: u64, policy: &str) -> Option<Unfit> {
+        if loading {
+            Some(Unfit::Loading)
+        } else if !master {
+            Some(Unfit::Replica)
+        } else if maxmemory != 0 && policy != "noeviction" {
+            Some(Unfit::Evicts { policy: policy.to_owned() })
+        } else {
+            None
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_server_without_role_or_name_is_not_read() {
-        assert_eq!(ServerInfo::read("role:master\r\nrun_id:abc\r\n").unwrap().run_id, "abc");
-        for text in ["", "run_id", "role:master", "role:master\nrun_id:", "\0\u{ff}:"] {
+        let good = "role:master\r\nrun_id:abc\r\nloading:1\r\nmaxmemory:100\r\nmaxmemory_policy:noeviction";
+        let good = ServerInfo::read(good).unwrap();
+        assert_eq!((good.run_id.as_str(), good.master, good.loading), ("abc", true, true));
+        assert_eq!((good.maxmemory, good.policy.as_str()), (100, "noeviction"));
+        for text in [
+            "",
+            "role:master\nrun_id:",
+            "run_id",
+            "role:master",
+            "role:master\nrun_id:",
+            "\0\u{ff}:",
+        ] {
             assert!(ServerInfo::read(text).is_err(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn what_can_keep_neither_locks_nor_marks_is_refused() {
+        let evicts = Unfit::Evicts { policy: "allkeys-lru".into() };
+        assert_eq!(Unfit::of(false, true, 0, "allkeys-lru"), None);
+        assert_eq!(Unfit::of(false, true, 100, "noeviction"), None);
+        assert_eq!(Unfit::of(true, true, 0, "noeviction"), Some(Unfit::Loading));
+        assert_eq!(Unfit::of(false, false, 0, "noeviction"), Some(Unfit::Replica));
+        assert_eq!(Unfit::of(false, true, 100, "allkeys-lru"), Some(evicts));
     }
 }

@@ -81,18 +81,9 @@ fn failed(error: &RedisError) -> FencedError {
 
 /// Reads who the server is from `INFO`, and refuses one that can't keep marks.
 fn life(info: &str) -> Result<String, FencedError> {
-    let ServerInfo { run_id, loading, master, maxmemory, policy, .. } =
-        ServerInfo::read(info).map_err(FencedError::Unreachable)?;
-    let unfit = if loading {
-        Unfit::Loading
-    } else if !master {
-        Unfit::Replica
-    } else if maxmemory != 0 && policy != "noeviction" {
-        Unfit::Evicts { policy }
-    } else {
-        return Ok(run_id);
-    };
-    Err(FencedError::Unfit(unfit))
+    let info = ServerInfo::read(info).map_err(FencedError::Unreachable)?;
+    let unfit = Unfit::of(info.loading, info.master, info.maxmemory, &info.policy);
+    unfit.map_or(Ok(info.run_id), |unfit| Err(FencedError::Unfit(unfit)))
 }
 
 /// Returns what the server itself has refused. `None` where the connection failed.
@@ -128,8 +119,6 @@ fn words(error: &RedisError) -> String {
 mod tests {
     use super::*;
 
-    const GOOD: &str = "run_id:abc\r\nrole:master\r\nloading:0\r\nmaxmemory:0\r\n";
-
     /// As servers before 7 say it, and as later ones do.
     #[test]
     fn a_script_that_may_not_write_has_met_a_replica() {
@@ -138,25 +127,5 @@ mod tests {
         assert!(read_only(old));
         assert!(read_only("READONLY You can't write against a read only replica. script: 1"));
         assert!(!read_only("NOPERM no access to the key READONLY"));
-    }
-
-    #[test]
-    fn what_cannot_keep_marks_is_refused() {
-        assert_eq!(life(GOOD).unwrap(), "abc");
-        let refusal = |first: &str| match life(&format!("{first}\r\n{GOOD}")).unwrap_err() {
-            FencedError::Unfit(unfit) => unfit,
-            other => panic!("{other}"),
-        };
-        assert_eq!(refusal("loading:1"), Unfit::Loading);
-        assert_eq!(refusal("role:slave"), Unfit::Replica);
-        let policy = || "volatile-lru".to_owned();
-        let evicts = "maxmemory:100\r\nmaxmemory_policy:volatile-lru";
-        assert_eq!(refusal(evicts), Unfit::Evicts { policy: policy() });
-        assert!(
-            life("maxmemory:0\r\nmaxmemory_policy:volatile-lru\r\nrole:master\r\nrun_id:a").is_ok()
-        );
-        for text in ["", "role:master", "run_id:a", "role:master\nrun_id:"] {
-            assert!(matches!(life(text), Err(FencedError::Unreachable(_))), "{text:?}");
-        }
     }
 }

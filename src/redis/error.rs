@@ -1,6 +1,7 @@
 use fencing_protocol::Resource;
 
 use crate::fence::{FenceError, Stale};
+use crate::server_info::Unfit;
 
 /// Why a fenced write, or the raise of a mark, failed.
 #[derive(Debug, thiserror::Error)]
@@ -112,26 +113,6 @@ pub enum Closed {
     /// Their state is no longer the one that the operator has seen.
     #[error("they have changed since they were looked at")]
     Moved,
-}
-
-/// Why a server cannot keep marks.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Unfit {
-    /// It has a limit of memory, and a policy that evicts keys.
-    #[error(
-        "its maxmemory-policy is {policy}; it must be noeviction, as other policies evict keys"
-    )]
-    Evicts {
-        /// Its `maxmemory-policy`.
-        policy: String,
-    },
-    /// It is a replica.
-    #[error("it is a replica")]
-    Replica,
-    /// It is still loading its data.
-    #[error("it is still loading its data")]
-    Loading,
 }
 
 /// Why [`RedisMarks::new`](super::RedisMarks::new) refused its arguments.

@@ -49,6 +49,7 @@ mod marks;
 mod open;
 mod write;
 
-pub use error::{Closed, FencedError, SettingsError, Unfit};
+pub use crate::server_info::Unfit;
+pub use error::{Closed, FencedError, SettingsError};
 pub use marks::RedisMarks;
 pub use open::{MarksState, MarksStateError};

@@ -2,6 +2,8 @@ use ::redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use fencing_protocol::Fault;
 
+use crate::server_info::Unfit;
+
 pub(super) fn fault(error: &RedisError) -> Fault {
     let text = || error.to_string().chars().filter(|c| !c.is_control()).take(200).collect();
     match error.kind() {
@@ -37,28 +39,9 @@ pub(super) fn invalid(text: &str) -> Fault {
 
 /// Returns why such a server can't keep locks.
 pub(super) fn unfit(loading: bool, master: bool, maxmemory: u64, policy: &str) -> Option<Fault> {
-    if loading {
-        Some(Fault::Loading)
-    } else if !master {
-        Some(Fault::NotMaster)
-    } else if maxmemory != 0 && policy != "noeviction" {
-        Some(Fault::MaxmemoryPolicy(policy.to_owned()))
-    } else {
-        None
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_cannot_keep_locks_is_refused() {
-        let evicts = Fault::MaxmemoryPolicy("allkeys-lru".into());
-        assert_eq!(unfit(false, true, 0, "allkeys-lru"), None);
-        assert_eq!(unfit(false, true, 100, "noeviction"), None);
-        assert_eq!(unfit(true, true, 0, "noeviction"), Some(Fault::Loading));
-        assert_eq!(unfit(false, false, 0, "noeviction"), Some(Fault::NotMaster));
-        assert_eq!(unfit(false, true, 100, "allkeys-lru"), Some(evicts));
-    }
+    Unfit::of(loading, master, maxmemory, policy).map(|unfit| match unfit {
+        Unfit::Loading => Fault::Loading,
+        Unfit::Replica => Fault::NotMaster,
+        Unfit::Evicts { policy } => Fault::MaxmemoryPolicy(policy),
+    })
 }
