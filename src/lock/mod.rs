@@ -39,4 +39,4 @@ pub use service::LockService;
 pub use service::api::Lock;
 pub use service::health::{Health, NodeHealth};
 pub use settings::BuildError;
-pub use wait::listener::ReleaseListener;
+pub use wait::listener::{Notice, ReleaseListener};

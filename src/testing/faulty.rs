@@ -8,8 +8,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 
 use super::Faults;
-use crate::lock::ReleaseListener;
 use crate::lock::redlock::{Node, Session};
+use crate::lock::{Notice, ReleaseListener};
 
 /// A node behind a network and a machine whose faults you switch: see [`Faults`].
 ///
@@ -115,37 +115,32 @@ struct FaultyListener {
 }
 
 impl ReleaseListener for FaultyListener {
-    fn wait(
-        &mut self,
-        resource: &Resource,
-        ticket: u64,
-        waited: Duration,
-    ) -> BoxFuture<'static, Result<bool, Fault>> {
+    fn wait(&mut self, resource: &Resource, ticket: u64, waited: Duration) {
         self.last = Some((resource.clone(), ticket));
-        self.listener.wait(resource, ticket, waited)
+        self.listener.wait(resource, ticket, waited);
     }
 
-    fn leave(&mut self, resource: &Resource, ticket: u64) -> BoxFuture<'static, Result<(), Fault>> {
-        self.listener.leave(resource, ticket)
+    fn leave(&mut self, resource: &Resource, ticket: u64) {
+        self.listener.leave(resource, ticket);
     }
 
-    fn notified(&mut self) -> BoxFuture<'_, Result<(Resource, u64), Fault>> {
+    fn next(&mut self) -> BoxFuture<'_, Result<Notice, Fault>> {
         async {
             loop {
-                let told = tokio::select! {
+                let notice = tokio::select! {
                     biased;
                     () = self.faults.broken(self.breaks) => {
                         return Err(Fault::Disconnected("broken by a test".into()));
                     }
                     () = self.faults.forging(), if self.last.is_some() => {
                         sleep(Duration::from_millis(1)).await;
-                        let Some(last) = &self.last else { continue };
-                        return Ok(last.clone());
+                        let Some((resource, ticket)) = &self.last else { continue };
+                        return Ok(Notice::Released(resource.clone(), *ticket));
                     }
-                    told = self.listener.notified() => told?,
+                    notice = self.listener.next() => notice?,
                 };
-                if !self.faults.now().mute {
-                    return Ok(told);
+                if !self.faults.now().mute || !matches!(notice, Notice::Released(..)) {
+                    return Ok(notice);
                 }
             }
         }

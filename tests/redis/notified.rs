@@ -1,6 +1,7 @@
 //! Real servers notify waiters of releases, and nothing rests on it.
 
 use crate::fleet::*;
+use fencing::lock::Notice;
 use fencing_protocol::ClientId;
 use support::redis::with_rights;
 
@@ -85,10 +86,11 @@ async fn who_leaves_after_it_was_notified_passes_it_on() {
     let mut second = node.listen(ClientId(2)).await.unwrap();
     let notified = format!("{{fencing}}:notified:{}", resource());
     servers[0].cli(&["SET", &notified, &ClientId(1).to_string()]);
-    assert_eq!(second.wait(&resource(), 7, POLL).await, Ok(false));
-    first.leave(&resource(), 7).await.unwrap();
-    let next = in_time(second.notified()).await;
-    assert_eq!(next, Ok((resource(), 7)));
+    second.wait(&resource(), 7, POLL);
+    assert_eq!(in_time(second.next()).await, Ok(Notice::Registered(resource(), 7, false)));
+    first.leave(&resource(), 7);
+    assert_eq!(in_time(first.next()).await, Ok(Notice::Left));
+    assert_eq!(in_time(second.next()).await, Ok(Notice::Released(resource(), 7)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

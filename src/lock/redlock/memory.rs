@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use super::node::{Node, Session};
 use super::signatures::Signatures;
 use super::waiting_list::{Waiter, WaitingList};
-use crate::lock::wait::listener::ReleaseListener;
+use crate::lock::wait::listener::{Notice, ReleaseListener};
 use crate::time::{Clock, SystemClock, Time};
 
 /// A node in this process, running the same protocol as a Redis node.
@@ -208,9 +208,9 @@ impl Node for MemoryNode {
         if !server.up {
             return ready(Err(stopped())).boxed();
         }
-        let life = server.life;
+        let (node, life, sender) = (self.clone(), server.life, Some(sender));
         let listener: Box<dyn ReleaseListener> =
-            Box::new(MemoryListener { node: self.clone(), life, client, sender, notified });
+            Box::new(MemoryListener { node, life, client, sender, notified });
         ready(Ok(listener)).boxed()
     }
 }
@@ -231,35 +231,33 @@ struct MemoryListener {
     node: MemoryNode,
     life: u64,
     client: ClientId,
-    sender: mpsc::UnboundedSender<(Resource, u64)>,
-    notified: mpsc::UnboundedReceiver<(Resource, u64)>,
+    /// None once the node has restarted.
+    sender: Option<mpsc::UnboundedSender<Notice>>,
+    notified: mpsc::UnboundedReceiver<Notice>,
 }
 
 impl ReleaseListener for MemoryListener {
-    fn wait(
-        &mut self,
-        resource: &Resource,
-        ticket: u64,
-        waited: Duration,
-    ) -> BoxFuture<'static, Result<bool, Fault>> {
+    fn wait(&mut self, resource: &Resource, ticket: u64, waited: Duration) {
         let (now, mut server) = (self.node.clock.now(), self.node.server.lock());
         if server.life != self.life {
-            return ready(Err(restarted())).boxed();
+            self.sender = None;
         }
-        let (since, notifications) = (now - waited, self.sender.clone());
+        let Some(notices) = &self.sender else { return };
+        let (since, notifications) = (now - waited, notices.clone());
         let waiter = Waiter { client: self.client, ticket, since, notifications };
         let locked = server.store.is_locked(resource, now);
-        ready(Ok(server.waiting.wait(resource, locked, now, waiter))).boxed()
+        let free = server.waiting.wait(resource, locked, now, waiter);
+        let _ = notices.send(Notice::Registered(resource.clone(), ticket, free));
     }
 
-    fn leave(&mut self, resource: &Resource, ticket: u64) -> BoxFuture<'static, Result<(), Fault>> {
+    fn leave(&mut self, resource: &Resource, ticket: u64) {
         let (now, mut server) = (self.node.clock.now(), self.node.server.lock());
         let locked = server.store.is_locked(resource, now);
         server.waiting.leave(resource, locked, now, (self.client, ticket));
-        ready(Ok(())).boxed()
+        self.sender.iter().for_each(|notices| drop(notices.send(Notice::Left)));
     }
 
-    fn notified(&mut self) -> BoxFuture<'_, Result<(Resource, u64), Fault>> {
+    fn next(&mut self) -> BoxFuture<'_, Result<Notice, Fault>> {
         async { self.notified.recv().await.ok_or_else(restarted) }.boxed()
     }
 }

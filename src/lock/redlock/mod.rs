@@ -51,7 +51,7 @@ use super::service::LockService;
 
 pub use super::service::health::Health;
 pub use super::settings::BuildError;
-pub use super::wait::listener::ReleaseListener;
+pub use super::wait::listener::{Notice, ReleaseListener};
 pub use builder::RedlockBuilder;
 pub use fencing_protocol::{Fleet, FleetError};
 pub use memory::MemoryNode;

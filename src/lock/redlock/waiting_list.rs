@@ -4,6 +4,7 @@ use std::time::Duration;
 use fencing_protocol::{ClientId, Resource};
 use tokio::sync::mpsc;
 
+use crate::lock::wait::listener::Notice;
 use crate::time::Time;
 
 /// How long only the notified client learns that the lock is free.
@@ -21,7 +22,7 @@ pub(super) struct Waiter {
     pub(super) client: ClientId,
     pub(super) ticket: u64,
     pub(super) since: Time,
-    pub(super) notifications: mpsc::UnboundedSender<(Resource, u64)>,
+    pub(super) notifications: mpsc::UnboundedSender<Notice>,
 }
 
 impl WaitingList {
@@ -71,7 +72,8 @@ impl WaitingList {
     pub(super) fn notify(&mut self, resource: &Resource, now: Time) -> Option<ClientId> {
         self.notified.retain(|_, (_, until)| now < *until);
         let waiting = self.waiting.get_mut(resource)?;
-        let receives = |it: &Waiter| it.notifications.send((resource.clone(), it.ticket)).is_ok();
+        let notice = |it: &Waiter| Notice::Released(resource.clone(), it.ticket);
+        let receives = |it: &Waiter| it.notifications.send(notice(it)).is_ok();
         let first = waiting.iter().position(receives);
         let client = first.and_then(|first| waiting.drain(..=first).next_back());
         if first.is_none() || waiting.is_empty() {

@@ -1,15 +1,14 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use fencing_protocol::{Fault, Resource};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use sqlx::Pool;
-use tokio::sync::{mpsc, oneshot};
 
 use super::fault;
 use crate::database::{Channels, Database};
-use crate::lock::wait::listener::ReleaseListener;
+use crate::lock::wait::listener::{Notice, ReleaseListener};
 
 /// Returns the channel for releases of the resource: a hash of its name (FNV-1a), because channels have short
 /// names. If two resources share one, a release of either wakes the waiters of both.
@@ -25,122 +24,83 @@ pub(super) fn open<DB: Database>(
 ) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
     async move {
         let channels = DB::listen(pool).await.map_err(|error| fault::of_statement(&error))?;
-        let (orders, receiver) = mpsc::unbounded_channel();
-        let (sender, releases) = mpsc::unbounded_channel();
-        tokio::spawn(serve(channels, receiver, sender));
-        let listener: Box<dyn ReleaseListener> = Box::new(ChannelListener { orders, releases });
-        Ok(listener)
+        let (tickets, orders, notices) = Default::default();
+        let listener = ChannelListener { channels, tickets, orders, notices };
+        Ok(Box::new(listener) as Box<dyn ReleaseListener>)
     }
     .boxed()
 }
 
-/// The handle of the task that has the connection. The task ends when it is dropped.
 struct ChannelListener {
-    orders: mpsc::UnboundedSender<TicketOrder>,
-    releases: mpsc::UnboundedReceiver<(Resource, u64)>,
+    channels: Box<dyn Channels>,
+    /// The tickets of the waiters, by channel and resource.
+    tickets: BTreeMap<String, BTreeMap<Resource, u64>>,
+    orders: VecDeque<TicketOrder>,
+    notices: VecDeque<Notice>,
 }
 
 /// An order to register a waiter under a ticket, or to remove it.
+#[derive(Clone)]
 struct TicketOrder {
     resource: Resource,
     ticket: u64,
     waits: bool,
-    done: oneshot::Sender<bool>,
 }
 
-impl ChannelListener {
-    fn order(
-        &self,
-        resource: &Resource,
-        ticket: u64,
-        waits: bool,
-    ) -> BoxFuture<'static, Result<bool, Fault>> {
-        let (done, answer) = oneshot::channel();
-        let order = TicketOrder { resource: resource.clone(), ticket, waits, done };
-        let sent = self.orders.send(order);
-        async move {
-            let gone = || Fault::Disconnected("the listener has ended".into());
-            sent.map_err(|_| gone())?;
-            answer.await.map_err(|_| gone())
+impl ReleaseListener for ChannelListener {
+    fn wait(&mut self, resource: &Resource, ticket: u64, _: Duration) {
+        self.orders.push_back(TicketOrder { resource: resource.clone(), ticket, waits: true });
+    }
+
+    fn leave(&mut self, resource: &Resource, ticket: u64) {
+        self.orders.push_back(TicketOrder { resource: resource.clone(), ticket, waits: false });
+    }
+
+    fn next(&mut self) -> BoxFuture<'_, Result<Notice, Fault>> {
+        async {
+            loop {
+                if let Some(notice) = self.notices.pop_front() {
+                    return Ok(notice);
+                }
+                self.fill().await.map_err(|error| fault::of_statement(&error))?;
+            }
         }
         .boxed()
     }
 }
 
-impl ReleaseListener for ChannelListener {
-    fn wait(
-        &mut self,
-        resource: &Resource,
-        ticket: u64,
-        _: Duration,
-    ) -> BoxFuture<'static, Result<bool, Fault>> {
-        self.order(resource, ticket, true)
-    }
-
-    fn leave(&mut self, resource: &Resource, ticket: u64) -> BoxFuture<'static, Result<(), Fault>> {
-        let left = self.order(resource, ticket, false);
-        async move { left.await.map(drop) }.boxed()
-    }
-
-    fn notified(&mut self) -> BoxFuture<'_, Result<(Resource, u64), Fault>> {
-        let gone = || Fault::Disconnected("the connection that listens broke".into());
-        async move { self.releases.recv().await.ok_or_else(gone) }.boxed()
-    }
-}
-
-/// The tickets of the waiters, by channel and resource.
-type Tickets = BTreeMap<String, BTreeMap<Resource, u64>>;
-
-async fn serve(
-    mut channels: Box<dyn Channels>,
-    mut orders: mpsc::UnboundedReceiver<TicketOrder>,
-    releases: mpsc::UnboundedSender<(Resource, u64)>,
-) {
-    let mut tickets = Tickets::new();
-    loop {
-        let served = tokio::select! {
-            biased;
-            order = orders.recv() => match order {
-                Some(order) => carry_out(&mut tickets, &mut *channels, order).await,
-                None => return,
-            },
-            channel = channels.notified() => channel.map(|channel| {
-                for (resource, ticket) in tickets.get(&channel).into_iter().flatten() {
-                    let _ = releases.send((resource.clone(), *ticket));
-                }
-            }),
+impl ChannelListener {
+    /// Carries out the next order, or waits for the next notification. Dropped, it does it again.
+    async fn fill(&mut self) -> sqlx::Result<()> {
+        let Some(TicketOrder { resource, ticket, waits }) = self.orders.front().cloned() else {
+            let channel = self.channels.notified().await?;
+            let waiting = self.tickets.get(&channel).into_iter().flatten();
+            self.notices.extend(waiting.map(|(it, ticket)| Notice::Released(it.clone(), *ticket)));
+            return Ok(());
         };
-        if let Err(error) = served {
-            tracing::debug!(%error, "no notifications of releases");
-            return;
+        let channel = channel(&resource);
+        let mut waiting = self.tickets.get(&channel).cloned().unwrap_or_default();
+        let (before, known) = (waiting.len(), waiting.get(&resource).copied());
+        if waits {
+            waiting.insert(resource.clone(), ticket);
+        } else if known == Some(ticket) {
+            waiting.remove(&resource);
         }
+        if (before == 0) != waiting.is_empty() {
+            self.channels.listen(&channel, before == 0).await?;
+        }
+        self.orders.pop_front();
+        if waiting.is_empty() {
+            self.tickets.remove(&channel);
+        } else {
+            self.tickets.insert(channel, waiting);
+        }
+        // It may have been released before it was registered here.
+        let free = known != Some(ticket);
+        let registered = Notice::Registered(resource, ticket, free);
+        self.notices.push_back(if waits { registered } else { Notice::Left });
+        Ok(())
     }
-}
-
-/// Carries out an order. It answers that the lock may be free if the waiter was not registered before: it may
-/// have been released in between.
-async fn carry_out(
-    tickets: &mut Tickets,
-    channels: &mut dyn Channels,
-    order: TicketOrder,
-) -> sqlx::Result<()> {
-    let channel = channel(&order.resource);
-    let waiting = tickets.entry(channel.clone()).or_default();
-    let (before, known) = (waiting.len(), waiting.get(&order.resource).copied());
-    if order.waits {
-        waiting.insert(order.resource, order.ticket);
-    } else if known == Some(order.ticket) {
-        waiting.remove(&order.resource);
-    }
-    let after = waiting.len();
-    if after == 0 {
-        tickets.remove(&channel);
-    }
-    if (before == 0) != (after == 0) {
-        channels.listen(&channel, after > 0).await?;
-    }
-    let _ = order.done.send(order.waits && known != Some(order.ticket));
-    Ok(())
 }
 
 #[cfg(test)]

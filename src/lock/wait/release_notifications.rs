@@ -5,12 +5,10 @@ use std::time::Duration;
 
 use fencing_protocol::{Fault, Resource};
 use futures_util::future::BoxFuture;
-use futures_util::stream::FuturesUnordered;
-use futures_util::{FutureExt, StreamExt};
 use parking_lot::Mutex;
-use tokio::time::{Instant, interval, sleep, timeout};
+use tokio::time::{Instant, interval, sleep, sleep_until, timeout};
 
-use super::listener::ReleaseListener;
+use super::listener::{Notice, ReleaseListener};
 use super::subscriptions::{Attachment, Notifies, SourceReport, Subscription, Subscriptions};
 use crate::random::jitter;
 
@@ -120,13 +118,14 @@ async fn listen(mut attachment: Attachment, source: Arc<Source>) {
     let (node, mut pause) = (&source.name, MIN_PAUSE);
     loop {
         let start = Instant::now();
-        let fault = match in_time((source.open)()).await {
-            Ok(listener) => match receive(&mut attachment, listener).await {
-                Some(fault) => fault,
-                None => return,
-            },
-            Err(fault) => fault,
-        };
+        let fault =
+            match timeout(ANSWER_TIMEOUT, (source.open)()).await.unwrap_or(Err(Fault::TimedOut)) {
+                Ok(listener) => match receive(&mut attachment, listener).await {
+                    Some(fault) => fault,
+                    None => return,
+                },
+                Err(fault) => fault,
+            };
         attachment.disconnected();
         if matches!(fault, Fault::Denied(_) | Fault::Refused(_))
             && !source.warned.swap(true, Ordering::Relaxed)
@@ -146,9 +145,6 @@ async fn listen(mut attachment: Attachment, source: Arc<Source>) {
     }
 }
 
-/// A call that is under way. A registration has an answer.
-type ListenerCall = BoxFuture<'static, Result<Option<(Resource, u64, SourceReport)>, Fault>>;
-
 /// Keeps the waits registered and takes the notifications, until there are no waiters, or the channel breaks: returns why.
 async fn receive(
     attachment: &mut Attachment,
@@ -157,78 +153,65 @@ async fn receive(
     let mut changes = attachment.connected();
     let once = attachment.subscriptions.notifies == Notifies::LongestWaiter;
     let mut registered = BTreeMap::<Resource, u64>::new();
-    let mut calls = FuturesUnordered::<ListenerCall>::new();
     let (mut idle, mut used) = (interval(IDLE_TIMEOUT), Instant::now());
+    // The answers that the server owes, and since when it has given none.
+    let (mut owed, mut silent_since) = (0_usize, Instant::now());
     loop {
+        let before = owed;
         tokio::select! {
             biased;
-            Some(answer) = calls.next(), if !calls.is_empty() => match answer {
-                Ok(Some((resource, ticket, report))) => {
-                    attachment.report(&resource, ticket, report);
-                }
-                Ok(None) => {}
-                Err(fault) => return Some(fault),
-            },
             Some(resource) = changes.recv() => {
                 used = Instant::now();
                 let wanted = attachment.subscriptions.wanted(&resource);
                 if let Some(old) = registered.remove(&resource)
                     && wanted.is_none_or(|(ticket, _)| ticket != old)
                 {
-                    calls.push(leave(&mut *listener, &resource, old));
+                    owed += 1;
+                    listener.leave(&resource, old);
                 }
                 if let Some((ticket, since)) = wanted {
-                    registered.insert(resource.clone(), ticket);
-                    calls.push(register(&mut *listener, resource, ticket, since));
+                    owed += 1;
+                    listener.wait(&resource, ticket, since.elapsed());
+                    registered.insert(resource, ticket);
                 }
             }
-            notified = listener.notified() => match notified {
-                Ok((resource, ticket)) => {
+            notice = listener.next() => match notice {
+                Ok(Notice::Released(resource, ticket)) => {
                     let waits = attachment.report(&resource, ticket, SourceReport::Released);
                     if once {
                         registered.remove(&resource);
-                        if !waits && calls.len() < MAX_CALLS {
-                            calls.push(leave(&mut *listener, &resource, ticket));
+                        if !waits && owed < MAX_CALLS {
+                            owed += 1;
+                            listener.leave(&resource, ticket);
                         }
                     }
                 }
+                Ok(Notice::Registered(resource, ticket, free)) => {
+                    owed = owed.saturating_sub(1);
+                    let report = if free { SourceReport::Free } else { SourceReport::Armed };
+                    attachment.report(&resource, ticket, report);
+                }
+                Ok(Notice::Left) => owed = owed.saturating_sub(1),
                 Err(fault) => return Some(fault),
             },
+            () = sleep_until(silent_since + ANSWER_TIMEOUT), if owed > 0 => {
+                return Some(Fault::TimedOut);
+            }
             _ = idle.tick() => {
                 if used.elapsed() >= IDLE_TIMEOUT && attachment.detach_if_idle() {
                     return None;
                 }
             }
         }
+        if before == 0 || owed < before {
+            silent_since = Instant::now();
+        }
     }
-}
-
-fn register(
-    listener: &mut dyn ReleaseListener,
-    resource: Resource,
-    ticket: u64,
-    since: Instant,
-) -> ListenerCall {
-    let call = in_time(listener.wait(&resource, ticket, since.elapsed()));
-    async move {
-        let report = if call.await? { SourceReport::Free } else { SourceReport::Armed };
-        Ok(Some((resource, ticket, report)))
-    }
-    .boxed()
-}
-
-fn leave(listener: &mut dyn ReleaseListener, resource: &Resource, ticket: u64) -> ListenerCall {
-    in_time(listener.leave(resource, ticket)).map(|left| left.map(|()| None)).boxed()
-}
-
-/// Waits for a server's answer.
-async fn in_time<T>(answer: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
-    timeout(ANSWER_TIMEOUT, answer).await.unwrap_or(Err(Fault::TimedOut))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::future::{pending, ready};
+    use std::future::ready;
     use std::sync::atomic::AtomicUsize;
 
     use super::*;
@@ -237,21 +220,12 @@ mod tests {
     struct Broken;
 
     impl ReleaseListener for Broken {
-        fn wait(
-            &mut self,
-            _: &Resource,
-            _: u64,
-            _: Duration,
-        ) -> BoxFuture<'static, Result<bool, Fault>> {
-            pending().boxed()
-        }
+        fn wait(&mut self, _: &Resource, _: u64, _: Duration) {}
 
-        fn leave(&mut self, _: &Resource, _: u64) -> BoxFuture<'static, Result<(), Fault>> {
-            pending().boxed()
-        }
+        fn leave(&mut self, _: &Resource, _: u64) {}
 
-        fn notified(&mut self) -> BoxFuture<'_, Result<(Resource, u64), Fault>> {
-            ready(Err(Fault::TimedOut)).boxed()
+        fn next(&mut self) -> BoxFuture<'_, Result<Notice, Fault>> {
+            Box::pin(ready(Err(Fault::TimedOut)))
         }
     }
 
@@ -262,7 +236,7 @@ mod tests {
         let source = Source::new("a", move || {
             counted.fetch_add(1, Ordering::Relaxed);
             let listener: Box<dyn ReleaseListener> = Box::new(Broken);
-            ready(Ok(listener)).boxed()
+            Box::pin(ready(Ok(listener)))
         });
         let notifications = ReleaseNotifications::new(1, Notifies::LongestWaiter, vec![source]);
         let resource = Resource::new("invoice/42").unwrap();

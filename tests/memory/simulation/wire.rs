@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fencing::Resource;
-use fencing::lock::redlock::{MemoryNode, Node, ReleaseListener, Session};
+use fencing::lock::redlock::{MemoryNode, Node, Notice, ReleaseListener, Session};
 use fencing_protocol::{ClientId, Fault, Fleet, Reply, Request};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -240,7 +240,7 @@ struct SimListener {
     at: SimNode,
     listener: Box<dyn ReleaseListener>,
     /// What is on its way.
-    told: Option<((Resource, u64), BoxFuture<'static, bool>)>,
+    told: Option<(Notice, BoxFuture<'static, bool>)>,
 }
 
 impl SimListener {
@@ -258,39 +258,31 @@ impl SimListener {
 }
 
 impl ReleaseListener for SimListener {
-    fn wait(
-        &mut self,
-        resource: &Resource,
-        ticket: u64,
-        waited: Duration,
-    ) -> BoxFuture<'static, Result<bool, Fault>> {
-        let (at, call) = (self.at.clone(), self.listener.wait(resource, ticket, waited));
-        async move {
-            if SimListener::pass(at).await {
-                return Err(Fault::Disconnected("lost".into()));
-            }
-            call.await
-        }
-        .boxed()
+    fn wait(&mut self, resource: &Resource, ticket: u64, waited: Duration) {
+        self.listener.wait(resource, ticket, waited);
     }
 
-    fn leave(&mut self, resource: &Resource, ticket: u64) -> BoxFuture<'static, Result<(), Fault>> {
-        self.listener.leave(resource, ticket)
+    fn leave(&mut self, resource: &Resource, ticket: u64) {
+        self.listener.leave(resource, ticket);
     }
 
-    fn notified(&mut self) -> BoxFuture<'_, Result<(Resource, u64), Fault>> {
+    fn next(&mut self) -> BoxFuture<'_, Result<Notice, Fault>> {
         async {
             loop {
                 if self.told.is_none() {
-                    let told = self.listener.notified().await?;
+                    let told = self.listener.next().await?;
                     self.told = Some((told, SimListener::pass(self.at.clone()).boxed()));
                 }
                 let Some((told, way)) = &mut self.told else { continue };
                 let (told, lost) = (told.clone(), way.await);
                 self.told = None;
-                if !lost {
-                    self.at.wire.trace.note(("told of", self.at.client, self.at.node, &told));
-                    return Ok(told);
+                match (told, lost) {
+                    (Notice::Released(..), true) => {}
+                    (_, true) => return Err(Fault::Disconnected("lost".into())),
+                    (told, false) => {
+                        self.at.wire.trace.note(("told of", self.at.client, self.at.node, &told));
+                        return Ok(told);
+                    }
                 }
             }
         }

@@ -3,15 +3,16 @@ use std::time::Duration;
 use ::redis::aio::{AsyncPushSender, MultiplexedConnection, SendError};
 use ::redis::{Client, Cmd, ProtocolVersion, PushInfo, PushKind, RedisError, Value};
 use fencing_protocol::{ClientId, Fault, Resource};
-use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::fault::fault;
 use super::keys::Keys;
 use super::stream::config;
-use crate::lock::wait::listener::ReleaseListener;
+use crate::lock::wait::listener::{Notice, ReleaseListener};
 
 const WAIT: &str = concat!(include_str!("free.lua"), include_str!("wait.lua"));
 const LEAVE: &str =
@@ -30,6 +31,8 @@ pub(super) struct RedisListener {
     keys: Keys,
     client: ClientId,
     notified: mpsc::Receiver<(Resource, u64)>,
+    /// The answers that are awaited.
+    calls: FuturesUnordered<BoxFuture<'static, Result<Notice, Fault>>>,
 }
 
 impl RedisListener {
@@ -52,9 +55,9 @@ impl RedisListener {
                 .map_err(|error| fault(&error))?;
             let channel = format!("{}{id}", keys.channel);
             connection.subscribe(channel).await.map_err(|error| fault(&error))?;
-            let listener: Box<dyn ReleaseListener> =
-                Box::new(RedisListener { connection, keys, client: id, notified });
-            Ok(listener)
+            let calls = FuturesUnordered::new();
+            let listener = RedisListener { connection, keys, client: id, notified, calls };
+            Ok(Box::new(listener) as Box<dyn ReleaseListener>)
         }
         .boxed()
     }
@@ -66,41 +69,46 @@ impl RedisListener {
         cmd
     }
 
-    fn run(&self, command: Cmd) -> BoxFuture<'static, Result<bool, Fault>> {
+    fn run(&self, command: Cmd, notice: impl FnOnce(bool) -> Notice + Send + 'static) {
         let mut connection = self.connection.clone();
-        async move {
+        let call = async move {
             let answer: Result<i64, RedisError> = command.query_async(&mut connection).await;
-            answer.map(|number| number == 1).map_err(|error| fault(&error))
-        }
-        .boxed()
+            answer.map(|number| notice(number == 1)).map_err(|error| fault(&error))
+        };
+        self.calls.push(call.boxed());
     }
 }
 
 impl ReleaseListener for RedisListener {
-    fn wait(
-        &mut self,
-        resource: &Resource,
-        ticket: u64,
-        waited: Duration,
-    ) -> BoxFuture<'static, Result<bool, Fault>> {
+    fn wait(&mut self, resource: &Resource, ticket: u64, waited: Duration) {
         let mut cmd = self.script(WAIT, resource);
         let waited = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
         cmd.arg(format!("{} {ticket}", self.client))
             .arg(waited)
             .arg(REGISTRATION_TIMEOUT.as_millis() as u64);
-        self.run(cmd)
+        let resource = resource.clone();
+        self.run(cmd, move |free| Notice::Registered(resource, ticket, free));
     }
 
-    fn leave(&mut self, resource: &Resource, ticket: u64) -> BoxFuture<'static, Result<(), Fault>> {
+    fn leave(&mut self, resource: &Resource, ticket: u64) {
         let mut cmd = self.script(LEAVE, resource);
         cmd.arg(format!("{} {ticket}", self.client)).arg(self.client.to_string());
-        let left = self.run(cmd);
-        async move { left.await.map(drop) }.boxed()
+        self.run(cmd, |_| Notice::Left);
     }
 
-    fn notified(&mut self) -> BoxFuture<'_, Result<(Resource, u64), Fault>> {
-        let gone = || Fault::Disconnected("the server closed the connection".into());
-        async move { self.notified.recv().await.ok_or_else(gone) }.boxed()
+    fn next(&mut self) -> BoxFuture<'_, Result<Notice, Fault>> {
+        async {
+            tokio::select! {
+                biased;
+                Some(answer) = self.calls.next() => answer,
+                notified = self.notified.recv() => {
+                    let gone = || Fault::Disconnected("the server closed the connection".into());
+                    let (resource, ticket) = notified.ok_or_else(gone)?;
+                    Ok(Notice::Released(resource, ticket))
+                }
+            }
+        }
+        .boxed()
     }
 }
 
