@@ -62,8 +62,8 @@ pub(crate) struct ProxyArgs {
     #[arg(long)]
     pub(super) hide_highest: bool,
     /// Refuses tokens above this one: none was granted.
-    #[arg(long, value_name = "TOKEN")]
-    pub(super) ceiling: Option<Token>,
+    #[arg(long, value_name = "TOKEN", default_value_t = Token::MAX, hide_default_value = true)]
+    pub(super) ceiling: Token,
     /// Takes only tokens that `fencing serve` has signed, in the header Fencing-Signature: a file with a
     /// line ID=KEY for each key that may have signed. The file is read again when it has changed.
     #[arg(long, value_name = "FILE", env = "FENCING_SIGNING_KEYS", conflicts_with = "shadow")]

@@ -28,7 +28,6 @@ use tower::service_fn;
 pub(crate) use self::args::ProxyArgs;
 use self::flight::Flight;
 use self::marks::ClosedMarks;
-use self::names::Names;
 use self::upstream::Upstream;
 use crate::duration::show;
 use crate::exit::Failure;
@@ -66,8 +65,8 @@ struct FencingProxy<X> {
 pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
     let (args, recorder) = (Arc::new(args), record_metrics()?);
     let keys = args.signing_keys.as_deref().map(SigningKeys::open).transpose()?;
-    let names =
-        Names::new(&args).map_err(|why| Failure::usage(format_args!("--resource-from {why}")))?;
+    let names = names::extractor(&args);
+    let names = names.map_err(|why| Failure::usage(format_args!("--resource-from {why}")))?;
     if args.quarantine() < args.upstream_timeout {
         say::error(format_args!(
             "warning: --quarantine {} is shorter than --upstream-timeout {}: the service may still be at \
@@ -82,15 +81,12 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
     // An earlier proxy that is told to stop frees its port at once, and sends for up to --stop-within.
     let earlier = args.quarantine() + args.listen.stop_within;
     let opens = Instant::now() + if args.clean_start { Duration::ZERO } else { earlier };
-    let fence = Fence::new(ClosedMarks { marks, until: opens }).limit(args.limit);
-    let fence = match args.ceiling {
-        Some(ceiling) => fence.ceiling(ceiling),
-        None => fence,
-    };
+    let fence = Fence::new(ClosedMarks { marks, until: opens });
+    let fence = fence.limit(args.limit).ceiling(args.ceiling);
     let listener = Listener::bind(&args.listen).await?;
     let permits = Arc::new(Semaphore::new(args.requests));
     let proxy = Arc::new(FencingProxy {
-        fence: layer(&args, fence.clone(), move |parts| names.of(parts)),
+        fence: layer(&args, fence.clone(), names),
         upstream: Upstream::new(args.upstream_http2),
         permits: Arc::clone(&permits),
         args: Arc::clone(&args),

@@ -7,31 +7,20 @@ use percent_encoding::percent_decode_str;
 use super::args::ProxyArgs;
 use super::patterns::Patterns;
 
-/// What names the resources of a request.
-#[derive(Clone)]
-pub(super) enum Names {
-    Path,
-    /// A header that a gateway sets.
-    Header(HeaderName),
-    Patterns(Patterns),
-}
-
-impl Names {
-    pub(super) fn new(args: &ProxyArgs) -> Result<Names, String> {
-        match &args.resource_header {
-            Some(header) => Ok(Names::Header(header.clone())),
-            None if args.resource_from.is_empty() => Ok(Names::Path),
-            None => Patterns::new(&args.resource_from).map(Names::Patterns),
-        }
-    }
-
-    pub(super) fn of(&self, parts: &Parts) -> Result<Vec<Resource>, String> {
-        match self {
-            Names::Path => by_path(parts).map(|path| vec![path]),
-            Names::Header(header) => by_header(parts, header).map(|name| vec![name]),
-            Names::Patterns(patterns) => patterns.resources(by_path(parts)?.as_str()),
-        }
-    }
+/// Returns what names the resources of a request.
+pub(super) fn extractor(
+    args: &ProxyArgs,
+) -> Result<impl Fn(&Parts) -> Result<Vec<Resource>, String> + Clone + use<>, String> {
+    let header = args.resource_header.clone();
+    let patterns = match args.resource_from.as_slice() {
+        [] => None,
+        patterns => Some(Patterns::new(patterns)?),
+    };
+    Ok(move |parts: &Parts| match (&header, &patterns) {
+        (Some(header), _) => by_header(parts, header).map(|name| vec![name]),
+        (None, Some(patterns)) => patterns.resources(by_path(parts)?.as_str()),
+        (None, None) => by_path(parts).map(|path| vec![path]),
+    })
 }
 
 /// Returns the resource that the path names. The service behind may read a path in its own way. What
