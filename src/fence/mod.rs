@@ -58,7 +58,6 @@ use outcomes::Outcomes;
 pub use admission::Admission;
 pub use check::{CheckSequencer, NotIssued};
 pub use error::FenceError;
-#[cfg(feature = "http")]
 pub use marks::{Marks, MarksError};
 pub use memory::{MemoryMarks, NotLowered};
 pub use stale::Stale;
