@@ -54,8 +54,8 @@ fn an_arrow_upwards_is_seen() {
     assert!(breach("sequencer.rs", "use crate::{time, lock::Lease};"));
     assert!(breach("database/mod.rs", "use crate::sql::SqlMarks;"));
     assert!(breach("lock/lease.rs", "use super::sql::SqlLock;"));
-    assert!(breach("lock/service.rs", "use crate::lock::redlock::lane::Lane;"));
-    assert!(breach("lock/service.rs", "fn f() { super::redlock::lane::Lane; }"));
+    assert!(breach("lock/service.rs", "use crate::lock::redlock::lanes::Lanes;"));
+    assert!(breach("lock/service.rs", "fn f() { super::redlock::lanes::Lanes; }"));
     assert!(breach("fence/gate.rs", "use crate::lock::Lease;"));
     assert!(breach("fence/gate.rs", "use super::MemoryMarks;"));
 }
@@ -92,7 +92,7 @@ fn what_is_allowed_is_no_breach() {
     assert!(!breach("database/postgres.rs", "use super::Database;"));
     assert!(!breach("sql/mod.rs", "use crate::{database::Database, fence::Stale};"));
     assert!(!breach("http/layer.rs", "use crate::fence::{Fence, Stale};"));
-    assert!(!breach("lock/redlock/redis/node.rs", "use super::super::lane::Lane;"));
+    assert!(!breach("lock/redlock/redis/node.rs", "use super::super::lanes::Lanes;"));
     assert!(!breach("lock/connect.rs", "use super::{redlock::RedisNode, sql::SqlLock};"));
     assert!(!breach(
         "sequencer.rs",

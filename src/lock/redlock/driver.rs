@@ -1,7 +1,5 @@
-use std::future::poll_fn;
 use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -9,8 +7,6 @@ use fencing_protocol::Fault;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use smallvec::smallvec;
-use tokio::sync::mpsc;
-use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, timeout};
 
 use super::answers::Answer;
@@ -33,7 +29,7 @@ const WINDOW: usize = 256;
 /// How many requests go in one call: as many as keep a node busy for about 0.1 ms.
 const MAX_GROUP: usize = 64;
 
-/// Drives the lane to one node: owns the connection, sends requests in their order, and bounds
+/// Drives the lane of one node: owns the connection, sends requests in their order, and bounds
 /// every answer by the node budget, counted from when the request is sent.
 ///
 /// What the node can't take yet waits here, for one budget at most. A node that owes an answer for
@@ -42,7 +38,6 @@ pub(super) struct Driver {
     number: usize,
     node: Arc<dyn Node>,
     context: Arc<LaneContext>,
-    queued: Arc<AtomicUsize>,
     link: Link,
     /// The pause after the next failed attempt to connect.
     pause: Duration,
@@ -61,16 +56,10 @@ enum Link {
 }
 
 impl Driver {
-    pub(super) fn new(
-        number: usize,
-        node: Arc<dyn Node>,
-        context: Arc<LaneContext>,
-        queued: Arc<AtomicUsize>,
-    ) -> Driver {
+    pub(super) fn new(number: usize, node: Arc<dyn Node>, context: Arc<LaneContext>) -> Driver {
         Driver {
             number,
             node,
-            queued,
             link: Link::Closed(None),
             pause: context.budget,
             waiting: SendQueue::default(),
@@ -79,50 +68,29 @@ impl Driver {
         }
     }
 
-    /// Runs until the lane is gone and nothing is on its way. The runtime's cooperative budget
-    /// does not bound it: it must see answers that have come before it gives up requests that seem late. The
-    /// window bounds how much it does at one time.
-    pub(super) async fn run(mut self, mut jobs: mpsc::UnboundedReceiver<Job>) {
-        unconstrained(poll_fn(|context| self.poll(context, &mut jobs))).await;
+    /// Takes a job. It is sent when the driver is polled next.
+    pub(super) fn push(&mut self, job: Job) {
+        self.waiting.push(job);
     }
 
-    fn poll(
-        &mut self,
-        context: &mut Context<'_>,
-        jobs: &mut mpsc::UnboundedReceiver<Job>,
-    ) -> Poll<()> {
-        let open = self.poll_jobs(context, jobs);
+    /// Sends what can be sent, and takes the answers that have come.
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) {
         // Finds out first whether the connection is closed: then nothing is sent on it.
         self.poll_link(context);
         self.send();
         while self.poll_link(context) | self.poll_timer(context) {
             self.send();
         }
-        let idle = match &self.link {
-            Link::Open(connection) => connection.on_the_way() == 0,
-            Link::Closed(_) | Link::Opening { .. } => true,
-        };
-        if !open && idle && self.waiting.is_empty() { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Takes what was submitted. Returns whether more may come.
-    fn poll_jobs(
-        &mut self,
-        context: &mut Context<'_>,
-        jobs: &mut mpsc::UnboundedReceiver<Job>,
-    ) -> bool {
-        for _ in 0..WINDOW {
-            match jobs.poll_recv(context) {
-                Poll::Ready(Some(job)) => {
-                    self.queued.fetch_sub(1, Ordering::Relaxed);
-                    self.waiting.push(job);
-                }
-                Poll::Ready(None) => return false,
-                Poll::Pending => return true,
-            }
-        }
-        context.waker().wake_by_ref();
-        true
+    /// Reports whether requests are on their way to the node.
+    pub(super) fn is_busy(&self) -> bool {
+        matches!(&self.link, Link::Open(connection) if connection.on_the_way() > 0)
+    }
+
+    /// Reports whether nothing is on its way, and nothing waits.
+    pub(super) fn is_idle(&self) -> bool {
+        !self.is_busy() && self.waiting.is_empty()
     }
 
     /// Moves bytes and takes what has come. Returns whether something has.

@@ -1,3 +1,4 @@
+use std::iter::from_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,9 +53,7 @@ impl HeldLock for HeldOnNodes {
                 if *closed {
                     return Err(Vec::new());
                 }
-                while let Some((to, request)) = renew.next_request() {
-                    self.nodes.submit(to, request, &mut answers);
-                }
+                self.nodes.submit(from_fn(|| renew.next_request()), &mut answers);
             }
             let renewed = self.nodes.drive(&mut renew, answers).await;
             renewed.unwrap_or(Err(Vec::new())).map_err(|faults| self.nodes.causes(faults))

@@ -17,7 +17,7 @@ use super::answers::{Answer, Answers};
 use super::context::LaneContext;
 use super::distinct_servers::DistinctServers;
 use super::driver::ANSWER_TIMEOUT;
-use super::lane::Lane;
+use super::lanes::Lanes;
 use super::node::Node;
 use crate::lock::error::NodeCause;
 use crate::lock::wait::release_notifications::{ReleaseNotifications, Source};
@@ -31,7 +31,7 @@ const MAX_ATTEMPTS: u32 = 128;
 
 /// The nodes of one lock service, and what all of its clones share.
 pub struct Nodes {
-    lanes: Vec<Lane>,
+    lanes: Lanes,
     pub(super) context: Arc<LaneContext>,
     clock: Arc<dyn Clock>,
     start_rules: StartRules,
@@ -88,8 +88,7 @@ impl Nodes {
             in_use: AtomicBool::new(false),
             recoveries: Mutex::default(),
         });
-        let lane = |(number, node)| Lane::new(number, node, Arc::clone(&context));
-        let lanes = nodes.into_iter().enumerate().map(lane).collect();
+        let lanes = Lanes::new(nodes, Arc::clone(&context));
         let (longest, blocked) = (AtomicU64::new(0), Mutex::default());
         let (attempts, permits_each) = (Semaphore::new(MAX_ATTEMPTS as usize), AtomicU32::new(1));
         Nodes { lanes, context, clock, start_rules, attempts, permits_each, longest, blocked }
@@ -114,7 +113,7 @@ impl Nodes {
     }
 
     pub(super) fn size(&self) -> usize {
-        self.lanes.len()
+        self.lanes.size()
     }
 
     pub(super) fn longest(&self) -> Duration {
@@ -146,7 +145,7 @@ impl Nodes {
     }
 
     pub(super) fn name(&self, node: usize) -> &str {
-        self.lanes.get(node).map_or("", Lane::name)
+        self.lanes.name(node)
     }
 
     /// Makes room for answers. It reads the clock, which may be the caller's code.
@@ -154,10 +153,13 @@ impl Nodes {
         Answers::of_votes(self.size(), &self.clock)
     }
 
-    pub(super) fn submit(&self, to: Address, request: Request, answers: &mut Answers) {
-        if let Some(lane) = self.lanes.get(to.node) {
-            lane.submit(to, request, answers);
-        }
+    /// Sends each request to its node, here and now.
+    pub(super) fn submit(
+        &self,
+        requests: impl IntoIterator<Item = (Address, Request)>,
+        answers: &mut Answers,
+    ) {
+        self.lanes.submit(requests, answers);
     }
 
     /// Sends each request to its node, here and now.
@@ -166,9 +168,7 @@ impl Nodes {
         requests: impl IntoIterator<Item = (Address, Request)>,
     ) -> Answers {
         let mut answers = self.answers();
-        for (to, request) in requests {
-            self.submit(to, request, &mut answers);
-        }
+        self.submit(requests, &mut answers);
         answers
     }
 
@@ -210,7 +210,7 @@ impl Nodes {
             }
             while let Some((to, request)) = machine.next_request() {
                 let list = if to.side == Side::Old { old } else { self };
-                list.submit(to, request, &mut answers);
+                list.submit([(to, request)], &mut answers);
             }
         }
     }

@@ -1,0 +1,89 @@
+use std::mem;
+use std::task::{Context, Poll, Waker};
+
+use parking_lot::Mutex;
+
+use super::send_queue::Job;
+
+/// What was submitted to the nodes, and not taken yet.
+#[derive(Default)]
+pub(super) struct Submitted(Mutex<SubmittedState>);
+
+#[derive(Default)]
+struct SubmittedState {
+    /// Each with the number of its node.
+    jobs: Vec<(usize, Job)>,
+    taker: Taker,
+    /// No more will come.
+    closed: bool,
+}
+
+/// The task that takes the jobs.
+#[derive(Default)]
+enum Taker {
+    #[default]
+    Gone,
+    Awake,
+    Waits(Waker),
+}
+
+impl Submitted {
+    /// Adds jobs and wakes the task once. A job that `has_room` refuses, with the number of those that wait, is
+    /// returned. Says also whether a task is to be started, which is the caller's part.
+    pub(super) fn add(
+        &self,
+        jobs: impl Iterator<Item = (usize, Job)>,
+        has_room: impl Fn(&Job, usize) -> bool,
+    ) -> (Vec<Job>, bool) {
+        let mut refused = Vec::new();
+        let mut state = self.0.lock();
+        for (node, job) in jobs {
+            if has_room(&job, state.jobs.len()) {
+                state.jobs.push((node, job));
+            } else {
+                refused.push(job);
+            }
+        }
+        let taker = mem::replace(&mut state.taker, Taker::Awake);
+        drop(state);
+        let is_gone = matches!(taker, Taker::Gone);
+        if let Taker::Waits(waker) = taker {
+            waker.wake();
+        }
+        (refused, is_gone)
+    }
+
+    /// Says that no more will come.
+    pub(super) fn close(&self) {
+        self.0.lock().closed = true;
+        self.add(std::iter::empty(), |_, _| true);
+    }
+
+    /// Reports whether jobs wait to be taken.
+    pub(super) fn has_jobs(&self) -> bool {
+        !self.0.lock().jobs.is_empty()
+    }
+
+    /// Exchanges what was submitted for `jobs`, which are none. `Ready` once no more will come.
+    pub(super) fn poll_take(
+        &self,
+        context: &Context<'_>,
+        jobs: &mut Vec<(usize, Job)>,
+    ) -> Poll<()> {
+        let mut state = self.0.lock();
+        mem::swap(&mut state.jobs, jobs);
+        state.taker = Taker::Waits(context.waker().clone());
+        if state.closed { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// Notes that no task takes the jobs, and drops them.
+    pub(super) fn abandon(&self) {
+        let jobs = {
+            let mut state = self.0.lock();
+            state.taker = Taker::Gone;
+            mem::take(&mut state.jobs)
+        };
+        // Not under the lock: this may run code of the callers.
+        drop(jobs);
+    }
+}
