@@ -48,7 +48,8 @@ pub(crate) enum MarksPlace {
 impl MarksPlace {
     /// Reads the URL of --marks.
     pub(crate) fn new(url: &str, namespace: &str) -> Result<MarksPlace, Failure> {
-        let schemes = ["redis:", "rediss:", "valkey:", "valkeys:", "unix:"];
+        let schemes =
+            ["redis:", "rediss:", "valkey:", "valkeys:", "unix:", "redis+unix:", "valkey+unix:"];
         if schemes.iter().any(|scheme| url.starts_with(scheme)) {
             return in_redis(url, namespace).map(Box::new).map(MarksPlace::Redis);
         }

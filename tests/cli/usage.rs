@@ -80,6 +80,7 @@ const UNAVAILABLE: &[(&str, &str)] = &[
         "run --database mysql://me:s3cret@127.0.0.1:1/d --wait 0s --resource a -- true",
         "mysql://127.0.0.1:1/d",
     ),
+    ("proxy --upstream http://127.0.0.1:9 --marks redis+unix:///nowhere", "cannot be reached"),
     ("protect $D --check", ""),
     ("marks $D", ""),
     ("migrate --database mysql://me:s3cret@127.0.0.1:1/x", ""),

@@ -88,6 +88,12 @@ impl Connection {
         self.in_time + self.late
     }
 
+    /// Reports whether it takes a request at once, with one other on its way at most.
+    pub(super) fn is_quiet(&self) -> bool {
+        let is_fresh = self.in_time == 1 || self.last_answer.elapsed() < IDLE;
+        self.check.is_none() && self.late == 0 && self.in_time <= 1 && is_fresh
+    }
+
     /// Checks a session that was idle, and reports whether it does: a request that is lost with the session may not
     /// be sent again.
     pub(super) fn check_if_idle(&mut self, budget: Duration) -> bool {

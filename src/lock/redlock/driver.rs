@@ -88,6 +88,12 @@ impl Driver {
         matches!(&self.link, Link::Open(connection) if connection.on_the_way() > 0)
     }
 
+    /// Reports whether a request can go at once, with one other on its way at most.
+    pub(super) fn is_quiet(&self) -> bool {
+        let is_ready = matches!(&self.link, Link::Open(connection) if connection.is_quiet());
+        is_ready && self.waiting.is_empty()
+    }
+
     /// Reports whether nothing is on its way, and nothing waits.
     pub(super) fn is_idle(&self) -> bool {
         !self.is_busy() && self.waiting.is_empty()

@@ -1,102 +1,73 @@
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 
-use futures_util::task::AtomicWaker;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::task::coop::unconstrained;
 
-use super::context::LaneContext;
-use super::driver::Driver;
-use super::node::Node;
-use super::send_queue::Job;
+use super::driver_set::DriverSet;
 use super::submitted::Submitted;
 
-/// The room that is kept for jobs: a burst needs more.
-const KEPT_ROOM: usize = 1024;
-
-/// The drivers of all nodes, in one task: an attempt that asks five nodes wakes one task, and not five.
+/// The drivers of all nodes, and what was submitted to them. One task runs them all: an attempt that asks five nodes
+/// wakes one task, and not five. Who submits may run them in its place.
+#[derive(Default)]
 pub(super) struct Drivers {
-    each: Vec<(Driver, Arc<DriverWaker>)>,
-    task: Arc<AtomicWaker>,
-    submitted: Arc<Submitted>,
-    /// Empty between two polls: its memory serves again.
-    jobs: Vec<(usize, Job)>,
-    /// The last poll did nothing, so that the other tasks had a turn.
-    has_yielded: bool,
-}
-
-/// Notes that a driver is to be polled.
-struct DriverWaker {
-    is_due: AtomicBool,
-    task: Arc<AtomicWaker>,
+    pub(super) submitted: Submitted,
+    /// `None` where no task runs.
+    set: Mutex<Option<DriverSet>>,
 }
 
 impl Drivers {
-    pub(super) fn new(
-        nodes: &[Arc<dyn Node>],
-        context: &Arc<LaneContext>,
-        submitted: &Arc<Submitted>,
-    ) -> Drivers {
-        let task = Arc::<AtomicWaker>::default();
-        let driver = |(number, node)| {
-            let driver = Driver::new(number, Arc::clone(node), Arc::clone(context));
-            let waker = DriverWaker { is_due: AtomicBool::new(false), task: Arc::clone(&task) };
-            (driver, Arc::new(waker))
-        };
-        let each = nodes.iter().enumerate().map(driver).collect();
-        let submitted = Arc::clone(submitted);
-        Drivers { each, task, submitted, jobs: Vec::new(), has_yielded: false }
+    /// Starts the task in the current runtime.
+    pub(super) fn start(self: &Arc<Self>, runtime: &Handle, set: DriverSet) {
+        *self.set.lock() = Some(set);
+        runtime.spawn(DriversTask(Arc::clone(self)).run());
     }
 
+    /// Sends in place of the task what was submitted, if the nodes are quiet: that spares the way to another thread.
+    /// `waker` is the task's. Returns whether it did.
+    pub(super) fn run_here(&self, waker: &Waker) -> bool {
+        let Ok(runtime) = Handle::try_current() else { return false };
+        let Some(mut set) = self.set.try_lock() else { return false };
+        // In another runtime, what a session starts would end with that one.
+        let is_fit = |set: &&mut DriverSet| set.runtime() == runtime.id() && set.is_quiet();
+        let Some(set) = set.as_mut().filter(is_fit) else { return false };
+        let polled = unconstrained(poll_fn(|context| set.poll(context, &self.submitted)));
+        let _ = pin!(polled).poll(&mut Context::from_waker(waker));
+        true
+    }
+}
+
+/// The task of the drivers. Dropped, with its runtime perhaps, it drops them: the next request starts another.
+struct DriversTask(Arc<Drivers>);
+
+impl DriversTask {
     /// Runs until the lanes are gone and nothing is on its way. The runtime's cooperative budget
     /// does not bound it: it must see answers that have come before it gives up requests that seem late. The
     /// window of each driver bounds how much it does at one time.
-    pub(super) async fn run(mut self) {
-        unconstrained(poll_fn(|context| self.poll(context))).await;
-    }
-
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.task.register(context.waker());
-        // While nodes are busy, the other tasks get a turn first: what they submit goes in the same call.
-        let is_busy = self.each.iter().any(|(driver, _)| driver.is_busy());
-        self.has_yielded = is_busy && !self.has_yielded && self.submitted.has_jobs();
-        if self.has_yielded {
-            context.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        let closed = self.submitted.poll_take(context, &mut self.jobs).is_ready();
-        for (node, job) in self.jobs.drain(..) {
-            if let Some((driver, waker)) = self.each.get_mut(node) {
-                driver.push(job);
-                waker.is_due.store(true, Ordering::Release);
+    async fn run(self) {
+        let Drivers { submitted, set } = &*self.0;
+        let poll = |context: &mut Context<'_>| {
+            let mut set = set.lock();
+            let Some(set) = set.as_mut() else { return Poll::Ready(()) };
+            // While nodes are busy, the other tasks get a turn first: what they submit goes in the same call.
+            if set.yields(submitted) {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
             }
-        }
-        self.jobs.shrink_to(KEPT_ROOM);
-        let mut is_idle = true;
-        for (driver, waker) in &mut self.each {
-            if waker.is_due.swap(false, Ordering::AcqRel) {
-                driver.poll(&mut Context::from_waker(&Waker::from(Arc::clone(waker))));
-            }
-            is_idle &= driver.is_idle();
-        }
-        if closed && is_idle { Poll::Ready(()) } else { Poll::Pending }
+            set.poll(context, submitted)
+        };
+        unconstrained(poll_fn(poll)).await;
     }
 }
 
-impl Drop for Drivers {
+impl Drop for DriversTask {
     fn drop(&mut self) {
-        self.submitted.abandon();
-    }
-}
-
-impl Wake for DriverWaker {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.is_due.store(true, Ordering::Release);
-        self.task.wake();
+        let set = self.0.set.lock().take();
+        // Not under the lock: this may run code of the callers.
+        drop(set);
+        self.0.submitted.abandon();
     }
 }

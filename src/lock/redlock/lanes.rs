@@ -7,10 +7,11 @@ use tokio::time::Instant;
 
 use super::answers::Answers;
 use super::context::LaneContext;
+use super::driver_set::DriverSet;
 use super::drivers::Drivers;
 use super::node::Node;
 use super::send_queue::Job;
-use super::submitted::Submitted;
+use super::submitted::Taker;
 
 /// How long a release may take that waits behind many others.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -26,12 +27,12 @@ const MAX_SUBMITTED: usize = 100_000;
 pub(super) struct Lanes {
     nodes: Vec<Arc<dyn Node>>,
     context: Arc<LaneContext>,
-    submitted: Arc<Submitted>,
+    drivers: Arc<Drivers>,
 }
 
 impl Lanes {
     pub(super) fn new(nodes: Vec<Arc<dyn Node>>, context: Arc<LaneContext>) -> Lanes {
-        Lanes { nodes, context, submitted: Arc::default() }
+        Lanes { nodes, context, drivers: Arc::default() }
     }
 
     pub(super) fn size(&self) -> usize {
@@ -45,10 +46,13 @@ impl Lanes {
     /// Queues requests, and wakes the task once for all of them. Each is sent within one budget of its node, and the
     /// answer comes within another; a release may take longer. Dropping the answers undoes nothing. Outside of a
     /// runtime only a task that already runs takes requests.
+    ///
+    /// With `at_once` they may be sent here: that can wake other callers, so hold no lock that they may need.
     pub(super) fn submit(
         &self,
         requests: impl IntoIterator<Item = (Address, Request)>,
         answers: &mut Answers,
+        at_once: bool,
     ) {
         let (now, budget) = (Instant::now(), self.context.budget);
         let jobs = requests.into_iter().map(|(to, request)| {
@@ -58,24 +62,30 @@ impl Lanes {
             (to.node, Job::new(request, limit, slot, self.context.outstanding.token()))
         });
         let room = MAX_SUBMITTED * self.size();
-        let (mut refused, is_first) =
-            self.submitted.add(jobs, |job, waiting| job.is_release() || waiting < room);
+        let (mut refused, taker) =
+            self.drivers.submitted.add(jobs, |job, waiting| job.is_release() || waiting < room);
         refused.iter_mut().for_each(|job| job.answer(Err(Fault::Overloaded)));
-        // It is the first request, or the runtime that ran the task is gone.
-        if is_first {
-            match Handle::try_current() {
-                Ok(runtime) => {
-                    let drivers = Drivers::new(&self.nodes, &self.context, &self.submitted);
-                    runtime.spawn(drivers.run());
+        match taker {
+            Taker::Awake => {}
+            Taker::Waits(waker) => {
+                if !(at_once && self.drivers.run_here(&waker)) {
+                    waker.wake();
                 }
-                Err(_) => self.submitted.abandon(),
             }
+            // The first request, or the runtime that ran the task is gone.
+            Taker::Gone => match Handle::try_current() {
+                Ok(runtime) => {
+                    let set = DriverSet::new(&self.nodes, &self.context, runtime.id());
+                    self.drivers.start(&runtime, set);
+                }
+                Err(_) => self.drivers.submitted.abandon(),
+            },
         }
     }
 }
 
 impl Drop for Lanes {
     fn drop(&mut self) {
-        self.submitted.close();
+        self.drivers.submitted.close();
     }
 }

@@ -26,6 +26,7 @@ mod connection;
 mod context;
 mod distinct_servers;
 mod driver;
+mod driver_set;
 mod drivers;
 mod group;
 mod held;

@@ -159,7 +159,7 @@ impl Nodes {
         requests: impl IntoIterator<Item = (Address, Request)>,
         answers: &mut Answers,
     ) {
-        self.lanes.submit(requests, answers);
+        self.lanes.submit(requests, answers, false);
     }
 
     /// Sends each request to its node, here and now.
@@ -179,7 +179,9 @@ impl Nodes {
 
     /// Sends what a machine says first, here and now. [`drive`](Nodes::drive) does the rest.
     pub(super) fn begin(&self, machine: &mut impl Machine) -> Answers {
-        self.submit_each(from_fn(|| machine.next_request()))
+        let mut answers = self.answers();
+        self.lanes.submit(from_fn(|| machine.next_request()), &mut answers, true);
+        answers
     }
 
     /// Drives a machine until it has ended, which it has when all answers have come.

@@ -20,7 +20,7 @@ struct SubmittedState {
 
 /// The task that takes the jobs.
 #[derive(Default)]
-enum Taker {
+pub(super) enum Taker {
     #[default]
     Gone,
     Awake,
@@ -28,13 +28,13 @@ enum Taker {
 }
 
 impl Submitted {
-    /// Adds jobs and wakes the task once. A job that `has_room` refuses, with the number of those that wait, is
-    /// returned. Says also whether a task is to be started, which is the caller's part.
+    /// Adds jobs, and returns those that `has_room` refuses, with the number of those that wait. Returns also what the
+    /// task did: the caller wakes it, or starts one.
     pub(super) fn add(
         &self,
         jobs: impl Iterator<Item = (usize, Job)>,
         has_room: impl Fn(&Job, usize) -> bool,
-    ) -> (Vec<Job>, bool) {
+    ) -> (Vec<Job>, Taker) {
         let mut refused = Vec::new();
         let mut state = self.0.lock();
         for (node, job) in jobs {
@@ -44,19 +44,17 @@ impl Submitted {
                 refused.push(job);
             }
         }
-        let taker = mem::replace(&mut state.taker, Taker::Awake);
-        drop(state);
-        let is_gone = matches!(taker, Taker::Gone);
-        if let Taker::Waits(waker) = taker {
-            waker.wake();
-        }
-        (refused, is_gone)
+        (refused, mem::replace(&mut state.taker, Taker::Awake))
     }
 
     /// Says that no more will come.
     pub(super) fn close(&self) {
-        self.0.lock().closed = true;
-        self.add(std::iter::empty(), |_, _| true);
+        let mut state = self.0.lock();
+        state.closed = true;
+        if let Taker::Waits(waker) = mem::replace(&mut state.taker, Taker::Awake) {
+            drop(state);
+            waker.wake();
+        }
     }
 
     /// Reports whether jobs wait to be taken.

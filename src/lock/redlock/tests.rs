@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fencing_protocol::{Released, Request, Resource};
+use futures_util::FutureExt;
 
 use super::*;
 use crate::lock::error::{AcquireError, Loss, RenewError};
@@ -193,6 +194,31 @@ fn a_lease_outlives_its_runtime_and_ends_at_its_deadline_anywhere() {
     let lease = acquire();
     assert!(matches!(wait(lease.renew()), Err(RenewError::Failed { .. })));
     assert!(wait(lease.release()).is_err());
+}
+
+/// A runtime that ends takes no task: the next request starts one elsewhere.
+#[test]
+fn a_release_while_the_runtime_ends_leaves_the_service_usable() {
+    let redlock = real_service(Duration::from_secs(60));
+    for name in ["first", "second", "third"] {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let lease = runtime.block_on(redlock.acquire(&Resource::new(name).unwrap())).unwrap();
+        runtime.spawn(async move {
+            let _lease = lease;
+            std::future::pending::<()>().await;
+        });
+    }
+}
+
+/// Then no other task has to run before the nodes have been asked.
+#[tokio::test(start_paused = true)]
+async fn what_a_quiet_client_asks_is_sent_at_once() {
+    let (nodes, clock) = nodes(5);
+    let redlock = service(&nodes, &clock).build().unwrap();
+    let resource = resource();
+    redlock.acquire(&resource).await.unwrap().release().await.unwrap();
+    let lease = redlock.acquire(&resource).now_or_never().unwrap().unwrap();
+    assert_eq!(lease.release().now_or_never(), Some(Ok(Released::Released)));
 }
 
 /// A clock that counts how often it is read.
