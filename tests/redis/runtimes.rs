@@ -46,6 +46,31 @@ fn a_runtime_that_stands_still_is_an_error_and_no_hang() {
     still.block_on(lease(&redlock)).unwrap();
 }
 
+/// Where the nodes are quiet, an attempt waits for no other task: none runs while this one looks.
+#[tokio::test]
+async fn what_a_quiet_client_asks_is_sent_at_once() {
+    let servers = five();
+    let redlock = client(service(&servers));
+    for number in 0..20 {
+        // A session that was idle for a second is checked first, on a busy machine too.
+        lease(&redlock).await.unwrap();
+        let name = format!("at-once-{number}");
+        let resource = Resource::new(&*name).unwrap();
+        let mut attempt = std::pin::pin!(redlock.acquire(&resource));
+        let polled = futures_util::poll!(attempt.as_mut());
+        assert!(polled.is_pending());
+        let is_there = |_| {
+            std::thread::sleep(Duration::from_millis(50));
+            servers[0].cli(&["KEYS", "*at-once-*"]).contains(&name)
+        };
+        if (0..20).any(is_there) {
+            return;
+        }
+        attempt.await.unwrap().release().await.unwrap();
+    }
+    panic!("nothing was sent until another task ran");
+}
+
 /// Once a connection is forgotten on the way, as by a firewall, no answer arrives over it.
 #[tokio::test]
 async fn connections_that_go_dead_are_opened_again() {

@@ -88,10 +88,11 @@ impl Connection {
         self.in_time + self.late
     }
 
-    /// Reports whether it takes a request at once, with one other on its way at most.
+    /// Reports whether it takes a request from a caller at once, with one other on its way at most.
     pub(super) fn is_quiet(&self) -> bool {
         let is_fresh = self.in_time == 1 || self.last_answer.elapsed() < IDLE;
-        self.check.is_none() && self.late == 0 && self.in_time <= 1 && is_fresh
+        let is_ready = self.check.is_none() && self.late == 0 && self.in_time <= 1;
+        is_ready && is_fresh && self.session.is_open_to_callers()
     }
 
     /// Checks a session that was idle, and reports whether it does: a request that is lost with the session may not

@@ -91,7 +91,9 @@ impl Driver {
     /// Reports whether a request can go at once, with one other on its way at most.
     pub(super) fn is_quiet(&self) -> bool {
         let is_ready = matches!(&self.link, Link::Open(connection) if connection.is_quiet());
-        is_ready && self.waiting.is_empty()
+        // An answer that seems late may have come: the task finds out.
+        let is_late = self.next_due().is_some_and(|due| due <= Instant::now());
+        is_ready && self.waiting.is_empty() && !is_late
     }
 
     /// Reports whether nothing is on its way, and nothing waits.

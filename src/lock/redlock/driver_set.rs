@@ -18,6 +18,8 @@ const KEPT_ROOM: usize = 1024;
 pub(super) struct DriverSet {
     each: Vec<(Driver, Arc<DriverWaker>)>,
     task: Arc<AtomicWaker>,
+    /// The task's own waker.
+    run_by: Option<Waker>,
     /// Where its timers and connections live.
     runtime: Id,
     /// Empty between two polls: its memory serves again.
@@ -45,11 +47,29 @@ impl DriverSet {
             (driver, Arc::new(waker))
         };
         let each = nodes.iter().enumerate().map(driver).collect();
-        DriverSet { each, task, runtime, jobs: Vec::new(), has_yielded: false }
+        DriverSet { each, task, run_by: None, runtime, jobs: Vec::new(), has_yielded: false }
     }
 
     pub(super) fn runtime(&self) -> Id {
         self.runtime
+    }
+
+    /// Notes the waker of the task that runs it.
+    pub(super) fn run_by(&mut self, waker: &Waker) {
+        if !self.is_run_by(waker) {
+            self.run_by = Some(waker.clone());
+        }
+        self.task.register(waker);
+    }
+
+    /// Reports whether this is the waker of the task that runs it.
+    pub(super) fn is_run_by(&self, waker: &Waker) -> bool {
+        self.run_by.as_ref().is_some_and(|own| own.will_wake(waker))
+    }
+
+    /// Has all drivers polled next time.
+    pub(super) fn wake_all(&self) {
+        self.each.iter().for_each(|(_, waker)| waker.wake_by_ref());
     }
 
     /// Reports whether all nodes can take a request at once.
@@ -66,7 +86,6 @@ impl DriverSet {
 
     /// Sends what was submitted, and takes what has come. `Ready` once no more will come.
     pub(super) fn poll(&mut self, context: &mut Context<'_>, submitted: &Submitted) -> Poll<()> {
-        self.task.register(context.waker());
         let closed = submitted.poll_take(context, &mut self.jobs).is_ready();
         for (node, job) in self.jobs.drain(..) {
             if let Some((driver, waker)) = self.each.get_mut(node) {

@@ -1,8 +1,10 @@
 use std::future::poll_fn;
+use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use futures_util::FutureExt;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::task::coop::unconstrained;
@@ -20,23 +22,31 @@ pub(super) struct Drivers {
 }
 
 impl Drivers {
-    /// Starts the task in the current runtime.
-    pub(super) fn start(self: &Arc<Self>, runtime: &Handle, set: DriverSet) {
+    /// Starts the task in this runtime, with the drivers that `make` makes.
+    pub(super) fn start(self: &Arc<Self>, runtime: &Handle, make: impl FnOnce() -> DriverSet) {
+        let task = DriversTask(Arc::clone(self));
+        let set = make();
         *self.set.lock() = Some(set);
-        runtime.spawn(DriversTask(Arc::clone(self)).run());
+        runtime.spawn(task.run());
     }
 
     /// Sends in place of the task what was submitted, if the nodes are quiet: that spares the way to another thread.
     /// `waker` is the task's. Returns whether it did.
-    pub(super) fn run_here(&self, waker: &Waker) -> bool {
-        let Ok(runtime) = Handle::try_current() else { return false };
+    pub(super) fn run_here(&self, runtime: &Handle, waker: &Waker) -> bool {
         let Some(mut set) = self.set.try_lock() else { return false };
-        // In another runtime, what a session starts would end with that one.
-        let is_fit = |set: &&mut DriverSet| set.runtime() == runtime.id() && set.is_quiet();
+        // In another runtime, what a session starts would end with that one. Another task may have come since.
+        let is_fit = |set: &&mut DriverSet| {
+            set.runtime() == runtime.id() && set.is_run_by(waker) && set.is_quiet()
+        };
         let Some(set) = set.as_mut().filter(is_fit) else { return false };
         let polled = unconstrained(poll_fn(|context| set.poll(context, &self.submitted)));
-        let _ = pin!(polled).poll(&mut Context::from_waker(waker));
-        true
+        let polled = pin!(AssertUnwindSafe(polled).catch_unwind());
+        let panicked = matches!(polled.poll(&mut Context::from_waker(waker)), Poll::Ready(Err(_)));
+        // A panic is the task's to have, and no caller's.
+        if panicked {
+            set.wake_all();
+        }
+        !panicked
     }
 }
 
@@ -57,6 +67,7 @@ impl DriversTask {
                 context.waker().wake_by_ref();
                 return Poll::Pending;
             }
+            set.run_by(context.waker());
             set.poll(context, submitted)
         };
         unconstrained(poll_fn(poll)).await;

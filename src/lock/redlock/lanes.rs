@@ -62,25 +62,25 @@ impl Lanes {
             (to.node, Job::new(request, limit, slot, self.context.outstanding.token()))
         });
         let room = MAX_SUBMITTED * self.size();
-        let (mut refused, taker) =
-            self.drivers.submitted.add(jobs, |job, waiting| job.is_release() || waiting < room);
-        refused.iter_mut().for_each(|job| job.answer(Err(Fault::Overloaded)));
-        match taker {
-            Taker::Awake => {}
-            Taker::Waits(waker) => {
-                if !(at_once && self.drivers.run_here(&waker)) {
+        let has_room = |job: &Job, waiting| job.is_release() || waiting < room;
+        let (runtime, drivers) = (Handle::try_current().ok(), &self.drivers);
+        let (mut refused, taker) = drivers.submitted.add(jobs, has_room, runtime.is_some());
+        match (taker, runtime) {
+            (Taker::Awake, _) => {}
+            (Taker::Waits(waker), Some(runtime)) if at_once => {
+                if !drivers.run_here(&runtime, &waker) {
                     waker.wake();
                 }
             }
+            (Taker::Waits(waker), _) => waker.wake(),
             // The first request, or the runtime that ran the task is gone.
-            Taker::Gone => match Handle::try_current() {
-                Ok(runtime) => {
-                    let set = DriverSet::new(&self.nodes, &self.context, runtime.id());
-                    self.drivers.start(&runtime, set);
-                }
-                Err(_) => self.drivers.submitted.abandon(),
-            },
+            (Taker::Gone, Some(runtime)) => {
+                drivers.start(&runtime, || DriverSet::new(&self.nodes, &self.context, runtime.id()))
+            }
+            // To drop them is an answer.
+            (Taker::Gone, None) => refused.clear(),
         }
+        refused.iter_mut().for_each(|job| job.answer(Err(Fault::Overloaded)));
     }
 }
 

@@ -101,10 +101,12 @@ impl MemoryNode {
 
     /// Starts a node that was stopped, with nothing in its memory. It does nothing to one that runs.
     pub fn start(&self) {
+        // The clock may be the caller's code: it is not read under the lock.
+        let now = self.clock.now();
         let mut server = self.server.lock();
         if !server.up {
             server.up = true;
-            server.since = Some(self.clock.now());
+            server.since = Some(now);
         }
     }
 

@@ -73,6 +73,12 @@ pub trait Session: Send + Sync + 'static {
         Poll::Pending
     }
 
+    /// Reports whether any task of its runtime may begin calls, and not only the one that owns it: then an attempt need not
+    /// wait for that task. By default none may.
+    fn is_open_to_callers(&self) -> bool {
+        false
+    }
+
     /// Returns the server's identity, so that a server with two names gets one vote. `None`
     /// skips that check. A session that wraps another returns the other's answer.
     fn server(&self) -> Option<&Incarnation> {

@@ -29,22 +29,25 @@ pub(super) enum Taker {
 
 impl Submitted {
     /// Adds jobs, and returns those that `has_room` refuses, with the number of those that wait. Returns also what the
-    /// task did: the caller wakes it, or starts one.
+    /// task did: the caller wakes it, or starts one if it said that it can. If not, all jobs come back.
     pub(super) fn add(
         &self,
         jobs: impl Iterator<Item = (usize, Job)>,
         has_room: impl Fn(&Job, usize) -> bool,
+        can_start: bool,
     ) -> (Vec<Job>, Taker) {
         let mut refused = Vec::new();
         let mut state = self.0.lock();
+        let is_taken = can_start || !matches!(state.taker, Taker::Gone);
         for (node, job) in jobs {
-            if has_room(&job, state.jobs.len()) {
+            if is_taken && has_room(&job, state.jobs.len()) {
                 state.jobs.push((node, job));
             } else {
                 refused.push(job);
             }
         }
-        (refused, mem::replace(&mut state.taker, Taker::Awake))
+        let next = if is_taken { Taker::Awake } else { Taker::Gone };
+        (refused, mem::replace(&mut state.taker, next))
     }
 
     /// Says that no more will come.

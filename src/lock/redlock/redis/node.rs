@@ -271,6 +271,10 @@ impl Session for RedisSession {
         self.0.wire.poll_closed(context).map(|error| fault(&error))
     }
 
+    fn is_open_to_callers(&self) -> bool {
+        true
+    }
+
     fn server(&self) -> Option<&Incarnation> {
         Some(&self.0.incarnation)
     }
