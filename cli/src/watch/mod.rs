@@ -145,6 +145,8 @@ pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
         ended.map_err(|error| Failure::failed(format_args!("the terminal failed: {error}")))
     };
     tokio::select! {
+        // The terminal first: what is wrong may be found at once, and is said when it was given back.
+        biased;
         ended = shown => ended,
         wrong = async { tokio::try_join!(nodes, leases, marks) } => {
             wrong.map(|(never, ..): (Infallible, Infallible, Infallible)| match never {})
