@@ -9,7 +9,6 @@
 use std::time::Duration;
 
 mod acquire;
-mod attempt;
 mod fault;
 mod fleet;
 mod held;
@@ -17,7 +16,6 @@ mod holders;
 mod id;
 mod machine;
 mod message;
-mod node;
 mod readmit;
 mod relocate;
 pub mod resource;
@@ -30,15 +28,13 @@ mod store;
 mod time;
 pub mod token;
 
-pub use acquire::{Acquire, Lost, Won};
-pub use attempt::{Attempt, Mode, Terms};
+pub use acquire::{Acquire, Attempt, Lost, Mode, Terms, Won};
 pub use fault::Fault;
 pub use fleet::{Fleet, FleetError};
 pub use held::{Release, Released, Renew, Renewed};
 pub use id::{ClientId, Incarnation, Membership, Nonce, Owner};
 pub use machine::{Address, Machine, Side};
-pub use message::{Reply, Request, Sealing, fault_of};
-pub use node::{NodeState, Prepared};
+pub use message::{NodeState, Prepared, Reply, Request, Sealing, fault_of};
 pub use nonempty::NonEmpty;
 pub use readmit::Readmit;
 pub use relocate::{Relocate, RelocateError, Relocation};

@@ -1,8 +1,7 @@
 use std::time::Duration;
 
 use super::machine::{Address, Machine};
-use super::message::{Reply, Request};
-use super::node::{NodeState, Prepared};
+use super::message::{NodeState, Prepared, Reply, Request};
 use super::round::{Readmission, ReadmitError, Readmitted, Round, era_after};
 use super::start::Start;
 use super::{Fault, Nonce, Time};

@@ -1,8 +1,7 @@
 use std::time::Duration;
 
 use super::machine::{Address, Machine, Side};
-use super::message::{Reply, Request, Sealing};
-use super::node::NodeState;
+use super::message::{NodeState, Reply, Request, Sealing};
 use super::round::{Readmission, ReadmitError, Round, era_after};
 use super::start::Start;
 use super::{Fault, Fleet, Nonce, Time};

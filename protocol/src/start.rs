@@ -1,7 +1,6 @@
 use std::time::Duration;
 
-use super::message::{Reply, Request};
-use super::node::Prepared;
+use super::message::{Prepared, Reply, Request};
 use super::round::{Readmission, ReadmitError, Round, era_after};
 use super::{Fault, Fleet, Nonce};
 

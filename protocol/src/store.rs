@@ -1,14 +1,11 @@
-mod affiliation;
 mod locks;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::holders::Holders;
-use super::message::{Reply, Request, Sealing};
-use super::node::{NodeState, Prepared};
+use super::message::{NodeState, Prepared, Reply, Request, Sealing};
 use super::{Fleet, Incarnation, Membership, Nonce, Owner, Resource, Stamp, Time};
-use affiliation::Affiliation;
 
 /// The server's clocks at one step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -53,6 +50,44 @@ struct Memory {
     /// Whether a count has run out.
     full: bool,
     counts: BTreeMap<Resource, u64>,
+}
+
+/// The fleet that a node belongs to, in the life that is written there: in a later one it forgot.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+enum Affiliation {
+    #[default]
+    None,
+    Admitted(Membership),
+    /// It has left for another fleet.
+    Sealed {
+        from: Membership,
+        to: Fleet,
+        /// Whether that fleet was started: the node may join any other then.
+        started: bool,
+    },
+}
+
+impl Affiliation {
+    /// Returns the fleet other than `mine` that is written there, in whatever life.
+    fn other(&self, mine: &Fleet) -> Option<&Fleet> {
+        match self {
+            Affiliation::None => None,
+            Affiliation::Admitted(at) => Some(&at.fleet).filter(|fleet| *fleet != mine),
+            // This also holds where it has come back to the fleet that it left.
+            Affiliation::Sealed { from, to, .. } => Some(if to == mine { &from.fleet } else { to }),
+        }
+    }
+
+    /// Returns the refusal, if the node belongs to another fleet than `me`.
+    fn elsewhere(&self, me: &Membership) -> Option<Reply> {
+        let (at, fleet, refusal): (_, _, fn(Fleet) -> Reply) = match self {
+            Affiliation::None => return None,
+            Affiliation::Admitted(at) => (at, &at.fleet, Reply::OtherFleet),
+            Affiliation::Sealed { from, to, .. } => (from, to, Reply::Moved),
+        };
+        let elsewhere = at.incarnation == me.incarnation && *fleet != me.fleet;
+        elsewhere.then(|| refusal(fleet.clone()))
+    }
 }
 
 impl Store {
