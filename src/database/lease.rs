@@ -87,7 +87,7 @@ pub struct LeaseQueries {
     /// where Rust has to split them: then the holder is the time in microseconds.
     pub list: &'static str,
     /// Ends the lease of this `{resource}`, `{owner}` and `{token}`, if it has not ended, records that in the audit, and
-    /// returns a row then. If it fails, the connection must end.
+    /// returns a row then. It runs in a transaction.
     pub end: &'static str,
     /// Reads from the tables, to see whether that works.
     pub probe: &'static str,

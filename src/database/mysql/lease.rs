@@ -13,13 +13,12 @@ pub const LEASES: LeaseQueries = LeaseQueries {
         FROM fencing_leases
         WHERE resource {after} {resource} AND expires_at > TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
         ORDER BY resource LIMIT {limit}",
-    end: "START TRANSACTION;
+    end: "
         UPDATE fencing_leases SET expires_at = 0 WHERE resource = {resource} AND owner = {owner}
             AND token = {token} AND expires_at > TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
         SET @fencing_ended = ROW_COUNT();
         INSERT INTO fencing_audit (resource, from_token, to_token, lowered_by, lowered_at)
         SELECT {resource}, {token}, {token}, USER(), UTC_TIMESTAMP(6) FROM DUAL WHERE @fencing_ended = 1;
-        COMMIT;
         SELECT 1 FROM DUAL WHERE @fencing_ended = 1",
     probe: "SELECT 1 FROM fencing_leases AS lease, fencing_marks_base AS mark, fencing_floor AS floor
         WHERE lease.token = 0 AND mark.token = 0 AND floor.token < 0 LIMIT 0",

@@ -14,12 +14,11 @@ pub const LEASES: LeaseQueries = LeaseQueries {
             ORDER BY resource LIMIT {limit}) AS lease
         LEFT JOIN json_each(CASE WHEN owner = 'shared' THEN parts END) AS part ON part.value > present
         ORDER BY resource, 4",
-    end: "BEGIN IMMEDIATE;
+    end: "
         UPDATE main.fencing_leases SET expires_at = 0 WHERE resource = {resource} AND owner = {owner}
             AND token = {token} AND expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER);
         INSERT INTO main.fencing_audit (resource, from_token, to_token, lowered_at)
-        SELECT {resource}, {token}, {token}, strftime('%Y-%m-%d %H:%M:%f', 'now') WHERE changes() = 1 RETURNING 1;
-        COMMIT",
+        SELECT {resource}, {token}, {token}, strftime('%Y-%m-%d %H:%M:%f', 'now') WHERE changes() = 1 RETURNING 1",
     probe: "SELECT 1 FROM main.fencing_leases AS lease, main.fencing_marks AS mark, main.fencing_floor AS floor
         WHERE lease.token = 0 AND mark.token = 0 AND floor.token < 0 LIMIT 0",
     notify: None,

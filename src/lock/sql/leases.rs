@@ -6,6 +6,7 @@ use fencing_protocol::{Fault, Resource, Token};
 use sqlx::Pool;
 
 use super::fault;
+use crate::database::opening::open_transaction;
 use crate::database::quoted::fill;
 use crate::database::{Database, TextRow};
 use crate::holder::Holder;
@@ -74,17 +75,19 @@ pub async fn lease_of<DB: Database>(
 /// # Cancel safety
 /// Dropped, the lease was ended and the line written, or neither.
 pub async fn force_release<DB: Database>(pool: &Pool<DB>, lease: &SqlLease) -> Result<bool, Fault> {
-    let mut conn = pool.acquire().await.map_err(|error| fault::of_connection(&error))?;
-    // Dropped in the middle, the transaction ends with the connection.
-    conn.close_on_drop();
+    let conn = pool.acquire().await.map_err(|error| fault::of_connection(&error))?;
     let resource = DB::DIALECT.literal(lease.resource.as_str());
     let owner = DB::DIALECT.literal(&lease.owner);
     let end = fill(
         DB::LEASES.end,
         &[("{resource}", &resource), ("{owner}", &owner), ("{token}", &lease.token)],
     );
-    let ended = DB::first_text(&mut conn, end).await;
-    Ok(ended.map_err(|error| fault::of_statement(&error))?.is_some())
+    let ended = async {
+        let mut tx = open_transaction(conn, DB::BEGIN.into()).await?;
+        let ended = DB::first_text(&mut tx, end).await?;
+        tx.commit().await.map(|()| ended.is_some())
+    };
+    ended.await.map_err(|error| fault::of_statement(&error))
 }
 
 async fn read<DB: Database>(

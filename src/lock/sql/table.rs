@@ -23,7 +23,7 @@ use crate::random;
 use crate::random::jitter;
 use crate::time::Clock;
 
-/// The longest wait for an answer after the caller has given up, and for a release to succeed.
+/// The longest wait for the answer to a claim, and for a release to succeed whose first try has failed.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest pause after a conflict with another transaction.
 const MAX_CONFLICT_PAUSE: Duration = Duration::from_millis(10);
@@ -117,20 +117,20 @@ impl<DB: Database> LeaseTable<DB> {
     }
 
     /// Releases the lease, which stays closed until `closed`, and returns whether it was held until now, by the
-    /// first try. If that fails, a task goes on trying: the owner in the claim keeps it from other leases.
+    /// first try. If that fails, or has no answer within the budget, a task goes on trying, over other connections: the
+    /// owner in the claim keeps it from other leases.
     pub(super) async fn release(
         self: &Arc<Self>,
         claim: Arc<LeaseClaim>,
         budget: Duration,
         closed: Instant,
     ) -> Result<bool, Fault> {
-        let end = Instant::now() + ANSWER_TIMEOUT;
         let first = self.try_release(&claim, budget, closed).await;
         let notifies = |answer| DB::LEASES.notify.is_some() && answer == Ok(ReleaseAnswer::Freed);
         let held = first.clone().map(|answer| answer != ReleaseAnswer::Lapsed);
-        let hint = notifies(first.clone()).then(|| self.in_flight.hint());
-        if hint.is_some() || first.is_err() {
-            let (table, mut answer) = (Arc::clone(self), first);
+        if first.is_err() || notifies(first.clone()) {
+            let (table, counted, mut answer) = (Arc::clone(self), self.in_flight.hint(), first);
+            let end = Instant::now() + ANSWER_TIMEOUT;
             let finish = async move {
                 let mut pause = MAX_CONFLICT_PAUSE;
                 while answer.is_err() && Instant::now() < end {
@@ -141,7 +141,7 @@ impl<DB: Database> LeaseTable<DB> {
                 if notifies(answer) {
                     table.notify(&claim.resource, budget).await;
                 }
-                drop(hint);
+                drop(counted);
             };
             tokio::spawn(finish.in_current_span());
         }
@@ -188,7 +188,7 @@ impl<DB: Database> LeaseTable<DB> {
         budget: Duration,
         closed: Instant,
     ) -> Result<ReleaseAnswer, Fault> {
-        let limits = Limits::with_reserve(budget, ANSWER_TIMEOUT.max(budget));
+        let limits = Limits::with_reserve(budget, budget);
         let rest = move || closed.saturating_duration_since(Instant::now());
         self.call(claim, limits, move |conn, claim| DB::release(conn, claim, rest()).boxed()).await
     }

@@ -2,34 +2,61 @@
 
 use fencing::lock::NodeCause;
 use sqlx::postgres::PgPoolOptions;
+use sqlx::{PgPool, Postgres};
 use support::postgres::PostgresServer;
 use support::process;
 
+use super::notifications::NEVER;
 use super::place::pool;
 use super::server::crash::service;
 use crate::common::*;
 
-/// In the pool a connection without an answer would be waited for, for ever.
-#[tokio::test]
-async fn a_connection_that_hangs_is_not_used_again() {
-    let server = PostgresServer::start();
+/// A pool of one connection.
+async fn single(server: &PostgresServer) -> (PgPool, SqlLock<Postgres>) {
     let pool = PgPoolOptions::new()
         .max_connections(1)
         .test_before_acquire(false)
         .connect_lazy_with(server.database().await);
     sql::migrate(&pool).await.unwrap();
-    let lock = SqlLock::builder(pool.clone()).budget(Duration::from_secs(3)).build().unwrap();
+    let lock = SqlLock::builder(pool.clone()).ttl(NEVER).budget(Duration::from_secs(3));
+    (pool, lock.build().unwrap())
+}
+
+/// Stops the session of the pool: its connection hangs.
+async fn stop(pool: &PgPool) -> u32 {
     let session = "SELECT pg_backend_pid()";
-    let session: i32 = sqlx::query_scalar(session).fetch_one(&pool).await.unwrap();
+    let session: i32 = sqlx::query_scalar(session).fetch_one(pool).await.unwrap();
     let session = session.try_into().unwrap();
     until("it is idle", async || pool.num_idle() > 0).await;
     process::signal(session, "STOP");
+    session
+}
+
+/// In the pool a connection without an answer would be waited for, for ever.
+#[tokio::test]
+async fn a_connection_that_hangs_is_not_used_again() {
+    let server = PostgresServer::start();
+    let (pool, lock) = single(&server).await;
+    let session = stop(&pool).await;
     let health = lock.health().await;
     assert!(matches!(health.causes[..], [NodeCause { cause: Fault::TimedOut, .. }]), "{health:?}");
     let next = sqlx::query("SELECT 1").execute(&pool);
     let next = timeout(Duration::from_secs(20), next).await;
     process::signal(session, "CONT");
     next.expect("a new connection").unwrap();
+}
+
+/// As where the server's host fails, and breaks no connection.
+#[tokio::test]
+async fn a_release_that_hangs_is_tried_again_over_another_connection() {
+    let server = PostgresServer::start();
+    let (pool, lock) = single(&server).await;
+    let lease = lock.acquire(&resource()).await.unwrap();
+    lock.settle().await;
+    let session = stop(&pool).await;
+    lease.release().await.unwrap_err();
+    until("it is released", async || lock.try_acquire(&resource()).await.is_ok()).await;
+    process::signal(session, "CONT");
 }
 
 /// The connection breaks when the row is committed.

@@ -10,7 +10,7 @@ use super::suite::ready;
 use crate::common::*;
 
 /// So long that a poll comes too late for a test.
-const NEVER: Duration = Duration::from_secs(3600);
+pub const NEVER: Duration = Duration::from_secs(3600);
 
 fn service(pool: PgPool) -> SqlLockBuilder<Postgres> {
     SqlLock::builder(pool).ttl(NEVER).wait(NEVER).retry_delay(NEVER)

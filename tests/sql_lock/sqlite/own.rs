@@ -1,5 +1,6 @@
 //! What is SQLite's own.
 
+use fencing::lock::sql::{force_release, lease_of};
 use sqlx::Connection;
 use sqlx::sqlite::{SqliteJournalMode, SqlitePoolOptions};
 
@@ -65,6 +66,26 @@ async fn a_database_in_memory_has_one_connection() {
     tx.commit().await.unwrap();
     release(lease).await;
     assert_eq!(lock.acquire(&resource()).await.unwrap().token().get(), 2);
+    lock.settle().await;
+    let lease = lock.acquire(&resource()).await.unwrap();
+    let found = lease_of(&pool, &resource()).await.unwrap().remove(0);
+    assert!(force_release(&pool, &found).await.unwrap());
+    // Nothing has closed the connection, and the database with it.
+    assert_eq!(sql::highest(&pool, &resource()).await.unwrap().map(Token::get), Some(1));
+    assert!(lock.acquire(&resource()).await.unwrap().token() > lease.token());
+}
+
+#[tokio::test]
+async fn settle_waits_for_a_release_that_is_tried_again() {
+    let place = ready().await;
+    let lock = service(&place.impatient(), Duration::from_secs(2));
+    let lease = lock.acquire(&resource()).await.unwrap();
+    let writer = place.pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
+    lease.release().await.unwrap_err();
+    assert!(timeout(Duration::from_secs(1), lock.settle()).await.is_err());
+    writer.rollback().await.unwrap();
+    lock.settle().await;
+    drop(service(&place.pool, Duration::from_secs(20)).try_acquire(&resource()).await.unwrap());
 }
 
 /// Each change is one statement, which a thread of the driver carries out to its end.
