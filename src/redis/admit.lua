@@ -2,7 +2,7 @@
 -- KEYS: 1 marks (hash), and for a write 2 the key that it writes
 -- ARGV: 1 life of the server, 2 field of the mark, 3 token, 4 the type that the key must have if it is there (or
 --   empty), 5 the command (or empty), 6.. its arguments behind the key
--- Returns: passed number | stale highest | never-opened | other-life | corrupt value | wrong-type type
+-- Returns: passed number | stale highest | never-opened | other-life | corrupt mark | corrupt-floor floor | wrong-type type
 -- Why the mark first: a script that fails in its middle takes nothing back. A mark that is too high refuses; a
 -- write without its mark would let an older one land behind it.
 -- Why an equal mark is written again where nothing else is: a server that has become a replica refuses to.
@@ -22,7 +22,7 @@ local function number(text)
   return #text <= 15 and string.match(text, '^[1-9]%d*$') and tonumber(text)
 end
 local floor, mark = number(memory[2]), number(memory[3])
-if not floor then return {'corrupt', memory[2]} end
+if not floor then return {'corrupt-floor', memory[2]} end
 if not mark then return {'corrupt', memory[3]} end
 local token, highest = tonumber(ARGV[3]), math.max(floor, mark)
 if token < highest then return {'stale', string.format('%.0f', highest)} end

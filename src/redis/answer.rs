@@ -1,6 +1,6 @@
 use ::redis::Value;
 
-use fencing_protocol::{Resource, Token};
+use fencing_protocol::{Resource, Token, TokenError};
 
 use super::{Closed, FencedError};
 use crate::fence::Stale;
@@ -49,10 +49,8 @@ impl ScriptAnswer {
                 Stale::check(resource, token, highest)?;
                 Err(FencedError::InDoubt("a mark that is not higher".into()))
             }
-            "corrupt" => Err(FencedError::Corrupt {
-                resource: resource.clone(),
-                found: short(&self.text(0)),
-            }),
+            "corrupt" => Err(corrupt(resource, &self.text(0))),
+            "corrupt-floor" => Err(corrupt_floor(&self.text(0))),
             "wrong-type" => Err(FencedError::WrongType { found: short(&self.text(0)) }),
             _ => Err(FencedError::InDoubt("an unknown answer".into())),
         }
@@ -61,11 +59,24 @@ impl ScriptAnswer {
 
 /// Reads a mark; none if the text is empty.
 pub(super) fn mark(resource: &Resource, found: &str) -> Result<Option<Token>, FencedError> {
-    if found.is_empty() {
-        return Ok(None);
-    }
-    let corrupt = |_| FencedError::Corrupt { resource: resource.clone(), found: short(found) };
-    found.parse().map(Some).map_err(corrupt)
+    token(found).map_err(|_| corrupt(resource, found))
+}
+
+/// Reads the floor; none if the text is empty.
+pub(super) fn floor(found: &str) -> Result<Option<Token>, FencedError> {
+    token(found).map_err(|_| corrupt_floor(found))
+}
+
+fn token(found: &str) -> Result<Option<Token>, TokenError> {
+    Some(found).filter(|found| !found.is_empty()).map(str::parse).transpose()
+}
+
+fn corrupt(resource: &Resource, found: &str) -> FencedError {
+    FencedError::Corrupt { resource: resource.clone(), found: short(found) }
+}
+
+fn corrupt_floor(found: &str) -> FencedError {
+    FencedError::CorruptFloor { found: short(found) }
 }
 
 pub(super) fn unknown(value: &Value) -> FencedError {

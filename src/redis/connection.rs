@@ -1,3 +1,5 @@
+use std::sync::atomic::AtomicBool;
+
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{
     AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, Script, ServerErrorKind, Value,
@@ -14,6 +16,8 @@ pub(super) struct MarksConnection {
     pub(super) life: String,
     /// The digest of the script that writes.
     digest: String,
+    /// Whether a call has failed over it.
+    pub(super) broken: AtomicBool,
 }
 
 /// The script that writes.
@@ -31,7 +35,8 @@ impl MarksConnection {
         let mut connection = connection.map_err(unreachable)?;
         let info: Result<String, _> = ::redis::cmd("INFO").query_async(&mut connection).await;
         let life = life(&info.map_err(unreachable)?)?;
-        Ok(MarksConnection { connection, life, digest: Script::new(ADMIT).get_hash().to_owned() })
+        let digest = Script::new(ADMIT).get_hash().to_owned();
+        Ok(MarksConnection { connection, life, digest, broken: AtomicBool::new(false) })
     }
 
     /// Runs the script that writes. If the server does not have it, nothing was done, and the whole script is sent.

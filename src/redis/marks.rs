@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ::redis::{Client, ConnectionAddr, IntoConnectionInfo};
@@ -8,7 +9,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 
-use super::answer::{mark, unknown};
+use super::answer::{floor, mark, unknown};
 use super::connection::MarksConnection;
 use super::{FencedError, SettingsError};
 use crate::fence::{FenceError, Marks};
@@ -89,15 +90,16 @@ impl RedisMarks {
         let outcome = timeout_at(end, work(Arc::clone(&connection))).await;
         let outcome = outcome.unwrap_or_else(|_| Err(FencedError::InDoubt(late())));
         if let Err(FencedError::InDoubt(_) | FencedError::Unfit(_)) = &outcome {
-            // Unless there is a newer one already.
-            self.connection.lock().await.take_if(|kept| Arc::ptr_eq(kept, &connection));
+            connection.broken.store(true, Ordering::Relaxed);
         }
         outcome
     }
 
     async fn connection(&self) -> Result<Arc<MarksConnection>, FencedError> {
         let mut kept = self.connection.lock().await;
-        if let Some(connection) = &*kept {
+        if let Some(connection) = &*kept
+            && !connection.broken.load(Ordering::Relaxed)
+        {
             return Ok(Arc::clone(connection));
         }
         let connection = Arc::new(MarksConnection::open(&self.client).await?);
@@ -109,7 +111,11 @@ impl RedisMarks {
         let answer = self.on(async |connection: Arc<MarksConnection>| {
             connection.run(include_str!("read.lua"), &self.key, &[&field]).await
         });
-        mark(resource, &answer.await?.text(0))
+        let answer = answer.await?;
+        match answer.word.as_str() {
+            "floor" => floor(&answer.text(0)),
+            _ => mark(resource, &answer.text(0)),
+        }
     }
 
     async fn first(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fencing_protocol::Token;
 
-use super::answer::short;
+use super::answer::floor;
 use super::connection::MarksConnection;
 use super::{Closed, FencedError, RedisMarks};
 
@@ -82,10 +82,9 @@ impl RedisMarks {
             Ok((answer, connection.life.clone()))
         });
         let (answer, life) = asked.await?;
-        let named = |text: String| Some(text).filter(|text| !text.is_empty());
-        let corrupt = |_| FencedError::CorruptFloor { found: short(&answer.text(1)) };
-        let floor = named(answer.text(1)).map(|text| text.parse().map_err(corrupt)).transpose()?;
-        Ok(MarksState { marks: answer.number(2)?, floor, life, opened_in: named(answer.text(0)) })
+        let (marks, floor) = (answer.number(2)?, floor(&answer.text(1))?);
+        let opened_in = Some(answer.text(0)).filter(|life| !life.is_empty());
+        Ok(MarksState { marks, floor, life, opened_in })
     }
 
     /// Opens the marks for the rest of this life of the server, if their state is still the one that

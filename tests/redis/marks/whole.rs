@@ -7,6 +7,7 @@ use fencing::redis::{FencedError, RedisMarks, SettingsError};
 use fencing::testing::marks_contract;
 use fencing::{Resource, Token};
 use support::redis::RedisServer;
+use tokio::time::{Instant, sleep};
 
 use crate::fleet::port;
 
@@ -111,7 +112,13 @@ async fn a_mark_that_is_no_token_admits_nobody() {
     server.cli(&["HSET", MARKS, "m:files/a", "33"]);
     server.cli(&["HSET", MARKS, "floor", "1e3"]);
     let refused = marks.fenced_set(&file(), Token::MAX, "{files}:a", "x").await;
-    assert!(matches!(refused, Err(FencedError::Corrupt { .. })), "{refused:?}");
+    for refused in [refused.unwrap_err(), marks.look().await.unwrap_err()] {
+        assert!(matches!(refused, FencedError::CorruptFloor { .. }), "{refused:?}");
+    }
+    // It counts for resources without a mark.
+    assert_eq!(marks.highest(&file()).await.unwrap(), Some(token(33)));
+    let refused = marks.highest(&Resource::new("files/b").unwrap()).await.unwrap_err();
+    assert!(refused.to_string().contains("the floor of the marks"), "{refused}");
     server.cli(&["DEL", MARKS]);
     server.cli(&["SET", MARKS, "text"]);
     let refused = marks.fenced_set(&file(), Token::MAX, "{files}:a", "x").await;
@@ -140,6 +147,27 @@ async fn a_server_that_has_lost_the_script_is_given_it_again() {
         server.cli(&["SCRIPT", "FLUSH", "SYNC"]);
     }
     assert_eq!(marks.highest(&file()).await.unwrap(), Some(token(35)));
+}
+
+/// It would wait for another one, which opens the next connection.
+#[tokio::test]
+async fn a_call_that_has_failed_keeps_to_its_budget() {
+    let (server, _) = started().await;
+    let budget = Duration::from_secs(10);
+    let marks = RedisMarks::new(&server.url(), "files").unwrap().budget(budget);
+    set(&marks, 34, "x").await.unwrap();
+    server.signal("STOP");
+    tokio::time::pause();
+    let call = async |after: f32| {
+        sleep(budget.mul_f32(after)).await;
+        let since = Instant::now();
+        set(&marks, 34, "y").await.unwrap_err();
+        since.elapsed()
+    };
+    // The first one breaks the connection, the third one opens another, and the second one fails meanwhile.
+    let (_, second, _) = tokio::join!(call(0.0), call(0.5), call(1.2));
+    server.signal("CONT");
+    assert!(second < budget.mul_f32(1.1), "{second:?}");
 }
 
 /// The rights that the documentation of `RedisMarks` lists, and no others.
