@@ -7,8 +7,8 @@ use sqlx::{Arguments as _, Encode, Pool, Transaction, Type};
 use super::AdmitError;
 use super::admit::{begin, counted, kept};
 use super::error::is_denied;
-use crate::database::Database;
 use crate::database::opening::open_transaction;
+use crate::database::{Database, Dialect};
 
 /// A write that carries its own admission: [`guarded`] makes one.
 #[must_use = "it writes nothing before it is run"]
@@ -54,7 +54,7 @@ pub struct Guarded<DB: Database> {
 /// `fencing_marks`: on PostgreSQL SELECT, and UPDATE of `token`. If the user lacks them, or the session has
 /// a temporary table, `begin` decides each time. Through a pooler in transaction mode (pgbouncer) use
 /// `begin` instead, because this statement is prepared. Bind one value for each parameter of the two texts:
-/// `$1` and so on, on SQLite `?` or `?1`.
+/// `$1` and so on, on SQLite `?` or `?1`. What looks like one in a quoted text or in a comment counts as well.
 pub fn guarded<DB: Database>(statement: &'static str, condition: &'static str) -> Guarded<DB> {
     Guarded { statement, condition, values: DB::Arguments::default(), unfit: None }
 }
@@ -103,9 +103,11 @@ impl<DB: Database> Guarded<DB> {
         }
         // With one value too few the statement would take a value of the guard for it. (And on MySQL the driver
         // would wait for ever.)
-        let (last, bound) = (last_parameter(&self.plain(), DB::PARAMETER), self.values.len());
+        let (last, bound) = (last_parameter(&self.plain(), DB::DIALECT), self.values.len());
         if last > bound {
-            let rule = format!("the statement has {last} parameters, and {bound} values are bound");
+            let rule = format!(
+                "the statement has {last} parameters (quoted texts and comments count), and {bound} values are bound"
+            );
             return Err(sqlx::Error::Configuration(rule.into()).into());
         }
         let first = self.statement.split_whitespace().next().unwrap_or_default();
@@ -144,29 +146,19 @@ fn decided(written: sqlx::Result<u64>) -> Result<Option<u64>, AdmitError> {
     }
 }
 
-/// Returns the number of the last parameter of a statement. Each begins as the `first` one does, and has a number; a
-/// `?` without one follows the largest so far. Quoted texts do not count.
-fn last_parameter(sql: &str, first: &str) -> usize {
-    let (mut last, mut quote) = (0, None);
-    let mut rest = sql.chars().peekable();
-    while let Some(found) = rest.next() {
-        match quote {
-            Some(open) if found == open => quote = None,
-            Some(_) => {}
-            None if matches!(found, '\'' | '"') => quote = Some(found),
-            None if first.starts_with(found) => {
-                let mut digits = String::new();
-                while let Some(digit) = rest.next_if(char::is_ascii_digit) {
-                    digits.push(digit);
-                }
-                last = match digits.parse::<usize>() {
-                    Ok(number) => last.max(number),
-                    Err(_) if found == '?' => last + 1,
-                    Err(_) => last,
-                };
-            }
-            None => {}
-        }
+/// Returns the number of the last parameter of a statement; a `?` without a number follows the largest so far. Only the
+/// database itself knows what is quoted or a comment: what looks like a parameter there counts as well.
+fn last_parameter(sql: &str, dialect: Dialect) -> usize {
+    let mut last = 0;
+    for (at, mark) in sql.match_indices(['$', '?']) {
+        let after = sql.get(at + 1..).unwrap_or_default();
+        let digits = after.split(|found: char| !found.is_ascii_digit()).next().unwrap_or_default();
+        last = match digits.parse::<usize>() {
+            Ok(number) => last.max(number),
+            // An operator of PostgreSQL.
+            Err(_) if mark == "$" || dialect == Dialect::Postgres => last,
+            Err(_) => last + 1,
+        };
     }
     last
 }
@@ -177,18 +169,19 @@ mod tests {
 
     #[test]
     fn parameters_are_found_with_and_without_a_number() {
-        for (sql, first, last) in [
-            ("a = 1", "$1", 0),
-            ("UPDATE files SET body = $1 WHERE path = $2", "$1", 2),
-            ("$2 $1 $12 $3", "$1", 12),
-            ("body ? 'key' AND path = $1", "$1", 1),
-            ("a = '$7 isn''t one $8' AND \"$9\" = $2", "$1", 2),
-            ("$ $a", "$1", 0),
-            ("a = ? AND b = ?", "?", 2),
-            ("a = ?5 AND b = ?", "?", 6),
-            ("a = '?' AND b = ?", "?", 1),
+        use Dialect::{Postgres, Sqlite};
+        for (sql, dialect, last) in [
+            ("a = 1", Postgres, 0),
+            ("UPDATE files SET body = $1 WHERE path = $2", Postgres, 2),
+            ("$2 $1 $12 $3", Postgres, 12),
+            ("body ? 'key' AND path = $1", Postgres, 1),
+            (r"body = E'it\'s' AND path = $2", Postgres, 2),
+            ("$ $a", Postgres, 0),
+            ("a = ? AND b = ?", Sqlite, 2),
+            ("a = ?5 AND b = ?", Sqlite, 6),
+            ("a = $1 AND b = $2", Sqlite, 2),
         ] {
-            assert_eq!(last_parameter(sql, first), last, "{sql}");
+            assert_eq!(last_parameter(sql, dialect), last, "{sql}");
         }
     }
 }
