@@ -37,6 +37,9 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
     /// Admits right after `BEGIN_ADMITTED`, unless that has admitted.
     const ADMIT_FIRST: Option<&'static str> = Some(Self::ADMIT);
 
+    /// Admits after `BEGIN_BOUNDED`, and waits a second at most for each lock, where the database can bound that.
+    const ADMIT_BOUNDED: &'static str = Self::ADMIT;
+
     /// Admits after a savepoint, for shadow mode: it waits as briefly for other transactions as the database can
     /// bound that.
     const ADMIT_IN_SHADOW: &'static str = Self::ADMIT;

@@ -176,7 +176,8 @@ impl Fence {
                 }
             }
         };
-        if !matches!(raised, Err(FenceError::Unreachable(_))) {
+        // An older request may also keep the connection that a raise has waited for in vain.
+        if !matches!(raised, Err(FenceError::Unreachable(_) | FenceError::NoConnection(_))) {
             request.marks_answered();
         }
         raised

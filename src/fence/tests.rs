@@ -210,7 +210,7 @@ async fn an_older_request_has_100_ms_until_marks_count_as_slow() {
 }
 
 /// Marks that one token cannot reach: each attempt fails after 300 ms.
-struct Unreachable(MemoryMarks, Token);
+struct Unreachable(MemoryMarks, Token, fn(&str) -> FenceError);
 
 impl Marks for Unreachable {
     fn raise<'a>(
@@ -221,7 +221,7 @@ impl Marks for Unreachable {
         async move {
             if token == self.1 {
                 sleep(Duration::from_millis(300)).await;
-                return Err(FenceError::Unreachable("down".into()));
+                return Err(self.2("down"));
             }
             self.0.raise(resource, token).await
         }
@@ -232,14 +232,18 @@ impl Marks for Unreachable {
 /// The older request may be what keeps the marks from answering.
 #[tokio::test(start_paused = true)]
 async fn failed_attempts_to_reach_the_marks_do_not_restart_the_grace() {
-    let marks = Unreachable(MemoryMarks::default(), token(34));
-    let fence = Fence::new(marks).drop_older_after(Duration::from_secs(1));
-    let older = fence.admit(&resource(), token(33)).await.unwrap();
-    tokio::spawn({
-        let fence = fence.clone();
-        async move { while fence.admit(&resource(), token(34)).await.is_err() {} }
-    });
-    assert!(timeout(Duration::from_secs(2), older.superseded()).await.is_ok());
+    let errors: [fn(&str) -> FenceError; 2] =
+        [|why| FenceError::Unreachable(why.into()), |why| FenceError::NoConnection(why.into())];
+    for error in errors {
+        let marks = Unreachable(MemoryMarks::default(), token(34), error);
+        let fence = Fence::new(marks).drop_older_after(Duration::from_secs(1));
+        let older = fence.admit(&resource(), token(33)).await.unwrap();
+        tokio::spawn({
+            let fence = fence.clone();
+            async move { while fence.admit(&resource(), token(34)).await.is_err() {} }
+        });
+        assert!(timeout(Duration::from_secs(2), older.superseded()).await.is_ok());
+    }
 }
 
 #[tokio::test(start_paused = true)]

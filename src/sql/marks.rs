@@ -75,7 +75,8 @@ impl<DB: Database> Marks for SqlMarks<DB> {
 /// Raises the mark, and locks nothing for longer than its own commit. It limits its wait for
 /// others' locks: a statement whose future is dropped goes on in the server and keeps its
 /// connection, so that one client asleep in its transaction would take all connections of
-/// the pool one by one.
+/// the pool one by one. (MySQL, unlike MariaDB, knows no such limit for one statement: set a short
+/// `innodb_lock_wait_timeout` there.)
 async fn raise<DB: Database>(
     pool: &Pool<DB>,
     resource: &Resource,
@@ -90,7 +91,7 @@ async fn raise<DB: Database>(
             return Ok(());
         }
     }
-    let (begin, admit) = (DB::BEGIN_BOUNDED, Some(DB::ADMIT));
+    let (begin, admit) = (DB::BEGIN_BOUNDED, Some(DB::ADMIT_BOUNDED));
     Ok(begin_by(conn, begin, admit, resource, token).await?.commit().await?)
 }
 
@@ -115,9 +116,8 @@ async fn valid<DB: Database>(
 /// Marks that meet a conflict again and again count as unreachable: no transaction of the caller was rolled back.
 fn marks_error(error: AdmitError) -> FenceError {
     match error {
-        AdmitError::Stale(stale) => FenceError::Stale(stale),
-        error @ AdmitError::NotMigrated(_) => FenceError::NotSetUp(Box::new(error)),
-        error => FenceError::Unreachable(Box::new(error)),
+        error @ AdmitError::Retryable(_) => FenceError::Unreachable(Box::new(error)),
+        error => error.into(),
     }
 }
 

@@ -101,6 +101,9 @@ impl FenceStatements for MySql {
     const ADMIT_FIRST: Option<&'static str> = Some("CALL fencing_share({resource}, {token})");
 
     /// MySQL knows no `SET STATEMENT`, and waits as for another admission.
+    const ADMIT_BOUNDED: &'static str = "
+        /*M!100303 SET STATEMENT innodb_lock_wait_timeout = 1 FOR */ CALL fencing_admit({resource}, {token})";
+
     const ADMIT_IN_SHADOW: &'static str = "
         /*M!100303 SET STATEMENT innodb_lock_wait_timeout = 0 FOR */ CALL fencing_admit({resource}, {token})";
 

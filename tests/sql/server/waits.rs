@@ -3,9 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencing::sql::{self, AdmitError, MigrateError, Protect};
+use fencing::Fence;
+use fencing::fence::FenceError;
+use fencing::sql::{self, AdmitError, MigrateError, Protect, SqlMarks};
 use sqlx::{Pool, Transaction};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use super::place::{self, Db, LEVELS, Place};
 use super::setup::{admitted, begin, migrated, number, raise, run, with};
@@ -27,6 +30,28 @@ pub async fn waiting(place: &Arc<Place>, number: u64) -> JoinHandle<Begun> {
     let waiting = tokio::spawn(async move { begin(&pool, number).await });
     place.blocked().await;
     waiting
+}
+
+/// Marks of a fence. On the database's own patience one such client would take all connections of the pool, one by one.
+#[tokio::test]
+async fn a_client_asleep_in_its_transaction_holds_up_its_own_resource_only() {
+    let place = migrated().await;
+    let mut asleep = sql::begin(&place.pool, &resource(), token(33)).await.unwrap();
+    let pool = place.patient();
+    let fence = Fence::new(SqlMarks::new(pool.clone())).limit(Duration::from_millis(500));
+    let newer = (0..2 * pool.options().get_max_connections()).map(|_| {
+        let fence = fence.clone();
+        tokio::spawn(async move { fence.admit(&resource(), token(34)).await.map(drop) })
+    });
+    for newer in newer.collect::<Vec<_>>() {
+        assert!(matches!(newer.await.unwrap(), Err(FenceError::Unreachable(_))));
+    }
+    let fence = fence.limit(Duration::from_secs(20));
+    let other = async { while fence.admit(&named("other"), token(2)).await.is_err() {} };
+    timeout(Duration::from_secs(60), other).await.expect("the pool is not taken");
+    run(&mut *asleep, "SELECT 1").await;
+    asleep.commit().await.unwrap();
+    assert!(fence.admit(&resource(), token(34)).await.is_ok());
 }
 
 #[tokio::test]

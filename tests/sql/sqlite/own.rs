@@ -1,6 +1,9 @@
 //! What is SQLite's own.
 
-use fencing::sql::{self, AdmitError};
+use std::time::Duration;
+
+use fencing::fence::{FenceError, Marks};
+use fencing::sql::{self, AdmitError, SqlMarks};
 use futures_util::future::join_all;
 use sqlx::SqlitePool;
 use sqlx::sqlite::{SqliteJournalMode, SqlitePoolOptions};
@@ -45,6 +48,27 @@ async fn a_database_in_memory_has_a_fence_too() {
     raise(&pool, &resource(), 34).await;
     stale(begin(&pool, 33).await);
     assert_eq!(sql::highest(&pool, &resource()).await.unwrap(), Some(token(34)));
+}
+
+#[tokio::test]
+async fn marks_without_a_connection_free_say_so() {
+    let place = migrated().await;
+    let options = SqlitePoolOptions::new().max_connections(1);
+    let options = options.acquire_timeout(Duration::from_millis(100));
+    let pool = options.connect_lazy_with((*place.pool.connect_options()).clone());
+    let marks = SqlMarks::new(pool.clone());
+    // Opened before: the first connection may take longer.
+    let _busy = loop {
+        if let Ok(conn) = pool.acquire().await {
+            break conn;
+        }
+    };
+    for error in [
+        marks.raise(&resource(), token(33)).await.unwrap_err(),
+        marks.highest(&resource()).await.unwrap_err(),
+    ] {
+        assert!(matches!(error, FenceError::NoConnection(_)), "{error}");
+    }
 }
 
 /// Eight that write, and none that would wait for the file.

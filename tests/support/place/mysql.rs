@@ -150,7 +150,7 @@ pub const STOPS_MIGRATIONS: &str = "SELECT resource FROM fencing_marks_base";
 /// How long a patient session waits for a lock.
 pub const PATIENCE: (&str, i64) = ("SELECT CAST(@@lock_wait_timeout AS SIGNED)", 86400);
 
-const PATIENT: &str = "SET SESSION lock_wait_timeout = 86400";
+const PATIENT: &str = "SET SESSION lock_wait_timeout = 86400, innodb_lock_wait_timeout = 86400";
 const READ_ONLY: &str = "SET SESSION TRANSACTION READ ONLY";
 const IMPATIENT: &str = "SET innodb_lock_wait_timeout = 0";
 
