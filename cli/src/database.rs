@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sqlx::{MySql, Postgres, Sqlite};
 
 use crate::exit::Failure;
-use crate::pool::{DatabaseKind, DatabaseUrl, Pool, connect, kind, on};
+use crate::pool::{DatabaseKind, DatabaseUrl, Pool, answer, connect, kind, on};
 use crate::say;
 
 /// Creates the tables and functions of the fence, or brings them up to date.
@@ -72,7 +72,7 @@ pub(crate) async fn migrate(args: MigrateArgs) -> Result<u8, Failure> {
         print_migrations(kind(&args.database.url)?, args.down);
         return Ok(0);
     }
-    let pool = connect(&args.database.url, true, 1).await?;
+    let pool = connect("--database", &args.database.url, true, 1).await?;
     on!(&pool, pool => sql::migrate(pool).await)?;
     Ok(0)
 }
@@ -106,7 +106,7 @@ fn print_migrations(kind: DatabaseKind, down: bool) {
 }
 
 pub(crate) async fn protect(args: ProtectArgs) -> Result<u8, Failure> {
-    let pool = async || connect(&args.database.url, false, 1).await;
+    let pool = async || connect("--database", &args.database.url, false, 1).await;
     if args.check {
         return check(&pool().await?, args.table.as_deref(), args.json).await.map(|()| 0);
     }
@@ -141,7 +141,7 @@ pub(crate) async fn protect(args: ProtectArgs) -> Result<u8, Failure> {
 
 /// Lists the protected tables, and fails if one is not whole.
 async fn check(pool: &Pool, table: Option<&str>, json: bool) -> Result<(), Failure> {
-    let tables = on!(pool, pool => sql::protected(pool, table).await)?;
+    let tables = on!(pool, pool => answer(sql::protected(pool, table)).await)?;
     let shadowed = tables.iter().filter(|table| table.shadow).count();
     if json {
         let array = tables.iter().map(described).collect();
@@ -165,7 +165,7 @@ async fn check(pool: &Pool, table: Option<&str>, json: bool) -> Result<(), Failu
 }
 
 async fn remove(pool: &Pool, table: &str, yes: bool) -> Result<(), Failure> {
-    let found = on!(pool, pool => sql::protected(pool, Some(table)).await)?;
+    let found = on!(pool, pool => answer(sql::protected(pool, Some(table))).await)?;
     let Some(found) = found.into_iter().next() else { return Ok(()) };
     if !found.is_protected() {
         return Err(Failure::refused(format_args!("the table {table} is not protected")));

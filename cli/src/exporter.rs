@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::duration;
 use crate::exit::Failure;
 use crate::findings::{self, Findings};
-use crate::listen::{self, Listen, record_metrics, status};
+use crate::listen::{self, Listen, READY_TIMEOUT, record_metrics, status};
 use crate::place::Redis;
 
 /// Exports the state of the nodes to Prometheus: GET /metrics asks each of them, and changes nothing there.
@@ -53,8 +53,10 @@ pub(crate) async fn main(args: ExporterArgs) -> Result<u8, Failure> {
     let exporter = Arc::new(Exporter { args, last: Mutex::default() });
     // A list that no client could be built from is wrong usage; nodes that do not answer are what this is for.
     exporter.ask().await?;
+    // Another client may have the nodes asked first, and one of them may take all of its time.
+    let ready_timeout = READY_TIMEOUT.max(2 * exporter.args.node_budget);
     let ready = move || Arc::clone(&exporter).refresh();
-    let status = status(recorder, ready, true, None, CancellationToken::new());
+    let status = status(recorder, ready, ready_timeout, true, None, CancellationToken::new());
     listen::run_alone(&settings, status).await
 }
 

@@ -41,7 +41,8 @@ pub(crate) async fn main(args: LeasesArgs) -> Result<u8, Failure> {
     let leases = match args.place.chosen()? {
         Chosen::Redis(redis) => LeaseList::on_nodes(&redis, &glob, budget, Duration::MAX).await?,
         Chosen::Database(url) => {
-            LeaseList::in_database(&pool::connect(&url, false, 1).await?, &glob).await?
+            LeaseList::in_database(&pool::connect("--database", &url, false, 1).await?, &glob)
+                .await?
         }
     };
     if args.json {

@@ -10,7 +10,7 @@ use fencing::{Resource, Token};
 
 use crate::duration;
 use crate::exit::Failure;
-use crate::pool::{DatabaseUrl, Pool, connect, on};
+use crate::pool::{DatabaseUrl, Pool, answer, connect, on};
 use crate::redis_marks::{self, OpenArgs};
 use crate::say::{self, or_none};
 
@@ -118,7 +118,7 @@ pub(crate) async fn main(args: MarksArgs) -> Result<u8, Failure> {
         None => {
             let none = || Failure::usage("--database needs a URL, such as sqlite:data.db");
             let url = args.url.ok_or_else(none)?;
-            list(&connect(&url, false, 1).await?, args.resource.as_ref()).await?;
+            list(&connect("--database", &url, false, 1).await?, args.resource.as_ref()).await?;
         }
     }
     Ok(0)
@@ -126,13 +126,13 @@ pub(crate) async fn main(args: MarksArgs) -> Result<u8, Failure> {
 
 async fn list(pool: &Pool, resource: Option<&Resource>) -> Result<(), Failure> {
     if let Some(resource) = resource {
-        let mark = on!(pool, pool => sql::highest(pool, resource).await)?;
+        let mark = on!(pool, pool => answer(sql::highest(pool, resource)).await)?;
         say::out(format_args!("{}\t{resource}\n", or_none(mark)));
         return Ok(());
     }
     let mut after = Vec::new();
     loop {
-        let marks = on!(pool, pool => sql::marks(pool, &after, PAGE).await)?;
+        let marks = on!(pool, pool => answer(sql::marks(pool, &after, PAGE)).await)?;
         let Some(last) = marks.last() else { return Ok(()) };
         for mark in &marks {
             match mark.parse() {
@@ -149,7 +149,7 @@ async fn list(pool: &Pool, resource: Option<&Resource>) -> Result<(), Failure> {
 
 impl Change {
     async fn pool(&self) -> Result<Pool, Failure> {
-        connect(&self.database.url, false, 1).await
+        connect("--database", &self.database.url, false, 1).await
     }
 
     /// Fails with what would be done, unless that was agreed to.
@@ -160,13 +160,13 @@ impl Change {
 
 async fn raise(change: &Change, resource: &Resource, token: Token) -> Result<(), Failure> {
     let pool = change.pool().await?;
-    let from = or_none(on!(&pool, pool => sql::highest(pool, resource).await)?);
+    let from = or_none(on!(&pool, pool => answer(sql::highest(pool, resource)).await)?);
     change.agreed(format_args!(
         "would raise the mark of {resource} from {from} to {token}: all smaller tokens are \
          refused from then on, for good. Add --yes to do it"
     ))?;
     // Its waits for locks are short, through a pooler as well.
-    on!(&pool, pool => SqlMarks::new(pool.clone()).raise(resource, token).await)?;
+    on!(&pool, pool => answer(SqlMarks::new(pool.clone()).raise(resource, token)).await)?;
     say::out(format_args!("{token}\t{resource}\n"));
     Ok(())
 }
@@ -178,13 +178,13 @@ async fn lower(
     token: Token,
 ) -> Result<(), Failure> {
     let pool = change.pool().await?;
-    let mark = or_none(on!(&pool, pool => sql::highest(pool, resource).await)?);
+    let mark = or_none(on!(&pool, pool => answer(sql::highest(pool, resource)).await)?);
     change.agreed(format_args!(
         "the mark is {mark}; would lower the mark of {resource} from {from} to {token}: {token} \
          and all larger tokens may write from then on, also those that were refused as stale. Choose a token \
          that is not below any that was granted. Add --yes to do it"
     ))?;
-    on!(&pool, pool => sql::lower(pool, resource, from, token).await)?;
+    on!(&pool, pool => answer(sql::lower(pool, resource, from, token)).await)?;
     say::out(format_args!("{token}\t{resource}\n"));
     Ok(())
 }
@@ -196,7 +196,7 @@ async fn prune(change: &Change, prune: sql::Prune) -> Result<(), Failure> {
         say::out(format_args!("{} marks removed, floor {}\n", pruned.marks, or_none(pruned.floor)));
         return Ok(());
     }
-    let plan = on!(&pool, pool => prune.look(pool).await)?;
+    let plan = on!(&pool, pool => answer(prune.look(pool)).await)?;
     let (marks, from, floor) = (plan.marks, or_none(plan.from), or_none(plan.floor));
     let Some((name, _)) = plan.highest else {
         return Err(Failure::usage(format_args!("would remove no mark; the floor is {from}")));
@@ -216,7 +216,7 @@ async fn raise_floor(change: &Change, floor: Token) -> Result<(), Failure> {
          tokens are refused from then on, for good, and new leases in this database get larger ones. Leases on Redis \
          nodes may not: for those name a --token below what they grant next. Add --yes to do it"
     ))?;
-    on!(&pool, pool => sql::raise_floor(pool, floor).await)?;
+    on!(&pool, pool => answer(sql::raise_floor(pool, floor)).await)?;
     say::out(format_args!("floor {floor}\n"));
     Ok(())
 }

@@ -11,8 +11,8 @@ use crate::exit::Failure;
 
 /// The timeout for a connection, or for a lock of SQLite.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The timeout of a call, its waits for a connection and for a lock included.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// The timeout of a call that takes no long time by itself, its waits for a connection and for a lock included.
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A pool of connections.
 pub(crate) enum Pool {
@@ -59,9 +59,14 @@ pub(crate) fn kind(url: &str) -> Result<DatabaseKind, Failure> {
     }
 }
 
-/// Connects to the database with up to `most` connections. SQLite has one in any case.
-pub(crate) async fn connect(url: &str, create: bool, most: u32) -> Result<Pool, Failure> {
-    let wrong = |error: sqlx::Error| Failure::usage(format_args!("--database: {error}"));
+/// Connects to the database of this option with up to `most` connections. SQLite has one in any case.
+pub(crate) async fn connect(
+    option: &str,
+    url: &str,
+    create: bool,
+    most: u32,
+) -> Result<Pool, Failure> {
+    let wrong = |error: sqlx::Error| Failure::usage(format_args!("{option}: {error}"));
     let closed = |error: sqlx::Error| {
         let text = "the SQLite file cannot be opened; `fencing migrate` creates it";
         Failure::unavailable(format_args!("{text}: {error}"))
@@ -77,9 +82,8 @@ pub(crate) async fn connect(url: &str, create: bool, most: u32) -> Result<Pool, 
         DatabaseKind::MySql => {
             let options: MySqlConnectOptions = url.parse().map_err(wrong)?;
             if options.get_database().is_none() {
-                return Err(Failure::usage(
-                    "--database: the URL names no database: mysql://HOST/DATABASE",
-                ));
+                let why = "the URL names no database: mysql://HOST/DATABASE";
+                return Err(Failure::usage(format_args!("{option}: {why}")));
             }
             Pool::MySql(reach(options, most).await?)
         }
@@ -107,6 +111,10 @@ async fn reach<D: Database>(
 }
 
 /// Waits for the answer of a database, which may stop in the middle.
-pub(crate) async fn answer<T>(call: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
-    timeout(ANSWER_TIMEOUT, call).await.unwrap_or(Err(Fault::TimedOut))
+pub(crate) async fn answer<T, E>(call: impl Future<Output = Result<T, E>>) -> Result<T, Failure>
+where
+    Failure: From<E>,
+{
+    let late = |_| Failure::unavailable(format_args!("the database: {}", Fault::TimedOut));
+    Ok(timeout(ANSWER_TIMEOUT, call).await.map_err(late)??)
 }

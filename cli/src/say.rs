@@ -103,22 +103,29 @@ pub(crate) fn or_none(value: Option<impl Display>) -> String {
     value.map_or_else(|| "none".to_owned(), |value| value.to_string())
 }
 
-/// Hides what may be a password in a URL: clap repeats arguments that it does not understand.
+/// Hides what may be a password in a URL: clap repeats arguments that it does not understand. A password may hold any
+/// character, so more than it may be hidden.
 pub(crate) fn without_passwords(text: &str) -> String {
-    text.split_inclusive(|c: char| c.is_whitespace() || c == ',').map(hidden).collect()
+    text.split('\n').map(hidden).collect::<Vec<_>>().join("\n")
 }
 
-fn hidden(word: &str) -> String {
-    let word = match (word.split_once("://"), word.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://***@{host}"),
-        _ => word.to_owned(),
-    };
-    ["pass=", "password="].into_iter().fold(word, |word, key| {
-        let Some((before, after)) = word.split_once(key) else { return word };
-        let end = after.find(['&', ' ', '\n', ',']).unwrap_or(after.len());
-        // The end of a quotation, and not of the password.
-        let end = if after.ends_with('\'') { end.min(after.len() - 1) } else { end };
-        format!("{before}{key}***{}", after.get(end..).unwrap_or(""))
+fn hidden(line: &str) -> String {
+    let (mut shown, mut rest) = (String::new(), line);
+    while let Some((before, url)) = rest.split_once("://") {
+        let (host, path) = url.split_at(url.find('/').unwrap_or(url.len()));
+        let end = path.find(char::is_whitespace).unwrap_or(path.len());
+        let (url, after) = url.split_at(host.len() + end);
+        let url = url.rsplit_once('@').map_or(url.into(), |(_, host)| format!("***@{host}"));
+        (shown, rest) = (format!("{shown}{before}://{url}"), after);
+    }
+    ["pass=", "password="].into_iter().fold(shown + rest, |line, key| {
+        let mut parts = line.split(key);
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |shown, value| {
+            // The last quotation mark is the end of a quotation, and not of the password.
+            let end = value.find('&').or(value.rfind('\'')).unwrap_or(value.len());
+            format!("{shown}{key}***{}", value.get(end..).unwrap_or_default())
+        })
     })
 }
 
@@ -136,6 +143,14 @@ mod tests {
             ("'unix:///s?user=me&pass=s3cret&db=1'", "'unix:///s?user=me&pass=***&db=1'"),
             ("'postgres:///d?password=s3cret&x=1'", "'postgres:///d?password=***&x=1'"),
             ("'unix:///s?pass=s3cret'", "'unix:///s?pass=***'"),
+            ("'unix:///a?pass=s3 ,cret' found", "'unix:///a?pass=***' found"),
+            (
+                "unix:///a?pass=s3cret&db=1,unix:///b?pass=s3",
+                "unix:///a?pass=***&db=1,unix:///b?pass=***",
+            ),
+            ("--marks 'postgres://me:s3,c r@et@h/d' found", "--marks 'postgres://***@h/d' found"),
+            ("redis://me:s3/c,r@et@a redis://me:s3@b", "redis://***@a redis://***@b"),
+            ("mysql://h/d: denied for 'me'@'h'", "mysql://h/d: denied for 'me'@'h'"),
             ("mail me@h about redis://h", "mail me@h about redis://h"),
         ] {
             assert_eq!(without_passwords(text), expected);

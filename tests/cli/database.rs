@@ -4,11 +4,11 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use serde_json::json;
-use sqlx::ConnectOptions;
 use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions, Executor as _};
 use tempfile::TempDir;
 
-use support::cli::{Ended, ask};
+use support::cli::{Ended, ask, end, fencing};
 use support::clients::output;
 use support::mariadb::MariadbServer;
 use support::pgbouncer::PgBouncer;
@@ -337,4 +337,18 @@ fn more_marks_than_fit_one_answer_are_listed() {
     let listed = it.done("marks");
     assert_eq!(listed.lines().count(), 2500);
     assert_eq!(listed.lines().last(), Some("2500\tfiles/02500"));
+}
+
+#[tokio::test]
+async fn a_database_that_stops_to_answer_holds_nobody_up_for_ever() {
+    let options = postgres().database().await;
+    let url = options.to_url_lossy().to_string();
+    ask(&url, "migrate").is(0);
+    let mut conn = options.connect().await.unwrap();
+    conn.execute("BEGIN; LOCK TABLE fencing_marks").await.unwrap();
+    let lines = ["marks", "marks --resource a", "marks raise --resource a --token 1"];
+    let asked = lines.map(|line| fencing(&url, line).spawn().unwrap());
+    for asked in asked {
+        end(asked).says(69, "the database: timed out");
+    }
 }

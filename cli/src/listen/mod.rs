@@ -25,7 +25,7 @@ use tower::util::BoxCloneSyncService;
 
 pub(crate) use answer::{HttpAnswer, MALFORMED, ProblemKind, answer};
 pub(crate) use counted::Counted;
-pub(crate) use status::{record_metrics, status, yaml};
+pub(crate) use status::{READY_TIMEOUT, record_metrics, status, yaml};
 pub(crate) use upload::{Progress, UploadState, bounded};
 
 use crate::duration::{self, show};

@@ -14,8 +14,8 @@ use crate::exit::Failure;
 const BOUNDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 5.0, 30.0];
 /// How often records are put into buckets. Until then each of them takes memory.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
-/// The timeout of the readiness check.
-const READY_TIMEOUT: Duration = Duration::from_secs(3);
+/// The timeout of a readiness check.
+pub(crate) const READY_TIMEOUT: Duration = Duration::from_secs(3);
 const TEXT: &str = "text/plain; charset=utf-8";
 
 /// Records the metrics of this process from now on.
@@ -37,6 +37,7 @@ pub(crate) fn record_metrics() -> Result<PrometheusHandle, Failure> {
 pub(crate) fn status<R: Future<Output = Result<(), String>> + Send + 'static>(
     recorder: PrometheusHandle,
     ready: impl Fn() -> R + Clone + Send + Sync + 'static,
+    ready_timeout: Duration,
     asks: bool,
     openapi: Option<&'static str>,
     stop: CancellationToken,
@@ -52,8 +53,8 @@ pub(crate) fn status<R: Future<Output = Result<(), String>> + Send + 'static>(
         if stop.is_cancelled() {
             return Err("stopping".to_owned());
         }
-        let late = |_| format!("no answer within {READY_TIMEOUT:?}");
-        timeout(READY_TIMEOUT, ready()).await.map_err(late)?
+        let late = |_| format!("no answer within {ready_timeout:?}");
+        timeout(ready_timeout, ready()).await.map_err(late)?
     };
     let readyz = async move || match readiness().await {
         Ok(()) => answer(StatusCode::OK, TEXT, "ready\n"),

@@ -55,9 +55,7 @@ pub(super) async fn open(args: &ProxyArgs, probe: &Resource) -> Result<Arc<dyn M
         }
         MarksPlace::Database(url) => url,
     };
-    let pool = connect(&url, true, MAX_CONNECTIONS)
-        .await
-        .map_err(|Failure(status, text)| Failure(status, text.replace("--database", "--marks")))?;
+    let pool = connect("--marks", &url, true, MAX_CONNECTIONS).await?;
     if on!(&pool, pool => sql::highest(pool, probe).await).is_err() {
         on!(&pool, pool => sql::migrate(pool).await)?;
     }

@@ -32,7 +32,8 @@ use self::upstream::Upstream;
 use crate::duration::show;
 use crate::exit::Failure;
 use crate::listen::{
-    Answers, Counted, HttpAnswer, Listener, MALFORMED, ProblemKind, bounded, record_metrics, status,
+    Answers, Counted, HttpAnswer, Listener, MALFORMED, ProblemKind, READY_TIMEOUT, bounded,
+    record_metrics, status,
 };
 use crate::say;
 use crate::signing::SigningKeys;
@@ -102,7 +103,8 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
             fence.highest(&probe).await.map(drop).map_err(|error| error.to_string())
         }
     };
-    let status = status(recorder, ready, false, Some(OPENAPI), listener.stop.clone());
+    let status =
+        status(recorder, ready, READY_TIMEOUT, false, Some(OPENAPI), listener.stop.clone());
     let all = u32::try_from(args.requests).unwrap_or(u32::MAX);
     let settled = async move {
         let _all = permits.acquire_many(all).await;

@@ -8,12 +8,13 @@ use std::time::Duration;
 use fencing::lock::redlock::NodeView;
 use fencing::lock::{Fault, sql};
 use fencing::{Resource, Token};
+use tokio::time::timeout;
 
 use self::holders::{LockHolders, named};
 use self::outcome::{ForcedOutcome, NodeAnswers};
 use crate::exit::Failure;
 use crate::place::{Chosen, LockPlace, Redis};
-use crate::pool::{self, answer, on};
+use crate::pool::{self, ANSWER_TIMEOUT, answer, on};
 use crate::voters::{Turnout, Voters, print_faults};
 use crate::{duration, say};
 
@@ -125,14 +126,15 @@ async fn on_nodes(args: &ReleaseArgs, redis: &Redis) -> Result<Option<String>, F
 }
 
 async fn in_database(args: &ReleaseArgs, url: &str) -> Result<Option<String>, Failure> {
-    let (pool, resource) = (pool::connect(url, false, 1).await?, &args.resource);
-    let leases = on!(&pool, pool => answer(sql::lease_of(pool, resource)).await);
-    let leases = leases?;
+    let (pool, resource) = (pool::connect("--database", url, false, 1).await?, &args.resource);
+    let leases = on!(&pool, pool => answer(sql::lease_of(pool, resource)).await)?;
     let Some(lease) = leases.first() else { return Ok(None) };
     let named = named(leases.iter().map(|lease| lease.holder.as_ref()));
     let found = format!("{named}, token {}", lease.token);
     check_agreed(args, &found, |token| token == lease.token, Some(lease.token))?;
-    match on!(&pool, pool => answer(sql::force_release(pool, lease)).await) {
+    let released =
+        on!(&pool, pool => timeout(ANSWER_TIMEOUT, sql::force_release(pool, lease)).await);
+    match released.unwrap_or(Err(Fault::TimedOut)) {
         Ok(true) => Ok(Some(format!("released {resource}, held by {found}"))),
         Ok(false) => Err(gone(resource, &named, 0)),
         Err(fault @ (Fault::TimedOut | Fault::Disconnected(_))) => {

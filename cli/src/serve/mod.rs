@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::IntoResponse;
@@ -32,8 +33,8 @@ use self::table::{NotRenewed, Table};
 use crate::duration::{self, about};
 use crate::exit::Failure;
 use crate::listen::{
-    Answers, HttpAnswer, Listen, Listener, MALFORMED, answer, bounded, count, record_metrics,
-    status, yaml,
+    Answers, HttpAnswer, Listen, Listener, MALFORMED, READY_TIMEOUT, answer, bounded, count,
+    record_metrics, status, yaml,
 };
 use crate::lock::{ChosenLock, LockArgs};
 use crate::signing::SigningKeys;
@@ -95,6 +96,7 @@ struct LeaseServer {
 }
 
 type Server = State<Arc<LeaseServer>>;
+type Id = Result<Path<String>, PathRejection>;
 
 /// What a client asks for, in milliseconds.
 #[derive(Deserialize, Default)]
@@ -106,6 +108,12 @@ struct AcquireRequest {
 
 /// Serves until a signal ends it, and returns the exit status.
 pub(crate) async fn main(args: ServeArgs) -> Result<u8, Failure> {
+    if args.ttl > args.longest_ttl {
+        let (ttl, longest) = (duration::show(args.ttl), duration::show(args.longest_ttl));
+        return Err(Failure::usage(format_args!(
+            "--ttl {ttl} is longer than --longest-ttl {longest}: give --ttl {longest} or less"
+        )));
+    }
     let recorder = record_metrics()?;
     let keys = args.signing_keys.as_deref().map(SigningKeys::open).transpose()?;
     // A client that sleeps shall lose its lease: only the client renews it.
@@ -121,7 +129,8 @@ pub(crate) async fn main(args: ServeArgs) -> Result<u8, Failure> {
     std::mem::forget(Arc::clone(&table));
     let asked = Arc::clone(&chosen.lock);
     let ready = move || ready(Arc::clone(&asked));
-    let status = status(recorder, ready, false, Some(OPENAPI), listener.stop.clone());
+    let status =
+        status(recorder, ready, READY_TIMEOUT, false, Some(OPENAPI), listener.stop.clone());
     let routes = routes(Arc::new(LeaseServer {
         lock: Arc::clone(&chosen.lock),
         table,
@@ -213,15 +222,20 @@ async fn acquire(State(leases): Server, request: Request) -> Result<HttpAnswer, 
     Ok(answer.map(|text| unread.until_read(text)))
 }
 
-async fn show(State(leases): Server, Path(id): Path<String>) -> HttpAnswer {
-    match leases.table.show(&id).await {
+/// Returns the text of an id. No lease has one that is not UTF-8.
+fn text(id: Id) -> String {
+    id.map_or_else(|_| String::new(), |Path(id)| id)
+}
+
+async fn show(State(leases): Server, id: Id) -> HttpAnswer {
+    match leases.table.show(&text(id)).await {
         Some(lease) => answers::lease(StatusCode::OK, &lease, leases.keys.as_ref()),
         None => NO_LEASE.answer(NO_LEASE_TEXT),
     }
 }
 
-async fn renew(State(leases): Server, Path(id): Path<String>) -> HttpAnswer {
-    match leases.table.renew(&id).await {
+async fn renew(State(leases): Server, id: Id) -> HttpAnswer {
+    match leases.table.renew(&text(id)).await {
         Ok(lease) => answers::lease(StatusCode::OK, &lease, leases.keys.as_ref()),
         Err(NotRenewed::Over(None)) => NO_LEASE.answer(NO_LEASE_TEXT),
         Err(NotRenewed::Over(Some(loss))) => {
@@ -234,8 +248,8 @@ async fn renew(State(leases): Server, Path(id): Path<String>) -> HttpAnswer {
     }
 }
 
-async fn release(State(leases): Server, Path(id): Path<String>) -> HttpAnswer {
-    match leases.table.release(&id).await {
+async fn release(State(leases): Server, id: Id) -> HttpAnswer {
+    match leases.table.release(&text(id)).await {
         Some(Ok(Released::Released)) => StatusCode::NO_CONTENT.into_response(),
         Some(Ok(Released::Lapsed)) | None => NO_LEASE.answer(NO_LEASE_TEXT),
         Some(Err(error)) => {

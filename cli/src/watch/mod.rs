@@ -28,7 +28,7 @@ use rustix::process::{Signal, kill_current_process_group};
 use tokio::sync::oneshot;
 use tokio::sync::watch::Sender;
 use tokio::task::spawn_blocking;
-use tokio::time::{interval, sleep, timeout};
+use tokio::time::{sleep, timeout};
 use wildmatch::WildMatch;
 
 use crate::exit::{self, Failure};
@@ -119,7 +119,7 @@ pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
             }
             Chosen::Database(url) => {
                 let list = async |pool: &Pool| LeaseList::in_database(pool, &wanted).await;
-                ask(url, &mut pool, list).await
+                ask("--database", url, &mut pool, list).await
             }
         };
         refresh(view, ask, |view, now, answer| view.leases.set(now, answer)).await
@@ -134,7 +134,8 @@ pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
                     marks_in_redis(&RedisMarks::clone(marks).budget(budget), shown).await
                 }
                 MarksPlace::Database(url) => {
-                    ask(url, &mut pool, async |pool| marks_in_database(pool, shown).await).await
+                    let marks = async |pool: &Pool| marks_in_database(pool, shown).await;
+                    ask("--marks", url, &mut pool, marks).await
                 }
             }
         };
@@ -192,8 +193,9 @@ fn picture(view: &mut View, now: Moment) -> Vec<String> {
 async fn on_terminal(view: &Sender<View>) -> io::Result<u8> {
     let mut stop = stop()?;
     let mut screen = Screen(ratatui::try_init()?);
-    let (mut keys, mut ticks, mut news) = (EventStream::new(), interval(TICK), view.subscribe());
+    let (mut keys, mut news) = (EventStream::new(), view.subscribe());
     loop {
+        is_there()?;
         screen.0.draw(|frame| {
             view.send_if_modified(|view| {
                 draw::draw(frame.buffer_mut(), view, Moment::now());
@@ -216,7 +218,7 @@ async fn on_terminal(view: &Sender<View>) -> io::Result<u8> {
                 None => return Err(gone()),
             },
             _ = news.changed() => {}
-            _ = ticks.tick() => is_there()?,
+            () = sleep(TICK) => {}
         }
     }
 }

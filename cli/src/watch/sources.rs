@@ -44,6 +44,7 @@ pub(super) async fn refresh<T>(
 
 /// Asks a database. After a failure the next question takes a new connection.
 pub(super) async fn ask<T>(
+    option: &str,
     url: &str,
     kept: &mut Option<Pool>,
     question: impl AsyncFnOnce(&Pool) -> Result<T, Failure>,
@@ -52,7 +53,7 @@ pub(super) async fn ask<T>(
     within(async {
         let pool = match last {
             Some(pool) => pool,
-            None => pool::connect(url, false, 1).await?,
+            None => pool::connect(option, url, false, 1).await?,
         };
         let answer = question(&pool).await?;
         *kept = Some(pool);

@@ -3,11 +3,11 @@
 use std::process::Stdio;
 
 use super::Door;
-use support::cli::{Running, fencing, finish, run, until};
+use support::cli::{Running, fencing, finish, five, run, until};
 use support::redis::{self, RedisServer};
 
-fn exporter(servers: &[RedisServer]) -> Door {
-    let options = "--listen 127.0.0.1:0 --node-budget 1s";
+fn exporter(servers: &[RedisServer], budget: &str) -> Door {
+    let options = format!("--listen 127.0.0.1:0 --node-budget {budget}");
     let mut command = fencing(servers, &format!("exporter {options}"));
     command.stderr(Stdio::null());
     let mut process = Running::start(command);
@@ -32,7 +32,7 @@ fn of_nodes(exporter: &Door, servers: &[RedisServer], gauge: &str) -> Vec<String
 #[test]
 fn nodes_that_are_new_down_hung_or_flushed_are_seen() {
     let mut servers = redis::five();
-    let exporter = exporter(&servers);
+    let exporter = exporter(&servers, "1s");
     let granting = || exporter.metric("fencing_nodes_granting{namespace=\"fencing\"}");
     // Nobody has used them yet.
     for (gauge, value) in [("admitted", "0"), ("reachable", "1"), ("era", "NaN")] {
@@ -70,4 +70,14 @@ fn nodes_that_are_new_down_hung_or_flushed_are_seen() {
     assert_eq!(exporter.ask("POST", "/metrics", &[], "").status, 405);
     exporter.process.signal("TERM");
     assert_eq!(exporter.process.ended().code, Some(0));
+}
+
+#[test]
+fn a_node_that_hangs_for_a_long_budget_does_not_hide_the_others() {
+    let servers = five();
+    let exporter = exporter(&servers, "4s");
+    servers[1].signal("STOP");
+    until("four of five grant", || exporter.page("/readyz").text() == "ready\n");
+    assert_eq!(exporter.metric("fencing_nodes_granting{namespace=\"fencing\"}"), 4.0);
+    servers[1].signal("CONT");
 }

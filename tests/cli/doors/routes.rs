@@ -63,6 +63,10 @@ fn the_description_of_serve_names_its_routes() {
         let described = text.contains(&format!("        {field}: {{"));
         assert!(!lease[field].is_null() && described, "{field}");
     }
+    for method in ["GET", "PUT", "DELETE"] {
+        let other = door.ask(method, "/leases/%ff", &[], "").is(404, "no-lease");
+        assert_eq!(other.header("cache-control"), Some("no-store"));
+    }
     assert_eq!(door.get("/leases").status, 404);
     assert_eq!(door.get("/").status, 404);
 }
