@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use crate::source::crate_in;
+use crate::imports::crate_in;
 use crate::{anchors, repository};
 
 fn read(path: &str) -> String {
