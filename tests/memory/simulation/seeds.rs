@@ -19,23 +19,13 @@ pub struct Total {
 
 impl fmt::Display for Total {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let report = &self.report;
         writeln!(f, "{:>10} seeds, commit {}", self.seeds, commit())?;
         for (name, count) in &self.faults {
             writeln!(f, "{count:>10} {name}")?;
         }
-        writeln!(f, "{:>10} attempts, {} leases", report.attempts, report.leases)?;
-        writeln!(
-            f,
-            "{:>10} writes, {} accepted, {} in doubt",
-            report.writes, report.accepted, report.in_doubt
-        )?;
-        writeln!(
-            f,
-            "{:>10} stale writes attempted, {} refused, {} accepted",
-            report.stale, report.stale_refused, report.stale_accepted
-        )?;
-        write!(f, "{:>10} violations in {} seeds", report.violations.len(), self.failed.len())
+        self.report.write_figures(f)?;
+        let violations = self.report.violations.len();
+        write!(f, "{violations:>10} violations in {} seeds", self.failed.len())
     }
 }
 

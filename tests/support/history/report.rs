@@ -75,27 +75,28 @@ impl Report {
         self.stale_accepted += other.stale_accepted;
         self.violations.extend(other.violations.iter().cloned());
     }
+
+    /// Writes the figures, each line with its largest first.
+    pub fn write_figures(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report { attempts, leases, shared, joined, several, .. } = self;
+        let Report { writes, accepted, in_doubt, stale, stale_refused, stale_accepted, .. } = self;
+        writeln!(f, "{attempts:>10} attempts, {leases} leases")?;
+        writeln!(
+            f,
+            "{shared:>10} of the leases shared, {joined} of them with another; {several} calls granted several"
+        )?;
+        writeln!(f, "{writes:>10} writes, {accepted} accepted, {in_doubt} in doubt")?;
+        writeln!(
+            f,
+            "{stale:>10} stale writes attempted, {stale_refused} refused, {stale_accepted} accepted"
+        )
+    }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "seed {}, commit {}", self.seed, commit())?;
-        writeln!(f, "{:>10} attempts, {} leases", self.attempts, self.leases)?;
-        writeln!(
-            f,
-            "{:>10} of the leases shared, {} of them with another; {} calls granted several",
-            self.shared, self.joined, self.several
-        )?;
-        writeln!(
-            f,
-            "{:>10} writes, {} accepted, {} in doubt",
-            self.writes, self.accepted, self.in_doubt
-        )?;
-        writeln!(
-            f,
-            "{:>10} stale writes attempted, {} refused, {} accepted",
-            self.stale, self.stale_refused, self.stale_accepted
-        )?;
+        self.write_figures(f)?;
         write!(f, "{:>10} violations", self.violations.len())?;
         self.violations.iter().take(20).try_for_each(|violation| write!(f, "\n{violation}"))
     }
