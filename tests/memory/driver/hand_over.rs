@@ -1,4 +1,9 @@
-//! Who waits in the process that releases is woken.
+//! Who waits in the process that releases is woken. While others wait elsewhere, a process hands the lock on within
+//! itself for a turn, and nobody elsewhere is notified.
+
+use std::sync::Mutex;
+
+use tokio::task::JoinSet;
 
 use crate::driver::fleet::*;
 
@@ -40,4 +45,81 @@ async fn waiters_get_the_error_of_the_acquirer() {
         let asked = ran(&fleet.faults[0]).len() - before;
         assert!(asked < 2 * 5000 / 50 + 5, "{asked} requests");
     }
+}
+
+/// The most leases in one turn.
+const MOST: usize = 16;
+
+/// Two processes with this many callers each, who ask again and again for that time. Returns how many leases each had
+/// without a break, in their order, and the longest wait.
+async fn turns(
+    fleet: &Fleet,
+    many: usize,
+    hold: Duration,
+    span: Duration,
+) -> (Vec<usize>, Duration) {
+    let held = Arc::<Mutex<Vec<usize>>>::default();
+    let end = Instant::now() + span;
+    let mut callers = JoinSet::new();
+    for number in 0..2 {
+        let redlock = fleet.process();
+        for _ in 0..many {
+            let (redlock, held) = (redlock.clone(), Arc::clone(&held));
+            callers.spawn(async move {
+                let mut longest = Duration::ZERO;
+                while Instant::now() < end {
+                    let asked = Instant::now();
+                    let lease = redlock.acquire(&resource()).await.unwrap();
+                    longest = longest.max(asked.elapsed());
+                    held.lock().unwrap().push(number);
+                    sleep(hold).await;
+                    lease.release().await.unwrap();
+                }
+                longest
+            });
+        }
+    }
+    let longest = callers.join_all().await.into_iter().max().unwrap();
+    let held = held.lock().unwrap();
+    let turns = held.chunk_by(|one, next| one == next).map(<[usize]>::len).collect();
+    (turns, longest)
+}
+
+#[tokio::test(start_paused = true)]
+async fn short_holds_follow_one_another_within_a_process() {
+    let fleet = Fleet::started().await;
+    let (turns, longest) = turns(&fleet, 4, Duration::from_millis(1), Duration::from_secs(5)).await;
+    let holds: usize = turns.iter().sum();
+    // The first turns are spent on finding out that others wait.
+    assert!(turns.len() > 100 && holds / turns.len() >= MOST / 2, "{turns:?}");
+    let over = turns.iter().filter(|turn| **turn > MOST).count();
+    assert!(over <= turns.len() / 10, "{turns:?}");
+    // Of seven who are ahead each holds it 20 times at most.
+    assert!(longest < Duration::from_millis(7 * 20), "{longest:?}");
+    // Within a turn nobody is notified, and so nobody notes a wait.
+    let ran = ran(&fleet.faults[0]);
+    let notified = ran.iter().filter(|name| **name == "release").count();
+    assert!(notified <= holds / 4, "{notified} of {holds}");
+}
+
+/// Where nobody else of the process waits, each release is notified, and two processes take turns.
+#[tokio::test(start_paused = true)]
+async fn who_is_alone_has_no_turn() {
+    let fleet = Fleet::started().await;
+    let (_, longest) = turns(&fleet, 1, RETRY * 5, RETRY * 750).await;
+    assert!(longest < RETRY * 15, "{longest:?}");
+    let (turns, _) = turns(&fleet, 1, Duration::from_millis(1), Duration::from_secs(5)).await;
+    let long = turns.iter().filter(|turn| **turn > 1).count();
+    assert!(turns.len() > 100 && long <= turns.len() / 10, "{turns:?}");
+}
+
+/// A turn is over after 20 ms: there is nothing to gain. Then the one who has waited longest comes first, and of four
+/// callers of one process no more than four may follow one another.
+#[tokio::test(start_paused = true)]
+async fn long_holds_go_to_the_one_who_has_waited_longest() {
+    let fleet = Fleet::started().await;
+    let (turns, longest) = turns(&fleet, 4, RETRY, RETRY * 200).await;
+    let long = turns.iter().filter(|turn| **turn > 4).count();
+    assert!(long <= turns.len() / 10, "{turns:?}");
+    assert!(longest <= RETRY * 7 * 3, "{longest:?}");
 }

@@ -4,6 +4,7 @@
 use tokio::time::sleep_until;
 
 use crate::driver::fleet::*;
+use crate::driver::wire::Wire;
 
 /// Of a lease of one resource, and of several: one waits for one of them.
 #[tokio::test(start_paused = true)]
@@ -129,4 +130,37 @@ async fn crash(services: usize) {
 async fn a_crash_lets_one_of_64_in_by_processes_or_by_tasks() {
     crash(64).await;
     crash(1).await;
+}
+
+/// The pauses of one contender while another holds the lock: they grow, and have a random part, so that contenders that
+/// met once do not meet each time. None is longer than the lock lasts.
+async fn pauses(from: u64) -> Vec<Duration> {
+    let clock = TokioClock::new();
+    let node = MemoryNode::with_clock("node", clock.clone());
+    let holder = Redlock::builder().nodes([node.clone()]).clock(clock.clone()).build().unwrap();
+    let _lease = holder.acquire(&resource()).await.unwrap();
+    let wire = Wire::new(node);
+    let contender = Redlock::builder().nodes([wire.clone()]).clock(clock).ttl(TTL);
+    let contender = contender.retry_delay(RETRY).wait(RETRY * 120).build().unwrap();
+    seed(Some(from));
+    assert!(contender.acquire(&resource()).await.is_err());
+    seed(None);
+    let acquires = wire.state().acquires.clone();
+    let pauses: Vec<Duration> = acquires.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(pauses.len() > 20, "{pauses:?}");
+    pauses
+}
+
+#[tokio::test(start_paused = true)]
+async fn pauses_begin_around_the_retry_delay_grow_and_differ() {
+    let (pauses, others) = (pauses(1).await, pauses(2).await);
+    assert_ne!(pauses, others, "two contenders");
+    let tick = Duration::from_millis(1);
+    for (number, pause) in pauses.iter().enumerate().take(20) {
+        let delay = RETRY * (1 + number as u32).min(2);
+        assert!(*pause >= delay / 2 && *pause <= delay * 3 / 2 + tick, "{pauses:?}");
+    }
+    let late = &pauses[3..20];
+    assert!(late.iter().any(|pause| *pause < RETRY * 2 - tick * 10), "{pauses:?}");
+    assert!(late.iter().any(|pause| *pause > RETRY * 2 + tick * 10), "{pauses:?}");
 }

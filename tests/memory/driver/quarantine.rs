@@ -1,4 +1,5 @@
-//! For how long a node that forgot stays closed: until no lock can be out that it knew of.
+//! For how long a node that forgot stays closed: until no lock can be out that it knew of. Also where a client has said
+//! that no lock can be held, or has an old list of the nodes.
 
 use crate::driver::fleet::*;
 
@@ -113,4 +114,50 @@ async fn a_lease_that_was_over_before_closes_nobody() {
         let most = if released { MINUTE * 9 / 8 } else { Duration::ZERO };
         assert!(closed.iter().all(|left| *left <= most), "released {released}: {closed:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_start_is_vouched_for_once() {
+    for count in [1, 3] {
+        let clock = TokioClock::new();
+        let node = |number: usize| MemoryNode::with_clock(format!("{number}"), clock.clone());
+        let nodes: Vec<MemoryNode> = (0..count).map(node).collect();
+        let service = |first: bool| {
+            let builder = Redlock::builder().nodes(nodes.clone()).clock(clock.clone());
+            builder.first_start(first).wait(Duration::from_secs(60)).build().unwrap()
+        };
+        let (first, other) = (service(true), service(false));
+        let resource = resource();
+        let lease = first.acquire(&resource).await.unwrap();
+        nodes.iter().for_each(MemoryNode::restart);
+        // The client that has the lease sees the blank nodes first.
+        assert!(first.try_acquire(&named("other")).await.is_err());
+        let next = other.acquire(&resource).await.unwrap();
+        assert!(lease.valid_for().is_zero(), "{count} nodes: two leases are valid at once");
+        assert!(next.token() > lease.token());
+    }
+}
+
+/// The client of the old list [a] is the first that sees the blank node. The fleet [a, b, c] brings it back before
+/// it is started for the old list.
+#[tokio::test(start_paused = true)]
+async fn a_stale_client_does_not_start_a_node_that_its_fleet_brings_back() {
+    let clock = TokioClock::new();
+    let nodes = ["a", "b", "c"].map(|name| MemoryNode::with_clock(name, clock.clone()));
+    let service = |nodes: &[MemoryNode]| {
+        let builder = Redlock::builder().nodes(nodes.to_vec()).clock(clock.clone());
+        builder.ttl(Duration::from_secs(1)).build().unwrap()
+    };
+    let (old, new) = (service(&nodes[..1]), service(&nodes));
+    let resource = resource();
+    old.acquire(&resource).await.unwrap().release().await.unwrap();
+    old.operator().move_to(&new).await.unwrap();
+    new.acquire(&resource).await.unwrap().release().await.unwrap();
+
+    nodes[0].restart();
+    assert!(old.try_acquire(&resource).await.is_err());
+    let _ = new.try_acquire(&resource).await;
+    sleep(Duration::from_secs(10)).await;
+    assert!(old.try_acquire(&resource).await.is_err(), "the old list is in use again");
+    assert_eq!(new.health().await.granting, 3);
 }

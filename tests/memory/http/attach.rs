@@ -1,4 +1,5 @@
-//! The client side: what is sent under a lease, and what a refusal becomes.
+//! The client side: what is sent under a lease, and what a refusal becomes; also above a client of the crate `reqwest`, as
+//! docs/http.md shows it.
 
 use std::future::poll_fn;
 
@@ -6,6 +7,7 @@ use axum::http::Uri;
 use fencing::http::{AttachError, AttachLayer, SEQUENCER, within};
 use fencing::lock::{self, Lock};
 use fencing::{HeldToken, Lease, Sequencer};
+use tower::ServiceBuilder;
 use tower::limit::GlobalConcurrencyLimitLayer;
 
 use super::*;
@@ -173,4 +175,48 @@ async fn with_another_header_the_sequencer_alone_is_no_token() {
     assert_eq!(put("GET", "fencing-sequencer", "999999999999999 files/a").await, 200);
     assert_eq!(put("PUT", "fencing-sequencer", "999999999999999 files/a").await, 428);
     assert_eq!(put("PUT", "x-lease", "34").await, 200);
+}
+
+/// A client of the crate `reqwest` that sends every request under this lease.
+fn reqwest_client(
+    lease: Arc<Lease>,
+) -> impl Service<
+    Request<String>,
+    Response = Response<fencing::http::FenceBody<reqwest::Body>>,
+    Error = AttachError<reqwest::Error>,
+> + Clone {
+    let client = reqwest::Client::new();
+    let send = tower::service_fn(move |request: Request<String>| {
+        let client = client.clone();
+        async move { Ok(Response::from(client.execute(request.try_into()?).await?)) }
+    });
+    ServiceBuilder::new().layer(AttachLayer::new(lease)).service(send)
+}
+
+#[tokio::test]
+async fn reqwest_sends_the_token_and_tells_a_refusal_by_its_type() {
+    let address = serve(app(fence())).await;
+    let to = |path: &str| {
+        let uri = format!("http://{address}{path}");
+        Request::builder().method("PUT").uri(uri).body("one".to_owned()).unwrap()
+    };
+    let lock = lock::connect("memory:").await.unwrap();
+    let lease = Arc::new(lock.acquire(&file()).await.unwrap());
+    let older = reqwest_client(Arc::clone(&lease));
+    let answer = older.clone().oneshot(to("/files/a")).await.unwrap();
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    assert_eq!(body, format!("files/a {}", lease.token()));
+
+    // A newer token has been seen; the older client does not know it.
+    let newer = Token::new(lease.token().get() + 1).unwrap();
+    let mut request = to("/files/a");
+    attach(request.headers_mut(), newer);
+    let sent = reqwest::Client::new().execute(request.try_into().unwrap()).await.unwrap();
+    assert_eq!(sent.status(), 200);
+    let error = older.clone().oneshot(to("/files/a")).await.unwrap_err();
+    assert_eq!(error.stale().unwrap().highest, newer, "{error}");
+
+    let nowhere = Request::builder().uri("http://127.0.0.1:1/").body(String::new()).unwrap();
+    let error = older.oneshot(nowhere).await.unwrap_err();
+    assert!(matches!(&error, AttachError::Service(error) if error.is_connect()), "{error:?}");
 }

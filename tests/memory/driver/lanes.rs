@@ -1,10 +1,13 @@
-//! Jobs whose time was over before the task of their lane came to them.
+//! The lanes to the nodes. What waits for a node goes together, up to 64 requests in one call, and one that the node
+//! refuses does not spoil the others. What was late before the task of its lane came to it is not sent.
 
 use std::pin::Pin;
 
 use fencing::lock::RenewError;
+use futures_util::future::join_all;
 
 use crate::driver::fleet::*;
+use crate::driver::wire::{Fate, Wire};
 
 /// Begins something, and lets the time of its requests pass before a lane has run.
 async fn late<F: Future>(act: F) -> Pin<Box<F>> {
@@ -107,4 +110,31 @@ async fn an_attempt_that_gets_no_turn_is_neither_held_nor_without_a_quorum() {
         }
     }
     assert!(overloaded > 1000, "{overloaded}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_a_node_goes_together() {
+    let clock = TokioClock::new();
+    let nodes = ["a", "b", "c"].map(|name| Wire::new(MemoryNode::with_clock(name, clock.clone())));
+    for node in &nodes {
+        node.rule(|_, request| match request {
+            Request::Acquire { resource, .. } if *resource == named("invoice/7") => Fate::Full,
+            _ => Fate::Runs,
+        });
+    }
+    let redlock = Redlock::builder().nodes(nodes.clone()).clock(clock).ttl(TTL).build().unwrap();
+    redlock.acquire(&named("warm")).await.unwrap().release().await.unwrap();
+    let most = || nodes.iter().flat_map(|node| std::mem::take(&mut node.state().calls)).max();
+    most();
+    let names: Vec<Resource> = (0..200).map(|number| named(&format!("invoice/{number}"))).collect();
+    let attempts = join_all(names.iter().map(|name| redlock.try_acquire(name))).await;
+    let (leases, refused): (Vec<_>, Vec<_>) = attempts.into_iter().partition(Result::is_ok);
+    assert_eq!((leases.len(), refused.len(), most()), (199, 1, Some(64)));
+    // So do renewals.
+    sleep(TTL * 5).await;
+    assert_eq!(most(), Some(64));
+    assert!(leases.iter().flatten().all(|lease| !lease.valid_for().is_zero()));
+    drop(leases);
+    redlock.settle().await;
+    assert_eq!(most(), Some(64));
 }
