@@ -1,12 +1,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
 
 use crate::contestant::TTL;
+use crate::fleet::majority;
 
 const ACQUIRE: &str = "return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])";
 const RELEASE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
@@ -53,18 +52,10 @@ impl Bare {
     }
 
     async fn majority(&self, command: &Cmd, good: &Value) -> bool {
-        let mut calls = FuturesUnordered::new();
-        for connection in &self.connections {
-            let mut connection = connection.clone();
-            calls.push(async move { connection.send_packed_command(command).await });
-        }
-        let mut votes = 0;
-        while let Some(answer) = calls.next().await {
-            votes += usize::from(answer.is_ok_and(|answer| answer == *good));
-            if votes > self.connections.len() / 2 {
-                return true;
-            }
-        }
-        false
+        let calls = self.connections.iter().cloned().map(|mut connection| async move {
+            let answer = connection.send_packed_command(command).await;
+            answer.is_ok_and(|answer| answer == *good)
+        });
+        majority(calls).await
     }
 }

@@ -1,6 +1,8 @@
 use std::time::Duration;
 
 use fencing::Redlock;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use redis::aio::MultiplexedConnection;
 use support::redis::{RedisServer, servers};
 
@@ -39,6 +41,19 @@ pub async fn run(server: &RedisServer, command: &redis::Cmd) {
     let mut connection = connection(server).await;
     connection.set_response_timeout(Duration::from_secs(60));
     connection.send_packed_command(command).await.expect("the server does it");
+}
+
+/// Whether a majority of these calls comes out well: it waits for no more of them than that.
+pub async fn majority(calls: impl Iterator<Item = impl Future<Output = bool>>) -> bool {
+    let mut calls: FuturesUnordered<_> = calls.collect();
+    let (needed, mut votes) = (calls.len() / 2 + 1, 0);
+    while let Some(is_vote) = calls.next().await {
+        votes += usize::from(is_vote);
+        if votes == needed {
+            return true;
+        }
+    }
+    false
 }
 
 /// Lets every contestant open its connections, and the nodes start.

@@ -12,9 +12,7 @@
 #[path = "../allocations.rs"]
 mod allocations;
 mod bare;
-mod burst;
 mod contestant;
-mod counted;
 #[path = "../cpu.rs"]
 mod cpu;
 mod fleet;
@@ -72,7 +70,7 @@ async fn measure(row: &str, rounds: usize, table: &mut Table) {
         "n3" => pairs::measure(3, rounds, table).await,
         "n5" => pairs::measure(5, rounds, table).await,
         "tasks64" => tasks::measure(64, rounds, table).await,
-        "allocations" => counted::measure(table).await,
+        "allocations" => pairs::allocations(table).await,
         "delay1" => lame::delayed(1, table).await,
         "delay5" => lame::delayed(5, table).await,
         "dead" => lame::dead(table).await,
@@ -80,8 +78,8 @@ async fn measure(row: &str, rounds: usize, table: &mut Table) {
         "handover" => hand_over::in_one_process(table).await,
         "waiters" => hand_over::with_waiters(table).await,
         "handover8" => hand_over::in_eight_processes(table).await,
-        "burst3000" => burst::measure(3_000, table).await,
-        "burst10000" => burst::measure(10_000, table).await,
+        "burst3000" => tasks::burst(3_000, table).await,
+        "burst10000" => tasks::burst(10_000, table).await,
         "publish" => publish::measure(rounds, table).await,
         "renewals1000" => held::measure(1_000, table).await,
         "renewals10000" => held::measure(10_000, table).await,

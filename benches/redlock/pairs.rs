@@ -1,10 +1,13 @@
 use std::time::{Duration, Instant};
 
+use crate::allocations::{begin, end};
 use crate::contestant::Contestant;
 use crate::fleet;
 use crate::table::Table;
 
 const PAIRS: usize = 100;
+/// Of which the allocations are counted.
+const COUNTED: usize = 500;
 
 pub type Times = Vec<(&'static str, Vec<Duration>)>;
 
@@ -33,4 +36,18 @@ pub async fn rounds_of(
         }
     }
     times
+}
+
+/// Allocations of one pair on five nodes, what it leaves to background tasks included.
+pub async fn allocations(table: &mut Table) {
+    let (_servers, contestants) = fleet::of_all(5).await;
+    let mut figures = Vec::new();
+    for contestant in &contestants {
+        begin();
+        for _ in 0..COUNTED {
+            contestant.pair("invoice/42").await;
+        }
+        figures.push((contestant.name(), end().0 as f64 / COUNTED as f64));
+    }
+    table.figure("allocations per pair", "number", &figures);
 }

@@ -4,11 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use fencing::lock::redlock::{Node, RedisNode, Session};
 use fencing::{Resource, Token};
 use fencing_protocol::{Fleet, Mode, Owner, Reply, Request};
-use futures_util::StreamExt;
 use futures_util::future::join_all;
-use futures_util::stream::FuturesUnordered;
 
 use crate::contestant::TTL;
+use crate::fleet::majority;
 
 /// The least that a client of this crate's scripts can do: the same requests to the same nodes, sent as the bare
 /// quorum sends its own. What `fencing` takes beyond that is the client, and what this takes beyond `bare` is
@@ -72,17 +71,11 @@ impl Scripts {
     }
 
     async fn majority(&self, request: &Request, good: impl Fn(&Reply) -> bool) -> bool {
-        let mut calls = FuturesUnordered::new();
-        for session in self.sessions.iter() {
-            calls.push(session.call(request.clone()));
-        }
-        let mut votes = 0;
-        while let Some(answer) = calls.next().await {
-            votes += usize::from(answer.is_ok_and(|reply| good(&reply)));
-            if votes > self.sessions.len() / 2 {
-                return true;
-            }
-        }
-        false
+        let good = &good;
+        let calls = self.sessions.iter().map(|session| {
+            let call = session.call(request.clone());
+            async move { call.await.is_ok_and(|reply| good(&reply)) }
+        });
+        majority(calls).await
     }
 }

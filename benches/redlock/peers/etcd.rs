@@ -13,21 +13,16 @@ pub struct Etcd {
     pub lease: i64,
 }
 
+/// For how long a lease is granted, or which one is revoked.
 #[derive(Clone, PartialEq, Message)]
-struct Grant {
+struct Number {
     #[prost(int64, tag = "1")]
-    ttl: i64,
+    of: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]
 struct Granted {
     #[prost(int64, tag = "2")]
-    id: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Revoke {
-    #[prost(int64, tag = "1")]
     id: i64,
 }
 
@@ -51,25 +46,22 @@ struct Unlock {
     key: Vec<u8>,
 }
 
-#[derive(Clone, PartialEq, Message)]
-struct Done {}
-
 impl Etcd {
     pub async fn connect(port: u16) -> Etcd {
         let endpoint = Endpoint::from_shared(format!("http://127.0.0.1:{port}")).unwrap();
         let channel = endpoint.tcp_nodelay(true).connect().await.unwrap();
         let mut etcd = Etcd { channel, lease: 0 };
-        etcd.lease =
-            etcd.call::<_, Granted>("/etcdserverpb.Lease/LeaseGrant", Grant { ttl: 3600 }).await.id;
+        etcd.lease = etcd.grant(3600).await;
         etcd
     }
 
-    pub async fn grant(&self) -> i64 {
-        self.call::<_, Granted>("/etcdserverpb.Lease/LeaseGrant", Grant { ttl: 10 }).await.id
+    /// Returns a lease of this many seconds.
+    pub async fn grant(&self, ttl: i64) -> i64 {
+        self.call::<_, Granted>("/etcdserverpb.Lease/LeaseGrant", Number { of: ttl }).await.id
     }
 
     pub async fn revoke(&self, id: i64) {
-        self.call::<_, Done>("/etcdserverpb.Lease/LeaseRevoke", Revoke { id }).await;
+        self.call::<_, ()>("/etcdserverpb.Lease/LeaseRevoke", Number { of: id }).await;
     }
 
     /// Returns the key of the lock, whose creation is the token.
@@ -79,7 +71,7 @@ impl Etcd {
     }
 
     pub async fn unlock(&self, key: Vec<u8>) {
-        self.call::<_, Done>("/v3lockpb.Lock/Unlock", Unlock { key }).await;
+        self.call::<_, ()>("/v3lockpb.Lock/Unlock", Unlock { key }).await;
     }
 
     async fn call<Q, R>(&self, path: &'static str, question: Q) -> R

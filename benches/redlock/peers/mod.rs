@@ -40,7 +40,7 @@ impl Peer {
                 etcd.unlock(key).await;
             }
             Peer::EtcdLease(etcd) => {
-                let lease = etcd.grant().await;
+                let lease = etcd.grant(10).await;
                 etcd.lock(name, lease).await;
                 etcd.revoke(lease).await;
             }
