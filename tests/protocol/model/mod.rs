@@ -6,11 +6,7 @@ mod canon;
 pub mod cases;
 #[cfg(test)]
 pub mod check;
-#[cfg(test)]
-mod explore;
 pub mod lists;
-#[cfg(test)]
-mod moves;
 pub mod mutant;
 #[cfg(test)]
 mod mutants;

@@ -4,7 +4,6 @@ mod fact;
 mod invariant;
 mod mutants;
 mod obligation;
-mod order;
 mod script;
 mod solver;
 mod state;

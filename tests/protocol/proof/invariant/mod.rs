@@ -1,10 +1,9 @@
 //! What holds at every moment.
 //!
-//! Order itself is not among it: [`order`](crate::proof::order) derives it.
+//! Order itself is not among it: [`obligation`](crate::proof::obligation) derives it.
 
 mod eras;
 mod grants;
-mod memory;
 mod moving;
 mod sharers;
 
@@ -32,7 +31,7 @@ pub fn conjuncts(table: &'static str) -> Vec<Conjunct> {
 /// All conjuncts.
 pub fn invariant() -> &'static [Conjunct] {
     static ALL: LazyLock<Vec<Conjunct>> = LazyLock::new(|| {
-        let tables = [memory::FACTS, eras::FACTS, grants::FACTS, sharers::FACTS, moving::FACTS];
+        let tables = [eras::FACTS, grants::FACTS, sharers::FACTS, moving::FACTS];
         tables.into_iter().flat_map(conjuncts).collect()
     });
     &ALL

@@ -4,7 +4,6 @@
 
 mod run;
 mod sharing;
-mod world;
 
 pub use sharing::sharers;
 
