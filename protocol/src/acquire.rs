@@ -5,17 +5,7 @@ use std::time::Duration;
 
 use super::machine::{Address, Machine};
 use super::message::{Reply, Request, fault_of};
-use super::{Fault, NonEmpty, Nonce, Owner, Resource, Time, Token, majority};
-
-/// How a lock is held.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Mode {
-    /// By one owner.
-    #[default]
-    Exclusive,
-    /// Together with others that share it.
-    Shared,
-}
+use super::{Fault, Mode, NonEmpty, Nonce, Owner, Resource, Time, Token, majority};
 
 /// For how long a lease is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

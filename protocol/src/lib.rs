@@ -28,13 +28,13 @@ mod store;
 mod time;
 pub mod token;
 
-pub use acquire::{Acquire, Attempt, Lost, Mode, Terms, Won};
+pub use acquire::{Acquire, Attempt, Lost, Terms, Won};
 pub use fault::Fault;
 pub use fleet::{Fleet, FleetError};
 pub use held::{Release, Released, Renew, Renewed};
 pub use id::{ClientId, Incarnation, Membership, Nonce, Owner};
 pub use machine::{Address, Machine, Side};
-pub use message::{NodeState, Prepared, Reply, Request, Sealing, fault_of};
+pub use message::{Mode, NodeState, Prepared, Reply, Request, Sealing, fault_of};
 pub use nonempty::NonEmpty;
 pub use readmit::Readmit;
 pub use relocate::{Relocate, RelocateError, Relocation};

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{ClientId, Fault, Fleet, Incarnation, Mode, Nonce, Owner, Resource, Stamp, Token};
+use super::{ClientId, Fault, Fleet, Incarnation, Nonce, Owner, Resource, Stamp, Token};
 
 /// A client's request to one node, which carries it out in one atomic step.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -58,6 +58,16 @@ pub enum Request {
     Seal { to: Fleet, step: Sealing },
     /// End the quarantine, because an operator has looked at this memory and said that no lock can be out.
     Open { nonce: Nonce },
+}
+
+/// How a lock is held.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mode {
+    /// By one owner.
+    #[default]
+    Exclusive,
+    /// Together with others that share it.
+    Shared,
 }
 
 /// The steps of a move at a node of the old fleet.
