@@ -3,20 +3,11 @@
 use std::time::Duration;
 
 use fencing_protocol::{
-    Acquire, Attempt, Fault, Fleet, Incarnation, Machine, NodeState, NonEmpty, Nonce, Prepared,
-    Readmission, Readmit, ReadmitError, Relocate, RelocateError, Relocation, Reply, Request,
-    Sealing, Side, Stamp, Time, Token,
+    Attempt, Fault, Fleet, Incarnation, NodeState, Nonce, Prepared, Readmission, Readmit,
+    ReadmitError, Relocate, RelocateError, Relocation, Reply, Request, Sealing, Side, Stamp,
 };
 
 use crate::directed::world::{TTL, World, acquire, drive, readmission, resource};
-
-fn attempt(fleet: &mut World) -> (Acquire, Request) {
-    let attempt = fleet.terms();
-    let mut acquire = Acquire::new(3, NonEmpty::new(attempt), Time::default());
-    let (_, ask) = acquire.next_request().unwrap();
-    while acquire.next_request().is_some() {}
-    (acquire, ask)
-}
 
 impl World {
     /// Lets the node's lock vanish, and then lets it answer a request.
@@ -24,39 +15,6 @@ impl World {
         self.servers[node].1.expire_lock(&resource());
         self.ask(node, request)
     }
-
-    /// Lets the node's clock jump over a quarantine, and back.
-    fn jump(&mut self, node: usize) {
-        let before = self.now;
-        self.now = Time::from_start(TTL * 100);
-        self.ask(node, &Request::Read);
-        self.now = before;
-    }
-}
-
-fn won(acquire: &Acquire) -> Option<Token> {
-    Some(acquire.outcome(Time::default())?.ok()?.locks.head.1)
-}
-
-#[test]
-fn a_repeated_acquire_does_not_make_the_publish_of_its_first_grant_count() {
-    let mut fleet = World::started(3);
-    let (mut first, ask_first) = attempt(&mut fleet);
-    let (mut second, ask_second) = attempt(&mut fleet);
-    // Node 1 counted the second client before the first, nodes 0 and 2 the other way round.
-    fleet.ask(1, &ask_second);
-    first.on_reply(0.into(), Ok(fleet.ask(0, &ask_first)));
-    first.on_reply(1.into(), Ok(fleet.ask_free(1, &ask_first)));
-    fleet.ask(2, &ask_first);
-    second.on_reply(0.into(), Ok(fleet.ask_free(0, &ask_second)));
-    second.on_reply(2.into(), Ok(fleet.ask_free(2, &ask_second)));
-    let granted = won(&second).expect("both nodes agree");
-    // The second client's lock expires, the network repeats the first client's request, and
-    // its lock is back where the second client held one in between.
-    fleet.ask_free(0, &ask_first);
-    let (to, publish) = first.next_request().expect("node 0 is behind");
-    first.on_reply(to, Ok(fleet.ask(to.node, &publish)));
-    assert_ne!(won(&first), Some(granted));
 }
 
 #[test]
@@ -74,41 +32,6 @@ fn a_repeated_acquire_and_a_new_era_do_not_make_the_publish_count() {
     let token = Stamp { count: stamp.count + 1, ..stamp }.token().unwrap();
     let publish = Request::Publish { resource: resource(), owner, nonce, token };
     assert_eq!(fleet.ask(0, &publish), Reply::NotOwner);
-}
-
-#[test]
-fn counts_are_not_collected_from_clocks_while_a_majority_remembers() {
-    let mut fleet = World::started(3);
-    fleet.lease_on(&[0, 1, 2]);
-    fleet.clock = Duration::ZERO;
-    fleet.servers[1].1.forget();
-    // A client collects the counts of node 0 while node 1 has forgotten. The new era reaches
-    // node 1, and no other node promises it.
-    let order = Readmission { collect: true, ..readmission(0, Nonce(1)) };
-    let mut collect = Readmit::new(3, order);
-    while let Some((to, request)) = collect.next_request() {
-        if !matches!(request, Request::Activate { .. }) || to.node == 1 {
-            collect.on_reply(to, Ok(fleet.ask(to.node, &request)));
-        }
-    }
-    fleet.jump(1);
-    let (mut first, ask_first) = attempt(&mut fleet);
-    first.on_reply(1.into(), Ok(fleet.ask(1, &ask_first)));
-    first.on_reply(2.into(), Ok(fleet.ask(2, &ask_first)));
-    let publish = first.next_request();
-    // Node 1 forgets again. No other node has heard of the era that it counted in.
-    fleet.servers[1].1.forget();
-    fleet.back(1).unwrap();
-    fleet.jump(1);
-    let (mut second, ask_second) = attempt(&mut fleet);
-    second.on_reply(1.into(), Ok(fleet.ask_free(1, &ask_second)));
-    second.on_reply(0.into(), Ok(fleet.ask_free(0, &ask_second)));
-    drive(&mut second, |to, request| Ok(fleet.ask(to.node, &request)));
-    if let Some((to, request)) = publish {
-        first.on_reply(to, Ok(fleet.ask(to.node, &request)));
-    }
-    let (first, second) = (won(&first), won(&second));
-    assert!(first.is_none() || second.is_none() || first != second, "{first:?} twice");
 }
 
 fn seen(node: usize, (admitted, era): (bool, u64), reserved: u64) -> Prepared {

@@ -4,7 +4,5 @@
 
 mod found;
 mod moves;
-mod promises;
 mod rules;
-mod starts;
 mod world;

@@ -3,16 +3,11 @@
 use std::time::Duration;
 
 use fencing_protocol::{
-    Acquire, Attempt, Fault, Lost, Machine, NonEmpty, Nonce, Owner, Prepared, Readmission, Readmit,
-    ReadmitError, Released, Renew, Renewed, Reply, Request, Resource, Stamp, Store, Time, Token,
+    Acquire, Attempt, Fault, Lost, Machine, NonEmpty, Nonce, Readmission, Readmit, ReadmitError,
+    Released, Renew, Renewed, Reply, Request, Resource, Stamp, Store,
 };
 
-use crate::directed::world::{Open, TTL, World, acquire, readmission, resource};
-
-fn granted(reply: Reply) -> Token {
-    let Reply::Granted { stamp, .. } = reply else { panic!("{reply:?}") };
-    stamp.token().unwrap()
-}
+use crate::directed::world::{Open, TTL, World, acquire, readmission};
 
 #[test]
 fn a_blank_fleet_starts_from_its_clocks_and_waits_out_the_second() {
@@ -50,86 +45,6 @@ fn a_start_takes_an_era_above_each_promise_that_it_reads() {
 }
 
 #[test]
-fn counts_out_of_step_are_published_back() {
-    // Without the publish the second lease, counted by two nodes that lag, goes backwards.
-    let mut fleet = World::started(3);
-    for _ in 0..3 {
-        let (owner, _) = fleet.acquire_on(&[0]);
-        let _ = fleet.release(owner);
-    }
-    let first = fleet.lease_on(&[0, 1]);
-    let second = fleet.lease_on(&[1, 2]);
-    assert!(second > first, "{second} after {first}");
-}
-
-#[test]
-fn publish_is_refused_where_the_lock_has_another_owner() {
-    let mut fleet = World::started(3);
-    let Attempt { owner, .. } = fleet.terms();
-    let Reply::Granted { nonce, stamp, .. } = fleet.ask(0, &acquire(owner)) else { panic!() };
-    fleet.wait(TTL);
-    let token = Stamp { count: stamp.count + 7, ..stamp }.token().unwrap();
-    let publish = Request::Publish { resource: resource(), owner, nonce, token };
-    assert_eq!(fleet.ask(0, &publish), Reply::NotOwner);
-    let Attempt { owner: next, .. } = fleet.terms();
-    fleet.ask(0, &acquire(next));
-    assert_eq!(fleet.ask(0, &publish), Reply::NotOwner);
-}
-
-#[test]
-fn publish_is_refused_by_a_memory_that_did_not_grant() {
-    let mut fleet = World::started(3);
-    let Attempt { owner, .. } = fleet.terms();
-    let Reply::Granted { nonce, stamp, .. } = fleet.ask(0, &acquire(owner)) else { panic!() };
-    // It restarts from a copy that still has the lock, and is re-admitted.
-    let copy = fleet.servers[0].1.clone();
-    fleet.restart(0, copy);
-    fleet.back(0).unwrap();
-    let token = stamp.token().unwrap();
-    let publish = Request::Publish { resource: resource(), owner, nonce, token };
-    assert_eq!(fleet.ask(0, &publish), Reply::NotOwner);
-}
-
-#[test]
-fn a_late_grant_above_the_token_does_not_count() {
-    let now = Time::default();
-    let attempt = World::blank(3).terms();
-    let mut acquire = Acquire::new(3, NonEmpty::new(attempt), now);
-    let grant = |count| {
-        let stamp = Stamp { era: 1, count };
-        Ok(Reply::Granted { stamp, nonce: Nonce(1), crowded: false })
-    };
-    while acquire.next_request().is_some() {}
-    acquire.on_reply(0.into(), grant(5));
-    acquire.on_reply(1.into(), grant(3));
-    let (to, publish) = acquire.next_request().expect("node 1 is behind");
-    assert!(to.node == 1 && matches!(publish, Request::Publish { .. }));
-    acquire.on_reply(2.into(), grant(9));
-    acquire.on_reply(1.into(), Ok(Reply::NotOwner));
-    let outcome = acquire.outcome(now);
-    assert!(matches!(outcome, Some(Err(Lost::NoQuorum { granted: 1, .. }))), "{outcome:?}");
-}
-
-#[test]
-fn an_empty_node_does_not_vote() {
-    let mut fleet = World::started(3);
-    for _ in 0..4 {
-        fleet.lease_on(&[0, 1]);
-    }
-    let (_, outcome) = fleet.acquire_on(&[0, 1]);
-    let before = outcome.unwrap().locks.head.1;
-    fleet.restart(1, Store::default());
-    let (owner, outcome) = fleet.acquire_on(&[1, 2]);
-    assert!(matches!(outcome, Err(Lost::NoQuorum { granted: 1, .. })), "{outcome:?}");
-    let _ = fleet.release(owner);
-    fleet.back(1).unwrap();
-    assert!(matches!(fleet.acquire_on(&[1, 2]).1, Err(Lost::NoQuorum { .. })), "quarantine");
-    fleet.wait(TTL);
-    let after = fleet.lease_on(&[1, 2]);
-    assert!(after > before, "{after} after {before}");
-}
-
-#[test]
 fn a_flush_is_a_loss_of_memory_within_one_life() {
     let mut fleet = World::started(3);
     let before = fleet.lease_on(&[0, 1, 2]);
@@ -160,29 +75,6 @@ fn a_flush_between_prepare_and_activate_is_noticed() {
         new: false,
     };
     assert_eq!(fleet.ask(0, &activate), Reply::Forgotten);
-}
-
-#[test]
-fn racing_clients_share_the_first_nonce() {
-    let mut fleet = World::blank(3);
-    for fresh in [7, 8] {
-        let reply = fleet.ask(0, &Request::Prepare { nonce: Nonce(fresh), from: None });
-        let Reply::Prepared(Prepared { state, .. }) = reply else { panic!("{reply:?}") };
-        assert_eq!(state.nonce, Nonce(7));
-    }
-}
-
-#[test]
-fn a_node_that_forgets_twice_does_not_get_one_era_twice() {
-    let mut fleet = World::started(3);
-    let mut eras = [0, 0];
-    for era in &mut eras {
-        fleet.restart(0, Store::default());
-        fleet.back(0).unwrap();
-        let Reply::State(state) = fleet.ask(0, &Request::Read) else { panic!() };
-        *era = state.era;
-    }
-    assert!(eras[1] > eras[0], "{eras:?}");
 }
 
 /// Its server restarts with its data.
@@ -308,13 +200,6 @@ fn held_and_down_are_told_apart() {
     // Nodes that granted in time are no cause.
     let faults = [0, 1, 3].map(|node| (node, Fault::TimedOut)).to_vec();
     assert_eq!(fleet.acquire_on(&[2, 4]).1, Err(Lost::NoQuorum { granted: 2, faults }));
-}
-
-#[test]
-fn a_repeated_request_is_not_counted_twice() {
-    let mut fleet = World::started(1);
-    let [first, second] = [(); 2].map(|()| granted(fleet.ask(0, &acquire(Owner(1)))));
-    assert_eq!(first, second);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fencing_protocol::{
     Acquire, Address, Attempt, Clocks, Fault, Fleet, Incarnation, Lost, Machine, Membership, Mode,
     NonEmpty, Nonce, Owner, Readmission, Readmit, ReadmitError, Release, Released, Relocate,
-    Relocation, Reply, Request, Resource, Side, Store, Terms, Time, Token, Won, majority,
+    Relocation, Reply, Request, Resource, Side, Store, Terms, Time, Token, Won,
 };
 
 use crate::model::node::run_out;
@@ -203,18 +203,6 @@ impl World {
     pub fn era(&mut self, server: usize) -> u64 {
         let Reply::State(state) = self.ask(server, &Request::Read) else { panic!() };
         state.era
-    }
-
-    /// The whole re-admission of a server, heard by these others only.
-    pub fn bring_back(&mut self, list: &[usize], server: usize, others: &[usize]) {
-        assert!(others.len() >= majority(list.len()));
-        let mut order = self.readmit(list, server);
-        order.at(self, server);
-        for _ in 0..3 {
-            order.heard_by(self, others);
-        }
-        order.at(self, server);
-        assert!(matches!(order.outcome(self), Some(Ok(_))), "{server} is back");
     }
 }
 
