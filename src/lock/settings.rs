@@ -1,4 +1,3 @@
-use std::fmt;
 use std::time::Duration;
 
 use fencing_protocol::Terms;
@@ -31,7 +30,7 @@ impl BuildError {
 }
 
 /// The numbers of a lock service.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Settings {
     pub(super) ttl: Duration,
     pub(super) drift: Option<Duration>,
@@ -50,21 +49,6 @@ pub struct Settings {
     pub(super) renew: bool,
     /// The name that the locks are held under, if one was given.
     pub(super) holder: Option<String>,
-}
-
-impl fmt::Debug for Settings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings")
-            .field("terms", &self.terms())
-            .field("wait", &self.wait)
-            .field("retry_delay", &self.retry_delay)
-            .field(self.budget_name, &self.budget())
-            .field("lock_at_least_for", &self.at_least)
-            .field("max_hold", &self.max_hold)
-            .field("renew", &self.renew)
-            .field("holder", &self.holder)
-            .finish()
-    }
 }
 
 impl Settings {

@@ -8,7 +8,7 @@
 local refused = elsewhere()
 if refused then return refused end
 local memory = redis.call('HMGET', MEMORY, 'admitted', 'prepared', 'nonce', 'era', 'reserved', 'granted', 'full')
-if memory[2] ~= run_id or memory[3] ~= ARGV[1] then return {'forgotten'} end
+if memory[2] ~= RUN_ID or memory[3] ~= ARGV[1] then return {'forgotten'} end
 local era, old, reserved = tonumber(ARGV[2]), tonumber(memory[4] or '0'), tonumber(memory[5] or '0')
 if era > 999999999 then return {'forgotten'} end
 local admitted = memory[1] == MARKER
@@ -19,7 +19,7 @@ elseif era <= old then
   return {'forgotten'}
 end
 redis.call('UNLINK', MEMORY)
-redis.call('HSET', MEMORY, 'admitted', MARKER, 'prepared', run_id, 'nonce', ARGV[1], 'era', ARGV[2],
+redis.call('HSET', MEMORY, 'admitted', MARKER, 'prepared', RUN_ID, 'nonce', ARGV[1], 'era', ARGV[2],
   'reserved', string.format('%.0f', math.max(reserved, era)))
 -- A fleet that was in use is not blank any more.
 if (admitted and memory[6]) or (not admitted and ARGV[5] ~= '1') then redis.call('HSET', MEMORY, 'granted', 1) end

@@ -1,27 +1,23 @@
 -- What every script shares. A script is the body of a function behind this.
--- MEMORY (hash), QUARANTINE, LATEST, LONG (sorted set) are keys of the node, and MARKER is the session's: its run_id,
--- a space, and its fleet. A script about a lock has the key of the lock as its first.
+-- MEMORY (hash), QUARANTINE, LATEST, LONG (sorted set) are keys of the node, and MARKER is the session's: RUN_ID,
+-- a space, and FLEET. A script about a lock has the key of the lock as its first.
 -- The memory belongs to a fleet in one life of the server: `admitted` is the marker under which
 -- the node was admitted. A node that has left its fleet has `sealed_as`, the marker that it had,
 -- and `sealed_to`, the new fleet, instead. In another life than the one written there it has
 -- forgotten.
--- The run_id of a marker, and its fleet.
 -- The field of the lock's count.
 local COUNT = KEYS[1] and 'c:' .. string.sub(KEYS[1], NAME)
-local function life_of(marker)
-  return string.match(marker, '^%S+')
-end
 local function fleet_of(marker)
-  return string.sub(marker, #life_of(marker) + 2)
+  return string.match(marker, '^%S+ (.*)$')
 end
 local function of_this_life(marker)
-  return marker and life_of(marker) == life_of(MARKER)
+  return marker and string.match(marker, '^%S+') == RUN_ID
 end
 -- Why the node refuses this session's fleet, if it does.
 local function elsewhere()
-  local my_fleet, place = fleet_of(MARKER), redis.call('HMGET', MEMORY, 'admitted', 'sealed_as', 'sealed_to')
-  if of_this_life(place[1]) and fleet_of(place[1]) ~= my_fleet then return {'other-fleet', fleet_of(place[1])} end
-  if of_this_life(place[2]) and place[3] ~= my_fleet then return {'moved', place[3]} end
+  local place = redis.call('HMGET', MEMORY, 'admitted', 'sealed_as', 'sealed_to')
+  if of_this_life(place[1]) and fleet_of(place[1]) ~= FLEET then return {'other-fleet', fleet_of(place[1])} end
+  if of_this_life(place[2]) and place[3] ~= FLEET then return {'moved', place[3]} end
 end
 local function refusal()
   return elsewhere() or {'not-admitted'}

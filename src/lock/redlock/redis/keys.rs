@@ -1,4 +1,4 @@
-use ::redis::{RedisWrite, ToRedisArgs, ToSingleRedisArg};
+use ::redis::{Cmd, RedisWrite};
 use fencing_protocol::Resource;
 
 /// The keys of a node, all in one hash slot.
@@ -52,23 +52,9 @@ impl Keys {
         constants
     }
 
-    pub(super) fn lock<'a>(&'a self, resource: &'a Resource) -> LockKey<'a> {
-        LockKey { prefix: &self.prefix, resource }
-    }
-
-    /// Returns the key of the clients that wait for a resource.
-    pub(super) fn waiting(&self, resource: &Resource) -> String {
-        format!("{}:waiting:{resource}", self.prefix)
-    }
-
-    /// Returns the key of the client that was notified of the last release.
-    pub(super) fn notified(&self, resource: &Resource) -> String {
-        format!("{}:notified:{resource}", self.prefix)
-    }
-
-    /// Returns the field of the memory that has the count of a resource.
-    pub(super) fn count(resource: &Resource) -> String {
-        format!("c:{resource}")
+    /// Adds the key of a lock to a command, without a copy.
+    pub(super) fn write_lock(&self, cmd: &mut Cmd, resource: &Resource) {
+        cmd.write_arg_fmt(format_args!("{}:lock:{resource}", self.prefix));
     }
 
     /// Returns the pattern of the keys of all locks.
@@ -85,20 +71,6 @@ impl Keys {
         Resource::new(name.strip_prefix(":lock:")?).ok()
     }
 }
-
-/// The key of a lock. A command writes it without a copy.
-pub(super) struct LockKey<'a> {
-    prefix: &'a str,
-    resource: &'a Resource,
-}
-
-impl ToRedisArgs for LockKey<'_> {
-    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
-        out.write_arg_fmt(format_args!("{}:lock:{}", self.prefix, self.resource));
-    }
-}
-
-impl ToSingleRedisArg for LockKey<'_> {}
 
 /// Returns the line of a script that defines a constant.
 pub(super) fn constant(name: &str, text: &str) -> String {

@@ -64,8 +64,8 @@ impl RedisListener {
 
     fn script(&self, script: &str, resource: &Resource) -> Cmd {
         let mut cmd = ::redis::cmd("EVAL");
-        cmd.arg(self.keys.constants() + script).arg(3).arg(self.keys.lock(resource));
-        cmd.arg(self.keys.waiting(resource)).arg(self.keys.notified(resource));
+        cmd.arg(self.keys.constants() + script).arg(1);
+        self.keys.write_lock(&mut cmd, resource);
         cmd
     }
 

@@ -1,16 +1,16 @@
 -- Report to an operator the state of locks.
--- KEYS: 1 memory (hash), 2 and on: the locks
--- ARGV: 1 how many holders of a shared lock are named, 2 and on: the field of each lock's count
+-- KEYS: the locks
+-- ARGV: 1 how many holders of a shared lock are named
 -- Returns: what the node is admitted as, the era, then for each lock: free count | alone count 1 holder ms | shared
 -- count owners (holder ms)...
 -- Why not by scores: users of the library have no right to ZRANGEBYSCORE. What is not a lock
 -- of ours is reported as one without a holder.
 -- Why no marker: it only reads. A client that acts on the answer compares the marker.
-local memory = redis.call('HMGET', KEYS[1], 'admitted', 'era')
+local memory = redis.call('HMGET', MEMORY, 'admitted', 'era')
 local time = redis.call('TIME')
 local now, answers = time[1] * 1000 + math.floor(time[2] / 1000), {memory[1] or '', memory[2] or ''}
-for place = 2, #KEYS do
-  local count = redis.call('HGET', KEYS[1], ARGV[place]) or '0'
+for place = 1, #KEYS do
+  local count = redis.call('HGET', MEMORY, 'c:' .. string.sub(KEYS[place], NAME)) or '0'
   local answer, holder = {'free', count}, redis.pcall('GET', KEYS[place])
   if type(holder) == 'string' then
     answer = {'alone', count, 1, holder, redis.call('PTTL', KEYS[place])}
@@ -35,6 +35,6 @@ for place = 2, #KEYS do
     end
     if answer[1] == 'shared' then answer[3] = owners end
   end
-  answers[place + 1] = answer
+  answers[place + 2] = answer
 end
 return answers

@@ -7,7 +7,6 @@ use fencing_protocol::{Fault, Fleet, Incarnation, Membership, Resource, Stamp, T
 use tokio::time::timeout;
 
 use super::fault::{fault, invalid};
-use super::keys::Keys;
 use super::node::{RedisNode, connect, info};
 use super::{reply, scripts};
 use crate::holder::Holder;
@@ -145,10 +144,10 @@ impl RedisNode {
     ) -> Result<NodeView, Fault> {
         let asked = async {
             let mut connection = connect(&self.client).await?;
-            let (_, marker) = member(&mut connection, fleet).await?;
+            let me = member(&mut connection, fleet).await?;
             let resources = std::slice::from_ref(resource);
             let answers = self.read_locks(&mut connection, resources, MAX_HOLDERS).await?;
-            if answers.admitted != marker.as_bytes() {
+            if answers.admitted != scripts::marker(&me).as_bytes() {
                 return Err(Fault::NotAdmitted);
             }
             let (count, locks) = answers.locks.into_iter().next().unwrap_or_default();
@@ -200,9 +199,10 @@ impl RedisNode {
         };
         let asked = async {
             let mut connection = connect(&self.client).await?;
-            let (me, marker) = member(&mut connection, fleet).await?;
+            let me = member(&mut connection, fleet).await?;
             let mut force = ::redis::cmd("EVAL");
-            force.arg(scripts::head(keys, &marker) + FORCE).arg(2).arg(keys.lock(resource));
+            force.arg(scripts::head(keys, &me) + FORCE).arg(2);
+            keys.write_lock(&mut force, resource);
             force.arg(&keys.audit).arg(line).arg(era).arg(count).arg(values);
             let value: Value = query(&mut connection, &force).await?;
             let odd = || invalid("this is not an answer to a release by force");
@@ -229,28 +229,21 @@ impl RedisNode {
         most: usize,
     ) -> Result<LockReports, Fault> {
         let mut locks = ::redis::cmd("EVAL");
-        locks.arg(LOCKS).arg(resources.len() + 1).arg(&self.keys.memory);
-        for resource in resources {
-            locks.arg(self.keys.lock(resource));
-        }
+        locks.arg(self.keys.constants() + LOCKS).arg(resources.len());
+        resources.iter().for_each(|resource| self.keys.write_lock(&mut locks, resource));
         locks.arg(most);
-        for resource in resources {
-            locks.arg(Keys::count(resource));
-        }
         let value: Value = query(connection, &locks).await?;
         read(resources, &value).ok_or_else(|| invalid("this is not a list of locks"))
     }
 }
 
-/// Returns who the server is as a member of this fleet, and the value of `admitted` where it is one.
+/// Returns who the server is as a member of this fleet.
 async fn member(
     connection: &mut MultiplexedConnection,
     fleet: &Fleet,
-) -> Result<(Membership, String), Fault> {
+) -> Result<Membership, Fault> {
     let incarnation = Incarnation::new(&info(connection).await?.run_id);
-    let me = Membership { incarnation, fleet: fleet.clone() };
-    let marker = scripts::marker(&me);
-    Ok((me, marker))
+    Ok(Membership { incarnation, fleet: fleet.clone() })
 }
 
 /// Returns the value of a lock for the audit: anybody may have written anything there.

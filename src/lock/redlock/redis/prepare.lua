@@ -8,8 +8,8 @@
 local left = redis.call('HMGET', MEMORY, 'sealed_as', 'sealed_to', 'started')
 -- What deletes is let through on a server without memory left, and what comes behind it.
 redis.call('HDEL', MEMORY, 'nothing')
-if ARGV[2] ~= '' and of_this_life(left[1]) and left[2] ~= my_fleet and (left[3] or left[2] == ARGV[2]) then
-  redis.call('HSET', MEMORY, 'sealed_to', my_fleet)
+if ARGV[2] ~= '' and of_this_life(left[1]) and left[2] ~= FLEET and (left[3] or left[2] == ARGV[2]) then
+  redis.call('HSET', MEMORY, 'sealed_to', FLEET)
   redis.call('HDEL', MEMORY, 'joining')
 end
 local refused = elsewhere()
@@ -17,22 +17,22 @@ if refused then return refused end
 local memory = redis.call('HMGET', MEMORY, 'admitted', 'prepared', 'nonce', 'era', 'reserved', 'granted', 'full',
   'sealed_as', 'sealed_to', 'joining')
 local nonce, admitted = memory[3], memory[1] == MARKER
-local blank = not memory[6] and not memory[8] and (not memory[1] or admitted) and (not memory[2] or memory[2] == run_id)
+local blank = not memory[6] and not memory[8] and (not memory[1] or admitted) and (not memory[2] or memory[2] == RUN_ID)
 local crowded = admitted and (memory[7] or redis.call('HLEN', MEMORY) >= 100000)
 -- A node that has left a fleet carries its trace, also where it has come back to that one.
 local other = ''
 if memory[9] then
-  other = memory[9] ~= my_fleet and memory[9] or fleet_of(memory[8])
-elseif memory[1] and fleet_of(memory[1]) ~= my_fleet then
+  other = memory[9] ~= FLEET and memory[9] or fleet_of(memory[8])
+elseif memory[1] and fleet_of(memory[1]) ~= FLEET then
   other = fleet_of(memory[1])
 end
 -- A node that has left gets a new nonce with the new fleet: or a mover that was asleep while it came
 -- and went would take it for one that had left all the while.
 local joins = memory[8] and not memory[10]
 if joins then redis.call('HSET', MEMORY, 'joining', 1) end
-if memory[2] ~= run_id or not nonce or joins then
+if memory[2] ~= RUN_ID or not nonce or joins then
   nonce = ARGV[1]
-  redis.call('HSET', MEMORY, 'prepared', run_id, 'nonce', nonce)
+  redis.call('HSET', MEMORY, 'prepared', RUN_ID, 'nonce', nonce)
 end
 local time = redis.call('TIME')
 return {'prepared', nonce, tonumber(memory[4] or '0'), tonumber(memory[5] or '0'), longest(), admitted and 1 or 0,

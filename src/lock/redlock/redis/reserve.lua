@@ -3,7 +3,7 @@
 -- Returns: reserved nonce | a refusal
 -- Why the nonce in the answer: the promise counts only while this memory holds it.
 local memory = redis.call('HMGET', MEMORY, 'admitted', 'prepared', 'nonce', 'reserved')
-local about_to_start = memory[2] == run_id and memory[3] == ARGV[2] and not elsewhere()
+local about_to_start = memory[2] == RUN_ID and memory[3] == ARGV[2] and not elsewhere()
 if (memory[1] ~= MARKER and not about_to_start) or not memory[3] then return refusal() end
 if tonumber(ARGV[1]) > tonumber(memory[4] or '0') then
   -- What deletes is let through on a server without memory left, and what comes behind it.

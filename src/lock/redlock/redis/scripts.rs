@@ -27,7 +27,7 @@ pub(super) struct Scripts {
 impl Scripts {
     /// Returns the scripts of a session of this member, of a client whose locks are signed like that.
     pub(super) fn new(keys: Keys, signature: Arc<str>, me: &Membership) -> Scripts {
-        let head = head(&keys, &marker(me));
+        let head = head(&keys, me);
         Scripts { keys, signature, head, digests: Vec::new(), flushed: AtomicBool::new(false) }
     }
 
@@ -67,37 +67,31 @@ impl Scripts {
         match (requests, parts.first().and_then(of_lock)) {
             ([request, ..], _) if GroupKind::of(request).is_some() => self.group(cmd, requests),
             ([request], Some((script, resource))) if parts.len() == 1 => {
-                self.script(cmd, script.source);
-                cmd.arg(1).arg(self.keys.lock(resource));
+                self.script(cmd, script.source).arg(1);
+                self.keys.write_lock(cmd, resource);
                 self.arguments(cmd, request);
             }
             (_, Some((script, _))) => {
-                self.script(cmd, script.each);
-                cmd.arg(parts.len());
+                self.script(cmd, script.each).arg(parts.len());
                 for (_, resource) in parts.iter().filter_map(of_lock) {
-                    cmd.arg(self.keys.lock(resource));
+                    self.keys.write_lock(cmd, resource);
                 }
                 cmd.arg(script.arguments);
                 parts.iter().for_each(|part| self.arguments(cmd, part));
             }
-            _ => parts.iter().for_each(|request| {
-                of_node(cmd, request, |cmd, source| {
-                    self.script(cmd, source);
-                    cmd.arg(0);
-                })
-            }),
+            _ => parts.iter().for_each(|request| self.of_node(cmd, request)),
         }
         cmd.arg(number)
     }
 
-    fn script(&self, cmd: &mut Cmd, source: &str) {
+    fn script<'a>(&self, cmd: &'a mut Cmd, source: &str) -> &'a mut Cmd {
         let flushed = self.flushed.load(Ordering::Relaxed);
         // The scripts are statics: their addresses tell them apart, without a comparison of their texts.
         let place = LOADED.iter().position(|loaded| std::ptr::eq(*loaded, source));
         match place.and_then(|place| self.digests.get(place)).filter(|_| !flushed) {
             Some(digest) => cmd.arg("EVALSHA").arg(digest),
             None => cmd.arg("EVAL").arg(self.text(source)),
-        };
+        }
     }
 
     fn text(&self, source: &str) -> String {
@@ -106,12 +100,11 @@ impl Scripts {
 
     /// Adds the script of a group, its locks and their arguments, in the order of the script.
     fn group(&self, cmd: &mut Cmd, requests: &[Request]) {
-        self.script(cmd, source::GROUP);
-        cmd.arg(requests.len());
+        self.script(cmd, source::GROUP).arg(requests.len());
         let of_kind = |kind| requests.iter().filter(move |it| GroupKind::of(it) == Some(kind));
         let sorted = || GroupKind::ALL.into_iter().flat_map(of_kind);
         for (_, resource) in sorted().filter_map(of_lock) {
-            cmd.arg(self.keys.lock(resource));
+            self.keys.write_lock(cmd, resource);
         }
         for kind in [GroupKind::Release, GroupKind::Acquire] {
             cmd.arg(of_kind(kind).count());
@@ -147,51 +140,48 @@ impl Scripts {
             _ => {}
         }
     }
+
+    /// Adds the script of a request about the whole node, and its arguments.
+    fn of_node(&self, cmd: &mut Cmd, request: &Request) {
+        match request {
+            Request::Prepare { nonce, from } => {
+                let from = from.as_ref().map_or("", Fleet::as_str);
+                self.script(cmd, source::PREPARE).arg(0).arg(nonce.to_string()).arg(from)
+            }
+            Request::Read => self.script(cmd, source::READ).arg(0),
+            Request::Reserve { era, memory } => {
+                let memory = memory.map_or_else(String::new, |nonce| nonce.to_string());
+                self.script(cmd, source::RESERVE).arg(0).arg(*era).arg(memory)
+            }
+            Request::Activate { nonce, era, collect, quarantine, new, .. } => {
+                self.script(cmd, source::ACTIVATE).arg(0).arg(nonce.to_string()).arg(*era);
+                cmd.arg(u8::from(*collect)).arg(millis(*quarantine)).arg(u8::from(*new))
+            }
+            Request::Seal { to, step } => {
+                let (step, era) = match step {
+                    Sealing::Leave => ("leave", 0),
+                    Sealing::Promise(era) => ("promise", *era),
+                    Sealing::Done(era) => ("done", *era),
+                };
+                self.script(cmd, source::SEAL).arg(0).arg(to.as_str()).arg(step).arg(era)
+            }
+            Request::Open { nonce } => self.script(cmd, source::OPEN).arg(0).arg(nonce.to_string()),
+            // What is left is `Inspect`, which changes nothing.
+            _ => self.script(cmd, source::INSPECT).arg(0),
+        };
+    }
 }
 
-/// Returns what stands in front of each script of a session with this marker.
-pub(super) fn head(keys: &Keys, marker: &str) -> String {
-    keys.constants() + &constant("MARKER", marker)
+/// Returns what stands in front of each script of a session of this member.
+pub(super) fn head(keys: &Keys, me: &Membership) -> String {
+    let (life, fleet) = (me.incarnation.as_str(), me.fleet.as_str());
+    let constants = [("MARKER", &*marker(me)), ("RUN_ID", life), ("FLEET", fleet)];
+    constants.iter().fold(keys.constants(), |head, (name, text)| head + &constant(name, text))
 }
 
 /// Returns the value of `admitted` on a node that was admitted in this life, in this fleet.
 pub(super) fn marker(me: &Membership) -> String {
     format!("{} {}", me.incarnation.as_str(), me.fleet)
-}
-
-/// Adds what a request about the whole node runs.
-fn of_node(cmd: &mut Cmd, request: &Request, script: impl Fn(&mut Cmd, &str)) {
-    match request {
-        Request::Prepare { nonce, from } => {
-            script(cmd, source::PREPARE);
-            cmd.arg(nonce.to_string()).arg(from.as_ref().map_or("", Fleet::as_str));
-        }
-        Request::Read => script(cmd, source::READ),
-        Request::Reserve { era, memory } => {
-            script(cmd, source::RESERVE);
-            cmd.arg(*era).arg(memory.map_or_else(String::new, |nonce| nonce.to_string()));
-        }
-        Request::Activate { nonce, era, collect, quarantine, new, .. } => {
-            script(cmd, source::ACTIVATE);
-            cmd.arg(nonce.to_string()).arg(*era).arg(u8::from(*collect)).arg(millis(*quarantine));
-            cmd.arg(u8::from(*new));
-        }
-        Request::Seal { to, step } => {
-            script(cmd, source::SEAL);
-            let (step, era) = match step {
-                Sealing::Leave => ("leave", 0),
-                Sealing::Promise(era) => ("promise", *era),
-                Sealing::Done(era) => ("done", *era),
-            };
-            cmd.arg(to.as_str()).arg(step).arg(era);
-        }
-        Request::Open { nonce } => {
-            script(cmd, source::OPEN);
-            cmd.arg(nonce.to_string());
-        }
-        // What is left is `Inspect`, which changes nothing.
-        _ => script(cmd, source::INSPECT),
-    }
 }
 
 /// Returns whole milliseconds, rounded up, at least one unless zero: Redis refuses `PX 0`.

@@ -8,11 +8,11 @@
 -- that wakes up late must not undo what others have done since. A node that has left, and was
 -- admitted in the new fleet since, answers as one that has left.
 local memory = redis.call('HMGET', MEMORY, 'admitted', 'nonce', 'era', 'reserved', 'sealed_as', 'sealed_to')
-if ARGV[1] == my_fleet or not memory[2] then return refusal() end
+if ARGV[1] == FLEET or not memory[2] then return refusal() end
 local era, reserved, bound = tonumber(memory[3] or '0'), tonumber(memory[4] or '0'), tonumber(ARGV[3])
 local leaves = memory[1] == MARKER
 local left = memory[5] == MARKER and memory[6] == ARGV[1]
-if not leaves and not left and memory[1] ~= run_id .. ' ' .. ARGV[1] then return refusal() end
+if not leaves and not left and memory[1] ~= RUN_ID .. ' ' .. ARGV[1] then return refusal() end
 if leaves and (ARGV[2] == 'promise' or (ARGV[2] == 'done' and era >= bound)) then return {'forgotten'} end
 -- It has to work on a server without memory left: that is a reason to leave it. What deletes is let
 -- through, and what comes behind it.

@@ -89,10 +89,10 @@ static SHARE: LockScript =
 static RENEW_SHARE: LockScript =
     LockScript { source: numbered!("renew_share.lua"), each: "", arguments: 4 };
 static DRAIN: LockScript = LockScript { source: numbered!("drain.lua"), each: "", arguments: 1 };
-pub(super) const PREPARE: &str = numbered!("session.lua", "prepare.lua");
+pub(super) const PREPARE: &str = numbered!("prepare.lua");
 pub(super) const READ: &str = numbered!("read.lua");
-pub(super) const RESERVE: &str = numbered!("session.lua", "reserve.lua");
-pub(super) const ACTIVATE: &str = numbered!("session.lua", "activate.lua");
-pub(super) const SEAL: &str = numbered!("session.lua", "seal.lua");
+pub(super) const RESERVE: &str = numbered!("reserve.lua");
+pub(super) const ACTIVATE: &str = numbered!("activate.lua");
+pub(super) const SEAL: &str = numbered!("seal.lua");
 pub(super) const OPEN: &str = numbered!("open.lua");
 pub(super) const INSPECT: &str = numbered!("inspect.lua");
