@@ -23,12 +23,9 @@ pub trait HeldLock: Send + Sync + 'static {
     /// Tries once to renew, or says why it could not.
     fn renew(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>>;
 
-    /// Renews no more, and sends the release everywhere at once. The lock stays closed for the `rest`.
-    fn release(self: Arc<Self>, rest: Duration) -> SentRelease;
-
-    /// Releases as [`release`](HeldLock::release) does, for the next caller of this process: where the
-    /// servers would notify waiters elsewhere, they do not.
-    fn hand_over(self: Arc<Self>) -> SentRelease;
+    /// Renews no more, and sends the release everywhere at once. The lock stays closed for the `rest`. If it is
+    /// `handed_over` to the next caller of this process, the servers notify no waiters elsewhere.
+    fn release(self: Arc<Self>, rest: Duration, handed_over: bool) -> SentRelease;
 
     /// Reports whether a release that was sent comes before every attempt that is made later by the
     /// same client. Then nobody has to wait for its answer, and the lock may be handed over.

@@ -83,7 +83,7 @@ impl Holding {
         let held = Arc::clone(&self.held);
         let (in_order, rest) = (held.releases_in_order(), self.rest());
         let handed_over = in_order && loss == Loss::Released && rest.is_zero() && self.hands_over();
-        let released = if handed_over { held.hand_over() } else { held.release(rest) };
+        let released = held.release(rest, handed_over);
         if in_order {
             self.wake(handed_over);
         }

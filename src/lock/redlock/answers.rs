@@ -83,20 +83,15 @@ impl Drop for AnswerSlot {
 }
 
 impl Answers {
-    /// Makes room for the answers of this many nodes.
+    /// Makes room for the answers of this many nodes, which are asked for a vote: it is open until a majority has
+    /// granted, or too many have refused for one. No answer wakes the caller before.
     pub(super) fn new(nodes: usize, clock: &Arc<dyn Clock>) -> Answers {
         let state = InboxState { come: VecDeque::with_capacity(nodes), waker: None };
         let inbox = Arc::new(Inbox(Mutex::new(state)));
         let begun = (Instant::now(), clock.now());
         let (clock, awaited) = (Arc::clone(clock), Vec::with_capacity(nodes));
-        Answers { inbox, clock, begun, awaited, open: 0, undecided: 0 }
-    }
-
-    /// Says that all of `nodes` nodes are asked for a vote: the vote is open until a majority has
-    /// granted, or too many have refused for one. No answer wakes the caller before.
-    pub(super) fn of_votes(nodes: usize, clock: &Arc<dyn Clock>) -> Answers {
         let least = majority(nodes).min(nodes + 1 - majority(nodes));
-        Answers { undecided: least.saturating_sub(1), ..Answers::new(nodes, clock) }
+        Answers { inbox, clock, begun, awaited, open: 0, undecided: least.saturating_sub(1) }
     }
 
     /// Awaits one more answer, which counts until `bound`. A re-admission relies on this: requests sent
@@ -253,7 +248,7 @@ mod tests {
             }
         }
         let wakes = Arc::<Wakes>::default();
-        let mut answers = Answers::of_votes(5, &still());
+        let mut answers = Answers::new(5, &still());
         let slots: Vec<_> = (0..5).map(|node| answers.slot(node.into(), in_seconds(60))).collect();
         let mut next = Box::pin(answers.next());
         let waker = Waker::from(Arc::clone(&wakes));

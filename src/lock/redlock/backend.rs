@@ -51,11 +51,11 @@ impl LockBackend for Arc<Nodes> {
             };
             let begin = Instant::now();
             let asked = ask(self, resources, mode, terms).await;
-            let late = match &asked {
-                Err(Lost::NoQuorum { faults, .. }) => was_late(self, begin, faults),
-                _ => false,
+            let faults = match &asked {
+                Err(Lost::NoQuorum { faults, .. }) => faults.as_slice(),
+                _ => &[],
             };
-            self.was_late(late);
+            let late = self.was_late(begin, faults);
             match asked {
                 Ok(grant) => return Ok(grant),
                 Err(Lost::Held { part, retry_after, shared, holder }) => {
@@ -151,13 +151,6 @@ impl Nodes {
             nodes: Vec::new(),
         }
     }
-}
-
-/// Reports whether a node was not asked in time, or its answer not read in time, because of this client: then this
-/// client may be to blame for the other faults, too. Requests that were refused before a budget has passed do not
-/// count: they would be refused again.
-fn was_late(nodes: &Nodes, begin: Instant, faults: &[(usize, Fault)]) -> bool {
-    begin.elapsed() >= nodes.context.budget && faults.iter().any(|(_, it)| it.is_own())
 }
 
 /// Asks the nodes once.

@@ -2,9 +2,7 @@ use std::iter::from_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencing_protocol::{
-    Attempt, Machine, NonEmpty, Owner, Release, Renew, Renewed, Request, Resource, Token,
-};
+use fencing_protocol::{Attempt, Machine, NonEmpty, Release, Renew, Renewed, Request, Token};
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 
@@ -24,21 +22,6 @@ impl HeldOnNodes {
     pub(super) fn new(nodes: Arc<Nodes>, locks: NonEmpty<(Attempt, Token)>) -> HeldOnNodes {
         HeldOnNodes { nodes, locks, closed: Mutex::new(false) }
     }
-
-    /// Renews no more, and sends a request for each lock, here and now.
-    fn close(self: Arc<Self>, release: impl Fn(Resource, Owner) -> Request) -> SentRelease {
-        *self.closed.lock() = true;
-        let request =
-            |(attempt, _): &(Attempt, Token)| release(attempt.resource.clone(), attempt.owner);
-        let request = Request::together(self.locks.iter().map(request).collect());
-        let mut release = Release::new(self.nodes.size(), request);
-        let answers = self.nodes.begin(&mut release);
-        Box::pin(async move {
-            let released = self.nodes.drive(&mut release, answers).await;
-            let in_doubt = |faults| ReleaseError { causes: self.nodes.causes(faults) };
-            released.unwrap_or(Err(Vec::new())).map_err(in_doubt)
-        })
-    }
 }
 
 impl HeldLock for HeldOnNodes {
@@ -53,24 +36,31 @@ impl HeldLock for HeldOnNodes {
                 if *closed {
                     return Err(Vec::new());
                 }
-                self.nodes.submit(from_fn(|| renew.next_request()), &mut answers);
+                self.nodes.submit(from_fn(|| renew.next_request()), &mut answers, false);
             }
             let renewed = self.nodes.drive(&mut renew, answers).await;
             renewed.unwrap_or(Err(Vec::new())).map_err(|faults| self.nodes.causes(faults))
         })
     }
 
-    fn release(self: Arc<Self>, rest: Duration) -> SentRelease {
-        self.close(|resource, owner| match rest {
-            Duration::ZERO => Request::Release { resource, owner },
-            rest => Request::Shorten { resource, owner, rest },
+    fn release(self: Arc<Self>, rest: Duration, handed_over: bool) -> SentRelease {
+        *self.closed.lock() = true;
+        let request = |(attempt, _): &(Attempt, Token)| {
+            let (resource, owner) = (attempt.resource.clone(), attempt.owner);
+            // A lock that is shortened to nothing is gone, and no node notifies of it.
+            match rest.is_zero() && !handed_over {
+                true => Request::Release { resource, owner },
+                false => Request::Shorten { resource, owner, rest },
+            }
+        };
+        let request = Request::together(self.locks.iter().map(request).collect());
+        let mut release = Release::new(self.nodes.size(), request);
+        let answers = self.nodes.begin(&mut release);
+        Box::pin(async move {
+            let released = self.nodes.drive(&mut release, answers).await;
+            let in_doubt = |faults| ReleaseError { causes: self.nodes.causes(faults) };
+            released.unwrap_or(Err(Vec::new())).map_err(in_doubt)
         })
-    }
-
-    /// A lock that is shortened to nothing is gone, and no node notifies of it.
-    fn hand_over(self: Arc<Self>) -> SentRelease {
-        let rest = Duration::ZERO;
-        self.close(|resource, owner| Request::Shorten { resource, owner, rest })
     }
 
     /// Each lane keeps the order.

@@ -30,7 +30,6 @@ mod driver_set;
 mod drivers;
 mod group;
 mod held;
-mod lanes;
 mod memory;
 mod node;
 mod nodes;

@@ -9,16 +9,20 @@ use fencing_protocol::{
     Address, ClientId, Fault, Fleet, Machine, Nonce, Readmission, Request, Side, majority,
 };
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::TaskTracker;
 
 use super::answers::{Answer, Answers};
 use super::context::LaneContext;
 use super::distinct_servers::DistinctServers;
 use super::driver::ANSWER_TIMEOUT;
-use super::lanes::Lanes;
+use super::driver_set::DriverSet;
+use super::drivers::Drivers;
 use super::node::Node;
+use super::send_queue::Job;
+use super::submitted::Taker;
 use crate::lock::error::NodeCause;
 use crate::lock::wait::release_notifications::{ReleaseNotifications, Source};
 use crate::lock::wait::subscriptions::Notifies;
@@ -29,9 +33,20 @@ use crate::time::Clock;
 /// grow old while another node is waited for.
 const MAX_ATTEMPTS: u32 = 128;
 
+/// How long a release may take that waits behind many others.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How many requests, without releases, may wait for a node while the runtime is stuck.
+const MAX_SUBMITTED: usize = 100_000;
+
 /// The nodes of one lock service, and what all of its clones share.
+///
+/// Requests to a node run there in the order in which they were submitted, so that a release never overtakes the acquire
+/// that it undoes. [`submit`](Nodes::submit) never waits, so that you can call it in `drop`: a task, [`Drivers`], owns
+/// the sessions, and queues what the nodes can't take yet.
 pub struct Nodes {
-    lanes: Lanes,
+    nodes: Vec<Arc<dyn Node>>,
+    drivers: Arc<Drivers>,
     pub(super) context: Arc<LaneContext>,
     clock: Arc<dyn Clock>,
     start_rules: StartRules,
@@ -88,10 +103,17 @@ impl Nodes {
             in_use: AtomicBool::new(false),
             recoveries: Mutex::default(),
         });
-        let lanes = Lanes::new(nodes, Arc::clone(&context));
-        let (longest, blocked) = (AtomicU64::new(0), Mutex::default());
-        let (attempts, permits_each) = (Semaphore::new(MAX_ATTEMPTS as usize), AtomicU32::new(1));
-        Nodes { lanes, context, clock, start_rules, attempts, permits_each, longest, blocked }
+        Nodes {
+            nodes,
+            drivers: Arc::default(),
+            context,
+            clock,
+            start_rules,
+            attempts: Semaphore::new(MAX_ATTEMPTS as usize),
+            permits_each: AtomicU32::new(1),
+            longest: AtomicU64::new(0),
+            blocked: Mutex::default(),
+        }
     }
 
     pub(super) fn clock(&self) -> &Arc<dyn Clock> {
@@ -104,16 +126,21 @@ impl Nodes {
         timeout(limit, self.attempts.acquire_many(room)).await.ok()?.ok()
     }
 
-    /// Notes whether this client itself was late with an attempt. If so, fewer attempts ask at one time, down to
-    /// one; when attempts are in time, more do again.
-    pub(super) fn was_late(&self, late: bool) {
+    /// Reports whether a node was not asked in time, or its answer not read in time, because of this client: then this
+    /// client may be to blame for the other faults of the attempt, too. Requests that were refused before a budget has
+    /// passed do not count: they would be refused again. After a late attempt fewer ask at one time, down to one; when
+    /// attempts are in time, more do again.
+    pub(super) fn was_late(&self, begin: Instant, faults: &[(usize, Fault)]) -> bool {
+        let late =
+            begin.elapsed() >= self.context.budget && faults.iter().any(|(_, it)| it.is_own());
         let next = |room: u32| if late { room * 2 } else { room.saturating_sub(1) };
         let next = |room| Some(next(room).clamp(1, MAX_ATTEMPTS));
         let _ = self.permits_each.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        late
     }
 
     pub(super) fn size(&self) -> usize {
-        self.lanes.size()
+        self.nodes.len()
     }
 
     pub(super) fn longest(&self) -> Duration {
@@ -145,21 +172,52 @@ impl Nodes {
     }
 
     pub(super) fn name(&self, node: usize) -> &str {
-        self.lanes.name(node)
+        self.nodes.get(node).map_or("", |node| node.name())
     }
 
     /// Makes room for answers. It reads the clock, which may be the caller's code.
     pub(super) fn answers(&self) -> Answers {
-        Answers::of_votes(self.size(), &self.clock)
+        Answers::new(self.size(), &self.clock)
     }
 
-    /// Sends each request to its node, here and now.
+    /// Queues requests, and wakes the task once for all of them. Each is sent within one budget of its node, and the
+    /// answer comes within another; a release may take longer. Dropping the answers undoes nothing. Outside of a
+    /// runtime only a task that already runs takes requests.
+    ///
+    /// With `at_once` they may be sent here: that can wake other callers, so hold no lock that they may need.
     pub(super) fn submit(
         &self,
         requests: impl IntoIterator<Item = (Address, Request)>,
         answers: &mut Answers,
+        at_once: bool,
     ) {
-        self.lanes.submit(requests, answers, false);
+        let (now, budget) = (Instant::now(), self.context.budget);
+        let jobs = requests.into_iter().map(|(to, request)| {
+            let is_release = request.is_release();
+            let limit = now + if is_release { RELEASE_TIMEOUT.max(budget) } else { budget };
+            let slot = answers.slot(to, limit + budget);
+            (to.node, Job::new(request, limit, slot, self.context.outstanding.token()))
+        });
+        let room = MAX_SUBMITTED * self.size();
+        let has_room = |job: &Job, waiting| job.is_release() || waiting < room;
+        let (runtime, drivers) = (Handle::try_current().ok(), &self.drivers);
+        let (mut refused, taker) = drivers.submitted.add(jobs, has_room, runtime.is_some());
+        match (taker, runtime) {
+            (Taker::Awake, _) => {}
+            (Taker::Waits(waker), Some(runtime)) if at_once => {
+                if !drivers.run_here(&runtime, &waker) {
+                    waker.wake();
+                }
+            }
+            (Taker::Waits(waker), _) => waker.wake(),
+            // The first request, or the runtime that ran the task is gone.
+            (Taker::Gone, Some(runtime)) => {
+                drivers.start(&runtime, || DriverSet::new(&self.nodes, &self.context, runtime.id()))
+            }
+            // To drop them is an answer.
+            (Taker::Gone, None) => refused.clear(),
+        }
+        refused.iter_mut().for_each(|job| job.answer(Err(Fault::Overloaded)));
     }
 
     /// Sends each request to its node, here and now.
@@ -168,7 +226,7 @@ impl Nodes {
         requests: impl IntoIterator<Item = (Address, Request)>,
     ) -> Answers {
         let mut answers = self.answers();
-        self.submit(requests, &mut answers);
+        self.submit(requests, &mut answers, false);
         answers
     }
 
@@ -180,7 +238,7 @@ impl Nodes {
     /// Sends what a machine says first, here and now. [`drive`](Nodes::drive) does the rest.
     pub(super) fn begin(&self, machine: &mut impl Machine) -> Answers {
         let mut answers = self.answers();
-        self.lanes.submit(from_fn(|| machine.next_request()), &mut answers, true);
+        self.submit(from_fn(|| machine.next_request()), &mut answers, true);
         answers
     }
 
@@ -212,7 +270,7 @@ impl Nodes {
             }
             while let Some((to, request)) = machine.next_request() {
                 let list = if to.side == Side::Old { old } else { self };
-                list.submit([(to, request)], &mut answers);
+                list.submit([(to, request)], &mut answers, false);
             }
         }
     }
@@ -233,5 +291,11 @@ impl Nodes {
             NodeCause { node: self.name(node).to_owned(), cause }
         };
         faults.into_iter().map(cause).collect()
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        self.drivers.submitted.close();
     }
 }

@@ -102,7 +102,7 @@ impl<DB: Database> HeldLock for HeldRows<DB> {
         })
     }
 
-    fn release(self: Arc<Self>, rest: Duration) -> SentRelease {
+    fn release(self: Arc<Self>, rest: Duration, _: bool) -> SentRelease {
         let answer = self.rows.release(self.rows.enter(), rest);
         Box::pin(async move {
             let fault = match timeout(self.rows.budget_of_all(), answer).await {
@@ -114,10 +114,6 @@ impl<DB: Database> HeldLock for HeldRows<DB> {
             };
             Err(ReleaseError { causes: vec![self.rows.table.cause(fault)] })
         })
-    }
-
-    fn hand_over(self: Arc<Self>) -> SentRelease {
-        self.release(Duration::ZERO)
     }
 
     /// Statements take any connection of the pool.

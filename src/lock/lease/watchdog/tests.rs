@@ -72,12 +72,8 @@ impl HeldLock for ScriptedLock {
         .boxed()
     }
 
-    fn release(self: Arc<Self>, _: Duration) -> SentRelease {
+    fn release(self: Arc<Self>, _: Duration, _: bool) -> SentRelease {
         async { Ok(Released::Released) }.boxed()
-    }
-
-    fn hand_over(self: Arc<Self>) -> SentRelease {
-        self.release(Duration::ZERO)
     }
 
     fn releases_in_order(&self) -> bool {
