@@ -1,9 +1,12 @@
 use std::future::Future;
 use std::time::Duration;
 
+use fencing_protocol::Fault;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio_util::task::AbortOnDropHandle;
 
+use crate::lock::error::NodeCause;
 use crate::time::{Clock, Time};
 
 /// How often the clock is looked at. The runtime's timers stand still while the machine is
@@ -23,20 +26,24 @@ pub(super) async fn sleep_until(clock: &dyn Clock, until: Time) {
     }
 }
 
-/// Runs `work` here if a runtime polls this, and as a task of `runtime` otherwise. Returns `None`
-/// if that runtime has ended, or does not run.
+/// Runs `work` here if a runtime polls this, and as a task of `runtime` otherwise. Dropped, it drops `work`.
+///
+/// # Errors
+/// The runtime has ended, or does not run.
 pub(super) async fn in_runtime<T: Send + 'static>(
     runtime: &Handle,
     work: impl Future<Output = T> + Send + 'static,
-) -> Option<T> {
+) -> Result<T, NodeCause> {
     if Handle::try_current().is_ok() {
-        return Some(work.await);
+        return Ok(work.await);
     }
-    let task = runtime.spawn(work);
-    tokio::select! {
+    let task = AbortOnDropHandle::new(runtime.spawn(work));
+    let done = tokio::select! {
         done = task => done.ok(),
         () = sleep(RUNTIME_LIMIT) => None,
-    }
+    };
+    let cause = Fault::Disconnected("the runtime is gone".into());
+    done.ok_or_else(|| NodeCause { node: "this process".into(), cause })
 }
 
 /// Waits for `work`, but not for longer than that, on any executor.

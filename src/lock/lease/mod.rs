@@ -223,10 +223,9 @@ impl<K> Lease<K> {
         let renewed = in_runtime(&self.runtime, async move { holding.renew().await }).await;
         state.deadline().map_err(lost)?;
         let causes = match renewed {
-            Some(Err(causes)) => causes,
-            Some(Ok(())) => return Ok(self.valid_for()),
-            // Its runtime has ended.
-            None => Vec::new(),
+            Ok(Ok(())) => return Ok(self.valid_for()),
+            Ok(Err(causes)) => causes,
+            Err(cause) => vec![cause],
         };
         let Sequencer { resource, token } = self.holding.first.clone();
         Err(RenewError::Failed { resource, token, causes })
@@ -250,8 +249,7 @@ impl<K> Lease<K> {
         };
         match in_runtime(&self.runtime, released).await {
             _ if loss != Loss::Released => Ok(Released::Lapsed),
-            // Its runtime has ended.
-            outcome => outcome.unwrap_or(Err(ReleaseError { causes: Vec::new() })),
+            outcome => outcome.unwrap_or_else(|cause| Err(ReleaseError { causes: vec![cause] })),
         }
     }
 

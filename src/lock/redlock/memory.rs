@@ -205,14 +205,12 @@ impl Node for MemoryNode {
         &self,
         client: ClientId,
     ) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
-        let (sender, notified) = mpsc::unbounded_channel();
-        let server = self.server.lock();
+        let mut server = self.server.lock();
         if !server.up {
             return ready(Err(stopped())).boxed();
         }
-        let (node, life, sender) = (self.clone(), server.life, Some(sender));
-        let listener: Box<dyn ReleaseListener> =
-            Box::new(MemoryListener { node, life, client, sender, notified });
+        let (node, notices) = (self.clone(), server.waiting.listen(client));
+        let listener: Box<dyn ReleaseListener> = Box::new(MemoryListener { node, client, notices });
         ready(Ok(listener)).boxed()
     }
 }
@@ -231,35 +229,25 @@ impl Session for MemorySession {
 
 struct MemoryListener {
     node: MemoryNode,
-    life: u64,
     client: ClientId,
-    /// None once the node has restarted.
-    sender: Option<mpsc::UnboundedSender<Notice>>,
-    notified: mpsc::UnboundedReceiver<Notice>,
+    notices: mpsc::UnboundedReceiver<Notice>,
 }
 
 impl ReleaseListener for MemoryListener {
     fn wait(&mut self, resource: &Resource, ticket: u64, waited: Duration) {
         let (now, mut server) = (self.node.clock.now(), self.node.server.lock());
-        if server.life != self.life {
-            self.sender = None;
-        }
-        let Some(notices) = &self.sender else { return };
-        let (since, notifications) = (now - waited, notices.clone());
-        let waiter = Waiter { client: self.client, ticket, since, notifications };
+        let waiter = Waiter { client: self.client, ticket, since: now - waited };
         let locked = server.store.is_locked(resource, now);
-        let free = server.waiting.wait(resource, locked, now, waiter);
-        let _ = notices.send(Notice::Registered(resource.clone(), ticket, free));
+        server.waiting.wait(resource, locked, now, waiter);
     }
 
     fn leave(&mut self, resource: &Resource, ticket: u64) {
         let (now, mut server) = (self.node.clock.now(), self.node.server.lock());
         let locked = server.store.is_locked(resource, now);
         server.waiting.leave(resource, locked, now, (self.client, ticket));
-        self.sender.iter().for_each(|notices| drop(notices.send(Notice::Left)));
     }
 
     fn next(&mut self) -> BoxFuture<'_, Result<Notice, Fault>> {
-        async { self.notified.recv().await.ok_or_else(restarted) }.boxed()
+        async { self.notices.recv().await.ok_or_else(restarted) }.boxed()
     }
 }

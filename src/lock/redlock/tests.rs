@@ -2,11 +2,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fencing_protocol::{Released, Request, Resource};
+use fencing_protocol::{ClientId, Released, Request, Resource};
+use futures_util::FutureExt;
 
 use super::*;
 use crate::lock::error::{AcquireError, Loss, RenewError};
-use crate::time::{Clock, SystemClock, Time};
+use crate::time::{Clock, ManualClock, SystemClock, Time};
 
 /// The runtime's clock, which stops and jumps in paused tests.
 #[derive(Debug, Clone)]
@@ -191,8 +192,37 @@ fn a_lease_outlives_its_runtime_and_ends_at_its_deadline_anywhere() {
     assert!(wait(lease.run(std::future::pending::<()>())).is_err());
     assert_eq!(wait(lease.release()), Ok(Released::Lapsed));
     let lease = acquire();
-    assert!(matches!(wait(lease.renew()), Err(RenewError::Failed { .. })));
-    assert!(wait(lease.release()).is_err());
+    let gone = "this process: connection lost: the runtime is gone";
+    let error = wait(lease.renew()).unwrap_err();
+    assert!(matches!(error, RenewError::Failed { .. }));
+    assert!(error.to_string().ends_with(gone), "{error}");
+    let error = wait(lease.release()).unwrap_err();
+    assert!(error.to_string().ends_with(gone), "{error}");
+}
+
+/// A renewal that the caller has given up revives nothing behind its back.
+#[test]
+fn a_renewal_that_is_dropped_outside_of_a_runtime_does_not_count() {
+    let (clock, resource) = (ManualClock::default(), resource());
+    let nodes = ["a", "b", "c"].map(MemoryNode::new);
+    let builder = Redlock::builder().nodes(nodes).first_start(true).clock(clock.clone());
+    let redlock = builder.renew(false).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let lease = runtime.block_on(redlock.acquire(&resource)).unwrap();
+    clock.advance(Duration::from_secs(1));
+    let before = lease.valid_for();
+    assert!(lease.renew().now_or_never().is_none());
+    runtime.block_on(tokio::time::sleep(Duration::from_millis(100)));
+    assert_eq!(lease.valid_for(), before);
+}
+
+#[tokio::test]
+async fn a_client_that_waits_learns_that_the_node_has_restarted() {
+    let node = MemoryNode::new("a");
+    let mut listener = node.listen(ClientId(1)).await.unwrap();
+    assert!(listener.next().now_or_never().is_none());
+    node.restart();
+    assert!(listener.next().now_or_never().unwrap().is_err());
 }
 
 /// A runtime that ends takes no task: the next request starts one elsewhere.

@@ -13,6 +13,8 @@ const HEAD_START: Duration = Duration::from_millis(50);
 /// The waiters at a node in this process, by resource: what `wait.lua`, `leave.lua` and `notify.lua` do in Redis.
 #[derive(Default)]
 pub(super) struct WaitingList {
+    /// The channel of each client that listens.
+    listeners: BTreeMap<ClientId, mpsc::UnboundedSender<Notice>>,
     waiting: BTreeMap<Resource, Vec<Waiter>>,
     /// The client that was notified last, and the end of its head start.
     notified: BTreeMap<Resource, (ClientId, Time)>,
@@ -22,27 +24,30 @@ pub(super) struct Waiter {
     pub(super) client: ClientId,
     pub(super) ticket: u64,
     pub(super) since: Time,
-    pub(super) notifications: mpsc::UnboundedSender<Notice>,
 }
 
 impl WaitingList {
-    /// Registers a waiter, unless the lock is free and no other client was notified: returns whether that is so.
-    pub(super) fn wait(
-        &mut self,
-        resource: &Resource,
-        locked: bool,
-        now: Time,
-        waiter: Waiter,
-    ) -> bool {
+    /// Returns the notices to a client, until the list is gone.
+    pub(super) fn listen(&mut self, client: ClientId) -> mpsc::UnboundedReceiver<Notice> {
+        let (sender, notices) = mpsc::unbounded_channel();
+        self.listeners.retain(|_, listener| !listener.is_closed());
+        self.listeners.insert(client, sender);
+        notices
+    }
+
+    /// Registers a client that listens, unless the lock is free and no other client was notified: tells it whether that
+    /// is so.
+    pub(super) fn wait(&mut self, resource: &Resource, locked: bool, now: Time, waiter: Waiter) {
+        let Some(listener) = self.listeners.get(&waiter.client) else { return };
         let notified = self.notified.get(resource).filter(|(_, until)| now < *until);
-        if !locked && notified.is_none_or(|(client, _)| *client == waiter.client) {
-            return true;
+        let free = !locked && notified.is_none_or(|(client, _)| *client == waiter.client);
+        let _ = listener.send(Notice::Registered(resource.clone(), waiter.ticket, free));
+        if !free {
+            let waiting = self.waiting.entry(resource.clone()).or_default();
+            waiting.retain(|other| (other.client, other.ticket) != (waiter.client, waiter.ticket));
+            let place = waiting.partition_point(|other| other.since <= waiter.since);
+            waiting.insert(place, waiter);
         }
-        let waiting = self.waiting.entry(resource.clone()).or_default();
-        waiting.retain(|other| (other.client, other.ticket) != (waiter.client, waiter.ticket));
-        let place = waiting.partition_point(|other| other.since <= waiter.since);
-        waiting.insert(place, waiter);
-        false
     }
 
     /// Removes a waiter. If it was notified and does not take the lock, the next one is notified.
@@ -65,6 +70,7 @@ impl WaitingList {
             self.notified.remove(resource);
             self.notify(resource, now);
         }
+        self.listeners.get(&client).into_iter().for_each(|it| drop(it.send(Notice::Left)));
     }
 
     /// Notifies the client that has waited longest, and returns it. A client that is gone receives nothing, and
@@ -73,7 +79,9 @@ impl WaitingList {
         self.notified.retain(|_, (_, until)| now < *until);
         let waiting = self.waiting.get_mut(resource)?;
         let notice = |it: &Waiter| Notice::Released(resource.clone(), it.ticket);
-        let receives = |it: &Waiter| it.notifications.send(notice(it)).is_ok();
+        let receives = |it: &Waiter| {
+            self.listeners.get(&it.client).is_some_and(|listener| listener.send(notice(it)).is_ok())
+        };
         let first = waiting.iter().position(receives);
         let client = first.and_then(|first| waiting.drain(..=first).next_back());
         if first.is_none() || waiting.is_empty() {
