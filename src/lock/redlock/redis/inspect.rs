@@ -7,6 +7,8 @@ use tokio::time::timeout;
 use super::fault::{fault, invalid, unfit};
 use super::node::{RedisNode, connect, info};
 
+const STATUS: &str = concat!(include_str!("common.lua"), include_str!("status.lua"));
+
 /// The state of a node, for an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -111,18 +113,9 @@ impl RedisNode {
         };
         // A loading server answers nothing, and a replica's copy proves nothing.
         if report.master && !report.loading {
-            let mut pipe = ::redis::pipe();
-            pipe.cmd("HMGET").arg(&self.keys.memory).arg("admitted").arg("era");
-            pipe.arg("sealed_as").arg("sealed_to").arg("full");
-            // Only so that they are not taken for counts.
-            pipe.arg("prepared").arg("nonce").arg("reserved").arg("granted").arg("started");
-            pipe.cmd("PTTL").arg(&self.keys.quarantine);
-            pipe.cmd("PTTL").arg(&self.keys.latest);
-            pipe.cmd("HLEN").arg(&self.keys.memory);
-            pipe.cmd("ZREVRANGE").arg(&self.keys.long).arg(0).arg(0).arg("WITHSCORES");
-            pipe.cmd("TIME");
-            pipe.cmd("GET").arg(&self.keys.latest);
-            let value: Result<Value, _> = pipe.query_async(&mut connection).await;
+            let mut status = ::redis::cmd("EVAL");
+            status.arg(self.keys.constants() + STATUS).arg(0);
+            let value: Result<Value, _> = status.query_async(&mut connection).await;
             let value = value.map_err(|error| fault(&error))?;
             let odd = invalid(&format!("{value:?}"));
             read(&mut report, value).ok_or(odd)?;
@@ -131,19 +124,14 @@ impl RedisNode {
     }
 }
 
-/// The node's memory, the rest of its quarantine and of the short locks in milliseconds, its fields, the last of the
-/// long locks with its end, the time, and how long the short locks lasted at first.
-type Memory = (Vec<Option<String>>, i64, i64, u64, Vec<(Value, u64)>, (u64, u64), Option<String>);
-
 fn read(report: &mut NodeReport, value: Value) -> Option<()> {
-    let (memory, left, out, fields, long, (seconds, micros), most): Memory =
+    let (memory, left, longest, counts): (Vec<Option<String>>, i64, u64, u64) =
         from_redis_value(value).ok()?;
     // Anybody may have written anything there, and a terminal shows it.
     let fits = |text: &String| text.len() <= 30_000 && !text.contains(char::is_control);
     if !memory.iter().flatten().all(fits) {
         return None;
     }
-    let others = memory.iter().flatten().count() as u64;
     let mut memory = memory.into_iter();
     let [admitted, era, sealed_as, sealed_to, full] = [(); 5].map(|()| memory.next().flatten());
     let names = |fleet: &str| fleet.split(',').map(str::to_owned).collect::<Vec<_>>();
@@ -160,13 +148,8 @@ fn read(report: &mut NodeReport, value: Value) -> Option<()> {
         -1 => Some(Duration::MAX),
         left => Some(Duration::from_millis(u64::try_from(left).ok()?)),
     };
-    // Not longer than it was at first: the node's clock may have been set back since.
-    let most = most.and_then(|most| most.parse().ok()).unwrap_or(u64::MAX);
-    let out = Duration::from_millis(u64::try_from(out).unwrap_or(0).min(most));
-    let now = Duration::from_secs(seconds) + Duration::from_micros(micros);
-    let end = long.first().map_or(Duration::ZERO, |(_, end)| Duration::from_millis(*end));
-    report.longest = out.max(end.saturating_sub(now));
-    report.counts = fields.saturating_sub(others);
+    report.longest = Duration::from_millis(longest);
+    report.counts = counts;
     report.crowded = full.is_some() || report.counts >= CROWDED as u64;
     Some(())
 }

@@ -1,55 +1,51 @@
 use ::redis::{Cmd, RedisWrite};
-use fencing_protocol::Resource;
+use fencing_protocol::{ClientId, Resource};
 
 /// The keys of a node, all in one hash slot.
 #[derive(Debug, Clone)]
 pub(super) struct Keys {
     prefix: String,
-    pub(super) memory: String,
-    pub(super) quarantine: String,
-    /// Lasts for as long as a short lock that was granted or renewed on the node may be out.
-    pub(super) latest: String,
-    /// What the channels of the clients begin with.
-    pub(super) channel: String,
-    /// The long locks that were granted or renewed on the node, by their end.
-    pub(super) long: String,
-    /// What operators have done.
-    pub(super) audit: String,
 }
 
 impl Keys {
     pub(super) fn new(namespace: &str) -> Keys {
-        let prefix = format!("{{{namespace}}}");
-        let key = |name: &str| format!("{prefix}:{name}");
-        Keys {
-            memory: key("memory"),
-            quarantine: key("quarantine"),
-            latest: key("latest"),
-            long: key("long"),
-            audit: key("audit"),
-            channel: key("wake:"),
-            prefix,
-        }
+        Keys { prefix: format!("{{{namespace}}}") }
+    }
+
+    fn key(&self, name: &str) -> String {
+        format!("{}:{name}", self.prefix)
     }
 
     /// Returns the head of every script: the keys that are the same for all locks. As constants they cost a call
     /// nothing, while each argument costs as much as a sixth of a command. `NAME` is where the name of the
     /// resource begins in the key of a lock.
     pub(super) fn constants(&self) -> String {
-        let name = format!("{}:lock:", self.prefix).len() + 1;
-        let mut constants = format!("local NAME = {name}\n");
+        let mut constants = format!("local NAME = {}\n", self.key("lock:").len() + 1);
         for (name, key) in [
-            ("MEMORY", &self.memory),
-            ("QUARANTINE", &self.quarantine),
-            ("LATEST", &self.latest),
-            ("LONG", &self.long),
-            ("CHANNEL", &self.channel),
-            ("WAITING", &format!("{}:waiting:", self.prefix)),
-            ("NOTIFIED", &format!("{}:notified:", self.prefix)),
+            ("MEMORY", "memory"),
+            ("QUARANTINE", "quarantine"),
+            // Lasts for as long as a short lock that was granted or renewed on the node may be out.
+            ("LATEST", "latest"),
+            // The long locks that were granted or renewed on the node, by their end.
+            ("LONG", "long"),
+            // What the channels of the clients begin with.
+            ("CHANNEL", "wake:"),
+            ("WAITING", "waiting:"),
+            ("NOTIFIED", "notified:"),
         ] {
-            constants += &constant(name, key);
+            constants += &constant(name, &self.key(key));
         }
         constants
+    }
+
+    /// Returns the key of what operators have done.
+    pub(super) fn audit(&self) -> String {
+        self.key("audit")
+    }
+
+    /// Returns the channel of a client.
+    pub(super) fn channel(&self, client: ClientId) -> String {
+        self.key(&format!("wake:{client}"))
     }
 
     /// Adds the key of a lock to a command, without a copy.

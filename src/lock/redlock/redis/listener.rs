@@ -53,8 +53,7 @@ impl RedisListener {
                 .get_multiplexed_async_connection_with_config(&config)
                 .await
                 .map_err(|error| fault(&error))?;
-            let channel = format!("{}{id}", keys.channel);
-            connection.subscribe(channel).await.map_err(|error| fault(&error))?;
+            connection.subscribe(keys.channel(id)).await.map_err(|error| fault(&error))?;
             let calls = FuturesUnordered::new();
             let listener = RedisListener { connection, keys, client: id, notified, calls };
             Ok(Box::new(listener) as Box<dyn ReleaseListener>)

@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ::redis::Value;
 use ::redis::aio::MultiplexedConnection;
+use ::redis::{Value, from_redis_value};
 use fencing_protocol::{Fault, Fleet, Incarnation, Membership, Resource, Stamp, Token, fault_of};
 use tokio::time::timeout;
 
@@ -203,7 +203,7 @@ impl RedisNode {
             let mut force = ::redis::cmd("EVAL");
             force.arg(scripts::head(keys, &me) + FORCE).arg(2);
             keys.write_lock(&mut force, resource);
-            force.arg(&keys.audit).arg(line).arg(era).arg(count).arg(values);
+            force.arg(keys.audit()).arg(line).arg(era).arg(count).arg(values);
             let value: Value = query(&mut connection, &force).await?;
             let odd = || invalid("this is not an answer to a release by force");
             let Value::Array(parts) = &value else { return Err(odd()) };
@@ -233,7 +233,7 @@ impl RedisNode {
         resources.iter().for_each(|resource| self.keys.write_lock(&mut locks, resource));
         locks.arg(most);
         let value: Value = query(connection, &locks).await?;
-        read(resources, &value).ok_or_else(|| invalid("this is not a list of locks"))
+        read(resources, value).ok_or_else(|| invalid("this is not a list of locks"))
     }
 }
 
@@ -276,44 +276,31 @@ async fn query<T: ::redis::FromRedisValue>(
     command.query_async(connection).await.map_err(|error| fault(&error))
 }
 
-fn read(resources: &[Resource], value: &Value) -> Option<LockReports> {
-    let Value::Array(answers) = value else { return None };
-    let [Value::BulkString(admitted), era, answers @ ..] = answers.as_slice() else { return None };
+/// The kind of a lock, its count, how many hold it, and some of them with the time that is left.
+type LockAnswer = (String, u64, u64, Vec<(Vec<u8>, i64)>);
+
+fn read(resources: &[Resource], value: Value) -> Option<LockReports> {
+    let (admitted, era, answers): (Vec<u8>, String, Vec<LockAnswer>) =
+        from_redis_value(value).ok()?;
     // A node that has never been admitted has none.
-    let (known, mut locks) = (number(era), Vec::new());
-    for (resource, answer) in resources.iter().zip(answers) {
-        let Value::Array(answer) = answer else { return None };
-        let [Value::BulkString(kind), count, rest @ ..] = answer.as_slice() else { return None };
-        let count = number(count)?;
-        let token = known.filter(|_| count > 0).and_then(|era| Stamp { era, count }.token());
-        let shared = kind == b"shared";
-        let Some((Value::Int(owners), rest)) = rest.split_first() else {
-            locks.push((count, Vec::new()));
-            continue;
-        };
-        let mut holders = Vec::new();
-        for holder in rest.chunks(2) {
-            let [Value::BulkString(value), Value::Int(left)] = holder else { return None };
-            let remaining = match *left {
+    let era: Option<u64> = era.parse().ok();
+    let report = |(resource, (kind, count, owners, holders)): (&Resource, LockAnswer)| {
+        let shared = kind == "shared";
+        let token = era.filter(|_| count > 0).and_then(|era| Stamp { era, count }.token());
+        let lock = |(value, left): (Vec<u8>, i64)| NodeLock {
+            resource: resource.clone(),
+            holder: std::str::from_utf8(&value).ok().and_then(Holder::read),
+            value,
+            shared,
+            holders: owners,
+            remaining: match left {
                 -1 if !shared => None,
                 left => Some(Duration::from_millis(u64::try_from(left).unwrap_or(0))),
-            };
-            holders.push(NodeLock {
-                resource: resource.clone(),
-                value: value.clone(),
-                holder: std::str::from_utf8(value).ok().and_then(Holder::read),
-                shared,
-                holders: u64::try_from(*owners).ok()?,
-                remaining,
-                token,
-            });
-        }
-        locks.push((count, holders));
-    }
-    Some(LockReports { admitted: admitted.clone(), era: known.unwrap_or(0), locks })
-}
-
-fn number(value: &Value) -> Option<u64> {
-    let Value::BulkString(bytes) = value else { return None };
-    std::str::from_utf8(bytes).ok()?.parse().ok()
+            },
+            token,
+        };
+        (count, holders.into_iter().map(lock).collect())
+    };
+    let locks = resources.iter().zip(answers).map(report).collect();
+    Some(LockReports { admitted, era: era.unwrap_or(0), locks })
 }
