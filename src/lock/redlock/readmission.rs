@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::context::Recovery;
 use super::nodes::Nodes;
+use crate::lock::error::joined;
 use crate::log_throttle::LogThrottle;
 use crate::random::jitter;
 
@@ -45,8 +46,13 @@ async fn run(nodes: Weak<Nodes>, mut recoveries: mpsc::Receiver<Recovery>) {
             }
             Err(error) => {
                 if let Some(suppressed) = warnings.entry(target).or_default().next() {
-                    let words = failed(&nodes, target, error);
-                    tracing::warn!(node = name, %error, suppressed, "{words}");
+                    let causes = match error {
+                        ReadmitError::Missing(faults) | ReadmitError::NotStarted(faults) => {
+                            joined(&nodes.causes(faults.clone()))
+                        }
+                        _ => String::new(),
+                    };
+                    tracing::warn!(node = name, collect, %error, causes, suppressed, "node not re-admitted yet");
                 }
             }
         }
@@ -59,17 +65,6 @@ async fn run(nodes: Weak<Nodes>, mut recoveries: mpsc::Receiver<Recovery>) {
         not_before.insert((target, collect), Instant::now() + pause);
         nodes.set_blocked(target, outcome.err().and_then(|error| blocked(&nodes, target, error)));
     }
-}
-
-fn failed(nodes: &Nodes, target: usize, error: &ReadmitError) -> String {
-    let faults = match error {
-        ReadmitError::Missing(faults) | ReadmitError::NotStarted(faults) => faults,
-        ReadmitError::AheadOfClock { .. } => return "counts not collected yet".into(),
-        _ => return "node not admitted yet".into(),
-    };
-    let fault = |(node, fault): &(usize, Fault)| format!("{}: {fault}", nodes.name(*node));
-    let faults: Vec<String> = faults.iter().map(fault).collect();
-    format!("node {} not admitted yet: {}", nodes.name(target), faults.join("; "))
 }
 
 /// Returns why that node gives no vote, for the callers that ask for it.
