@@ -5,6 +5,7 @@ use fencing::lock::redlock::{Node, RedisNode, Session};
 use fencing::{Resource, Token};
 use fencing_protocol::{Fleet, Mode, Owner, Reply, Request};
 use futures_util::future::join_all;
+use support::requests::ask_alone;
 
 use crate::contestant::TTL;
 use crate::fleet::majority;
@@ -25,7 +26,7 @@ impl Scripts {
         let fleet = Fleet::new(nodes.iter().map(Node::member)).unwrap();
         let mut sessions = Vec::new();
         for node in nodes {
-            sessions.push(node.open(&fleet).await.unwrap());
+            sessions.push(node.open(&fleet, "me").await.unwrap());
         }
         Scripts { sessions: Arc::new(sessions), owners: Arc::default() }
     }
@@ -65,7 +66,7 @@ impl Scripts {
 
     /// Waits for all nodes: a majority that has answered leaves work behind.
     async fn all(&self, request: &Request, good: impl Fn(&Reply) -> bool) -> bool {
-        let calls = self.sessions.iter().map(|session| session.call(request.clone()));
+        let calls = self.sessions.iter().map(|session| ask_alone(&**session, request.clone()));
         let votes = join_all(calls).await.iter().flatten().filter(|reply| good(reply)).count();
         votes > self.sessions.len() / 2
     }
@@ -73,7 +74,7 @@ impl Scripts {
     async fn majority(&self, request: &Request, good: impl Fn(&Reply) -> bool) -> bool {
         let good = &good;
         let calls = self.sessions.iter().map(|session| {
-            let call = session.call(request.clone());
+            let call = ask_alone(&**session, request.clone());
             async move { call.await.is_ok_and(|reply| good(&reply)) }
         });
         majority(calls).await

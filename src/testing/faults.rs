@@ -98,9 +98,8 @@ impl Faults {
         self.log.lock().clone()
     }
 
-    pub(super) fn record(&self, request: Request, answer: &Result<Reply, Fault>) {
-        let mut log = self.log.lock();
-        log.push((request, answer.clone()));
+    pub(super) fn record(&self, requests: &[Request], answers: &[Result<Reply, Fault>]) {
+        self.log.lock().extend(requests.iter().cloned().zip(answers.iter().cloned()));
     }
 
     pub(super) fn now(&self) -> Switches {

@@ -1,14 +1,14 @@
-use std::sync::Arc;
 use std::time::Duration;
 
 use fencing_protocol::{ClientId, Fault, Fleet, Incarnation, Reply, Request, Resource};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use smallvec::smallvec;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 
 use super::Faults;
-use crate::lock::redlock::{Node, Session};
+use crate::lock::redlock::{Group, Node, Session};
 use crate::lock::{Notice, ReleaseListener};
 
 /// A node behind a network and a machine whose faults you switch: see [`Faults`].
@@ -62,13 +62,12 @@ impl<N: Node> Node for FaultyNode<N> {
         self.node.member()
     }
 
-    fn named(&self, holder: &str) -> Option<Arc<dyn Node>> {
-        let node = self.node.named(holder)?;
-        Some(Arc::new(FaultyNode { node, faults: self.faults.clone() }))
-    }
-
-    fn open(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
-        let (opening, faults) = (self.node.open(fleet), self.faults.clone());
+    fn open(
+        &self,
+        fleet: &Fleet,
+        holder: &str,
+    ) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
+        let (opening, faults) = (self.node.open(fleet, holder), self.faults.clone());
         async move {
             if faults.now().refusing {
                 return Err(Fault::Unreachable("refused by a test".into()));
@@ -149,8 +148,8 @@ impl ReleaseListener for FaultyListener {
 }
 
 struct UnansweredCall {
-    request: Request,
-    reply: oneshot::Sender<Result<Reply, Fault>>,
+    requests: Group<Request>,
+    replies: oneshot::Sender<Group<Result<Reply, Fault>>>,
 }
 
 struct FaultySession {
@@ -171,19 +170,20 @@ impl Session for FaultySession {
         self.server.as_ref()
     }
 
-    fn call(&self, request: Request) -> BoxFuture<'static, Result<Reply, Fault>> {
+    fn call(&self, requests: Group<Request>) -> BoxFuture<'static, Group<Result<Reply, Fault>>> {
         let (calls, faults, breaks) = (self.calls.clone(), self.faults.clone(), self.breaks);
         async move {
-            let broken = || Fault::Disconnected("broken by a test".into());
+            let broken =
+                smallvec![Err(Fault::Disconnected("broken by a test".into())); requests.len()];
             if faults.now().breaks > breaks {
-                return Err(broken());
+                return broken;
             }
-            let (reply, answer) = oneshot::channel();
-            let _ = calls.send(UnansweredCall { request, reply });
+            let (replies, answers) = oneshot::channel();
+            let _ = calls.send(UnansweredCall { requests, replies });
             tokio::select! {
                 biased;
-                () = faults.broken(breaks) => Err(broken()),
-                answer = answer => answer.unwrap_or_else(|_| Err(broken())),
+                () = faults.broken(breaks) => broken,
+                answers = answers => answers.unwrap_or(broken),
             }
         }
         .boxed()
@@ -198,26 +198,26 @@ async fn serve(
 ) {
     // Callers whose replies are lost go on waiting.
     let mut lost = Vec::new();
-    while let Some(UnansweredCall { request, reply }) = waiting.recv().await {
+    while let Some(UnansweredCall { requests, replies }) = waiting.recv().await {
         faults.awake().await;
-        let mut answer = session.call(request.clone()).await;
-        faults.record(request.clone(), &answer);
+        let mut answers = session.call(requests.clone()).await;
+        faults.record(&requests, &answers);
         if faults.now().repeating {
-            answer = session.call(request.clone()).await;
-            faults.record(request, &answer);
+            answers = session.call(requests.clone()).await;
+            faults.record(&requests, &answers);
         }
         if faults.now().losing {
-            lost.push(reply);
+            lost.push(replies);
             continue;
         }
         let delay = faults.now().delay;
         if delay.is_zero() {
-            let _ = reply.send(answer);
+            let _ = replies.send(answers);
         } else {
             // As on a network: answers that are on their way do not delay one another.
             tokio::spawn(async move {
                 sleep(delay).await;
-                let _ = reply.send(answer);
+                let _ = replies.send(answers);
             });
         }
     }

@@ -5,15 +5,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fencing::Resource;
-use fencing::lock::redlock::{MemoryNode, Node, Session};
+use fencing::lock::redlock::{Group, MemoryNode, Node, Session};
 use fencing_protocol::{Fault, Fleet, Incarnation, Mode, Nonce, Owner, Reply, Request};
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 use tokio::time::sleep;
 
 use crate::breach;
 use crate::node::node_contract;
 use support::clock::TokioClock;
+use support::requests::ask_alone;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Flaw {
@@ -64,9 +65,13 @@ impl Node for FlawedNode {
         self.node.name()
     }
 
-    fn open(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
+    fn open(
+        &self,
+        fleet: &Fleet,
+        holder: &str,
+    ) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
         let (flaw, node, holders) = (self.flaw, self.node.clone(), Arc::clone(&self.holders));
-        let open = node.open(fleet);
+        let open = node.open(fleet, holder);
         async move {
             let session = open.await?.into();
             Ok(Box::new(FlawedSession { flaw, node, session, holders }) as Box<dyn Session>)
@@ -76,7 +81,14 @@ impl Node for FlawedNode {
 }
 
 impl Session for FlawedSession {
-    fn call(&self, mut request: Request) -> BoxFuture<'static, Result<Reply, Fault>> {
+    fn call(&self, requests: Group<Request>) -> BoxFuture<'static, Group<Result<Reply, Fault>>> {
+        let calls = join_all(requests.into_iter().map(|request| self.call_one(request)));
+        calls.map(Group::from_vec).boxed()
+    }
+}
+
+impl FlawedSession {
+    fn call_one(&self, mut request: Request) -> BoxFuture<'static, Result<Reply, Fault>> {
         let (flaw, session) = (self.flaw, Arc::clone(&self.session));
         let holders = Arc::clone(&self.holders);
         bend(flaw, &mut request, &holders.lock().unwrap());
@@ -92,7 +104,7 @@ impl Session for FlawedSession {
             {
                 *incarnation = life();
             }
-            let mut reply = session.call(request.clone()).await?;
+            let mut reply = ask_alone(&*session, request.clone()).await?;
             if flaw == Flaw::VotesThoughNotAdmitted && reply == Reply::NotAdmitted {
                 reply = Reply::Reserved { nonce: Nonce(0) };
             }

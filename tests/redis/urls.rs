@@ -107,7 +107,7 @@ async fn connections_are_kept_alive() {
     let port = listener.local_addr().unwrap().port();
     let node = RedisNode::new(&format!("redis://127.0.0.1:{port}"), "fencing").unwrap();
     let fleet = Fleet::new(["a"]).unwrap();
-    let opening = tokio::spawn(node.open(&fleet));
+    let opening = tokio::spawn(node.open(&fleet, "me"));
     // The client has sent its first words, and we acknowledge them: the line is idle then.
     let accept = move || {
         let (mut end, address) = listener.accept().unwrap();

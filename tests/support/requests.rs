@@ -1,9 +1,20 @@
 //! Requests to a node, as its suites ask them.
 
+use std::pin::Pin;
 use std::time::Duration;
 
+use fencing::lock::redlock::{Group, Session};
 use fencing::{Resource, Token};
-use fencing_protocol::{Fleet, Mode, Nonce, Owner, Request, Sealing, Stamp};
+use fencing_protocol::{Fault, Fleet, Mode, Nonce, Owner, Reply, Request, Sealing, Stamp};
+
+type Answer = Result<Reply, Fault>;
+type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Asks one request in a call of its own.
+pub fn ask_alone(session: &dyn Session, request: Request) -> BoxFuture<'static, Answer> {
+    let call = session.call(Group::from_iter([request]));
+    Box::pin(async move { call.await.pop().expect("an answer") })
+}
 
 pub const ALICE: Owner = Owner(0xa11ce);
 pub const BOB: Owner = Owner(0xb0b);

@@ -1,5 +1,4 @@
 use std::sync::Arc;
-use std::time::Duration;
 
 use fencing_protocol::{Released, Renewed};
 use parking_lot::Mutex;
@@ -26,7 +25,7 @@ pub(super) struct Holding {
     /// Whether a lease that is lost stays closed for a lock-delay.
     delays: bool,
     /// Why the last renewal failed, if it did.
-    failure: Mutex<Vec<NodeCause>>,
+    pub(super) failure: Mutex<Vec<NodeCause>>,
 }
 
 impl Holding {
@@ -49,11 +48,6 @@ impl Holding {
             delays: !settings.lock_delay.is_zero(),
             failure: Mutex::default(),
         }
-    }
-
-    /// Returns why the last renewal failed. Empty if none has, or it did not.
-    pub(super) fn failure(&self) -> Vec<NodeCause> {
-        self.failure.lock().clone()
     }
 
     /// Tries once to renew, unless the lease is over, and says why it could not. One that another has superseded is
@@ -81,8 +75,14 @@ impl Holding {
         loss: Loss,
     ) -> impl Future<Output = Result<Released, ReleaseError>> + Send + use<> {
         let held = Arc::clone(&self.held);
-        let (in_order, rest) = (held.releases_in_order(), self.rest());
-        let handed_over = in_order && loss == Loss::Released && rest.is_zero() && self.hands_over();
+        let in_order = held.releases_in_order();
+        let rest = self.closed_until.since(self.state.clock.now());
+        // Never that of several locks: others wait for a part of them.
+        let handed_over = in_order
+            && loss == Loss::Released
+            && rest.is_zero()
+            && self.locks.len() == 1
+            && self.queues.hands_over(&self.first.resource);
         let released = held.release(rest, handed_over);
         if in_order {
             self.wake(handed_over);
@@ -102,17 +102,6 @@ impl Holding {
         } else {
             drop(self.release(loss));
         }
-    }
-
-    /// Returns for how long the lock has to stay closed.
-    fn rest(&self) -> Duration {
-        self.closed_until.since(self.state.clock.now())
-    }
-
-    /// Reports whether a release is to go to the next caller of this process, and no client elsewhere is to be
-    /// notified: never that of several locks, as others wait for a part of them.
-    fn hands_over(&self) -> bool {
-        self.locks.len() == 1 && self.queues.hands_over(&self.first.resource)
     }
 
     fn wake(&self, handed_over: bool) {

@@ -168,7 +168,7 @@ impl<K> Lease<K> {
     /// one has succeeded since.
     #[must_use]
     pub fn renewal_failure(&self) -> Vec<NodeCause> {
-        self.holding.failure()
+        self.holding.failure.lock().clone()
     }
 
     /// Runs `work` and drops it the moment the lease is lost. If the work itself returns a `Result`, you get one

@@ -1,5 +1,4 @@
 use std::sync::Arc;
-use std::time::Duration;
 
 use fencing_protocol::{
     Acquire, Attempt, CROWDED, Fault, Lost, Mode, NonEmpty, Owner, Reply, Request, Resource, Terms,
@@ -22,12 +21,9 @@ use crate::random;
 use crate::sequencer::Sequencer;
 use crate::time::Clock;
 
-/// The longest that an attempt waits until it may ask the nodes.
-const MAX_WAIT: Duration = Duration::from_secs(30);
-
 impl LockBackend for Arc<Nodes> {
     fn clock(&self) -> &Arc<dyn Clock> {
-        Nodes::clock(self)
+        &self.clock
     }
 
     /// Dropped at any await point, or lost, it releases everywhere. Where others share the lock that it asks for alone,
@@ -38,19 +34,21 @@ impl LockBackend for Arc<Nodes> {
     async fn attempt(
         &self,
         resources: &NonEmpty<Resource>,
-        Ask { mode, waits }: Ask,
+        ask: Ask,
         settings: &Settings,
     ) -> Result<Grant, AcquireError> {
         readmission::start(self);
         let (first, terms) = (resources.first(), settings.terms());
-        let end = Instant::now() + MAX_WAIT.min(terms.ttl / 2);
+        let (now, budget) = (Instant::now(), settings.budget());
+        // As long as one attempt takes at least: an attempt that was not sent in time asks once more.
+        let end = ask.end.max(now + budget * 4).min(now + terms.ttl / 2);
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let Some(_permit) = self.permit(left).await else {
                 return Err(AcquireError::Overloaded { resource: first.clone() });
             };
             let begin = Instant::now();
-            let asked = ask(self, resources, mode, terms).await;
+            let asked = try_once(self, resources, ask.mode, terms).await;
             let faults = match &asked {
                 Err(Lost::NoQuorum { faults, .. }) => faults.as_slice(),
                 _ => &[],
@@ -60,8 +58,8 @@ impl LockBackend for Arc<Nodes> {
                 Ok(grant) => return Ok(grant),
                 Err(Lost::Held { part, retry_after, shared, holder }) => {
                     let resource = resources.get(part).unwrap_or(first).clone();
-                    if let Some(end) = waits.filter(|_| shared) {
-                        let lasting = draining(settings, settings.budget() * 2, end);
+                    if shared && ask.drains {
+                        let lasting = draining(settings, budget * 2, ask.end);
                         let drain = Request::Drain { resource: resource.clone(), lasting };
                         drop(self.submit_all(&drain));
                     }
@@ -154,7 +152,7 @@ impl Nodes {
 }
 
 /// Asks the nodes once.
-async fn ask(
+async fn try_once(
     nodes: &Arc<Nodes>,
     resources: &NonEmpty<Resource>,
     mode: Mode,
@@ -162,7 +160,7 @@ async fn ask(
 ) -> Result<Grant, Lost> {
     let owner = Owner(random::stamped());
     let attempts = resources.clone().map(|resource| Attempt { resource, owner, mode, terms });
-    let acquire = Acquire::new(nodes.size(), attempts, nodes.clock().now());
+    let acquire = Acquire::new(nodes.size(), attempts, nodes.clock.now());
     let mut asked = UndecidedAttempt { nodes: Some(nodes), acquire };
     let answers = nodes.begin(&mut asked.acquire);
     let outcome = nodes.drive(&mut asked.acquire, answers).await;

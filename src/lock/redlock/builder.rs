@@ -106,12 +106,10 @@ impl RedlockBuilder {
             Fleet::new(names).map_err(|error| BuildError::new("nodes", error.to_string()))?;
         let mut settings = self.settings.checked()?;
         let holder = settings.holder_name()?;
-        let named = |node: Arc<dyn Node>| node.named(holder.as_str()).unwrap_or(node);
-        let nodes = nodes.into_iter().map(named).collect();
         // The nodes keep the budget that they begin with.
         let budget = settings.budget();
         settings.budget = Some(budget);
-        let nodes = Nodes::new(nodes, fleet, self.clock, budget, self.start_rules);
+        let nodes = Nodes::new(nodes, fleet, holder, self.clock, budget, self.start_rules);
         Ok(Redlock::over(Arc::new(nodes), settings))
     }
 }

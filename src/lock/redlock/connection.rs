@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use fencing_protocol::Fault;
 use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, Either, Map, ready};
-use smallvec::{SmallVec, smallvec};
+use futures_util::future::{BoxFuture, ready};
+use smallvec::smallvec;
 use tokio::time::{Instant, timeout};
 use tracing::Span;
 
@@ -40,18 +40,7 @@ struct Call {
     due: Instant,
     span: Span,
     /// An answer to each.
-    answers: Either<AsGroup<Answer>, AsGroup<Vec<Answer>>>,
-}
-
-/// What a session answers, as the answers to a group.
-type AsGroup<T> = Map<BoxFuture<'static, T>, fn(T) -> Group<Answer>>;
-
-fn one(answer: BoxFuture<'static, Answer>) -> AsGroup<Answer> {
-    answer.map(|answer| smallvec![answer])
-}
-
-fn each(answers: BoxFuture<'static, Vec<Answer>>) -> AsGroup<Vec<Answer>> {
-    answers.map(SmallVec::from_vec)
+    answers: BoxFuture<'static, Group<Answer>>,
 }
 
 impl Connection {
@@ -108,15 +97,9 @@ impl Connection {
 
     /// Starts a call at once, so that calls reach the session in the order of the jobs.
     pub(super) fn call(&mut self, jobs: Group<Job>, due: Instant, span: Span) {
-        let mut answers = match jobs.as_slice() {
-            [job] => Either::Left(one(self.session.call(job.request.clone()))),
-            jobs => {
-                let requests = jobs.iter().map(|job| job.request.clone()).collect();
-                Either::Right(each(self.session.call_each(requests)))
-            }
-        };
+        let mut answers = self.session.call(jobs.iter().map(|job| job.request.clone()).collect());
         if let Some(at_once) = span.in_scope(|| (&mut answers).now_or_never()) {
-            answers = Either::Right(each(ready(at_once.into_vec()).boxed()));
+            answers = ready(at_once).boxed();
         }
         self.in_time += jobs.len();
         self.calls.push_back(Call { jobs, due, span, answers });

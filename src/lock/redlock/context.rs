@@ -8,6 +8,7 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::distinct_servers::DistinctServers;
+use crate::holder::HolderName;
 use crate::lock::wait::release_notifications::ReleaseNotifications;
 
 /// How many recovery orders wait for the background task. More are dropped: the next answer brings another.
@@ -21,6 +22,7 @@ pub(super) struct LaneContext {
     /// What this client still has on its way: requests without an answer, and re-admissions. It is closed.
     pub(super) outstanding: TaskTracker,
     pub(super) client: ClientId,
+    pub(super) holder: HolderName,
     pub(super) notifications: ReleaseNotifications,
     /// Whether a node has shown this client a lock, its own or another's.
     pub(super) in_use: AtomicBool,

@@ -206,7 +206,7 @@ impl Driver {
     }
 
     fn open(&mut self) {
-        let opening = self.node.open(&self.context.fleet);
+        let opening = self.node.open(&self.context.fleet, self.context.holder.as_str());
         let opening = timeout(ANSWER_TIMEOUT.max(self.context.budget), opening);
         let opening = opening.map(|opened| opened.unwrap_or(Err(Fault::TimedOut))).boxed();
         self.link = Link::Opening { since: Instant::now(), opening };

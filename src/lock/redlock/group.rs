@@ -2,7 +2,7 @@ use fencing_protocol::{Mode, Request};
 use smallvec::SmallVec;
 
 /// The parts of a call: mostly one.
-pub(super) type Group<T> = SmallVec<[T; 1]>;
+pub type Group<T> = SmallVec<[T; 1]>;
 
 /// The kinds of requests that may go together in one call, in the order in which a node carries them out: about
 /// one lock that is held alone.

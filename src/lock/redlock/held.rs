@@ -27,7 +27,7 @@ impl HeldOnNodes {
 impl HeldLock for HeldOnNodes {
     fn renew(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
         Box::pin(async {
-            let now = self.nodes.clock().now();
+            let now = self.nodes.clock.now();
             let mut renew = Renew::new(self.nodes.size(), &self.locks, now);
             // The clock that it reads may release this lease: not under the lock.
             let mut answers = self.nodes.answers();

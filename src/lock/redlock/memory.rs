@@ -11,6 +11,8 @@ use futures_util::future::{BoxFuture, ready};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
+use super::answers::Answer;
+use super::group::Group;
 use super::node::{Node, Session};
 use super::signatures::Signatures;
 use super::waiting_list::{Waiter, WaitingList};
@@ -27,8 +29,6 @@ pub struct MemoryNode {
     clock: Arc<dyn Clock>,
     /// What the node's clock showed, since 2026, when `clock` showed its beginning.
     base: Duration,
-    /// The name of the client that uses this clone.
-    holder: Option<Arc<str>>,
     server: Arc<Mutex<MemoryServer>>,
 }
 
@@ -77,7 +77,6 @@ impl MemoryNode {
             name: name.into(),
             clock: Arc::new(clock),
             base: Duration::ZERO,
-            holder: None,
             server: Arc::new(Mutex::new(server)),
         }
     }
@@ -120,7 +119,7 @@ impl MemoryNode {
         self.server.lock().store.expire_lock(resource);
     }
 
-    fn answer(&self, me: &Membership, request: &Request) -> Result<Reply, Fault> {
+    fn answer(&self, me: &Membership, holder: &Arc<str>, request: &Request) -> Answer {
         let mut server = self.server.lock();
         if server.incarnation != me.incarnation {
             return Err(restarted());
@@ -129,7 +128,7 @@ impl MemoryNode {
         let clock = self.base.saturating_add(now.since(Default::default()));
         let uptime = server.since.map_or(Duration::MAX, |since| now.since(since));
         let mut reply = server.store.answer(me, request, Clocks { now, clock, uptime });
-        server.complete(self.holder.as_ref(), request, &mut reply, now);
+        server.complete(holder, request, &mut reply, now);
         Ok(reply)
     }
 }
@@ -137,13 +136,7 @@ impl MemoryNode {
 impl MemoryServer {
     /// Notes and names the holders of the locks in the answer to a request, notifies a waiter for what the request has
     /// set free, and names that in the answer, too.
-    fn complete(
-        &mut self,
-        holder: Option<&Arc<str>>,
-        request: &Request,
-        reply: &mut Reply,
-        now: Time,
-    ) {
+    fn complete(&mut self, holder: &Arc<str>, request: &Request, reply: &mut Reply, now: Time) {
         if let (Request::Several(requests), Reply::Several(replies)) = (request, &mut *reply) {
             let both = requests.iter().zip(replies);
             return both.for_each(|(request, reply)| self.complete(holder, request, reply, now));
@@ -187,17 +180,18 @@ impl Node for MemoryNode {
         &self.name
     }
 
-    fn named(&self, holder: &str) -> Option<Arc<dyn Node>> {
-        Some(Arc::new(MemoryNode { holder: Some(holder.into()), ..self.clone() }))
-    }
-
-    fn open(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
+    fn open(
+        &self,
+        fleet: &Fleet,
+        holder: &str,
+    ) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
         let server = self.server.lock();
         if !server.up {
             return ready(Err(stopped())).boxed();
         }
         let me = Membership { incarnation: server.incarnation.clone(), fleet: fleet.clone() };
-        let session: Box<dyn Session> = Box::new(MemorySession { node: self.clone(), me });
+        let (node, holder) = (self.clone(), holder.into());
+        let session: Box<dyn Session> = Box::new(MemorySession { node, me, holder });
         ready(Ok(session)).boxed()
     }
 
@@ -218,12 +212,14 @@ impl Node for MemoryNode {
 struct MemorySession {
     node: MemoryNode,
     me: Membership,
+    holder: Arc<str>,
 }
 
 impl Session for MemorySession {
-    fn call(&self, request: Request) -> BoxFuture<'static, Result<Reply, Fault>> {
-        let (node, me) = (self.node.clone(), self.me.clone());
-        async move { node.answer(&me, &request) }.boxed()
+    fn call(&self, requests: Group<Request>) -> BoxFuture<'static, Group<Answer>> {
+        let (node, me, holder) = (self.node.clone(), self.me.clone(), Arc::clone(&self.holder));
+        let answer = move |request: &Request| node.answer(&me, &holder, request);
+        async move { requests.iter().map(answer).collect() }.boxed()
     }
 }
 

@@ -56,6 +56,7 @@ pub use super::settings::BuildError;
 pub use super::wait::listener::{Notice, ReleaseListener};
 pub use builder::RedlockBuilder;
 pub use fencing_protocol::{Fleet, FleetError};
+pub use group::Group;
 pub use memory::MemoryNode;
 pub use node::{Node, Session};
 pub use operator::{AdmitNodes, Operator, OperatorError};

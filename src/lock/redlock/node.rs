@@ -1,10 +1,10 @@
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use fencing_protocol::{ClientId, Fault, Fleet, Incarnation, Reply, Request};
 use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, join_all, ready};
+use futures_util::future::{BoxFuture, ready};
 
+use super::group::Group;
 use crate::lock::wait::listener::ReleaseListener;
 
 /// One independent lock server.
@@ -22,16 +22,13 @@ pub trait Node: Send + Sync + 'static {
         self.name()
     }
 
-    /// Returns the same node for a client of that name, which the node notes with the locks that the client
-    /// holds. `None` if it keeps no names, as by default.
-    fn named(&self, holder: &str) -> Option<Arc<dyn Node>> {
-        let _ = holder;
-        None
-    }
-
-    /// Opens a session with the server as it runs now, one incarnation, for a client of `fleet`. If you drop the
-    /// future, it leaves nothing behind.
-    fn open(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>>;
+    /// Opens a session with the server as it runs now, one incarnation, for a client of `fleet`. The node notes
+    /// `holder`, the client's name, with the locks that it holds. If you drop the future, it leaves nothing behind.
+    fn open(
+        &self,
+        fleet: &Fleet,
+        holder: &str,
+    ) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>>;
 
     /// Opens the channel on which the node notifies this client that a lock for which it waits was released. By
     /// default a node sends no notifications, and clients poll. If you drop the future, it leaves nothing behind.
@@ -47,18 +44,13 @@ pub trait Node: Send + Sync + 'static {
 /// One connection to one incarnation of a node. It never reconnects: when it breaks, every call
 /// fails, and the caller opens a new one.
 pub trait Session: Send + Sync + 'static {
-    /// Runs one request as one atomic step. Requests run, and are answered, in the order in which the futures
-    /// are first polled.
+    /// Runs one request, or several about different locks, each as one atomic step, and returns the answer to each. A
+    /// server may run several as one, in any order that keeps releases before the others. Calls run, and are answered,
+    /// in the order in which the futures are first polled.
     ///
     /// After any error the request may still have run; after [`Fault::Disconnected`] the session is broken. If you
-    /// drop the future, the request may have run or may still run; it is not sent later.
-    fn call(&self, request: Request) -> BoxFuture<'static, Result<Reply, Fault>>;
-
-    /// Runs requests about different locks, each as one atomic step, in any order that keeps releases before the
-    /// others. Returns the answer to each. A server may run them as one.
-    fn call_each(&self, requests: Vec<Request>) -> BoxFuture<'static, Vec<Result<Reply, Fault>>> {
-        join_all(requests.into_iter().map(|request| self.call(request))).boxed()
-    }
+    /// drop the future, the requests may have run or may still run; they are not sent later.
+    fn call(&self, requests: Group<Request>) -> BoxFuture<'static, Group<Result<Reply, Fault>>>;
 
     /// Finds out whether the server still answers on this session. The caller asks this before it uses
     /// an idle session again. After an error it is broken.

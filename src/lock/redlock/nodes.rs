@@ -23,6 +23,7 @@ use super::drivers::Drivers;
 use super::node::Node;
 use super::send_queue::Job;
 use super::submitted::Taker;
+use crate::holder::HolderName;
 use crate::lock::error::NodeCause;
 use crate::lock::wait::release_notifications::{ReleaseNotifications, Source};
 use crate::lock::wait::subscriptions::Notifies;
@@ -48,7 +49,7 @@ pub struct Nodes {
     nodes: Vec<Arc<dyn Node>>,
     drivers: Arc<Drivers>,
     pub(super) context: Arc<LaneContext>,
-    clock: Arc<dyn Clock>,
+    pub(super) clock: Arc<dyn Clock>,
     start_rules: StartRules,
     /// The attempts that may ask the nodes now.
     attempts: Semaphore,
@@ -80,6 +81,7 @@ impl Nodes {
     pub(super) fn new(
         nodes: Vec<Arc<dyn Node>>,
         fleet: Fleet,
+        holder: HolderName,
         clock: Arc<dyn Clock>,
         budget: Duration,
         start_rules: StartRules,
@@ -99,6 +101,7 @@ impl Nodes {
             distinct_servers: DistinctServers::new(ANSWER_TIMEOUT.max(budget.saturating_mul(4))),
             outstanding,
             client,
+            holder,
             notifications: ReleaseNotifications::new(needed, Notifies::LongestWaiter, sources),
             in_use: AtomicBool::new(false),
             recoveries: Mutex::default(),
@@ -114,10 +117,6 @@ impl Nodes {
             longest: AtomicU64::new(0),
             blocked: Mutex::default(),
         }
-    }
-
-    pub(super) fn clock(&self) -> &Arc<dyn Clock> {
-        &self.clock
     }
 
     /// Waits until an attempt may ask the nodes, first come, first served. `None` if it may not in time.

@@ -12,7 +12,7 @@ impl Signatures {
     pub(super) fn sign(
         &mut self,
         store: &Store,
-        name: Option<&Arc<str>>,
+        name: &Arc<str>,
         request: &Request,
         reply: &mut Reply,
     ) {
@@ -21,15 +21,15 @@ impl Signatures {
         else {
             return;
         };
-        match (reply, name) {
-            (Reply::Granted { .. } | Reply::Renewed, Some(name)) => {
+        match reply {
+            Reply::Granted { .. } | Reply::Renewed => {
                 // Now and then those of locks that are over are dropped.
                 if self.0.len().is_power_of_two() && !self.0.contains_key(owner) {
                     self.0.retain(|owner, (resource, _)| store.is_owner(resource, *owner));
                 }
                 self.0.insert(*owner, (resource.clone(), Arc::clone(name)));
             }
-            (Reply::Held { holder, .. }, _) => {
+            Reply::Held { holder, .. } => {
                 *holder = store.owner(resource).map(|owner| self.shown(owner));
             }
             _ => {}

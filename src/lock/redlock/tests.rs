@@ -212,7 +212,7 @@ fn a_renewal_that_is_dropped_outside_of_a_runtime_does_not_count() {
     clock.advance(Duration::from_secs(1));
     let before = lease.valid_for();
     assert!(lease.renew().now_or_never().is_none());
-    runtime.block_on(tokio::time::sleep(Duration::from_millis(100)));
+    runtime.block_on(async { tokio::time::sleep(Duration::from_millis(100)).await });
     assert_eq!(lease.valid_for(), before);
 }
 
@@ -223,6 +223,32 @@ async fn a_client_that_waits_learns_that_the_node_has_restarted() {
     assert!(listener.next().now_or_never().is_none());
     node.restart();
     assert!(listener.next().now_or_never().unwrap().is_err());
+}
+
+/// So many attempts are under way that no other may ask: callers wait no longer than they said.
+#[tokio::test(start_paused = true)]
+async fn an_overloaded_client_says_so_within_the_wait() {
+    let (nodes, clock) = nodes(3);
+    let redlock = service(&nodes, &clock).ttl(Duration::from_secs(3600)).build().unwrap();
+    let (redlock, resource) = (redlock.with_wait(Duration::from_secs(1)).unwrap(), resource());
+    let mut permits = Vec::new();
+    while let Some(permit) = redlock.backend.permit(Duration::ZERO).await {
+        permits.push(permit);
+    }
+    let errors = futures_util::join!(
+        async { redlock.acquire(&resource).await.unwrap_err() },
+        async { redlock.acquire_shared(&resource).await.unwrap_err() },
+        async { redlock.acquire_any(std::slice::from_ref(&resource)).await.unwrap_err() },
+        async { redlock.acquire_all(std::slice::from_ref(&resource)).await.unwrap_err() },
+    );
+    let (one, two, three, four) = errors;
+    for error in [one, two, three, four] {
+        assert!(matches!(error, AcquireError::Overloaded { .. }), "{error}");
+    }
+    let took = clock.0.elapsed();
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    assert!(redlock.try_acquire(&resource).await.is_err());
+    assert!(clock.0.elapsed() < took + Duration::from_secs(31));
 }
 
 /// A runtime that ends takes no task: the next request starts one elsewhere.

@@ -26,7 +26,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
     fn acquire<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Lease, AcquireError>>;
 
     /// Acquires the lease of `resource` in one attempt. Waits only for nodes that start for the
-    /// first time, about a second.
+    /// first time, about a second; and for its turn where this process makes very many attempts at one time, for 30 s and
+    /// half of the TTL at most.
     ///
     /// # Errors
     /// [`AcquireError`].

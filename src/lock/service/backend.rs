@@ -18,14 +18,17 @@ use crate::time::Clock;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ask {
     pub(crate) mode: Mode,
-    /// Until when the caller asks again if it is not granted. Meanwhile a client that waits for an exclusive lease
-    /// keeps others from joining a shared one.
-    pub(crate) waits: Option<Instant>,
+    /// Until when the caller waits.
+    pub(crate) end: Instant,
+    /// Whether it asks again until then if it is not granted, and meanwhile keeps others from joining a shared lease.
+    pub(crate) drains: bool,
 }
 
 impl Ask {
-    /// Asks for an exclusive lease, once.
-    pub(crate) const ONCE: Ask = Ask { mode: Mode::Exclusive, waits: None };
+    /// Asks without keeping others from a shared lease.
+    pub(crate) fn new(mode: Mode, end: Instant) -> Ask {
+        Ask { mode, end, drains: false }
+    }
 }
 
 /// The port behind every lock service: it makes attempts and reports its health. Redlock's

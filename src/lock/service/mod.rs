@@ -21,8 +21,9 @@ use crate::lock::lease::watchdog::Watchdogs;
 use crate::lock::lease::{Lease, LeaseSet, SharedLease};
 use crate::lock::settings::{BuildError, Settings};
 use crate::lock::sleep::within;
-use crate::lock::wait::acquirer::Wanted;
-use crate::lock::wait::queues::{List, WaitQueues};
+use crate::lock::wait::acquirer::{Target, Wanted};
+use crate::lock::wait::list::List;
+use crate::lock::wait::queues::WaitQueues;
 use api::Lock;
 use backend::{Ask, LockBackend};
 use health::Health;
@@ -31,6 +32,9 @@ use health::Health;
 const FIRST_START_TIMEOUT: Duration = Duration::from_millis(1500);
 /// The pause before it asks them again.
 const FIRST_START_INTERVAL: Duration = Duration::from_millis(20);
+
+/// How long `try_acquire` waits for its turn where this process makes very many attempts at one time.
+const TURN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The longest that `settle` waits: longer than anything is tried.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -85,35 +89,34 @@ impl<B: LockBackend> LockService<B> {
     /// Acquires the lease of `resource`: see [`Lock::acquire`].
     pub async fn acquire(&self, resource: &Resource) -> Result<Lease, AcquireError> {
         self.runtime(resource)?;
-        let wait = self.settings.wait;
-        let ask =
-            Ask { mode: Mode::Exclusive, waits: (!wait.is_zero()).then(|| Instant::now() + wait) };
-        let attempt = || self.attempt_one(resource, ask);
-        waited(self.queues.acquire(resource, self.wanted(resource, Mode::Exclusive), attempt)).await
+        let wanted = self.wanted(Mode::Exclusive, self.one(resource));
+        let drains = !self.settings.wait.is_zero();
+        let ask = Ask { drains, ..Ask::new(wanted.mode, wanted.end()) };
+        waited(self.queues.acquire(wanted, || self.attempt_one(resource, ask))).await
     }
 
     /// Acquires the lease of `resource` in one attempt: see [`Lock::try_acquire`].
     pub async fn try_acquire(&self, resource: &Resource) -> Result<Lease, AcquireError> {
-        self.once(resource, Ask::ONCE).await
+        self.once(resource, Mode::Exclusive).await
     }
 
     /// Acquires a shared lease of `resource`: see [`Lock::acquire_shared`].
     pub async fn acquire_shared(&self, resource: &Resource) -> Result<SharedLease, AcquireError> {
         self.runtime(resource)?;
-        let attempt = || self.attempt_one(resource, Ask { mode: Mode::Shared, ..Ask::ONCE });
+        let wanted = self.wanted(Mode::Shared, self.one(resource));
+        let attempt = || self.attempt_one(resource, Ask::new(wanted.mode, wanted.end()));
         let waits = !self.settings.wait.is_zero();
         let acquired = async {
             // The first attempt does not queue: many may share the lock, and each would wait for the answer
             // to the one before. It is left out where the last release was announced to another process,
             // which is to come first.
-            let wanted = self.wanted(resource, Mode::Shared);
             if !waits || !wanted.has_remote_waiters() {
                 match attempt().await {
                     Err(_) if waits => {}
                     outcome => return outcome,
                 }
             }
-            self.queues.acquire(resource, wanted, attempt).await
+            self.queues.acquire(wanted, attempt).await
         };
         waited(acquired).await
     }
@@ -123,31 +126,30 @@ impl<B: LockBackend> LockService<B> {
         &self,
         resource: &Resource,
     ) -> Result<SharedLease, AcquireError> {
-        self.once(resource, Ask { mode: Mode::Shared, ..Ask::ONCE }).await
+        self.once(resource, Mode::Shared).await
     }
 
     /// Acquires the lease of the first of the resources that is free: see [`Lock::acquire_any`].
     pub async fn acquire_any(&self, resources: &[Resource]) -> Result<Lease, AcquireError> {
         let list = List::any(resources)?;
-        let resources = list.resources().clone();
-        self.runtime(resources.first())?;
-        let (end, again) = (Instant::now() + self.settings.wait, AtomicBool::new(false));
-        // The first round is about all of them, the others are over with the wait.
+        self.runtime(list.resources().first())?;
+        let wanted = self.wanted(Mode::Exclusive, Target::List(&list));
+        let again = AtomicBool::new(false);
         let round = || {
-            let end = again.swap(true, Ordering::Relaxed).then_some(end);
-            self.first_free(&resources, end)
+            let is_first = !again.swap(true, Ordering::Relaxed);
+            self.first_free(list.resources(), Ask::new(wanted.mode, wanted.end()), is_first)
         };
-        waited(self.queues.acquire_list(&list, &self.settings, round)).await
+        waited(self.queues.acquire(wanted, round)).await
     }
 
     /// Acquires one lease of all of the resources: see [`Lock::acquire_all`].
     pub async fn acquire_all(&self, resources: &[Resource]) -> Result<LeaseSet, AcquireError> {
         let list = List::all(resources)?;
-        let resources = list.resources().clone();
-        self.runtime(resources.first())?;
-        let obstacle = Mutex::new(None);
-        let attempt = || self.attempt_all(resources.clone(), &obstacle);
-        waited(self.queues.acquire_list(&list, &self.settings, attempt)).await
+        self.runtime(list.resources().first())?;
+        let wanted = self.wanted(Mode::Exclusive, Target::List(&list));
+        let (ask, obstacle) = (Ask::new(wanted.mode, wanted.end()), Mutex::new(None));
+        let attempt = || self.attempt_all(list.resources().clone(), ask, &obstacle);
+        waited(self.queues.acquire(wanted, attempt)).await
     }
 
     /// Asks the servers for their state: see [`Lock::health`].
@@ -163,15 +165,20 @@ impl<B: LockBackend> LockService<B> {
         within(SETTLE_TIMEOUT, self.backend.settle()).await;
     }
 
-    fn wanted<'a>(&'a self, resource: &'a Resource, mode: Mode) -> Wanted<'a> {
-        let notifications = Some((resource, self.backend.notifications()));
-        Wanted { mode, settings: &self.settings, notifications }
+    fn wanted<'a>(&'a self, mode: Mode, target: Target<'a>) -> Wanted<'a> {
+        Wanted { mode, since: Instant::now(), settings: &self.settings, target }
+    }
+
+    fn one<'a>(&'a self, resource: &'a Resource) -> Target<'a> {
+        Target::One(resource, self.backend.notifications())
     }
 
     /// Makes one attempt, and more only while servers start for the first time.
-    async fn once<K>(&self, resource: &Resource, ask: Ask) -> Result<Lease<K>, AcquireError> {
+    async fn once<K>(&self, resource: &Resource, mode: Mode) -> Result<Lease<K>, AcquireError> {
         self.runtime(resource)?;
-        let end = Instant::now() + FIRST_START_TIMEOUT;
+        let now = Instant::now();
+        let end = now + FIRST_START_TIMEOUT;
+        let ask = Ask::new(mode, now + TURN_TIMEOUT);
         loop {
             match self.attempt_one(resource, ask).await {
                 Err(error) if starts(&error) && Instant::now() < end => {
@@ -190,21 +197,23 @@ impl<B: LockBackend> LockService<B> {
         self.attempt(&NonEmpty::new(resource.clone()), ask).await
     }
 
-    /// Asks for each in its order until the end, and returns the first that is free. A fault outweighs
-    /// that another client holds the others: the one with the fault may be free.
+    /// Asks for each in its order, and returns the first that is free. The first round is about all of them, the others
+    /// are over with the wait. A fault outweighs that another client holds the others: the one with the fault may be
+    /// free.
     async fn first_free(
         &self,
         resources: &NonEmpty<Resource>,
-        end: Option<Instant>,
+        ask: Ask,
+        is_first: bool,
     ) -> Result<Lease, AcquireError> {
-        let mut outcome = self.attempt_one(resources.first(), Ask::ONCE).await;
+        let mut outcome = self.attempt_one(resources.first(), ask).await;
         for resource in resources.tail() {
-            let is_over = || end.is_some_and(|end| Instant::now() >= end);
+            let is_over = || !is_first && Instant::now() >= ask.end;
             let error = match outcome {
                 Err(error) if !is_about_all(&error) && !is_over() => error,
                 decided => return decided,
             };
-            outcome = self.attempt_one(resource, Ask::ONCE).await;
+            outcome = self.attempt_one(resource, ask).await;
             outcome = outcome.map_err(|next| graver(error, next));
         }
         outcome
@@ -215,6 +224,7 @@ impl<B: LockBackend> LockService<B> {
     async fn attempt_all(
         &self,
         mut resources: NonEmpty<Resource>,
+        ask: Ask,
         obstacle: &Mutex<Option<Resource>>,
     ) -> Result<LeaseSet, AcquireError> {
         let first = obstacle.lock().clone();
@@ -222,7 +232,7 @@ impl<B: LockBackend> LockService<B> {
             let tail = resources.into_iter().filter(|resource| *resource != head).collect();
             resources = NonEmpty { head, tail };
         }
-        let outcome = self.attempt(&resources, Ask::ONCE).await;
+        let outcome = self.attempt(&resources, ask).await;
         if let Err(AcquireError::Held { resource, .. }) = &outcome {
             *obstacle.lock() = Some(resource.clone());
         }

@@ -74,11 +74,12 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
                 Ok(Grant { locks: sequencers, deadline, held })
             }
             Ok(Ok((Err(RefusedRow { error, shared }), _))) => {
-                if let (AcquireError::Held { resource, .. }, Some(end)) = (&error, ask.waits)
+                if let AcquireError::Held { resource, .. } = &error
                     && shared
+                    && ask.drains
                 {
                     // An answer is seldom as late as it may be.
-                    self.drain(resource, draining(settings, budget / 2, end), budget);
+                    self.drain(resource, draining(settings, budget / 2, ask.end), budget);
                 }
                 Err(error)
             }

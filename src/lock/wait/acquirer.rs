@@ -4,6 +4,7 @@ use fencing_protocol::{Mode, Resource};
 use tokio::time::{Instant, sleep_until};
 
 use super::backoff::{Backoff, pause};
+use super::list::List;
 use super::queue::WaitQueue;
 use super::release_notifications::ReleaseNotifications;
 use super::subscriptions::Subscription;
@@ -20,14 +21,34 @@ const MAX_LOST_WAKEUPS: u32 = 10;
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted<'a> {
     pub(crate) mode: Mode,
+    pub(crate) since: Instant,
     pub(crate) settings: &'a Settings,
-    /// What servers report of the one resource. They report nothing of lists.
-    pub(crate) notifications: Option<(&'a Resource, &'a ReleaseNotifications)>,
+    pub(crate) target: Target<'a>,
 }
 
-impl Wanted<'_> {
+#[derive(Clone, Copy)]
+pub(crate) enum Target<'a> {
+    /// One resource, and what servers report of releases.
+    One(&'a Resource, &'a ReleaseNotifications),
+    /// Servers report nothing of lists.
+    List(&'a List),
+}
+
+impl<'a> Wanted<'a> {
+    /// Returns when the wait ends.
+    pub(crate) fn end(&self) -> Instant {
+        self.since + self.settings.wait
+    }
+
     pub(crate) fn has_remote_waiters(&self) -> bool {
-        self.notifications.is_some_and(|(resource, it)| it.has_remote_waiters(resource))
+        self.notifications().is_some_and(|(resource, it)| it.has_remote_waiters(resource))
+    }
+
+    pub(crate) fn notifications(&self) -> Option<(&'a Resource, &'a ReleaseNotifications)> {
+        match self.target {
+            Target::One(resource, notifications) => Some((resource, notifications)),
+            Target::List(_) => None,
+        }
     }
 }
 
@@ -36,7 +57,6 @@ impl Wanted<'_> {
 pub(crate) struct Acquirer<'a> {
     queue: &'a WaitQueue,
     wanted: Wanted<'a>,
-    since: Instant,
     end: Instant,
     subscription: Option<Subscription>,
     backoff: Backoff,
@@ -59,14 +79,10 @@ enum WokenBy {
 }
 
 impl<'a> Acquirer<'a> {
-    pub(crate) fn new(
-        queue: &'a WaitQueue,
-        wanted: Wanted<'a>,
-        (since, end): (Instant, Instant),
-    ) -> Acquirer<'a> {
-        let (subscription, backoff) = (None, Backoff::default());
+    pub(crate) fn new(queue: &'a WaitQueue, wanted: Wanted<'a>) -> Acquirer<'a> {
+        let (end, subscription, backoff) = (wanted.end(), None, Backoff::default());
         let (lost_wakeups, cooldown_until) = (0, None);
-        Acquirer { queue, wanted, since, end, subscription, backoff, lost_wakeups, cooldown_until }
+        Acquirer { queue, wanted, end, subscription, backoff, lost_wakeups, cooldown_until }
     }
 
     /// Makes attempts until one succeeds or the wait limit is reached; the first not before `after`, unless
@@ -121,7 +137,8 @@ impl<'a> Acquirer<'a> {
     }
 
     fn on_acquired(&self, woken_by: WokenBy) {
-        let Wanted { mode, settings, notifications } = self.wanted;
+        let Wanted { mode, settings, .. } = self.wanted;
+        let notifications = self.wanted.notifications();
         // A shared lease keeps nobody here from asking, and a list may have others that are free.
         let alone = mode == Mode::Exclusive && notifications.is_some();
         let (handed_over, contested) =
@@ -177,10 +194,10 @@ impl<'a> Acquirer<'a> {
     }
 
     fn register(&mut self) {
-        match (&self.subscription, self.wanted.notifications) {
+        match (&self.subscription, self.wanted.notifications()) {
             (Some(subscription), _) => subscription.register(),
             (None, Some((resource, notifications))) => {
-                self.subscription = Some(notifications.subscribe(resource, self.since));
+                self.subscription = Some(notifications.subscribe(resource, self.wanted.since));
             }
             (None, None) => {}
         }

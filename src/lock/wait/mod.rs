@@ -7,6 +7,7 @@
 
 pub(crate) mod acquirer;
 pub(crate) mod backoff;
+pub(crate) mod list;
 pub(crate) mod listener;
 mod queue;
 pub(crate) mod queues;

@@ -2,15 +2,15 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use fencing_protocol::{Mode, NonEmpty, Resource};
+use fencing_protocol::{Mode, Resource};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::acquirer::{Acquirer, Wanted};
+use super::acquirer::{Acquirer, Target, Wanted};
 use super::backoff::pause;
+use super::list::List;
 use super::queue::WaitQueue;
-use crate::lock::error::{AcquireError, MAX_RESOURCES};
-use crate::lock::settings::Settings;
+use crate::lock::error::AcquireError;
 
 #[cfg(test)]
 mod tests;
@@ -24,70 +24,40 @@ pub(crate) struct WaitQueues {
     several: Registry<List>,
 }
 
-/// Resources that a caller waits for in one call.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum List {
-    /// The first that is free, in this order.
-    Any(NonEmpty<Resource>),
-    /// All of them, in the order of their names and each of them once.
-    All(NonEmpty<Resource>),
-}
-
-impl List {
-    pub(crate) fn any(resources: &[Resource]) -> Result<List, AcquireError> {
-        bounded(resources.to_vec()).map(List::Any)
-    }
-
-    pub(crate) fn all(resources: &[Resource]) -> Result<List, AcquireError> {
-        let mut resources = resources.to_vec();
-        resources.sort_unstable();
-        resources.dedup();
-        bounded(resources).map(List::All)
-    }
-
-    pub(crate) fn resources(&self) -> &NonEmpty<Resource> {
-        let (List::Any(resources) | List::All(resources)) = self;
-        resources
-    }
-}
-
-fn bounded(resources: Vec<Resource>) -> Result<NonEmpty<Resource>, AcquireError> {
-    let count = resources.len();
-    let wrong = AcquireError::WrongCount { count, most: MAX_RESOURCES };
-    NonEmpty::from_vec(resources).filter(|_| count <= MAX_RESOURCES).ok_or(wrong)
-}
-
 impl WaitQueues {
-    /// Makes attempts until one succeeds or the wait limit is reached, in the order of the queue.
+    /// Makes attempts until one succeeds or the wait limit is reached, in the order of the queue. The lists with the
+    /// same resource ask together as often as one would: also where servers do not answer, which many attempts at one
+    /// time would keep from it.
     pub(crate) async fn acquire<F, L>(
         &self,
-        resource: &Resource,
         wanted: Wanted<'_>,
         attempt: impl Fn() -> F,
     ) -> Result<L, AcquireError>
     where
         F: Future<Output = Result<L, AcquireError>>,
     {
-        acquire(&self.one.queue(resource), wanted, |_| 1, attempt).await
-    }
-
-    /// The same for several resources. The lists with the same resource ask together as often as one would: also
-    /// where servers do not answer, which many attempts at one time would keep from it.
-    pub(crate) async fn acquire_list<F, L>(
-        &self,
-        list: &List,
-        settings: &Settings,
-        attempt: impl Fn() -> F,
-    ) -> Result<L, AcquireError>
-    where
-        F: Future<Output = Result<L, AcquireError>>,
-    {
-        let acquirers = |error: &AcquireError| match error {
-            AcquireError::Held { resource, .. } => self.lists_with(resource).len(),
-            _ => list.resources().iter().map(|it| self.lists_with(it).len()).max().unwrap_or(1),
+        let queue = match wanted.target {
+            Target::One(resource, _) => self.one.queue(resource),
+            Target::List(list) => self.several.queue(list),
         };
-        let wanted = Wanted { mode: Mode::Exclusive, settings, notifications: None };
-        acquire(&self.several.queue(list), wanted, acquirers, attempt).await
+        let lists = |resource: &Resource| self.lists_with(resource).len();
+        let acquirers = |error: &AcquireError| match (wanted.target, error) {
+            (Target::One(..), _) => 1,
+            (Target::List(_), AcquireError::Held { resource, .. }) => lists(resource),
+            (Target::List(list), _) => list.resources().iter().map(lists).max().unwrap_or(1),
+        };
+        let waiter = (wanted.mode == Mode::Exclusive).then(|| queue.count());
+        // A caller for a shared lease has asked already, or lets another process be first.
+        let first = wanted.mode == Mode::Shared;
+        let first = first.then(|| Instant::now() + pause(wanted.settings));
+        let remembers = wanted.notifications().is_some_and(|(_, it)| !it.report_remote_waiters());
+        let span = (wanted.since, wanted.end());
+        let Some((_head, after)) = queue.place(span, first, remembers).await? else {
+            // It has no place in the queue: nothing can be handed over to it.
+            drop(waiter);
+            return attempt().await;
+        };
+        Acquirer::new(&queue, wanted).acquire(after, acquirers, attempt).await
     }
 
     /// Reports whether a lease that is about to be released goes to the next caller of this process, and no other
@@ -115,30 +85,6 @@ impl WaitQueues {
         };
         self.several.0.lock().iter().filter_map(with).collect()
     }
-}
-
-async fn acquire<F, L>(
-    queue: &WaitQueue,
-    wanted: Wanted<'_>,
-    acquirers: impl Fn(&AcquireError) -> usize,
-    attempt: impl Fn() -> F,
-) -> Result<L, AcquireError>
-where
-    F: Future<Output = Result<L, AcquireError>>,
-{
-    let Wanted { mode, settings, notifications } = wanted;
-    let since = Instant::now();
-    let span = (since, since + settings.wait);
-    let waiter = (mode == Mode::Exclusive).then(|| queue.count());
-    // A caller for a shared lease has asked already, or lets another process be first.
-    let first = (mode == Mode::Shared).then(|| since + pause(settings));
-    let remembers = notifications.is_some_and(|(_, it)| !it.report_remote_waiters());
-    let Some((_head, after)) = queue.place(span, first, remembers).await? else {
-        // It has no place in the queue: nothing can be handed over to it.
-        drop(waiter);
-        return attempt().await;
-    };
-    Acquirer::new(queue, wanted, span).acquire(after, acquirers, attempt).await
 }
 
 /// Queues, which are forgotten when they have no callers.

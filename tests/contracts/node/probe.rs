@@ -29,13 +29,13 @@ pub struct Client {
 impl Client {
     async fn of(node: &dyn Node, others: &[&str]) -> Client {
         let fleet = fleet_of(&[&[node.member()], others].concat());
-        let session = answered("open a session", node.open(&fleet)).await.unwrap();
+        let session = answered("open a session", node.open(&fleet, "me")).await.unwrap();
         Client { session, fleet }
     }
 
     pub async fn ask(&self, request: Request) -> Reply {
         let case = format!("{request:?}");
-        let reply = answered(&case, self.session.call(request)).await;
+        let reply = answered(&case, ask_alone(&*self.session, request)).await;
         reply.unwrap_or_else(|fault| panic!("{case}: {fault:?}"))
     }
 

@@ -27,9 +27,9 @@ async fn whatever_is_dropped_half_way_is_taken_back() {
     for what in ["acquire", "try_acquire", "release", "health"] {
         for polls in 0..=300 {
             // One node counts further than the others, so that the next token must be published.
-            let session = fleet.nodes[0].open(&members(5)).await.unwrap();
-            session.call(acquire(&resource(), ALICE)).await.unwrap();
-            session.call(release(&resource(), ALICE)).await.unwrap();
+            let session = fleet.nodes[0].open(&members(5), "me").await.unwrap();
+            ask_alone(&*session, acquire(&resource(), ALICE)).await.unwrap();
+            ask_alone(&*session, release(&resource(), ALICE)).await.unwrap();
             let done = match what {
                 "acquire" => polled(redlock.acquire(&resource()), polls).await.is_some(),
                 "try_acquire" => polled(redlock.try_acquire(&resource()), polls).await.is_some(),

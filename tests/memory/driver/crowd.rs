@@ -10,10 +10,10 @@ const DELAY: Duration = Duration::from_millis(10);
 
 /// Lets the node count enough resources to be crowded.
 async fn crowd(node: &MemoryNode) {
-    let session = node.open(&members(3)).await.unwrap();
+    let session = node.open(&members(3), "me").await.unwrap();
     for number in 0..CROWDED {
         let acquire = acquire(&named(&format!("r{number}")), ALICE);
-        let reply = session.call(lasting(acquire, Duration::from_millis(1))).await;
+        let reply = ask_alone(&*session, lasting(acquire, Duration::from_millis(1))).await;
         assert!(matches!(reply, Ok(Reply::Granted { .. })), "{reply:?}");
     }
 }

@@ -4,7 +4,7 @@ pub use std::sync::Arc;
 pub use std::sync::atomic::{AtomicUsize, Ordering};
 pub use std::time::Duration;
 
-pub use fencing::lock::redlock::{MemoryNode, Node, RedlockBuilder, Session};
+pub use fencing::lock::redlock::{Group, MemoryNode, Node, RedlockBuilder, Session};
 pub use fencing::lock::{AcquireError, Loss, Released};
 pub use fencing::testing::{Faults, FaultyNode, seed};
 pub use fencing::{Redlock, Resource};
@@ -13,7 +13,7 @@ pub use futures_util::FutureExt;
 pub use futures_util::future::BoxFuture;
 pub use support::clock::TokioClock;
 pub use support::polled::polled;
-pub use support::requests::{ALICE, acquire, lasting, release};
+pub use support::requests::{ALICE, acquire, ask_alone, lasting, release};
 pub use tokio::task::JoinHandle;
 pub use tokio::time::{Instant, sleep, timeout};
 
@@ -111,9 +111,9 @@ impl Fleet {
     pub async fn locked(&self) -> Vec<bool> {
         let mut locked = Vec::new();
         for node in &self.nodes {
-            let session = node.open(&members(self.nodes.len())).await.unwrap();
-            let reply = session.call(acquire(&resource(), ALICE)).await.unwrap();
-            session.call(release(&resource(), ALICE)).await.unwrap();
+            let session = node.open(&members(self.nodes.len()), "me").await.unwrap();
+            let reply = ask_alone(&*session, acquire(&resource(), ALICE)).await.unwrap();
+            ask_alone(&*session, release(&resource(), ALICE)).await.unwrap();
             locked.push(match reply {
                 Reply::Granted { .. } => false,
                 Reply::Held { .. } => true,

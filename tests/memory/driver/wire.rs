@@ -71,8 +71,12 @@ impl Node for Wire {
         self.node.name()
     }
 
-    fn open(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
-        let (opening, wire) = (self.node.open(fleet), self.clone());
+    fn open(
+        &self,
+        fleet: &Fleet,
+        holder: &str,
+    ) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
+        let (opening, wire) = (self.node.open(fleet, holder), self.clone());
         async move {
             let inner = opening.await?;
             wire.state().sessions += 1;
@@ -95,15 +99,23 @@ impl Session for Wired {
         if hangs { pending().boxed() } else { ready(Ok(())).boxed() }
     }
 
-    fn call(&self, request: Request) -> BoxFuture<'static, Result<Reply, Fault>> {
+    fn call(&self, requests: Group<Request>) -> BoxFuture<'static, Group<Result<Reply, Fault>>> {
+        self.wire.state().calls.push(requests.len());
+        let calls = join_all(requests.into_iter().map(|request| self.call_one(request)));
+        calls.map(Group::from_vec).boxed()
+    }
+}
+
+impl Wired {
+    fn call_one(&self, request: Request) -> BoxFuture<'static, Result<Reply, Fault>> {
         let mut state = self.wire.state();
         if matches!(request, Request::Acquire { .. }) {
             state.acquires.push(Instant::now());
         }
         match (state.rule)(self.number, &request) {
-            Fate::Runs => self.inner.call(request),
+            Fate::Runs => ask_alone(&*self.inner, request),
             Fate::After(time) => {
-                let call = self.inner.call(request);
+                let call = ask_alone(&*self.inner, request);
                 async move {
                     let reply = call.await;
                     sleep(time).await;
@@ -115,10 +127,5 @@ impl Session for Wired {
             Fate::Breaks => ready(Err(Fault::Disconnected("broken by a test".into()))).boxed(),
             Fate::Full => ready(Err(Fault::OutOfMemory)).boxed(),
         }
-    }
-
-    fn call_each(&self, requests: Vec<Request>) -> BoxFuture<'static, Vec<Result<Reply, Fault>>> {
-        self.wire.state().calls.push(requests.len());
-        join_all(requests.into_iter().map(|request| self.call(request))).boxed()
     }
 }

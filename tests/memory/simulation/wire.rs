@@ -3,16 +3,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fencing::Resource;
-use fencing::lock::redlock::{MemoryNode, Node, Notice, ReleaseListener, Session};
+use fencing::lock::redlock::{Group, MemoryNode, Node, Notice, ReleaseListener, Session};
 use fencing_protocol::{ClientId, Fault, Fleet, Reply, Request};
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::simulation::gate::Gate;
 use crate::simulation::trace::Trace;
 use support::clock::TokioClock;
+use support::requests::ask_alone;
 
 type Answer = Result<Reply, Fault>;
 
@@ -155,8 +156,8 @@ impl Wire {
     /// The nodes that have forgotten and are not admitted again, or are not there.
     pub fn forgotten(&self) -> usize {
         let forgot = |machine: &&Machine| {
-            let session = machine.node.open(&self.fleet).now_or_never().unwrap().unwrap();
-            let answer = session.call(Request::Read).now_or_never().unwrap();
+            let session = machine.node.open(&self.fleet, "me").now_or_never().unwrap().unwrap();
+            let answer = ask_alone(&*session, Request::Read).now_or_never().unwrap();
             machine.down.load(Ordering::SeqCst) || !matches!(answer, Ok(Reply::State(_)))
         };
         self.nodes.iter().filter(forgot).count()
@@ -188,8 +189,12 @@ impl Node for SimNode {
         &self.name
     }
 
-    fn open(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
-        let (here, fleet) = (self.clone(), fleet.clone());
+    fn open(
+        &self,
+        fleet: &Fleet,
+        holder: &str,
+    ) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
+        let (here, fleet, holder) = (self.clone(), fleet.clone(), holder.to_owned());
         async move {
             let (wire, machine) = (&here.wire, &here.wire.nodes[here.node]);
             let way = wire.way(here.client, here.node);
@@ -203,7 +208,7 @@ impl Node for SimNode {
                 return Err(Fault::Unreachable("refused".into()));
             }
             machine.gate.pass().await;
-            let session = machine.node.open(&fleet).await?;
+            let session = machine.node.open(&fleet, &holder).await?;
             wire.trace.note(("open", here.client, here.node));
             sleep(way.back).await;
             wire.clients[here.client].pass().await;
@@ -300,7 +305,14 @@ struct SimSession {
 }
 
 impl Session for SimSession {
-    fn call(&self, request: Request) -> BoxFuture<'static, Answer> {
+    fn call(&self, requests: Group<Request>) -> BoxFuture<'static, Group<Answer>> {
+        let calls = join_all(requests.into_iter().map(|request| self.call_one(request)));
+        calls.map(Group::from_vec).boxed()
+    }
+}
+
+impl SimSession {
+    fn call_one(&self, request: Request) -> BoxFuture<'static, Answer> {
         let here = self.clone();
         async move {
             let broken = || Err(Fault::Disconnected("cut".into()));
@@ -363,7 +375,7 @@ impl SimSession {
         let answer = if wire.nodes[*node].down.load(Ordering::SeqCst) {
             Err(Fault::Disconnected("the node is gone".into()))
         } else {
-            self.session.call(request.clone()).await
+            ask_alone(&*self.session, request.clone()).await
         };
         wire.trace.note((client, node, request, answer.as_ref().ok()));
         answer

@@ -57,7 +57,7 @@ async fn a_server_that_closes_behind_the_scripts_breaks_nothing() {
     let node = RedisNode::new(&url, "fencing").unwrap();
     let fleet = Fleet::new([node.member()]).unwrap();
     for _ in 0..50 {
-        let Ok(session) = node.open(&fleet).await else { continue };
+        let Ok(session) = node.open(&fleet, "me").await else { continue };
         for _ in 0..2 {
             let fault = poll_fn(|context| session.poll_closed(context)).await;
             assert!(matches!(fault, Fault::Disconnected(_)), "{fault:?}");

@@ -20,7 +20,7 @@ async fn a_server_that_restarted_with_its_data_gives_no_vote() {
     server.restart();
     // All of it is there, the lock too.
     assert_eq!(memory(&server), before);
-    assert_eq!(server.cli(&["GET", LOCK]), ALICE.to_string());
+    assert_eq!(server.cli(&["GET", LOCK]), format!("{ALICE} me"));
     let member = Member::alone(&server).await;
     let to = Fleet::new(["another"]).unwrap();
     let mut given = Vec::new();
@@ -33,7 +33,7 @@ async fn a_server_that_restarted_with_its_data_gives_no_vote() {
     assert_eq!(given, []);
     // Nothing of it has changed.
     assert_eq!(memory(&server), before);
-    assert_eq!(server.cli(&["GET", LOCK]), ALICE.to_string());
+    assert_eq!(server.cli(&["GET", LOCK]), format!("{ALICE} me"));
     // It is not new, and what it has promised stands.
     let prepared = member.prepare().await;
     assert!(!prepared.admitted && !prepared.blank, "{prepared:?}");

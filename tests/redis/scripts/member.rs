@@ -12,7 +12,7 @@ pub struct Member(Box<dyn Session>);
 impl Member {
     /// Opens a session for a client of that fleet.
     pub async fn open(node: &impl Node, fleet: &Fleet) -> Member {
-        Member(node.open(fleet).await.unwrap())
+        Member(node.open(fleet, "me").await.unwrap())
     }
 
     /// The only node of its fleet.
@@ -28,11 +28,11 @@ impl Member {
     }
 
     pub async fn try_ask(&self, request: Request) -> Result<Reply, Fault> {
-        self.0.call(request).await
+        ask_alone(&*self.0, request).await
     }
 
     pub async fn ask_each(&self, requests: Vec<Request>) -> Vec<Result<Reply, Fault>> {
-        self.0.call_each(requests).await
+        self.0.call(requests.into()).await.into_vec()
     }
 
     pub async fn ask(&self, request: Request) -> Reply {

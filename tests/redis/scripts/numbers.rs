@@ -62,7 +62,7 @@ impl Between {
 
     /// A session as the clients of that server have it.
     async fn session(&self, server: &RedisServer) -> Box<dyn Session> {
-        RedisNode::new(&self.url, "fencing").unwrap().open(&fleet(server)).await.unwrap()
+        RedisNode::new(&self.url, "fencing").unwrap().open(&fleet(server), "me").await.unwrap()
     }
 }
 
@@ -74,13 +74,13 @@ async fn the_answer_of_another_session_is_nobodys() {
     let acquire = |owner| acquire(&resource(), owner);
     let (first, second) = (between.session(&server).await, between.session(&server).await);
     between.will(Next::Kept);
-    let unanswered = tokio::spawn(first.call(acquire(ALICE)));
+    let unanswered = tokio::spawn(ask_alone(&*first, acquire(ALICE)));
     between.is_done().await;
     assert!(!unanswered.is_finished());
-    let answer = second.call(acquire(BOB)).await;
+    let answer = ask_alone(&*second, acquire(BOB)).await;
     assert!(matches!(answer, Err(Fault::Disconnected(_))), "{answer:?}");
     // What comes in its turn is taken.
-    let answer = between.session(&server).await.call(acquire(BOB)).await;
+    let answer = ask_alone(&*between.session(&server).await, acquire(BOB)).await;
     assert!(matches!(answer, Ok(Reply::Held { .. })), "{answer:?}");
 }
 
@@ -93,10 +93,10 @@ async fn an_answer_is_not_taken_for_the_one_before() {
     let between = Between::clients_and(&server);
     let session = between.session(&server).await;
     between.will(Next::Lost);
-    let held = tokio::spawn(session.call(acquire(&resource(), ALICE)));
+    let held = tokio::spawn(ask_alone(&*session, acquire(&resource(), ALICE)));
     between.is_done().await;
     assert!(!held.is_finished());
-    let _other = tokio::spawn(session.call(acquire(&named("free"), ALICE)));
+    let _other = tokio::spawn(ask_alone(&*session, acquire(&named("free"), ALICE)));
     let answer = in_time(held).await.unwrap();
     assert!(matches!(answer, Err(Fault::Disconnected(_))), "{answer:?}");
 }

@@ -11,17 +11,17 @@ use crate::scripts::member::*;
 async fn no_release_overtakes_its_attempt() {
     let server = RedisServer::start();
     Member::in_era_7(&server).await;
-    let session = node(&server).open(&fleet(&server)).await.unwrap();
+    let session = node(&server).open(&fleet(&server), "me").await.unwrap();
     let name = |number: u128| named(&format!("burst/{number}"));
     unconstrained(async {
-        let acquire = |number| session.call(acquire(&name(number), Owner(number)));
+        let acquire = |number| ask_alone(&*session, acquire(&name(number), Owner(number)));
         let mut calls: Vec<_> = (1..=120).map(acquire).collect();
         for call in &mut calls {
             assert!(call.now_or_never().is_none());
         }
         // Those in front make room, and the next ones learn of it.
         calls.retain_mut(|call| call.now_or_never().is_none());
-        let mut release = session.call(release(&name(110), Owner(110)));
+        let mut release = ask_alone(&*session, release(&name(110), Owner(110)));
         assert!((&mut release).now_or_never().is_none());
         calls.push(release);
         join_all(calls).await;

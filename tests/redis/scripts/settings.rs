@@ -14,7 +14,7 @@ async fn a_server_that_may_evict_by_now_is_not_prepared() {
     let evicts = Fault::MaxmemoryPolicy("allkeys-lru".into());
     assert_eq!(member.try_ask(prepare()).await, Err(evicts.clone()));
     // Nor is it opened.
-    assert_eq!(node(&server).open(&fleet(&server)).await.err(), Some(evicts));
+    assert_eq!(node(&server).open(&fleet(&server), "me").await.err(), Some(evicts));
     server.cli(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
     member.prepare().await;
     server.cli(&["REPLICAOF", "127.0.0.1", "1"]);

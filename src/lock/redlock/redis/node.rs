@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{
-    Client, ConnectionAddr, ErrorKind, IntoConnectionInfo, RedisError, RedisResult,
-    ServerErrorKind, Value,
+    Client, ConnectionAddr, ErrorKind, IntoConnectionInfo, RedisResult, ServerErrorKind, Value,
 };
 use fencing_protocol::{ClientId, Fault, Fleet, Incarnation, Membership, Reply, Request};
 use futures_util::FutureExt;
@@ -35,8 +34,6 @@ pub struct RedisNode {
     member: String,
     pub(super) client: Client,
     pub(super) keys: Keys,
-    /// The text behind the owner in the locks of its client: a space and the client's name, or nothing.
-    signature: Arc<str>,
 }
 
 impl RedisNode {
@@ -105,7 +102,7 @@ impl RedisNode {
             }
         };
         let client = Client::open(info).map_err(|_| refused(whole, url))?;
-        Ok(RedisNode { name, member, client, keys: Keys::new(namespace), signature: "".into() })
+        Ok(RedisNode { name, member, client, keys: Keys::new(namespace) })
     }
 }
 
@@ -118,16 +115,16 @@ impl Node for RedisNode {
         &self.member
     }
 
-    fn named(&self, holder: &str) -> Option<Arc<dyn Node>> {
-        Some(Arc::new(RedisNode { signature: format!(" {holder}").into(), ..self.clone() }))
-    }
-
-    fn open(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
-        let (node, fleet) = (self.clone(), fleet.clone());
+    fn open(
+        &self,
+        fleet: &Fleet,
+        holder: &str,
+    ) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
+        let (node, fleet, holder) = (self.clone(), fleet.clone(), holder.to_owned());
         async move {
             let stream = stream::connect(&node.client).await;
             let wire = Wire::new(stream.map_err(|error| unreachable(&error.into()))?);
-            let session: Box<dyn Session> = Box::new(node.begin(wire, fleet).await?);
+            let session: Box<dyn Session> = Box::new(node.begin(wire, fleet, holder).await?);
             Ok(session)
         }
         .boxed()
@@ -143,7 +140,7 @@ impl Node for RedisNode {
 
 impl RedisNode {
     /// Logs in, reads who the server is, loads the scripts, and makes the session.
-    async fn begin(self, wire: Wire, fleet: Fleet) -> Result<RedisSession, Fault> {
+    async fn begin(self, wire: Wire, fleet: Fleet, holder: String) -> Result<RedisSession, Fault> {
         let settings = self.client.get_connection_info().redis_settings();
         if let Some(password) = settings.password() {
             let login = wire.send(|it| it.arg("AUTH").arg(settings.username()).arg(password));
@@ -160,16 +157,13 @@ impl RedisNode {
         }
         let incarnation = Incarnation::new(&fit(&wire).await?.run_id);
         let me = Membership { incarnation: incarnation.clone(), fleet };
-        let mut scripts = Scripts::new(self.keys, self.signature, &me);
+        let mut scripts = Scripts::new(self.keys, holder, &me);
         scripts.load(&wire).await.map_err(|error| fault(&error))?;
         // Not from zero: a proxy may share a connection among clients, whose numbers must differ. Lua keeps 53 bits.
         let number = AtomicU64::new(random::u128() as u64 >> 12);
         Ok(RedisSession(Arc::new(Server { wire, incarnation, scripts, number })))
     }
 }
-
-/// The error that ends a session: see [`reply::answer_to`].
-const ANOTHERS: &str = "the answer is another request's";
 
 struct RedisSession(Arc<Server>);
 
@@ -183,45 +177,40 @@ struct Server {
 }
 
 impl Server {
-    /// Sends requests as one command. Returns what `read` makes of what comes back behind the number, or `None` if
-    /// nothing was run, because the server has lost the scripts.
-    async fn ask<T>(
-        &self,
-        requests: &[Request],
-        read: impl Fn(Answered<'_>) -> Option<T>,
-    ) -> Result<Option<T>, Fault> {
+    /// Sends requests about locks, or one about the node, which has been up for `uptime`, as one command. Returns the
+    /// answer to each, or `None` if nothing was run, because the server has lost the scripts.
+    async fn ask(&self, requests: &[Request], uptime: Duration) -> Option<Group<Answer>> {
         let number = self.number.fetch_add(1, Ordering::Relaxed);
         let answer = self.wire.send(|command| self.scripts.write(command, requests, number));
         let answer = answer.await.and_then(Value::extract_error);
-        if answer.as_ref().is_err_and(is_flushed) {
+        let lost = ErrorKind::Server(ServerErrorKind::NoScript);
+        if answer.as_ref().is_err_and(|error| error.kind() == lost) {
             self.scripts.flushed();
-            return Ok(None);
+            return None;
         }
-        let value = answer.map_err(|error| fault(&error))?;
-        let answered = reply::answer_to(number, &value);
-        let answered = answered.ok_or_else(|| Fault::Disconnected(ANOTHERS.into()))?;
-        read(answered).map(Some).ok_or_else(|| invalid(&format!("{answered:?}")))
-    }
-
-    /// Answers each request about a lock, or one about the node, which has been up for `uptime`.
-    async fn answers(&self, requests: &[Request], uptime: Duration) -> Group<Answer> {
-        let ask = async |requests: &[Request]| {
-            let read = |answered: Answered<'_>| match (requests, answered) {
+        let answers = answer.map_err(|error| fault(&error)).and_then(|value| {
+            let anothers = || Fault::Disconnected("the answer is another request's".into());
+            let answered = reply::answer_to(number, &value).ok_or_else(anothers)?;
+            let answers = match (requests, answered) {
                 ([request], Answered::List(parts)) if GroupKind::of(request).is_none() => {
-                    Some(smallvec![Ok(reply::reply(&self.incarnation, uptime, parts)?)])
+                    let reply = reply::reply(&self.incarnation, uptime, parts);
+                    reply.map(|reply| smallvec![Ok(reply)])
                 }
                 _ => reply::group(&self.incarnation, requests, answered),
             };
-            let answers: Result<Option<Group<Answer>>, Fault> = self.ask(requests, read).await;
-            answers.unwrap_or_else(|fault| Some(smallvec![Err(fault); requests.len()]))
-        };
-        if let Some(answers) = ask(requests).await {
+            answers.ok_or_else(|| invalid(&format!("{answered:?}")))
+        });
+        Some(answers.unwrap_or_else(|fault| smallvec![Err(fault); requests.len()]))
+    }
+
+    async fn answers(&self, requests: &[Request], uptime: Duration) -> Group<Answer> {
+        if let Some(answers) = self.ask(requests, uptime).await {
             return answers;
         }
         // Nothing is ever sent twice but a release, which may come late and often.
         let is_release = |request: &&Request| request.is_release();
         let releases: Vec<Request> = requests.iter().filter(is_release).cloned().collect();
-        let again = if releases.is_empty() { None } else { ask(&releases).await };
+        let again = if releases.is_empty() { None } else { self.ask(&releases, uptime).await };
         let mut again = again.unwrap_or_default().into_iter();
         let lost = || Err(Fault::Refused("the server has lost the scripts".into()));
         let answer = |it: &Request| if it.is_release() { again.next() } else { None };
@@ -230,26 +219,23 @@ impl Server {
 }
 
 impl Session for RedisSession {
-    fn call(&self, request: Request) -> BoxFuture<'static, Result<Reply, Fault>> {
+    fn call(&self, requests: Group<Request>) -> BoxFuture<'static, Group<Answer>> {
         let server = Arc::clone(&self.0);
         async move {
-            let uptime = match &request {
+            let uptime = match requests.as_slice() {
                 // Settings are looked at again before a node is admitted.
-                Request::Prepare { .. } => fit(&server.wire).await?.uptime,
-                Request::Activate { incarnation, .. } if *incarnation != server.incarnation => {
-                    return Ok(Reply::Forgotten);
+                [Request::Prepare { .. }] => match fit(&server.wire).await {
+                    Ok(info) => info.uptime,
+                    Err(fault) => return smallvec![Err(fault)],
+                },
+                [Request::Activate { incarnation, .. }] if *incarnation != server.incarnation => {
+                    return smallvec![Ok(Reply::Forgotten)];
                 }
                 _ => Duration::ZERO,
             };
-            let mut answers = server.answers(std::slice::from_ref(&request), uptime).await;
-            answers.pop().unwrap_or_else(|| Err(invalid("no answer")))
+            server.answers(&requests, uptime).await
         }
         .boxed()
-    }
-
-    fn call_each(&self, requests: Vec<Request>) -> BoxFuture<'static, Vec<Result<Reply, Fault>>> {
-        let server = Arc::clone(&self.0);
-        async move { server.answers(&requests, Duration::ZERO).await.into_vec() }.boxed()
     }
 
     fn check(&self) -> BoxFuture<'static, Result<(), Fault>> {
@@ -284,10 +270,6 @@ impl Session for RedisSession {
 pub(super) async fn connect(client: &Client) -> Result<MultiplexedConnection, Fault> {
     let connection = client.get_multiplexed_async_connection_with_config(&config()).await;
     connection.map_err(|error| unreachable(&error))
-}
-
-fn is_flushed(error: &RedisError) -> bool {
-    error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
 }
 
 /// Asks the server for `INFO`.

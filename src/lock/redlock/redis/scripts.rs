@@ -1,4 +1,3 @@
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -14,8 +13,8 @@ use crate::lock::redlock::group::GroupKind;
 #[derive(Debug)]
 pub(super) struct Scripts {
     keys: Keys,
-    /// The text behind the owner in a lock of this client.
-    signature: Arc<str>,
+    /// The name of this client, which stands behind the owner in its locks.
+    holder: String,
     head: String,
     /// The digests under which the server keeps the scripts that were loaded. None of them if it takes none: then
     /// each request carries its script.
@@ -25,10 +24,10 @@ pub(super) struct Scripts {
 }
 
 impl Scripts {
-    /// Returns the scripts of a session of this member, of a client whose locks are signed like that.
-    pub(super) fn new(keys: Keys, signature: Arc<str>, me: &Membership) -> Scripts {
+    /// Returns the scripts of a session of this member, for a client of that name.
+    pub(super) fn new(keys: Keys, holder: String, me: &Membership) -> Scripts {
         let head = head(&keys, me);
-        Scripts { keys, signature, head, digests: Vec::new(), flushed: AtomicBool::new(false) }
+        Scripts { keys, holder, head, digests: Vec::new(), flushed: AtomicBool::new(false) }
     }
 
     /// Loads them, unless the user may not do that.
@@ -120,7 +119,7 @@ impl Scripts {
         };
         if let Some(owner) = request.owner() {
             // The scripts compare the whole of it.
-            cmd.write_arg_fmt(format_args!("{owner}{}", self.signature));
+            cmd.write_arg_fmt(format_args!("{owner} {}", self.holder));
         }
         match request {
             Request::Acquire { ttl, .. } => {

@@ -6,6 +6,7 @@ use futures_util::FutureExt;
 use tokio::sync::Notify;
 
 use super::*;
+use crate::lock::settings::Settings;
 use crate::lock::wait::release_notifications::ReleaseNotifications;
 use crate::lock::wait::subscriptions::Notifies;
 
@@ -30,8 +31,9 @@ impl Parts {
     }
 
     fn wanted(&self) -> Wanted<'_> {
-        let Parts { resource, settings, notifications, .. } = self;
-        Wanted { mode: Mode::Exclusive, settings, notifications: Some((resource, notifications)) }
+        let target = Target::One(&self.resource, &self.notifications);
+        let (mode, since) = (Mode::Exclusive, Instant::now());
+        Wanted { mode, since, settings: &self.settings, target }
     }
 }
 
@@ -51,7 +53,7 @@ async fn one_whose_wait_ends_takes_what_is_handed_over() {
             Ok(())
         })
     };
-    assert_eq!(parts.queues.acquire(&parts.resource, parts.wanted(), attempt).await, Ok(()));
+    assert_eq!(parts.queues.acquire(parts.wanted(), attempt).await, Ok(()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -61,7 +63,7 @@ async fn a_process_pauses_now_and_again_for_clients_that_only_poll() {
     loop {
         let asked = Instant::now();
         let attempt = || std::future::ready(Ok::<(), AcquireError>(()));
-        parts.queues.acquire(&parts.resource, parts.wanted(), attempt).await.unwrap();
+        parts.queues.acquire(parts.wanted(), attempt).await.unwrap();
         if asked.elapsed() > Duration::ZERO {
             break;
         }
@@ -81,11 +83,11 @@ async fn nothing_is_handed_over_to_one_that_left_the_queue() {
     let parts = Parts::new(Duration::ZERO);
     parts.notifications.on_released(&parts.resource, 0, true);
     let [acquired, last] = [const { Notify::const_new() }; 2];
-    let first = parts.queues.acquire(&parts.resource, parts.wanted(), async || {
+    let first = parts.queues.acquire(parts.wanted(), async || {
         acquired.notified().await;
         Ok::<(), AcquireError>(())
     });
-    let late = parts.queues.acquire(&parts.resource, parts.wanted(), async || {
+    let late = parts.queues.acquire(parts.wanted(), async || {
         acquired.notify_one();
         last.notified().await;
         Err::<(), _>(AcquireError::WrongCount { count: 0, most: 0 })
