@@ -141,7 +141,7 @@ impl Round {
     }
 
     pub(super) fn count(&self, fits: impl Fn(&Reply) -> bool) -> usize {
-        self.each(|reply| fits(reply).then_some(())).iter().flatten().count()
+        self.replies.iter().flatten().flatten().filter(|reply| fits(reply)).count()
     }
 
     /// Returns the nodes whose answers do not fit, and why.

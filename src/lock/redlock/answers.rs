@@ -45,6 +45,18 @@ struct InboxState {
     waker: Option<(Waker, usize)>,
 }
 
+/// The caller to wake, if the answers are enough. It is woken when this is dropped: hold no lock then that it takes
+/// next.
+pub(super) struct Woken(Option<Waker>);
+
+impl Drop for Woken {
+    fn drop(&mut self) {
+        if let Some(waker) = self.0.take() {
+            waker.wake();
+        }
+    }
+}
+
 /// The place of one answer. Dropped without an answer, it gives the caller an error.
 pub(super) struct AnswerSlot {
     inbox: Arc<Inbox>,
@@ -52,32 +64,25 @@ pub(super) struct AnswerSlot {
 }
 
 impl Inbox {
-    fn put(&self, question: usize, answer: Answer) {
+    fn put(&self, question: usize, answer: Answer) -> Woken {
         let mut state = self.0.lock();
         state.come.push_back((question, answer));
-        let enough = state.waker.as_ref().is_some_and(|(_, least)| state.come.len() >= *least);
-        let waker = if enough { state.waker.take() } else { None };
-        drop(state);
-        if let Some((waker, _)) = waker {
-            waker.wake();
-        }
+        let come = state.come.len();
+        Woken(state.waker.take_if(|(_, least)| come >= *least).map(|(waker, _)| waker))
     }
 }
 
 impl AnswerSlot {
     /// Gives the caller this answer, unless it has one.
-    pub(super) fn answer(&mut self, answer: Answer) {
-        if let Some(question) = self.question.take() {
-            self.inbox.put(question, answer);
-        }
+    pub(super) fn answer(&mut self, answer: Answer) -> Option<Woken> {
+        Some(self.inbox.put(self.question.take()?, answer))
     }
 }
 
 impl Drop for AnswerSlot {
     fn drop(&mut self) {
-        if let Some(question) = self.question.take() {
-            let gone = Fault::Disconnected("the runtime is gone".into());
-            self.inbox.put(question, Err(gone));
+        if self.question.is_some() {
+            self.answer(Err(Fault::Disconnected("the runtime is gone".into())));
         }
     }
 }

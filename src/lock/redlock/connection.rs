@@ -156,7 +156,9 @@ impl Connection {
     pub(super) fn give_up(&mut self, now: Instant, limit: Duration) -> bool {
         while let Some(call) = self.calls.get_mut(self.late).filter(|call| call.due <= now) {
             self.in_time -= call.jobs.len();
-            call.jobs.iter_mut().for_each(|job| job.answer(Err(Fault::TimedOut)));
+            for job in &mut call.jobs {
+                job.answer(Err(Fault::TimedOut));
+            }
             call.due = now + limit;
             if self.late == 0 {
                 self.late_since = now;

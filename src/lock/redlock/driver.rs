@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use smallvec::smallvec;
 use tokio::time::{Instant, timeout};
 
-use super::answers::Answer;
+use super::answers::{Answer, Woken};
 use super::connection::Connection;
 use super::context::LaneContext;
 use super::group::Group;
@@ -43,6 +43,8 @@ pub(super) struct Driver {
     pause: Duration,
     waiting: SendQueue,
     timer: Timer,
+    /// The callers to wake after this poll.
+    woken: Vec<Woken>,
 }
 
 enum Link {
@@ -64,6 +66,7 @@ impl Driver {
             pause: context.budget,
             waiting: SendQueue::default(),
             timer: Timer::new(),
+            woken: Vec::new(),
             context,
         }
     }
@@ -73,14 +76,16 @@ impl Driver {
         self.waiting.push(job);
     }
 
-    /// Sends what can be sent, and takes the answers that have come.
-    pub(super) fn poll(&mut self, context: &mut Context<'_>) {
+    /// Sends what can be sent, and takes the answers that have come. The callers are not woken before `woken` is
+    /// cleared.
+    pub(super) fn poll(&mut self, context: &mut Context<'_>, woken: &mut Vec<Woken>) {
         // Finds out first whether the connection is closed: then nothing is sent on it.
         self.poll_link(context);
         self.send();
         while self.poll_link(context) | self.poll_timer(context) {
             self.send();
         }
+        woken.append(&mut self.woken);
     }
 
     /// Reports whether requests are on their way to the node.
@@ -242,10 +247,10 @@ impl Driver {
         }
     }
 
-    fn answer(&self, jobs: &mut [Job], answers: Group<Answer>) {
+    fn answer(&mut self, jobs: &mut [Job], answers: Group<Answer>) {
         for (job, answer) in jobs.iter_mut().zip(answers) {
             self.context.note(self.number, &job.request, &answer);
-            job.answer(answer);
+            self.woken.extend(job.answer(answer));
         }
     }
 

@@ -5,6 +5,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use futures_util::task::AtomicWaker;
 use tokio::runtime::Id;
 
+use super::answers::Woken;
 use super::context::LaneContext;
 use super::driver::Driver;
 use super::node::Node;
@@ -84,8 +85,14 @@ impl DriverSet {
         self.has_yielded
     }
 
-    /// Sends what was submitted, and takes what has come. `Ready` once no more will come.
-    pub(super) fn poll(&mut self, context: &mut Context<'_>, submitted: &Submitted) -> Poll<()> {
+    /// Sends what was submitted, and takes what has come. `Ready` once no more will come. The callers are not woken
+    /// before `woken` is cleared.
+    pub(super) fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        submitted: &Submitted,
+        woken: &mut Vec<Woken>,
+    ) -> Poll<()> {
         let closed = submitted.poll_take(context, &mut self.jobs).is_ready();
         for (node, job) in self.jobs.drain(..) {
             if let Some((driver, waker)) = self.each.get_mut(node) {
@@ -97,7 +104,7 @@ impl DriverSet {
         let mut is_idle = true;
         for (driver, waker) in &mut self.each {
             if waker.is_due.swap(false, Ordering::AcqRel) {
-                driver.poll(&mut Context::from_waker(&Waker::from(Arc::clone(waker))));
+                driver.poll(&mut Context::from_waker(&Waker::from(Arc::clone(waker))), woken);
             }
             is_idle &= driver.is_idle();
         }

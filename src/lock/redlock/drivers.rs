@@ -33,13 +33,16 @@ impl Drivers {
     /// Sends in place of the task what was submitted, if the nodes are quiet: that spares the way to another thread.
     /// `waker` is the task's. Returns whether it did.
     pub(super) fn run_here(&self, runtime: &Handle, waker: &Waker) -> bool {
+        // The callers are woken last, when the set is free: they will send here themselves.
+        let mut woken = Vec::new();
         let Some(mut set) = self.set.try_lock() else { return false };
         // In another runtime, what a session starts would end with that one. Another task may have come since.
         let is_fit = |set: &&mut DriverSet| {
             set.runtime() == runtime.id() && set.is_run_by(waker) && set.is_quiet()
         };
         let Some(set) = set.as_mut().filter(is_fit) else { return false };
-        let polled = unconstrained(poll_fn(|context| set.poll(context, &self.submitted)));
+        let polled =
+            unconstrained(poll_fn(|context| set.poll(context, &self.submitted, &mut woken)));
         let polled = pin!(AssertUnwindSafe(polled).catch_unwind());
         let panicked = matches!(polled.poll(&mut Context::from_waker(waker)), Poll::Ready(Err(_)));
         // A panic is the task's to have, and no caller's.
@@ -59,16 +62,21 @@ impl DriversTask {
     /// window of each driver bounds how much it does at one time.
     async fn run(self) {
         let Drivers { submitted, set } = &*self.0;
+        let mut woken = Vec::new();
         let poll = |context: &mut Context<'_>| {
-            let mut set = set.lock();
-            let Some(set) = set.as_mut() else { return Poll::Ready(()) };
+            let mut guard = set.lock();
+            let Some(set) = guard.as_mut() else { return Poll::Ready(()) };
             // While nodes are busy, the other tasks get a turn first: what they submit goes in the same call.
             if set.yields(submitted) {
                 context.waker().wake_by_ref();
                 return Poll::Pending;
             }
             set.run_by(context.waker());
-            set.poll(context, submitted)
+            let polled = set.poll(context, submitted, &mut woken);
+            drop(guard);
+            // They find the set free, and send there themselves.
+            woken.clear();
+            polled
         };
         unconstrained(poll_fn(poll)).await;
     }

@@ -1,10 +1,10 @@
 use std::collections::VecDeque;
 
-use fencing_protocol::{Fault, Owner, Reply, Request};
+use fencing_protocol::{Fault, Owner, Request};
 use tokio::time::Instant;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::answers::AnswerSlot;
+use super::answers::{Answer, AnswerSlot, Woken};
 use super::group::{Group, GroupKind};
 
 /// A request on its way to one node.
@@ -46,8 +46,8 @@ impl Job {
     }
 
     /// Gives the caller its answer, unless it has one. It may have given up.
-    pub(super) fn answer(&mut self, answer: Result<Reply, Fault>) {
-        self.slot.answer(answer);
+    pub(super) fn answer(&mut self, answer: Answer) -> Option<Woken> {
+        self.slot.answer(answer)
     }
 
     fn owner(&self) -> Option<Owner> {
