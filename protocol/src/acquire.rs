@@ -156,7 +156,7 @@ impl Machine for Acquire {
             matches!(part.votes.get(node), Some(Vote::Asked | Vote::Publishing))
         };
         let awaiting: Vec<&mut Ballot> = self.parts.iter_mut().filter(awaits).collect();
-        let replies = all_or_none(Reply::apart(reply, awaiting.len()));
+        let replies = all_or_none(Reply::apart(reply, awaiting.len()).collect());
         for (part, reply) in awaiting.into_iter().zip(replies) {
             part.on_reply(node, reply);
         }

@@ -1,3 +1,4 @@
+use std::iter::repeat_n;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -215,13 +216,15 @@ impl Reply {
     }
 
     /// Returns the answer to each part of a request. A reply that has not one for each counts for each.
-    pub fn apart(reply: Result<Reply, Fault>, parts: usize) -> Vec<Result<Reply, Fault>> {
-        match reply {
-            Ok(Reply::Several(replies)) if replies.len() == parts => {
-                replies.into_iter().map(Ok).collect()
-            }
-            other => vec![other; parts],
-        }
+    pub fn apart(
+        reply: Result<Reply, Fault>,
+        parts: usize,
+    ) -> impl Iterator<Item = Result<Reply, Fault>> {
+        let (each, same) = match reply {
+            Ok(Reply::Several(replies)) if replies.len() == parts => (replies, None),
+            other => (Vec::new(), Some(repeat_n(other, parts))),
+        };
+        each.into_iter().map(Ok).chain(same.into_iter().flatten())
     }
 
     pub(super) fn prepared(&self) -> Option<Prepared> {

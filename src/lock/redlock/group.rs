@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use fencing_protocol::{Mode, Request};
 use smallvec::SmallVec;
 
@@ -25,4 +27,9 @@ impl GroupKind {
             _ => None,
         }
     }
+}
+
+/// Returns the TTL that a renewal asks for: those of one call all ask for the same.
+pub(super) fn renewed_for(request: &Request) -> Option<Duration> {
+    if let Request::Renew { ttl, .. } = request { Some(*ttl) } else { None }
 }

@@ -216,7 +216,9 @@ impl Nodes {
             // To drop them is an answer.
             (Taker::Gone, None) => refused.clear(),
         }
-        refused.iter_mut().for_each(|job| job.answer(Err(Fault::Overloaded)));
+        for job in &mut refused {
+            job.answer(Err(Fault::Overloaded));
+        }
     }
 
     /// Sends each request to its node, here and now.

@@ -1,11 +1,12 @@
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use fencing_protocol::{Fault, Owner, Request};
 use tokio::time::Instant;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::answers::{Answer, AnswerSlot, Woken};
-use super::group::{Group, GroupKind};
+use super::group::{Group, GroupKind, renewed_for};
 
 /// A request on its way to one node.
 pub(super) struct Job {
@@ -43,6 +44,11 @@ impl Job {
     /// Reports whether it may go with others in one call.
     pub(super) fn is_for_group(&self) -> bool {
         GroupKind::of(&self.request).is_some()
+    }
+
+    /// Returns the TTL that it asks for if it is a renewal: those of one call all ask for the same.
+    fn renewed_for(&self) -> Option<Duration> {
+        renewed_for(&self.request)
     }
 
     /// Gives the caller its answer, unless it has one. It may have given up.
@@ -112,15 +118,20 @@ impl SendQueue {
     /// group, releases go first: none of them undoes an acquire of the same group, see [`push`](SendQueue::push).
     pub(super) fn next(&mut self, most: usize, ready_since: Instant) -> Group<Job> {
         let now = Instant::now();
-        let mut next = Group::new();
+        let (mut next, mut ttl) = (Group::<Job>::new(), None);
         while next.len() < most {
             let is_release = self.release_is_first();
             let queue = if is_release { &mut self.releases } else { &mut self.others };
             let joins = |job: &Job| {
-                next.is_empty() || (job.is_for_group() && next.iter().all(Job::is_for_group))
+                let Some(first) = next.first() else { return true };
+                let is_alike = ttl.is_none() || job.renewed_for().is_none_or(|it| Some(it) == ttl);
+                first.is_for_group() && job.is_for_group() && is_alike
             };
             match queue.pop_front_if(|(_, job)| joins(job)) {
-                Some((_, job)) if is_release || now < job.limit => next.push(job),
+                Some((_, job)) if is_release || now < job.limit => {
+                    ttl = ttl.or(job.renewed_for());
+                    next.push(job);
+                }
                 Some((_, mut job)) => {
                     let late = job.why_late(ready_since);
                     job.answer(Err(late));
@@ -149,5 +160,39 @@ impl SendQueue {
         for (_, mut job) in self.others.drain(..) {
             job.answer(Err(fault.clone()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use fencing_protocol::{Mode, Resource, Token};
+    use tokio_util::task::TaskTracker;
+
+    use super::*;
+    use crate::lock::redlock::answers::Answers;
+    use crate::time::{Clock, ManualClock};
+
+    /// The script of a group takes one TTL for all of its renewals.
+    #[tokio::test(start_paused = true)]
+    async fn only_renewals_with_the_same_ttl_go_together() {
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
+        let (mut answers, mut queue) = (Answers::new(1, &clock), SendQueue::default());
+        let limit = Instant::now() + Duration::from_secs(1);
+        let (resource, owner) = (Resource::new("a").unwrap(), Owner(7));
+        for seconds in [1, 1, 2, 2, 1] {
+            let request = Request::Renew {
+                resource: resource.clone(),
+                owner,
+                mode: Mode::Exclusive,
+                token: Token::new(1).unwrap(),
+                ttl: Duration::from_secs(seconds),
+            };
+            let slot = answers.slot(0.into(), limit);
+            queue.push(Job::new(request, limit, slot, TaskTracker::new().token()));
+        }
+        let sizes: Vec<_> = (0..4).map(|_| queue.next(64, Instant::now()).len()).collect();
+        assert_eq!(sizes, [2, 2, 1, 0]);
     }
 }

@@ -1,13 +1,14 @@
 -- Release, lock and renew locks that are held alone: several in one step, each judged by itself.
 -- KEYS: the locks to release, to acquire, and to renew
--- ARGV: 1 the number of releases, 2 the number of acquires, 3 and on: for a release the owner; for an acquire owner
--- and ttl in ms; for a renewal owner, ttl in ms, era and count of the lease; then the number of the request
+-- ARGV: 1 the number of releases, 2 the number of acquires, 3 the ttl in ms of all renewals, 4 and on: for a release the
+-- owner; for an acquire owner and ttl in ms; for a renewal owner, and era and count of the lease as one text; then the
+-- number of the request
 -- Returns: number, era and nonce for the acquires, and for each lock in short 1 (released, renewed) or the count that was granted, below zero
 -- where the node keeps too many; or what its own script answers, or failed and why
 -- Why in short: the state of the node is read once for all locks, and one command changes several of them. Any lock that
 -- needs more is judged by its own script, after the others of its kind.
 local call, releases, acquires = redis.call, tonumber(ARGV[1]), tonumber(ARGV[2])
-local is_needed, argument = #KEYS > releases, 3
+local is_needed, argument = #KEYS > releases, 4
 local function judge(own, key, ...)
   local done, answer = pcall(own, {key}, {...})
   if done then return answer end
@@ -30,7 +31,7 @@ if releases > 0 then
   if is_ours and redis.pcall('EXISTS', unpack(waited)) == 0 then
     local holders = redis.pcall('MGET', unpack(KEYS, 1, releases))
     for place = 1, releases do
-      if holders[place] == ARGV[2 + place] then
+      if holders[place] == ARGV[3 + place] then
         at = at + 1
         gone[at] = KEYS[place]
         answers[3 + place] = 1
@@ -39,7 +40,7 @@ if releases > 0 then
   end
   if at > 0 then call('DEL', unpack(gone)) end
   for place = 1, at < releases and releases or 0 do
-    answers[3 + place] = answers[3 + place] or judge(release, KEYS[place], ARGV[2 + place])
+    answers[3 + place] = answers[3 + place] or judge(release, KEYS[place], ARGV[3 + place])
   end
   argument = argument + releases
 end
@@ -65,16 +66,18 @@ if acquires > 0 then
   end
 end
 if #KEYS > releases + acquires then
-  local holders = noted > 0 and redis.pcall('MGET', unpack(KEYS, releases + acquires + 1)) or {}
+  local ttl = ARGV[3]
+  local holders = noted >= tonumber(ttl) and redis.pcall('MGET', unpack(KEYS, releases + acquires + 1)) or {}
   for place = releases + acquires + 1, #KEYS do
-    local owner, ttl, era, count = unpack(ARGV, argument, argument + 3)
-    if noted >= tonumber(ttl) and holders[place - releases - acquires] == owner then
+    local owner = ARGV[argument]
+    if holders[place - releases - acquires] == owner then
       call('PEXPIRE', KEYS[place], ttl)
       answers[3 + place] = 1
     else
+      local era, count = string.match(ARGV[argument + 1], '(%d+) (%d+)')
       answers[3 + place] = judge(renew, KEYS[place], owner, ttl, era, count)
     end
-    argument = argument + 4
+    argument = argument + 2
   end
 end
 return answers
