@@ -13,7 +13,7 @@ pub enum Fault {
     #[error("timed out")]
     TimedOut,
     /// It was not asked: more requests of this client wait for it than the client keeps.
-    #[error("not asked: this client has too many requests for it on their way (try again)")]
+    #[error("not asked: this client has too many requests in flight to it (try again)")]
     Overloaded,
     /// It was not asked: this client could not send the request within the node budget.
     #[error(

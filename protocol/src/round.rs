@@ -61,7 +61,7 @@ pub enum ReadmitError {
         clock: u64,
     },
     /// Something changed meanwhile: try again.
-    #[error("overtaken by another re-admission or by a node that forgot; try again")]
+    #[error("superseded by another re-admission, or a node lost its state; try again")]
     Overtaken,
 }
 
