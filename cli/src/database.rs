@@ -56,7 +56,7 @@ pub(crate) struct ProtectArgs {
     /// log. The same command without --shadow switches the protection on.
     #[arg(long, conflicts_with_all = ["check", "remove"])]
     shadow: bool,
-    /// Takes the triggers off the table instead: anybody may write to it from then on.
+    /// Removes the triggers from the table instead: its writes are no longer fenced.
     #[arg(long, conflicts_with_all = ["column", "resource", "print"])]
     remove: bool,
     /// Removes the triggers. Without this, --remove only says what it would do.

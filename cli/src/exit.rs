@@ -25,7 +25,7 @@ pub(crate) const NOT_FOUND: u8 = 127;
 /// The statuses as the help of each command lists them.
 pub(crate) const STATUS: &str = "\
 Durations: 500ms, 2s, 1m, 1h
-Others can read a command line: put URLs with passwords into the environment.
+Other users can see command lines: put URLs with passwords into the environment.
 
 Exit status:
   0    done

@@ -21,8 +21,8 @@ use crate::place::Redis;
 pub(crate) struct ExporterArgs {
     #[command(flatten)]
     redis: Redis,
-    /// Where Prometheus asks: /metrics, and /livez and /readyz. Port 0 takes a free one, and the first line
-    /// of the output says which.
+    /// Address for /metrics, /livez and /readyz. Port 0 takes a free one, and the first line of the output
+    /// says which.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7435")]
     listen: SocketAddr,
     /// How long one node may take to answer.

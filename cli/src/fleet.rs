@@ -57,10 +57,10 @@ struct AdmitArgs {
     ttl: Duration,
     #[command(flatten)]
     budget: Budget,
-    /// Also ends each quarantine. By this you say that no client can hold a lock any more. Needs --yes.
+    /// Also ends each quarantine. Use it only if no client can hold a lock. Needs --yes.
     #[arg(long)]
     now: bool,
-    /// Does what --now says; without --yes, the command only explains it.
+    /// Confirms --now; without --yes, the command only explains it.
     #[arg(long, requires = "now")]
     yes: bool,
 }

@@ -137,7 +137,7 @@ fn logs(level: Option<LevelFilter>) {
     let asked = std::env::var("RUST_LOG").ok().filter(|asked| !asked.is_empty());
     let targets = asked.and_then(|asked| {
         let not_followed = |error| {
-            say::error(format_args!("warning: RUST_LOG is not followed: {error}"));
+            say::error(format_args!("warning: RUST_LOG is ignored: {error}"));
         };
         asked.parse::<Targets>().map_err(not_followed).ok()
     });

@@ -46,7 +46,7 @@ pub(crate) struct LockPlace {
     /// missing are created [env: FENCING_DATABASE].
     #[arg(long, value_name = "URL")]
     database: Option<String>,
-    /// What the keys on the nodes begin with [default: fencing]. A database has no namespaces.
+    /// Prefix of the keys on the nodes [default: fencing]. A database has no namespaces.
     #[arg(long, value_name = "NS")]
     namespace: Option<String>,
 }

@@ -22,11 +22,11 @@ pub(crate) struct OpenArgs {
     /// The marks are in the hash {NS}:marks.
     #[arg(long, value_name = "NS", default_value = NAMESPACE)]
     namespace: String,
-    /// Where a resource has no higher mark, smaller tokens are refused from then on, for good. Choose one that no
-    /// token of before has passed, and see that the lock service grants larger ones.
+    /// Where a resource has no higher mark, smaller tokens are refused from then on, for good. Choose one not
+    /// below any token granted before, and make sure that the lock service grants larger ones.
     #[arg(long, value_name = "TOKEN")]
     floor: Option<Token>,
-    /// Says that a --floor above all marks that are there, and above the floor, is meant, and is no typo.
+    /// Confirms a --floor above all present marks and the present floor.
     #[arg(long, requires = "floor")]
     above_marks: bool,
     /// The word that the command prints without --yes, for the state of the marks then. If they have changed since,
@@ -74,7 +74,7 @@ pub(crate) async fn open(args: &OpenArgs) -> Result<(), Failure> {
             (_, true) => "open",
             (None, _) => "closed: never opened, or flushed, evicted or deleted since",
             (Some(_), false) => {
-                "closed: the server was restarted, or took the place of another one, since they were opened"
+                "closed: the server was restarted or replaced since they were opened"
             }
         };
         return Err(Failure::usage(format_args!(

@@ -31,7 +31,7 @@ fn write(waiting: Receiver<Message>) {
         let dropped = DROPPED.swap(0, Ordering::Relaxed);
         if dropped > 0 {
             let _ =
-                writeln!(stderr(), "fencing: {dropped} messages were dropped: nobody read them");
+                writeln!(stderr(), "fencing: {dropped} messages dropped: the output was not read");
         }
     }
 }

@@ -67,7 +67,9 @@ fn follow(path: &Path, mut seen: Result<String, String>, keys: &Weak<Mutex<Parse
         }
         match now.clone().and_then(|text| parse(path, &text)) {
             Ok(new) => *keys.lock() = new,
-            Err(error) => tracing::error!(%error, "the old signing keys stay"),
+            Err(error) => {
+                tracing::error!(%error, "cannot read the new signing keys: the old ones stay in use")
+            }
         }
         seen = now;
     }

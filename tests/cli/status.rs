@@ -85,5 +85,5 @@ fn the_log_says_what_it_is_asked_for() {
     finish(run(&servers, "", "true")).is(0);
     logged("fencing=debug").says(0, "lease acquired");
     logged("fencing=error").is(0);
-    logged("fencing=loud").says(0, "RUST_LOG is not followed");
+    logged("fencing=loud").says(0, "RUST_LOG is ignored");
 }

@@ -119,7 +119,7 @@ impl Listener {
         };
         tokio::select! {
             ended = timeout(settings.stop_within, last) => ended.map(|()| 0).map_err(|_| {
-                let (bound, why) = (show(settings.stop_within), "what they do may go on");
+                let (bound, why) = (show(settings.stop_within), "their work may continue");
                 let why = format_args!("some requests had not ended after {bound}; {why}");
                 Failure::new(exit::HELD, why)
             }),

@@ -114,7 +114,7 @@ impl Upload {
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let failed = |why: &'static str| Poll::Ready(Some(Err(axum::Error::new(why))));
         if self.progress.state() == UploadState::Failed {
-            return failed("the request was given up, and nothing more of it is sent");
+            return failed("the request was abandoned; no more of it is sent");
         }
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
             self.pause = None;

@@ -8,7 +8,7 @@ use super::patterns::Pattern;
 use crate::duration;
 use crate::listen::{Listen, count};
 
-/// Stands in front of a service that knows nothing of tokens, and refuses stale requests on its behalf.
+/// Proxies a service that does not support tokens, and refuses stale requests.
 ///
 /// A request that writes needs the header Fencing-Token of its lease. The resource is the path, without the slash at its
 /// beginning. All requests to the service must come through one such process. A request that the service has not
@@ -52,7 +52,7 @@ pub(crate) struct ProxyArgs {
     /// Asks reads for a token as well.
     #[arg(long, conflicts_with = "ignore_reads")]
     pub(super) require_always: bool,
-    /// Does not look at the tokens of reads. Without this, a read with a token raises the mark.
+    /// Ignores the tokens of reads. Without this, a read with a token raises the mark.
     #[arg(long)]
     pub(super) ignore_reads: bool,
     /// Lets every request pass, and only reports what it would refuse. It protects nothing then.
@@ -61,7 +61,7 @@ pub(crate) struct ProxyArgs {
     /// Hides the highest token from clients with a stale one.
     #[arg(long)]
     pub(super) hide_highest: bool,
-    /// Refuses tokens above this one: none was granted.
+    /// Refuses tokens above this one.
     #[arg(long, value_name = "TOKEN", default_value_t = Token::MAX, hide_default_value = true)]
     pub(super) ceiling: Token,
     /// Takes only tokens that `fencing serve` has signed, in the header Fencing-Signature: a file with a

@@ -61,7 +61,7 @@ const SUPERSEDED: Doubt = Doubt {
 };
 
 const fn doubt(status: StatusCode, why: &'static str, cause: &'static str) -> Doubt {
-    let title = "No answer of the service, in doubt";
+    let title = "No answer from the service, in doubt";
     Doubt { problem: ProblemKind::new(status, Problem::IN_DOUBT, title), why, cause }
 }
 

@@ -142,7 +142,7 @@ impl<X: Fn(&Parts) -> Result<Vec<Resource>, String>> FencingProxy<X> {
         // Those are writes already. The body of a form may say the same, but only a POST has one.
         let writes = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
         let why = if !writes.contains(&parts.method) && headers::overrides_method(&parts.uri) {
-            "a request must not ask for another method"
+            "a request must not override its method"
         } else if parts.headers.get_all(CONTENT_LENGTH).iter().count() > 1 {
             "the request has more than one Content-Length"
         } else if parts.uri.path() == "*" && parts.method != Method::OPTIONS {

@@ -24,7 +24,7 @@ use crate::{duration, say};
 /// or, in a database, until its lease ends. If the lock is shared, all who share it lose it. Without --token the client
 /// that holds the lock when the command runs loses it.
 ///
-/// Nodes write it down in the sorted set {NAMESPACE}:audit, and a database in the table fencing_audit.
+/// Nodes record it in the sorted set {NAMESPACE}:audit, a database in the table fencing_audit.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReleaseArgs {
     #[command(flatten)]
@@ -39,7 +39,7 @@ pub(crate) struct ReleaseArgs {
     /// nothing is done. For "a token below N" give any token below N. On less than a majority a lock has none.
     #[arg(long, value_name = "TOKEN")]
     token: Option<Token>,
-    /// Does it. Without this, the command only says what it would do.
+    /// Confirms the release. Without this, the command only prints what it would do.
     #[arg(long)]
     yes: bool,
 }
@@ -191,7 +191,7 @@ fn gone(resource: &Resource, named: &str, taken: usize) -> Failure {
     })
 }
 
-const LOOK: &str = "Look who holds it now: run this again without --yes.";
+const LOOK: &str = "To see the present holder, run this again without --yes.";
 const HOLDER_GOES_ON: &str = "\
 This does not stop the holder: it goes on until its next renewal fails (each third of its TTL), or until its lease ends. Only a storage that \
 compares tokens refuses its writes, once it has seen a newer token. Stop the holder if you can.";

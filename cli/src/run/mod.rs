@@ -40,14 +40,14 @@ pub(crate) struct RunArgs {
     /// What to lock: 1 to 255 bytes, no control characters.
     #[arg(long, value_name = "NAME")]
     resource: Resource,
-    /// How long the lock stays closed if `fencing` dies, which renews the lease each third of this.
+    /// TTL of the lease: how long the lock stays held if `fencing` dies. The lease is renewed every third of it.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     ttl: Duration,
     /// How long to wait for the lock; with 0s, asks once.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     wait: Duration,
-    /// How long the lock stays closed at least, even if the command ends sooner: at most the TTL. Without it, a job
-    /// that is shorter than what the clocks of two machines differ by runs on both.
+    /// Minimum hold time, even if the command ends sooner; at most the TTL. Without it, a job shorter than the
+    /// clock skew of two machines runs on both.
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
     at_least: Duration,
     /// The name that the lock is held under, for people: 1 to 64 bytes of printable ASCII, without spaces, quotation
@@ -149,7 +149,7 @@ async fn watch(
     if lease.valid_for().is_zero() {
         let lost = lost_text(lease).await;
         say::error(format_args!(
-            "{lost}; the command had ended by then, perhaps after the lease was lost, or was not started"
+            "{lost}; the command had already ended, perhaps after the loss, or was not started"
         ));
         return exit::LOST;
     }

@@ -204,7 +204,7 @@ async fn acquire(State(leases): Server, request: Request) -> Result<HttpAnswer, 
     let wrong = |error: BuildError| MALFORMED.answer(error);
     let lock = leases.lock.with_ttl(ttl).and_then(|lock| lock.with_wait(wait)).map_err(wrong)?;
     let Some(permit) = leases.table.permit() else {
-        return Err(UNAVAILABLE.answer("too many leases are out; nothing was asked"));
+        return Err(UNAVAILABLE.answer("too many leases are held; nothing was asked"));
     };
     // If the client goes away, this is dropped, which releases.
     let acquired = async {

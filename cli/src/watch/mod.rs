@@ -41,7 +41,7 @@ use crate::{duration, findings, say};
 use sources::{ask, marks_in_database, marks_in_redis, refresh};
 use view::{Moment, Part, View};
 
-/// Shows nodes, leases and marks, and asks again and again until you quit. It takes no lock.
+/// Shows nodes, leases and marks, and refreshes until you quit. Takes no lock.
 ///
 /// Keys: q, Esc or Ctrl-C quit. The arrows, PgUp, PgDn, Home and End scroll the leases. p pauses, and p again resumes.
 /// Ctrl-L redraws, Ctrl-Z suspends. With NO_COLOR in the environment it shows no colours. Without a terminal it prints
@@ -285,7 +285,7 @@ fn is_there() -> io::Result<()> {
 }
 
 fn gone() -> io::Error {
-    io::Error::other("it is gone")
+    io::Error::other("the terminal is closed")
 }
 
 /// Waits for the signal that ends the view. If the terminal takes nothing any more, the view cannot follow: then it

@@ -209,7 +209,7 @@ async fn a_majority_has_forgotten_and_one_is_dead() {
     lease(&from, "--wait 2s").unwrap_err().says(69, &words);
 
     // What it says is done; first without the operator's word.
-    let words = "of the old list 2 nodes must answer and remember";
+    let words = "2 nodes of the old list must answer with their state";
     let ended = finish(mover(&from, &to)).says(69, words);
     assert!(ended.stderr.contains("see --lost"), "{}", ended.stderr);
     let mut command = mover(&from, &to);
