@@ -15,17 +15,17 @@ const MAX_OWN_LEN: usize = 30;
 /// How far ahead another machine's clock may be, so that what it says is still shown.
 const AHEAD: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Who holds a lock, in its own words and by its own clock.
+/// The holder of a lock, as it names itself, with its own clock.
 ///
-/// It is for people: no decision rests on it. A client that may take a lock may call itself what it likes.
+/// For display only. A client may choose any name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
     /// The name that was given to the holder's lock service, or `host:pid`. `None` where none is
     /// kept: for locks that are shared on MySQL and MariaDB, and for locks that were made by hand.
     pub name: Option<String>,
-    /// When the holder asked for the lock, by the clock of its own machine. `None` if it says nothing
-    /// that can be true.
+    /// When the holder asked for the lock, by the clock of its own machine. `None` if the time is
+    /// implausible.
     pub since: Option<SystemTime>,
 }
 

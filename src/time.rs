@@ -1,4 +1,4 @@
-//! The clocks: that of the machine, and one that a test moves by hand.
+//! Clocks: the system clock, and a manual clock for tests.
 
 use std::fmt;
 use std::sync::Arc;

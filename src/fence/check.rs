@@ -41,8 +41,8 @@ use crate::sequencer::Sequencer;
 /// The name is that of Chubby's `CheckSequencer()`, which asks something else: whether the lock is still
 /// held. This asks whether the token was ever issued.
 pub trait CheckSequencer: Send + Sync + 'static {
-    /// Reports whether the lock service has ever issued this token for this resource. Its lease
-    /// may have ended since: whether a token is stale is for the marks to say.
+    /// Reports whether the lock service has ever issued this token for this resource. Its lease may
+    /// have ended since: the marks decide whether a token is stale.
     ///
     /// **Fencing.** Answer `true` for every token that was issued: the answer has to count the
     /// lease that was granted a moment ago, so ask where leases are granted, not a replica
@@ -135,7 +135,7 @@ impl OpenQuestions {
 }
 
 fn crowded() -> Cause {
-    Arc::from(Box::from("it is being asked about too many tokens already; try again later"))
+    Arc::from(Box::from("too many checks in progress; try again later"))
 }
 
 /// Whether one token was issued. All requests that wait for the answer drive it, so that none depends on

@@ -70,7 +70,7 @@ pub enum FenceError {
     #[error(transparent)]
     Closed(Box<dyn std::error::Error + Send + Sync>),
     /// Requests of an earlier process may still be at work: no request passes until the quarantine ends. Try again then.
-    #[error("in quarantine for another {} s: requests of an earlier process may be at work", .left.as_secs() + 1)]
+    #[error("in quarantine for another {} s: requests of an earlier process may still be running", .left.as_secs() + 1)]
     Quarantine {
         /// The time left of the quarantine.
         left: Duration,
@@ -84,7 +84,7 @@ pub enum FenceError {
     NotSetUp(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// No connection of the storage's pool became free in time. Nothing was read or written. Try again.
     #[error(
-        "no connection of the pool became free in time: find out who keeps them, or allow more: {0}"
+        "no pool connection became free in time: find what holds them, or enlarge the pool: {0}"
     )]
     NoConnection(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A conflict with another transaction: a serialization failure, a deadlock, a lock that did not

@@ -62,7 +62,7 @@ pub trait Marks: Send + Sync + 'static {
     }
 
     /// Reads up to `limit` marks whose names come after `after`, in the order of their names. For
-    /// operators. The default says that these marks do not list themselves.
+    /// operators. The default: this store cannot list its marks.
     ///
     /// **Fencing.** None: the marks may be higher by the time that you read them.
     ///
@@ -77,6 +77,6 @@ pub trait Marks: Send + Sync + 'static {
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<(Resource, Token)>, FenceError>> {
         let _ = (after, limit);
-        ready(Err(FenceError::Unreachable("these marks do not list themselves".into()))).boxed()
+        ready(Err(FenceError::Unreachable("this store cannot list its marks".into()))).boxed()
     }
 }

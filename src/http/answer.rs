@@ -172,10 +172,10 @@ impl Refusal {
                 FenceError::Quarantine { .. } => nothing_written(&cause.to_string()),
                 FenceError::NoRuntime => nothing_written("the server's fence can't run here"),
                 FenceError::Unchecked { .. } => {
-                    nothing_written("the lock service cannot be asked about the token")
+                    nothing_written("the token could not be checked with the lock service")
                 }
                 FenceError::NoConnection(_) => {
-                    nothing_written("the server has no connection to its database free")
+                    nothing_written("the server has no free database connection")
                 }
                 _ => nothing_written("the high-water marks are unreachable"),
             },

@@ -54,9 +54,9 @@ pub async fn within<F: Future>(lease: Arc<dyn HeldToken>, work: F) -> F::Output 
 /// below it lives. Keep a [`Sequencer`](crate::sequencer::Sequencer) there, or use
 /// [`of_the_task`](AttachLayer::of_the_task), where that is too long.
 ///
-/// **Order.** Put a limit of requests above this layer, not below it. A client below a limit is ready only when it has a place,
-/// and keeps the place until it is called or dropped. A lease that is over fails before it takes one; if it ends
-/// between that and the call, the place of a limit below stays taken until you drop the client.
+/// **Order.** Put a limit of requests above this layer, not below it. A client below a limit is ready only when it has
+/// a permit, and keeps it until it is called or dropped. An ended lease fails before it takes a permit; if the lease
+/// ends between `ready` and the call, the permit stays taken until you drop the client.
 ///
 /// **Fencing.** It checks the lease when it is called. A request that is under way when the lease
 /// ends may still arrive; the server's fence refuses it once a newer token has come.
@@ -179,12 +179,12 @@ where
     }
 }
 
-/// Why a request under a lease came to nothing. `E` is the error of the service that sends.
+/// Why a request under a lease failed. `E` is the error of the service that sends.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttachError<E> {
     /// The lease is over. Nothing was sent.
-    #[error("the lease is over: the request was not sent")]
+    #[error("the lease has ended: the request was not sent")]
     LeaseOver,
     /// The layer takes the lease of the [task](super::within), and the task has none. Nothing was sent.
     #[error("no lease: send the request inside http::within(lease, ...)")]

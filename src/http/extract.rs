@@ -78,7 +78,7 @@ pub enum NotFenced {
     )]
     NoLayer,
     /// The transaction is in use: by another extractor, or by a layer between. The client gets a 500.
-    #[error("the transaction of the request is taken already")]
+    #[error("the transaction of the request is already taken")]
     Taken,
 }
 

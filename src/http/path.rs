@@ -26,7 +26,7 @@ pub enum PathError {
     Slash,
     /// [`path_of`] or [`matched`](super::matched()) does not find what names the resource in the request's
     /// extensions: the server is set up wrongly. The client gets a 500.
-    #[error("the server does not find the URI or the route that names the resource")]
+    #[error("the server found no URI or route that names the resource")]
     NoRoute {
         /// The type of the route or of the URI, or the pattern whose parameter the route lacks.
         missing: &'static str,

@@ -9,8 +9,8 @@ use crate::fence::{FenceError, NotIssued, Stale};
 
 /// Why a request was not carried out, or not to its end.
 ///
-/// Every response of a refusal carries it in its extensions: a layer outside can count it, or
-/// answer in its own words.
+/// Every response of a refusal carries it in its extensions: an outer layer can count it or replace
+/// the response.
 ///
 /// `?` turns the errors of a check of your own into a refusal: a [`Stale`], a [`FenceError`],
 /// and whatever converts into that, such as the errors of `fencing::sql` and of sqlx. So a
@@ -52,7 +52,7 @@ pub enum Refusal {
     NoResource(#[source] PathError),
     /// A [`NameLayer`](super::NameLayer) could not find out which resource the request is about, because a
     /// server that its closure asks, such as a database, failed. Nothing was written.
-    #[error("could not find out which resource the request is about: {0}")]
+    #[error("could not determine the resource of the request: {0}")]
     Unnamed(#[source] Arc<dyn Error + Send + Sync>),
     /// The fence could not admit: the marks are unreachable or full, the lock service cannot be
     /// asked, older requests do not end, too many wait for them, or tokio does not run. The layer
@@ -87,7 +87,7 @@ pub enum Refusal {
     /// The handler succeeded, but something still holds its
     /// [transaction](super::InTransaction), such as a task or the body of its response. Nothing of it is
     /// stored.
-    #[error("the handler kept its transaction beyond its response, and it is not committed")]
+    #[error("the handler kept its transaction after its response; it was not committed")]
     Kept,
     /// The handler's own check failed, or its write. What it wrote may be stored.
     #[error("the write failed, in doubt: {0}")]

@@ -17,7 +17,7 @@ pub enum AcquireError {
     )]
     #[non_exhaustive]
     Held {
-        /// What you asked for.
+        /// The requested resource.
         resource: Resource,
         /// When the lock will have expired unless its holder renews or releases it.
         retry_after: Duration,
@@ -33,13 +33,13 @@ pub enum AcquireError {
     )]
     #[non_exhaustive]
     NoQuorum {
-        /// What you asked for.
+        /// The requested resource.
         resource: Resource,
         /// How many nodes there are.
         nodes: usize,
         /// How many nodes are a majority.
         needed: usize,
-        /// How many had granted when it was decided; others were not waited for.
+        /// Nodes that had granted when the attempt failed; later answers are not counted.
         granted: usize,
         /// Why nodes gave no vote, as far as that was known when it was decided.
         causes: Vec<NodeCause>,
@@ -49,14 +49,14 @@ pub enum AcquireError {
     #[error("{resource} was not acquired: this client is overloaded (try again)")]
     #[non_exhaustive]
     Overloaded {
-        /// What you asked for.
+        /// The requested resource.
         resource: Resource,
     },
     /// The database gave no answer, or refused the attempt. Perhaps no client holds the lock.
     #[error("{resource} was not acquired: {cause}")]
     #[non_exhaustive]
     Unavailable {
-        /// What you asked for.
+        /// The requested resource.
         resource: Resource,
         /// The database, and why.
         cause: NodeCause,
@@ -104,7 +104,7 @@ impl AcquireError {
     }
 }
 
-/// Why a lease is over.
+/// Why a lease ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Loss {
@@ -187,7 +187,7 @@ pub(super) fn joined(causes: &[NodeCause]) -> String {
 /// A release whose outcome is in doubt: it may have happened or not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[error("release in doubt, the lock is gone by the end of its TTL: {}", joined(.causes))]
+#[error("release in doubt, the lock expires with its TTL at the latest: {}", joined(.causes))]
 pub struct ReleaseError {
     /// Which nodes did not answer, and why.
     pub causes: Vec<NodeCause>,

@@ -163,12 +163,11 @@ macro_rules! settings_setters {
             self
         }
 
-        /// Sets the least time for which a lock stays closed, counted from before it was asked for
-        /// (ShedLock's `lockAtLeastFor`). After a release before that, the lease is over at once,
-        /// but the lock stays closed for the rest. Use it for a job that takes less time than the
-        /// clocks that start it differ by: otherwise the job would run again on the next machine.
-        /// At most the TTL, which is also how long a holder that crashes keeps the lock closed.
-        /// Default: zero.
+        /// Sets the minimum hold time of a lock, counted from before the request (ShedLock's
+        /// `lockAtLeastFor`). After a release before that, the lease is over at once, but the lock
+        /// stays closed for the rest. Use it for a job that takes less time than the clocks that
+        /// start it differ by: otherwise the job would run again on the next machine. At most the
+        /// TTL, which is also how long a holder that crashes keeps the lock closed. Default: zero.
         pub fn lock_at_least_for(mut self, least: std::time::Duration) -> Self {
             self.settings.at_least = least;
             self

@@ -17,7 +17,7 @@ impl ScriptAnswer {
         let Value::Array(parts) = value else { return Err(unknown(&value)) };
         let mut parts = parts.into_iter();
         let Some(word) = parts.next().as_ref().and_then(text) else {
-            return Err(FencedError::InDoubt("an answer without a word".into()));
+            return Err(FencedError::InDoubt("an empty reply".into()));
         };
         match word.as_str() {
             "never-opened" => Err(FencedError::Closed(Closed::NeverOpened)),
@@ -47,7 +47,7 @@ impl ScriptAnswer {
             "stale" => {
                 let highest = mark(resource, &self.text(0))?;
                 Stale::check(resource, token, highest)?;
-                Err(FencedError::InDoubt("a mark that is not higher".into()))
+                Err(FencedError::InDoubt("the reported mark is not higher".into()))
             }
             "corrupt" => Err(corrupt(resource, &self.text(0))),
             "corrupt-floor" => Err(corrupt_floor(&self.text(0))),

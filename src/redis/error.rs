@@ -69,7 +69,7 @@ pub enum FencedError {
     Unreachable(String),
     /// The request was sent and not answered. It may have been carried out, or may be yet. Send the same write again
     /// and no other: it could land behind that one. For another write take a new lease, seal, then read.
-    #[error("in doubt: {0}; the write may have been carried out, or may be yet")]
+    #[error("in doubt: {0}; the write may have been applied, or may still be")]
     InDoubt(String),
 }
 
@@ -111,7 +111,7 @@ pub enum Closed {
     #[error("the server was restarted, or another one has taken its place, since they were opened")]
     OtherLife,
     /// Their state is no longer the one that the operator has seen.
-    #[error("they have changed since they were looked at")]
+    #[error("they have changed since they were read")]
     Moved,
 }
 
@@ -120,7 +120,7 @@ pub enum Closed {
 #[non_exhaustive]
 pub enum SettingsError {
     /// It is not a URL of a Redis. The error does not repeat it: it may hold a password.
-    #[error("not a redis://, rediss:// or unix:// URL that can be read")]
+    #[error("not a valid redis://, rediss:// or unix:// URL")]
     Url,
     /// The namespace cannot be part of a key.
     #[error("a namespace has 1 to 64 bytes, no control characters, no braces")]

@@ -20,9 +20,9 @@ const MAX_BUDGET: Duration = Duration::from_secs(60);
 
 /// High-water marks in a Redis, and writes to it that are fenced by them.
 ///
-/// The data may be in the same Redis: then [`fenced_set`](RedisMarks::fenced_set) and its neighbours check and write
-/// in one step. If the writes go elsewhere, it is a [`Marks`] for a [fence](crate::fence), as `SqlMarks` is.
-/// Clones share one connection, which is opened when it is needed, and opened again after it broke.
+/// The data may be in the same Redis: then [`fenced_set`](RedisMarks::fenced_set) and its siblings check and write
+/// in one step. If the writes go elsewhere, it is a [`Marks`] for a [fence](crate::fence), as `SqlMarks` is. Clones
+/// share one connection, which is opened when it is needed, and opened again after it broke.
 ///
 /// **Fencing.** See [the module](super) for what a Redis forgets. Everything is refused until an operator has
 /// [opened](RedisMarks::open) the marks, once for each life of the server. It does not guard against writers that do

@@ -42,7 +42,7 @@ impl fmt::Display for MarksState {
 
 /// Why a text is no [`MarksState`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not what a look at the marks has printed: LIFE/OPENED_IN/MARKS/FLOOR")]
+#[error("not a marks state, LIFE/OPENED_IN/MARKS/FLOOR, as `fencing marks open` prints it")]
 pub struct MarksStateError;
 
 impl FromStr for MarksState {
@@ -100,10 +100,10 @@ impl RedisMarks {
     /// If you drop the future, they may or may not be open.
     ///
     /// **Fencing.** It is safe if there were never any marks, and where the marks are all there: after a restart that
-    /// lost no write (`appendfsync always`). Where marks may be lost, a stale token passes at each resource
-    /// whose mark is lower than the highest token that it has seen, until a newer one has come. Give a floor that no
-    /// token of before reaches, and see that the lock service grants tokens above it; or stop the writers, open the
-    /// marks, raise those of the resources that matter by the tokens of their newest leases, and start the writers.
+    /// lost no write (`appendfsync always`). Where marks may be lost, a stale token passes at each resource whose mark
+    /// is lower than the highest token that it has seen, until a newer one has come. Set a floor above every token
+    /// granted before, and make sure that the lock service grants tokens above it; or stop the writers, open the marks,
+    /// raise those of the resources that matter by the tokens of their newest leases, and start the writers.
     pub async fn open(&self, found: &MarksState, floor: Option<Token>) -> Result<(), FencedError> {
         let (opened_in, marks) = (found.opened_in.as_deref().unwrap_or_default(), found.marks);
         let (seen, floor_text) =

@@ -31,9 +31,9 @@ impl RedisMarks {
     ///
     /// In a Redis Cluster, the key must have the namespace as its hash tag: `{files}:a`.
     ///
-    /// **Fencing.** Once a newer token was admitted to this resource, this writes nothing. Nothing comes between check
-    /// and write, on whichever clients and however long they sleep. Which keys belong to which resource is for the
-    /// callers to agree on.
+    /// **Fencing.** Once a newer token was admitted to this resource, this writes nothing. Check and write are atomic,
+    /// whatever other clients do and however long they are paused. Callers must agree which keys belong to which
+    /// resource.
     ///
     /// # Errors
     /// [`FencedError::Stale`] if the mark is higher. After [`FencedError::InDoubt`] the write may be stored, or may be

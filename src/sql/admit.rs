@@ -67,7 +67,7 @@ pub(super) async fn compare_and_raise<DB: Database>(
         Ok(None) => Ok(()),
         Ok(Some(mark)) => {
             Stale::check(resource, token, Some(valid_mark(resource, Some(&mark.to_string()))?))?;
-            Err(AdmitError::corrupt(resource, "it was neither raised nor higher"))
+            Err(AdmitError::corrupt(resource, "the mark was neither raised nor above the token"))
         }
         Err(error) => Err(AdmitError::of(resource, token, error)),
     }

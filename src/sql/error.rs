@@ -175,7 +175,7 @@ pub fn stale(
 #[non_exhaustive]
 pub enum MigrateError {
     /// Others kept the database locked for too long.
-    #[error("others kept the database locked for too long, try again: {0}")]
+    #[error("another session kept the database locked; try again: {0}")]
     Locked(#[source] Box<dyn Error + Send + Sync>),
     /// The table of the marks or of the floor is lost. If it were created again, stale
     /// tokens would pass.
@@ -213,10 +213,10 @@ pub enum MigrateError {
     #[error("the fence does not hold in this database: {0}")]
     Unguarded(String),
     /// A migration failed.
-    #[error("the tables of the fence were not brought up to date: {0}")]
+    #[error("migration failed: {0}")]
     Migration(#[source] sqlx::migrate::MigrateError),
     /// The database failed, or could not be reached.
-    #[error("the migrations could not be looked at or applied: {}{}", text(.0), hint(.0))]
+    #[error("the migrations could not be checked or applied: {}{}", text(.0), hint(.0))]
     Database(#[source] sqlx::Error),
 }
 

@@ -87,7 +87,7 @@ impl Found {
     fn fault<DB: Database>(&self, name: &str, compares: bool) -> Option<ObjectFault> {
         let other = self.text.as_ref().filter(|text| compares && !is_own::<DB>(name, text));
         let first = if DB::DIALECT == Dialect::Sqlite { ": drop it first" } else { "" };
-        let other = other.map(|_| format!("there it has another text{first}"));
+        let other = other.map(|_| format!("its text differs from this version{first}"));
         self.fault.clone().or(other).map(ObjectFault::Faulty)
     }
 }

@@ -28,10 +28,9 @@ impl From<Token> for Presented<'_> {
 /// token to its resource when a row of that is written next. Rows of other resources are refused
 /// as [`AdmitError::Unpresented`].
 ///
-/// A bare token is admitted to the resource of each row that is written next, whichever it is.
-/// It guards less: the holder of one lease may then write what belongs to another, and shut out
-/// the other's holder if the token is larger. Present a bare token only where one statement
-/// writes rows of several resources.
+/// A bare token is admitted to the resource of every row written next. It guards less: the holder
+/// of one lease may then write what belongs to another, and shut out the other's holder if the
+/// token is larger. Present a bare token only where one statement writes rows of several resources.
 ///
 /// On PostgreSQL it lasts until the transaction ends, or until the next is presented. On MySQL it
 /// lasts for the next statement that writes to a protected table: present before each. On SQLite

@@ -79,7 +79,7 @@ impl Default for Retry {
 /// token came meanwhile. A commit whose answer was lost is not run again.
 ///
 /// # Errors
-/// The last one that the closure gave.
+/// The error of the last try.
 ///
 /// # Cancel safety
 /// Those of the closure's future.

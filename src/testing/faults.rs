@@ -59,13 +59,12 @@ impl Faults {
         self.switches.send_modify(|switches| switches.losing = lose);
     }
 
-    /// Loses what the node tells those who wait, or delivers it again.
+    /// Drops notifications from the node to waiting clients, or delivers them again.
     pub fn lose_notifications(&self, lose: bool) {
         self.switches.send_modify(|switches| switches.mute = lose);
     }
 
-    /// Tells waiting clients each millisecond that a lock was released, although it was not; or stops
-    /// that.
+    /// Sends a forged release notification to waiting clients every millisecond; or stops that.
     pub fn forge_notifications(&self, forge: bool) {
         self.switches.send_modify(|switches| switches.forging = forge);
     }

@@ -18,7 +18,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(1);
 /// Opens a connection that listens, unless a pooler may share its session out.
 pub(super) async fn open(pool: Pool<Postgres>) -> sqlx::Result<Box<dyn Channels>> {
     if !is_direct(&pool).await? {
-        let why = "a pooler may share the sessions of this database out";
+        let why = "a pooler may give this session to another client";
         return Err(sqlx::Error::Configuration(why.into()));
     }
     let own = pool.options().clone().min_connections(0).max_connections(1);

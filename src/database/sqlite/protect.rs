@@ -171,7 +171,7 @@ async fn at_rest(conn: &mut SqliteConnection, table: &TableName) -> Vec<String> 
     for (select, fault) in [(rows, kept), (presented, left)] {
         match Sqlite::first_text(conn, select).await {
             Ok(found) => faults.extend(found.map(|_| fault.to_owned())),
-            Err(error) => faults.push(format!("a token left behind can't be looked for: {error}")),
+            Err(error) => faults.push(format!("cannot check for leftover tokens: {error}")),
         }
     }
     faults

@@ -58,7 +58,7 @@ where
         let error = match find::<Fenced>(extensions).cloned() {
             // The inner transaction would wait for the outer one, which waits for the handler.
             Ok(_) if extensions.get::<OpenTransaction<T>>().is_some() => {
-                "two TransactionLayers stand around the handler; take one of them away"
+                "the handler has two TransactionLayers; remove one"
             }
             Ok(fenced) => {
                 let storage = self.storage.clone();

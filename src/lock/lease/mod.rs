@@ -25,7 +25,7 @@ use held_lock::Grant;
 use holding::Holding;
 use watchdog::{Watch, Watchdogs};
 
-/// What a client holds: a lock for a limited time, and the token that fences it.
+/// A time-limited lock and its fencing token.
 ///
 /// A watchdog renews it each third of its TTL until it is released, lost, or held for
 /// `max_hold`. When you drop a lease, it sends the release and does not wait for an answer. One
@@ -239,7 +239,7 @@ impl<K> Lease<K> {
     /// by the end of its TTL.
     ///
     /// # Cancel safety
-    /// Once you have polled the future, the release is sent and goes on without it.
+    /// After the first poll, the release completes even if you drop the future.
     pub async fn release(mut self) -> Result<Released, ReleaseError> {
         let loss = self.close();
         let released = {

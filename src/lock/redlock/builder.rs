@@ -86,9 +86,9 @@ impl RedlockBuilder {
     /// server has been up for the TTL.
     ///
     /// It counts until a node has granted this client a lock, or named the holder of one. Set it in
-    /// tests, and where you start new nodes. Do not leave it set in every client: a client that starts
-    /// says it again, also of nodes that all restarted without their data. `fencing fleet init` says
-    /// the same once.
+    /// tests, and where you start new nodes. Do not set it in every client: each start of a client
+    /// repeats the claim, even for nodes that have all restarted without their data. `fencing fleet
+    /// init` says the same once.
     pub fn first_start(mut self, assume_no_locks: bool) -> RedlockBuilder {
         self.start_rules.assume_no_locks = assume_no_locks;
         self

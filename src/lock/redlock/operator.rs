@@ -18,7 +18,7 @@ const MAX_TRIES: u32 = 20;
 /// How long a fleet that was started grants nothing, in any case.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// What an operator may do to the nodes of a lock service: see [`Redlock::operator`].
+/// Operations on the nodes of a lock service: see [`Redlock::operator`].
 ///
 /// Clients do most of it by themselves. Use it where no client runs, and for what clients must not
 /// do without your word.
@@ -37,7 +37,7 @@ pub enum OperatorError {
         /// Why they do not.
         causes: Vec<NodeCause>,
     },
-    /// The nodes are not blank: locks may be out.
+    /// The nodes are not blank: locks may be held.
     #[error(
         "the nodes are not new: one has granted locks, or holds older data. \
          `fencing fleet admit` brings nodes back that were in use"
@@ -45,7 +45,7 @@ pub enum OperatorError {
     NotBlank,
     /// Too few nodes of the old list remember.
     #[error(
-        "of the old list {needed} nodes must answer and remember, and {sealed} do: {}",
+        "{needed} nodes of the old list must answer with their state, and {sealed} did: {}",
         joined(.causes)
     )]
     OldForgot {
@@ -63,9 +63,7 @@ pub enum OperatorError {
     #[error("the old list and the new one are the same")]
     SameList,
     /// Both lists are in use, each by itself.
-    #[error(
-        "both lists are in use, each as a fleet of its own: no move leads from one to the other"
-    )]
+    #[error("both lists are in use as separate fleets: a move between them is not possible")]
     BothInUse,
     /// It was refused for another reason.
     #[error("{0}")]
@@ -75,7 +73,7 @@ pub enum OperatorError {
 /// Says what to do with a node that another list claims.
 fn way_on(cause: &Fault) -> &'static str {
     match cause {
-        Fault::Moved { .. } => "First run the move to that list again, which ends it",
+        Fault::Moved { .. } => "First run the move to that list again to complete it",
         _ => {
             "Only if that fleet is not in use any more, and no client has its list, restart the \
              node's server without its data"
@@ -340,7 +338,9 @@ impl Operator {
                 }
             }
         }
-        Err(OperatorError::Refused("others interrupted every try: run the operation again".into()))
+        Err(OperatorError::Refused(
+            "every try conflicted with another client: run the operation again".into(),
+        ))
     }
 }
 

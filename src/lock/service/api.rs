@@ -10,8 +10,8 @@ use crate::lock::error::AcquireError;
 use crate::lock::lease::{Lease, LeaseSet, SharedLease};
 use crate::lock::settings::BuildError;
 
-/// A lock service: what hands out leases. Use it as `Arc<dyn Lock>` where the choice of back end
-/// is a matter of configuration; [`connect`](crate::lock::connect) gives you one.
+/// A lock service, which grants leases. Use it as `Arc<dyn Lock>` where the choice of back end is a
+/// matter of configuration; [`connect`](crate::lock::connect) gives you one.
 #[auto_impl::auto_impl(Arc)]
 pub trait Lock: fmt::Debug + Send + Sync {
     /// Acquires the lease of `resource`. Waits while another client holds it, up to the wait
@@ -118,9 +118,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// [`BuildError`] if it is longer than a year.
     fn with_wait(&self, wait: Duration) -> Result<Arc<dyn Lock>, BuildError>;
 
-    /// Returns the same lock service with another least time for which a lock stays closed, counted
-    /// from before it was asked for. A release before that time is over leaves the lock in place
-    /// for the rest.
+    /// Returns the same lock service with another minimum hold time, counted from before the
+    /// request. A release before that time is over leaves the lock in place for the rest.
     ///
     /// # Errors
     /// [`BuildError`] if it is longer than the TTL.

@@ -31,7 +31,7 @@ pub struct NodeHealth {
     pub longest: Duration,
     /// For how long it still grants nothing, if it is quarantined.
     pub quarantine: Option<Duration>,
-    /// For how many resources it keeps a count.
+    /// Number of resources with a count.
     pub counts: u64,
     /// Whether it holds 100,000 counters or more, so that clients collect them.
     pub crowded: bool,

@@ -24,29 +24,27 @@
 //! start again. Several may share a row: each
 //! has a part in it with an end of its own, and each renewal of a part writes the row with all of them.
 //!
-//! **Fencing.** Tokens of a resource strictly grow for as long as the database forgets
-//! nothing that it has committed, and are above the mark that `fencing_marks` has of it.
-//! No clock is part of that. A database that fails over to a replica that lags behind, or is
-//! restored from a backup, has forgotten tokens whose holders go on. PostgreSQL notices that its timeline or
-//! its server is another one, MySQL and MariaDB that their `server_id` is, and the next grant raises the floor above
-//! them. Where a copy of the files takes the server's place, raise the floor by hand before clients return
-//! (`fencing marks raise-floor`, docs/guide/runbook.md). Keep the data that the token protects in the same database: then it forgets the
-//! writes as well.
+//! **Fencing.** Tokens of a resource strictly grow for as long as the database forgets nothing that it has committed,
+//! and are above the mark that `fencing_marks` has of it. No clock is part of that. A failover to a lagging replica, or
+//! a restore from a backup, loses tokens whose holders still work. PostgreSQL detects another timeline or server, MySQL
+//! and MariaDB another `server_id`, and the next grant raises the floor above the lost tokens. Where a copy of the
+//! files takes the server's place, raise the floor by hand before clients return (`fencing marks raise-floor`,
+//! docs/guide/runbook.md). Keep the data that the token protects in the same database: then it forgets the writes as
+//! well.
 //!
 //! On MySQL and MariaDB a commit is on disk if the server's `innodb_flush_log_at_trx_commit`
 //! is 1, as it is by default; no session can ask for more. With 0 or 2 a crash may forget
 //! the last second.
 //!
-//! Exclusion rests on the database's clock and on its rate alone: the client counts from
-//! before it has asked, on its own clock, and never compares the two. If the database's
-//! clock jumps forward, leases end early for others, and two may be held at once until
-//! the older one is renewed or lapses: the token distinguishes them. If it is set back, the row
-//! seems to be closed for longer than any grant allows. The next client that asks for the lock
-//! notes that, and the lock opens when the TTL of that grant and its lock-delay have passed since
-//! then: never before its holder's time is over. A renewal puts the row right. A clock that is set
-//! back and put right ends no lease early that was granted before and not renewed meanwhile. For one that was
-//! granted or renewed meanwhile, to put the clock right is a jump forward: so is a step forward by less. A
-//! failover is a jump as well, by what the clocks of the two servers differ.
+//! Exclusion rests on the database's clock and on its rate alone: the client counts from before it has asked,
+//! on its own clock, and never compares the two. If the database's clock jumps forward, leases end early for
+//! others, and two may be held at once until the older one is renewed or lapses: the token distinguishes
+//! them. If it is set back, the row seems to be closed for longer than any grant allows. The next client that
+//! asks for the lock notes that, and the lock opens when the TTL of that grant and its lock-delay have passed
+//! since then: never before its holder's time is over. A renewal puts the row right. If a clock is set back
+//! and then corrected, leases granted before and not renewed meanwhile do not end early. For leases granted
+//! or renewed meanwhile, the correction is a jump forward, even if partial. A failover is a jump as well, by
+//! what the clocks of the two servers differ.
 //!
 //! On SQLite each change is one statement, which a thread of the driver carries out even if the runtime is blocked.
 //! Only a process that is stopped in the middle of it keeps every other one from writing, and so from locking, until

@@ -117,7 +117,7 @@ async fn when_the_lock_service_cannot_be_asked_no_mark_is_raised() {
     assert!(response.headers().contains_key(header::RETRY_AFTER));
     let found = problem(response).await;
     assert_eq!(found.kind, Problem::UNAVAILABLE);
-    assert!(found.detail.starts_with("the lock service cannot be asked"), "{}", found.detail);
+    assert!(found.detail.starts_with("the token could not be checked"), "{}", found.detail);
     assert!(!found.detail.contains("secret-host"), "{}", found.detail);
     assert_eq!(send("33").await.status(), 200, "what was checked before goes on");
     issuer.issues(34);

@@ -22,7 +22,7 @@ async fn forged_tokens_are_asked_about_16_at_a_time_and_the_holder_among_them() 
         match refused.await.unwrap().unwrap_err() {
             FenceError::NotIssued(_) => {}
             FenceError::Unchecked { cause, .. } => {
-                assert!(cause.to_string().contains("too many tokens"), "{cause}");
+                assert!(cause.to_string().contains("too many checks"), "{cause}");
                 crowded += 1;
             }
             other => panic!("{other}"),

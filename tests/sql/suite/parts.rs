@@ -29,7 +29,11 @@ async fn a_protected_table_is_not_whole_without_its_routines_or_with_others() {
         run(&place.pool, change).await;
         let found = faults(&place).await;
         assert!(found.contains(place::LOST), "{found}");
-        assert_eq!(found.contains("has another text"), change == place::CHANGE, "{found}");
+        assert_eq!(
+            found.contains("text differs from this version"),
+            change == place::CHANGE,
+            "{found}"
+        );
         assert!(!found.contains("fencing_hold"), "{found}");
     }
     // As the message says.

@@ -41,9 +41,9 @@ pub struct NodeReport {
     pub era: Option<u64>,
     /// How long it still grants nothing, since it was admitted.
     pub quarantine: Option<Duration>,
-    /// How long a lock that was granted or renewed there may still be out.
+    /// How long a lock granted or renewed there may still be held.
     pub longest: Duration,
-    /// For how many resources it keeps a count.
+    /// Number of resources with a count.
     pub counts: u64,
     /// Whether it holds 100,000 counters or more, so that clients collect them.
     pub crowded: bool,

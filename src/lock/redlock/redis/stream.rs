@@ -32,7 +32,7 @@ pub(super) async fn connect(client: &Client) -> io::Result<Stream> {
         }
         #[cfg(unix)]
         ConnectionAddr::Unix(path) => Box::pin(tokio::net::UnixStream::connect(path).await?),
-        _ => return Err(io::Error::new(io::ErrorKind::Unsupported, "no way to such an address")),
+        _ => return Err(io::Error::new(io::ErrorKind::Unsupported, "unsupported address")),
     })
 }
 
@@ -53,7 +53,7 @@ fn tls() -> io::Result<ClientConfig> {
 async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     let addresses: Vec<_> = lookup_host((host, port)).await?.collect();
     if addresses.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
+        return Err(io::Error::new(io::ErrorKind::NotFound, "the host name has no address"));
     }
     let streams = addresses.into_iter().map(|address| TcpStream::connect(address).boxed());
     let (stream, _) = select_ok(streams).await?;

@@ -179,10 +179,10 @@ impl Traffic {
         }
         while let Some((value, length)) = read(&self.received, MAX_DEPTH)? {
             self.received.advance(length);
-            self.take(value, context).ok_or_else(|| odd("an answer to nothing"))?;
+            self.take(value, context).ok_or_else(|| odd("a reply without a request"))?;
         }
         if self.received.len() > MAX_ANSWER {
-            return Poll::Ready(Err(odd("an answer without end").into()));
+            return Poll::Ready(Err(odd("a reply larger than the limit").into()));
         }
         Poll::Ready(Ok(()))
     }
