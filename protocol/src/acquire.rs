@@ -10,9 +10,9 @@ use super::{Fault, Mode, NonEmpty, Nonce, Owner, Resource, Time, Token, majority
 /// For how long a lease is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Terms {
-    /// How long the lease is valid, before drift is taken off.
+    /// The validity of the lease, before drift is subtracted.
     pub ttl: Duration,
-    /// How long the lock stays closed after that if nobody releases it.
+    /// Time for which the lock stays held after that unless it is released.
     pub lock_delay: Duration,
     /// How far two clocks may drift apart over one TTL.
     pub drift: Duration,
@@ -25,7 +25,7 @@ impl Terms {
         asked + self.ttl.saturating_sub(self.drift)
     }
 
-    /// Returns how long a lock stays closed unless it is renewed or released.
+    /// Returns how long a lock stays held unless it is renewed or released.
     pub fn closed_for(&self) -> Duration {
         self.ttl.saturating_add(self.lock_delay)
     }
@@ -49,27 +49,27 @@ pub struct Attempt {
 pub struct Won {
     /// The locks, in the order of the attempt, each with its token.
     pub locks: NonEmpty<(Attempt, Token)>,
-    /// When the lease ends unless it is renewed.
+    /// The end of the lease unless it is renewed.
     pub deadline: Time,
 }
 
-/// Why an attempt has acquired none of its resources.
+/// The reason why an attempt has acquired none of its resources.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Lost {
     /// Enough nodes answered, and another owner holds one of the locks on too many of them.
     Held {
-        /// Which of the resources: the one that is held for longest.
+        /// The resource that is held for longest.
         part: usize,
-        /// When enough of its locks seen will have expired; zero if the vote was split.
+        /// Time until enough of its locks have expired; zero if the vote was split.
         retry_after: Duration,
-        /// Whether others share it, and the attempt would hold it alone.
+        /// Whether the lock is shared, and the attempt is exclusive.
         shared: bool,
         /// The name of the holder that most nodes have named, for display.
         holder: Option<Arc<str>>,
     },
     /// Too few nodes gave a vote: the fault of each, by its number.
     NoQuorum {
-        /// How many granted.
+        /// Number of nodes that granted.
         granted: usize,
         /// The nodes that did not, and why.
         faults: Vec<(usize, Fault)>,
@@ -270,7 +270,7 @@ impl Ballot {
         if granted + open >= needed && in_time {
             return None;
         }
-        // Lost. Whether somebody else holds it may depend on nodes that have not answered.
+        // Lost. Whether another client holds it may depend on nodes that have not answered.
         let failed = self.count(|vote| matches!(vote, Vote::Failed(_)));
         if self.votes.len() - failed - open >= needed && in_time {
             let (retry_after, shared) = (self.retry_after(needed - granted), self.shared);

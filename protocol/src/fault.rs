@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::about;
 
-/// Why a node gave no vote. Its text follows the node's name: `redis://a:6379: timed out`.
+/// The cause of a node's missing vote. Its text follows the node's name: `redis://a:6379: timed out`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
@@ -51,7 +51,7 @@ pub enum Fault {
          (`fencing fleet admit`)"
     )]
     Strict,
-    /// It is closed until the locks that it may have forgotten have expired.
+    /// It is quarantined until the locks that it may have forgotten have expired.
     #[error(
         "quarantined for {} (locks that it may have forgotten must expire first)",
         about(*.0)

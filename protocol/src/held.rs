@@ -7,16 +7,16 @@ use super::message::{Reply, Request};
 use super::round::Round;
 use super::{Attempt, Fault, NonEmpty, Time, Token};
 
-/// What a renewal did.
+/// The result of a renewal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Renewed {
     /// A majority of all nodes has extended each lock: when the lease ends now.
     Until(Time),
-    /// Somebody else has come, a majority of all nodes says: it will not get better.
+    /// A majority of all nodes reports another owner: a retry is useless.
     Superseded,
 }
 
-/// What a release found.
+/// The result of a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Released {
     /// The lease was held until now and is free.
@@ -31,7 +31,7 @@ pub struct Renew {
     request: Request,
     unasked: Range<usize>,
     deadline: Time,
-    /// What the nodes answer about each lock.
+    /// The nodes' answers about each lock.
     locks: Vec<Round>,
 }
 

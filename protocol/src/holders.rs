@@ -3,15 +3,15 @@ use std::time::Duration;
 
 use super::{Mode, Owner, Time};
 
-/// The holders of one resource's lock on a node: one alone, or several that share it.
+/// The holders of one resource's lock on a node: one exclusive, or several shared.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Holders {
     mode: Mode,
-    /// When the part of each ends.
+    /// The expiry of each part.
     ends: BTreeMap<Owner, Time>,
-    /// Until when nobody joins a shared lock, because somebody waits for all of them to leave.
+    /// The end of the drain, in which no reader joins, because a writer waits.
     draining: Option<Time>,
-    /// When the drain and the time after it end, in which others may join. It is of no use by itself.
+    /// The end of the drain and of the time after it, in which readers may join.
     drained: Option<Time>,
 }
 
@@ -24,7 +24,7 @@ impl Holders {
         Holders { mode, ends, draining: None, drained: None }
     }
 
-    /// Returns the mode, if anybody holds the lock.
+    /// Returns the mode, if the lock is held.
     pub(super) fn mode(&self) -> Option<Mode> {
         (!self.ends.is_empty()).then_some(self.mode)
     }
@@ -43,7 +43,7 @@ impl Holders {
         self.ends.values().copied().max().unwrap_or_default()
     }
 
-    /// Returns until when nobody joins, if somebody waits for all of them to leave.
+    /// Returns the end of the drain, if a writer waits.
     pub(super) fn draining(&self) -> Option<Time> {
         self.draining
     }

@@ -62,7 +62,7 @@ impl Incarnation {
     }
 }
 
-/// One life of a server in one fleet: a session's own, and the one that a node was admitted in.
+/// One run of a server in one fleet: of a session, and of a node's admission.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Membership {
     /// The life of the server.

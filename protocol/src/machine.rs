@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::{Fault, Reply, Request, Time};
 
-/// A client's side of the protocol: it sends requests to nodes, takes their answers, and comes to an outcome.
+/// A client's side of the protocol: it sends requests to nodes, takes their answers, and has an outcome.
 ///
 /// Send what [`next_request`](Machine::next_request) says, and give back each answer, until
 /// [`outcome`](Machine::outcome) says how it ended. When each request has been answered, it does.

@@ -9,10 +9,10 @@ use super::{ClientId, Fault, Fleet, Incarnation, Nonce, Owner, Resource, Stamp, 
 #[allow(missing_docs, reason = "the names of most fields say enough")]
 pub enum Request {
     /// Lock `resource` for `owner` if it is free, and count. In shared mode, others may share it already,
-    /// unless somebody waits to hold it alone; then the grant is not counted. `ttl`, lock delay included:
-    /// when the owner's part of the lock expires by itself.
+    /// unless a writer waits; then the grant is not counted. `ttl`, lock delay included: when the owner's
+    /// part of the lock expires.
     Acquire { resource: Resource, owner: Owner, mode: Mode, ttl: Duration },
-    /// Keep new owners from sharing the lock, because somebody waits to hold it alone.
+    /// Keep new owners from sharing the lock, because a writer waits.
     Drain { resource: Resource, lasting: Duration },
     /// Raise the count to `token`, if the count is not above it and the lock and the memory are still those
     /// of the grant, which came with this nonce.
@@ -24,8 +24,8 @@ pub enum Request {
     /// Unlock, if `owner` holds the lock.
     Release { resource: Resource, owner: Owner },
     /// Let the lock of `owner` end in `rest` from now, if it does not end before: a release of a lock that
-    /// has to stay closed for a while. It is renewed no more. No waiter is notified: with a `rest` of zero
-    /// it is a hand-over to the next caller of the same process.
+    /// has to stay held for a while. It is not renewed. No waiter is notified: with a `rest` of zero it is
+    /// a hand-over to the next caller of the same process.
     Shorten { resource: Resource, owner: Owner, rest: Duration },
     /// Do the same for several locks in one step. Of locks that are asked for, grant all or none.
     Several(Vec<Request>),
@@ -49,7 +49,7 @@ pub enum Request {
         era: u64,
         /// Whether to drop the counts of a node that is admitted and still crowded.
         collect: bool,
-        /// How long it must not grant, so that locks that it does not know of expire.
+        /// Its quarantine, in which locks that it does not know of expire.
         quarantine: Duration,
         /// Whether the fleet is new: no lock was ever granted.
         new: bool,
@@ -57,7 +57,7 @@ pub enum Request {
     /// Leave the fleet of the session for another one. From then on the node does not grant,
     /// renew or publish under the old one. The first seal stays.
     Seal { to: Fleet, step: Sealing },
-    /// End the quarantine, because an operator has looked at this memory and said that no lock can be out.
+    /// End the quarantine, because an operator has declared that no lock of this memory can be held.
     Open { nonce: Nonce },
 }
 
@@ -132,9 +132,9 @@ pub enum Reply {
     Granted { stamp: Stamp, nonce: Nonce, crowded: bool },
     /// Another owner holds the lock.
     Held {
-        /// How long until it expires by itself, unless it is renewed.
+        /// Time until it expires, unless it is renewed.
         remaining: Duration,
-        /// Whether others share it, and one that asks for it alone must wait for all of them.
+        /// Whether it is shared, so that a writer must wait for all holders.
         shared: bool,
         /// The name of the holder that the node has stored, for display; of several, the last. [`Store`] leaves it
         /// out: the node around it adds it.
@@ -150,7 +150,7 @@ pub enum Reply {
     Several(Vec<Reply>),
     /// The count of this era has run out: a new era must begin.
     Exhausted,
-    /// The node is closed and does not grant yet.
+    /// The node is quarantined and does not grant yet.
     Quarantined { remaining: Duration },
     /// The node has forgotten something, or was never admitted. It gives no vote.
     NotAdmitted,
@@ -169,7 +169,7 @@ pub enum Reply {
     ///
     /// [`Store`]: super::Store
     Passed { to: ClientId },
-    /// The lock or the memory of the grant is the owner's no more, or somebody had the lock since.
+    /// The lock or the memory of the grant is no longer the owner's, or another owner had the lock since.
     NotOwner,
     /// The node's memory is marked.
     Prepared(Prepared),
@@ -183,7 +183,7 @@ pub enum Reply {
     Activated,
     /// The node has left the fleet of the session for the one asked for.
     Sealed(NodeState),
-    /// The quarantine is over.
+    /// The quarantine has ended.
     Opened,
     /// The memory is not the one that was prepared, or the era is not above the node's own.
     Forgotten,
@@ -240,24 +240,24 @@ impl Reply {
     }
 }
 
-/// What a node reports before it is re-admitted.
+/// A node's report before it is re-admitted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Prepared {
     /// The incarnation that answered.
     pub incarnation: Incarnation,
     /// Whether it is admitted, perhaps by another client meanwhile.
     pub admitted: bool,
-    /// Whether it has granted no lock in this memory, and nothing of an older life is written there.
+    /// Whether it has granted no lock in this memory, and has no state of an older run.
     pub blank: bool,
     /// Whether it is admitted and its counts should be collected.
     pub crowded: bool,
-    /// The other fleet that is written on it, if any: of an older life, or one that it has left.
+    /// The other fleet in its state, if any: of an older run, or one that it has left.
     pub other: Option<Fleet>,
-    /// What is written on it, perhaps by an older life, with the nonce in force.
+    /// Its state, perhaps of an older run, with the nonce in force.
     pub state: NodeState,
     /// Its own clock: the time since 2026-01-01T00:00:00Z.
     pub clock: Duration,
-    /// How long the server has been up.
+    /// The server's uptime.
     pub uptime: Duration,
 }
 
@@ -270,7 +270,7 @@ pub struct NodeState {
     pub era: u64,
     /// The largest era that it has promised.
     pub reserved: u64,
-    /// How long from now a lock that was granted or renewed there may still be out.
+    /// Longest time for which a lock granted or renewed there may still be held.
     pub longest: Duration,
 }
 

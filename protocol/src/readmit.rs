@@ -6,11 +6,11 @@ use super::round::{Readmission, ReadmitError, Readmitted, Round, era_after};
 use super::start::Start;
 use super::{Fault, Nonce, Time};
 
-/// How long a client waits for clients with another list before it starts blank nodes, besides budgets. They connect
-/// again within a second, the longest pause between two attempts.
+/// Time for which a client waits for clients with another list before it starts blank nodes, besides budgets. They
+/// connect again within a second, the longest pause between two attempts.
 const OTHER_LISTS_TIMEOUT: Duration = Duration::from_millis(1200);
 
-/// How far a re-admission has come. Most phases keep the first answer of the target node.
+/// The phase of a re-admission. Most phases keep the first answer of the target node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum ReadmitPhase {
     Prepare,
@@ -18,7 +18,7 @@ enum ReadmitPhase {
     Reserve(Prepared, u64),
     /// With the memory in which each node promised.
     Confirm(Prepared, u64, Vec<Option<Nonce>>),
-    /// For how long the node is closed.
+    /// The quarantine of the node.
     Activate(Duration),
     Start(Start),
     Done(Result<Readmitted, ReadmitError>),
@@ -88,7 +88,7 @@ impl Readmit {
         }
     }
 
-    /// Goes on once a majority has promised the era: it must not be used before.
+    /// Continues once a majority has promised the era: it must not be used before.
     fn reserved(&mut self, target: Prepared, era: u64) -> Next {
         let promised = self.round.each(|reply| match reply {
             Reply::Reserved { nonce } => Some(*nonce),
@@ -103,7 +103,7 @@ impl Readmit {
         Ok(ReadmitPhase::Reserve(target, era))
     }
 
-    /// Goes on once a majority still has the promise. The promises are not of one moment: a node
+    /// Continues once a majority still has the promise. The promises are not of one moment: a node
     /// that promised early may have forgotten since. A node that still has the promise, in the
     /// memory in which it gave it, had it when this round began.
     fn confirmed(&mut self, target: Prepared, era: u64, promised: Vec<Option<Nonce>>) -> Next {
@@ -180,8 +180,8 @@ impl Machine for Readmit {
     fn pause(&self, budget: Duration) -> Duration {
         match &self.phase {
             _ if !self.round.is_unsent() => Duration::ZERO,
-            // A request that was on its way to the others when the target forgot is given up
-            // by its client before they are asked what may be out. A node that is admitted has forgotten nothing.
+            // A request in flight to the others when the target forgot times out by its client before they are
+            // asked what may be out. A node that is admitted has forgotten nothing.
             ReadmitPhase::Reserve(target, _) if !target.admitted => budget * 2,
             // Blank nodes may belong to a longer list, whose clients bring them back meanwhile: the promise is
             // then refused. Later it would be too late, as a node that is active is bound to this list.

@@ -15,30 +15,30 @@ pub struct Relocation {
     pub new: Fleet,
     /// 128 fresh random bits.
     pub nonce: Nonce,
-    /// How long a lock may still be out that no node remembers.
+    /// Time for which a lock that no node remembers may still be held.
     pub longest: Duration,
-    /// Whether to go on although no majority of the old list remembers, because an operator has
-    /// said that it is lost. The order of the tokens then rests on the nodes' clocks.
+    /// Whether to continue although no majority of the old list remembers, because an operator has
+    /// declared it lost. The order of the tokens then depends on the nodes' clocks.
     pub lost: bool,
 }
 
-/// Why a fleet was not moved. Run the move again: it goes on from what has been done.
+/// Why a fleet was not moved. Run the move again: completed steps are kept.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RelocateError {
     /// These nodes of the new list do not answer, and every one must.
     NewMissing(Vec<(usize, Fault)>),
     /// Too few nodes of the old list answer and remember.
     OldMissing {
-        /// How many have left for the new list.
+        /// Number of nodes that have left for the new list.
         sealed: usize,
-        /// How many are a majority.
+        /// Number of nodes in a majority.
         needed: usize,
-        /// Why the others do not count.
+        /// The faults of the others.
         faults: Vec<(usize, Fault)>,
     },
     /// This node of that list belongs to a third fleet, or has left for one.
     Elsewhere(Side, usize, Fault),
-    /// Both lists are in use, each by itself: neither goes on where the other ends.
+    /// Both lists are in use as separate fleets: neither continues the other.
     BothInUse,
     /// The new list was not started.
     NotStarted(ReadmitError),
@@ -57,12 +57,12 @@ impl From<ReadmitError> for RelocateError {
     }
 }
 
-/// What each node of the old list answered, if it has left.
+/// The answer of each node of the old list, if it has left.
 type States = Vec<Option<NodeState>>;
 
 type Next = Result<RelocatePhase, RelocateError>;
 
-/// How far a move has come.
+/// The phase of a move.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum RelocatePhase {
     /// Reads the state of the new list.
@@ -139,8 +139,8 @@ impl Relocate {
         Ok(RelocatePhase::Seal)
     }
 
-    /// Ends the move if the new list, which has a majority already, goes on where the old one
-    /// ended. If the old one goes on as well, that is an error.
+    /// Ends the move if the new list, which has a majority already, continues the old one. If the
+    /// old one is still in use, that is an error.
     fn peeked(&mut self, era: u64) -> Next {
         if self.old.count(|reply| reply.state().is_some()) >= self.old.majority() {
             return Err(RelocateError::BothInUse);
@@ -148,9 +148,9 @@ impl Relocate {
         Ok(self.sweep(era))
     }
 
-    /// Seals the old list once more. A member may have come back to it while the others left, and
-    /// would stay there for good. Those that have left may join other lists from now on. What
-    /// they answer does not matter.
+    /// Seals the old list once more. A member may have rejoined it while the others left, and would
+    /// stay there for good. Those that have left may join other lists from now on. What they answer
+    /// does not matter.
     fn sweep(&mut self, era: u64) -> RelocatePhase {
         self.seal(Sealing::Done(era), |_| true);
         RelocatePhase::Sweep
@@ -173,7 +173,7 @@ impl Relocate {
         Ok(RelocatePhase::Mark(Start::new(order, Some(old.clone()), &mut self.new)))
     }
 
-    /// Checks that a majority has left, unless an operator has said that the list is lost.
+    /// Checks that a majority has left, unless an operator has declared the list lost.
     fn check_left(&self) -> Result<(), RelocateError> {
         let left = self.old.count(is_sealed);
         if left >= self.old.majority() || self.order.lost {
@@ -212,15 +212,15 @@ impl Relocate {
         RelocateError::OldMissing { sealed, needed, faults: self.old.faults(is_sealed) }
     }
 
-    /// Goes on with those that answer a second time in the same memory: all of them were sealed
-    /// at one moment, when this round began.
+    /// Continues with the nodes that answer a second time in the same memory: all of them were
+    /// sealed at one moment, when this round began.
     fn promised(&mut self, before: &States, era: u64, start: Start) -> Next {
         let states = self.same_memory(before, 0)?;
         self.reserve(era, &states);
         Ok(RelocatePhase::Confirm(states, era, start))
     }
 
-    /// Goes on with those that held the promise at one moment as well.
+    /// Continues with the nodes that held the promise at one moment as well.
     fn confirmed(&mut self, before: &States, era: u64, start: Start) -> Next {
         let states = self.same_memory(before, era)?;
         Ok(RelocatePhase::Start(start.go_on(era, longest(&states), &mut self.new), era))

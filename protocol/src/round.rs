@@ -16,16 +16,16 @@ pub struct Readmission {
     pub nonce: Nonce,
     /// The longest TTL that this client uses, lock delay included.
     pub longest: Duration,
-    /// Whether to refuse a start that leans on clocks, unless `assume_no_locks`.
+    /// Whether to refuse a start that depends on clocks, unless `assume_no_locks`.
     pub strict: bool,
-    /// Whether an operator has said that no lock can be out if all nodes are blank.
+    /// Whether an operator has declared that no lock can be held if all nodes are blank.
     pub assume_no_locks: bool,
 }
 
-/// What a re-admission has brought back.
+/// The result of a re-admission.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Readmitted {
-    /// How long it still grants nothing.
+    /// The rest of its quarantine.
     pub closed: Duration,
     /// Whether it is the whole fleet, and not one node.
     pub fleet: bool,
@@ -40,7 +40,7 @@ pub enum ReadmitError {
     /// Too few nodes remember. A new start needs every node to answer, and these did not.
     #[error("too few nodes remember, and a new start needs an answer from every node")]
     NotStarted(Vec<(usize, Fault)>),
-    /// Too few nodes remember, and `strict` rules out a start that leans on clocks.
+    /// Too few nodes remember, and `strict` forbids a start that depends on clocks.
     #[error("too few nodes remember, and `strict` leaves a new start to an operator")]
     Strict,
     /// This node belongs to another fleet.
@@ -68,7 +68,7 @@ pub enum ReadmitError {
 /// One question to some nodes, and their answers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Round {
-    /// It tells late answers of an earlier round apart. The next round has the next number.
+    /// It distinguishes late answers of an earlier round. The next round has the next number.
     pub(super) number: u8,
     /// By node: `None` where no answer is awaited, or it has not come yet.
     replies: Vec<Option<Result<Reply, Fault>>>,

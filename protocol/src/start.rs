@@ -4,7 +4,7 @@ use super::message::{Prepared, Reply, Request};
 use super::round::{Readmission, ReadmitError, Round, era_after};
 use super::{Fault, Fleet, Nonce};
 
-/// How far a start has come, with what each node answered before.
+/// The phase of a start, with the earlier answers of each node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum StartPhase {
     Mark,
@@ -14,7 +14,7 @@ enum StartPhase {
     Promise(Vec<Prepared>, u64),
     /// With the nodes that have promised the era.
     Confirm(Vec<Prepared>, u64, Vec<bool>),
-    /// For how long the fleet is closed.
+    /// The quarantine of the fleet.
     Activate(Duration),
     Done(Duration),
 }
@@ -35,7 +35,7 @@ pub(super) struct Start {
 type Next = Result<StartPhase, ReadmitError>;
 
 impl Start {
-    /// Asks the nodes first. The numbers of its rounds tell them apart from those of the machine that starts.
+    /// Asks the nodes first. The numbers of its rounds differ from those of the machine that starts.
     pub(super) fn new(order: Readmission, from: Option<Fleet>, round: &mut Round) -> Start {
         round.number = 16;
         let start = Start { order, from, phase: StartPhase::Mark };
@@ -43,7 +43,7 @@ impl Start {
         start
     }
 
-    /// Returns for how long the fleet is closed, once it is started.
+    /// Returns the quarantine of the fleet, once it is started.
     pub(super) fn closed(&self) -> Option<Duration> {
         if let StartPhase::Done(closed) = self.phase { Some(closed) } else { None }
     }
@@ -54,7 +54,7 @@ impl Start {
         !self.order.assume_no_locks && all_blank(before)
     }
 
-    /// Takes the step that follows a round, once that is over.
+    /// Takes the next step after a round.
     pub(super) fn step(self, round: &mut Round) -> Result<Start, ReadmitError> {
         if !round.is_over() {
             return Ok(self);
@@ -99,7 +99,7 @@ impl Start {
         }
     }
 
-    /// Goes on with the era of the move. `longest` is how long locks of the old list may be out.
+    /// Continues with the era of the move. `longest` is how long locks of the old list may be held.
     pub(super) fn go_on(mut self, era: u64, longest: Duration, round: &mut Round) -> Start {
         self.order.longest = longest;
         if let StartPhase::Wait(answers) = self.phase {
@@ -227,8 +227,8 @@ fn same_memory(before: &[Prepared], now: &[Prepared]) -> bool {
     before.iter().zip(now).all(same)
 }
 
-/// Returns the largest era that the nodes show, in writing or by clock. The one that begins is
-/// above it, and not below any clock.
+/// Returns the largest era of the nodes, stored or by clock. The one that begins is above it, and
+/// not below any clock.
 fn highest(answers: &[Prepared]) -> u64 {
     let clock = |answer: &Prepared| answer.clock.as_secs().saturating_sub(1);
     answers.iter().map(|it| it.state.highest().max(clock(it))).max().unwrap_or(0)

@@ -14,11 +14,11 @@ pub struct Clocks {
     pub now: Time,
     /// The clock by which eras are named: the time since 2026-01-01T00:00:00Z.
     pub clock: Duration,
-    /// How long the server has been up.
+    /// The server's uptime.
     pub uptime: Duration,
 }
 
-/// How many counts a node keeps before it asks for a new era.
+/// Counts that a node keeps before it asks for a new era.
 pub const CROWDED: usize = 100_000;
 
 /// The memory of one node, and how it answers: the protocol's other half.
@@ -28,7 +28,7 @@ pub const CROWDED: usize = 100_000;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Store {
     locks: BTreeMap<Resource, Holders>,
-    /// When each lock ends by itself that was granted or renewed here and not released.
+    /// The expiry of each lock that was granted or renewed here and not released.
     out: BTreeMap<Resource, Lasting>,
     quarantine: Option<Lasting>,
     memory: Memory,
@@ -143,7 +143,7 @@ impl Store {
         self.locks.get(resource).is_some_and(|holders| holders.has(owner))
     }
 
-    /// Reports whether somebody holds the lock of the resource.
+    /// Reports whether the lock of the resource is held.
     pub fn is_locked(&self, resource: &Resource, now: Time) -> bool {
         let holders = self.locks.get(resource);
         holders.is_some_and(|holders| holders.mode().is_some() && now < holders.until())
