@@ -25,7 +25,7 @@ pub(crate) struct ExporterArgs {
     /// says which.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7435")]
     listen: SocketAddr,
-    /// How long one node may take to answer.
+    /// Time limit for an answer of one node.
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
     node_budget: Duration,
 }

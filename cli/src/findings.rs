@@ -1,4 +1,4 @@
-//! What the nodes of one list report, and what an operator can do about it.
+//! The reports of the nodes of one list, with advice for operators.
 
 use std::time::Duration;
 
@@ -12,18 +12,18 @@ use crate::exit::Failure;
 use crate::place::Redis;
 use crate::say::{self, or_none};
 
-/// What the nodes of one list answered.
+/// The answers of the nodes of one list.
 pub(crate) struct Findings {
     pub(crate) nodes: Vec<Finding>,
     pub(crate) fleet: Fleet,
     pub(crate) budget: Duration,
 }
 
-/// What one node answered, or why it did not.
+/// The answer of one node, or its fault.
 pub(crate) struct Finding {
     pub(crate) node: String,
     pub(crate) report: Result<NodeReport, Fault>,
-    /// Why it gives no vote now.
+    /// The cause of its missing vote.
     pub(crate) problem: Option<Fault>,
 }
 
@@ -135,7 +135,7 @@ impl Finding {
             && self.report.as_ref().is_ok_and(|it| known(it) && list.members().eq(&it.fleet))
     }
 
-    /// Returns the problem with what to do about it. A quarantine ends by itself and is none.
+    /// Returns the problem with its remedy. A quarantine ends automatically and is none.
     fn advised(&self, findings: &Findings) -> Option<String> {
         let fault = self.problem.as_ref().filter(|_| !self.is_admitted())?;
         Some(format!("{fault}{}", advice(fault, self, findings)))

@@ -83,7 +83,7 @@ struct MoveArgs {
     /// The new list, with every node that is to stay.
     #[arg(long, value_name = "URL,URL,...", env = "FENCING_TO", hide_env_values = true)]
     to: String,
-    /// What the keys on the nodes begin with.
+    /// Prefix of the keys on the nodes.
     #[arg(long, value_name = "NS", default_value = NAMESPACE)]
     namespace: String,
     /// With --lost, the longest TTL of any client: the new list grants nothing for that long.
@@ -91,7 +91,7 @@ struct MoveArgs {
     ttl: Duration,
     #[command(flatten)]
     budget: Budget,
-    /// Goes on although no majority of the old list answers and remembers. Needs --yes.
+    /// Continues although no majority of the old list answers with its state. Needs --yes.
     #[arg(long)]
     lost: bool,
     /// Does what --lost says; without --yes, the command only explains it.
@@ -101,7 +101,7 @@ struct MoveArgs {
 
 #[derive(Debug, clap::Args)]
 struct Budget {
-    /// How long one node may take to answer [default: 1s, or half of a short TTL].
+    /// Time limit for an answer of one node [default: 1s, or half of a short TTL].
     #[arg(long = "node-budget", value_name = "DURATION", value_parser = duration::parse)]
     given: Option<Duration>,
 }
@@ -317,7 +317,7 @@ const IN_USE: &str = "; the nodes have been in use, and this command leaves them
 
 const NOW: &str = "\
 --now ends each quarantine: nodes that have forgotten locks grant at once. If a client still holds
-a lock that they have forgotten, two clients hold it at one time, until the storage refuses the
+a lock that they have forgotten, two clients hold it at the same time, until the storage refuses the
 older token; `fencing leases` does not show such a lock. Use --now if no client has run for as long
 as its TTL, or if you have stopped all clients. Add --yes to do it.";
 

@@ -17,7 +17,7 @@ use crate::place::Redis;
 use crate::pool::{Pool, answer, on};
 use crate::voters::{Turnout, Voters};
 
-/// How many leases are read from a database at once.
+/// Leases read from a database at once.
 const PAGE: u32 = 1000;
 
 /// The leases that were listed.
@@ -35,12 +35,12 @@ pub(crate) struct LockView {
     pub(crate) resource: Resource,
     pub(crate) holder: Option<Holder>,
     pub(crate) shared: bool,
-    /// How many share it on one node; 0 if that is not known.
+    /// Number of shared holders on one node; 0 if unknown.
     pub(crate) holders: u64,
-    /// How long until it ends by itself; `None` if never.
+    /// Time until it expires; `None` if never.
     pub(crate) remaining: Option<Duration>,
     pub(crate) token: Option<Token>,
-    /// How many nodes have it.
+    /// Number of nodes that have it.
     pub(crate) nodes: Option<usize>,
     /// Whether a majority has it. `None` where nodes that do not answer, or that have forgotten locks, could make it one.
     pub(crate) held: Option<bool>,

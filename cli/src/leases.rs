@@ -26,7 +26,7 @@ pub(crate) struct LeasesArgs {
     /// Lists only resources that match: * is any text, ? any character.
     #[arg(long, value_name = "GLOB", default_value = "*")]
     resource: String,
-    /// How long one node may take to answer each time.
+    /// Time limit for an answer of one node.
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
     node_budget: Duration,
     /// Prints a JSON object for each lease, one in each line.

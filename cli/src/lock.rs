@@ -15,8 +15,8 @@ use crate::{pool, say};
 pub(crate) struct LockArgs {
     #[command(flatten)]
     place: LockPlace,
-    /// How long one node may take to answer [default: 50ms, or a quarter of a short TTL;
-    /// for a database 2s, or half of a short TTL].
+    /// Time limit for an answer of one node [default: 50ms, or a quarter of a short TTL; for a
+    /// database 2s, or half of a short TTL].
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     node_budget: Option<Duration>,
 }
@@ -44,11 +44,11 @@ impl LockArgs {
 /// The lock service that the command line asks for.
 pub(crate) struct ChosenLock {
     pub(crate) lock: Arc<dyn Lock>,
-    /// Why the tables of a database could not be created, if so.
+    /// The error of creating the tables of a database, if any.
     pub(crate) not_ready: Option<String>,
 }
 
-/// How long requests on their way may take at the end.
+/// Time limit for requests in flight at the end.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The wait is cut into pieces of this length: between two of them a message may say why the nodes do not grant.
 const SLICE: Duration = Duration::from_secs(1);
@@ -96,7 +96,7 @@ impl ChosenLock {
         }
     }
 
-    /// Waits for releases that are on their way, and for nodes that are being brought back.
+    /// Waits for releases in flight, and for nodes that are being re-admitted.
     pub(crate) async fn settle(&self) {
         let _ = timeout(SETTLE_TIMEOUT, self.lock.settle()).await;
     }

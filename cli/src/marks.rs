@@ -97,7 +97,7 @@ struct Change {
     yes: bool,
 }
 
-/// How many marks are read at once.
+/// Marks read at once.
 const PAGE: u32 = 1000;
 
 pub(crate) async fn main(args: MarksArgs) -> Result<u8, Failure> {

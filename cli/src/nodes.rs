@@ -21,7 +21,7 @@ use crate::say;
 pub(crate) struct NodesArgs {
     #[command(flatten)]
     redis: Redis,
-    /// How long one node may take to answer.
+    /// Time limit for an answer of one node.
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
     node_budget: Duration,
     /// Prints a JSON array with an object for each node.

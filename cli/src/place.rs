@@ -1,4 +1,4 @@
-//! Where the locks are.
+//! The lock service options.
 
 use std::env;
 
@@ -6,7 +6,7 @@ use fencing::lock::redlock::{BuildError, RedisNode};
 
 use crate::exit::Failure;
 
-/// What the keys on a Redis begin with, if nothing else is given.
+/// The default prefix of the keys on a Redis.
 pub(crate) const NAMESPACE: &str = "fencing";
 
 /// The nodes of one fleet, and the namespace of the keys there.
@@ -20,7 +20,7 @@ pub(crate) struct Redis {
         hide_env_values = true
     )]
     pub(crate) urls: String,
-    /// What the keys on the nodes begin with.
+    /// Prefix of the keys on the nodes.
     #[arg(long, value_name = "NS", default_value = NAMESPACE)]
     pub(crate) namespace: String,
 }
@@ -36,7 +36,7 @@ impl Redis {
     }
 }
 
-/// Where the locks are: on Redis nodes or in one database.
+/// The lock service: Redis nodes or one database.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LockPlace {
     /// The nodes: independent masters [env: FENCING_REDIS].

@@ -1,4 +1,4 @@
-//! Where marks are, and how an operator opens those in a Redis.
+//! The place of marks, and how an operator opens those in a Redis.
 
 use fencing::Token;
 use fencing::fence::Marks;
@@ -38,7 +38,7 @@ pub(crate) struct OpenArgs {
     yes: bool,
 }
 
-/// Where a storage keeps its marks.
+/// The place of a storage's marks.
 pub(crate) enum MarksPlace {
     Redis(Box<RedisMarks>),
     /// The URL of a database.

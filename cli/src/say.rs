@@ -10,9 +10,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-/// How many messages wait for the reader. More are dropped, and counted.
+/// Messages that wait for the reader. More are dropped, and counted.
 const MAX_WAITING: usize = 8192;
-/// How long the end of the program waits for the reader.
+/// Time for which the end of the program waits for the reader.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Writes one message.

@@ -17,11 +17,11 @@ use crate::exit::Failure;
 /// The header that carries a signature: the id of its key, a colon, and 64 hexadecimal digits.
 pub(crate) const SIGNATURE: HeaderName = HeaderName::from_static("fencing-signature");
 
-/// What is signed begins so: the same key may sign other things.
+/// Prefix of signed text: the same key may sign other things.
 const PREFIX: &str = "fencing-sequencer-v1\n";
 /// The shortest key, in bytes.
 const MIN_KEY: usize = 32;
-/// How long the thread pauses between two looks at the file.
+/// Pause between two reads of the file.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The keys in a file, one a line: an id, `=`, and hexadecimal digits. The first one signs, and all

@@ -16,7 +16,7 @@ use crate::{findings, say};
 pub(crate) struct Voters {
     pub(crate) nodes: Vec<Voter>,
     pub(crate) list: Fleet,
-    /// Why the others do not.
+    /// The faults of the others.
     pub(crate) faults: Vec<(String, Fault)>,
 }
 
@@ -26,13 +26,13 @@ pub(crate) struct Voter {
     remembers: bool,
 }
 
-/// How many nodes there are, and how many of them count.
+/// The number of nodes, and of those that count.
 #[derive(Clone, Copy)]
 pub(crate) struct Turnout {
     pub(crate) answered: usize,
-    /// How many answer, and have forgotten no lock that may still be held.
+    /// Number of nodes that answer, and have forgotten no lock that may still be held.
     pub(crate) remember: usize,
-    /// How many are a majority of the list.
+    /// Number of nodes in a majority of the list.
     pub(crate) needed: usize,
     pub(crate) size: usize,
 }

@@ -19,13 +19,13 @@ use tower::Service as _;
 use super::ambiguous::ambiguous;
 use super::{MALFORMED, Port};
 
-/// How many requests one connection in HTTP/2 may have at a time.
+/// Concurrent requests of one HTTP/2 connection.
 const MAX_STREAMS: u32 = 100;
 /// The longest list of headers, in bytes.
 const MAX_HEADERS: u32 = 64 << 10;
 /// A connection that has had no request for this long may be ended for another one.
 const IDLE: Duration = Duration::from_secs(1);
-/// How long a connection that is ended has for its last bytes.
+/// Time for the last bytes of a connection that is ended.
 const CLOSING: Duration = Duration::from_millis(100);
 
 /// Serves the connection of a client until it ends, or until the process stops and its requests are done.

@@ -1,4 +1,4 @@
-//! What `serve`, `proxy` and `exporter` listen with: connections in HTTP/1 and HTTP/2 with bounds on
+//! The listener of `serve`, `proxy` and `exporter`: connections in HTTP/1 and HTTP/2 with bounds on
 //! everything, a second port for operators, and an end in order.
 
 mod ambiguous;
@@ -33,10 +33,10 @@ use crate::exit::Failure;
 use crate::signals::Signals;
 use crate::{exit, say};
 
-/// How long it waits after an error of the system, such as too many open files, and for a connection to end.
+/// Pause after an error of the system, such as too many open files, and for a connection to end.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Where a service listens, and the bounds of what clients may do there.
+/// The address of a service, and the bounds for its clients.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Listen {
     /// The address for requests, in HTTP/1 and HTTP/2 without TLS. Port 0 takes a free port, and the
@@ -46,18 +46,18 @@ pub(crate) struct Listen {
     /// A second port for operators: /livez, /readyz, /metrics and /openapi.yaml.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7434")]
     pub(crate) status: SocketAddr,
-    /// How long requests may take to end after SIGTERM. A second signal ends the process at once.
+    /// Time for requests to end after SIGTERM. A second signal ends the process at once.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     pub(crate) stop_within: Duration,
-    /// How long a client may take to send the head of a request, and may keep its connection open without
-    /// a request.
+    /// Time in which a client must send the head of a request, and may keep its connection open without a
+    /// request.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     pub(crate) header_timeout: Duration,
-    /// How long a client may pause while it sends a body, or reads an answer.
+    /// The longest pause of a client while it sends a body, or reads an answer.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     pub(crate) client_timeout: Duration,
-    /// How many connections may be open at a time. One more ends those that have had no request for a second, or
-    /// waits while all of them have one.
+    /// Connections open at a time. One more ends those that have had no request for a second, or waits while all
+    /// of them have one.
     #[arg(long, value_name = "NUMBER", default_value_t = 1024, value_parser = count)]
     pub(crate) connections: usize,
 }
@@ -151,7 +151,7 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
     bound.map_err(|error| Failure::failed(format_args!("cannot listen on {address}: {error}")))
 }
 
-/// What the connections of one port share.
+/// The shared state of the connections of one port.
 #[derive(Clone)]
 struct Port {
     settings: Listen,

@@ -24,7 +24,7 @@ pub(crate) struct ProxyArgs {
     /// Speaks HTTP/2 with the service, as gRPC needs it.
     #[arg(long)]
     pub(super) upstream_http2: bool,
-    /// Where the marks are kept: sqlite:PATH, postgres://... or mysql://..., where tables that are missing
+    /// The place of the marks: sqlite:PATH, postgres://... or mysql://..., where tables that are missing
     /// are created; or redis://... (valkey://...), where an operator has run `fencing marks open`.
     #[arg(long, value_name = "URL", env = "FENCING_MARKS", hide_env_values = true)]
     #[arg(
@@ -68,38 +68,38 @@ pub(crate) struct ProxyArgs {
     /// line ID=KEY for each key that may have signed. The file is read again when it has changed.
     #[arg(long, value_name = "FILE", env = "FENCING_SIGNING_KEYS", conflicts_with = "shadow")]
     pub(super) signing_keys: Option<PathBuf>,
-    /// How long a request waits for those with older tokens, before it gets a 503.
+    /// Time for which a request waits for those with older tokens, before it gets a 503.
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse)]
     pub(super) limit: Duration,
-    /// How long the service may take to answer, and may pause in its answer, while no upload moves. After that the client
-    /// gets a 504, and the resource stays closed until the service has answered, or nothing has moved for twice --quarantine.
+    /// Time limit for an answer of the service, and for a pause in it, while no upload makes progress. After that the
+    /// client gets a 504, and the resource stays closed until the service has answered, or nothing has moved for twice
+    /// --quarantine.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse)]
     pub(super) upstream_timeout: Duration,
-    /// How long a request may still be at work in the service when no answer can come any more: its resource is closed to
+    /// Time for which a request may still be at work in the service after its answer is lost: its resource is closed to
     /// newer tokens for that long after its connection has ended. After a start all resources are, for --quarantine and
-    /// --stop-within together. Start the next proxy when this one has exited, with the same two settings.
-    /// [default: --upstream-timeout; the proxy warns if you set less]
+    /// --stop-within together. Start the next proxy when this one has exited, with the same two settings. [default:
+    /// --upstream-timeout; the proxy warns if you set less]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     quarantine: Option<Duration>,
     /// Starts without a quarantine: there was no earlier proxy, or it ended with status 0.
     #[arg(long)]
     pub(super) clean_start: bool,
-    /// How long an upload may go on when a newer token of its resource has come. Then the proxy cuts it off, and
-    /// the resource stays closed for --quarantine.
+    /// Time for which an upload may continue after a newer token of its resource has arrived. Then the proxy
+    /// cuts it off, and the resource stays closed for --quarantine.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse)]
     pub(super) upload_grace: Duration,
-    /// How long one request may take in all, its upload and its answer included. It is given up then,
-    /// and its resource stays closed for --quarantine.
+    /// Time limit of a whole request, its upload and its answer included. Then it is abandoned, and
+    /// its resource stays closed for --quarantine.
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration::parse)]
     pub(super) longest: Duration,
-    /// How many requests may be under way at a time, those that were given up included. Others get a
-    /// 503 at once.
+    /// Requests in flight at a time, abandoned ones included. Others get a 503 at once.
     #[arg(long, value_name = "NUMBER", default_value_t = 1024, value_parser = count)]
     pub(super) requests: usize,
 }
 
 impl ProxyArgs {
-    /// How long the service may be at work where no answer can come.
+    /// Time for which the service may still work after its answer is lost.
     pub(super) fn quarantine(&self) -> Duration {
         self.quarantine.unwrap_or(self.upstream_timeout)
     }

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use crate::listen::HttpAnswer;
 
-/// How many pieces of an answer may wait for the client.
+/// Pieces of an answer that may wait for the client.
 const PIECES: usize = 2;
 
 /// The client of a request, which may go away.

@@ -56,8 +56,8 @@ impl Write for Stream {
         Pin::new(&mut self.inner).poll_flush(context)
     }
 
-    /// hyper ends the connection by itself. The reset goes out when the stream is dropped. An end of the
-    /// stream before it would be a race: if the service closes between the two, TIME-WAIT begins.
+    /// hyper ends the connection. The reset goes out when the stream is dropped. An end of the stream
+    /// before it would be a race: if the service closes between the two, TIME-WAIT begins.
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         if self.wrote_after {
             return Pin::new(&mut self.inner).poll_shutdown(context);

@@ -25,19 +25,19 @@ use crate::say;
 pub(super) struct Flight {
     upload: Progress,
     client: Client,
-    /// How long nothing may move in either direction: a service that reads is at work.
+    /// Time limit without progress in either direction: a service that reads is at work.
     patience: Duration,
-    /// Ends when the upload goes on for too long behind a newer token.
+    /// Ends when the upload continues for too long behind a newer token.
     superseded: BoxFuture<'static, ()>,
     /// Whether the service has said that it closes the connection behind its answer: it wants no more of the upload.
     closes: bool,
-    /// Counts the request once it is given up.
+    /// Counts the request once it is abandoned.
     held: Option<Counted<()>>,
     args: Arc<ProxyArgs>,
     passage: Passage,
 }
 
-/// Why a request may or may not have been carried out, and the label that counts it.
+/// The reason why a request may or may not have been executed, and the label that counts it.
 struct Doubt {
     problem: ProblemKind,
     why: &'static str,
@@ -178,7 +178,7 @@ impl Flight {
         }
     }
 
-    /// Tells the client, and counts the request as given up, unless that was done before.
+    /// Answers the client, and counts the request as abandoned, unless that was done before.
     fn give_up(&mut self, Doubt { problem, why, cause }: Doubt) {
         if self.held.is_some() {
             return;

@@ -24,7 +24,7 @@ const OF_THE_CONNECTION: [HeaderName; 9] = [
     PROXY_AUTHORIZATION,
 ];
 
-/// What some services take for the method or the path: it makes a write of a read, or names another resource.
+/// Headers that some services take for the method or the path: they make a write of a read, or name another resource.
 const OVERRIDES: [&str; 7] = [
     "x-http-method-override",
     "x-http-method",
@@ -82,7 +82,7 @@ pub(super) fn closes(headers: &HeaderMap) -> bool {
     connection(headers).any(|name| name.eq_ignore_ascii_case("close"))
 }
 
-/// What the headers `Connection` name.
+/// The headers named by `Connection`.
 fn connection(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let values = headers.get_all(CONNECTION).iter();
     values.flat_map(|value| value.to_str().unwrap_or_default().split(',').map(str::trim))

@@ -12,7 +12,7 @@ use crate::place::NAMESPACE;
 use crate::pool::{connect, on};
 use crate::redis_marks::MarksPlace;
 
-/// How many connections to a database the marks may have.
+/// Connections of the marks to a database.
 const MAX_CONNECTIONS: u32 = 8;
 const NOT_OPEN: &str = "the marks in this Redis are not open: the server may have forgotten some; \
                         see `fencing marks open --help`";

@@ -1,5 +1,5 @@
-//! `fencing proxy`: the fence before any service. A request that was let through goes on in a task of its own, and
-//! stays in flight whatever its client does: see `flight.rs`.
+//! `fencing proxy`: the fence before any service. An admitted request continues in its own task, and stays in
+//! flight whatever its client does: see `flight.rs`.
 
 mod args;
 mod client;
@@ -52,7 +52,7 @@ const NOT_SENT: ProblemKind =
 const FAILED: ProblemKind =
     ProblemKind::new(StatusCode::INTERNAL_SERVER_ERROR, Problem::UNAVAILABLE, "Proxy unavailable");
 
-/// What the requests share. `X` names the resources of a request.
+/// The shared state of the requests. `X` names the resources of a request.
 struct FencingProxy<X> {
     fence: FenceLayer<X>,
     upstream: Upstream,
@@ -79,7 +79,7 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
     // Any name does: the mark is only read.
     let probe = Resource::new("readyz").map_err(Failure::failed)?;
     let marks = marks::open(&args, &probe).await?;
-    // An earlier proxy that is told to stop frees its port at once, and sends for up to --stop-within.
+    // An earlier proxy frees its port at once when it is stopped, and sends for up to --stop-within.
     let earlier = args.quarantine() + args.listen.stop_within;
     let opens = Instant::now() + if args.clean_start { Duration::ZERO } else { earlier };
     let fence = Fence::new(ClosedMarks { marks, until: opens });

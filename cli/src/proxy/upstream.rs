@@ -8,9 +8,9 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use super::connector::{Connector, Stream};
 
-/// How long a connection to the service may take. A request that has none was not sent.
+/// Time limit for a connection to the service. A request without one was not sent.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long an unused connection to the service is kept, for requests that the fence has not admitted.
+/// Time for which an unused connection to the service is kept, for requests that the fence has not admitted.
 const UNUSED_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The service behind the proxy.

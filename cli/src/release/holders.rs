@@ -1,4 +1,4 @@
-//! Who holds a lock on nodes.
+//! The holders of a lock on nodes.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use fencing::lock::redlock::NodeView;
 
 use crate::voters::Turnout;
 
-/// How many tokens an era has.
+/// Tokens of an era.
 const COUNTS: u64 = 1_000_000;
 
 /// The holder of a lock on nodes, or all who share it.
@@ -16,8 +16,8 @@ const COUNTS: u64 = 1_000_000;
 pub(super) struct LockHolders {
     /// The value of the lock on the nodes, and its holder: more than one where they share it.
     pub(super) parts: BTreeMap<Vec<u8>, Option<Holder>>,
-    /// The token, if a majority has the lock: the one that a majority knows of there, or else the largest. `None` on
-    /// fewer nodes: the next holder may get the same token.
+    /// The token, if a majority has the lock: that of a majority, or else the largest. `None` on fewer nodes: the
+    /// next holder may get the same token.
     token: Option<Token>,
     known: Vec<Token>,
     nodes: usize,

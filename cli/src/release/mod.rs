@@ -29,10 +29,10 @@ use crate::{duration, say};
 pub(crate) struct ReleaseArgs {
     #[command(flatten)]
     place: LockPlace,
-    /// What is locked: one name, no pattern.
+    /// The resource: one name, no pattern.
     #[arg(long, value_name = "NAME")]
     resource: Resource,
-    /// How long one node may take to answer each time.
+    /// Time limit for an answer of one node.
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
     node_budget: Duration,
     /// The token of the lease to end, as the command shows it without --yes. If the lock has another one by now,
@@ -61,7 +61,7 @@ pub(crate) async fn main(args: ReleaseArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Returns what was released, or nothing if nobody holds the lock.
+/// Returns what was released, or nothing if the lock is free.
 async fn on_nodes(args: &ReleaseArgs, redis: &Redis) -> Result<Option<String>, Failure> {
     let (resource, budget) = (&args.resource, args.node_budget);
     let mut voters = Voters::of(redis, budget).await?;
@@ -193,5 +193,5 @@ fn gone(resource: &Resource, named: &str, taken: usize) -> Failure {
 
 const LOOK: &str = "To see the present holder, run this again without --yes.";
 const HOLDER_GOES_ON: &str = "\
-This does not stop the holder: it goes on until its next renewal fails (each third of its TTL), or until its lease ends. Only a storage that \
+This does not stop the holder: it continues until its next renewal fails (each third of its TTL), or until its lease ends. Only a storage that \
 compares tokens refuses its writes, once it has seen a newer token. Stop the holder if you can.";

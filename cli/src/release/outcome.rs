@@ -6,7 +6,7 @@ use fencing::lock::redlock::{Forced, Node as _};
 use crate::say;
 use crate::voters::Voters;
 
-/// What the nodes have answered that were asked to release.
+/// The nodes' answers to a forced release.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct NodeAnswers {
     /// On how many the lock was taken.
@@ -15,7 +15,7 @@ pub(super) struct NodeAnswers {
     pub(super) free: usize,
     /// On how many another client holds it, and keeps it.
     pub(super) others: usize,
-    /// How many have not answered: they may have done it.
+    /// Number of nodes that have not answered: they may have done it.
     pub(super) silent: usize,
 }
 
@@ -67,7 +67,7 @@ impl NodeAnswers {
         answers
     }
 
-    /// How many refuse the holder's renewal now.
+    /// Number of nodes that refuse the holder's renewal now.
     pub(super) fn noted(self) -> usize {
         self.taken + self.free
     }

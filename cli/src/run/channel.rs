@@ -15,7 +15,7 @@ use rustix::net::{
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-/// The clock that both sides read. It goes on while the machine is suspended, where there is such a clock.
+/// The clock that both sides read. It runs while the machine is suspended, if there is such a clock.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const CLOCK: ClockId = ClockId::Boottime;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -32,12 +32,12 @@ pub(super) struct GuardStart {
     pub(super) group: i32,
     /// The time between SIGTERM and the end of the lease.
     pub(super) grace: Duration,
-    /// When the lease ends, by the clock of [`now`].
+    /// The end of the lease, by the clock of [`now`].
     pub(super) deadline: Duration,
     pub(super) command: Vec<OsString>,
 }
 
-/// What `fencing run` asks of its guard, once the command runs.
+/// An order of `fencing run` to its guard, once the command runs.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Order {
     /// The lease lasts until then, by the clock of [`now`].

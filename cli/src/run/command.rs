@@ -118,9 +118,8 @@ impl GuardedCommand {
         }
     }
 
-    /// Stops the command and this process until this one is continued: the command must not go
-    /// on while nobody renews its lease. In the terminal's own group the terminal has stopped
-    /// both.
+    /// Stops the command and this process until this one is continued: the command must not go on
+    /// without renewals of its lease. In the terminal's own group the terminal has stopped both.
     fn suspend(&self) {
         self.send(&Order::Signal(Signal::STOP.as_raw()));
         let _ = kill_process(getpid(), Signal::STOP);
@@ -133,7 +132,7 @@ impl GuardedCommand {
     }
 }
 
-/// What the guard reports.
+/// A report of the guard.
 pub(super) enum GuardEvent {
     /// It has begun to stop the command.
     Stopping,

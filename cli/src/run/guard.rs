@@ -111,7 +111,7 @@ impl Guard {
         }
     }
 
-    /// Returns the exit status, if the command has ended by itself or everything was stopped.
+    /// Returns the exit status, if the command has ended or everything was stopped.
     fn status(&mut self) -> Option<u8> {
         let (command, ended) = (self.command, &mut self.ended);
         let left = family::reap(|child, status| {
@@ -152,7 +152,7 @@ impl Guard {
         let Some(due) = self.plan.due(now) else { return };
         self.signal(due);
         if due == Signal::TERM {
-            // A stopped process takes SIGTERM only when it goes on.
+            // A stopped process takes SIGTERM only when it continues.
             self.signal(Signal::CONT);
         }
         if before.is_none() {

@@ -37,13 +37,13 @@ use crate::signals::Signals;
 pub(crate) struct RunArgs {
     #[command(flatten)]
     lock: LockArgs,
-    /// What to lock: 1 to 255 bytes, no control characters.
+    /// The resource to lock: 1 to 255 bytes, no control characters.
     #[arg(long, value_name = "NAME")]
     resource: Resource,
     /// TTL of the lease: how long the lock stays held if `fencing` dies. The lease is renewed every third of it.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     ttl: Duration,
-    /// How long to wait for the lock; with 0s, asks once.
+    /// Wait limit for the lock; with 0s, asks once.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     wait: Duration,
     /// Minimum hold time, even if the command ends sooner; at most the TTL. Without it, a job shorter than the
@@ -59,7 +59,7 @@ pub(crate) struct RunArgs {
     command: Vec<OsString>,
 }
 
-/// How many times per TTL the guard gets the end of the lease.
+/// Updates of the lease's end to the guard per TTL.
 const REPORTS: u32 = 16;
 
 pub(crate) async fn main(run: RunArgs) -> Result<u8, Failure> {

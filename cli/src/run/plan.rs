@@ -5,15 +5,15 @@ use rustix::process::Signal;
 /// The time between two rounds of SIGKILL: there may be new descendants.
 const ROUND: Duration = Duration::from_millis(10);
 
-/// When the guard stops the command.
+/// The schedule by which the guard stops the command.
 pub(super) struct Plan {
     /// The time from SIGTERM to the end of the lease.
     pub(super) grace: Duration,
-    /// When the lease ends.
+    /// The end of the lease.
     pub(super) deadline: Duration,
     /// Whether `fencing run` has died.
     pub(super) alone: bool,
-    /// When SIGKILL comes, once it was time for SIGTERM.
+    /// The time of SIGKILL, once SIGTERM was due.
     pub(super) kill: Option<Duration>,
 }
 

@@ -16,7 +16,7 @@ const HELD: ProblemKind =
 pub(super) const OVERLOADED: ProblemKind =
     ProblemKind::new(StatusCode::TOO_MANY_REQUESTS, "urn:fencing:overloaded", "Too many requests")
         .retry_after(1);
-/// The lease is over.
+/// The lease has ended.
 pub(super) const NO_LEASE: ProblemKind =
     ProblemKind::new(StatusCode::NOT_FOUND, "urn:fencing:no-lease", "No such lease");
 pub(super) const NO_LEASE_TEXT: &str =

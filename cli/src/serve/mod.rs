@@ -55,7 +55,7 @@ const FROM_A_PAGE: &str =
 /// its client renews a lease; without that it ends at its TTL. The answer has the token, also in the headers
 /// Fencing-Token and Fencing-Sequencer: send one of them with every write that the lease is to protect.
 ///
-/// When this process ends, the locks of its leases stay closed until their TTL, and cannot be renewed. Every client
+/// When this process ends, the locks of its leases stay held until their TTL, and cannot be renewed. Every client
 /// that reaches the port can lock everything: put it behind your own authentication. Web pages are refused.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeArgs {
@@ -63,7 +63,7 @@ pub(crate) struct ServeArgs {
     lock: LockArgs,
     #[command(flatten)]
     listen: Listen,
-    /// How long a lease lasts if its client does not say.
+    /// Default TTL of a lease.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     ttl: Duration,
     /// The longest TTL that a client may ask for: a client that vanishes keeps a lock closed for that long.
@@ -77,15 +77,15 @@ pub(crate) struct ServeArgs {
     /// and the file is read again when it has changed.
     #[arg(long, value_name = "FILE", env = "FENCING_SIGNING_KEYS")]
     signing_keys: Option<PathBuf>,
-    /// How many leases may be out at a time. Further requests get a 503.
+    /// Leases held at a time. Further requests get a 503.
     #[arg(long, value_name = "NUMBER", default_value_t = 10_000, value_parser = count)]
     leases: usize,
-    /// How many requests may wait for a lock at a time, at most half of --connections. Further ones get a 429.
+    /// Requests that may wait for a lock at a time, at most half of --connections. Further ones get a 429.
     #[arg(long, value_name = "NUMBER", default_value_t = 1000, value_parser = count)]
     waiters: usize,
 }
 
-/// What the requests share.
+/// The shared state of the requests.
 struct LeaseServer {
     args: ServeArgs,
     lock: Arc<dyn Lock>,
@@ -98,7 +98,7 @@ struct LeaseServer {
 type Server = State<Arc<LeaseServer>>;
 type Id = Result<Path<String>, PathRejection>;
 
-/// What a client asks for, in milliseconds.
+/// The terms of a request, in milliseconds.
 #[derive(Deserialize, Default)]
 #[serde(default, deny_unknown_fields)]
 struct AcquireRequest {

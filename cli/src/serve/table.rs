@@ -35,9 +35,9 @@ pub(super) struct Shown {
     pub(super) valid_for: Duration,
 }
 
-/// Why a renewal failed.
+/// An error of a renewal.
 pub(super) enum NotRenewed {
-    /// There is no such lease, or it is over for this reason.
+    /// There is no such lease, or it has ended for this reason.
     Over(Option<Loss>),
     /// Too few nodes answered. It lasts for this long.
     Failed(Duration),
@@ -110,7 +110,7 @@ impl Table {
     /// Releases a lease. Returns `None` if there is none.
     pub(super) async fn release(&self, id: &str) -> Option<Result<Released, ReleaseError>> {
         let entry = self.remove(id)?;
-        // A renewal may be on its way.
+        // A renewal may be in flight.
         let lease = entry.lease.lock().await.take()?;
         Some(lease.release().await)
     }

@@ -18,7 +18,7 @@ use crate::voters::Turnout;
 /// Narrower screens leave out the token of a lease, and since when it is held.
 const WITH_TOKEN: u16 = 72;
 const WITH_SINCE: u16 = 100;
-/// How many leases keep their place where nodes fill the screen.
+/// Rows reserved for leases if nodes fill the screen.
 const LEASES: u16 = 5;
 /// The longest text that is drawn, in characters.
 const LONGEST: usize = 400;
@@ -44,7 +44,7 @@ pub(super) fn draw(buffer: &mut Buffer, view: &mut View, now: Moment) {
 
     let all = view.leases.answer().map_or(0, |leases| leases.all.len());
     view.page = usize::from(table_at.height.saturating_sub(1));
-    // What was pressed beyond the end does nothing.
+    // Keys beyond the end do nothing.
     view.first = view.first.min(all.saturating_sub(view.page));
     if let Some(leases) = view.leases.answer().filter(|leases| !leases.all.is_empty()) {
         let shown = leases.all.iter().skip(view.first).take(view.page);
@@ -121,7 +121,7 @@ fn nodes(view: &View, now: Moment) -> Vec<Line<'static>> {
             Some(Fault::Quarantined(left)) => {
                 (state.yellow(), format!("  for {}{known}", about(*left)))
             }
-            // Nobody knows its state after its answer.
+            // Its state after its answer is unknown.
             Some(_) => (state.red(), format!("  for {}", about(since.age(*seen)))),
         };
         let name = format!("  {:widest$}  ", plain(&finding.node));

@@ -56,7 +56,7 @@ pub(crate) struct WatchArgs {
     /// How often it asks: from 500ms to 1h.
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = every)]
     every: Duration,
-    /// How long one node may take to answer each time; ten times as long to list its locks. A database has 10s.
+    /// Time limit for an answer of one node; ten times that to list its locks. A database has 10s.
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
     node_budget: Duration,
     /// Where the storage keeps its marks: sqlite:PATH, postgres://... or mysql://..., or redis://... (valkey://...)
@@ -71,11 +71,11 @@ fn every(text: &str) -> Result<Duration, String> {
     allowed.contains(&every).then_some(every).ok_or_else(|| "give 500ms to 1h".to_owned())
 }
 
-/// How many times its budget a node may take to list its locks.
+/// A node's time limit to list its locks, in budgets.
 const LIST: u32 = 10;
 /// How often the picture is drawn at least: the ages in it grow.
 const TICK: Duration = Duration::from_secs(1);
-/// How long the end may take after a signal, when the terminal takes nothing any more.
+/// Time limit of the end after a signal, if the terminal is blocked.
 const GRACE: Duration = Duration::from_secs(2);
 /// The columns of a picture that no terminal shows.
 const WIDTH: u16 = 120;
@@ -199,7 +199,7 @@ async fn on_terminal(view: &Sender<View>) -> io::Result<u8> {
         screen.0.draw(|frame| {
             view.send_if_modified(|view| {
                 draw::draw(frame.buffer_mut(), view, Moment::now());
-                // What it notes is no news.
+                // Its notes are no change.
                 false
             });
         })?;
@@ -288,8 +288,7 @@ fn gone() -> io::Error {
     io::Error::other("the terminal is closed")
 }
 
-/// Waits for the signal that ends the view. If the terminal takes nothing any more, the view cannot follow: then it
-/// is ended.
+/// Waits for the signal that ends the view. If the terminal is blocked, the view cannot follow: then it is ended.
 fn stop() -> io::Result<oneshot::Receiver<Signal>> {
     let mut signals = Signals::listen().map_err(|Failure(_, why)| io::Error::other(why))?;
     let (sent, received) = oneshot::channel();

@@ -16,9 +16,9 @@ use crate::exit::{self, Failure};
 use crate::pool::{self, Pool, on};
 use crate::say;
 
-/// How long a database may take.
+/// Time limit for a database.
 const DATABASE: Duration = Duration::from_secs(10);
-/// How many marks are counted.
+/// The most marks counted.
 pub(super) const COUNTED: u32 = 1000;
 
 /// Asks until the end, and passes each answer on. It returns a failure that no later answer can mend.

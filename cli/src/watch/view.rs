@@ -1,4 +1,4 @@
-//! What the view knows of nodes, leases and marks, and how old it is.
+//! The state of the view: nodes, leases and marks, and their age.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -10,7 +10,7 @@ use fencing::{Resource, Token};
 use crate::findings::{Finding, Findings, is_silent};
 use crate::lease_list::LeaseList;
 
-/// When something was seen: by the clock that goes on while the machine sleeps, and by the wall clock.
+/// A time of observation: by the clock that runs while the machine is suspended, and by the wall clock.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Moment {
     pub(super) time: Time,
@@ -43,7 +43,7 @@ pub(super) enum Part<T> {
     Asking,
     Answered {
         at: Moment,
-        /// When it began to answer, or to fail.
+        /// The time since which it answers, or fails.
         since: Moment,
         answer: Result<T, String>,
     },
@@ -77,7 +77,7 @@ pub(super) struct MarkList {
 /// Everything that is drawn.
 #[derive(Default)]
 pub(super) struct View {
-    /// Where the locks are, and which of them are shown.
+    /// The lock service, and the shown locks.
     pub(super) place: String,
     pub(super) every: Duration,
     /// The age from which an answer is called old.
