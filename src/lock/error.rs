@@ -19,7 +19,7 @@ pub enum AcquireError {
     Held {
         /// The requested resource.
         resource: Resource,
-        /// When the lock will have expired unless its holder renews or releases it.
+        /// Time until the lock expires unless its holder renews or releases it.
         retry_after: Duration,
         /// The holder, for display. For a shared lock, the one whose lease ends last.
         holder: Option<Holder>,
@@ -35,13 +35,13 @@ pub enum AcquireError {
     NoQuorum {
         /// The requested resource.
         resource: Resource,
-        /// How many nodes there are.
+        /// Number of nodes.
         nodes: usize,
-        /// How many nodes are a majority.
+        /// Number of nodes in a majority.
         needed: usize,
         /// Nodes that had granted when the attempt failed; later answers are not counted.
         granted: usize,
-        /// Why nodes gave no vote, as far as that was known when it was decided.
+        /// The causes of missing votes that were known when the attempt failed.
         causes: Vec<NodeCause>,
     },
     /// This client is overloaded: it could not send the attempt in time, or not read the answers in time. Perhaps
@@ -65,9 +65,9 @@ pub enum AcquireError {
     #[error("{count} resources were given; 1 to {most} can be acquired with one call")]
     #[non_exhaustive]
     WrongCount {
-        /// How many different resources you gave.
+        /// Number of different resources in the list.
         count: usize,
-        /// How many can be acquired with one call.
+        /// The limit of one call.
         most: usize,
     },
 }
@@ -76,7 +76,7 @@ fn by(holder: Option<&Holder>) -> String {
     holder.map_or_else(String::new, |holder| format!(", {holder}"))
 }
 
-/// How many resources one call takes.
+/// The most resources of one call.
 pub(super) const MAX_RESOURCES: usize = 128;
 
 impl AcquireError {
@@ -127,13 +127,13 @@ pub enum Loss {
 #[error("lease lost, {resource} token {token}: {loss}{}", last_renewal(.causes))]
 #[non_exhaustive]
 pub struct LeaseLost {
-    /// What was locked.
+    /// The resource.
     pub resource: Resource,
     /// The lease's token.
     pub token: Token,
-    /// Why it is over.
+    /// Why it ended.
     pub loss: Loss,
-    /// Why the last renewal failed; empty if it did not.
+    /// Failures of the last renewal; empty if it did not fail.
     pub causes: Vec<NodeCause>,
 }
 
@@ -148,18 +148,18 @@ fn last_renewal(causes: &[NodeCause]) -> String {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RenewError {
-    /// The lease is over: stop the work.
+    /// The lease has ended: stop the work.
     #[error(transparent)]
     Lost(#[from] LeaseLost),
     /// Too few servers answered. The lease lasts until its old deadline; try again.
     #[error("lease not renewed yet, {resource} token {token}: {}", joined(.causes))]
     #[non_exhaustive]
     Failed {
-        /// What is locked.
+        /// The resource.
         resource: Resource,
         /// The lease's token.
         token: Token,
-        /// Why the servers did not renew it.
+        /// The failures of the servers.
         causes: Vec<NodeCause>,
     },
 }
@@ -170,7 +170,7 @@ pub enum RenewError {
 pub struct NodeCause {
     /// The node, as an operator knows it.
     pub node: String,
-    /// Why it gave no vote.
+    /// The cause of its missing vote.
     pub cause: Fault,
 }
 

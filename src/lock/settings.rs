@@ -36,14 +36,14 @@ pub struct Settings {
     pub(super) drift: Option<Duration>,
     pub(super) retry_delay: Duration,
     pub(super) wait: Duration,
-    /// How long one server may take to answer, if that was set.
+    /// Time limit for an answer of one server, if it was set.
     pub(super) budget: Option<Duration>,
-    /// What the builder calls the budget.
+    /// The builder's name of the budget.
     pub(super) budget_name: &'static str,
     /// The budget where none is set: this, or this fraction of a short TTL.
     pub(super) default_budget: (Duration, u32),
     pub(super) lock_delay: Duration,
-    /// How long a lock stays closed at least, counted from before it was asked for.
+    /// The minimum hold time of a lock, counted from before the request.
     pub(super) at_least: Duration,
     pub(super) max_hold: Option<Duration>,
     pub(super) renew: bool,
@@ -156,18 +156,18 @@ macro_rules! settings_setters {
             self
         }
 
-        /// Sets how long a lock stays closed after its holder vanished without releasing it
-        /// (Chubby's lock-delay). Default: zero.
+        /// Sets how long a lock stays held after its holder crashed without releasing it (Chubby's
+        /// lock-delay). Default: zero.
         pub fn lock_delay(mut self, delay: std::time::Duration) -> Self {
             self.settings.lock_delay = delay;
             self
         }
 
         /// Sets the minimum hold time of a lock, counted from before the request (ShedLock's
-        /// `lockAtLeastFor`). After a release before that, the lease is over at once, but the lock
-        /// stays closed for the rest. Use it for a job that takes less time than the clocks that
-        /// start it differ by: otherwise the job would run again on the next machine. At most the
-        /// TTL, which is also how long a holder that crashes keeps the lock closed. Default: zero.
+        /// `lockAtLeastFor`). After an earlier release the lease ends at once, but the lock stays
+        /// held for the rest. Use it for a job shorter than the clock skew of the machines that
+        /// start it: otherwise it runs again on the next machine. At most the TTL, for which a
+        /// crashed holder holds the lock anyway. Default: zero.
         pub fn lock_at_least_for(mut self, least: std::time::Duration) -> Self {
             self.settings.at_least = least;
             self
@@ -181,8 +181,8 @@ macro_rules! settings_setters {
 
         /// Sets the name that locks are held under: others see it when they find a lock held
         /// ([`AcquireError::Held`](crate::lock::AcquireError)), and operators in `fencing leases`. It is for
-        /// people; nothing rests on it, and several clients may have the same. 1 to 64 bytes of printable
-        /// ASCII: no spaces, quotation marks and backslashes, and no dot at the end. Default: what the environment
+        /// people; nothing depends on it, and several clients may have the same. 1 to 64 bytes of printable ASCII:
+        /// no spaces, quotation marks and backslashes, and no dot at the end. Default: what the environment
         /// variable `FENCING_HOLDER` says when the service is built, or else `host:pid`.
         pub fn holder(mut self, name: impl Into<String>) -> Self {
             self.settings.holder = Some(name.into());

@@ -9,10 +9,10 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::lock::error::NodeCause;
 use crate::time::{Clock, Time};
 
-/// How often the clock is looked at. The runtime's timers stand still while the machine is
-/// suspended, and the clock does not.
+/// The interval of clock reads. The runtime's timers stand still while the machine is suspended,
+/// and the clock does not.
 const SLICE: Duration = Duration::from_millis(250);
-/// How long a lease's own runtime may take to do what a caller outside of any runtime asks for.
+/// Time limit for a lease's own runtime to serve a caller outside of any runtime.
 const RUNTIME_LIMIT: Duration = Duration::from_secs(5);
 
 /// Waits until `clock` shows `until`, on any executor. You may drop it at any point.

@@ -46,7 +46,7 @@ pub async fn connect(url: &str) -> Result<Arc<dyn Lock>, ConnectError> {
     ConnectOptions::new(url).connect().await
 }
 
-/// What you can set beside the URL: see [`connect`].
+/// Options beside the URL: see [`connect`].
 #[derive(Clone)]
 #[must_use]
 pub struct ConnectOptions {
@@ -113,7 +113,7 @@ impl ConnectOptions {
     }
 }
 
-/// Why a URL gave no lock service.
+/// An error of [`connect`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
@@ -132,7 +132,7 @@ pub enum ConnectError {
     Feature {
         /// The scheme of the URL.
         scheme: String,
-        /// What to switch on.
+        /// The feature to enable.
         feature: &'static str,
     },
     /// The rest of the URL does not fit its scheme.
@@ -141,7 +141,7 @@ pub enum ConnectError {
     Url {
         /// The scheme of the URL.
         scheme: String,
-        /// What is wrong with it.
+        /// The fault.
         problem: String,
     },
     /// A setting does not fit.
@@ -154,7 +154,7 @@ pub enum ConnectError {
     NotReady {
         /// The lock service.
         lock: Arc<dyn Lock>,
-        /// What happened.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
@@ -196,7 +196,7 @@ const BACK_ENDS: &[(&str, BackEnd)] = &[
     ("sqlite", sqlite::open),
 ];
 
-/// How many nodes a lock service in memory has.
+/// The number of nodes of a lock service in memory.
 const MEMORY_NODES: usize = 5;
 
 fn memory(options: &ConnectOptions) -> Result<Connected, ConnectError> {

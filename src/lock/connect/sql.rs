@@ -10,9 +10,9 @@ use crate::lock::settings::Settings;
 use crate::lock::sql::SqlLock;
 use crate::sql;
 
-/// How many connections the leases share: each needs one for a single statement at a time.
+/// The connections shared by the leases: each needs one for a single statement at a time.
 const CONNECTIONS: u32 = 4;
-/// How long the pool tries to connect where no budget is set, and where nobody waits for the lock for so long.
+/// Time for which the pool tries to connect without a budget, unless the wait limit is shorter.
 const BUDGET: Duration = Duration::from_secs(2);
 const LEAST: Duration = Duration::from_millis(500);
 
@@ -58,7 +58,7 @@ pub(super) fn open_with<DB: Database>(
         if lock.health().await.has_quorum() {
             return Ok(());
         }
-        // The pool tries again until its time is over, and does not say why it failed.
+        // The pool retries until its time limit, and does not report the cause.
         let connection = timeout(limit, pool.connect_options().connect()).await;
         drop(connection.unwrap_or(Err(sqlx::Error::PoolTimedOut))?);
         Ok(sql::migrate(&pool).await?)

@@ -8,7 +8,7 @@ use crate::lock::error::{NodeCause, ReleaseError};
 use crate::sequencer::Sequencer;
 use crate::time::Time;
 
-/// What an attempt that was granted gives to the lease.
+/// The result of a granted attempt.
 pub struct Grant {
     pub(crate) locks: NonEmpty<Sequencer>,
     pub(crate) deadline: Time,
@@ -28,6 +28,6 @@ pub trait HeldLock: Send + Sync + 'static {
     fn release(self: Arc<Self>, rest: Duration, handed_over: bool) -> SentRelease;
 
     /// Reports whether a release that was sent comes before every attempt that is made later by the
-    /// same client. Then nobody has to wait for its answer, and the lock may be handed over.
+    /// same client. Then no call has to wait for its answer, and the lock may be handed over.
     fn releases_in_order(&self) -> bool;
 }

@@ -22,7 +22,7 @@ pub(super) struct Holding {
     queues: Arc<WaitQueues>,
     /// The lock is not free before this, by `lock_at_least_for`.
     closed_until: Time,
-    /// Whether a lease that is lost stays closed for a lock-delay.
+    /// Whether a lost lease has a lock-delay.
     delays: bool,
     /// Why the last renewal failed, if it did.
     pub(super) failure: Mutex<Vec<NodeCause>>,
@@ -68,8 +68,8 @@ impl Holding {
         renewed.map(drop)
     }
 
-    /// Sends the release of a lease that is over, for this reason. The next caller of this process is woken at once
-    /// where the release comes before all that it asks, and else when what this returns has ended or is dropped.
+    /// Sends the release of an ended lease, for this reason. The next caller of this process is woken at once where
+    /// the release comes before all that it asks, and else when what this returns has ended or is dropped.
     pub(super) fn release(
         self: &Arc<Self>,
         loss: Loss,
@@ -95,7 +95,7 @@ impl Holding {
     }
 
     /// Releases without waiting. If the lease was lost and there is a lock-delay, nothing is sent: writes of its holder
-    /// may still be on their way.
+    /// may still be in flight.
     pub(super) fn abandon(self: &Arc<Self>, loss: Loss) {
         if loss != Loss::Released && self.delays {
             self.wake(false);

@@ -27,12 +27,12 @@ use watchdog::{Watch, Watchdogs};
 
 /// A time-limited lock and its fencing token.
 ///
-/// A watchdog renews it each third of its TTL until it is released, lost, or held for
-/// `max_hold`. When you drop a lease, it sends the release and does not wait for an answer. One
-/// that was lost before stays closed for its lock-delay, if it has one.
+/// A watchdog renews it each third of its TTL until it is released, lost, or held for `max_hold`.
+/// When you drop a lease, it sends the release and does not wait for an answer. One that was lost
+/// before stays held for its lock-delay, if it has one.
 ///
-/// **Fencing.** A lease may be lost at any moment, even between a look at it and a write. Only a
-/// storage that compares [`token`](Lease::token) makes a late write safe.
+/// **Fencing.** A lease may be lost at any moment, even between a check and a write. Only a storage
+/// that compares [`token`](Lease::token) makes a late write safe.
 ///
 /// A [`SharedLease`] is a read lock, a [`LeaseSet`] is a lease of several resources. They are types of their own,
 /// so that code that needs an exclusive lease of one resource, and asks for a `Lease`, can't take them.
@@ -44,15 +44,15 @@ pub struct Lease<K = Exclusive> {
     kind: PhantomData<fn() -> K>,
 }
 
-/// What a lease has until it is released: it is renewed, if it is to be, and counts in the metrics.
+/// The state of a lease until its release: it is renewed, if enabled, and counts in the metrics.
 struct Active {
     _watch: Option<Watch>,
     _counted: HeldGauge,
 }
 
 /// A shared lease, from [`acquire_shared`](super::Lock::acquire_shared): a read lock. No client holds the lock
-/// exclusively meanwhile. It is renewed, lost and released as a [`Lease`] is, each shared lease by itself; the lock is
-/// free when the last one is gone.
+/// exclusively meanwhile. It is renewed, lost and released as a [`Lease`] is, each shared lease separately; the lock
+/// is free when the last one is gone.
 ///
 /// **Fencing.** The token is larger than that of every exclusive lease before it, and smaller
 /// than that of each one after. The holders of a shared lock have equal tokens where the counts of the nodes
@@ -63,13 +63,13 @@ struct Active {
 pub type SharedLease = Lease<Shared>;
 
 /// A lease of several resources, from [`acquire_all`](super::Lock::acquire_all): with a token for each.
-/// It is renewed, lost and released as a whole, as a [`Lease`] is: it is over for all resources when it
-/// is for one. Errors name the first of the resources.
+/// It is renewed, lost and released as a whole, as a [`Lease`] is: it ends for all resources when it is
+/// for one. Errors name the first of the resources.
 ///
 /// **Fencing.** Give each write the token of the resource that it is about.
 pub type LeaseSet = Lease<Several>;
 
-/// The kind of a [`Lease`] that holds one lock alone.
+/// The kind of a [`Lease`] with one exclusive lock.
 pub enum Exclusive {}
 
 /// The kind of a [`SharedLease`].
@@ -117,7 +117,7 @@ impl<K: OfOne> Lease<K> {
     }
 
     /// Returns the token together with the resource that it was issued for. If the other side takes
-    /// the pair, give it the pair: then nobody can use the token for another resource by mistake.
+    /// the pair, give it the pair: then the token cannot be used for another resource by mistake.
     #[must_use]
     pub fn sequencer(&self) -> Sequencer {
         self.holding.first.clone()
@@ -147,15 +147,15 @@ impl<K> Lease<K> {
         Lease { holding, runtime, active: Some(active), kind: PhantomData }
     }
 
-    /// Returns how long the lease lasts from now unless it is renewed; zero when it is over.
+    /// Returns how long the lease lasts from now unless it is renewed; zero after its end.
     #[must_use]
     pub fn valid_for(&self) -> Duration {
         self.holding.state.valid_for()
     }
 
-    /// Waits until the lease is over, and returns why: at its deadline at the latest,
-    /// whatever the nodes do. The deadline counts time in which the machine was
-    /// suspended, where the system has such a clock.
+    /// Waits for the end of the lease, and returns its cause: at its deadline at the latest,
+    /// whatever the nodes do. The deadline counts time in which the machine was suspended, where
+    /// the system has such a clock.
     ///
     /// # Cancel safety
     /// You may await any number of these, and drop them.
@@ -205,7 +205,7 @@ impl<K> Lease<K> {
     /// as it is.
     ///
     /// # Errors
-    /// [`RenewError::Lost`] if the lease is over. [`RenewError::Failed`] if too few nodes
+    /// [`RenewError::Lost`] if the lease has ended. [`RenewError::Failed`] if too few nodes
     /// answered: the lease lasts until its old deadline, and you may try again.
     ///
     /// Outside of a tokio runtime, the runtime in which the lease was acquired does the work.
@@ -231,8 +231,8 @@ impl<K> Lease<K> {
         Err(RenewError::Failed { resource, token, causes })
     }
 
-    /// Releases the lease. If the time of `lock_at_least_for` is not over, the lock
-    /// stays closed for the rest of it.
+    /// Releases the lease. If the time of `lock_at_least_for` is not over, the lock stays held for
+    /// the rest of it.
     ///
     /// # Errors
     /// [`ReleaseError`] if too few nodes answered to know whether it is released; the lock is gone
@@ -258,8 +258,8 @@ impl<K> Lease<K> {
         LeaseLost { resource, token, loss, causes: self.renewal_failure() }
     }
 
-    /// Ends the lease here, and returns why it is over. After this nothing is renewed any more:
-    /// a renewal that came after the release could lock again.
+    /// Ends the lease here, and returns the reason. After this nothing is renewed: a renewal that
+    /// came after the release could lock again.
     fn close(&mut self) -> Loss {
         self.active = None;
         self.holding.state.close(Loss::Released)

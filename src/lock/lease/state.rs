@@ -7,11 +7,11 @@ use crate::lock::error::Loss;
 use crate::lock::sleep::sleep_until;
 use crate::time::{Clock, Time};
 
-/// The state of a lease as this process knows it. A lease that is over stays so: each look and each change
-/// is one step.
+/// The state of a lease as this process knows it. An ended lease stays so: each read and each change is
+/// one step.
 pub(super) struct LeaseState {
     pub(super) clock: Arc<dyn Clock>,
-    /// When `max_hold` is reached.
+    /// The end of `max_hold`.
     end: Option<Time>,
     now: watch::Sender<Now>,
 }
@@ -47,13 +47,13 @@ impl LeaseState {
         self.end.is_some_and(|end| deadline >= end)
     }
 
-    /// Notes a renewal. It revives no lease that is over, and shortens none.
+    /// Notes a renewal. It revives no ended lease, and shortens none.
     pub(super) fn renew(&self, until: Time) {
         let until = self.end.map_or(until, |end| until.min(end));
         let _ = self.change(|deadline| (until > deadline).then_some(Now::Until(until)));
     }
 
-    /// Ends the lease, and returns why it is over: another reason if it was over before.
+    /// Ends the lease, and returns the reason: another one if it had ended before.
     pub(super) fn close(&self, loss: Loss) -> Loss {
         self.change(|_| Some(Now::Over(loss))).err().unwrap_or(loss)
     }

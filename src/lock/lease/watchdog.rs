@@ -29,8 +29,8 @@ mod tests;
 /// end of a lease is never early.
 const TOGETHER: Duration = Duration::from_millis(10);
 
-/// How many renewals are begun at one time. With more, answers would be too old to count
-/// when this task reads them. The next ones begin when those have ended, or a moment later.
+/// The number of renewals begun at once. With more, answers would be too old to count when this
+/// task reads them. The next ones begin when those have ended, or a moment later.
 const MAX_RENEWALS: usize = 256;
 
 /// The pause before a task starts again after a panic.
@@ -40,8 +40,8 @@ const RESTART_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Default)]
 pub(in crate::lock) struct Watchdogs(Mutex<HashMap<Id, Arc<Watchdog>>>);
 
-/// Renews each lease after a third of its TTL, sooner after a failure, until the lease is over, and
-/// says so in log and metrics. Renewals that are due at one time go together.
+/// Renews each lease after a third of its TTL, sooner after a failure, until the lease ends, and
+/// reports it in log and metrics. Renewals due at the same time go together.
 #[derive(Default)]
 struct Watchdog {
     watched: Mutex<Watched>,
@@ -52,7 +52,7 @@ struct Watchdog {
 #[derive(Default)]
 struct Watched {
     leases: HashMap<u64, WatchedLease>,
-    /// When each lease is looked at next.
+    /// The next check of each lease.
     looks: BTreeSet<(Time, u64)>,
     number: u64,
     /// Until when the task sleeps, if it does.
@@ -64,7 +64,7 @@ struct WatchedLease {
     holding: Arc<Holding>,
     third: Duration,
     look: Time,
-    /// Drops the renewal that is on its way.
+    /// Drops the renewal in flight.
     renewal: Option<AbortHandle>,
     warnings: LogThrottle,
 }
@@ -135,7 +135,7 @@ impl Watched {
         Some(lease)
     }
 
-    /// Returns the leases that are to be looked at now, `room` at most: the one that is due the longest first.
+    /// Returns the leases that are due now, `room` at most, the longest due first.
     fn due(&self, now: Time, room: usize) -> Vec<(u64, Arc<Holding>)> {
         let due = self.looks.range(..=(now, u64::MAX)).filter_map(|(_, number)| {
             Some((*number, Arc::clone(&self.leases.get(number)?.holding)))
@@ -144,7 +144,7 @@ impl Watched {
     }
 }
 
-/// A renewal on its way. `None` if it was dropped, because the lease is over.
+/// A renewal in flight. `None` if it was dropped, because the lease has ended.
 type Renewal = BoxFuture<'static, Option<(u64, Arc<Holding>, Result<(), Vec<NodeCause>>)>>;
 
 fn renewal(number: u64, holding: Arc<Holding>) -> (Renewal, AbortHandle) {
@@ -259,7 +259,7 @@ fn next_look(holding: &Holding, pause: Duration, renewed: bool) -> Time {
     }
 }
 
-/// Looks whether a lease is over, and returns a renewal if one is to begin.
+/// Checks whether a lease has ended, and returns a renewal if one is due.
 fn look(watchdog: &Watchdog, (number, holding): (u64, Arc<Holding>)) -> Option<Renewal> {
     let deadline = match holding.state.deadline() {
         Ok(deadline) => deadline,
@@ -273,7 +273,7 @@ fn look(watchdog: &Watchdog, (number, holding): (u64, Arc<Holding>)) -> Option<R
     };
     let mut watched = watchdog.watched.lock();
     let lease = watched.look_again(number, deadline)?;
-    // The lease's owner may have renewed it meanwhile: a renewal that is on its way goes on.
+    // The lease's owner may have renewed it meanwhile: a renewal in flight continues.
     if lease.renewal.is_some() || holding.state.is_last(deadline) {
         return None;
     }

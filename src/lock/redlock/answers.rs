@@ -23,11 +23,11 @@ pub(super) struct Answers {
     /// The answers still awaited, by the number of the question.
     awaited: Vec<Option<Awaited>>,
     open: usize,
-    /// How many more answers can come before one of them can decide the vote.
+    /// The number of further answers before one can decide the vote.
     undecided: usize,
 }
 
-/// An answer that is awaited from there. It is given up after `bound`, and does not count after `end`.
+/// An outstanding answer. It times out after `bound`, and does not count after `end`.
 struct Awaited {
     from: Address,
     bound: Instant,
@@ -39,7 +39,7 @@ struct Inbox(Mutex<InboxState>);
 
 #[derive(Default)]
 struct InboxState {
-    /// Answers that have come, with the number of their question.
+    /// Received answers, with the number of their question.
     come: VecDeque<(usize, Answer)>,
     /// The caller's waker, and how many answers must come before it is woken.
     waker: Option<(Waker, usize)>,
@@ -145,14 +145,14 @@ impl Answers {
                 return Poll::Pending;
             }
             drop(state);
-            // The answers that have come may be ones that were given up.
+            // The answers that have arrived may have timed out.
             if let Some(next) = self.come() {
                 return Poll::Ready(Some(next));
             }
         }
     }
 
-    /// Takes the first answer that has come and is still awaited.
+    /// Takes the first received answer that is still awaited.
     fn come(&mut self) -> Option<(Address, Answer)> {
         loop {
             let (question, answer) = self.inbox.0.lock().come.pop_front()?;

@@ -82,7 +82,7 @@ impl RedlockBuilder {
 
     /// Says that no lock can be held if all nodes are blank: that they are new, and were not
     /// restarted without their data. Then they start at once. With [`strict`](Self::strict) clients
-    /// start blank nodes only if you say this. Default: off; blank nodes stay closed until each
+    /// start blank nodes only if you set this. Default: off; blank nodes grant nothing until each
     /// server has been up for the TTL.
     ///
     /// It counts until a node has granted this client a lock, or named the holder of one. Set it in

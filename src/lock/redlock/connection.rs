@@ -29,14 +29,14 @@ pub(super) struct Connection {
     in_time: usize,
     late_since: Instant,
     last_answer: Instant,
-    /// When it was opened, or found to be well after it was idle.
+    /// The time when it was opened, or tested after it was idle.
     ready_since: Instant,
 }
 
 /// A call of the session, with one request or a group of them.
 struct Call {
     jobs: Group<Job>,
-    /// When the call is late; of a late one, whose callers have an error, when the session is given up.
+    /// The deadline of the call; of a late one, whose callers have an error, that of the session.
     due: Instant,
     span: Span,
     /// An answer to each.
@@ -72,12 +72,12 @@ impl Connection {
         (self.late > 0).then_some(self.late_since)
     }
 
-    /// Returns how many requests are on their way, those of late calls counted once for each call.
+    /// Returns the number of requests in flight, those of late calls counted once for each call.
     pub(super) fn on_the_way(&self) -> usize {
         self.in_time + self.late
     }
 
-    /// Reports whether it takes a request from a caller at once, with one other on its way at most.
+    /// Reports whether it takes a request from a caller at once, with at most one other in flight.
     pub(super) fn is_quiet(&self) -> bool {
         let is_fresh = self.in_time == 1 || self.last_answer.elapsed() < IDLE;
         let is_ready = self.check.is_none() && self.late == 0 && self.in_time <= 1;
@@ -146,7 +146,7 @@ impl Connection {
         Poll::Pending
     }
 
-    /// Returns when the next call is late, or the session is to be given up.
+    /// Returns the next deadline of a call or of the session.
     pub(super) fn next_due(&self) -> Option<Instant> {
         let due = |place| self.calls.get(place).map(|call: &Call| call.due);
         due(0).into_iter().chain(due(self.late)).min()

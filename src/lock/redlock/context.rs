@@ -11,15 +11,15 @@ use super::distinct_servers::DistinctServers;
 use crate::holder::HolderName;
 use crate::lock::wait::release_notifications::ReleaseNotifications;
 
-/// How many recovery orders wait for the background task. More are dropped: the next answer brings another.
+/// The most recovery orders that wait for the background task. More are dropped: the next answer brings another.
 const MAX_RECOVERIES: usize = 256;
 
-/// What the lanes of one lock service share.
+/// The shared state of the lanes of one lock service.
 pub(super) struct LaneContext {
     pub(super) fleet: Fleet,
     pub(super) budget: Duration,
     pub(super) distinct_servers: DistinctServers,
-    /// What this client still has on its way: requests without an answer, and re-admissions. It is closed.
+    /// The outstanding work of this client: requests without an answer, and re-admissions. It is closed.
     pub(super) outstanding: TaskTracker,
     pub(super) client: ClientId,
     pub(super) holder: HolderName,
@@ -30,16 +30,16 @@ pub(super) struct LaneContext {
     pub(super) recoveries: Mutex<Option<mpsc::Sender<Recovery>>>,
 }
 
-/// What a node's answer asks the background task to do.
+/// An order to the background task, from a node's answer.
 pub(super) struct Recovery {
     pub(super) node: usize,
-    /// Whether its counts are to be collected; otherwise it has forgotten, and is to be brought back.
+    /// Whether to collect its counts; otherwise it has forgotten, and is re-admitted.
     pub(super) collect: bool,
     _work: TaskTrackerToken,
 }
 
 impl LaneContext {
-    /// Notes what else a node's answer says: that the node is to be brought back, that its counts are to be
+    /// Notes the rest of a node's answer: that the node is to be re-admitted, that its counts are to be
     /// collected, that locks are in use, or whether the node has announced a release to another client.
     pub(super) fn note(&self, node: usize, request: &Request, answer: &Result<Reply, Fault>) {
         let Ok(reply) = answer else { return };

@@ -7,8 +7,8 @@ use tokio::time::Instant;
 /// Keeps note of the server that each lane has reached: one server must not vote through two lanes.
 pub(super) struct DistinctServers {
     reached: Mutex<Vec<Reached>>,
-    /// How long a lane that has lost its session still counts for its server. It is longer than an
-    /// attempt, or both lanes would vote in one.
+    /// Time for which a lane that has lost its session still counts for its server. It is longer
+    /// than an attempt, or both lanes would vote in one.
     pause: Duration,
 }
 

@@ -17,23 +17,23 @@ use super::node::{Node, Session};
 use super::send_queue::{Job, SendQueue};
 use super::timer::Timer;
 
-/// How long a session that does not answer is kept before a new one is opened.
+/// Time after which an unresponsive session is replaced.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// The longest pause between two attempts to connect.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
-/// How many requests may be on their way to a node at one time, so that what waits can still be withdrawn.
-/// A node answers this many in less than a budget.
+/// The most requests in flight to a node, so that waiting ones can still be withdrawn. A node answers this
+/// many in less than a budget.
 const WINDOW: usize = 256;
 
-/// How many requests go in one call: as many as keep a node busy for about 0.1 ms.
+/// The most requests in one call: they keep a node busy for about 0.1 ms.
 const MAX_GROUP: usize = 64;
 
 /// Drives the lane of one node: owns the connection, sends requests in their order, and bounds
 /// every answer by the node budget, counted from when the request is sent.
 ///
-/// What the node can't take yet waits here, for one budget at most. A node that owes an answer for
-/// longer than that counts as hung: it gets releases only, and everything else is refused at once.
+/// Requests that the node can't take yet wait here, for one budget at most. A node that owes an
+/// answer for longer counts as hung: it gets only releases, and everything else is refused at once.
 pub(super) struct Driver {
     number: usize,
     node: Arc<dyn Node>,
@@ -88,12 +88,12 @@ impl Driver {
         woken.append(&mut self.woken);
     }
 
-    /// Reports whether requests are on their way to the node.
+    /// Reports whether requests are in flight to the node.
     pub(super) fn is_busy(&self) -> bool {
         matches!(&self.link, Link::Open(connection) if connection.on_the_way() > 0)
     }
 
-    /// Reports whether a request can go at once, with one other on its way at most.
+    /// Reports whether a request can go at once, with at most one other in flight.
     pub(super) fn is_quiet(&self) -> bool {
         let is_ready = matches!(&self.link, Link::Open(connection) if connection.is_quiet());
         // An answer that seems late may have come: the task finds out.
@@ -101,12 +101,12 @@ impl Driver {
         is_ready && self.waiting.is_empty() && !is_late
     }
 
-    /// Reports whether nothing is on its way, and nothing waits.
+    /// Reports whether nothing is in flight or waiting.
     pub(super) fn is_idle(&self) -> bool {
         !self.is_busy() && self.waiting.is_empty()
     }
 
-    /// Moves bytes and takes what has come. Returns whether something has.
+    /// Moves bytes and takes answers. Returns whether there was progress.
     fn poll_link(&mut self, context: &mut Context<'_>) -> bool {
         let moved = match &mut self.link {
             Link::Closed(_) => return false,

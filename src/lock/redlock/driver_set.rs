@@ -21,14 +21,14 @@ pub(super) struct DriverSet {
     task: Arc<AtomicWaker>,
     /// The task's own waker.
     run_by: Option<Waker>,
-    /// Where its timers and connections live.
+    /// The runtime of its timers and connections.
     runtime: Id,
     /// Empty between two polls: its memory serves again.
     jobs: Vec<(usize, Job)>,
     has_yielded: bool,
 }
 
-/// Notes that a driver is to be polled, and wakes the task.
+/// Marks a driver for polling, and wakes the task.
 struct DriverWaker {
     is_due: AtomicBool,
     task: Arc<AtomicWaker>,

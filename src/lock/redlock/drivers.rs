@@ -57,9 +57,9 @@ impl Drivers {
 struct DriversTask(Arc<Drivers>);
 
 impl DriversTask {
-    /// Runs until the lanes are gone and nothing is on its way. The runtime's cooperative budget
-    /// does not bound it: it must see answers that have come before it gives up requests that seem late. The
-    /// window of each driver bounds how much it does at one time.
+    /// Runs until the lanes are gone and nothing is in flight. The runtime's cooperative budget does not
+    /// bound it: it must see answers that have come before it gives up requests that seem late. The window
+    /// of each driver bounds its work in one poll.
     async fn run(self) {
         let Drivers { submitted, set } = &*self.0;
         let mut woken = Vec::new();

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 pub type Group<T> = SmallVec<[T; 1]>;
 
 /// The kinds of requests that may go together in one call, in the order in which a node carries them out: about
-/// one lock that is held alone.
+/// one exclusive lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum GroupKind {
     Release,

@@ -27,7 +27,7 @@ use crate::time::{Clock, SystemClock, Time};
 pub struct MemoryNode {
     name: String,
     clock: Arc<dyn Clock>,
-    /// What the node's clock showed, since 2026, when `clock` showed its beginning.
+    /// The node's time since 2026 when `clock` was at its beginning.
     base: Duration,
     server: Arc<Mutex<MemoryServer>>,
 }
@@ -37,7 +37,7 @@ struct MemoryServer {
     up: bool,
     life: u64,
     incarnation: Incarnation,
-    /// When the server came up; `None` for one that has never been down: it can't have forgotten
+    /// The start of the server; `None` for one that has never been down: it can't have forgotten
     /// anything.
     since: Option<Time>,
     store: Store,
@@ -156,7 +156,7 @@ impl MemoryServer {
             }
             // The next one may share it as well.
             Reply::Granted { .. } => drop(self.waiting.notify(resource, now)),
-            // It is free for one who waits to hold it alone.
+            // It is free for a waiting writer.
             Reply::Held { .. } if free => drop(self.waiting.notify(resource, now)),
             _ => {}
         }

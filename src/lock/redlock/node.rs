@@ -58,7 +58,7 @@ pub trait Session: Send + Sync + 'static {
         Box::pin(ready(Ok(())))
     }
 
-    /// Waits until the session is broken, and returns why. It is polled while no call is on its way. By default only a
+    /// Waits until the session is broken, and returns why. It is polled while no call is in flight. By default only a
     /// call finds that out.
     fn poll_closed(&self, context: &mut Context<'_>) -> Poll<Fault> {
         let _ = context;

@@ -30,8 +30,8 @@ use crate::lock::wait::subscriptions::Notifies;
 use crate::random;
 use crate::time::Clock;
 
-/// How many attempts ask the nodes at one time. The others wait before they have asked any: a vote must not
-/// grow old while another node is waited for.
+/// The most attempts in progress. The others wait before they ask any node: a vote must not grow old while
+/// another node is waited for.
 const MAX_ATTEMPTS: u32 = 128;
 
 /// How long a release may take that waits behind many others.
@@ -57,16 +57,16 @@ pub struct Nodes {
     permits_each: AtomicU32,
     /// The longest that a lock of this client may stay on a node, in milliseconds.
     longest: AtomicU64,
-    /// Why a node that is not admitted was not brought back when that was last tried.
+    /// The cause of the last failed re-admission of a node.
     blocked: Mutex<BTreeMap<usize, Fault>>,
 }
 
-/// What a client may do where too few nodes remember.
+/// What a client may do if too few nodes remember.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct StartRules {
     /// It leaves a new start to an operator.
     pub(super) strict: bool,
-    /// The user has said that no lock can be out where all nodes are blank.
+    /// The user has declared that no lock can be held if all nodes are blank.
     pub(super) assume_no_locks: bool,
 }
 

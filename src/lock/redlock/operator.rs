@@ -15,7 +15,7 @@ use crate::random::{self, jitter};
 
 /// How often an operation is tried when others, or nodes that forget, get in its way.
 const MAX_TRIES: u32 = 20;
-/// How long a fleet that was started grants nothing, in any case.
+/// The shortest quarantine of a started fleet.
 const SETTLED: Duration = Duration::from_secs(1);
 
 /// Operations on the nodes of a lock service: see [`Redlock::operator`].
@@ -27,14 +27,14 @@ pub struct Operator {
     nodes: Arc<Nodes>,
 }
 
-/// Why an operation was not finished. You may run it again: what was done is kept.
+/// Why an operation was not finished. You may run it again: completed steps are kept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OperatorError {
     /// Every node must answer, and these do not.
     #[error("every node must answer: {}", joined(.causes))]
     NotAll {
-        /// Why they do not.
+        /// Their faults.
         causes: Vec<NodeCause>,
     },
     /// The nodes are not blank: locks may be held.
@@ -49,11 +49,11 @@ pub enum OperatorError {
         joined(.causes)
     )]
     OldForgot {
-        /// How many have left for the new list.
+        /// Number of nodes that have left for the new list.
         sealed: usize,
-        /// How many are a majority of the old list.
+        /// Number of nodes in a majority of the old list.
         needed: usize,
-        /// Why the others have not.
+        /// The faults of the others.
         causes: Vec<NodeCause>,
     },
     /// A node belongs to another fleet.
@@ -62,7 +62,7 @@ pub enum OperatorError {
     /// The lists are the same.
     #[error("the old list and the new one are the same")]
     SameList,
-    /// Both lists are in use, each by itself.
+    /// Both lists are in use as separate fleets.
     #[error("both lists are in use as separate fleets: a move between them is not possible")]
     BothInUse,
     /// It was refused for another reason.
@@ -87,7 +87,7 @@ fn way_on(cause: &Fault) -> &'static str {
 pub struct AdmitNodes {
     /// The nodes that are admitted.
     pub admitted: Vec<String>,
-    /// Why the others are not.
+    /// The faults of the others.
     pub causes: Vec<NodeCause>,
 }
 
@@ -224,7 +224,7 @@ impl Operator {
     /// [`OperatorError`].
     ///
     /// # Cancel safety
-    /// If you drop the future, it may have been done in part: the fleet may be closed until you run it again.
+    /// If you drop the future, it may have been done in part: the fleet may grant nothing until you run it again.
     pub async fn move_to(&self, new: &Redlock) -> Result<(), OperatorError> {
         self.relocate(new, false).await
     }

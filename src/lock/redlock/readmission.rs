@@ -56,7 +56,7 @@ async fn run(nodes: Weak<Nodes>, mut recoveries: mpsc::Receiver<Recovery>) {
                 }
             }
         }
-        // Answers from before the admission are still on their way here.
+        // Answers from before the admission are still in flight.
         let mut pause = RETRY_INTERVAL / 2 + jitter(RETRY_INTERVAL);
         if let Err(ReadmitError::AheadOfClock { era, clock }) = outcome {
             // The clock takes a second for each era.
@@ -96,7 +96,7 @@ fn is_silence(fault: &Fault) -> bool {
 
 /// Returns what clients wait for, and how an operator skips that.
 fn words(back: Readmitted) -> &'static str {
-    /// How long each start takes.
+    /// Duration of each start.
     const SETTLED: Duration = Duration::from_secs(1);
     match back.fleet {
         _ if back.closed <= SETTLED => "",

@@ -8,7 +8,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use super::answers::{Answer, AnswerSlot, Woken};
 use super::group::{Group, GroupKind, renewed_for};
 
-/// A request on its way to one node.
+/// A request to one node.
 pub(super) struct Job {
     pub(super) request: Request,
     /// The deadline for sending it. A release is sent after it as well, but not a second time.

@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 
 use super::send_queue::Job;
 
-/// What was submitted to the nodes, and not taken yet.
+/// Requests submitted to the nodes, and not taken yet.
 #[derive(Default)]
 pub(super) struct Submitted(Mutex<SubmittedState>);
 

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use crate::lock::wait::listener::Notice;
 use crate::time::Time;
 
-/// How long only the notified client learns that the lock is free.
+/// Time for which only the notified client learns that the lock is free.
 const HEAD_START: Duration = Duration::from_millis(50);
 
 /// The waiters at a node in this process, by resource: what `wait.lua`, `leave.lua` and `notify.lua` do in Redis.

@@ -99,8 +99,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// It changes nothing.
     fn health(&self) -> BoxFuture<'_, Health>;
 
-    /// Waits until everything that this client has sent is answered or was given up, for a minute
-    /// at most. Call it at the end of a program.
+    /// Waits until all requests of this client are answered or have timed out, for a minute at
+    /// most. Call it at the end of a program.
     ///
     /// # Cancel safety
     /// It changes nothing.
@@ -119,7 +119,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
     fn with_wait(&self, wait: Duration) -> Result<Arc<dyn Lock>, BuildError>;
 
     /// Returns the same lock service with another minimum hold time, counted from before the
-    /// request. A release before that time is over leaves the lock in place for the rest.
+    /// request. An earlier release holds the lock for the rest.
     ///
     /// # Errors
     /// [`BuildError`] if it is longer than the TTL.

@@ -62,6 +62,6 @@ pub trait LockBackend: fmt::Debug + Clone + Send + Sync + 'static {
     /// Learns that locks with these settings are going to be acquired.
     fn prepare(&self, settings: &Settings);
 
-    /// Waits until every request of this client is answered or was given up.
+    /// Waits until every request of this client is answered or has timed out.
     fn settle(&self) -> impl Future<Output = ()> + Send;
 }

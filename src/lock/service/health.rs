@@ -6,11 +6,11 @@ use crate::lock::error::NodeCause;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Health {
-    /// How many nodes are a majority; one for a database.
+    /// Number of nodes in a majority; one for a database.
     pub needed: usize,
-    /// How many can grant a lock now. A quarantined node can't.
+    /// Number of nodes that can grant a lock now. A quarantined node can't.
     pub granting: usize,
-    /// Why the others can't.
+    /// The faults of the others.
     pub causes: Vec<NodeCause>,
     /// The names of the nodes: the identity of the fleet. Empty for a database.
     pub fleet: Vec<String>,
@@ -26,8 +26,8 @@ pub struct NodeHealth {
     pub node: String,
     /// The era in which it counts: the high nine digits of its tokens.
     pub era: u64,
-    /// How long a lock that it has granted or renewed may still be held. If it forgets, the fleet
-    /// is closed for no longer than that.
+    /// Longest time for which a lock that it has granted or renewed may still be held. If it
+    /// forgets, the fleet is quarantined for no longer than that.
     pub longest: Duration,
     /// For how long it still grants nothing, if it is quarantined.
     pub quarantine: Option<Duration>,

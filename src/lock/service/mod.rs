@@ -28,7 +28,7 @@ use api::Lock;
 use backend::{Ask, LockBackend};
 use health::Health;
 
-/// How long `try_acquire` waits for servers that start for the first time.
+/// Time for which `try_acquire` waits for servers that start for the first time.
 const FIRST_START_TIMEOUT: Duration = Duration::from_millis(1500);
 /// The pause before it asks them again.
 const FIRST_START_INTERVAL: Duration = Duration::from_millis(20);
@@ -160,7 +160,7 @@ impl<B: LockBackend> LockService<B> {
         }
     }
 
-    /// Waits until everything that this client has sent is answered or was given up: see [`Lock::settle`].
+    /// Waits until all requests of this client are answered or have timed out: see [`Lock::settle`].
     pub async fn settle(&self) {
         within(SETTLE_TIMEOUT, self.backend.settle()).await;
     }
@@ -219,7 +219,7 @@ impl<B: LockBackend> LockService<B> {
         outcome
     }
 
-    /// Makes one attempt for all. It begins with the one that was in the way the last time: a back
+    /// Makes one attempt for all. It begins with the resource that was held the last time: a back
     /// end that asks for one after another then takes none of the others for nothing.
     async fn attempt_all(
         &self,

@@ -25,12 +25,12 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
         &self.clock
     }
 
-    /// Asks for one row after another, in the order of the list. It never waits for a row while it holds another, so two
-    /// clients never wait for each other. Dropped at any await point, or lost, it releases all of them. Where others
-    /// share a row that it asks for alone, nobody joins them until it asks again.
+    /// Asks for one row after another, in the order of the list. It never waits for a row while it holds another, so
+    /// two clients never wait for each other. Dropped at any await point, or lost, it releases all of them. Where
+    /// others share a row that it asks for exclusively, no client joins them until it asks again.
     ///
-    /// Each row is granted and committed by itself: a transaction for all of them would stay open for as long
-    /// as its client is stopped in the middle of it.
+    /// Each row is granted and committed separately: a transaction for all of them would stay open for as
+    /// long as its client is stopped in the middle of it.
     async fn attempt(
         &self,
         resources: &NonEmpty<Resource>,
@@ -119,10 +119,10 @@ fn health(probed: Result<(), NodeCause>) -> Health {
     Health { needed: 1, granting: 1 - causes.len(), causes, fleet, nodes }
 }
 
-/// Why one of the rows was not granted.
+/// The reason why one of the rows was not granted.
 struct RefusedRow {
     error: AcquireError,
-    /// Whether others share the row that was asked for alone.
+    /// Whether the row is shared and was requested exclusively.
     shared: bool,
 }
 

@@ -29,7 +29,7 @@ impl InFlight {
         InFlight { by_resource: Mutex::default(), all }
     }
 
-    /// Counts a statement for which nobody has to wait, until what this returns is dropped.
+    /// Counts a statement that no call waits for, until the returned guard is dropped.
     pub(super) fn hint(&self) -> TaskTrackerToken {
         self.all.token()
     }

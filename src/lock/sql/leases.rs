@@ -1,4 +1,4 @@
-//! What operators read of the leases in a database, and how they end one.
+//! Operator functions for leases in a database: list them, and end one.
 
 use std::time::Duration;
 
@@ -15,15 +15,15 @@ use crate::holder::Holder;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SqlLease {
-    /// What is locked.
+    /// The resource.
     pub resource: Resource,
     /// The token of the lease.
     pub token: Token,
     /// The holder, if its name can be read.
     pub holder: Option<Holder>,
-    /// Whether the holder shares the row, perhaps with others.
+    /// Whether the lease is shared.
     pub shared: bool,
-    /// The time until it ends unless it is renewed. `None` for a row that was closed by hand for ever.
+    /// The time until it ends unless it is renewed. `None` for a row that is held by hand for ever.
     pub remaining: Option<Duration>,
     /// The owner in the row.
     owner: String,
@@ -66,11 +66,11 @@ pub async fn lease_of<DB: Database>(
 /// In the same transaction it adds a line to the table `fencing_audit`, in which both tokens are that of
 /// the lease: with the rights of docs/sql.md only the owner of the tables may write there.
 ///
-/// **Fencing.** It stops nobody. The holder continues until its lease ends, because its renewals fail from now
-/// on. Only a storage that compares tokens refuses its writes, once it has seen a newer one.
+/// **Fencing.** It does not stop the holder, which continues until its lease ends, because its renewals fail
+/// from now on. Only a storage that compares tokens refuses its writes, once it has seen a newer one.
 ///
 /// # Errors
-/// [`Fault`]: what the database said. If the connection broke, the lease may have been ended.
+/// [`Fault`]: the database's error. If the connection broke, the lease may have been ended.
 ///
 /// # Cancel safety
 /// Dropped, the lease was ended and the line written, or neither.

@@ -20,9 +20,9 @@
 //!
 //! There is one row per resource in the table `fencing_leases`. It is acquired, renewed and released by
 //! functions on PostgreSQL, procedures on MySQL, and short transactions on SQLite, each on a connection of
-//! the pool and committed by itself; no lease keeps a connection. A row is never deleted, or its tokens would
-//! start again. Several may share a row: each
-//! has a part in it with an end of its own, and each renewal of a part writes the row with all of them.
+//! the pool and committed separately; no lease keeps a connection. A row is never deleted, or its tokens
+//! would start again. Several may share a row: each has a part in it with an end of its own, and each renewal
+//! of a part writes the row with all of them.
 //!
 //! **Fencing.** Tokens of a resource strictly grow for as long as the database forgets nothing that it has committed,
 //! and are above the mark that `fencing_marks` has of it. No clock is part of that. A failover to a lagging replica, or
@@ -36,15 +36,15 @@
 //! is 1, as it is by default; no session can ask for more. With 0 or 2 a crash may forget
 //! the last second.
 //!
-//! Exclusion rests on the database's clock and on its rate alone: the client counts from before it has asked,
-//! on its own clock, and never compares the two. If the database's clock jumps forward, leases end early for
-//! others, and two may be held at once until the older one is renewed or lapses: the token distinguishes
-//! them. If it is set back, the row seems to be closed for longer than any grant allows. The next client that
-//! asks for the lock notes that, and the lock opens when the TTL of that grant and its lock-delay have passed
-//! since then: never before its holder's time is over. A renewal puts the row right. If a clock is set back
-//! and then corrected, leases granted before and not renewed meanwhile do not end early. For leases granted
-//! or renewed meanwhile, the correction is a jump forward, even if partial. A failover is a jump as well, by
-//! what the clocks of the two servers differ.
+//! Exclusion depends on the rate of the database's clock: the client counts from before its request, on its
+//! own clock, and never compares the two. If the database's clock jumps forward, leases end early for others,
+//! and two may be held at once until the older one is renewed or lapses: the token distinguishes them. If it
+//! is set back, the row seems to be held for longer than any grant allows. The next client that asks for the
+//! lock notes that, and the lock is free when the TTL of that grant and its lock-delay have passed since
+//! then: never before its holder's time ends. A renewal corrects the row. If a clock is set back and then
+//! corrected, leases granted before and not renewed meanwhile do not end early. For leases granted or renewed
+//! meanwhile, the correction is a jump forward, even if partial. A failover is a jump by the difference of
+//! the two servers' clocks.
 //!
 //! On SQLite each change is one statement, which a thread of the driver carries out even if the runtime is blocked.
 //! Only a process that is stopped in the middle of it keeps every other one from writing, and so from locking, until

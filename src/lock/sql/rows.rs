@@ -19,7 +19,7 @@ use crate::lock::settings::Settings;
 pub(super) struct LeaseRows<DB: Database> {
     pub(super) table: Arc<LeaseTable<DB>>,
     pub(super) claims: NonEmpty<Arc<LeaseClaim>>,
-    /// How long each statement may take.
+    /// Time limit of each statement.
     pub(super) budget: Duration,
     runtime: Handle,
 }
@@ -52,7 +52,7 @@ impl<DB: Database> LeaseRows<DB> {
     }
 
     /// Releases the first rows, one for each of the statements, in a task and one after another: all at
-    /// once could use up the pool. They stay closed for the `rest`. Returns the worst result of the first
+    /// once could use up the pool. They stay held for the `rest`. Returns the worst result of the first
     /// tries: a fault, or that one was not held any more. Each row whose first try fails is tried again.
     pub(super) fn release(
         self: &Arc<Self>,
@@ -78,8 +78,8 @@ impl<DB: Database> LeaseRows<DB> {
 
 /// The held rows of one lease.
 ///
-/// A renewal that is still on its way may arrive after the release. It does not lock again, because the database
-/// renews no row that was released.
+/// A renewal in flight may arrive after the release. It does not lock again, because the database renews no row
+/// that was released.
 pub(super) struct HeldRows<DB: Database> {
     pub(super) rows: Arc<LeaseRows<DB>>,
     pub(super) locks: NonEmpty<(Arc<LeaseClaim>, Token)>,

@@ -42,7 +42,7 @@ pub struct LeaseTable<DB: Database> {
     pub(super) notifications: ReleaseNotifications,
 }
 
-/// When a call gives up.
+/// The deadline of a call.
 #[derive(Clone, Copy)]
 struct Limits {
     /// The end of the wait for the pool, if the reserve may be used after it.
@@ -116,9 +116,9 @@ impl<DB: Database> LeaseTable<DB> {
         self.call(claim, limits, move |conn, claim| DB::renew(conn, claim, token).boxed()).await
     }
 
-    /// Releases the lease, which stays closed until `closed`, and returns whether it was held until now, by the
-    /// first try. If that fails, or has no answer within the budget, a task goes on trying, over other connections: the
-    /// owner in the claim keeps it from other leases.
+    /// Releases the lease, which stays held until `closed`, and returns whether it was held until now, by the first
+    /// try. If that fails, or has no answer within the budget, a task keeps trying, over other connections: the owner
+    /// in the claim keeps it from other leases.
     pub(super) async fn release(
         self: &Arc<Self>,
         claim: Arc<LeaseClaim>,
@@ -160,8 +160,8 @@ impl<DB: Database> LeaseTable<DB> {
         }
     }
 
-    /// Keeps others from joining those who share the row, in a task of its own. If that fails, the waiter
-    /// asks again.
+    /// Keeps others from joining the shared row, in a separate task. If that fails, the waiter asks
+    /// again.
     pub(super) fn drain(
         self: &Arc<Self>,
         resource: &Resource,

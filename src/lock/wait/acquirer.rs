@@ -17,7 +17,7 @@ use crate::random::jitter;
 const COOLDOWN: Duration = Duration::from_millis(10);
 const MAX_LOST_WAKEUPS: u32 = 10;
 
-/// What a caller waits for.
+/// The resources that a caller waits for.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted<'a> {
     pub(crate) mode: Mode,
@@ -65,7 +65,7 @@ pub(crate) struct Acquirer<'a> {
     cooldown_until: Option<Instant>,
 }
 
-/// Why the acquirer asks.
+/// The reason of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WokenBy {
     /// A lease of this process was released.
@@ -85,8 +85,8 @@ impl<'a> Acquirer<'a> {
         Acquirer { queue, wanted, end, subscription, backoff, lost_wakeups, cooldown_until }
     }
 
-    /// Makes attempts until one succeeds or the wait limit is reached; the first not before `after`, unless
-    /// it is woken. As many `acquirers` as that of this process ask for what was in the way: they share the pauses.
+    /// Makes attempts until one succeeds or the wait limit is reached; the first not before `after`, unless it is
+    /// woken. This many `acquirers` of this process ask for the blocking resource: they share the pauses.
     pub(crate) async fn acquire<F, L>(
         mut self,
         after: Option<Instant>,
@@ -146,7 +146,7 @@ impl<'a> Acquirer<'a> {
         self.queue.on_acquired(alone, handed_over, contested, settings.retry_delay);
         if let (Mode::Shared, Some((resource, notifications))) = (mode, notifications) {
             // The callers behind it need no pause each: the client that was notified has had its time, and one
-            // that waits for an exclusive lease keeps them out by itself.
+            // that waits for an exclusive lease blocks them itself.
             notifications.forget_remote_waiters(resource);
         }
     }
@@ -171,7 +171,7 @@ impl<'a> Acquirer<'a> {
         if next <= now {
             return WokenBy::Pause;
         }
-        // What is held here may be handed over here.
+        // A lock held here may be handed over here.
         if after.is_some() || (contested && !held) {
             self.register();
         }

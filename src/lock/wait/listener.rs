@@ -21,7 +21,7 @@ pub trait ReleaseListener: Send + 'static {
     fn next(&mut self) -> BoxFuture<'_, Result<Notice, Fault>>;
 }
 
-/// What a server says to a client that waits.
+/// A message of a server to a waiting client.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Notice {
     /// The lock was released. The client had this ticket.

@@ -14,7 +14,7 @@ const MAX_HAND_OVERS: u32 = 16;
 /// wait. Then those that only poll get a pause in which to ask.
 const MAX_RETRY_DELAYS: u32 = 10;
 
-/// How long a queue without callers is remembered after its last release.
+/// Time for which a queue without callers is kept after its last release.
 const RECENT: Duration = Duration::from_secs(1);
 
 /// The callers of this process that wait for the same, in order. The first of them is the acquirer: it asks
@@ -29,7 +29,7 @@ pub(crate) struct WaitQueue {
 
 #[derive(Default)]
 struct QueueState {
-    /// When the acquirer began to wait, if there is one.
+    /// The time when the acquirer began to wait, if there is one.
     acquirer_since: Option<Instant>,
     /// The last error of an acquirer, and when the next may ask.
     last_error: Option<(AcquireError, Instant)>,

@@ -15,9 +15,9 @@ use crate::lock::error::AcquireError;
 #[cfg(test)]
 mod tests;
 
-/// The queues of this process: one for each resource, and one for each list of resources. A lease that
-/// this process releases wakes the acquirer of its resource, and of the lists with it that one which has waited
-/// longest: if all asked at one time, their votes would split.
+/// The queues of this process: one for each resource, and one for each list of resources. A lease that this
+/// process releases wakes the acquirer of its resource, and of the lists with it that one which has waited
+/// longest: if all asked at once, their votes would split.
 #[derive(Default)]
 pub(crate) struct WaitQueues {
     one: Registry<Resource>,

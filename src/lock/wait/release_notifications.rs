@@ -12,11 +12,11 @@ use super::listener::{Notice, ReleaseListener};
 use super::subscriptions::{Attachment, Notifies, SourceReport, Subscription, Subscriptions};
 use crate::random::jitter;
 
-/// How long it is remembered that clients in other processes wait for a resource.
+/// Time for which remote waiters of a resource are remembered.
 const RECENT: Duration = Duration::from_secs(10);
-/// How long a server may take to answer.
+/// Time limit for an answer of a server.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a connection stays open without waiters.
+/// Time for which a connection stays open without waiters.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The shortest and the longest pause before a broken connection is opened again.
 const MIN_PAUSE: Duration = Duration::from_millis(100);
@@ -45,7 +45,7 @@ impl Source {
     }
 }
 
-/// What the servers report of releases: that a lock may be free, and that clients in other processes wait.
+/// The servers' reports: that a lock may be free, and that there are remote waiters.
 ///
 /// No rule depends on it: a lost, late, repeated or forged notification costs the pause of a poll. While
 /// there are waiters, a task for each source keeps them registered there.

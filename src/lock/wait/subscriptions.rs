@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep_until};
 
-/// Whom the sources notify of a release.
+/// The subscribers to releases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Notifies {
     /// The client that has waited longest. Its registration ends with that.
@@ -41,7 +41,7 @@ struct WaitEntry {
     changed: Arc<Notify>,
 }
 
-/// What a source has reported last.
+/// The last report of a source.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SourceReport {
     /// It reports the next release.

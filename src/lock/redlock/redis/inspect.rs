@@ -27,7 +27,7 @@ pub struct NodeReport {
     pub maxmemory: u64,
     /// Its `maxmemory-policy`.
     pub maxmemory_policy: String,
-    /// How long the server has been up.
+    /// The server's uptime.
     pub uptime: Duration,
     /// The `run_id` under which it was admitted: an older one if it has restarted since, and none
     /// if it was never admitted or has forgotten that.
@@ -39,9 +39,9 @@ pub struct NodeReport {
     pub moved_to: Vec<String>,
     /// The era in which it counts: the high nine digits of its tokens.
     pub era: Option<u64>,
-    /// How long it still grants nothing, since it was admitted.
+    /// The rest of its quarantine.
     pub quarantine: Option<Duration>,
-    /// How long a lock granted or renewed there may still be held.
+    /// Longest time for which a lock granted or renewed there may still be held.
     pub longest: Duration,
     /// Number of resources with a count.
     pub counts: u64,
@@ -127,7 +127,7 @@ impl RedisNode {
 fn read(report: &mut NodeReport, value: Value) -> Option<()> {
     let (memory, left, longest, counts): (Vec<Option<String>>, i64, u64, u64) =
         from_redis_value(value).ok()?;
-    // Anybody may have written anything there, and a terminal shows it.
+    // Other clients may have written anything there, and a terminal shows it.
     let fits = |text: &String| text.len() <= 30_000 && !text.contains(char::is_control);
     if !memory.iter().flatten().all(fits) {
         return None;
@@ -142,7 +142,7 @@ fn read(report: &mut NodeReport, value: Value) -> Option<()> {
     }
     report.moved_to = sealed_to.map_or_else(Vec::new, |fleet| names(&fleet));
     report.era = era.map(|digits| digits.parse()).transpose().ok()?;
-    // -2: there is none. A key without expiry was made by hand: it is never over by itself.
+    // -2: there is none. A key without expiry was made by hand: it never ends.
     report.quarantine = match left {
         -2 => None,
         -1 => Some(Duration::MAX),

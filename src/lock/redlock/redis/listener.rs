@@ -21,7 +21,7 @@ const LEAVE: &str =
 /// For how long a node keeps a waiter registered. A client that waits for longer asks now and again, and is
 /// registered again.
 const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(60);
-/// How many notifications may wait until they are read. More are dropped, as others may be lost.
+/// The most unread notifications. More are dropped, as others may be lost.
 const MAX_QUEUED: usize = 1024;
 
 /// A connection of its own, on which a server notifies one client of releases: on a channel that only this

@@ -20,7 +20,7 @@ const FORCE: &str = concat!(
     include_str!("force.lua")
 );
 
-/// How many keys the server looks at in one step.
+/// Keys scanned in one step.
 const BATCH: usize = 200;
 /// The holders of a shared lock that are named in a list.
 const MAX_LISTED: usize = 100;
@@ -35,18 +35,18 @@ const MAX_SHOWN_HOLDERS: usize = 16;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeLock {
-    /// What is locked.
+    /// The resource.
     pub resource: Resource,
     /// The value of the lock on the node. It is another one for each lease.
     pub value: Vec<u8>,
     /// The holder, if the value can be read.
     pub holder: Option<Holder>,
-    /// Whether the holder shares the lock, perhaps with others.
+    /// Whether the lock is shared.
     pub shared: bool,
-    /// How many hold it on this node. If more than 100 share it, only those are listed whose parts end last.
+    /// The number of holders on this node. Of more than 100, only those whose shares end last are listed.
     pub holders: u64,
-    /// How long until it ends by itself, unless it is renewed. `None` for a lock that was made by hand
-    /// and never ends.
+    /// Time until it expires, unless it is renewed. `None` for a lock that was made by hand and never
+    /// ends.
     pub remaining: Option<Duration>,
     /// The last token of the resource that this node knows of. It is the token of the lease if a majority of
     /// the nodes says the same.
@@ -59,8 +59,8 @@ pub struct NodeLock {
 pub struct NodeView {
     /// The holders of the lock there. Empty if it is free.
     pub locks: Vec<NodeLock>,
-    /// The last token of the resource that the node knows of, also where nobody holds the lock. Where it knows of
-    /// none, it is the one before the first of its era.
+    /// The last token of the resource that the node knows of, also of a free lock. Where it knows of none, it is
+    /// the one before the first of its era.
     pub known: Option<Token>,
     stamp: Stamp,
     fleet: Fleet,
@@ -80,7 +80,7 @@ pub enum Forced {
     HeldByAnother,
 }
 
-/// What a node reports of some locks.
+/// A node's report of some locks.
 struct LockReports {
     admitted: Vec<u8>,
     era: u64,
@@ -171,9 +171,9 @@ impl RedisNode {
     /// The node writes it down, with the name of this process, in the sorted set `{namespace}:audit`, which
     /// keeps the last 1000 lines.
     ///
-    /// **Fencing.** It stops no holder: it goes on until its next renewal, which fails once a majority has answered as above, or until its lease
-    /// ends. Only a storage that compares tokens refuses its writes, once
-    /// it has seen a newer one.
+    /// **Fencing.** It stops no holder, which continues until its next renewal, which fails once a majority has
+    /// answered as above, or until its lease ends. Only a storage that compares tokens refuses its writes, once it has
+    /// seen a newer one.
     ///
     /// # Errors
     /// [`Fault`]: why the node did not answer; it may have done it all the same. A node that is not admitted in
@@ -246,7 +246,7 @@ async fn member(
     Ok(Membership { incarnation, fleet: fleet.clone() })
 }
 
-/// Returns the value of a lock for the audit: anybody may have written anything there.
+/// Returns the value of a lock for the audit: other clients may have written anything there.
 fn shown(value: &[u8]) -> String {
     let text = String::from_utf8_lossy(value);
     text.chars().flat_map(char::escape_debug).take(MAX_SHOWN).collect()

@@ -16,7 +16,7 @@ use crate::lock::redlock::group::{Group, GroupKind};
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Answered<'a> {
     List(&'a [Value]),
-    /// To a request alone, where all was as usual.
+    /// To a single request, in the usual case.
     Text(&'a str),
 }
 
@@ -80,7 +80,7 @@ pub(super) fn group(
     requests.iter().map(answer).collect()
 }
 
-/// Returns the answer to a request alone.
+/// Returns the answer to a single request.
 fn alone(request: &Request, text: &str) -> Option<Reply> {
     let mut words = text.split(' ');
     match (GroupKind::of(request)?, words.next()?) {
@@ -124,12 +124,12 @@ pub(super) fn reply(incarnation: &Incarnation, uptime: Duration, parts: &[Value]
         _ => None,
     };
     let natural = |part: usize| natural(parts.get(part)?);
-    // A key without expiry was made by hand: it is never over by itself.
+    // A key without expiry was made by hand: it never ends.
     let remaining = |part: usize| match number(part)? {
         -1 => Some(Duration::from_secs(24 * 60 * 60)),
         left => Some(Duration::from_millis(u64::try_from(left).unwrap_or(0).max(1))),
     };
-    // Anybody may have written anything there.
+    // Other clients may have written anything there.
     let holder = |part: usize| text(part).filter(|text| text.len() <= 128).map(Arc::from);
     let nonce = |part: usize| Nonce::parse(text(part)?);
     let fleet = |part: usize| Fleet::parse(text(part)?);
@@ -164,7 +164,7 @@ pub(super) fn reply(incarnation: &Incarnation, uptime: Duration, parts: &[Value]
         "published" => Reply::Published,
         "renewed" => Reply::Renewed,
         "released" => match parts.get(1).and(text(1)) {
-            // Anybody may have noted another name there. The lock is free in any case.
+            // Other clients may have noted another name there. The lock is free in any case.
             Some(to) => ClientId::parse(to).map_or(Reply::Released, |to| Reply::Passed { to }),
             None => Reply::Released,
         },

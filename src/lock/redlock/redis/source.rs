@@ -47,7 +47,7 @@ pub(super) fn of_lock(request: &Request) -> Option<(&'static LockScript, &Resour
     })
 }
 
-/// What is run for one lock.
+/// The script for one lock.
 pub(super) struct LockScript {
     pub(super) source: &'static str,
     /// The script for several locks of one list; empty where no request needs one.

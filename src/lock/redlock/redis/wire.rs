@@ -19,12 +19,12 @@ const MAX_ANSWER: usize = 1 << 20;
 const MAX_DEPTH: usize = 8;
 
 /// A connection to a Redis server. Commands go in the order in which they were written, and their answers come in
-/// that order. It has no task: whoever waits for an answer moves the bytes of all. Dropped, it closes.
+/// that order. It has no task: each task that waits for an answer moves the bytes of all. Dropped, it closes.
 ///
 /// The driver's own connection has two tasks, and a channel between them: each call costs twice as much on it.
 pub(super) struct Wire(Mutex<Traffic>);
 
-/// What was written and not sent yet, and the answers that are awaited.
+/// The unsent bytes, and the outstanding answers.
 struct Traffic {
     stream: Stream,
     unsent: Cursor<Vec<u8>>,
@@ -34,9 +34,9 @@ struct Traffic {
     places: VecDeque<Place>,
     /// The number of the first place.
     first: u64,
-    /// How many answers have come.
+    /// The number of answers that have arrived.
     come: u64,
-    /// Why nothing goes any more.
+    /// The error that broke the connection.
     closed: Option<RedisError>,
 }
 
@@ -97,7 +97,7 @@ impl Future for CommandAnswer<'_> {
     type Output = Result<Value, RedisError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // What is written at one time goes together.
+        // Bytes written at once go together.
         if mem::take(&mut self.new) {
             context.waker().wake_by_ref();
             return Poll::Pending;
@@ -130,7 +130,7 @@ impl Traffic {
         self.places.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
-    /// Forgets the places of answers that have come, and are not wanted.
+    /// Forgets the places of received answers that are not wanted.
     fn forget(&mut self) {
         while self.first < self.come
             && self.places.pop_front_if(|place| matches!(place, Place::Dropped)).is_some()
@@ -201,7 +201,7 @@ impl Traffic {
     }
 }
 
-/// Returns the first answer and its length, if it has come whole. The server speaks version 2 of its protocol.
+/// Returns the first answer and its length, if it is complete. The server speaks version 2 of its protocol.
 fn read(bytes: &[u8], depth: usize) -> io::Result<Option<(Value, usize)>> {
     let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
     let (line, rest) = bytes.split_at_checked(end + 1).unwrap_or_default();
