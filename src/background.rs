@@ -1,4 +1,4 @@
-//! Work that goes on when the future that waits for it is dropped.
+//! Work that continues after its future is dropped.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, resume_unwind};
@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 /// Work that was begun. It is an error if it panics.
 pub type Unfinished<T> = BoxFuture<'static, Result<T, Box<dyn Any + Send>>>;
 
-/// Awaits `work`. If this is dropped in the middle of it, the runtime goes on with what `rest` makes of the work.
+/// Awaits `work`. If this is dropped in the middle of it, the runtime continues with the result of `rest`.
 pub async fn to_the_end<T, R>(
     work: impl Future<Output = T> + Send + 'static,
     rest: impl FnOnce(Unfinished<T>) -> R,

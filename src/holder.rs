@@ -31,7 +31,7 @@ pub struct Holder {
 
 impl Holder {
     /// Reads the value of a lock: an owner, and perhaps its name. A dot at the end says that it was released
-    /// early, and stays closed for the rest of its time. Anybody may have written anything there.
+    /// early, and stays held for the rest of its time. Other clients may have written anything there.
     pub(crate) fn read(text: &str) -> Option<Holder> {
         let (owner, rest) = text.split_at_checked(32)?;
         let since = since(Owner::parse(owner)?);

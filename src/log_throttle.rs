@@ -9,7 +9,7 @@ const INTERVAL: Duration = Duration::from_secs(10);
 #[derive(Default)]
 pub(crate) struct LogThrottle {
     last: Option<Instant>,
-    /// How many were not written since then.
+    /// The number suppressed since then.
     suppressed: u64,
 }
 

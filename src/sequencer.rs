@@ -8,9 +8,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A fencing token and the resource that it was issued for: what a holder shows to others.
 ///
-/// A bare token says nothing about its resource: token 34 of `docs/a`, presented for `docs/b` where
-/// the high-water mark is 5, would shut out the rightful holder of `docs/b`. The pair cannot be
-/// presented for another resource by mistake. It is not signed: somebody who may write can make one up.
+/// A bare token says nothing about its resource: token 34 of `docs/a`, presented for `docs/b` where the
+/// high-water mark is 5, would shut out the rightful holder of `docs/b`. The pair cannot be presented
+/// for another resource by mistake. It is not signed: a client that may write can forge one.
 ///
 /// Its text form is the token, one space, and the name: `34 docs/a`. A name may contain spaces; a
 /// token never does. [`Lease::sequencer`](crate::lock::Lease::sequencer) gives you the pair of a lease.
@@ -35,15 +35,15 @@ pub struct Sequencer {
     pub token: Token,
 }
 
-/// A source of a token that may still be shown: a [`Lease`](crate::lock::Lease) until it is over.
+/// A source of a token that may still be presented: a [`Lease`](crate::lock::Lease) until it ends.
 #[auto_impl::auto_impl(Arc)]
 pub trait HeldToken: Send + Sync {
-    /// Returns the token together with its resource, or `None` when the lease is over. Then nothing more
-    /// may be sent under it.
+    /// Returns the token together with its resource, or `None` after the lease has ended. Then nothing
+    /// more may be sent under it.
     fn held(&self) -> Option<Sequencer>;
 }
 
-/// The pair of another client's lease. Only that client knows when the lease is over.
+/// The pair of another client's lease. Only that client knows when the lease ends.
 impl HeldToken for Sequencer {
     fn held(&self) -> Option<Sequencer> {
         Some(self.clone())

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-/// What a Redis server reports in `INFO`.
+/// The part of Redis `INFO` that this crate reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ServerInfo {
     /// Names the life of the server: another one after each restart.
@@ -19,7 +19,7 @@ impl ServerInfo {
     /// Reads it.
     ///
     /// # Errors
-    /// What is missing or wrong.
+    /// The fault.
     pub(crate) fn read(text: &str) -> Result<ServerInfo, String> {
         let field = |name: &str| -> Option<String> {
             let mut lines = text.lines();

@@ -9,11 +9,11 @@ use super::{Dialect, TextRow};
 /// Migrations by version: description and SQL.
 pub type Migrations = &'static [(i64, &'static str, &'static str)];
 
-/// What a database does for the fence: its statements and its locks.
+/// The statements and locks of the fence in one database.
 pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone> {
     const DIALECT: Dialect;
 
-    /// What quotes a name.
+    /// The quote of a name.
     const QUOTE: char = '"';
 
     /// Opens a transaction that is going to write behind the fence.
@@ -25,9 +25,9 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
     /// Opens one that raises a mark, and does nothing else.
     const BEGIN_RAISING: &'static str = Self::BEGIN;
 
-    /// Opens one for a token whose mark is raised already, if the raise must commit by itself first. It reads nothing
-    /// older than its admission. If it fails, none is open. Where what is presented ends with the transaction, it
-    /// presents the resource and the token.
+    /// Opens one for a token whose mark is raised already, if the raise must commit separately first. It reads
+    /// nothing older than its admission. If it fails, none is open. Where what is presented ends with the
+    /// transaction, it presents the resource and the token.
     const BEGIN_ADMITTED: &'static str = Self::BEGIN;
 
     /// Compares the token with the mark and raises it, or fails. After that no newer token is admitted until the
@@ -49,7 +49,7 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
 
     /// Two statements that detect whether a transaction ended before its commit, because COMMIT may not report
     /// that. The first, if one is needed, runs right after the transaction begins. The second runs right before
-    /// the commit, and fails if the transaction is over.
+    /// the commit, and fails if the transaction has ended.
     const WATCH: (Option<&'static str>, Option<&'static str>) = (None, None);
 
     const MIGRATIONS: Migrations;
@@ -88,7 +88,7 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
     /// highest.
     const PRUNABLE: &'static str;
 
-    /// Raises the floor to `{to}`, in a transaction of its own. If other transactions are in the way it fails as a
+    /// Raises the floor to `{to}`, in a separate transaction. If other transactions block it, it fails as a
     /// conflict after a second, on MySQL at once unless it `{waits}`. Current leases without a mark get one first.
     const RAISE_FLOOR: &'static str;
 

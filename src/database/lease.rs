@@ -7,17 +7,17 @@ use futures_util::future::BoxFuture;
 use super::quoted::fill;
 use super::{FenceStatements, TextRow};
 
-/// What one attempt asks for.
+/// The request of one attempt.
 pub struct LeaseClaim {
     pub resource: Resource,
     /// 32 hexadecimal digits, a space, and the name of the holder, for display. New for every attempt,
     /// so that no statement of one attempt can touch the row of another.
     pub owner: String,
-    /// How long the row is closed unless it is renewed, in milliseconds.
+    /// TTL and lock-delay, in milliseconds.
     pub lasting: i64,
-    /// How long the statement may wait for other transactions, in milliseconds.
+    /// Time limit of waits for other transactions, in milliseconds.
     pub patience: i64,
-    /// Whether others may share the row.
+    /// Whether the row may be shared.
     pub shared: bool,
 }
 
@@ -47,11 +47,11 @@ pub fn millis(duration: Duration) -> i64 {
 pub enum AcquireAnswer {
     /// The lease is granted, with this token.
     Granted(i64),
-    /// The row is closed.
+    /// The row is held.
     Held {
         /// For how many milliseconds.
         left: i64,
-        /// Whether the claim is exclusive and others share the row.
+        /// Whether the claim is exclusive and the row is shared.
         shared: bool,
         /// The owner in the row; of several, the one whose part ends last.
         holder: Option<String>,
@@ -63,7 +63,7 @@ pub enum AcquireAnswer {
 pub enum ReleaseAnswer {
     /// The row is free now.
     Freed,
-    /// The row is closed still, by others or for the rest.
+    /// The row is still held, by others or for the rest.
     Left,
     /// The lease was over before.
     Lapsed,
@@ -95,11 +95,11 @@ pub struct LeaseQueries {
     pub notify: Option<&'static str>,
 }
 
-/// What a database does for leases, by its own clock.
+/// The statements for leases in one database, by its own clock.
 ///
-/// An exclusive lease is a part held alone: only a claim says whether it may share the row. Each call is a
-/// function, a procedure or statements that commit by themselves, outside of any other transaction. All of an answer is
-/// read before it counts: an error of the commit comes last.
+/// An exclusive lease is a single part: only a claim decides whether the row is shared. Each call is a function, a
+/// procedure or statements that commit by themselves, outside of any other transaction. All of an answer is read before
+/// it counts: an error of the commit comes last.
 pub trait LeaseStatements: sqlx::Database {
     /// Acquires the row of the resource if it is free or has expired by the database's
     /// clock, with a token above all that the row and the mark have seen. A shared claim joins others
@@ -118,16 +118,16 @@ pub trait LeaseStatements: sqlx::Database {
     ) -> impl Future<Output = sqlx::Result<bool>> + Send;
 
     /// Releases the row, or the part, of this owner. An exclusive lease that this owner had
-    /// released before counts as released. What is released early stays closed for the
-    /// `rest`, under a name by which no renewal that is still on its way finds it.
+    /// released before counts as released. A lease released early stays held for the `rest`, under
+    /// a name by which no renewal in flight finds it.
     fn release(
         conn: &mut Self::Connection,
         claim: &LeaseClaim,
         rest: Duration,
     ) -> impl Future<Output = sqlx::Result<ReleaseAnswer>> + Send;
 
-    /// Keeps others from joining those who share the row, for as long as the claim lasts. A hint: it
-    /// need not be on disk.
+    /// Keeps others from joining the shared row, for as long as the claim lasts. Nothing depends on
+    /// it: it need not be on disk.
     fn drain(
         conn: &mut Self::Connection,
         claim: &LeaseClaim,

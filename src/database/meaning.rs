@@ -1,4 +1,4 @@
-/// What an error of a database means, whichever statement it came from.
+/// The meaning of a database error, of any statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(dead_code, reason = "SQLite has no server")]
 pub enum Meaning {

@@ -1,4 +1,4 @@
-//! What the fence in a database (`sql`) and the leases in a database (`lock::sql`) share: which databases
+//! Shared by the fence in a database (`sql`) and the leases in a database (`lock::sql`): which databases
 //! there are, which statements each must have, and what its errors mean.
 
 mod errors;

@@ -7,9 +7,9 @@ use crate::background::{Unfinished, to_the_end};
 
 /// Opens a transaction by this statement. Where that fails it must leave none open.
 ///
-/// If this is dropped on the way, it goes on in the background and is rolled back. The driver
-/// would give the connection back with the transaction open: its locks would stay, and the
-/// next writes on it would not be committed.
+/// If this is dropped meanwhile, it continues in the background and is rolled back. The driver
+/// would give the connection back with the transaction open: its locks would stay, and the next
+/// writes on it would not be committed.
 pub async fn open_transaction<DB: Database>(
     conn: PoolConnection<DB>,
     statement: String,

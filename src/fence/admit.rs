@@ -13,7 +13,7 @@ use super::check::{NotIssued, Question};
 use super::gate::RequestInFlight;
 use super::{Admission, Fence, FenceError, MAX_LIMIT, Stale};
 
-/// How long the marks may take before the fence asks older requests to stop.
+/// Time after which slow marks make the fence ask older requests to stop.
 const SLOW_MARKS: Duration = Duration::from_millis(100);
 
 impl Fence {
@@ -176,7 +176,7 @@ impl Fence {
                 }
             }
         };
-        // An older request may also keep the connection that a raise has waited for in vain.
+        // An older request may also keep the connection that the raise waits for.
         if !matches!(raised, Err(FenceError::Unreachable(_) | FenceError::NoConnection(_))) {
             request.marks_answered();
         }

@@ -138,11 +138,11 @@ fn crowded() -> Cause {
     Arc::from(Box::from("too many checks in progress; try again later"))
 }
 
-/// Whether one token was issued. All requests that wait for the answer drive it, so that none depends on
-/// the first. The question is open until the last of them drops it.
+/// The check of one token. All requests that wait for the answer drive it, so that none depends on the
+/// first. The question is open until the last of them drops it.
 pub(super) struct Question {
     sequencer: Sequencer,
-    /// How many were begun before it.
+    /// The number of checks begun before it.
     number: u64,
     since: Instant,
     answer: Shared<BoxFuture<'static, Result<bool, Cause>>>,

@@ -24,7 +24,7 @@ pub enum FenceError {
         resource: Resource,
         /// The token that was presented.
         presented: Token,
-        /// Why it could not be asked.
+        /// The cause.
         #[source]
         cause: Arc<dyn std::error::Error + Send + Sync>,
     },
@@ -63,7 +63,7 @@ pub enum FenceError {
     /// them a larger limit.
     #[error("no room for another resource: all {limit} marks are in use; raise their limit")]
     Full {
-        /// How many resources may have a mark.
+        /// The limit of resources with a mark.
         limit: usize,
     },
     /// The marks answer, but may have forgotten some: no request passes until an operator has opened them.

@@ -33,8 +33,8 @@ struct ResourceGate {
     counts: TokenCounts,
     /// The number of requests that have entered.
     entered: u64,
-    /// How long a request may go on after a newer one has passed the marks: the shortest grace, if
-    /// the requests in flight differ.
+    /// Time for which a request may continue after a newer one has passed the marks: the shortest
+    /// grace, if the requests in flight differ.
     grace: Option<Duration>,
     tokens: GateTokens,
     /// Most resources have none.
@@ -52,7 +52,7 @@ pub(super) struct GateTokens {
     stop: Option<Token>,
 }
 
-/// What a resource needs whose requests wait for each other, or may stop each other.
+/// The state of a resource whose requests wait for each other, or may stop each other.
 #[derive(Default)]
 struct Contention {
     /// Since when requests that have passed the marks have waited for older ones.
@@ -209,7 +209,7 @@ impl RequestInFlight {
         Stale::check(self.resource(), self.token, highest)
     }
 
-    /// Reports whether the wait is over: nothing older is in flight, or this one is stale.
+    /// Reports whether the wait has ended: nothing older is in flight, or this one is stale.
     fn is_settled(&self, tokens: &GateTokens) -> bool {
         tokens.oldest >= self.token || tokens.highest > Some(self.token)
     }
@@ -223,8 +223,8 @@ impl RequestInFlight {
         })
     }
 
-    /// Waits until nothing older is in flight, or a newer token has passed the marks. It
-    /// stops older requests that may be stopped, when their grace is over.
+    /// Waits until nothing older is in flight, or a newer token has passed the marks. It stops
+    /// older requests that may be stopped, at the end of their grace.
     pub(super) async fn alone(&self) -> Result<(), Stale> {
         if let Some(due) = self.end_of_grace() {
             if Instant::now() < due

@@ -1,4 +1,4 @@
-//! What only the HTTP layer asks of a fence.
+//! The part of a fence that only the HTTP layer uses.
 
 use fencing_protocol::{Resource, Token};
 

@@ -4,7 +4,7 @@ use futures_util::future::{BoxFuture, FutureExt, ready};
 
 use super::FenceError;
 
-/// Why [`Marks`] give no answer, or a refusal: the errors of the fence.
+/// An error or a refusal of [`Marks`]: the errors of the fence.
 pub type MarksError = FenceError;
 
 /// The high-water marks: for each resource, the highest token seen.

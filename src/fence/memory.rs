@@ -82,15 +82,15 @@ impl MemoryMarks {
     /// # }).unwrap().unwrap();
     /// ```
     ///
-    /// While a request with a larger token is in flight, the fence goes on refusing smaller tokens.
+    /// While a request with a larger token is in flight, the fence still refuses smaller tokens.
     ///
     /// # Errors
     /// Returns [`NotLowered`] if the mark is not `from`, or `to` is above `from`. The mark stays as it is.
     ///
     /// **Fencing.** It is safe only if no token above `to` was issued: read the mark first, then ask the
     /// lock service for the token of the newest lease, and give both. With a smaller `to`, older holders
-    /// may write again. A request with the forged token that comes at the same moment may raise the
-    /// mark again: look at it afterwards.
+    /// may write again. A request with the forged token that comes at the same moment may raise the mark
+    /// again: check it afterwards.
     pub fn lower(&self, resource: &Resource, from: Token, to: Token) -> Result<(), NotLowered> {
         {
             let (shard, key) = self.shards.of(resource);
@@ -139,11 +139,11 @@ impl MemoryMarks {
 pub struct NotLowered {
     /// The resource whose mark it is.
     pub resource: Resource,
-    /// What the mark was expected to be.
+    /// The expected mark.
     pub from: Token,
-    /// What it was to become.
+    /// The requested mark.
     pub to: Token,
-    /// What it is, if there is one.
+    /// The present mark, if there is one.
     pub mark: Option<Token>,
 }
 
@@ -175,7 +175,7 @@ impl Marks for MemoryMarks {
         ready(Ok(shard.lock().get(&key).copied())).boxed()
     }
 
-    /// It looks at all marks.
+    /// It reads all marks.
     fn list<'a>(
         &'a self,
         after: Option<&'a Resource>,

@@ -77,7 +77,7 @@ pub struct Fence {
     #[debug(skip)]
     gate: Arc<Gate>,
     limit: Duration,
-    /// How long older requests may go on when a newer one waits, if not forever.
+    /// Time for which older requests may continue while a newer one waits; `None` for no limit.
     grace: Option<Duration>,
     waiters: usize,
     /// Optional check that a token was issued, before it raises a mark.
@@ -113,20 +113,19 @@ impl Fence {
         Fence { limit, ..self }
     }
 
-    /// Stops older requests in flight ([`Admission::superseded`]) when their grace is over. It
-    /// counts from the moment when the first newer token has passed the marks, or from when
-    /// the marks have kept newer ones waiting (100 ms at least). A newer request that gives up
-    /// in the meantime, at its [`limit`](Fence::limit), does not restart it. It is at most one day.
-    /// `Duration::ZERO` stops them at once. Default: older requests are never stopped: one that never ends, such as
-    /// an upload whose client has stopped, keeps the resource closed to all newer tokens.
+    /// Stops older requests in flight ([`Admission::superseded`]) at the end of their grace. It counts from the
+    /// moment when the first newer token has passed the marks, or from when the marks have kept newer ones waiting
+    /// (100 ms at least). A newer request that gives up in the meantime, at its [`limit`](Fence::limit), does not
+    /// restart it. It is at most one day. `Duration::ZERO` stops them at once. Default: older requests are never
+    /// stopped: one that never ends, such as an upload whose client has stopped, blocks the resource for all newer
+    /// tokens.
     ///
-    /// The tower layer drops an older request together with its response body: its handler
-    /// ends at an `.await`, as it does when its client hangs up. Work that it has handed to
-    /// something else (`spawn_blocking`, `tokio::fs`, a task of its own) goes on, and may write
-    /// after a newer request has written: hold an [`Admission`] there, or check the token in the
-    /// transaction that writes. If you hold an admission, the fence asks you to stop, and waits. If
-    /// clones of the fence have different settings, requests that came in through one
-    /// without a grace are not stopped.
+    /// The tower layer drops an older request together with its response body: its handler ends at
+    /// an `.await`, as it does when its client hangs up. Work that it has handed to something else
+    /// (`spawn_blocking`, `tokio::fs`, a task) continues, and may write after a newer request has
+    /// written: hold an [`Admission`] there, or check the token in the transaction that writes. If
+    /// you hold an admission, the fence asks you to stop, and waits. If clones of the fence have
+    /// different settings, requests that came in through one without a grace are not stopped.
     #[must_use]
     pub fn drop_older_after(self, grace: Duration) -> Fence {
         Fence { grace: Some(grace.min(MAX_LIMIT)), ..self }

@@ -23,8 +23,8 @@ impl Stale {
     /// Every fence of this crate decides by this comparison; inside a database its SQL does the
     /// same.
     ///
-    /// **Fencing.** It compares and does nothing else. Compare and raise the mark in one
-    /// atomic step, and write in that step or while no newer token is let in.
+    /// **Fencing.** It compares and does nothing else. Compare and raise the mark in one atomic
+    /// step, and write in that step or while no newer token is admitted.
     ///
     /// # Errors
     /// Returns the refusal if `presented` is lower than `highest`.

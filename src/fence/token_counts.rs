@@ -1,8 +1,8 @@
 use fencing_protocol::Token;
 use smallvec::SmallVec;
 
-/// How many requests with each token are in flight, the oldest token first. Mostly there is one, and it takes no
-/// allocation.
+/// The number of requests in flight with each token, the oldest token first. Mostly there is one, and it takes
+/// no allocation.
 #[derive(Default)]
 pub(super) struct TokenCounts(SmallVec<[(Token, usize); 1]>);
 

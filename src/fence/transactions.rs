@@ -15,8 +15,8 @@ pub trait Transactions: Clone + Send + Sync + 'static {
     /// An open transaction. Dropped, it must be rolled back.
     type Transaction: Send + 'static;
 
-    /// How long a handler may go on whose request was dropped, so that its driver can finish a statement. Then the
-    /// handler is dropped, and its transaction with it.
+    /// Time for which the handler of a dropped request may continue, so that its driver can finish a statement.
+    /// Then the handler is dropped, and its transaction with it.
     const GRACE: Duration = Duration::ZERO;
 
     /// Opens a transaction and admits all these tokens in it, in the order of their resources, so that

@@ -7,16 +7,15 @@ use super::{Fenced, Refusal};
 use crate::fence::{Admission, Fence, Stale};
 use crate::sequencer::Sequencer;
 
-/// What lets a request through. One without a token has no admissions. Until this is dropped, the request is in
-/// flight.
+/// The admissions of a request; without a token it has none. Until this is dropped, the request is in flight.
 #[derive(Default)]
 pub struct Passage {
     pub(super) admissions: Option<Admissions>,
-    /// What a layer in shadow mode would have answered.
+    /// The answer that a layer in shadow mode did not give.
     pub(super) shadow: Option<Refusal>,
 }
 
-/// The answer of the fence. With marks in memory nobody waits for it.
+/// The answer of the fence. With marks in memory there is no wait.
 pub(super) type AskedFence =
     Either<Ready<Result<Passage, Refusal>>, BoxFuture<'static, Result<Passage, Refusal>>>;
 

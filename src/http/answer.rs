@@ -49,7 +49,7 @@ const ROLLED_BACK: Statuses = (StatusCode::SERVICE_UNAVAILABLE, 13);
 const MALFORMED_REQUEST: &str = "Malformed request";
 const FENCE_UNAVAILABLE: &str = "Fence unavailable";
 
-/// What is constant in the answer to a kind of refusal.
+/// The constant part of the answer to a kind of refusal.
 struct AnswerTerms {
     statuses: Statuses,
     kind: &'static str,

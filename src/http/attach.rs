@@ -36,8 +36,8 @@ pub async fn within<F: Future>(lease: Arc<dyn HeldToken>, work: F) -> F::Output 
     CURRENT.scope(lease, work).await
 }
 
-/// Client side: gives each request the token of a lease, sends none when the lease is over, and turns a
-/// refusal of the fence into an [`AttachError::Refused`].
+/// Client side: gives each request the token of a lease, sends none after the lease has ended, and
+/// turns a refusal of the fence into an [`AttachError::Refused`].
 ///
 /// ```
 /// use std::sync::Arc;
@@ -59,7 +59,7 @@ pub async fn within<F: Future>(lease: Arc<dyn HeldToken>, work: F) -> F::Output 
 /// ends between `ready` and the call, the permit stays taken until you drop the client.
 ///
 /// **Fencing.** It checks the lease when it is called. A request that is under way when the lease
-/// ends may still arrive; the server's fence refuses it once a newer token has come.
+/// ends may still arrive; the server's fence refuses it once it has seen a newer token.
 #[derive(Clone, derive_more::Debug)]
 pub struct AttachLayer {
     #[debug(skip)]
@@ -183,7 +183,7 @@ where
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttachError<E> {
-    /// The lease is over. Nothing was sent.
+    /// The lease has ended. Nothing was sent.
     #[error("the lease has ended: the request was not sent")]
     LeaseOver,
     /// The layer takes the lease of the [task](super::within), and the task has none. Nothing was sent.

@@ -16,7 +16,7 @@ pin_project! {
     /// The body of a response behind a fence, or on the client's side of one. Behind a fence, the request
     /// stays in flight until the body has ended or is dropped.
     ///
-    /// The inner body is dropped at its end, before a newer request is let in. The default is an
+    /// The inner body is dropped at its end, before a newer request is admitted. The default is an
     /// empty body, which layers outside use for answers of their own.
     #[derive(derive_more::Debug)]
     #[debug("FenceBody {{ .. }}")]
@@ -30,7 +30,7 @@ pin_project! {
     #[project = ContentProjection]
     enum Content<R> {
         Refusal { text: Option<Bytes> },
-        // Newer requests do not stop it. The body is dropped before newer requests are let in.
+        // Newer requests do not stop it. The body is dropped before newer requests are admitted.
         Whole { #[pin] body: R, _admissions: Option<Admissions> },
         // The trailers that tell a gRPC client why its stream is cut off.
         Stoppable { body: StoppableBody<R>, grpc: Option<AnswerStyle> },

@@ -152,7 +152,7 @@ where
             let Some(admissions) = &this.passage.admissions else { return Poll::Pending };
             break Ok(cut_off(ready!(poll_superseded(admissions, this.superseded, context))));
         };
-        // What is left of the request goes before newer ones are let in.
+        // The rest of the request is dropped before newer ones are admitted.
         this.step.set(Step::Ended);
         *this.call = None;
         *this.passage = Passage::default();

@@ -44,10 +44,10 @@
 //! | the handler has kept that transaction beyond its response | 500 | `INTERNAL` |
 //!
 //! A client sends its token with [`attach`] and reads a refusal with [`Problem`]. An [`AttachLayer`] around
-//! its HTTP client does both, and sends nothing when the lease is over. A handler that
-//! checks the token in its own transaction returns a [`Refusal`]: `?` makes one of the errors of
-//! `fencing::sql` and of sqlx. The layer around it answers that as a refusal of its own. If a handler takes
-//! a [`Fenced`] and has no layer around it, the answer is a 500: see [`NotFenced`].
+//! its HTTP client does both, and sends nothing after the lease has ended. A handler that checks the token
+//! in its own transaction returns a [`Refusal`]: `?` makes one of the errors of `fencing::sql` and of sqlx.
+//! The layer around it answers that as a refusal of its own. If a handler takes a [`Fenced`] and has no
+//! layer around it, the answer is a 500: see [`NotFenced`].
 //!
 //! ```
 //! # #[cfg(feature = "sqlite")]
@@ -79,10 +79,10 @@
 //!   layer itself is always ready: put a layer that sheds load when the service is not ready below
 //!   it.
 //! - Put authentication above the fence. Timeouts may be on both sides.
-//! - A refusal is sent before the upload is read, and the server closes the connection then. A
-//!   client that goes on sending may see a broken pipe instead of the answer. Let clients send
-//!   `Expect: 100-continue` with large uploads (curl does): then they get the refusal first, and send
-//!   nothing. Over HTTP/2 the refusal arrives all the same.
+//! - A refusal is sent before the upload is read, and the server closes the connection then. A client
+//!   that keeps sending may see a broken pipe instead of the answer. Let clients send `Expect:
+//!   100-continue` with large uploads (curl does): then they get the refusal first, and send nothing.
+//!   Over HTTP/2 the refusal arrives all the same.
 //!
 //! # Fencing
 //! - The layer is a fence for what the inner service does until its response has ended. It does
@@ -94,12 +94,11 @@
 //!   `/files/%61` for the same file, so must the extractor, as [`path()`] does. It refuses paths
 //!   such as `/files//a` and `/files/b/../a`, which would be more names of that file.
 //!   Below axum's `nest` only [`path_of`] and [`matched`](fn@matched) see the whole path.
-//! - By itself the layer cannot tell an invented token from an issued one: a client that sends a
-//!   very large token locks all others out. Let the fence
-//!   [ask the lock service](crate::fence::Fence::check_sequencer), or set a
-//!   [ceiling](crate::fence::Fence::ceiling), and put the layer behind authentication: a token that was
-//!   issued may be guessed. To put back a mark in memory, use
-//!   [`MemoryMarks::lower`](crate::fence::MemoryMarks::lower).
+//! - The layer alone cannot tell a forged token from an issued one: a client that sends a very large
+//!   token locks all others out. Let the fence [ask the lock
+//!   service](crate::fence::Fence::check_sequencer), or set a [ceiling](crate::fence::Fence::ceiling),
+//!   and put the layer behind authentication: a token that was issued may be guessed. To put back a
+//!   mark in memory, use [`MemoryMarks::lower`](crate::fence::MemoryMarks::lower).
 //! - A read that carries a token raises the mark, or the token before could write between the read
 //!   and the write of a newer one. If some users may read but not write, let the layer
 //!   [ignore reads](Policy::ignoring_reads).
@@ -108,7 +107,7 @@
 //!   [limit](crate::fence::Fence::limit) and gets a 503. Limit how long requests take, or let the
 //!   fence [drop older requests after](crate::fence::Fence::drop_older_after) a grace.
 //! - A handler is dropped only at an `.await`. One that blocks its thread, or a task that it has
-//!   spawned, goes on.
+//!   spawned, continues.
 
 mod admissions;
 mod answer;

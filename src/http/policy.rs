@@ -1,7 +1,7 @@
 use http::Method;
 use http::request::Parts;
 
-/// What a [`FenceLayer`](super::FenceLayer) asks of one request.
+/// The requirements of a [`FenceLayer`](super::FenceLayer) for one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Policy {
@@ -10,7 +10,7 @@ pub enum Policy {
     /// The fence checks the token if there is one. Without one the request passes, and the handler gets no
     /// [`Fenced`](super::Fenced).
     Optional,
-    /// The request passes, and the fence does not look at its token. The handler gets no
+    /// The request passes, and the fence ignores its token. The handler gets no
     /// [`Fenced`](super::Fenced).
     Ignored,
 }
@@ -23,7 +23,7 @@ impl Policy {
         if is_read(&request.method) { Policy::Optional } else { Policy::Required }
     }
 
-    /// Lets reads pass without a look at their tokens, and requires a token of all other requests.
+    /// Ignores the tokens of reads, and requires a token of all other requests.
     ///
     /// **Fencing.** Use it on routes where some users may read but not write: by default a read
     /// raises the mark, so that a reader with a forged token shuts out the writers. You lose the

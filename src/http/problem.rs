@@ -20,7 +20,7 @@ pub struct Problem {
     pub title: String,
     /// The HTTP status.
     pub status: u16,
-    /// What went wrong this time.
+    /// The error of this request.
     #[serde(default)]
     pub detail: String,
     /// The resource that the request was about, if the server knows it.

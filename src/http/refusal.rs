@@ -63,7 +63,7 @@ pub enum Refusal {
         resource: Resource,
         /// The token that was presented.
         presented: Token,
-        /// Why the fence could not decide.
+        /// The cause.
         cause: Arc<FenceError>,
     },
     /// The storage of the fence is not set up: a table or a function is missing. Nothing was written by the
@@ -81,7 +81,7 @@ pub enum Refusal {
     #[error("the transaction of the request was rolled back: {0}")]
     RolledBack(#[source] Arc<dyn Error + Send + Sync>),
     /// The commit of the request's [transaction](super::TransactionLayer) failed, or its answer was lost.
-    /// What the handler wrote may be stored.
+    /// The handler's writes may be stored.
     #[error("the commit failed, in doubt: {0}")]
     InDoubt(#[source] Arc<dyn Error + Send + Sync>),
     /// The handler succeeded, but something still holds its

@@ -3,15 +3,15 @@ use fencing_protocol::{NonEmpty, Resource};
 /// The resources that one request is about: what the closure of a [`FenceLayer`](super::FenceLayer) may
 /// return, besides one [`Resource`]. A `Vec` of them is one.
 ///
-/// With more than one, each needs its own token: the request carries a header
-/// [`SEQUENCER`](super::SEQUENCER) for each, as [`attach_all`](super::attach_all()) puts them. All of them are admitted, or
-/// the request is refused. They are admitted in the order of their names, so that two requests never wait for each
-/// other. The [limit](crate::fence::Fence::limit) of the fence counts for each resource by itself.
+/// With more than one, each needs its own token: the request carries a header [`SEQUENCER`](super::SEQUENCER) for each,
+/// as [`attach_all`](super::attach_all()) puts them. All of them are admitted, or the request is refused. They are
+/// admitted in the order of their names, so that two requests never wait for each other. The
+/// [limit](crate::fence::Fence::limit) of the fence counts for each resource separately.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resources(pub(super) Option<NonEmpty<Resource>>);
 
 impl Resources {
-    /// How many resources a request may be about.
+    /// The most resources of a request.
     pub const MOST: usize = 128;
 }
 

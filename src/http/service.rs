@@ -22,8 +22,8 @@ use crate::sequencer::Sequencer;
 
 /// A service behind a [`FenceLayer`]. Clones share the fence.
 ///
-/// It is always ready: it asks the service below when a request is let through. A newer
-/// request must come as far as the fence while older ones have all places below.
+/// It is always ready: it asks the service below when a request is admitted. A newer request must
+/// come as far as the fence while older ones have all places below.
 #[derive(Clone, derive_more::Debug)]
 pub struct FenceService<S, X> {
     #[debug(skip)]

@@ -14,12 +14,12 @@ use crate::fence::Stale;
 /// A body that a newer request can drop from outside. A server does not poll the body of a
 /// response whose client has stopped reading: a task notices in its place that it must end.
 pub(super) struct StoppableBody<R> {
-    /// What a newer request has left of it is a refusal.
+    /// After a newer request has stopped it, a refusal is left.
     body: Arc<Mutex<Result<LiveBody<R>, Stale>>>,
     _stops: AbortOnDropHandle<()>,
 }
 
-/// Its fields are dropped in this order: the body is gone before newer requests are let in.
+/// Its fields are dropped in this order: the body is dropped before newer requests are admitted.
 struct LiveBody<R> {
     body: Pin<Box<R>>,
     superseded: BoxFuture<'static, Stale>,

@@ -5,7 +5,7 @@ use fencing_protocol::{Resource, Token, TokenError};
 use super::{Closed, FencedError};
 use crate::fence::Stale;
 
-/// What a script has answered: a word, and what it says besides.
+/// The reply of a script: a word, and its values.
 pub(super) struct ScriptAnswer {
     pub(super) word: String,
     pub(super) rest: Vec<Value>,

@@ -55,9 +55,9 @@ pub enum FencedError {
     /// Too many fields, or none. Nothing was sent.
     #[error("{count} fields were given; 1 to {most} can be written at once")]
     WrongCount {
-        /// How many fields you gave.
+        /// Number of given fields.
         count: usize,
-        /// How many can be written at once.
+        /// The limit of one call.
         most: usize,
     },
     /// The server refused the request: no memory left, a right that the user lacks. Nothing was written; the mark may
@@ -110,7 +110,7 @@ pub enum Closed {
     /// They were opened in another life of the server.
     #[error("the server was restarted, or another one has taken its place, since they were opened")]
     OtherLife,
-    /// Their state is no longer the one that the operator has seen.
+    /// Their state has changed since the operator read it.
     #[error("they have changed since they were read")]
     Moved,
 }

@@ -138,7 +138,7 @@ impl RedisMarks {
                 return Err(unknown(&answer));
             };
             for (field, value) in fields {
-                // What is not a valid mark is left out.
+                // Invalid marks are omitted.
                 let Some((resource, token)) = valid(&field, &value) else { continue };
                 if Some(&resource) > after {
                     first.insert(resource, token);
@@ -178,7 +178,7 @@ impl Marks for RedisMarks {
         Box::pin(async move { Ok(self.read(resource).await?) })
     }
 
-    /// It looks at all marks, also where they are closed.
+    /// It reads all marks, even if they are closed.
     fn list<'a>(
         &'a self,
         after: Option<&'a Resource>,

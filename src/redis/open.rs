@@ -18,8 +18,8 @@ pub struct MarksState {
     pub floor: Option<Token>,
     /// The life of the server now.
     pub life: String,
-    /// The life in which they were opened, if any is known: the server's `run_id` then. It begins with `closed:` once
-    /// another life has found it.
+    /// The server's `run_id` when they were opened, if known. It begins with `closed:` once another life has found
+    /// it.
     pub opened_in: Option<String>,
 }
 
@@ -67,15 +67,15 @@ impl FromStr for MarksState {
 }
 
 impl RedisMarks {
-    /// Returns the state of the marks. It opens nothing. If they were opened in another life, it marks them as closed:
-    /// the server of that life refuses them then as well, should it copy this one and become a master again.
+    /// Returns the state of the marks. It opens nothing. If they were opened under another `run_id`, it marks them as
+    /// closed: the server of that life refuses them then as well, should it copy this one and become a master again.
     ///
     /// # Errors
     /// [`FencedError::Unfit`] if the server cannot keep marks, [`FencedError::CorruptFloor`] if the floor is no token, and
     /// others if it cannot be asked.
     ///
     /// # Cancel safety
-    /// If you drop the future, an opening of another life may be closed or not. Nothing is opened.
+    /// If you drop the future, an opening under another `run_id` may be closed or not. Nothing is opened.
     pub async fn look(&self) -> Result<MarksState, FencedError> {
         let asked = self.on(async |connection: Arc<MarksConnection>| {
             let answer = connection.run(include_str!("look.lua"), &self.key, &[]).await?;
@@ -87,8 +87,8 @@ impl RedisMarks {
         Ok(MarksState { marks, floor, life, opened_in })
     }
 
-    /// Opens the marks for the rest of this life of the server, if their state is still the one that
-    /// was [found](RedisMarks::look). It writes a warning to the log. For operators: never let a program do it by itself.
+    /// Opens the marks until the server restarts, if their state is still the one that was
+    /// [found](RedisMarks::look). It writes a warning to the log. For operators: never automate it.
     ///
     /// With a `floor`, a resource counts as marked with it unless its mark is higher: smaller tokens are refused. A
     /// floor never falls.

@@ -17,7 +17,7 @@ pub(super) struct FencedCommand<'a> {
     /// The type that the key must have if it exists; empty if any will do.
     kind: &'static str,
     key: &'a [u8],
-    /// What follows the key.
+    /// The arguments after the key.
     arguments: Vec<&'a [u8]>,
 }
 

@@ -25,7 +25,7 @@ pub enum AdmitError {
     Corrupt {
         /// Whose mark it is.
         resource: Resource,
-        /// What is wrong with it.
+        /// Its fault.
         source: Box<dyn Error + Send + Sync>,
     },
     /// A table or function of the fence is missing.
@@ -48,8 +48,8 @@ pub enum AdmitError {
 }
 
 impl From<sqlx::Error> for AdmitError {
-    /// Reads what the driver's error means, whichever statement it came from: the
-    /// transaction's own writes and its commit fail for the same reasons as `admit`.
+    /// Classifies the driver's error, of any statement: the transaction's own writes and its commit
+    /// fail for the same reasons as `admit`.
     fn from(error: sqlx::Error) -> AdmitError {
         match Cause::of(&error) {
             Cause::Stale(stale) => AdmitError::Stale(stale),
@@ -174,7 +174,7 @@ pub fn stale(
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MigrateError {
-    /// Others kept the database locked for too long.
+    /// Another session kept the database locked for too long.
     #[error("another session kept the database locked; try again: {0}")]
     Locked(#[source] Box<dyn Error + Send + Sync>),
     /// The table of the marks or of the floor is lost. If it were created again, stale

@@ -16,14 +16,14 @@ pub struct Guarded<DB: Database> {
     statement: &'static str,
     condition: &'static str,
     values: DB::Arguments,
-    /// Why a value could not be encoded.
+    /// The reason why a value could not be encoded.
     unfit: Option<BoxDynError>,
 }
 
-/// Folds the admission into a write, such as `UPDATE files SET body = $1` under the condition
-/// `path = $2`: one statement looks at the mark, locks it, and writes only where the token is the
-/// mark. On PostgreSQL and SQLite that costs less than [`begin`](super::begin()) before the same write. On
-/// MySQL and MariaDB it does the same as `begin` and the write.
+/// Folds the admission into a write, such as `UPDATE files SET body = $1` under the condition `path = $2`:
+/// one statement reads the mark, locks it, and writes only if the token is the mark. On PostgreSQL and
+/// SQLite that costs less than [`begin`](super::begin()) before the same write. On MySQL and MariaDB it
+/// does the same as `begin` and the write.
 ///
 /// `statement` is one UPDATE or DELETE without WHERE: in other statements, such as `INSERT ... SELECT` with an
 /// aggregate, a condition at the end does not keep rows from being written. `condition` is

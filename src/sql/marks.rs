@@ -73,9 +73,9 @@ impl<DB: Database> Marks for SqlMarks<DB> {
 }
 
 /// Raises the mark, and locks nothing for longer than its own commit. It limits its wait for
-/// others' locks: a statement whose future is dropped goes on in the server and keeps its
-/// connection, so that one client asleep in its transaction would take all connections of
-/// the pool one by one. (MySQL, unlike MariaDB, knows no such limit for one statement: set a short
+/// others' locks: a statement whose future is dropped continues in the server and keeps its
+/// connection, so that one client asleep in its transaction would take all connections of the pool
+/// one by one. (MySQL, unlike MariaDB, knows no such limit for one statement: set a short
 /// `innodb_lock_wait_timeout` there.)
 async fn raise<DB: Database>(
     pool: &Pool<DB>,
@@ -205,7 +205,7 @@ pub async fn marks<DB: Database>(
 /// left above it. If the mark has moved since you read it, nothing happens: a second call, or a second operator,
 /// undoes nothing that newer tokens have raised. On MySQL it is a transaction of its own.
 ///
-/// **Fencing.** It takes back what the fence promises: every token from `to` on may write again,
+/// **Fencing.** This gives up a promise of the fence: every token from `to` on may write again,
 /// even one that was refused as stale. Choose a token that is not below any that was granted, or
 /// stop all old writers first. Marks elsewhere, as in a [`MemoryMarks`](crate::fence::MemoryMarks),
 /// do not fall.

@@ -6,7 +6,7 @@ use fencing_protocol::{Resource, Token};
 use crate::database::{Meaning, meaning};
 use crate::fence::Stale;
 
-/// What an error of a statement means.
+/// The meaning of a statement's error.
 pub(super) enum Cause {
     /// The token is stale. The name may have been cut.
     Stale(Stale),

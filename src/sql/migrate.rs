@@ -17,19 +17,18 @@ const RECORD: &str = "_fencing_migrations";
 
 /// Creates the tables of the fence, or brings them up to date: all or nothing, except on MySQL.
 ///
-/// The table `_fencing_migrations` records what was applied; your own `_sqlx_migrations` is
-/// never touched, so versions cannot clash. Run it at every start: where nothing has to be done
-/// it reads that table and the catalogue, takes no lock, and needs no right to create anything.
-/// Any number of processes may call it at once. It leaves migrations of a newer version of this
-/// crate alone. For other tools, [`migrations`] has the SQL.
+/// The table `_fencing_migrations` records what was applied; your own `_sqlx_migrations` is never
+/// touched, so versions cannot clash. Run it at every start: where nothing has to be done it reads
+/// that table and the catalogue, takes no lock, and needs no right to create anything. Any number
+/// of processes may call it at once. It leaves migrations of a newer version of this crate only.
+/// For other tools, [`migrations`] has the SQL.
 ///
 /// # Errors
-/// [`MigrateError::Locked`] if others kept the database locked for 10 seconds,
-/// [`MigrateError::MarksLost`] if the marks were there once and are not any more,
-/// [`MigrateError::Lost`] if other tables, functions, procedures or triggers are not,
-/// [`MigrateError::Changed`] if a migration was applied with another text,
-/// [`MigrateError::Unguarded`] if a table was altered so that it has no transactions or no log, or if
-/// several servers of a cluster take writes, and the fence does not hold there. Any other [`MigrateError`] has what the database said.
+/// [`MigrateError::Locked`] if others kept the database locked for 10 seconds, [`MigrateError::MarksLost`] if the marks
+/// were there once and are not any more, [`MigrateError::Lost`] if other tables, functions, procedures or triggers are
+/// not, [`MigrateError::Changed`] if a migration was applied with another text, [`MigrateError::Unguarded`] if a table
+/// was altered so that it has no transactions or no log, or if several servers of a cluster take writes, and the fence
+/// does not hold there. Any other [`MigrateError`] has the database's message.
 ///
 /// # Cancel safety
 /// If you drop the future, either everything is done or nothing. On MySQL a part may be done: run

@@ -20,7 +20,7 @@ struct Found {
     fault: Option<String>,
 }
 
-/// What is wrong with an object.
+/// A fault of an object.
 enum ObjectFault {
     Missing,
     Faulty(String),
@@ -117,7 +117,7 @@ pub(super) async fn home<DB: Database>(
     }
 }
 
-/// Whether a table or view is missing. Where you may not look, it is not.
+/// Whether a table or view is missing. It is not if you may not see it.
 async fn is_missing<DB: Database>(conn: &mut DB::Connection, table: String) -> sqlx::Result<bool> {
     let Err(error) = DB::execute(conn, format!("SELECT 1 FROM {table} LIMIT 0")).await else {
         return Ok(false);

@@ -5,7 +5,7 @@ use super::AdmitError;
 use crate::database::Database;
 use crate::sequencer::Sequencer;
 
-/// What a transaction presents to protected tables: a [`Sequencer`], or a bare [`Token`].
+/// A presentation to protected tables: a [`Sequencer`], or a bare [`Token`].
 #[derive(Debug, Clone, Copy)]
 pub struct Presented<'a> {
     token: Token,
@@ -36,11 +36,11 @@ impl From<Token> for Presented<'_> {
 /// lasts for the next statement that writes to a protected table: present before each. On SQLite
 /// it does nothing: there the write itself presents, in the column `fencing_token`.
 ///
-/// **Fencing.** It counts for everything that is written next: in a transaction that writes
-/// under several leases, present each one's sequencer before its statements. Nothing of it is left
-/// for those who use the session later. There is one exception: if no statement writes after it,
-/// what you presented on MySQL stays in the session until [`begin`](super::begin()) clears it, or
-/// `SET @fencing_sequencer = NULL, @fencing_token = NULL`.
+/// **Fencing.** It counts for everything that is written next: in a transaction that writes under
+/// several leases, present each one's sequencer before its statements. Nothing of it is left for
+/// later users of the session. There is one exception: if no statement writes after it, what you
+/// presented on MySQL stays in the session until [`begin`](super::begin()) clears it, or `SET
+/// @fencing_sequencer = NULL, @fencing_token = NULL`.
 ///
 /// # Errors
 /// As for [`admit`](super::admit()), but never [`AdmitError::Stale`]: the write returns that.

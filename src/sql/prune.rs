@@ -9,7 +9,7 @@ use crate::database::opening::procedure_connection;
 use crate::database::quoted::fill;
 use crate::database::{Database, Dialect, TextRow};
 
-/// How many marks one transaction deletes. Clients that need one of them wait for it.
+/// Marks deleted in one transaction. Clients that need one of them wait for it.
 const BATCH: u32 = 1000;
 
 /// The longest age: a hundred years, in seconds.
@@ -62,7 +62,7 @@ pub struct Prune {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Pruned {
-    /// How many marks.
+    /// The number of marks.
     pub marks: u64,
     /// The highest of the marks: the bytes of its name, and its token. The floor rises to this
     /// token, if it is lower.
@@ -106,11 +106,11 @@ impl Prune {
     /// Raises the floor, and then removes the marks, a thousand at a time. Marks that a transaction has
     /// locked at that moment stay until the next prune.
     ///
-    /// On MySQL the floor can rise only while no transaction is open that has created a mark. The prune tries that
-    /// ten times within two seconds without a wait, and then waits three times, for a second each. While it waits,
-    /// others who create a mark wait as well. On PostgreSQL it waits only for a transaction that has created the mark
-    /// of a lease that has not ended, three times for a second at most, and nobody waits for it. On SQLite nobody waits
-    /// for longer than a statement takes. On MySQL each step is a transaction of its own, at READ COMMITTED: with
+    /// On MySQL the floor can rise only while no transaction is open that has created a mark. The prune tries that ten
+    /// times within two seconds without a wait, and then waits three times, for a second each. While it waits, others
+    /// who create a mark wait as well. On PostgreSQL it waits only for a transaction that has created the mark of a
+    /// lease that has not ended, three times for a second at most, and no client waits for it. On SQLite none waits for
+    /// longer than a statement takes. On MySQL each step is a transaction of its own, at READ COMMITTED: with
     /// `binlog_format = STATEMENT` the server refuses it.
     ///
     /// # Errors

@@ -36,7 +36,7 @@ impl Retry {
         Retry { pause, ..self }
     }
 
-    /// Begins no try when this time is over.
+    /// Begins no try after this time.
     pub(super) const fn within(self, within: Duration) -> Retry {
         Retry { within, ..self }
     }
@@ -51,7 +51,7 @@ impl Default for Retry {
 /// Runs a transaction until it is committed, is refused, or has used up its tries.
 ///
 /// The closure begins the transaction, and commits it: each try calls it again. It tries again only
-/// if [`is_retryable`] says so: if the admission, a statement or the commit met another
+/// if [`is_retryable`] allows it: if the admission, a statement or the commit met another
 /// transaction. A stale token ends it.
 ///
 /// ```no_run
@@ -101,10 +101,10 @@ where
     }
 }
 
-/// Returns whether the whole transaction may succeed when it is run again: the error, or one
-/// that it comes from, says that another transaction was in the way (a serialization failure,
-/// a deadlock, a lock that did not become free in time). It reads [`AdmitError`], [`MigrateError`] and the
-/// driver's errors of every database, those of a commit included. Stale is never retryable.
+/// Returns whether the whole transaction may succeed when it is run again: the error, or one that it comes
+/// from, reports a conflict with another transaction (a serialization failure, a deadlock, a lock that did
+/// not become free in time). It reads [`AdmitError`], [`MigrateError`] and the driver's errors of every
+/// database, those of a commit included. Stale is never retryable.
 #[must_use]
 pub fn is_retryable(error: &(dyn Error + 'static)) -> bool {
     let mut next = Some(error);

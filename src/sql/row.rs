@@ -6,7 +6,7 @@
 //! ```
 //!
 //! This is one statement. It needs no other table and no transaction. If it reports a row, the row
-//! is written. If not, look at the row: [`Outcome::of`] says what happened.
+//! is written. If not, read the row: [`Outcome::of`] has the result.
 //!
 //! ```no_run
 //! # #[cfg(feature = "postgres")]
@@ -34,10 +34,10 @@
 //! # }
 //! ```
 //!
-//! **Fencing.** It guards the rows that are written in this way, each by itself. Nothing
-//! refuses a stale INSERT of a row that does not exist or was deleted: mark rows as deleted
-//! instead. A new holder that only reads seals nothing, unless it writes its token before it
-//! reads: `UPDATE files SET fence_token = 34 WHERE path = ? AND fence_token <= 34`.
+//! **Fencing.** It guards the rows that are written in this way, each separately. Nothing refuses a
+//! stale INSERT of a row that does not exist or was deleted: mark rows as deleted instead. A new
+//! holder that only reads seals nothing, unless it writes its token before it reads: `UPDATE files
+//! SET fence_token = 34 WHERE path = ? AND fence_token <= 34`.
 
 use fencing_protocol::{Resource, Token};
 use sqlx::{Database, Encode, QueryBuilder, Type};

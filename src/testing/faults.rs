@@ -115,7 +115,7 @@ impl Faults {
         self.until(|switches| switches.breaks > breaks).await;
     }
 
-    /// Waits until what the node tells is forged.
+    /// Waits until notifications of the node are forged.
     pub(super) async fn forging(&self) {
         self.until(|switches| switches.forging).await;
     }

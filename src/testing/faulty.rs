@@ -104,12 +104,12 @@ impl<N: Node> Node for FaultyNode<N> {
     }
 }
 
-/// What the node tells may be lost or forged.
+/// Notifications of the node may be lost or forged.
 struct FaultyListener {
     listener: Box<dyn ReleaseListener>,
     faults: Faults,
     breaks: u64,
-    /// What was noted last.
+    /// The last note.
     last: Option<(Resource, u64)>,
 }
 
@@ -214,7 +214,7 @@ async fn serve(
         if delay.is_zero() {
             let _ = replies.send(answers);
         } else {
-            // As on a network: answers that are on their way do not delay one another.
+            // As on a network: answers in flight do not delay one another.
             tokio::spawn(async move {
                 sleep(delay).await;
                 let _ = replies.send(answers);

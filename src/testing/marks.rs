@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use super::{Breach, Rule};
 use crate::fence::{FenceError, Marks, Stale};
 
-/// How long the suite waits for one answer: ten times what is already long.
+/// Time for which the suite waits for one answer: ten times what is already long.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 /// Names that a collation, a key or a field might confuse.

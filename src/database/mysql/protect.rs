@@ -64,7 +64,7 @@ fn triggers(protect: &Protect) -> Vec<Trigger> {
         ("move", "UPDATE", "NEW"),
         ("delete", "DELETE", "OLD"),
     ];
-    // Where all rows are of one resource none moves to another.
+    // If all rows are of one resource none moves to another.
     let moves = matches!(protect.naming, Naming::Columns { .. });
     events.into_iter().filter(|(kind, ..)| moves || *kind != "move").map(trigger).collect()
 }

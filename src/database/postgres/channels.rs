@@ -12,7 +12,7 @@ const OWN_SESSION: &str = "
     SELECT pid, (extract(epoch FROM backend_start) * 1000000)::bigint
     FROM pg_stat_activity WHERE pid = pg_backend_pid()";
 
-/// How long a session may outlive its connection.
+/// Time for which a session may outlive its connection.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Opens a connection that listens, unless a pooler may share its session out.

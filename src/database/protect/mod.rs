@@ -1,4 +1,4 @@
-//! What each database does to protect a table by triggers.
+//! The triggers of each database that protect a table.
 
 mod naming;
 mod protected;
@@ -18,10 +18,10 @@ use super::quoted::fill;
 
 /// The triggers that guard a table, and the catalogue that shows them.
 pub trait ProtectStatements: FenceStatements {
-    /// Whether there is a shadow mode: what a trigger warns of reaches somebody.
+    /// Whether there is a shadow mode: warnings of triggers are not lost.
     const HAS_SHADOW: bool = false;
 
-    /// Why the catalogue shows no trigger.
+    /// The reason why the catalogue shows no trigger.
     const UNPROTECTED: &'static str = "it is not protected";
 
     /// Reads the type of a `{column}` of the table where its text is not the same in every session.
@@ -33,7 +33,7 @@ pub trait ProtectStatements: FenceStatements {
     /// Returns the statements that protect this one table, or protect it again.
     fn protecting(protect: &Protect) -> Vec<String>;
 
-    /// Protects the table, or returns why the triggers could not guard it: then the transaction is to be rolled back.
+    /// Protects the table, or returns why the triggers could not guard it: then roll the transaction back.
     fn protect(
         conn: &mut Self::Connection,
         protect: &Protect,

@@ -10,7 +10,7 @@ pub enum Naming {
 }
 
 impl Naming {
-    /// Whether it names anything: triggers may not say what they name.
+    /// Whether it names anything: triggers may not show it.
     pub fn is_known(&self) -> bool {
         !matches!(self, Naming::Columns { columns, .. } if columns.is_empty())
     }

@@ -10,13 +10,13 @@ pub struct Protected {
     /// The resource of a row: `files/{path}`, or one name for the whole table. Empty if the
     /// triggers do not say it.
     pub resource: String,
-    /// What is missing or not as [`Protect`] creates it.
+    /// The parts that are missing or differ from those of [`Protect`].
     pub faults: Vec<String>,
     /// The writes that get past the triggers of this table even if they are whole.
     pub unseen: Vec<String>,
     /// Whether it is in shadow mode: its triggers refuse nothing ([`Protect::shadow`]).
     pub shadow: bool,
-    /// The table by itself, and how its rows are named, if its triggers say it.
+    /// The table, and how its rows are named, if its triggers show it.
     pub(crate) protect: Protect,
     /// Takes the triggers off.
     pub(crate) drops: Vec<String>,

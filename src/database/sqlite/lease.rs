@@ -33,7 +33,7 @@ const OTHERS: &str = "
     FROM json_each(iif(owner = 'shared', parts, NULL))
     WHERE value > {present} AND key NOT IN (?2, ?2 || '.')";
 
-/// The row as a claim sees it: until when it is closed, and whether the claim joins others who share it.
+/// The row as a claim sees it: how long it is held, and whether the claim joins its shared holders.
 ///
 /// An operator may close a row to shared owners as well; it has no `closed_for` then. If it is closed for longer than
 /// `closed_for`, the clock was set back, and `noticed` is when that was first seen.
@@ -54,7 +54,7 @@ const DECIDED: &str = "
         END AS closed FROM timed
     )";
 
-/// Reads for how long the row is closed, whether the anomaly of a clock must be noted, whether others share it, and its
+/// Reads how long the row is held, whether the anomaly of a clock must be noted, whether others share it, and its
 /// holder: of several, the one whose part ends last.
 const LOOK: &str = "{decided}
     SELECT closed - present, closed > present AND noticed IS NOT clock_anomaly_since, is_shared AND NOT ?3,
@@ -93,7 +93,7 @@ const RENEW: &str = "
         OR owner = 'shared' AND ?2 IN (SELECT key FROM json_each(parts)))
     RETURNING 1";
 
-/// Release the row, or a part of it. For the rest it gets a name by which no renewal that is still on its way finds it.
+/// Release the row, or a part of it. For the rest it gets a name by which no renewal in flight finds it.
 const RELEASES: [&str; 2] = [
     "UPDATE main.fencing_leases SET owner = iif(?3 > 0, ?2 || '.', ?2),
         expires_at = iif(?3 > 0, min(expires_at, {present} + ?3), 0)
@@ -137,7 +137,7 @@ async fn run(
     Ok(answer.first().copied())
 }
 
-/// Returns why the row is closed, and whether that must be noted; nothing left if it is open.
+/// Returns why the row is held, and whether that must be noted; nothing if it is free.
 async fn look(
     conn: &mut SqliteConnection,
     claim: &LeaseClaim,
@@ -154,7 +154,7 @@ impl LeaseStatements for Sqlite {
         claim: &LeaseClaim,
     ) -> sqlx::Result<AcquireAnswer> {
         let shares = i64::from(claim.shared);
-        // A row that is closed is only read: there is one writer at a time.
+        // A held row is only read: there is one writer at a time.
         let mut seen = look(conn, claim).await?;
         if seen.0 <= 0 {
             if let Some(token) = run(conn, GRANT, claim, shares).await? {

@@ -63,8 +63,8 @@ use super::TransactionService;
 ///   upload included. Limit uploads and the time of requests above this layer. Take no second connection in the
 ///   handler, and no second `sql::begin`: it would wait for this transaction, which waits for the handler. With
 ///   two of these layers around one handler, every request gets a 500.
-/// - **Dropped requests.** The connection goes back to the pool when the database has answered and rolled back.
-///   On MySQL the handler of a dropped request goes on for up to two seconds, and is rolled back then: sqlx 0.9 loses
+/// - **Dropped requests.** The connection goes back to the pool when the database has answered and rolled back. On
+///   MySQL the handler of a dropped request continues for up to two seconds, and is rolled back then: sqlx 0.9 loses
 ///   a connection for good on which it is dropped while it prepares a statement. So put no timeout between this layer
 ///   and the handler there, but above this layer.
 /// - **Marks.** A transaction that is rolled back, such as that of a request that answers with 4xx or 5xx, leaves no
@@ -72,7 +72,7 @@ use super::TransactionService;
 ///   even then.
 /// - **Errors.** Stop at the first error of a statement. A deadlock that is ignored ends the transaction on MySQL, and
 ///   what is written after that is stored at once, statement by statement.
-/// - **Shadow mode** of the fence refuses nothing, but this layer does. Add this layer when shadow mode is over.
+/// - **Shadow mode** of the fence refuses nothing, but this layer does. Add this layer after shadow mode.
 ///
 /// **Fencing.** Do not end the transaction in the handler (`COMMIT`, or on MySQL a statement that creates or
 /// alters a table): what is written after that is not fenced. The layer finds out at the end. On MySQL it

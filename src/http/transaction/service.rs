@@ -80,7 +80,7 @@ where
     }
 }
 
-/// How long an answer waits for the rollback. A longer rollback goes on without the request.
+/// Time for which an answer waits for the rollback. A longer rollback continues without the request.
 const ROLLBACK: Duration = Duration::from_secs(1);
 
 /// Runs one request in a transaction. If the future is dropped, the handler has its grace, and what it wrote is rolled
@@ -101,7 +101,7 @@ where
     R::Data: From<Bytes>,
 {
     let owner = match storage.begin(&fenced.sequencers()).await {
-        // When this is dropped, the transaction ends, or when the user lets go that works with it.
+        // When this is dropped, the transaction ends, or when its present borrower returns it.
         Ok(transaction) => Arc::new(Mutex::new(transaction)),
         Err(error) => {
             let refusal = Refusal::before_the_handler(fenced.resource, fenced.token, error);

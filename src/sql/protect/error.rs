@@ -11,7 +11,7 @@ pub enum ProtectError {
     Table {
         /// The table.
         table: String,
-        /// What the database said.
+        /// The database's message.
         source: sqlx::Error,
     },
     /// The table does not have the column, or you may not read it.
@@ -24,7 +24,7 @@ pub enum ProtectError {
         table: String,
         /// The column.
         column: String,
-        /// What the database said.
+        /// The database's message.
         source: sqlx::Error,
     },
     /// The triggers could not guard this table as it is, or it is protected already under other names of its rows.
@@ -35,7 +35,7 @@ pub enum ProtectError {
         /// Why, and what to do.
         why: String,
     },
-    /// Triggers in shadow mode need PostgreSQL: what one of MySQL or SQLite warns of reaches nobody.
+    /// Triggers in shadow mode need PostgreSQL: warnings of triggers in MySQL or SQLite are lost.
     #[error(
         "this database has no triggers in shadow mode: nobody would see what they would refuse. Call \
          fencing::sql::admit_in_shadow in the writers"

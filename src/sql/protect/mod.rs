@@ -27,11 +27,11 @@ impl Protect {
         }
     }
 
-    /// Protects the table, on PostgreSQL with its partitions and the children that inherit from
-    /// it. It reads the whole table first (not in shadow mode), because a row whose name is NULL,
-    /// empty or longer than 255 bytes could not be changed. It waits a second at most for others who use the table, because
-    /// later ones wait behind it. On MySQL each statement commits by itself: if you may not LOCK TABLES,
-    /// a table that was protected before is open for a moment.
+    /// Protects the table, on PostgreSQL with its partitions and the children that inherit from it. It reads the whole
+    /// table first (not in shadow mode), because a row whose name is NULL, empty or longer than 255 bytes could not be
+    /// changed. It waits a second at most for others who use the table, because later ones wait behind it. On MySQL
+    /// each statement commits separately: if you may not LOCK TABLES, a table that was protected before is open for a
+    /// moment.
     ///
     /// # Errors
     /// [`ProtectError`] says why: the database has no shadow mode, the table or the column is missing, the column's text depends
@@ -112,8 +112,8 @@ impl Protect {
 }
 
 impl Protected {
-    /// Takes the triggers off the table: anybody may write to it from then on. The marks stay, and
-    /// so does SQLite's column `fencing_token`.
+    /// Removes the triggers from the table: its writes are no longer fenced. The marks stay, and so
+    /// does SQLite's column `fencing_token`.
     ///
     /// # Errors
     /// [`ProtectError`]: you may not drop the triggers, or others kept the table locked.
