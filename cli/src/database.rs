@@ -172,8 +172,7 @@ async fn remove(pool: &Pool, table: &str, yes: bool) -> Result<(), Failure> {
     }
     if !yes {
         return Err(Failure::usage(format_args!(
-            "would take the triggers off the table {table}: anybody may write to it from then on, \
-             without a token. Add --yes to do it"
+            "would remove the triggers from the table {table}: its writes are no longer fenced then. Add --yes to do it"
         )));
     }
     Ok(on!(pool, pool => found.remove(pool).await)?)

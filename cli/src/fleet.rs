@@ -322,7 +322,7 @@ older token; `fencing leases` does not show such a lock. Use --now if no client 
 as its TTL, or if you have stopped all clients. Add --yes to do it.";
 
 const LOST: &str = "\
---lost starts the new list although no majority of the old one answers and remembers. The counts of
+--lost starts the new list although no majority of the old one answers with its state. The counts of
 the old list are lost with it, so the order of the tokens depends on the nodes' clocks. Use --lost if
 that majority has forgotten or is gone for good. The nodes that do not answer must never serve a
 client with the old list again: stop them for good. --ttl must be the longest TTL of any client.

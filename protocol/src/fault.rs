@@ -71,7 +71,7 @@ pub enum Fault {
         to: Vec<String>,
     },
     /// Its count in this era has run out. Clients begin a new era by themselves.
-    #[error("count exhausted (clients begin a new era by themselves: try again)")]
+    #[error("count exhausted (clients begin a new era automatically: try again)")]
     Exhausted,
     /// Its count has run out, and no new era begins for this long: the present one is ahead of its clock.
     #[error(

@@ -82,9 +82,9 @@ impl From<i64> for ReleaseAnswer {
 
 /// The statements by which operators list leases and end one.
 pub struct LeaseQueries {
-    /// Reads `{limit}` leases whose resource stands in the relation `{after}`, such as `=`, to `{resource}`. Columns:
-    /// resource, token, the row's owner, the holder, and for how many milliseconds; and the parts
-    /// where Rust has to split them: then the holder is the time in microseconds.
+    /// Reads `{limit}` leases whose resource has the relation `{after}`, such as `=`, to `{resource}`. Columns:
+    /// resource, token, the row's owner, the holder, and for how many milliseconds; and the parts where Rust has to
+    /// split them: then the holder is the time in microseconds.
     pub list: &'static str,
     /// Ends the lease of this `{resource}`, `{owner}` and `{token}`, if it has not ended, records that in the audit, and
     /// returns a row then. It runs in a transaction.

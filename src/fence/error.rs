@@ -46,7 +46,7 @@ pub enum FenceError {
     },
     /// Too many requests with this token already wait for older ones to end. Try again later.
     #[error(
-        "token {presented} of {resource} was not let in to wait for a request with token \
+        "token {presented} of {resource} was not admitted to wait for a request with token \
          {in_flight}: {limit} requests wait already; try again later"
     )]
     Crowded {

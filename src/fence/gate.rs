@@ -41,7 +41,7 @@ struct ResourceGate {
     contention: Option<Box<Contention>>,
 }
 
-/// The tokens by which a request decides whether it may go on.
+/// The tokens by which a request decides whether it may continue.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) struct GateTokens {
     /// The oldest token in flight.

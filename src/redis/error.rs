@@ -13,8 +13,7 @@ pub enum FencedError {
     /// The server may have forgotten marks. Nothing was written, and nothing will be until an operator
     /// [opens](super::RedisMarks::open) the marks.
     #[error(
-        "the marks are closed: {0}; look at them, and open them (RedisMarks::open, or `fencing \
-         marks open`)"
+        "the marks are closed: {0}; read their state, and open them (RedisMarks::open, or `fencing marks open`)"
     )]
     Closed(Closed),
     /// The key holds something of another type. Nothing was written, and the mark was not raised: an older token may
@@ -108,7 +107,7 @@ pub enum Closed {
     #[error("they were never opened here, or have been flushed, evicted or deleted")]
     NeverOpened,
     /// They were opened in another life of the server.
-    #[error("the server was restarted, or another one has taken its place, since they were opened")]
+    #[error("the server was restarted or replaced since they were opened")]
     OtherLife,
     /// Their state has changed since the operator read it.
     #[error("they have changed since they were read")]

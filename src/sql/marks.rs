@@ -170,8 +170,8 @@ impl Mark {
     }
 }
 
-/// Reads the marks whose names come after `after`, up to `limit` of them, ordered by the bytes
-/// of their names. For operators: start with `&[]` and go on with the last name.
+/// Reads the marks whose names come after `after`, up to `limit` of them, ordered by the bytes of
+/// their names. For operators: start with `&[]` and continue with the last name.
 ///
 /// **Fencing.** None, as for [`highest`](super::highest()).
 ///

@@ -38,7 +38,7 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// Refuses new sessions, or accepts them again. Open ones go on.
+    /// Refuses new sessions, or accepts them again. Open ones continue.
     pub fn refuse(&self, refuse: bool) {
         self.switches.send_modify(|switches| switches.refusing = refuse);
     }
@@ -48,7 +48,7 @@ impl Faults {
         self.switches.send_modify(|switches| switches.hanging = true);
     }
 
-    /// Lets the node go on. Requests that waited run now, in their order, even if their callers or
+    /// Resumes the node. Requests that waited run now, in their order, even if their callers or
     /// their sessions are gone.
     pub fn resume(&self) {
         self.switches.send_modify(|switches| switches.hanging = false);

@@ -196,7 +196,7 @@ async fn serve(
     faults: Faults,
     mut waiting: mpsc::UnboundedReceiver<UnansweredCall>,
 ) {
-    // Callers whose replies are lost go on waiting.
+    // Callers whose replies are lost keep waiting.
     let mut lost = Vec::new();
     while let Some(UnansweredCall { requests, replies }) = waiting.recv().await {
         faults.awake().await;

@@ -183,7 +183,7 @@ impl Flight {
         if self.held.is_some() {
             return;
         }
-        tracing::warn!(cause, "a request was given up: {why}");
+        tracing::warn!(cause, "a request was abandoned: {why}");
         if self.passage.is_fenced() {
             metrics::counter!("fencing_proxy_given_up_total", "cause" => cause).increment(1);
             self.held = Some(Counted::new("fencing_proxy_held", ()));

@@ -29,5 +29,5 @@ pub(super) fn refused(
         .increment(1);
     let tokens: Vec<String> = sequencers.iter().map(Sequencer::to_string).collect();
     let tokens = tokens.join(", ");
-    Some(NOT_ISSUED.answer(format_args!("header {SIGNATURE}: nobody has signed {tokens}")))
+    Some(NOT_ISSUED.answer(format_args!("header {SIGNATURE}: no signature for {tokens}")))
 }

@@ -118,8 +118,8 @@ impl GuardedCommand {
         }
     }
 
-    /// Stops the command and this process until this one is continued: the command must not go on
-    /// without renewals of its lease. In the terminal's own group the terminal has stopped both.
+    /// Stops the command and this process until this one is continued: the command must not continue without renewals
+    /// of its lease. In the terminal's own group the terminal has stopped both.
     fn suspend(&self) {
         self.send(&Order::Signal(Signal::STOP.as_raw()));
         let _ = kill_process(getpid(), Signal::STOP);

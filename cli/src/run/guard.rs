@@ -163,7 +163,7 @@ impl Guard {
             let left = family::all().into_iter();
             let left = left.map(|(process, state)| format!("{process} (state {state})"));
             say::error(format_args!(
-                "the lease is over, and processes go on after SIGKILL: {}; in state D a process \
+                "the lease has ended, and processes still run after SIGKILL: {}; in state D a process \
                  waits for a disk or a file system",
                 left.collect::<Vec<_>>().join(", ")
             ));

@@ -30,9 +30,9 @@ use crate::signals::Signals;
 /// does that, the parent of the command, also if `fencing` itself is killed or stopped; not if both are killed at once.
 ///
 /// `fencing` passes INT, TERM, HUP, QUIT, USR1 and USR2 on to all of them. Processes that the command leaves in the
-/// background when it ends by itself go on without the lease. From a terminal the command stays in the terminal's
-/// process group, so that Ctrl-C and Ctrl-Z work as usual; while it is suspended its lease is not renewed. Elsewhere
-/// than on Linux only the process group is stopped, or the command itself from a terminal.
+/// background when it ends continue without the lease. From a terminal the command stays in the terminal's process
+/// group, so that Ctrl-C and Ctrl-Z work as usual; while it is suspended its lease is not renewed. Elsewhere than on
+/// Linux only the process group is stopped, or the command itself from a terminal.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
     #[command(flatten)]

@@ -72,7 +72,7 @@ pub(crate) struct ServeArgs {
     /// The longest time that a client may ask to wait for a lock.
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration::parse)]
     longest_wait: Duration,
-    /// Signs what it hands out, so that a fence with the keys takes only tokens that were issued here (`fencing proxy
+    /// Signs its tokens, so that a fence with the keys takes only tokens that were issued here (`fencing proxy
     /// --signing-keys`). A file with a line ID=KEY for each key, 64 hexadecimal digits or more: the first one signs,
     /// and the file is read again when it has changed.
     #[arg(long, value_name = "FILE", env = "FENCING_SIGNING_KEYS")]

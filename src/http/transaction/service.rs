@@ -121,7 +121,7 @@ where
         Ok(response) if is_success(&response) => response,
         failed => {
             if let Some(transaction) = Arc::into_inner(owner) {
-                // A statement that the handler gave up on may hold it up.
+                // A statement that the handler abandoned may delay it.
                 drop(timeout(ROLLBACK, T::rollback(transaction.into_inner())).await);
             }
             let mut response = failed?;

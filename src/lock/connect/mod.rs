@@ -127,7 +127,7 @@ pub enum ConnectError {
     #[error("no tokio runtime: connect to a lock service from within one")]
     NoRuntime,
     /// The back end is not compiled in.
-    #[error("{scheme}: switch on the feature `{feature}` of the crate `fencing`")]
+    #[error("{scheme}: enable the feature `{feature}` of the crate `fencing`")]
     #[non_exhaustive]
     Feature {
         /// The scheme of the URL.

@@ -78,8 +78,8 @@ impl LeaseState {
     /// Changes the state of a lease that is not over, in one step, and returns the state
     /// then. A deadline that has passed ends it first.
     fn change(&self, next: impl FnOnce(Time) -> Option<Now>) -> Result<Time, Loss> {
-        // Read outside of the step, as the clock may be anybody's code. That is early enough: a lease
-        // that was reported as over is noted as over, and nothing revives it.
+        // Read outside of the step, as the clock may be the caller's code. That is early enough: a
+        // lease that was reported as over is noted as over, and nothing revives it.
         let time = self.clock.now();
         let mut state = Err(Loss::Expired);
         self.now.send_if_modified(|now| {

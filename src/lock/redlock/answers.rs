@@ -242,7 +242,7 @@ mod tests {
         assert!(matches!(next, Some((_, Err(Fault::Disconnected(_))))), "{next:?}");
     }
 
-    /// Votes that decide nothing wake nobody, but each counts.
+    /// Votes that decide nothing wake no caller, but each counts.
     #[tokio::test(start_paused = true)]
     async fn votes_come_together_and_none_is_lost() {
         #[derive(Default)]

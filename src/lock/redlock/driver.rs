@@ -190,8 +190,8 @@ impl Driver {
             let (due, room) =
                 (Instant::now() + budget, WINDOW.saturating_sub(connection.on_the_way()));
             if let Some(since) = connection.owes_since() {
-                // Only releases, within the window: more at one time would delay the answers until the session was
-                // given up. The others go when there is room again, or with the session.
+                // Only releases, within the window: more would delay the answers until the session times out. The
+                // others go when there is room again, or with the session.
                 for job in self.waiting.releases(room) {
                     connection.call(smallvec![job], due, span());
                 }

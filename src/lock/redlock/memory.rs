@@ -109,7 +109,7 @@ impl MemoryNode {
         }
     }
 
-    /// Wipes the node's memory, as `FLUSHALL` does. Open sessions go on.
+    /// Wipes the node's memory, as `FLUSHALL` does. Open sessions continue.
     pub fn flush(&self) {
         self.server.lock().store.forget();
     }

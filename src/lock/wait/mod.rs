@@ -1,6 +1,6 @@
 //! Waiting for a lease.
 //!
-//! Within a process the callers for a resource stand in a [`queue`], and its first is the [`acquirer`]: it asks the
+//! Within a process the callers for a resource form a [`queue`], whose head is the [`acquirer`]: it asks the
 //! servers, and [backs off](backoff). Before its pause ends, one of three events wakes it: a lease of this process
 //! was released, such a lease was handed over (no other client knows), or servers have
 //! [notified](release_notifications) this client of a release by another process.

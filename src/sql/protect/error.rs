@@ -37,13 +37,13 @@ pub enum ProtectError {
     },
     /// Triggers in shadow mode need PostgreSQL: warnings of triggers in MySQL or SQLite are lost.
     #[error(
-        "this database has no triggers in shadow mode: nobody would see what they would refuse. Call \
+        "this database has no triggers in shadow mode: their warnings would be lost. Call \
          fencing::sql::admit_in_shadow in the writers"
     )]
     NoShadow,
     /// Others used the table for longer than a second, as long transactions and backups do.
     #[error(
-        "others kept the table locked for longer than a second, try again when their \
+        "others kept the table locked for longer than a second; try again when their \
          transactions have ended: {}",
         text(.0)
     )]

@@ -103,8 +103,8 @@ impl Protect {
         let (all, long) = (count(0), count(1));
         Ok((all > 0).then(|| {
             format!(
-                "nobody could change {all} of its rows: {} without a name, because a column of it is NULL, and {long} \
-                 whose name is empty or longer than 255 bytes. Give them names, or delete them: SELECT * {from}",
+                "{all} of its rows could not be changed later: {} without a name, because a column of it is NULL, and \
+                 {long} whose name is empty or longer than 255 bytes. Give them names, or delete them: SELECT * {from}",
                 all.saturating_sub(long)
             )
         }))

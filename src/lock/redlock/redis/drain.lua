@@ -1,9 +1,9 @@
--- Keep new owners from sharing a lock, because somebody waits to hold it alone.
+-- Keep new owners from sharing a lock, because a writer waits.
 -- KEYS: 1 lock of the resource
 -- ARGV: 1 for how long in ms
 -- Returns: draining | a refusal
--- Why: the one who waits would never find the lock free. The holders that share it may still renew. Why `drained`: where one
--- of them stays, clients that wait again and again would keep others out for ever. After 20 s others may join for as long.
+-- Why: the writer would never find the lock free. Shared holders may still renew. Why `drained`: if one stays, repeated
+-- writers would block readers for ever. After 20 s readers may join for as long.
 if redis.call('HGET', MEMORY, 'admitted') ~= MARKER then return refusal() end
 local holder, lasting = lock(), tonumber(ARGV[1])
 if type(holder) == 'table' then

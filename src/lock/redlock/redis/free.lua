@@ -1,4 +1,4 @@
--- Whether nobody holds a lock. One that others shared may still be closed to more of them.
+-- Whether a lock is free. A lock that was shared may still refuse new readers.
 local function is_free(lock)
   if redis.call('EXISTS', lock) == 0 then return true end
   local members = redis.pcall('ZCARD', lock)

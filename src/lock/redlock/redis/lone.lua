@@ -1,5 +1,5 @@
 -- One release or one acquire alone, where all is as usual: judged as group.lua judges it, without lists and before any
--- function is made. What needs more goes on to group.lua.
+-- function is made. The rest goes to group.lua.
 -- KEYS, ARGV: those of group.lua
 -- Returns: number released | number granted era count nonce, as one text: a list costs more than a command
 if #KEYS == 1 and ARGV[1] == '1' then

@@ -1,6 +1,6 @@
--- Notifies the client that has waited longest that the lock is free, and returns its name. Without the
--- right to publish, no client is notified. A client that is gone receives nothing, and the next one is notified.
--- The one who was notified has a head start: one that comes meanwhile does not learn that the lock is free.
+-- Notifies the longest waiter that the lock is free, and returns its name. Without the right to publish, no client is
+-- notified. If the client is gone, the next one is notified.
+-- The notified client has a head start: a client that arrives meanwhile does not learn that the lock is free.
 local function notify(lock)
   local resource = string.sub(lock, NAME)
   local waiting = WAITING .. resource

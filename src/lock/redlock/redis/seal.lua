@@ -4,7 +4,7 @@
 -- that era, so that a node of the old one in a smaller era leaves, too, and one that has left may
 -- join any other fleet.
 -- Returns: sealed nonce era reserved longest | forgotten | a refusal
--- Why the first seal stays: two moves to different fleets must not both go on. Why the steps: a mover
+-- Why the first seal stays: two moves to different fleets must not both continue. Why the steps: a mover
 -- that wakes up late must not undo what others have done since. A node that has left, and was
 -- admitted in the new fleet since, answers as one that has left.
 local memory = redis.call('HMGET', MEMORY, 'admitted', 'nonce', 'era', 'reserved', 'sealed_as', 'sealed_to')

@@ -1,10 +1,10 @@
--- Lock a resource for an owner and others that share it, if nobody holds it alone or waits for that.
+-- Lock a resource in shared mode, if there is no exclusive holder and no waiting writer.
 -- KEYS: 1 lock of the resource
 -- ARGV: 1 owner, 2 ttl in ms
 -- Returns: granted era count nonce crowded | held ms (holder) | quarantined ms | exhausted | a refusal
--- Why only the first is counted: holders that share a lock get one token, and do not make each other
--- stale. A holder that had it alone before them was counted, and has a smaller one. Why the next one is notified: it
--- may share the lock as well; or it waits to hold the lock alone, which is free.
+-- Why only the first is counted: shared holders get one token, and do not make each other stale. An exclusive holder
+-- before them was counted, and has a smaller one. Why the next waiter is notified: it may share the lock as well; or
+-- it is a writer, and the lock is free.
 -- Why it looks up a score first: a user without the right to that must not get a part that nobody can release.
 redis.call('ZSCORE', LONG, KEYS[1])
 local memory = redis.call('HMGET', MEMORY, 'admitted', 'nonce', 'era', 'granted', COUNT)

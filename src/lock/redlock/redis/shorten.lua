@@ -2,7 +2,7 @@
 -- KEYS: 1 lock of the resource
 -- ARGV: 1 owner, 2 rest in ms
 -- Returns: released | not-owner | a refusal
--- Why never longer than before: nobody has noted that the lock may be out for longer.
+-- Why never longer than before: no node has noted that the lock may be held for longer.
 if redis.call('HGET', MEMORY, 'admitted') ~= MARKER then return refusal() end
 local holder, rest = lock(), tonumber(ARGV[2])
 if type(holder) == 'table' then

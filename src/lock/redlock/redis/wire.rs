@@ -44,7 +44,7 @@ struct Traffic {
 enum Place {
     Awaited(Option<Waker>),
     Come(Value),
-    /// Nobody wants it any more.
+    /// It is not wanted any more.
     Dropped,
 }
 
@@ -289,7 +289,7 @@ mod tests {
         }
     }
 
-    /// An answer that nobody wants any more is nobody else's.
+    /// An unwanted answer goes to no other caller.
     #[tokio::test]
     async fn each_command_has_its_own_answer_until_the_connection_ends() {
         let (near, mut far) = duplex(1024);
