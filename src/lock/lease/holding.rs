@@ -24,7 +24,7 @@ pub(super) struct Holding {
     closed_until: Time,
     /// Whether a lost lease has a lock-delay.
     delays: bool,
-    /// Why the last renewal failed, if it did.
+    /// The failure of the last renewal, if it failed.
     pub(super) failure: Mutex<Vec<NodeCause>>,
 }
 
@@ -50,8 +50,8 @@ impl Holding {
         }
     }
 
-    /// Tries once to renew, unless the lease is over, and says why it could not. One that another has superseded is
-    /// over then.
+    /// Tries once to renew, unless the lease has ended, and returns the reason of a failure. One that another has
+    /// superseded is over then.
     pub(super) async fn renew(&self) -> Result<(), Vec<NodeCause>> {
         if self.state.deadline().is_err() {
             return Err(Vec::new());

@@ -139,7 +139,7 @@ impl<'a> Acquirer<'a> {
     fn on_acquired(&self, woken_by: WokenBy) {
         let Wanted { mode, settings, .. } = self.wanted;
         let notifications = self.wanted.notifications();
-        // A shared lease keeps nobody here from asking, and a list may have others that are free.
+        // A shared lease blocks no local caller, and a list may have others that are free.
         let alone = mode == Mode::Exclusive && notifications.is_some();
         let (handed_over, contested) =
             (woken_by == WokenBy::HandOver, self.wanted.has_remote_waiters());

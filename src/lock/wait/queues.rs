@@ -26,8 +26,8 @@ pub(crate) struct WaitQueues {
 
 impl WaitQueues {
     /// Makes attempts until one succeeds or the wait limit is reached, in the order of the queue. The lists with the
-    /// same resource ask together as often as one would: also where servers do not answer, which many attempts at one
-    /// time would keep from it.
+    /// same resource ask together as often as one would: also if servers do not answer, which many concurrent
+    /// attempts would prevent.
     pub(crate) async fn acquire<F, L>(
         &self,
         wanted: Wanted<'_>,

@@ -28,7 +28,7 @@ impl Keys {
             ("LATEST", "latest"),
             // The long locks that were granted or renewed on the node, by their end.
             ("LONG", "long"),
-            // What the channels of the clients begin with.
+            // Prefix of the clients' channels.
             ("CHANNEL", "wake:"),
             ("WAITING", "waiting:"),
             ("NOTIFIED", "notified:"),

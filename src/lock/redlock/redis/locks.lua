@@ -14,7 +14,7 @@ for place = 1, #KEYS do
   if type(holder) == 'string' then
     answer = {'alone', count, 1, {holder, redis.call('PTTL', KEYS[place])}}
   elseif type(holder) == 'table' then
-    -- The latest end comes first. Parts that have ended stand there until somebody asks for the lock.
+    -- The latest end comes first. Ended parts stay until a client asks for the lock.
     local parts, owners, named = redis.pcall('ZREVRANGE', KEYS[place], 0, 100000, 'WITHSCORES'), 0, {}
     if parts.err then
       if not string.find(parts.err, 'WRONGTYPE') then return parts end

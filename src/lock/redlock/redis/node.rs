@@ -189,7 +189,7 @@ impl Server {
             return None;
         }
         let answers = answer.map_err(|error| fault(&error)).and_then(|value| {
-            let anothers = || Fault::Disconnected("the answer is another request's".into());
+            let anothers = || Fault::Disconnected("the reply belongs to another request".into());
             let answered = reply::answer_to(number, &value).ok_or_else(anothers)?;
             let answers = match (requests, answered) {
                 ([request], Answered::List(parts)) if GroupKind::of(request).is_none() => {
@@ -223,7 +223,7 @@ impl Session for RedisSession {
         let server = Arc::clone(&self.0);
         async move {
             let uptime = match requests.as_slice() {
-                // Settings are looked at again before a node is admitted.
+                // Settings are checked again before a node is admitted.
                 [Request::Prepare { .. }] => match fit(&server.wire).await {
                     Ok(info) => info.uptime,
                     Err(fault) => return smallvec![Err(fault)],

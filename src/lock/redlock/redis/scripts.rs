@@ -178,7 +178,7 @@ impl Scripts {
                 self.script(cmd, source::SEAL).arg(0).arg(to.as_str()).arg(step).arg(era)
             }
             Request::Open { nonce } => self.script(cmd, source::OPEN).arg(0).arg(nonce.to_string()),
-            // What is left is `Inspect`, which changes nothing.
+            // The rest is `Inspect`, which changes nothing.
             _ => self.script(cmd, source::INSPECT).arg(0),
         };
     }
