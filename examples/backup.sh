@@ -1,12 +1,12 @@
 #!/bin/sh
 # A nightly backup, on whichever machine gets the lock:  backup.sh FROM TO
-# Where the locks are stands in FENCING_DATABASE or FENCING_REDIS.
+# FENCING_DATABASE or FENCING_REDIS names the lock service.
 set -eu
 from=$1 to=$2
 
 status=0
 FROM=$from TO=$to fencing run --resource backup --wait 0s --ttl 5m --at-least 5m -- sh -euc '
-    # The token stands in the name, so that two backups never write one file.
+    # The token is in the name, so that two backups never write one file.
     tar -cf "$TO/.backup-$FENCING_TOKEN" -C "$FROM" .
     mv "$TO/.backup-$FENCING_TOKEN" "$TO/backup-$FENCING_TOKEN.tar"
     echo "backup-$FENCING_TOKEN.tar"

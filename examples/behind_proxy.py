@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A file service that knows nothing of tokens: `fencing proxy` stands before it.
+"""A file service without tokens, behind `fencing proxy`.
 
     examples/behind_proxy.py 127.0.0.1:9000
     fencing proxy --upstream http://127.0.0.1:9000 --marks sqlite:marks.db

@@ -1,6 +1,6 @@
-//! A client that tries again where that helps, and only there.
+//! A client that retries only when that helps.
 //!
-//! `client_with_retries counter.db`: adds one to a counter, whoever else does the same.
+//! `client_with_retries counter.db`: adds one to a counter, concurrently with others.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! A cron job on many machines: one of them does the work, once a day, also if it is started twice.
+//! A cron job on many machines: one of them does the work, once a day, even if it is started twice.
 //!
-//! `0 3 * * * cron_job /var/lib/reports.db`. It ends with 75 if another machine is at work.
+//! `0 3 * * * cron_job /var/lib/reports.db`. It exits with 75 if another machine is at work.
 
 use std::process::ExitCode;
 
@@ -29,7 +29,7 @@ async fn main() -> anyhow::Result<ExitCode> {
         Err(AcquireError::Held { .. }) => return Ok(ExitCode::from(HELD)),
         Err(broken) => return Err(broken.into()),
     };
-    // That today's report is written stands with the report: the lock alone does not know it.
+    // The report records that it is done for today: the lock alone does not know it.
     let mut tx = sql::begin(&pool, &report, lease.token()).await?;
     let written =
         sqlx::query("INSERT INTO reports VALUES (date('now'), $1) ON CONFLICT DO NOTHING")

@@ -1,5 +1,5 @@
-//! A leader: one worker of several works, and the others wait to succeed it. At SIGTERM it drops its work,
-//! releases the lease, and ends.
+//! Leader election: one worker is active, the others wait. On SIGTERM the leader stops its work, releases
+//! its lease, and ends.
 //!
 //! `worker redis://a,b,c` or `worker sqlite:jobs.db`, and any other URL of `lock::connect`.
 

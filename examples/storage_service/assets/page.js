@@ -25,11 +25,11 @@ function log(event) {
 const DEEDS = [
   ["stop", "kill", "It stops, and loses its memory"],
   ["start", "start", "It starts again, with nothing in its memory"],
-  ["flush", "wipe", "It forgets everything, and goes on running"],
+  ["flush", "wipe", "It loses its state, and keeps running"],
 ];
 
 function drawNodes() {
-  set($("quorum"), world.quorum ? "a majority grants" : "NO MAJORITY: nobody gets a lease");
+  set($("quorum"), world.quorum ? "a majority grants" : "NO MAJORITY: no lease is granted");
   // Each node keeps its place and its buttons: somebody may be about to press one.
   const names = [...$("nodes").children].map((item) => item.dataset.name);
   if (names.join() !== world.nodes.map((node) => node.name).join()) {

@@ -59,7 +59,7 @@ export async function rest() {
 /** Steps: what has happened, what comes next by its button, what is said meanwhile, and the orders of it. */
 export const STEPS = [
   {
-    said: "Two clients take turns. Each write goes to two files: one compares tokens, the other does not. So far nobody has asked for anything.",
+    said: "Two clients take turns. Each write goes to two files: one compares tokens, the other does not. So far no client has asked for a lease.",
     next: "Start: let client 1 ask for a lease",
     run: () => has(1, "acquire", () => world.clients[1].lease),
   },
@@ -102,7 +102,7 @@ export const STEPS = [
     },
   },
   {
-    said: "Client 2 has released its lease: nobody holds one now. That is the whole loop: a lease with a token that never goes backwards, and a storage that compares it. Try it yourself in free play: kill nodes, wipe them, put a client to sleep.",
+    said: "Client 2 has released its lease: the lock is free. That is the whole scenario: a lease with a token that never goes backwards, and a storage that compares it. Try it yourself in free play: kill nodes, wipe them, put a client to sleep.",
     next: "Play it again",
   },
 ];

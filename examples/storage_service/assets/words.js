@@ -20,7 +20,7 @@ export function words(event) {
     case "renewed":
       return [`${who} renews its lease`, "A watchdog of the client renews each third of the lease's time. It runs on the client's thread: asleep, it does not. (docs/protocol.md, “Renew, release”)"];
     case "lost":
-      return [`${who} notices that its lease is lost: ${event.why}`, "A client that is awake stops its work here. What it has sent before, nobody can take back: that is what the fence is for."];
+      return [`${who} notices that its lease is lost: ${event.why}`, "A client that is awake stops its work here. Earlier requests cannot be undone: that is what the fence is for."];
     case "released":
       return [`${who} releases its lease`, "The next client need not wait until it would have run out. (docs/protocol.md, “Renew, release”)"];
     case "asleep":
@@ -29,15 +29,15 @@ export function words(event) {
         : "Its whole thread stops, as in a long garbage collection. The renewal of its lease stops with it."];
     case "awake":
       return [`${who} wakes up`, event.within_a_write
-        ? "It goes on where it was: it sends the write. It cannot know that time has passed."
-        : "It goes on where it was."];
+        ? "It continues: it sends the write. It cannot know that time has passed."
+        : "It continues."];
     case "stored": {
       const older = event.older ? ", OVER A NEWER WRITE" : event.late ? ", although its lease was over" : "";
       return [`${file}: stored what ${who} wrote with ${token}${older}`, event.older
         ? "The token is older than that of the write before. Nobody compared them, and the newer write is gone."
         : !event.late ? "No newer token has been seen for this file."
-        : fenced ? "The lease was over, but this file had seen no larger token: nobody has written since with a newer lease, so nothing newer is lost."
-        : "The lease was over, but nobody has written since with a newer lease, so nothing newer is lost. This file would have stored it in any case."];
+        : fenced ? "The lease had ended, but this file had seen no larger token: there was no write with a newer lease, so nothing newer is lost."
+        : "The lease had ended, but there was no write with a newer lease, so nothing newer is lost. This file would have stored it anyway."];
     }
     case "refused":
       return [`${file}: REFUSED what ${who} wrote with ${token}`, `The storage answered ${event.status}: ${event.why}. It has seen a newer token, so this write is stale.`];
