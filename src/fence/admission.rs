@@ -34,8 +34,8 @@ impl Admission {
         self.request.token
     }
 
-    /// Waits until this request must stop because a newer token came and its
-    /// [grace](super::Fence::drop_older_after) is over. With a fence that has no grace it waits
+    /// Waits until this request must stop because a newer token arrived and its
+    /// [grace](super::Fence::drop_older_after) has ended. With a fence that has no grace it waits
     /// forever. The newer request waits until this admission is dropped.
     ///
     /// # Cancel safety

@@ -32,21 +32,21 @@ use crate::sequencer::Sequencer;
 /// The table `fencing_leases` of `lock::sql::SqlLock` has the token of the newest lease of each
 /// resource. The example `storage_service` asks it, in `src/issued.rs`.
 ///
-/// **Redis nodes cannot say it exactly.** They report their eras (`Lock::health`), and an era is the high
-/// nine digits of a token: a token whose era is larger than the newest of a majority was not issued. A
-/// forged token of the newest era passes such a check, which the example makes as well. It shuts out
-/// honest clients until the next era begins, or until their tokens have passed it. Keep a record of the
-/// leases that you hand out, or put the layer behind authentication.
+/// ***Redis nodes are not exact.** They report their eras (`Lock::health`), and an era is the high nine
+/// digits of a token: a token whose era is larger than the newest of a majority was not issued. A forged
+/// token of the newest era passes such a check, which the example makes as well. It locks out honest
+/// clients until the next era begins, or until their tokens have passed it. Keep a record of granted
+/// leases, or put the layer behind authentication.
 ///
-/// The name is that of Chubby's `CheckSequencer()`, which asks something else: whether the lock is still
-/// held. This asks whether the token was ever issued.
+/// The name is from Chubby's `CheckSequencer()`, which checks that the lock is still held. This checks
+/// that the token was ever issued.
 pub trait CheckSequencer: Send + Sync + 'static {
     /// Reports whether the lock service has ever issued this token for this resource. Its lease may
     /// have ended since: the marks decide whether a token is stale.
     ///
-    /// **Fencing.** Answer `true` for every token that was issued: the answer has to count the
-    /// lease that was granted a moment ago, so ask where leases are granted, not a replica
-    /// behind it. If you cannot be exact, say `true` for tokens that may have been issued.
+    /// **Fencing.** Answer `true` for every token that was issued: the answer must include the
+    /// latest lease, so ask the service that grants leases, not a lagging replica. If you cannot be
+    /// exact, answer `true` for tokens that may have been issued.
     ///
     /// # Errors
     /// Returns why the lock service could not be asked. The token does not pass then.
@@ -82,9 +82,9 @@ where
 })]
 #[non_exhaustive]
 pub struct NotIssued {
-    /// The resource that the request was about.
+    /// The resource of the request.
     pub resource: Resource,
-    /// The token that was presented.
+    /// The presented token.
     pub presented: Token,
     /// The fence's [ceiling](super::Fence::ceiling), if the token is above it.
     pub ceiling: Option<Token>,
@@ -96,8 +96,7 @@ const MAX_TOKENS: usize = 1000;
 
 type Cause = Arc<dyn Error + Send + Sync>;
 
-/// The questions to a lock service that are under way. Requests that come with one token at the
-/// same time share one.
+/// The checks in progress. Concurrent requests with one token share one.
 pub(super) struct Checks {
     check: Arc<dyn CheckSequencer>,
     open: Arc<Mutex<OpenQuestions>>,
@@ -105,7 +104,7 @@ pub(super) struct Checks {
 
 #[derive(Default)]
 struct OpenQuestions {
-    /// The number of questions that were ever begun.
+    /// The number of checks ever begun.
     begun: u64,
     /// The newest question of each token.
     newest: BTreeMap<Sequencer, NewestQuestion>,
@@ -118,8 +117,8 @@ struct NewestQuestion {
 }
 
 impl OpenQuestions {
-    /// Finds room for one more token. A token that was issued is smaller than all that are yet to be issued:
-    /// the largest one of the resource gives way, and a forger keeps no holder from being asked about.
+    /// Finds room for one more token. An issued token is smaller than all future ones: the largest of the
+    /// resource is evicted, so a forger blocks the check of no holder.
     fn find_room(&mut self, sequencer: &Sequencer) -> Result<(), Cause> {
         let [first, last] =
             [Token::MIN, Token::MAX].map(|token| Sequencer::new(sequencer.resource.clone(), token));

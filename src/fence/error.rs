@@ -20,9 +20,9 @@ pub enum FenceError {
         "cannot ask the lock service whether token {presented} of {resource} was issued: {cause}"
     )]
     Unchecked {
-        /// The resource that the request was about.
+        /// The resource of the request.
         resource: Resource,
-        /// The token that was presented.
+        /// The presented token.
         presented: Token,
         /// The cause.
         #[source]
@@ -35,9 +35,9 @@ pub enum FenceError {
         .waited.as_millis()
     )]
     Busy {
-        /// The resource that the request was about.
+        /// The resource of the request.
         resource: Resource,
-        /// The token that was presented.
+        /// The presented token.
         presented: Token,
         /// The oldest token in flight.
         in_flight: Token,
@@ -50,9 +50,9 @@ pub enum FenceError {
          {in_flight}: {limit} requests wait already; try again later"
     )]
     Crowded {
-        /// The resource that the request was about.
+        /// The resource of the request.
         resource: Resource,
-        /// The token that was presented.
+        /// The presented token.
         presented: Token,
         /// The oldest token in flight.
         in_flight: Token,
@@ -78,8 +78,8 @@ pub enum FenceError {
     /// The marks did not answer, or answered something that is not a mark. Try again.
     #[error("high-water marks unreachable: {0}")]
     Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The storage of the marks is not set up: a table or a function is missing. Nothing was written, and to try
-    /// again does not help.
+    /// The storage of the marks is not set up: a table or a function is missing. Nothing was written, and a
+    /// retry does not help.
     #[error("the storage of the high-water marks is not set up: {0}")]
     NotSetUp(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// No connection of the storage's pool became free in time. Nothing was read or written. Try again.

@@ -17,8 +17,8 @@ pub trait Marks: Send + Sync + 'static {
     /// atomic step. Equal passes, lower is refused.
     ///
     /// # Errors
-    /// Returns [`FenceError::Stale`] if the mark is higher; the mark stays as it is. After
-    /// any other error do not write; the mark may or may not have been raised.
+    /// Returns [`FenceError::Stale`] if the mark is higher; the mark is unchanged. After any other
+    /// error do not write; the mark may or may not have been raised.
     ///
     /// # Cancel safety
     /// If you drop the future, the mark may or may not have been raised. At worst a token
@@ -30,8 +30,8 @@ pub trait Marks: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<(), FenceError>>;
 
     /// Does what [`raise`](Marks::raise) does, before it returns. Returns `None` if these marks may have to
-    /// wait for that, and then does nothing: the fence calls `raise`. The default returns `None`; marks in the
-    /// memory of the process save the fence a future for each request.
+    /// wait for that, and then does nothing: the fence calls `raise`. The default returns `None`; marks in
+    /// memory save the fence a future for each request.
     ///
     /// **Fencing.** As for `raise`. It must not call the fence that calls it.
     ///
@@ -42,11 +42,11 @@ pub trait Marks: Send + Sync + 'static {
         None
     }
 
-    /// Reads the mark of `resource`, if it has one. A fence that
-    /// [checks what was issued](super::Fence::check_sequencer) asks about tokens above it.
+    /// Reads the mark of `resource`, if it has one. A fence that [checks what was
+    /// issued](super::Fence::check_sequencer) checks tokens above it.
     ///
-    /// **Fencing.** It must not be above the mark; it may be below, as one that was read a moment
-    /// ago. The default returns no mark, and then the fence asks about every token.
+    /// **Fencing.** It must not be above the mark; it may be below, such as a mark read a moment
+    /// ago. The default returns no mark, and then the fence checks every token.
     ///
     /// # Errors
     /// Returns [`FenceError::Unreachable`] if the mark cannot be read.

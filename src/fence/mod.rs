@@ -1,7 +1,7 @@
 //! The storage's side: refuse every write whose token is older than the highest seen.
 //!
-//! A [`Fence`] asks its [`Marks`] for the high-water mark of a resource. Its gate lets a
-//! newer token in only when requests with an older one have ended.
+//! A [`Fence`] asks its [`Marks`] for the high-water mark of a resource. Its gate admits a newer
+//! token only when requests with an older one have ended.
 //!
 //! ```
 //! use fencing::fence::{FenceError, MemoryMarks};
@@ -66,8 +66,8 @@ pub use transactions::{CommitError, Transactions};
 /// The longest limit of a fence, and its longest grace.
 const MAX_LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Refuses tokens older than the highest seen, and keeps requests with different tokens
-/// apart. Clones share one fence.
+/// Refuses tokens lower than the highest seen, and never runs requests with different tokens at the
+/// same time. Clones share one fence.
 ///
 /// It needs a tokio runtime with timers.
 #[derive(Clone, derive_more::Debug)]
@@ -121,11 +121,11 @@ impl Fence {
     /// tokens.
     ///
     /// The tower layer drops an older request together with its response body: its handler ends at
-    /// an `.await`, as it does when its client hangs up. Work that it has handed to something else
-    /// (`spawn_blocking`, `tokio::fs`, a task) continues, and may write after a newer request has
-    /// written: hold an [`Admission`] there, or check the token in the transaction that writes. If
-    /// you hold an admission, the fence asks you to stop, and waits. If clones of the fence have
-    /// different settings, requests that came in through one without a grace are not stopped.
+    /// an `.await`, as it does when its client disconnects. Work that it has handed to something
+    /// else (`spawn_blocking`, `tokio::fs`, a task) continues, and may write after a newer request
+    /// has written: hold an [`Admission`] there, or check the token in the transaction that writes.
+    /// If you hold an admission, the fence asks you to stop, and waits. If clones of the fence have
+    /// different settings, requests from a clone without a grace are not stopped.
     #[must_use]
     pub fn drop_older_after(self, grace: Duration) -> Fence {
         Fence { grace: Some(grace.min(MAX_LIMIT)), ..self }
@@ -138,21 +138,20 @@ impl Fence {
         Fence { waiters, ..self }
     }
 
-    /// Asks this lock service about every token that would raise a mark, before it does: was it
-    /// issued for this resource? One that was not is refused ([`FenceError::NotIssued`]), and so is
-    /// every such token while the lock service cannot be asked ([`FenceError::Unchecked`]). Tokens
-    /// that equal their mark are not asked about again, and lower ones are stale. Default: the fence
-    /// trusts every token.
+    /// Asks this lock service about every token that would raise a mark: was it issued for this
+    /// resource? Other tokens are refused ([`FenceError::NotIssued`]), and so is every such token
+    /// while the lock service cannot be asked ([`FenceError::Unchecked`]). Tokens that equal their
+    /// mark are not asked about again, and lower ones are stale. Default: the fence trusts every
+    /// token.
     ///
     /// It asks about 16 tokens of one resource at a time, and about 1000 in all, each at most twice.
     /// Among those of one resource the smallest come first: tokens that were issued are smaller than
     /// those that were not. Others get [`FenceError::Unchecked`] at once.
     ///
-    /// **Fencing.** Without it, every client that may send requests can make up a large token, and so
-    /// shut out all others for good. It costs one more read of the mark for each request, and one question for
-    /// each new token. If that read takes more than 100 ms, the fence asks about the token in any
-    /// case. It does not show that the sender holds the lease: a client that has heard
-    /// another's token may send it, and so may one that guesses it.
+    /// **Fencing.** Without it, every client that may send requests can forge a large token, and lock out all
+    /// others for good. It costs one more read of the mark for each request, and one check for each new token.
+    /// If that read takes more than 100 ms, the fence checks the token anyway. It does not show that the
+    /// sender holds the lease: a client that overhears or guesses another's token may send it.
     ///
     /// Give the marks and the lock service connections that no handler uses, such as a pool of
     /// their own. A handler that waits behind the fence with a connection of a shared pool
@@ -163,25 +162,25 @@ impl Fence {
     }
 
     /// Refuses every token above `ceiling` ([`FenceError::NotIssued`]) before it asks the lock service. Use
-    /// it for lock services that cannot [say what they have issued](Fence::check_sequencer).
-    /// Default: [`Token::MAX`].
+    /// it for lock services that cannot [check issued tokens](Fence::check_sequencer). Default:
+    /// [`Token::MAX`].
     ///
-    /// **Fencing.** It bounds what a made-up token can do, but does not prevent it. A made-up token up
-    /// to the ceiling shuts out the others until their tokens have passed it, or until the mark is put
-    /// back. If it is exactly the ceiling, and the lock service issues tokens above the marks, then all
-    /// new tokens are above the ceiling and are refused, until an operator raises the ceiling, or
-    /// lowers the mark and the lease together. Without a ceiling, a made-up token could use up the
-    /// numbers themselves. Clients do not learn the ceiling.
+    /// **Fencing.** It bounds the damage of a forged token, but does not prevent it. A forged token up
+    /// to the ceiling locks out the others until their tokens have passed it, or until the mark is
+    /// lowered. If it is exactly the ceiling, and the lock service issues tokens above the marks, then
+    /// all new tokens are above the ceiling and are refused, until an operator raises the ceiling, or
+    /// lowers the mark and the lease together. Without a ceiling, a forged token could exhaust the
+    /// tokens. Clients do not learn the ceiling.
     ///
-    /// Choose one far above what will ever be issued, and far below `Token::MAX`: leases in a database
-    /// count from 1. Those from nodes begin with the time and make leaps, so the fence sets no limit
-    /// for a single step.
+    /// Choose one far above all tokens ever issued, and far below `Token::MAX`: leases in a database
+    /// count from 1. Tokens from nodes begin with the time and jump, so the fence sets no limit for a
+    /// single step.
     #[must_use]
     pub fn ceiling(self, ceiling: Token) -> Fence {
         Fence { ceiling, ..self }
     }
 
-    /// Reads the mark of `resource`, if it has one. For operators: see [`Marks::highest`].
+    /// Reads the mark of `resource`, if there is one. For operators: see [`Marks::highest`].
     ///
     /// # Errors
     /// Returns [`FenceError::Unreachable`] if the mark cannot be read.
@@ -195,7 +194,7 @@ impl Fence {
     /// Lists the marks. For operators: see [`Marks::list`].
     ///
     /// # Errors
-    /// Returns [`FenceError::Unreachable`] if they cannot be read, or do not list themselves.
+    /// Returns [`FenceError::Unreachable`] if they cannot be read or listed.
     ///
     /// # Cancel safety
     /// It changes nothing.

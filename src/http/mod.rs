@@ -1,7 +1,7 @@
-//! A tower layer that keeps stale and unfenced requests from your handlers.
+//! A tower layer that refuses stale and unfenced requests before your handlers.
 //!
 //! [`FenceLayer`] reads the token from the header `Fencing-Token: 34` (or the gRPC metadata
-//! `fencing-token`), asks the [`Fence`](crate::fence::Fence), and lets the request through with
+//! `fencing-token`), asks the [`Fence`](crate::fence::Fence), and admits the request with
 //! [`Fenced`] in its extensions.
 //!
 //! ```
@@ -24,19 +24,20 @@
 //! as well: their tokens raise marks, and without one they get a 428 in place of the 405. Around
 //! everything (`Router::layer`) the same goes for paths that do not exist.
 //!
-//! It answers what it refuses as `application/problem+json` (RFC 9457):
+//! A refusal is `application/problem+json` (RFC 9457):
 //!
 //! | reason | HTTP | gRPC |
 //! |---|---|---|
 //! | the fence has seen a newer token | 412 | `ABORTED` |
-//! | a newer token came while the handler worked, and the fence drops older requests: in doubt | 503 | `UNKNOWN` |
+//! | a newer token arrived while the handler worked, and the fence drops older requests: in doubt | 503 | `UNKNOWN` |
 //! | the request needs a token and has none | 428 | `FAILED_PRECONDITION` |
 //! | the token was not issued, where the fence [checks](crate::fence::Fence::check_sequencer) that | 400 | `INVALID_ARGUMENT` |
 //! | the token is above the fence's [ceiling](crate::fence::Fence::ceiling) | 400 | `INVALID_ARGUMENT` |
 //! | the token is malformed, zero, out of range or sent twice; the resource is malformed, or not that of the [sequencer](SEQUENCER) | 400 | `INVALID_ARGUMENT` |
 //! | the marks or the lock service are unreachable, a server that the closure of a [`NameLayer`] asks has failed, older requests do not end, or too many wait for them | 503, `Retry-After` | `UNAVAILABLE` |
 //! | the marks are full, or the service does not run on tokio | 503 | `UNAVAILABLE` |
-//! | the server is set up wrongly, and does not find the [URI](path_of) or the [route](fn@matched) that names the resource | 500 | `INTERNAL` |
+//! | the server is misconfigured, and finds no [URI](path_of) or [route](fn@matched) that names the resource | 500
+//! | `INTERNAL` |
 //! | a statement of the handler's own transaction failed: in doubt | 503, `Retry-After` | `UNKNOWN` |
 //! | another transaction conflicts with the layer's transaction, which was rolled back | 503, `Retry-After` | `UNAVAILABLE` |
 //! | the [transaction](TransactionLayer) of the request was rolled back against the handler's will | 503, `Retry-After` if its connection broke | `UNAVAILABLE` if it broke, `INTERNAL` |
@@ -70,7 +71,7 @@
 //!
 //! # Roll-out
 //! Begin with [`FenceLayer::shadow`]: it lets every request pass, and reports what the fence would have refused.
-//! [`FenceLayer::policy`] says for each request what it needs.
+//! [`FenceLayer::policy`] decides what each request needs.
 //!
 //! # With other layers
 //! - Put a concurrency limit below the fence: a request that waits for older ones has no place in
@@ -82,18 +83,18 @@
 //! - A refusal is sent before the upload is read, and the server closes the connection then. A client
 //!   that keeps sending may see a broken pipe instead of the answer. Let clients send `Expect:
 //!   100-continue` with large uploads (curl does): then they get the refusal first, and send nothing.
-//!   Over HTTP/2 the refusal arrives all the same.
+//!   Over HTTP/2 the refusal arrives anyway.
 //!
 //! # Fencing
-//! - The layer is a fence for what the inner service does until its response has ended. It does
-//!   not cover tasks that a handler spawns, nor upgraded connections.
+//! - The layer fences the work of the inner service until its response has ended. It does not cover
+//!   tasks that a handler spawns, nor upgraded connections.
 //! - Between processes the layer does not close the gap between check and write. Only
 //!   a check in the transaction that writes closes it: `fencing::sql::admit`, or a [`TransactionLayer`] below
 //!   this one, which opens that transaction for the handler.
-//! - The extractor must give one resource one name. If a handler takes `/files/a` and
-//!   `/files/%61` for the same file, so must the extractor, as [`path()`] does. It refuses paths
-//!   such as `/files//a` and `/files/b/../a`, which would be more names of that file.
-//!   Below axum's `nest` only [`path_of`] and [`matched`](fn@matched) see the whole path.
+//! - The extractor must give one resource one name. If a handler takes `/files/a` and `/files/%61`
+//!   for the same file, so must the extractor, as [`path()`] does. It refuses paths such as
+//!   `/files//a` and `/files/b/../a`, which would be further names of that file. Below axum's
+//!   `nest` only [`path_of`] and [`matched`](fn@matched) see the whole path.
 //! - The layer alone cannot tell a forged token from an issued one: a client that sends a very large
 //!   token locks all others out. Let the fence [ask the lock
 //!   service](crate::fence::Fence::check_sequencer), or set a [ceiling](crate::fence::Fence::ceiling),
@@ -103,7 +104,7 @@
 //!   and the write of a newer one. If some users may read but not write, let the layer
 //!   [ignore reads](Policy::ignoring_reads).
 //! - An older request that does not end, such as one whose client pauses in the middle of its
-//!   upload or stops reading the response, holds up newer ones: each waits up to the fence's
+//!   upload or stops reading the response, delays newer ones: each waits up to the fence's
 //!   [limit](crate::fence::Fence::limit) and gets a 503. Limit how long requests take, or let the
 //!   fence [drop older requests after](crate::fence::Fence::drop_older_after) a grace.
 //! - A handler is dropped only at an `.await`. One that blocks its thread, or a task that it has

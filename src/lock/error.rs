@@ -58,10 +58,10 @@ pub enum AcquireError {
     Unavailable {
         /// The requested resource.
         resource: Resource,
-        /// The database, and why.
+        /// The database and its fault.
         cause: NodeCause,
     },
-    /// The list is empty or too long. Nothing was asked for.
+    /// The list is empty or too long. Nothing was requested.
     #[error("{count} resources were given; 1 to {most} can be acquired with one call")]
     #[non_exhaustive]
     WrongCount {
@@ -122,7 +122,7 @@ pub enum Loss {
     Released,
 }
 
-/// The lease was lost while work went on under it.
+/// The lease was lost during its work.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("lease lost, {resource} token {token}: {loss}{}", last_renewal(.causes))]
 #[non_exhaustive]

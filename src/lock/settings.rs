@@ -40,7 +40,7 @@ pub struct Settings {
     pub(super) budget: Option<Duration>,
     /// The builder's name of the budget.
     pub(super) budget_name: &'static str,
-    /// The budget where none is set: this, or this fraction of a short TTL.
+    /// The default budget: this, or this fraction of a short TTL.
     pub(super) default_budget: (Duration, u32),
     pub(super) lock_delay: Duration,
     /// The minimum hold time of a lock, counted from before the request.
@@ -95,7 +95,7 @@ impl Settings {
         name.map_err(|problem| BuildError::new("holder", problem))
     }
 
-    /// Returns the settings with another TTL, which is to blame if they don't fit together.
+    /// Returns the settings with another TTL, which the error names if they don't fit together.
     pub(super) fn with_ttl(&self, ttl: Duration) -> Result<Settings, BuildError> {
         let blamed = |error: BuildError| match error.setting {
             "ttl" => error,
@@ -136,15 +136,14 @@ macro_rules! settings_setters {
         }
 
         /// Sets by how much this machine's clock and the servers' clocks may drift apart over one
-        /// TTL. It is taken off each lease. Default: 1 % + 2 ms.
+        /// TTL. It is subtracted from each lease. Default: 1 % + 2 ms.
         pub fn drift(mut self, drift: std::time::Duration) -> Self {
             self.settings.drift = Some(drift);
             self
         }
 
         /// Sets the first pause between two attempts of `acquire`, give or take a random half. Default:
-        /// 100 ms. The pauses grow: to ten of these where the servers notify of releases, to two where
-        /// they do not.
+        /// 100 ms. The pauses grow: to ten of these if the servers notify of releases, to two if not.
         pub fn retry_delay(mut self, delay: std::time::Duration) -> Self {
             self.settings.retry_delay = delay;
             self
@@ -181,15 +180,15 @@ macro_rules! settings_setters {
 
         /// Sets the name that locks are held under: others see it when they find a lock held
         /// ([`AcquireError::Held`](crate::lock::AcquireError)), and operators in `fencing leases`. It is for
-        /// people; nothing depends on it, and several clients may have the same. 1 to 64 bytes of printable ASCII:
-        /// no spaces, quotation marks and backslashes, and no dot at the end. Default: what the environment
-        /// variable `FENCING_HOLDER` says when the service is built, or else `host:pid`.
+        /// display only, and several clients may have the same. 1 to 64 bytes of printable ASCII: no spaces,
+        /// quotation marks and backslashes, and no dot at the end. Default: the environment variable
+        /// `FENCING_HOLDER` when the service is built, or else `host:pid`.
         pub fn holder(mut self, name: impl Into<String>) -> Self {
             self.settings.holder = Some(name.into());
             self
         }
 
-        /// Sets whether a watchdog renews the lease each third of its TTL. Default: it does.
+        /// Sets whether a watchdog renews the lease every third of its TTL. Default: it does.
         /// Without it you call [`Lease::renew`](crate::lock::Lease::renew).
         pub fn renew(mut self, renew: bool) -> Self {
             self.settings.renew = renew;

@@ -1,7 +1,7 @@
 //! The fence inside a Redis: one script compares the token with the mark, raises the mark, and writes.
 //!
-//! A check outside of the write does not fence: the process may pause between the two. Redis runs a script in
-//! one step, so that nothing comes in between.
+//! A check outside of the write does not fence: the process may pause between the two. Redis runs a script
+//! atomically.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -20,27 +20,24 @@
 //! # Ok(())
 //! # }
 //! ```
+//! # Lost marks
 //!
-//! # What a Redis forgets
-//!
-//! A mark that is forgotten lets a stale token pass. All marks of a namespace are in one hash,
-//! `{namespace}:marks`, together with the life of the server in which an operator has opened them. Whatever
-//! deletes, flushes or evicts the marks takes that field away as well, and a server that was restarted, or another one
-//! that took its place, has another life. In both cases everything is refused ([`FencedError::Closed`]) until an
-//! operator has [looked](RedisMarks::look), and has [opened](RedisMarks::open) them.
+//! A lost mark lets a stale token pass. All marks of a namespace are in one hash, `{namespace}:marks`, together
+//! with the `run_id` of the server when an operator opened them. Deleting, flushing or evicting the marks removes
+//! that field as well, and a restarted or replaced server has another `run_id`. In both cases everything is refused
+//! ([`FencedError::Closed`]) until an operator has [read](RedisMarks::look) their state and
+//! [opened](RedisMarks::open) them.
 //!
 //! # How to use it
 //!
-//! A holder that reads what it will change **seals** first: call [`Marks::raise`](crate::fence::Marks::raise) with the
+//! A holder that reads before it writes **seals** first: call [`Marks::raise`](crate::fence::Marks::raise) with the
 //! token of the lease before you read. Otherwise an older holder may write between the read and the write.
 //!
-//! After [`FencedError::InDoubt`] send the same write again and no other. For another write take a new lease, seal, then
-//! read.
+//! After [`FencedError::InDoubt`] send the same write again and no other. For another write take a new lease, seal,
+//! then read. # Limits
 //!
-//! # What it cannot see
-//!
-//! An older copy that takes the place of the marks without a restart, one field that is changed by hand, two namespaces
-//! for the same data, a proxy that moves an open connection: the table "Marks in a Redis" in `docs/http.md` has them all.
+//! It does not detect an older copy of the marks without a restart, a field changed by hand, two namespaces for the
+//! same data, or a proxy that moves an open connection: the table "Marks in a Redis" in `docs/http.md` has all.
 
 mod answer;
 mod connection;

@@ -1,4 +1,4 @@
-//! Makes a lock service from a URL. Nothing else in `lock` knows every back end.
+//! Creates a lock service from a URL. No other part of `lock` knows every back end.
 
 #[cfg(feature = "redis")]
 mod redis;

@@ -27,15 +27,15 @@ use watchdog::{Watch, Watchdogs};
 
 /// A time-limited lock and its fencing token.
 ///
-/// A watchdog renews it each third of its TTL until it is released, lost, or held for `max_hold`.
-/// When you drop a lease, it sends the release and does not wait for an answer. One that was lost
-/// before stays held for its lock-delay, if it has one.
+/// A watchdog renews it every third of its TTL until it is released, lost, or held for `max_hold`.
+/// A dropped lease sends its release and does not wait for an answer. A lease that was lost before
+/// stays held for its lock-delay, if it has one.
 ///
 /// **Fencing.** A lease may be lost at any moment, even between a check and a write. Only a storage
 /// that compares [`token`](Lease::token) makes a late write safe.
 ///
-/// A [`SharedLease`] is a read lock, a [`LeaseSet`] is a lease of several resources. They are types of their own,
-/// so that code that needs an exclusive lease of one resource, and asks for a `Lease`, can't take them.
+/// A [`SharedLease`] is a read lock, a [`LeaseSet`] is a lease of several resources. They are separate types, so
+/// that code that needs an exclusive lease of one resource can't take them.
 #[must_use = "a lease that is dropped is released"]
 pub struct Lease<K = Exclusive> {
     holding: Arc<Holding>,
@@ -54,19 +54,18 @@ struct Active {
 /// exclusively meanwhile. It is renewed, lost and released as a [`Lease`] is, each shared lease separately; the lock
 /// is free when the last one is gone.
 ///
-/// **Fencing.** The token is larger than that of every exclusive lease before it, and smaller
-/// than that of each one after. The holders of a shared lock have equal tokens where the counts of the nodes
-/// agree, and may have different ones where they do not. So a storage that compares tokens refuses a
-/// reader once a later writer has written. It does not fence the writes of readers against each other. If
-/// your token is smaller than another reader's, the storage may refuse you after that reader has written:
-/// acquire again.
+/// **Fencing.** The token is larger than that of every exclusive lease before it, and smaller than that of
+/// each one after. The holders of a shared lock have equal tokens if the counts of the nodes agree, and may
+/// have different ones otherwise. So a storage that compares tokens refuses a reader once a later writer has
+/// written. It does not fence the writes of readers against each other. If your token is smaller than
+/// another reader's, the storage may refuse you after that reader has written: acquire again.
 pub type SharedLease = Lease<Shared>;
 
 /// A lease of several resources, from [`acquire_all`](super::Lock::acquire_all): with a token for each.
 /// It is renewed, lost and released as a whole, as a [`Lease`] is: it ends for all resources when it is
 /// for one. Errors name the first of the resources.
 ///
-/// **Fencing.** Give each write the token of the resource that it is about.
+/// ***Fencing.** Give each write the token of its resource.
 pub type LeaseSet = Lease<Several>;
 
 /// The kind of a [`Lease`] with one exclusive lock.
@@ -94,7 +93,7 @@ impl<K> fmt::Debug for Lease<K> {
 }
 
 impl Lease<Several> {
-    /// Returns the fencing token of a resource; `None` if the lease is not about it.
+    /// Returns the fencing token of a resource; `None` if it is not part of the lease.
     #[must_use]
     pub fn token_of(&self, resource: &Resource) -> Option<Token> {
         let pairs = self.sequencers();
@@ -110,7 +109,7 @@ impl Lease<Several> {
 }
 
 impl<K: OfOne> Lease<K> {
-    /// Returns the fencing token: give it to every write that the lease is to protect.
+    /// Returns the fencing token: give it to every protected write.
     #[must_use]
     pub fn token(&self) -> Token {
         self.holding.first.token
@@ -123,7 +122,7 @@ impl<K: OfOne> Lease<K> {
         self.holding.first.clone()
     }
 
-    /// Returns what is locked.
+    /// Returns the resource.
     #[must_use]
     pub fn resource(&self) -> &Resource {
         &self.holding.first.resource
@@ -131,7 +130,7 @@ impl<K: OfOne> Lease<K> {
 }
 
 impl<K> Lease<K> {
-    /// Takes what was granted. The time is that before it was asked for.
+    /// Takes a grant. The time is that before the request.
     pub(super) fn new(
         grant: Grant,
         clock: Arc<dyn Clock>,
@@ -154,8 +153,8 @@ impl<K> Lease<K> {
     }
 
     /// Waits for the end of the lease, and returns its cause: at its deadline at the latest,
-    /// whatever the nodes do. The deadline counts time in which the machine was suspended, where
-    /// the system has such a clock.
+    /// whatever the nodes do. The deadline includes time while the machine is suspended, if the
+    /// system has such a clock.
     ///
     /// # Cancel safety
     /// You may await any number of these, and drop them.
@@ -176,7 +175,7 @@ impl<K> Lease<K> {
     /// if the write failed or was stale.
     ///
     /// # Errors
-    /// [`LeaseLost`] if the lease was over first. The work may have been done in part.
+    /// [`LeaseLost`] if the lease ended first. The work may have been done in part.
     ///
     /// # Cancel safety
     /// If you drop the future, it drops the work. The lease stays.
@@ -201,8 +200,8 @@ impl<K> Lease<K> {
     }
 
     /// Renews the lease once, now, and returns how long it lasts from now. You need this if the
-    /// watchdog is switched off (`renew(false)`). A lease that has reached its longest hold stays
-    /// as it is.
+    /// watchdog is switched off (`renew(false)`). A lease that has reached its longest hold is not
+    /// renewed.
     ///
     /// # Errors
     /// [`RenewError::Lost`] if the lease has ended. [`RenewError::Failed`] if too few nodes
@@ -231,12 +230,11 @@ impl<K> Lease<K> {
         Err(RenewError::Failed { resource, token, causes })
     }
 
-    /// Releases the lease. If the time of `lock_at_least_for` is not over, the lock stays held for
-    /// the rest of it.
+    /// Releases the lease. The lock stays held for the rest of `lock_at_least_for`, if any.
     ///
     /// # Errors
-    /// [`ReleaseError`] if too few nodes answered to know whether it is released; the lock is gone
-    /// by the end of its TTL.
+    /// [`ReleaseError`] if too few nodes answered to know whether it is released; the lock expires
+    /// with its TTL at the latest.
     ///
     /// # Cancel safety
     /// After the first poll, the release completes even if you drop the future.

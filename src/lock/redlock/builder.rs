@@ -8,7 +8,7 @@ use super::{BuildError, Node, Redlock};
 use crate::lock::settings::{Settings, settings_setters};
 use crate::time::{Clock, SystemClock};
 
-/// Makes a node when the namespace is known.
+/// Creates a node once the namespace is known.
 type NodeSource = Arc<dyn Fn(&str) -> Result<Arc<dyn Node>, BuildError> + Send + Sync>;
 
 /// Builds a [`Redlock`].
@@ -43,14 +43,14 @@ impl RedlockBuilder {
         })
     }
 
-    /// Adds a node that is made when the namespace is known.
+    /// Adds a node that is created once the namespace is known.
     pub(super) fn source(mut self, source: NodeSource) -> RedlockBuilder {
         self.sources.push(source);
         self
     }
 
-    /// Sets what the keys on the nodes begin with. Lock services that should know nothing of
-    /// each other take different namespaces. Default: `fencing`.
+    /// Sets the prefix of the keys on the nodes. Separate lock services need different namespaces.
+    /// Default: `fencing`.
     pub fn namespace(mut self, namespace: impl Into<String>) -> RedlockBuilder {
         self.namespace = namespace.into();
         self
@@ -64,8 +64,8 @@ impl RedlockBuilder {
 
     settings_setters!();
 
-    /// Sets how long one node may take to connect and to answer. Default: 50 ms, or a
-    /// quarter of the TTL if that is less.
+    /// Sets the time limit for one node to connect and to answer. Default: 50 ms, or a quarter of
+    /// the TTL if that is less.
     pub fn node_budget(mut self, budget: Duration) -> RedlockBuilder {
         self.settings.budget = Some(budget);
         self
@@ -80,10 +80,10 @@ impl RedlockBuilder {
         self
     }
 
-    /// Says that no lock can be held if all nodes are blank: that they are new, and were not
-    /// restarted without their data. Then they start at once. With [`strict`](Self::strict) clients
-    /// start blank nodes only if you set this. Default: off; blank nodes grant nothing until each
-    /// server has been up for the TTL.
+    /// Declares that blank nodes are new, and were not restarted without their data, so that no
+    /// lock can be held. Then they start at once. With [`strict`](Self::strict) clients start blank
+    /// nodes only if you set this. Default: off; blank nodes grant nothing until each server has
+    /// been up for the TTL.
     ///
     /// It counts until a node has granted this client a lock, or named the holder of one. Set it in
     /// tests, and where you start new nodes. Do not set it in every client: each start of a client
@@ -97,7 +97,7 @@ impl RedlockBuilder {
     /// Builds the lock service. It connects with the first acquisition.
     ///
     /// # Errors
-    /// [`BuildError`] says which value does not fit, and why.
+    /// [`BuildError`] names the wrong value, and the reason.
     pub fn build(self) -> Result<Redlock, BuildError> {
         let nodes: Vec<_> =
             self.sources.iter().map(|source| source(&self.namespace)).collect::<Result<_, _>>()?;

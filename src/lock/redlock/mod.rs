@@ -1,4 +1,4 @@
-//! Redlock with a fencing token: what drives the protocol over N independent nodes.
+//! Redlock with a fencing token: drives the protocol over N independent nodes.
 //!
 //! ```no_run
 //! # #[cfg(feature = "redis")]

@@ -13,15 +13,15 @@ use super::readmission;
 use crate::lock::error::{NodeCause, joined};
 use crate::random::{self, jitter};
 
-/// How often an operation is tried when others, or nodes that forget, get in its way.
+/// The number of tries of an operation that conflicts with others, or with nodes that forget.
 const MAX_TRIES: u32 = 20;
 /// The shortest quarantine of a started fleet.
 const SETTLED: Duration = Duration::from_secs(1);
 
 /// Operations on the nodes of a lock service: see [`Redlock::operator`].
 ///
-/// Clients do most of it by themselves. Use it where no client runs, and for what clients must not
-/// do without your word.
+/// Clients do most of it automatically. Use it if no client runs, and for operations that clients
+/// must not start.
 #[derive(Clone)]
 pub struct Operator {
     nodes: Arc<Nodes>,
@@ -348,7 +348,7 @@ impl Operator {
 mod tests {
     use super::{Operator, Redlock};
 
-    /// It compiles where a task of its own may do what an operator does.
+    /// It compiles if a spawned task may run operations.
     #[test]
     fn its_futures_are_send() {
         fn is_send(_: impl Send) {}

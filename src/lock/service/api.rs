@@ -10,8 +10,8 @@ use crate::lock::error::AcquireError;
 use crate::lock::lease::{Lease, LeaseSet, SharedLease};
 use crate::lock::settings::BuildError;
 
-/// A lock service, which grants leases. Use it as `Arc<dyn Lock>` where the choice of back end is a
-/// matter of configuration; [`connect`](crate::lock::connect) gives you one.
+/// A lock service, which grants leases. Use it as `Arc<dyn Lock>` if the back end is a matter of
+/// configuration; [`connect`](crate::lock::connect) gives you one.
 #[auto_impl::auto_impl(Arc)]
 pub trait Lock: fmt::Debug + Send + Sync {
     /// Acquires the lease of `resource`. Waits while another client holds it, up to the wait
@@ -25,9 +25,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// the lock-delay.
     fn acquire<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Lease, AcquireError>>;
 
-    /// Acquires the lease of `resource` in one attempt. Waits only for nodes that start for the
-    /// first time, about a second; and for its turn where this process makes very many attempts at one time, for 30 s and
-    /// half of the TTL at most.
+    /// Acquires the lease of `resource` in one attempt. Waits only for nodes that start for the first time, about a
+    /// second; and in the queue of a process with very many concurrent attempts, for 30 s and half of the TTL at most.
     ///
     /// # Errors
     /// [`AcquireError`].
@@ -79,11 +78,11 @@ pub trait Lock: fmt::Debug + Send + Sync {
     ) -> BoxFuture<'a, Result<Lease, AcquireError>>;
 
     /// Acquires one lease of all of the resources, with a token for each. Waits until all are free at
-    /// one time, up to the wait limit, and holds none of them meanwhile: clients never wait for each
-    /// other. A resource that is named twice counts once.
+    /// once, up to the wait limit, and holds none of them meanwhile: there are no deadlocks.
+    /// Duplicates count once.
     ///
     /// # Errors
-    /// [`AcquireError`] of the last attempt: `Held` names one that is held; `WrongCount` if the list is empty or
+    /// [`AcquireError`] of the last attempt: `Held` names a held resource; `WrongCount` if the list is empty or
     /// has more than 128 resources.
     ///
     /// # Cancel safety
