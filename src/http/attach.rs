@@ -52,14 +52,14 @@ pub async fn within<F: Future>(lease: Arc<dyn HeldToken>, work: F) -> F::Output 
 ///
 /// The layer keeps the lease alive: even if you drop it elsewhere, it is renewed for as long as the layer or a client
 /// below it lives. Keep a [`Sequencer`](crate::sequencer::Sequencer) there, or use
-/// [`of_the_task`](AttachLayer::of_the_task), where that is too long.
+/// [`of_the_task`](AttachLayer::of_the_task), if that is too long.
 ///
 /// **Order.** Put a limit of requests above this layer, not below it. A client below a limit is ready only when it has
 /// a permit, and keeps it until it is called or dropped. An ended lease fails before it takes a permit; if the lease
 /// ends between `ready` and the call, the permit stays taken until you drop the client.
 ///
-/// **Fencing.** It checks the lease when it is called. A request that is under way when the lease
-/// ends may still arrive; the server's fence refuses it once it has seen a newer token.
+/// **Fencing.** It checks the lease when it is called. A request in flight when the lease ends may
+/// still arrive; the server's fence refuses it once it has seen a newer token.
 #[derive(Clone, derive_more::Debug)]
 pub struct AttachLayer {
     #[debug(skip)]
@@ -88,8 +88,7 @@ impl AttachLayer {
     }
 
     /// Sends the resource of the lease as well, in the header [`SEQUENCER`]. A server whose layer names
-    /// another resource for the request refuses it then. Use it where both sides name resources
-    /// alike.
+    /// another resource then refuses the request. Use it if both sides use the same names.
     #[must_use]
     pub fn with_resource(self) -> AttachLayer {
         AttachLayer { with_resource: true, ..self }
@@ -198,8 +197,7 @@ pub enum AttachError<E> {
     /// The problem details in the response break off, or are longer than 64 KiB.
     #[error("the refusal cannot be read: {0}")]
     Response(#[source] Box<dyn Error + Send + Sync>),
-    /// The service that sends the request failed. Its error says whether the request may have
-    /// arrived.
+    /// The sending service failed. Its error tells whether the request may have arrived.
     #[error(transparent)]
     Service(E),
 }

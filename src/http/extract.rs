@@ -10,10 +10,10 @@ use http::{Extensions, StatusCode};
 use super::Refusal;
 use crate::sequencer::Sequencer;
 
-/// The resource and the token with which the layer has admitted a request. You find it in the
-/// request's extensions, and it is an axum extractor.
+/// The resource and the token of an admitted request. It is in the request's extensions, and an
+/// axum extractor.
 ///
-/// Take `Option<Fenced>` where a token may be missing, as in a read.
+/// Take `Option<Fenced>` if a token may be missing, as in a read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fenced {

@@ -11,8 +11,8 @@ type ChoosePolicy = Arc<dyn Fn(&Parts) -> Policy + Send + Sync>;
 
 /// Puts a [`Fence`] before a service; see the [module](super).
 ///
-/// A read that carries a token raises the mark as a write does: after it, the fence refuses
-/// older tokens, unless its policy [ignores reads](Policy::ignoring_reads).
+/// A read with a token raises the mark as a write does: after it, the fence refuses older tokens,
+/// unless its policy [ignores reads](Policy::ignoring_reads).
 ///
 /// In axum, `route_layer` covers only the methods that the route has **before** it:
 /// `put(write).route_layer(fence).delete(remove)` leaves `DELETE` open. Put it last. Make one [`Fence`] and clone it for
@@ -36,8 +36,8 @@ impl<X> FenceLayer<X> {
     /// client's header.
     ///
     /// For a request about several resources the extractor returns a list of them
-    /// ([`Resources`](super::Resources)). If you have to look for the resource in the body or in a database,
-    /// see [`NameLayer`](super::NameLayer).
+    /// ([`Resources`](super::Resources)). If the resource is named in the body or in a database, see
+    /// [`NameLayer`](super::NameLayer).
     pub fn new<N, E>(fence: Fence, extractor: X) -> FenceLayer<X>
     where
         X: Fn(&Parts) -> Result<N, E> + Clone,
@@ -74,8 +74,8 @@ impl<X> FenceLayer<X> {
     /// });
     /// ```
     ///
-    /// **Fencing.** Decide by what the server knows of the request, such as its method and route. A
-    /// client that can choose the policy, for example by a header, can choose whether it is fenced.
+    /// **Fencing.** Decide by the server's knowledge of the request, such as its method and route. A client that can
+    /// choose the policy, for example by a header, can choose whether it is fenced.
     #[must_use]
     pub fn policy(
         self,
@@ -84,13 +84,13 @@ impl<X> FenceLayer<X> {
         FenceLayer { policy: Arc::new(policy), ..self }
     }
 
-    /// Lets every request through, and reports what the fence would have refused. Use it to bring
-    /// the layer to a service whose clients do not all send tokens yet.
+    /// Admits every request, and reports what the fence would have refused. Use it to add the layer
+    /// to a service before all its clients send tokens.
     ///
     /// A request that would have been refused counts in `fencing_admissions_total` with `layer="http"` and
-    /// an outcome such as `shadow_stale` or `shadow_missing`, is logged at INFO, and its response has
-    /// the header [`SHADOW`](super::SHADOW) with the status that it would have got. Marks are raised as
-    /// without shadow mode, so that you see who is late.
+    /// an outcome such as `shadow_stale` or `shadow_missing`, is logged at INFO, and its response has the
+    /// header [`SHADOW`](super::SHADOW) with the status of the refusal. Marks are raised as without shadow
+    /// mode, so that late clients show.
     ///
     /// Requests wait for the marks, up to the [limit](crate::fence::Fence::limit) of the fence, and never
     /// for each other: no older request is dropped. A request without a token reaches its

@@ -14,7 +14,7 @@ use super::{FenceBody, PathError, Refusal, Resources};
 /// Names the resources of a request by an async closure, which may read its body or ask a database. Put
 /// it above a [`FenceLayer`](super::FenceLayer) whose own closure is [`named`].
 ///
-/// The closure takes the request whole, and gives it back with the name:
+/// The closure takes the whole request, and returns it with the name:
 ///
 /// ```
 /// use axum::body::{Body, to_bytes};
@@ -35,11 +35,11 @@ use super::{FenceBody, PathError, Refusal, Resources};
 /// let fence = FenceLayer::new(Fence::new(MemoryMarks::default()), http::named);
 /// ```
 ///
-/// If the closure returns an error, the request is refused, whatever the policy of the fence is. The error is a
-/// [`Refusal`], or becomes one. [`Refusal::unnamed`] makes a 400 of an error that is the client's fault; the client
-/// sees its text. `?` makes a 503 ([`Refusal::Unnamed`]) of the errors of `fencing::sql` and of sqlx; their text is
-/// logged and not sent. The closure reads the request before its token is checked: limit how long that takes and
-/// how large a body may be, and put this layer below your authentication.
+/// If the closure returns an error, the request is refused under every policy. The error is a [`Refusal`], or
+/// becomes one. [`Refusal::unnamed`] makes a 400 of an error that is the client's fault; the client sees its text.
+/// `?` makes a 503 ([`Refusal::Unnamed`]) of the errors of `fencing::sql` and of sqlx; their text is logged and not
+/// sent. The closure reads the request before its token is checked: limit how long that takes and how large a body
+/// may be, and put this layer below your authentication.
 ///
 /// **Fencing.** Let the handler use what the closure has read. A handler that finds its resource in another
 /// way may write to a resource that the fence has not admitted.

@@ -15,7 +15,7 @@ pub enum PathError {
     #[error("the path of the request must be UTF-8 when it is percent-decoded")]
     NotUtf8,
     /// A segment of the decoded path is empty, `.` or `..`: the path would be a second name of
-    /// what another path names.
+    /// another path's resource.
     #[error("a segment of the request's path is {segment:?}; send the path without it")]
     Segment {
         /// The segment: empty, `.` or `..`.
@@ -24,8 +24,8 @@ pub enum PathError {
     /// One of the [`segments`] has a slash in it: it would be several.
     #[error("a parameter of the request's path has a slash in it; send the path without it")]
     Slash,
-    /// [`path_of`] or [`matched`](super::matched()) does not find what names the resource in the request's
-    /// extensions: the server is set up wrongly. The client gets a 500.
+    /// [`path_of`] or [`matched`](super::matched()) finds nothing that names the resource in the request's
+    /// extensions: the server is misconfigured. The client gets a 500.
     #[error("the server found no URI or route that names the resource")]
     NoRoute {
         /// The type of the route or of the URI, or the pattern whose parameter the route lacks.
@@ -47,8 +47,7 @@ pub enum PathError {
 /// would reach `files/a` by `/files//a`, `/files/./a` and `/files/b/../a` as well, however they
 /// are encoded. Such paths name nothing here.
 ///
-/// Below axum's `nest` use [`path_of`]: this one sees the path without what the router is nested
-/// under.
+/// Below axum's `nest` use [`path_of`]: this one sees the path without the prefix of the nest.
 ///
 /// # Errors
 /// Returns a [`PathError`] if the decoded path is not UTF-8, is not a valid [`Resource`], or
@@ -60,9 +59,9 @@ pub fn path(parts: &Parts) -> Result<Resource, PathError> {
 /// Returns the resource that the path of another URI names. That URI is in the request's
 /// extensions, as a `U`. The function does what [`path()`] does, with that URI.
 ///
-/// Use it below axum's `nest`, with its `OriginalUri`. A nested router sees the path without what it
-/// is nested under: for [`path()`], `/tenants/red/files/a` and `/tenants/blue/files/a` are both
-/// `files/a`. They would share a mark, and one tenant could shut out the other.
+/// Use it below axum's `nest`, with its `OriginalUri`. A nested router sees the path without its
+/// prefix: for [`path()`], `/tenants/red/files/a` and `/tenants/blue/files/a` are both `files/a`.
+/// They would share a mark, and one tenant could lock out the other.
 ///
 /// ```
 /// use axum::extract::OriginalUri;
@@ -77,9 +76,9 @@ pub fn path(parts: &Parts) -> Result<Resource, PathError> {
 /// let app: Router = Router::new().nest("/tenants/{tenant}", files);
 /// ```
 ///
-/// If the whole path is not the name either, such as under `/v1/files/a` and `/v2/files/a`, name
-/// the resource by the path's parameters, with [`matched`](super::matched()). If something has to be looked up for the
-/// name, do that in a [`NameLayer`](super::NameLayer), which may join the [`segments`].
+/// If the whole path is not the name either, such as under `/v1/files/a` and `/v2/files/a`, name the resource by the
+/// path's parameters, with [`matched`](super::matched()). If the name needs a lookup, do that in a
+/// [`NameLayer`](super::NameLayer), which may join the [`segments`].
 ///
 /// # Errors
 /// Returns a [`PathError`] as [`path()`] does, and [`PathError::NoRoute`] if there is no `U` in the

@@ -17,7 +17,7 @@ pub enum Policy {
 
 impl Policy {
     /// Requires a token of all requests but reads, which have safe methods as IANA registers them: GET, HEAD,
-    /// OPTIONS, TRACE, and PROPFIND, QUERY, REPORT and SEARCH. A token that a read carries is checked.
+    /// OPTIONS, TRACE, and PROPFIND, QUERY, REPORT and SEARCH. The token of a read is checked.
     #[must_use]
     pub fn for_writes(request: &Parts) -> Policy {
         if is_read(&request.method) { Policy::Optional } else { Policy::Required }
@@ -26,7 +26,7 @@ impl Policy {
     /// Ignores the tokens of reads, and requires a token of all other requests.
     ///
     /// **Fencing.** Use it on routes where some users may read but not write: by default a read
-    /// raises the mark, so that a reader with a forged token shuts out the writers. You lose the
+    /// raises the mark, so that a reader with a forged token locks out the writers. You lose the
     /// seal: an older holder may write between the read of a newer one and its write, so let the
     /// newer one read behind a route that seals, or in the transaction that writes.
     #[must_use]

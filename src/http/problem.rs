@@ -13,7 +13,7 @@ use crate::fence::Stale;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Problem {
-    /// Which kind of problem: [`Problem::STALE`] and its siblings.
+    /// The kind of problem: [`Problem::STALE`] and its siblings.
     #[serde(rename = "type")]
     pub kind: String,
     /// The kind in words.
@@ -23,10 +23,10 @@ pub struct Problem {
     /// The error of this request.
     #[serde(default)]
     pub detail: String,
-    /// The resource that the request was about, if the server knows it.
+    /// The resource of the request, if the server knows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<Resource>,
-    /// The token that was presented, if it was a valid one.
+    /// The presented token, if it was valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub presented: Option<Token>,
     /// The highest token seen, if the presented one is stale and the server does not
@@ -62,8 +62,8 @@ impl Problem {
     pub const CONTENT_TYPE: &'static str = "application/problem+json";
     /// The server has seen a newer token. Do not try again with this one.
     pub const STALE: &'static str = "urn:fencing:stale";
-    /// A newer token came in the middle of the request, which may or may not have been
-    /// carried out. Do not try again with this token.
+    /// A newer token arrived during the request, which may or may not have been executed. Do not
+    /// try again with this token.
     pub const SUPERSEDED: &'static str = "urn:fencing:superseded";
     /// The request needs a token.
     pub const MISSING: &'static str = "urn:fencing:token-required";

@@ -12,10 +12,10 @@ use crate::fence::{FenceError, NotIssued, Stale};
 /// Every response of a refusal carries it in its extensions: an outer layer can count it or replace
 /// the response.
 ///
-/// `?` turns the errors of a check of your own into a refusal: a [`Stale`], a [`FenceError`],
-/// and whatever converts into that, such as the errors of `fencing::sql` and of sqlx. So a
-/// handler that returns `Result<_, Refusal>` answers a stale token with 412 and a failure with
-/// 503, as the layer does.
+/// `?` turns the errors of your own check into a refusal: a [`Stale`], a [`FenceError`], and
+/// whatever converts into that, such as the errors of `fencing::sql` and of sqlx. So a handler that
+/// returns `Result<_, Refusal>` answers a stale token with 412 and a failure with 503, as the layer
+/// does.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -26,9 +26,8 @@ pub enum Refusal {
     /// The lock service has not issued the token for this resource. Nothing was written.
     #[error(transparent)]
     NotIssued(NotIssued),
-    /// A newer token came while the handler worked on the request, and the fence
-    /// [drops older](crate::fence::Fence::drop_older_after) requests. What the handler had written by
-    /// then may be stored.
+    /// A newer token came while the handler worked on the request, and the fence [drops
+    /// older](crate::fence::Fence::drop_older_after) requests. Its writes until then may be stored.
     #[error("cut off by a newer request, in doubt: {0}")]
     Superseded(Stale),
     /// The request needs a token and has none.
@@ -47,11 +46,11 @@ pub enum Refusal {
     /// The server's extractor found no resource.
     #[error("the request does not name a resource: {0}")]
     Resource(String),
-    /// The server cannot name the resource: it is set up wrongly.
+    /// The server cannot name the resource: it is misconfigured.
     #[error("the request was not carried out: {0}")]
     NoResource(#[source] PathError),
-    /// A [`NameLayer`](super::NameLayer) could not find out which resource the request is about, because a
-    /// server that its closure asks, such as a database, failed. Nothing was written.
+    /// A [`NameLayer`](super::NameLayer) could not determine the resource, because a server that its
+    /// closure asks, such as a database, failed. Nothing was written.
     #[error("could not determine the resource of the request: {0}")]
     Unnamed(#[source] Arc<dyn Error + Send + Sync>),
     /// The fence could not admit: the marks are unreachable or full, the lock service cannot be
@@ -59,15 +58,15 @@ pub enum Refusal {
     /// did not call the handler.
     #[error("{cause}")]
     Unavailable {
-        /// The resource that the request is about.
+        /// The resource of the request.
         resource: Resource,
-        /// The token that was presented.
+        /// The presented token.
         presented: Token,
         /// The cause.
         cause: Arc<FenceError>,
     },
     /// The storage of the fence is not set up: a table or a function is missing. Nothing was written by the
-    /// check that failed, and to try again does not help.
+    /// failed check, and a retry does not help.
     #[error("the fence of the request is not set up: {0}")]
     NotSetUp(#[source] Arc<dyn Error + Send + Sync>),
     /// Another transaction conflicts with the one that checks the token, which was rolled back. It says
@@ -89,7 +88,7 @@ pub enum Refusal {
     /// stored.
     #[error("the handler kept its transaction after its response; it was not committed")]
     Kept,
-    /// The handler's own check failed, or its write. What it wrote may be stored.
+    /// The handler's own check failed, or its write. Its writes may be stored.
     #[error("the write failed, in doubt: {0}")]
     Failed(#[source] Arc<dyn Error + Send + Sync>),
 }
@@ -107,7 +106,7 @@ impl<E: Into<FenceError>> From<E> for Refusal {
 }
 
 impl Refusal {
-    /// Makes the refusal of a request that names its resource wrongly: a 400, with the text of the error.
+    /// Returns the refusal of a request that names its resource wrongly: a 400, with the text of the error.
     pub fn unnamed<E: Display>(error: E) -> Refusal {
         Refusal::Resource(error.to_string())
     }

@@ -10,7 +10,7 @@ pub enum FencedError {
     /// The mark is higher. Nothing was written. Do not try again: acquire a new lease.
     #[error(transparent)]
     Stale(#[from] Stale),
-    /// The server may have forgotten marks. Nothing was written, and nothing will be until an operator
+    /// The server may have lost marks. Nothing is written until an operator
     /// [opens](super::RedisMarks::open) the marks.
     #[error(
         "the marks are closed: {0}; read their state, and open them (RedisMarks::open, or `fencing marks open`)"
@@ -66,8 +66,8 @@ pub enum FencedError {
     /// There is no connection. Nothing was sent.
     #[error("the server cannot be reached: {0}")]
     Unreachable(String),
-    /// The request was sent and not answered. It may have been carried out, or may be yet. Send the same write again
-    /// and no other: it could land behind that one. For another write take a new lease, seal, then read.
+    /// The request was sent and not answered. It may have been executed, or may still be. Send only the same write
+    /// again: another one could be overwritten. For another write take a new lease, seal, then read.
     #[error("in doubt: {0}; the write may have been applied, or may still be")]
     InDoubt(String),
 }

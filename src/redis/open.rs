@@ -14,7 +14,7 @@ use super::{Closed, FencedError, RedisMarks};
 pub struct MarksState {
     /// The number of marks.
     pub marks: u64,
-    /// The floor: where a resource has no mark, smaller tokens are refused.
+    /// The floor: if a resource has no mark, smaller tokens are refused.
     pub floor: Option<Token>,
     /// The life of the server now.
     pub life: String,
@@ -99,11 +99,11 @@ impl RedisMarks {
     /// # Cancel safety
     /// If you drop the future, they may or may not be open.
     ///
-    /// **Fencing.** It is safe if there were never any marks, and where the marks are all there: after a restart that
-    /// lost no write (`appendfsync always`). Where marks may be lost, a stale token passes at each resource whose mark
-    /// is lower than the highest token that it has seen, until a newer one has come. Set a floor above every token
-    /// granted before, and make sure that the lock service grants tokens above it; or stop the writers, open the marks,
-    /// raise those of the resources that matter by the tokens of their newest leases, and start the writers.
+    /// **Fencing.** It is safe if there were never any marks, or if none is lost: after a restart that lost no write
+    /// (`appendfsync always`). If marks may be lost, a stale token passes at each resource whose mark is lower than the
+    /// highest token seen, until a newer one arrives. Set a floor above every token granted before, and make sure that
+    /// the lock service grants tokens above it; or stop the writers, open the marks, raise those of the resources that
+    /// matter by the tokens of their newest leases, and start the writers.
     pub async fn open(&self, found: &MarksState, floor: Option<Token>) -> Result<(), FencedError> {
         let (opened_in, marks) = (found.opened_in.as_deref().unwrap_or_default(), found.marks);
         let (seen, floor_text) =

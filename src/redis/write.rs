@@ -23,7 +23,7 @@ pub(super) struct FencedCommand<'a> {
 
 impl RedisMarks {
     /// Sets a key, if `token` is not stale: compares it with the mark of `resource`, raises the mark, and writes,
-    /// in one script. What was there is replaced, whatever its type; an expiry ends.
+    /// in one script. It replaces a value of any type, and removes an expiry.
     ///
     /// **Seal before you read**: if the new value depends on one that you read, call
     /// [`Marks::raise`](crate::fence::Marks::raise) with the token before you read. Otherwise an older holder may write
@@ -36,8 +36,8 @@ impl RedisMarks {
     /// resource.
     ///
     /// # Errors
-    /// [`FencedError::Stale`] if the mark is higher. After [`FencedError::InDoubt`] the write may be stored, or may be
-    /// yet: send the same write again and no other. After all others nothing was written.
+    /// [`FencedError::Stale`] if the mark is higher. After [`FencedError::InDoubt`] the write may be stored, or may
+    /// still be: send only the same write again. After all other errors nothing was written.
     ///
     /// # Cancel safety
     /// If you drop the future, it is as after [`FencedError::InDoubt`].

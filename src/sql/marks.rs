@@ -17,13 +17,13 @@ const RETRY: Retry = Retry::new().tries(5);
 ///
 /// Cloning is cheap and shares the pool. Run [`migrate`](super::migrate()) first.
 ///
-/// **Fencing.** One statement compares and raises the mark, and it is committed before the
-/// token passes. All processes that use this database share its marks. The write that
-/// follows is outside of that: only the gate of the fence makes a newer token wait for it,
-/// within one process. Where the data is in this database, use [`admit`](super::admit())
-/// instead. A proxy may send reads to replicas: no token passes because of what a replica says. A
-/// commit must be on disk before it is acknowledged, as it is by default: with `synchronous_commit
-/// = off` (PostgreSQL) or `synchronous = OFF` (SQLite) a crash forgets marks.
+/// **Fencing.** One statement compares and raises the mark, and it is committed before the token
+/// passes. All processes that use this database share its marks. The write that follows is outside
+/// of that: only the gate of the fence makes a newer token wait for it, within one process. If the
+/// data is in this database, use [`admit`](super::admit()) instead. A proxy may send reads to
+/// replicas: no token passes by a replica's answer. A commit must be on disk before it is
+/// acknowledged, as it is by default: with `synchronous_commit = off` (PostgreSQL) or `synchronous
+/// = OFF` (SQLite) a crash loses marks.
 #[derive(Debug)]
 pub struct SqlMarks<DB: Database> {
     pool: Pool<DB>,
@@ -74,7 +74,7 @@ impl<DB: Database> Marks for SqlMarks<DB> {
 
 /// Raises the mark, and locks nothing for longer than its own commit. It limits its wait for
 /// others' locks: a statement whose future is dropped continues in the server and keeps its
-/// connection, so that one client asleep in its transaction would take all connections of the pool
+/// connection, so that one client paused in its transaction would take all connections of the pool
 /// one by one. (MySQL, unlike MariaDB, knows no such limit for one statement: set a short
 /// `innodb_lock_wait_timeout` there.)
 async fn raise<DB: Database>(
@@ -95,7 +95,7 @@ async fn raise<DB: Database>(
     Ok(begin_by(conn, begin, admit, resource, token).await?.commit().await?)
 }
 
-/// Reads marks, and leaves out rows that are not valid marks.
+/// Reads marks, and omits invalid rows.
 async fn valid<DB: Database>(
     pool: &Pool<DB>,
     after: Option<&Resource>,
@@ -113,7 +113,7 @@ async fn valid<DB: Database>(
     Ok(found)
 }
 
-/// Marks that meet a conflict again and again count as unreachable: no transaction of the caller was rolled back.
+/// Marks with repeated conflicts count as unreachable: no transaction of the caller was rolled back.
 fn marks_error(error: AdmitError) -> FenceError {
     match error {
         error @ AdmitError::Retryable(_) => FenceError::Unreachable(Box::new(error)),
@@ -194,21 +194,19 @@ pub async fn marks<DB: Database>(
     Ok(rows.iter().map(mark).collect())
 }
 
-/// Lowers the mark of `resource` from `from` to `to`. It is the way back for an operator, if a token that
-/// was never granted has raised the mark and all holders of leases are refused.
+/// Lowers the mark of `resource` from `from` to `to`. For operators, if a token that was never granted
+/// has raised the mark and all holders of leases are refused.
 ///
-/// It leaves a line in the table `fencing_audit`: the resource, the mark before and after, when,
-/// and by whom (SQLite knows no users). It waits for transactions that write at the mark, on
-/// PostgreSQL for ten seconds at most. If
+/// It adds a line to the table `fencing_audit`: the resource, the mark before and after, time and user (SQLite
+/// has no users). It waits for transactions that write at the mark, on PostgreSQL for ten seconds at most. If
 /// [`SqlLock`](crate::lock::sql::SqlLock) has granted the last token there is, the next lease gets a token after
-/// `to`. Then `from` may also be that last token: the mark itself stays as it is in that case, unless no token is
-/// left above it. If the mark has moved since you read it, nothing happens: a second call, or a second operator,
-/// undoes nothing that newer tokens have raised. On MySQL it is a transaction of its own.
+/// `to`. Then `from` may also be that last token: the mark itself stays in that case, unless no token is left
+/// above it. If the mark has changed since you read it, nothing happens: a second call, or a second operator,
+/// undoes no newer raise. On MySQL it is a separate transaction.
 ///
 /// **Fencing.** This gives up a promise of the fence: every token from `to` on may write again,
-/// even one that was refused as stale. Choose a token that is not below any that was granted, or
-/// stop all old writers first. Marks elsewhere, as in a [`MemoryMarks`](crate::fence::MemoryMarks),
-/// do not fall.
+/// even one that was refused as stale. Choose a token not below any granted one, or stop all old
+/// writers first. Marks elsewhere, as in a [`MemoryMarks`](crate::fence::MemoryMarks), do not fall.
 ///
 /// # Errors
 /// As for [`admit`](super::admit()), but never [`AdmitError::Stale`]. [`AdmitError::Database`]

@@ -18,12 +18,11 @@ const MAX_AGE: u64 = 100 * 366 * 24 * 60 * 60;
 /// The highest floor: some tokens are left above it.
 const MAX_FLOOR: u64 = Token::MAX.get() - 2;
 
-/// Removes marks that were not raised for a long time. The floor replaces them. It is one
-/// token for all resources: where a resource has no mark, tokens at or below the floor are refused.
+/// Removes marks that were not raised for a long time. The floor replaces them. It is one token for
+/// all resources: if a resource has no mark, tokens at or below the floor are refused.
 ///
-/// The floor is the highest token that was pruned. It never falls.
-/// [`SqlLock`](crate::lock::sql::SqlLock) grants tokens above the floor. Other services do not know of it:
-/// bound it ([`up_to`](Prune::up_to)) below what they grant next.
+/// The floor is the highest pruned token. It never falls. [`SqlLock`](crate::lock::sql::SqlLock) grants
+/// tokens above the floor. For other services, bound it ([`up_to`](Prune::up_to)) below their next grants.
 ///
 /// ```
 /// # #[cfg(feature = "sqlite")]
@@ -46,12 +45,11 @@ const MAX_FLOOR: u64 = Token::MAX.get() - 2;
 /// # fn main() {}
 /// ```
 ///
-/// **Fencing.** What a pruned mark has refused stays refused, at any isolation level, whatever transactions are
-/// open. Where a resource has no mark, a token at or below the floor is refused even if it is not stale: that of a
-/// holder who has not written for so long, or one of another resource. So choose an age that is
-/// longer than any holder keeps one token. Marks of leases in the same database that have not ended stay, and
-/// such a lease gets a mark if it has none yet. A lease that is granted at the moment when the floor rises may
-/// be refused.
+/// **Fencing.** Tokens that a pruned mark refused stay refused, at any isolation level, with any open
+/// transactions. If a resource has no mark, a token at or below the floor is refused even if it is not stale: that
+/// of a holder that has not written for so long, or of another resource. So choose an age that is longer than any
+/// holder keeps one token. Marks of leases in the same database that have not ended stay, and such a lease gets a
+/// mark if it has none yet. A lease that is granted at the moment when the floor rises may be refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prune {
     older_than: Duration,
@@ -82,7 +80,7 @@ impl Prune {
     }
 
     /// Keeps marks above this token, so that the floor does not rise above it. Otherwise a mark
-    /// that a forged token has raised would take the floor up with it, and shut out every new
+    /// that a forged token has raised would raise the floor with it, and lock out every new
     /// resource.
     #[must_use]
     pub fn up_to(self, up_to: Token) -> Prune {
@@ -114,8 +112,8 @@ impl Prune {
     /// `binlog_format = STATEMENT` the server refuses it.
     ///
     /// # Errors
-    /// As for [`admit`](super::admit()), but never [`AdmitError::Stale`]. [`AdmitError::Retryable`] if others
-    /// were in conflict with it. What was done until then stays, and is consistent.
+    /// As for [`admit`](super::admit()), but never [`AdmitError::Stale`]. [`AdmitError::Retryable`] after
+    /// conflicts. Completed steps stay, and are consistent.
     ///
     /// # Cancel safety
     /// If it is dropped, the floor may have risen, and some of the marks may be gone: run it again.
@@ -150,9 +148,9 @@ impl Prune {
     }
 }
 
-/// Raises the floor to `to`, unless it is higher already: where a resource has no mark, `to` and all smaller tokens are
-/// refused from then on, for good, and each lease that is granted gets a larger one. For operators, after a database has
-/// lost leases (a failover to a replica that was behind, a restore): a token that was lost is not granted again.
+/// Raises the floor to `to`, unless it is higher already: if a resource has no mark, `to` and all smaller tokens are
+/// refused from then on, for good, and each new lease gets a larger one. For operators, after a database has lost
+/// leases (a failover to a lagging replica, a restore): a lost token is not granted again.
 ///
 /// A lease that has not ended, and has no mark yet, gets it first. It waits as [`Prune::run`] does.
 ///

@@ -12,7 +12,7 @@ pub struct Protected {
     pub resource: String,
     /// The parts that are missing or differ from those of [`Protect`].
     pub faults: Vec<String>,
-    /// The writes that get past the triggers of this table even if they are whole.
+    /// The writes that bypass the triggers of this table even if they are whole.
     pub unseen: Vec<String>,
     /// Whether it is in shadow mode: its triggers refuse nothing ([`Protect::shadow`]).
     pub shadow: bool,

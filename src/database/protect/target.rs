@@ -33,10 +33,10 @@ pub struct NameError;
 /// The message of a refusal names the resource, the token and the mark. Its SQLSTATE is
 /// ZF412 if the token is stale, and ZF428 if none was presented.
 ///
-/// **Fencing.** It guards against every statement that fires triggers. A statement that fires none
-/// gets past it: TRUNCATE and cascading foreign keys on MySQL, REPLACE on SQLite (for a row of
-/// another name), a session as replica on PostgreSQL. So do users that may drop the triggers.
-/// [`protected`](crate::sql::protected()) says for each table what it does not see.
+/// **Fencing.** It guards against every statement that fires triggers. Others bypass it: TRUNCATE
+/// and cascading foreign keys on MySQL, REPLACE on SQLite (for a row of another name), a session as
+/// replica on PostgreSQL. So do users that may drop the triggers.
+/// [`protected`](crate::sql::protected()) lists for each table the writes that it does not see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Protect {
     pub(crate) table: TableName,
@@ -103,12 +103,12 @@ impl Protect {
         Ok(self)
     }
 
-    /// Protects the table in shadow mode, on PostgreSQL: where the triggers would refuse, they warn, in the server's
-    /// log and to the client. They raise marks, but wait 10 ms at most for that. To switch the protection on, apply it
+    /// Protects the table in shadow mode, on PostgreSQL: the triggers warn instead of refusing, in the server's log
+    /// and to the client. They raise marks, but wait 10 ms at most for that. To switch the protection on, apply it
     /// without this. A warning of a trigger is lost on MySQL, MariaDB and SQLite: there use
     /// [`admit_in_shadow`](crate::sql::admit_in_shadow()).
     ///
-    /// **Fencing.** None. It shows which writers would be refused, before they are.
+    /// **Fencing.** None. It shows which writers would be refused.
     #[must_use]
     pub fn shadow(self) -> Protect {
         Protect { shadow: true, ..self }

@@ -43,16 +43,17 @@ use super::TransactionService;
 /// | answers with 2xx or 3xx | is committed; then the head of the response goes out |
 /// | answers with anything else, or with a `grpc-status` other than 0 in the head | is rolled back; then the response goes out |
 /// | fails or panics | is rolled back |
-/// | is dropped (a timeout, a newer request, a client that hangs up) | is rolled back; in doubt if its commit was under way |
-/// | answers with success while something still holds the transaction | is not committed: a 500 |
+/// | is dropped (a timeout, a newer request, a client that disconnects) | is rolled back; in doubt if its commit was in
+/// progress | | answers with success while the transaction is still borrowed | is not committed: a
+/// 500 |
 ///
-/// A commit that fails is a 503: [`Problem::IN_DOUBT`](crate::http::Problem::IN_DOUBT) where the
-/// database has not said whether it committed, [`CONFLICT`](crate::http::Problem::CONFLICT) where another
-/// transaction conflicts, and [`ROLLED_BACK`](crate::http::Problem::ROLLED_BACK) where a statement
-/// had failed and the handler did not say so. Each counts in `fencing_admissions_total` with `layer="http"`.
+/// A commit that fails is a 503: [`Problem::IN_DOUBT`](crate::http::Problem::IN_DOUBT) if the database did
+/// not report whether it committed, [`CONFLICT`](crate::http::Problem::CONFLICT) where another transaction
+/// conflicts, and [`ROLLED_BACK`](crate::http::Problem::ROLLED_BACK) if a statement had failed and the
+/// handler ignored it. Each counts in `fencing_admissions_total` with `layer="http"`.
 ///
 /// - **Streams.** The body comes after the commit: one that reads from the database needs a connection of its own, and
-///   a failure in the middle of it takes nothing back.
+///   a failure in the middle of it undoes nothing.
 /// - **Leaks.** A task or a body that has taken the transaction keeps its locks, and so holds up newer
 ///   tokens, until it lets go. Nothing that it writes is ever stored.
 /// - **Reads.** A request without a token that the fence lets pass has no transaction:
@@ -71,16 +72,16 @@ use super::TransactionService;
 ///   mark in the database: an older token may still write. The marks of a request about several resources may stay
 ///   even then.
 /// - **Errors.** Stop at the first error of a statement. A deadlock that is ignored ends the transaction on MySQL, and
-///   what is written after that is stored at once, statement by statement.
+///   later writes are stored at once, statement by statement.
 /// - **Shadow mode** of the fence refuses nothing, but this layer does. Add this layer after shadow mode.
 ///
 /// **Fencing.** Do not end the transaction in the handler (`COMMIT`, or on MySQL a statement that creates or
-/// alters a table): what is written after that is not fenced. The layer finds out at the end. On MySQL it
-/// then answers that the request is in doubt. Writes elsewhere, by another connection or to another
-/// service, are not part of it.
+/// alters a table): later writes are not fenced. The layer detects this at the end. On MySQL it then answers
+/// that the request is in doubt. Writes elsewhere, by another connection or to another service, are not part
+/// of it.
 ///
 /// On PostgreSQL the transaction presents its token to protected tables: of several
-/// [resources](crate::http::Resources), that of the one whose name comes first. For the others, and on MySQL, call
+/// [resources](crate::http::Resources), that of the first by name. For the others, and on MySQL, call
 /// `fencing::sql::present` before the statements.
 #[derive(Debug, Clone)]
 pub struct TransactionLayer<T> {

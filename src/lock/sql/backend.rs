@@ -26,8 +26,8 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
     }
 
     /// Asks for one row after another, in the order of the list. It never waits for a row while it holds another, so
-    /// two clients never wait for each other. Dropped at any await point, or lost, it releases all of them. Where
-    /// others share a row that it asks for exclusively, no client joins them until it asks again.
+    /// there are no deadlocks. Dropped at any await point, or lost, it releases all of them. Where others share a
+    /// row that it asks for exclusively, no client joins them until it asks again.
     ///
     /// Each row is granted and committed separately: a transaction for all of them would stay open for as
     /// long as its client is stopped in the middle of it.

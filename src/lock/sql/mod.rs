@@ -74,12 +74,12 @@ pub use leases::{SqlLease, force_release, lease_of, leases};
 
 /// A lock service in one database. Run [`migrate`](fn@crate::sql::migrate) first.
 ///
-/// Clones share the pool and the local queues. Each attempt and each renewal needs a
-/// connection of the pool for one statement. Where transactions use up the pool, renewals and
-/// releases take one connection more, which the service opens then and keeps until the pool is
-/// closed or the last clone is dropped: let the server allow one more for each service than its
-/// pool has. An attempt waits for the pool. Close the pool after your leases are released: from
-/// then on none is renewed or released, and each ends with its TTL.
+/// Clones share the pool and the local queues. Each attempt and each renewal needs a connection of
+/// the pool for one statement. Where transactions use up the pool, renewals and releases take one
+/// more connection, which the service opens then and keeps until the pool is closed or the last
+/// clone is dropped: let the server allow one more for each service than its pool has. An attempt
+/// waits for the pool. Close the pool after your leases are released: from then on none is renewed
+/// or released, and each ends with its TTL.
 pub type SqlLock<DB> = LockService<Arc<LeaseTable<DB>>>;
 
 impl<DB: Database> SqlLock<DB> {

@@ -34,9 +34,9 @@ impl Protect {
     /// moment.
     ///
     /// # Errors
-    /// [`ProtectError`] says why: the database has no shadow mode, the table or the column is missing, the column's text depends
-    /// on the session, the table is protected under other names already, it has rows without a name that
-    /// the fence takes, triggers could not guard the table, you may not create them, others kept it locked.
+    /// [`ProtectError`] says why: the database has no shadow mode, the table or the column is missing, the column's
+    /// text depends on the session, the table is protected under other names already, it has rows without a name that
+    /// the fence takes, triggers could not guard the table, you may not create them, it was locked for too long.
     ///
     /// # Cancel safety
     /// If you drop the future, the table is protected or as it was before. On MySQL it may be half
@@ -134,9 +134,8 @@ impl Protected {
 /// `schema.name`. On SQLite it looks in the main database only, on MySQL in the session's, unless
 /// you name a schema. You need the right to see triggers: on MySQL that is TRIGGER.
 ///
-/// The list leaves out a table that has lost its triggers because another program, or a dump
-/// without triggers, has created it again. If you name that table, the answer says that it is not
-/// protected.
+/// The list omits a table without triggers, such as one recreated by another program or a dump. If
+/// you name that table, the answer says that it is not protected.
 ///
 /// # Errors
 /// [`ProtectError::Table`] if there is no such table, [`ProtectError::Database`] if the catalogue
