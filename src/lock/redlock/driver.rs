@@ -76,8 +76,7 @@ impl Driver {
         self.waiting.push(job);
     }
 
-    /// Sends what can be sent, and takes the answers that have come. The callers are not woken before `woken` is
-    /// cleared.
+    /// Sends what can be sent, and takes received answers. The callers are not woken before `woken` is cleared.
     pub(super) fn poll(&mut self, context: &mut Context<'_>, woken: &mut Vec<Woken>) {
         // Finds out first whether the connection is closed: then nothing is sent on it.
         self.poll_link(context);
