@@ -3,7 +3,7 @@ use std::time::Duration;
 /// The part of Redis `INFO` that this crate reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ServerInfo {
-    /// Names the life of the server: another one after each restart.
+    /// The `run_id` of the server: another one after each restart.
     pub(crate) run_id: String,
     pub(crate) version: String,
     pub(crate) loading: bool,

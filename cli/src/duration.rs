@@ -24,7 +24,7 @@ pub(crate) fn show(duration: Duration) -> String {
     format_duration(Duration::from_millis(millis(duration))).to_string().replace(' ', "")
 }
 
-/// Writes a duration for people, as in `59m 57s`: from a second on, in whole seconds, rounded up.
+/// Writes a duration for display, as in `59m 57s`: from a second on, in whole seconds, rounded up.
 pub(crate) fn about(duration: Duration) -> String {
     let seconds = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
     if duration < Duration::from_secs(1) {

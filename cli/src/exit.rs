@@ -1,4 +1,4 @@
-//! The exit statuses besides the command's own; those of `sysexits.h` where one fits.
+//! The exit statuses besides the command's own; those of `sysexits.h` if one fits.
 
 use std::error::Error;
 use std::fmt::Display;

@@ -98,7 +98,7 @@ impl LockView {
         Some(LockView { resource, holder, shared, holders, remaining, token, nodes, held })
     }
 
-    /// The resource, its holder, since when, for how long still, and the token, for people.
+    /// The resource, holder, start, time left and token, for display.
     pub(crate) fn columns(&self) -> [String; 5] {
         let none = || "-".to_owned();
         let holder = self.holder.as_ref();

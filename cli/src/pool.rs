@@ -59,7 +59,7 @@ pub(crate) fn kind(url: &str) -> Result<DatabaseKind, Failure> {
     }
 }
 
-/// Connects to the database of this option with up to `most` connections. SQLite has one in any case.
+/// Connects to the database of this option with up to `most` connections. SQLite always has one.
 pub(crate) async fn connect(
     option: &str,
     url: &str,

@@ -46,7 +46,7 @@ random_id! {
     ClientId
 }
 
-/// One life of one server. Redis calls it `run_id`; after a restart it is another one.
+/// One run of one server. Redis calls it `run_id`; after a restart it is another one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Incarnation(Arc<str>);
 
@@ -65,7 +65,7 @@ impl Incarnation {
 /// One run of a server in one fleet: of a session, and of a node's admission.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Membership {
-    /// The life of the server.
+    /// The run of the server.
     pub incarnation: Incarnation,
     /// The fleet of the client.
     pub fleet: Fleet,

@@ -33,7 +33,7 @@ pub enum Request {
     /// stays. `from` is the fleet that moves to the one of the session, if one does: a node that has left
     /// another fleet for `from`, or for any that was started since, joins the session's.
     Prepare { nonce: Nonce, from: Option<Fleet> },
-    /// Report the era, what was promised, and how long locks may still be out.
+    /// Report the era, the promise, and how long locks may still be held.
     Read,
     /// Report the state of the node to an operator. No rule of the protocol depends on it.
     Inspect,
@@ -173,7 +173,7 @@ pub enum Reply {
     NotOwner,
     /// The node's memory is marked.
     Prepared(Prepared),
-    /// The era, the promise, and how long locks may still be out.
+    /// The era, the promise, and how long locks may still be held.
     State(NodeState),
     /// The state of the node, for an operator, with the number of counts that it keeps.
     Report { state: NodeState, quarantine: Option<Duration>, counts: u64 },

@@ -181,7 +181,7 @@ impl Machine for Readmit {
         match &self.phase {
             _ if !self.round.is_unsent() => Duration::ZERO,
             // A request in flight to the others when the target forgot times out by its client before they are
-            // asked what may be out. A node that is admitted has forgotten nothing.
+            // asked what may be held. A node that is admitted has forgotten nothing.
             ReadmitPhase::Reserve(target, _) if !target.admitted => budget * 2,
             // Blank nodes may belong to a longer list, whose clients bring them back meanwhile: the promise is
             // then refused. Later it would be too late, as a node that is active is bound to this list.

@@ -292,7 +292,7 @@ fn is_sealed(reply: &Reply) -> bool {
     reply.sealed().is_some()
 }
 
-/// Returns how long a lock that these nodes know of may still be out.
+/// Returns how long a lock that these nodes know of may still be held.
 fn longest(states: &States) -> Duration {
     states.iter().flatten().map(|state| state.longest).max().unwrap_or_default()
 }

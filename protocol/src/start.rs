@@ -170,8 +170,8 @@ impl Start {
         Ok(StartPhase::Activate(quarantine))
     }
 
-    /// Returns how long locks that no node remembers may still be out, and until the clocks have passed the era:
-    /// if the fleet forgets everything again, the next start takes another one.
+    /// Returns how long locks that no node remembers may still be held, and until the clocks have passed the
+    /// era: if the fleet forgets everything again, the next start takes another one.
     fn quarantine(&self, answers: &[Prepared], era: u64) -> Duration {
         let clock = answers.iter().map(|answer| answer.clock).max().unwrap_or_default();
         let second = Duration::from_secs(era.saturating_add(1)).saturating_sub(clock);

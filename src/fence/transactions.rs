@@ -49,7 +49,7 @@ pub trait Transactions: Clone + Send + Sync + 'static {
     /// Rolls the transaction back. Returns when the storage has done so, or could not be reached.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the transaction is rolled back all the same.
+    /// If the future is dropped, the transaction is rolled back as well.
     fn rollback(transaction: Self::Transaction) -> BoxFuture<'static, ()>;
 }
 

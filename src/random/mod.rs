@@ -14,7 +14,7 @@ pub use seeded::{fill, seed};
 use system::{fill, millis};
 
 /// Returns the number of an owner: the milliseconds since 1970 by this machine's clock in its first 48 bits,
-/// for people, and 80 random bits. On a thread with a seed all of them come from the seed.
+/// for display, and 80 random bits. On a thread with a seed all of them come from the seed.
 pub(crate) fn stamped() -> u128 {
     let random = u128();
     match millis() {

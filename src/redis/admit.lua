@@ -4,7 +4,7 @@
 --   empty), 5 the command (or empty), 6.. its arguments behind the key
 -- Returns: passed number | stale highest | never-opened | other-life | corrupt mark | corrupt-floor floor | wrong-type type
 -- Why the mark first: a script that fails in its middle takes nothing back. A mark that is too high refuses; a
--- write without its mark would let an older one land behind it.
+-- write without its mark would let an older one land after it.
 -- Why an equal mark is written again where nothing else is: a server that has become a replica refuses to.
 -- Why another life is written down as closed: the server of that life may become a copy of this one, and then a
 --   master again. It would find its own life in marks that are older than its own.

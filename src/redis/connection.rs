@@ -9,7 +9,7 @@ use super::answer::ScriptAnswer;
 use super::{FencedError, Unfit};
 use crate::server_info::ServerInfo;
 
-/// A connection, and the life of the server at its other end.
+/// A connection, and the `run_id` of its server.
 pub(super) struct MarksConnection {
     connection: MultiplexedConnection,
     /// The server's `run_id`: another one after each restart.
@@ -57,7 +57,7 @@ impl MarksConnection {
         ScriptAnswer::of(answer.map_err(|error| failed(&error))?)
     }
 
-    /// Runs another script on the hash of the marks. Its first argument is the life of the server.
+    /// Runs another script on the hash of the marks. Its first argument is the `run_id` of the server.
     pub(super) async fn run(
         &self,
         script: &str,

@@ -106,7 +106,7 @@ pub enum Closed {
     /// The server knows of no opening.
     #[error("they were never opened here, or have been flushed, evicted or deleted")]
     NeverOpened,
-    /// They were opened in another life of the server.
+    /// They were opened under another `run_id` of the server.
     #[error("the server was restarted or replaced since they were opened")]
     OtherLife,
     /// Their state has changed since the operator read it.

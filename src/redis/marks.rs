@@ -24,9 +24,9 @@ const MAX_BUDGET: Duration = Duration::from_secs(60);
 /// in one step. If the writes go elsewhere, it is a [`Marks`] for a [fence](crate::fence), as `SqlMarks` is. Clones
 /// share one connection, which is opened when it is needed, and opened again after it broke.
 ///
-/// **Fencing.** See [the module](super) for what a Redis forgets. Everything is refused until an operator has
-/// [opened](RedisMarks::open) the marks, once for each life of the server. It does not guard against writers that do
-/// not call it. As a [`Marks`] it fences no write that goes elsewhere: only the gate of the fence makes a newer
+/// **Fencing.** See [the module](super) for lost marks. Everything is refused until an operator has
+/// [opened](RedisMarks::open) the marks, once after each start of the server. It does not guard against writers that
+/// do not call it. As a [`Marks`] it fences no write that goes elsewhere: only the gate of the fence makes a newer
 /// token wait for it, within one process.
 ///
 /// # Rights

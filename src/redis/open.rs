@@ -16,15 +16,15 @@ pub struct MarksState {
     pub marks: u64,
     /// The floor: if a resource has no mark, smaller tokens are refused.
     pub floor: Option<Token>,
-    /// The life of the server now.
+    /// The server's present `run_id`.
     pub life: String,
-    /// The server's `run_id` when they were opened, if known. It begins with `closed:` once another life has found
-    /// it.
+    /// The server's `run_id` when they were opened, if known. It begins with `closed:` once a server with another
+    /// `run_id` has found it.
     pub opened_in: Option<String>,
 }
 
 impl MarksState {
-    /// Returns whether they are open: whether they were opened in this life of the server.
+    /// Returns whether they are open: whether they were opened under the present `run_id`.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.opened_in.as_ref() == Some(&self.life)
@@ -68,7 +68,7 @@ impl FromStr for MarksState {
 
 impl RedisMarks {
     /// Returns the state of the marks. It opens nothing. If they were opened under another `run_id`, it marks them as
-    /// closed: the server of that life refuses them then as well, should it copy this one and become a master again.
+    /// closed: that server then refuses them as well, should it copy this one and become a master again.
     ///
     /// # Errors
     /// [`FencedError::Unfit`] if the server cannot keep marks, [`FencedError::CorruptFloor`] if the floor is no token, and

@@ -18,10 +18,10 @@ const RECORD: &str = "_fencing_migrations";
 /// Creates the tables of the fence, or brings them up to date: all or nothing, except on MySQL.
 ///
 /// The table `_fencing_migrations` records what was applied; your own `_sqlx_migrations` is never
-/// touched, so versions cannot clash. Run it at every start: where nothing has to be done it reads
-/// that table and the catalogue, takes no lock, and needs no right to create anything. Any number
-/// of processes may call it at once. It leaves migrations of a newer version of this crate only.
-/// For other tools, [`migrations`] has the SQL.
+/// touched, so versions cannot clash. Run it at every start: if everything is applied it reads that
+/// table and the catalogue, takes no lock, and needs no right to create anything. Any number of
+/// processes may call it at once. It leaves migrations of a newer version of this crate only. For
+/// other tools, [`migrations`] has the SQL.
 ///
 /// # Errors
 /// [`MigrateError::Locked`] if others kept the database locked for 10 seconds, [`MigrateError::MarksLost`] if the marks

@@ -112,7 +112,7 @@ async fn unused(requests: &watch::Sender<usize>, limit: Duration, full: &Notify)
     }
 }
 
-/// One request at work.
+/// One request in progress.
 struct Working(watch::Sender<usize>);
 
 impl Working {
@@ -121,7 +121,7 @@ impl Working {
         Working(requests.clone())
     }
 
-    /// Stays at work until the answer has ended.
+    /// Stays in progress until the answer has ended.
     fn until_end_of(self, body: Body) -> Body {
         Body::new(body.map_err(move |error| {
             let _ = &self;

@@ -20,8 +20,8 @@ use super::{NOT_SENT, headers, refused};
 use crate::listen::{Counted, HttpAnswer, ProblemKind, Progress, UploadState};
 use crate::say;
 
-/// A request that the fence has let through, until nothing of it can be at work in the service. When it is dropped, the
-/// proxy sends nothing more of the request, and the fence lets newer ones in.
+/// A request that the fence has admitted, until the service cannot be working on it. When it is dropped, the proxy
+/// sends nothing more of the request, and the fence lets newer ones in.
 pub(super) struct Flight {
     upload: Progress,
     client: Client,
@@ -29,7 +29,7 @@ pub(super) struct Flight {
     patience: Duration,
     /// Ends when the upload continues for too long behind a newer token.
     superseded: BoxFuture<'static, ()>,
-    /// Whether the service has said that it closes the connection behind its answer: it wants no more of the upload.
+    /// Whether the service closes the connection after its answer: it wants no more of the upload.
     closes: bool,
     /// Counts the request once it is abandoned.
     held: Option<Counted<()>>,

@@ -56,7 +56,7 @@ const FAILED: ProblemKind =
 struct FencingProxy<X> {
     fence: FenceLayer<X>,
     upstream: Upstream,
-    /// A permit for each request under way.
+    /// A permit for each request in flight.
     permits: Arc<Semaphore>,
     args: Arc<ProxyArgs>,
     keys: Option<SigningKeys>,

@@ -55,7 +55,7 @@ impl LockHolders {
         all
     }
 
-    /// Returns whether the lock may have this token. What nodes know of no more is older than all that they do know of.
+    /// Returns whether the lock may have this token. Forgotten tokens are older than all known ones.
     pub(super) fn has(&self, token: Token) -> bool {
         match self.own_token() {
             Some(own) => token == own,
@@ -68,7 +68,7 @@ impl LockHolders {
         self.token.filter(|token| token.get() % COUNTS > 0)
     }
 
-    /// Describes them for people.
+    /// Describes them for display.
     pub(super) fn describe(all: &[LockHolders], turnout: Turnout) -> String {
         let Turnout { remember, size, .. } = turnout;
         let one = |holders: &LockHolders| {

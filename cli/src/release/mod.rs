@@ -181,7 +181,7 @@ fn check_agreed(
     )))
 }
 
-/// The lock is another client's, or free. On less than a majority of the nodes something may have been taken all the same.
+/// The lock is another client's, or free. It may have been released on less than a majority of the nodes.
 fn gone(resource: &Resource, named: &str, taken: usize) -> Failure {
     Failure::refused(match taken {
         0 => format!("{resource} is not held by {named} any more: nothing was released"),

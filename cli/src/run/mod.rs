@@ -50,8 +50,8 @@ pub(crate) struct RunArgs {
     /// clock skew of two machines runs on both.
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
     at_least: Duration,
-    /// The name that the lock is held under, for people: 1 to 64 bytes of printable ASCII, without spaces, quotation
-    /// marks or backslashes, and without a dot at the end [env: FENCING_HOLDER] [default: host:pid].
+    /// The holder's name, for display: 1 to 64 bytes of printable ASCII, without spaces, quotation marks or
+    /// backslashes, and without a dot at the end [env: FENCING_HOLDER] [default: host:pid].
     #[arg(long, value_name = "NAME")]
     holder: Option<String>,
     /// The command and its arguments.

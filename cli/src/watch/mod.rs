@@ -269,13 +269,13 @@ impl Drop for Screen {
     }
 }
 
-/// Gives the terminal back. The settings come first: a terminal that takes no more text takes these.
+/// Restores the terminal. The settings come first: even a blocked terminal takes these.
 fn give_back() {
     let _ = ratatui::try_restore();
     let _ = execute!(stdout(), Show);
 }
 
-/// Fails if the terminal is gone. crossterm does not notice, and would read from it for ever
+/// Fails if the terminal is closed. crossterm does not notice, and would read from it for ever
 /// (crossterm#793).
 fn is_there() -> io::Result<()> {
     let stdin = stdin();

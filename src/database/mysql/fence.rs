@@ -37,7 +37,7 @@ const COUNTS: &str = "
     SELECT routine_definition LIKE '%wsrep_on%' FROM information_schema.routines
     WHERE routine_schema = DATABASE() AND routine_name = 'fencing_count'";
 
-/// Removes what a process left behind that died while it migrated: each statement that creates a
+/// Removes the remains of a process that died while it migrated: each statement that creates a
 /// table commits implicitly. The migrations can be applied twice.
 const TIDY: &str = "DELETE FROM _fencing_migrations WHERE success = FALSE";
 

@@ -59,9 +59,9 @@ const TREE: &str = "
         LEFT JOIN pg_proc ON pg_proc.oid = tgfoid LEFT JOIN pg_namespace AS called ON called.oid = pronamespace
     ORDER BY id <> to_regclass({path}), own.nspname, relname, kind.name";
 
-/// Reads the tables that have one of the triggers of their own: schema, name, whether the name
-/// alone is enough. A partition has its table's. Unless `{every}` fence counts, a table that the search path
-/// does not lead to is left out if its triggers belong to the fence of a schema off the path.
+/// Reads the tables that have one of the triggers of their own: schema, name, whether the name alone is
+/// enough. A partition has its table's. Unless `{every}` fence counts, a table that the search path does not
+/// lead to is omitted if its triggers belong to the fence of a schema off the path.
 const TABLES: &str = "
     SELECT DISTINCT nspname, relname, pg_table_is_visible(pg_class.oid)
     FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid JOIN pg_class ON pg_class.oid = tgrelid

@@ -23,7 +23,7 @@ pub trait HeldLock: Send + Sync + 'static {
     /// Tries once to renew, or says why it could not.
     fn renew(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>>;
 
-    /// Renews no more, and sends the release everywhere at once. The lock stays held for the `rest`. If it is
+    /// Stops renewing, and sends the release everywhere at once. The lock stays held for the `rest`. If it is
     /// `handed_over` to the next caller of this process, the servers notify no waiters elsewhere.
     fn release(self: Arc<Self>, rest: Duration, handed_over: bool) -> SentRelease;
 

@@ -116,7 +116,7 @@ impl Drop for Watch {
 }
 
 impl Watched {
-    /// Watches a lease no more, and drops its renewal. Returns whether it was watched.
+    /// Stops watching a lease, and drops its renewal. Returns whether it was watched.
     fn forget(&mut self, number: u64) -> bool {
         let Some(lease) = self.leases.remove(&number) else { return false };
         self.looks.remove(&(lease.look, number));

@@ -85,7 +85,7 @@ impl DriverSet {
         self.has_yielded
     }
 
-    /// Sends what was submitted, and takes what has come. `Ready` once no more will come. The callers are not woken
+    /// Sends submitted jobs, and takes answers. `Ready` after the end of submissions. The callers are not woken
     /// before `woken` is cleared.
     pub(super) fn poll(
         &mut self,

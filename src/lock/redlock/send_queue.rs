@@ -33,7 +33,7 @@ impl Job {
     }
 
     /// Returns why it was not sent in time. If its time was over before the session was ready, then the
-    /// node or the network was slow, and not this client. An attempt is repeated all the same, as it is
+    /// node or the network was slow, and not this client. An attempt is repeated anyway, as it is
     /// certain that nothing was sent.
     fn why_late(&self, ready_since: Instant) -> Fault {
         let asks = |request: &Request| matches!(request, Request::Acquire { .. });

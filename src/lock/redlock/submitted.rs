@@ -50,7 +50,7 @@ impl Submitted {
         (refused, mem::replace(&mut state.taker, next))
     }
 
-    /// Says that no more will come.
+    /// Ends the submissions.
     pub(super) fn close(&self) {
         let mut state = self.0.lock();
         state.closed = true;
@@ -65,7 +65,7 @@ impl Submitted {
         !self.0.lock().jobs.is_empty()
     }
 
-    /// Exchanges what was submitted for `jobs`, which are none. `Ready` once no more will come.
+    /// Exchanges the submitted jobs for the empty `jobs`. `Ready` after the end of submissions.
     pub(super) fn poll_take(
         &self,
         context: &Context<'_>,

@@ -108,8 +108,8 @@ impl<B: LockBackend> LockService<B> {
         let waits = !self.settings.wait.is_zero();
         let acquired = async {
             // The first attempt does not queue: many may share the lock, and each would wait for the answer
-            // to the one before. It is left out where the last release was announced to another process,
-            // which is to come first.
+            // to the one before. It is omitted if the last release notified another process, which is to
+            // come first.
             if !waits || !wanted.has_remote_waiters() {
                 match attempt().await {
                     Err(_) if waits => {}

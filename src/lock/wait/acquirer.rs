@@ -204,7 +204,7 @@ impl<'a> Acquirer<'a> {
     }
 
     /// Waits until `next`, or until it is woken. During the cool-down after a lost race it is not registered, and
-    /// the servers notify another client: however many notifications come, it asks no more often.
+    /// the servers notify another client: more notifications do not make it ask more often.
     async fn wait(&mut self, mut next: Instant) -> WokenBy {
         loop {
             let alarm = self.cooldown_until.map_or(next, |until| until.min(next));

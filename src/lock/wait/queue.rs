@@ -106,7 +106,7 @@ impl WaitQueue {
 
     /// Waits for the first place, and returns it with the time after which the acquirer asks. `None` if the wait
     /// has ended before an acquirer had an answer. A caller that finds the queue empty asks after `first`; an empty
-    /// queue `remembers` its streak where nothing else shows that clients wait elsewhere.
+    /// queue `remembers` its streak if nothing else shows remote waiters.
     ///
     /// # Errors
     /// The last one of the acquirer. When it gives up, the callers behind it fail with the same error, and do not ask

@@ -21,8 +21,8 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The shortest and the longest pause before a broken connection is opened again.
 const MIN_PAUSE: Duration = Duration::from_millis(100);
 const MAX_PAUSE: Duration = Duration::from_secs(30);
-/// A notification without a waiter here is passed on to the next client, if fewer calls than this are under way:
-/// that bounds the cost of forged notifications.
+/// A notification without a local waiter is passed on to the next client, if fewer calls than this are in
+/// progress: that bounds the cost of forged notifications.
 const MAX_CALLS: usize = 64;
 
 /// Opens the channel on which a source notifies this client.

@@ -81,7 +81,7 @@ local function lock()
 end
 -- Notes until when a part may be out, beside others that last for `left`. Only a long one takes the place of
 -- what is noted of the lock, and must not be shorter than the others. A short one does not pass `left` on: if
--- the clock was set back it is too long, and nobody would correct it.
+-- the clock was set back it is too long, and nothing would correct it.
 local function extend_latest_of_part(left, ttl)
   extend_latest(ttl > 60000 and math.max(left, ttl) or ttl)
 end

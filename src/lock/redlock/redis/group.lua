@@ -1,4 +1,4 @@
--- Release, lock and renew locks that are held alone: several in one step, each judged by itself.
+-- Release, lock and renew exclusive locks: several in one step, each decided separately.
 -- KEYS: the locks to release, to acquire, and to renew
 -- ARGV: 1 the number of releases, 2 the number of acquires, 3 the ttl in ms of all renewals, 4 and on: for a release the
 -- owner; for an acquire owner and ttl in ms; for a renewal owner, and era and count of the lease as one text; then the

@@ -24,7 +24,7 @@ impl Keys {
         for (name, key) in [
             ("MEMORY", "memory"),
             ("QUARANTINE", "quarantine"),
-            // Lasts for as long as a short lock that was granted or renewed on the node may be out.
+            // Lasts for as long as a short lock granted or renewed on the node may be held.
             ("LATEST", "latest"),
             // The long locks that were granted or renewed on the node, by their end.
             ("LONG", "long"),

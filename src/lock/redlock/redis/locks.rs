@@ -176,8 +176,8 @@ impl RedisNode {
     /// seen a newer one.
     ///
     /// # Errors
-    /// [`Fault`]: why the node did not answer; it may have done it all the same. A node that is not admitted in
-    /// this fleet refuses. [`Fault::Exhausted`] where no token of its era is larger: nothing was taken there.
+    /// [`Fault`]: why the node did not answer; it may have done it anyway. A node that is not admitted in this
+    /// fleet refuses. [`Fault::Exhausted`] where no token of its era is larger: nothing was taken there.
     ///
     /// # Cancel safety
     /// Dropped, it may have been done or not.

@@ -1,4 +1,4 @@
--- One release or one acquire alone, where all is as usual: judged as group.lua judges it, without lists and before any
+-- A single release or acquire, in the usual case: decided as in group.lua, without lists and before any
 -- function is made. The rest goes to group.lua.
 -- KEYS, ARGV: those of group.lua
 -- Returns: number released | number granted era count nonce, as one text: a list costs more than a command

@@ -243,7 +243,7 @@ impl Session for RedisSession {
         async move {
             let ping = server.wire.send(|command| command.arg("PING"));
             match ping.await.and_then(Value::extract_error).as_ref().map_err(fault) {
-                // A user may not be permitted to ask: the server answers all the same.
+                // The user may lack this right: the server answers anyway.
                 Ok(Value::SimpleString(text)) if text == "PONG" => Ok(()),
                 Ok(other) => Err(Fault::Disconnected(format!("not PONG but {other:?}"))),
                 Err(Fault::Disconnected(text)) => Err(Fault::Disconnected(text)),

@@ -3,7 +3,7 @@
 -- ARGV: 1 owner, 2 ttl in ms, 3 era, 4 count of the lease
 -- Returns: renewed | held ms | not-owner | quarantined ms | a refusal
 -- Why the count is raised: an owner that joins is not counted. A count below the token of
--- a lease that shares the lock may be the token of one that held it alone.
+-- a shared lease may be the token of an exclusive one.
 local memory = redis.call('HMGET', MEMORY, 'admitted', 'nonce', 'era', COUNT, 'prepared', 'reserved', 'granted')
 if memory[1] ~= MARKER then return refusal() end
 local closed = redis.call('PTTL', QUARANTINE)

@@ -191,7 +191,7 @@ pub(super) fn head(keys: &Keys, me: &Membership) -> String {
     constants.iter().fold(keys.constants(), |head, (name, text)| head + &constant(name, text))
 }
 
-/// Returns the value of `admitted` on a node that was admitted in this life, in this fleet.
+/// Returns the value of `admitted` on a node that was admitted in this run of its server, in this fleet.
 pub(super) fn marker(me: &Membership) -> String {
     format!("{} {}", me.incarnation.as_str(), me.fleet)
 }

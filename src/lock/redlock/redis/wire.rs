@@ -48,7 +48,7 @@ enum Place {
     Dropped,
 }
 
-/// The answer to one command. Dropped, the command is sent all the same.
+/// The answer to one command. If it is dropped, the command is still sent.
 pub(super) struct CommandAnswer<'a> {
     wire: &'a Wire,
     number: u64,
@@ -139,7 +139,7 @@ impl Traffic {
         }
     }
 
-    /// The stream wakes only the last that has polled it. When that one waits no more, another has to.
+    /// The stream wakes only the last that has polled it. When that one stops waiting, another has to.
     fn wake_another(&mut self) {
         let come = usize::try_from(self.come - self.first).unwrap_or(usize::MAX);
         let waker = self.places.iter_mut().skip(come).find_map(|place| match place {
@@ -187,7 +187,7 @@ impl Traffic {
         Poll::Ready(Ok(()))
     }
 
-    /// Takes the next answer. `None` where nothing was asked.
+    /// Takes the next answer. `None` if nothing was asked.
     fn take(&mut self, value: Value, context: &Context<'_>) -> Option<()> {
         let place = self.place(self.come)?;
         if let Place::Awaited(waker) = place {
