@@ -117,7 +117,7 @@ async fn rows_that_nobody_could_change_are_found_first() {
     {
         let protect = protect.unwrap().prefix("it's\\/").unwrap();
         let error = protect.apply(&place.pool).await.unwrap_err().to_string();
-        assert!(error.contains("2 of its rows: 1 without a name"), "{error}");
+        assert!(error.contains("2 of its rows could not be changed later: 1 without"), "{error}");
         let (_, select) = error.split_once("delete them: ").unwrap();
         let select = sqlx::raw_sql(sqlx::AssertSqlSafe(select.to_owned()));
         assert_eq!(select.fetch_all(&place.pool).await.unwrap().len(), 2);
