@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::machine::{Address, Machine};
 use super::message::{Reply, Request};
 use super::round::Round;
-use super::{Attempt, Fault, NonEmpty, Time, Token};
+use super::{Attempt, Fault, NonEmpty, Time, Token, majority};
 
 /// The result of a renewal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -25,15 +25,26 @@ pub enum Released {
     Lapsed,
 }
 
-/// One renewal of one lock or several, as a state machine.
+/// One request to all nodes about the locks of a lease, as a state machine: a [`Renew`] or a [`Release`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Renew {
+pub struct AskAll<T> {
     request: Request,
     unasked: Range<usize>,
-    deadline: Time,
     /// The nodes' answers about each lock.
     locks: Vec<Round>,
+    /// The outcome if each lock is renewed or released by a majority, and the time when that is too late.
+    done: T,
+    too_late: Option<Time>,
+    /// The outcome if this many nodes say of one lock that the owner has lost it.
+    gone: T,
+    enough: usize,
 }
+
+/// One renewal. If it fails, it releases nothing; the lease ends when it would have.
+pub type Renew = AskAll<Renewed>;
+
+/// One release. If too few nodes have answered to say, the locks are gone by the end of their TTL.
+pub type Release = AskAll<Released>;
 
 impl Renew {
     /// Starts a renewal over `nodes` nodes, of the locks that these attempts have acquired.
@@ -45,105 +56,59 @@ impl Renew {
             token: *token,
             ttl: attempt.terms.closed_for(),
         };
-        let deadlines = held.iter().map(|(attempt, _)| attempt.terms.deadline(now));
-        Renew {
-            request: Request::together(held.iter().map(renew).collect()),
-            unasked: 0..nodes,
-            deadline: deadlines.min().unwrap_or_default(),
-            locks: vec![Round::new(nodes); held.len()],
-        }
+        let request = Request::together(held.iter().map(renew).collect());
+        let deadline = held.head.0.terms.deadline(now);
+        let (done, gone) = (Renewed::Until(deadline), Renewed::Superseded);
+        let locks = vec![Round::new(nodes); held.len()];
+        let (unasked, too_late, enough) = (0..nodes, Some(deadline), majority(nodes));
+        AskAll { request, unasked, locks, done, too_late, gone, enough }
     }
-}
-
-impl Machine for Renew {
-    /// Or why it was not renewed this time. It releases nothing; the lease ends when it would have.
-    type Outcome = Result<Renewed, Vec<(usize, Fault)>>;
-
-    fn next_request(&mut self) -> Option<(Address, Request)> {
-        self.unasked.next().map(|node| (node.into(), self.request.clone()))
-    }
-
-    fn on_reply(&mut self, from: Address, reply: Result<Reply, Fault>) {
-        take(&mut self.locks, from, reply);
-    }
-
-    /// The majority is that of all nodes, not of those once acquired.
-    fn outcome(&self, now: Time) -> Option<Self::Outcome> {
-        let renewed = |reply: &Reply| *reply == Reply::Renewed;
-        let superseded = |reply: &Reply| matches!(reply, Reply::Held { .. } | Reply::NotOwner);
-        let in_time = now < self.deadline;
-        let (mut open, mut outcome) = (false, Ok(Renewed::Until(self.deadline)));
-        for lock in &self.locks {
-            if lock.count(superseded) >= lock.majority() {
-                return Some(Ok(Renewed::Superseded));
-            }
-            if in_time && lock.count(renewed) >= lock.majority() {
-                continue;
-            }
-            if in_time && !lock.is_over() {
-                open = true;
-            } else if outcome.is_ok() {
-                let mut lock = lock.clone();
-                lock.end();
-                outcome = Err(lock.faults(|reply| renewed(reply) || superseded(reply)));
-            }
-        }
-        (!open).then_some(outcome)
-    }
-}
-
-/// One release of one lock or several on all nodes, as a state machine.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Release {
-    request: Request,
-    unasked: Range<usize>,
-    locks: Vec<Round>,
 }
 
 impl Release {
     /// Starts a release over `nodes` nodes, all of which are asked this.
     pub fn new(nodes: usize, request: Request) -> Release {
         let locks = vec![Round::new(nodes); request.parts().len()];
-        Release { request, unasked: 0..nodes, locks }
+        let (done, gone) = (Released::Released, Released::Lapsed);
+        // The others are no majority.
+        let (unasked, too_late, enough) = (0..nodes, None, nodes + 1 - majority(nodes));
+        AskAll { request, unasked, locks, done, too_late, gone, enough }
     }
 }
 
-impl Machine for Release {
-    /// Or why too few nodes have answered to say. The locks are gone by the end of their TTL.
-    type Outcome = Result<Released, Vec<(usize, Fault)>>;
+impl<T: Clone> Machine for AskAll<T> {
+    /// Or why too few nodes have done it.
+    type Outcome = Result<T, Vec<(usize, Fault)>>;
 
     fn next_request(&mut self) -> Option<(Address, Request)> {
         self.unasked.next().map(|node| (node.into(), self.request.clone()))
     }
 
     fn on_reply(&mut self, from: Address, reply: Result<Reply, Fault>) {
-        take(&mut self.locks, from, reply);
-    }
-
-    /// It lapsed if one lock has, is in doubt if one is.
-    fn outcome(&self, _: Time) -> Option<Self::Outcome> {
-        let released = |reply: &Reply| matches!(reply, Reply::Released | Reply::Passed { .. });
-        let lapsed = |reply: &Reply| *reply == Reply::NotOwner;
-        let mut outcome = Ok(Released::Released);
-        for lock in &self.locks {
-            if lock.nodes() - lock.count(lapsed) < lock.majority() {
-                outcome = Ok(Released::Lapsed);
-            } else if lock.count(released) < lock.majority() {
-                if !lock.is_over() {
-                    return None;
-                }
-                if outcome == Ok(Released::Released) {
-                    outcome = Err(lock.faults(|reply| released(reply) || lapsed(reply)));
-                }
-            }
+        let replies = Reply::apart(reply, self.locks.len());
+        for (lock, reply) in self.locks.iter_mut().zip(replies) {
+            lock.take(from, reply);
         }
-        Some(outcome)
     }
-}
 
-fn take(locks: &mut [Round], from: Address, reply: Result<Reply, Fault>) {
-    let replies = Reply::apart(reply, locks.len());
-    for (lock, reply) in locks.iter_mut().zip(replies) {
-        lock.take(from, reply);
+    /// The majority is that of all nodes, not of those once acquired.
+    fn outcome(&self, now: Time) -> Option<Self::Outcome> {
+        let renews = !self.request.is_release();
+        let done = |reply: &Reply| match reply {
+            Reply::Renewed => renews,
+            Reply::Released | Reply::Passed { .. } => !renews,
+            _ => false,
+        };
+        let held = |reply: &Reply| matches!(reply, Reply::Held { .. });
+        let gone = |reply: &Reply| *reply == Reply::NotOwner || (renews && held(reply));
+        if self.locks.iter().any(|lock| lock.count(gone) >= self.enough) {
+            return Some(Ok(self.gone.clone()));
+        }
+        let in_time = self.too_late.is_none_or(|end| now < end);
+        let undone = |lock: &&Round| !in_time || lock.count(done) < lock.majority();
+        let Some(lock) = self.locks.iter().find(undone) else {
+            return Some(Ok(self.done.clone()));
+        };
+        lock.is_over().then(|| Err(lock.faults(|reply| done(reply) || gone(reply))))
     }
 }

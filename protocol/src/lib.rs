@@ -31,7 +31,7 @@ pub mod token;
 pub use acquire::{Acquire, Attempt, Lost, Terms, Won};
 pub use fault::Fault;
 pub use fleet::{Fleet, FleetError};
-pub use held::{Release, Released, Renew, Renewed};
+pub use held::{AskAll, Release, Released, Renew, Renewed};
 pub use id::{ClientId, Incarnation, Membership, Nonce, Owner};
 pub use machine::{Address, Machine, Side};
 pub use message::{Mode, NodeState, Prepared, Reply, Request, Sealing, fault_of};

@@ -123,13 +123,6 @@ impl Round {
         true
     }
 
-    /// Has the nodes that have not answered time out.
-    pub(super) fn end(&mut self) {
-        for reply in self.replies.iter_mut().filter(|reply| reply.is_none()) {
-            *reply = Some(Err(Fault::TimedOut));
-        }
-    }
-
     pub(super) fn is_over(&self) -> bool {
         self.awaited == 0
     }
