@@ -173,7 +173,8 @@ pub enum Reply {
     NotOwner,
     /// The node's memory is marked.
     Prepared(Prepared),
-    /// The era, the promise, and how long locks may still be held.
+    /// The era, the promise, and how long locks may still be held. To [`Request::Seal`]: of a node that has left
+    /// the fleet of the session for the one asked for.
     State(NodeState),
     /// The state of the node, for an operator, with the number of counts that it keeps.
     Report { state: NodeState, quarantine: Option<Duration>, counts: u64 },
@@ -181,8 +182,6 @@ pub enum Reply {
     Reserved { nonce: Nonce },
     /// The node is admitted.
     Activated,
-    /// The node has left the fleet of the session for the one asked for.
-    Sealed(NodeState),
     /// The quarantine has ended.
     Opened,
     /// The memory is not the one that was prepared, or the era is not above the node's own.
@@ -233,10 +232,6 @@ impl Reply {
 
     pub(super) fn state(&self) -> Option<NodeState> {
         if let Reply::State(state) = self { Some(*state) } else { None }
-    }
-
-    pub(super) fn sealed(&self) -> Option<NodeState> {
-        if let Reply::Sealed(state) = self { Some(*state) } else { None }
     }
 }
 

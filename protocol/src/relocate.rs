@@ -196,7 +196,7 @@ impl Relocate {
     /// Chooses the era, above everything that is known on either side.
     fn counted(&mut self, start: Start) -> Next {
         self.check_left()?;
-        let states = self.old.each(Reply::sealed);
+        let states = self.old.each(Reply::state);
         let known = states.iter().flatten().map(NodeState::highest);
         let era = era_after(known.chain(start.highest()))?;
         if states.iter().flatten().count() >= self.old.majority() {
@@ -233,7 +233,7 @@ impl Relocate {
             let same = before.nonce == now.nonce && before.era == now.era;
             (same && now.highest() >= era).then_some(now)
         };
-        let states: Vec<_> = before.iter().zip(self.old.each(Reply::sealed)).map(same).collect();
+        let states: Vec<_> = before.iter().zip(self.old.each(Reply::state)).map(same).collect();
         if states.iter().flatten().count() >= self.old.majority() {
             return Ok(states);
         }
@@ -289,7 +289,7 @@ impl Machine for Relocate {
 }
 
 fn is_sealed(reply: &Reply) -> bool {
-    reply.sealed().is_some()
+    reply.state().is_some()
 }
 
 /// Returns how long a lock that these nodes know of may still be held.

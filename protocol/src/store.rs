@@ -319,6 +319,6 @@ impl Store {
         if let Sealing::Promise(era) = step {
             self.memory.reserved = self.memory.reserved.max(era);
         }
-        Reply::Sealed(self.state(now))
+        Reply::State(self.state(now))
     }
 }

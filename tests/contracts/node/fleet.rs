@@ -52,7 +52,7 @@ pub async fn leave(probe: &Probe) {
     ];
     for (step, promised) in steps {
         let reply = probe.ask(seal(probe, step)).await;
-        let right = matches!(&reply, Reply::Sealed(state)
+        let right = matches!(&reply, Reply::State(state)
             if (state.nonce, state.era, state.reserved) == (before.nonce, before.era, promised)
                 && state.longest > TTL / 2);
         assert!(right, "{step:?}: {reply:?}");
@@ -89,7 +89,7 @@ async fn elsewhere(probe: &Probe) {
     prepared(&probe.foreign, Some(probe.third.fleet.clone()), "by the other fleet again").await;
     let reply = probe.ask(seal(probe, Sealing::Leave)).await;
     // It has left and come back, so this is not the memory that was sealed before.
-    let right = matches!(&reply, Reply::Sealed(state) if state.nonce != probe.nonce);
+    let right = matches!(&reply, Reply::State(state) if state.nonce != probe.nonce);
     assert!(right, "seal once more: {reply:?}");
 }
 
@@ -120,7 +120,7 @@ async fn join(probe: &Probe, held: &Resource, stamp: Stamp, era: u64) {
     let theirs = Reply::OtherFleet(foreign.fleet.clone());
     probe.says([("under the old fleet", renew(held, ALICE, stamp), theirs)]).await;
     let reply = probe.ask(seal(probe, Sealing::Leave)).await;
-    let right = matches!(&reply, Reply::Sealed(state) if state.highest() > era);
+    let right = matches!(&reply, Reply::State(state) if state.highest() > era);
     assert!(right, "seal after it has joined: {reply:?}");
     let reply = foreign.ask(acquire(held, ALICE)).await;
     // The lock of the old fleet still stands, or its owner has asked again.

@@ -144,7 +144,7 @@ fn a_move_is_overtaken_by_nodes_that_came_back_and_left_again_in_the_same_memory
                         (promises, reserved) = (promises + 1, era);
                     }
                     let era = if promises > 3 { last_era } else { 5 };
-                    Reply::Sealed(seen(node, (false, era), reserved).state)
+                    Reply::State(seen(node, (false, era), reserved).state)
                 }
                 Request::Reserve { era, .. } => {
                     reserved = era;
@@ -152,7 +152,7 @@ fn a_move_is_overtaken_by_nodes_that_came_back_and_left_again_in_the_same_memory
                 }
                 _ => Reply::Activated,
             };
-            assert!(to.side == Side::New || matches!(reply, Reply::Sealed(_)), "{reply:?}");
+            assert!(to.side == Side::New || matches!(reply, Reply::State(_)), "{reply:?}");
             Ok(reply)
         })
     };

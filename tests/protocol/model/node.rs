@@ -36,7 +36,7 @@ pub fn ask_as(
     let mut reply = store.answer(me, &request, moment);
     match &mut reply {
         Reply::Prepared(prepared) => prepared.state.longest = Duration::ZERO,
-        Reply::State(state) | Reply::Sealed(state) => state.longest = Duration::ZERO,
+        Reply::State(state) => state.longest = Duration::ZERO,
         _ => {}
     }
     reply

@@ -21,9 +21,9 @@ async fn a_full_server_renews_what_it_has_and_can_be_left() {
     let own = from.members().next().unwrap().to_owned();
     let to = Fleet::new([own.as_str(), "larger"]).unwrap();
     let reply = member.ask(Request::Seal { to: to.clone(), step: Sealing::Leave }).await;
-    assert!(matches!(reply, Reply::Sealed(_)), "{reply:?}");
+    assert!(matches!(reply, Reply::State(_)), "{reply:?}");
     let reply = member.ask(Request::Seal { to: to.clone(), step: Sealing::Promise(20) }).await;
-    assert!(matches!(reply, Reply::Sealed(state) if state.reserved == 20), "{reply:?}");
+    assert!(matches!(reply, Reply::State(state) if state.reserved == 20), "{reply:?}");
     let joining = Member::open(&node(&server), &to).await;
     let reply = joining.ask(Request::Prepare { nonce: Nonce(1), from: Some(from) }).await;
     let Reply::Prepared(prepared) = reply else { panic!("{reply:?}") };

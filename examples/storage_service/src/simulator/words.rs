@@ -55,7 +55,6 @@ pub fn reply(reply: &Reply) -> String {
         Reply::State(state) => format!("it is in era {}, and has promised {}", state.era, state.reserved),
         Reply::Reserved { .. } => "it promises that no smaller era begins".into(),
         Reply::Activated => "it is admitted".into(),
-        Reply::Sealed(state) => format!("it has left its list in era {}", state.era),
         Reply::Forgotten => {
             "refused, as its memory is not the one that was prepared, or has been in that era".into()
         }

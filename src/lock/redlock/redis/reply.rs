@@ -178,7 +178,6 @@ pub(super) fn reply(incarnation: &Incarnation, uptime: Duration, parts: &[Value]
         }
         "reserved" => Reply::Reserved { nonce: nonce(1)? },
         "activated" => Reply::Activated,
-        "sealed" => Reply::Sealed(state(1)?),
         "opened" => Reply::Opened,
         "forgotten" => Reply::Forgotten,
         "prepared" => Reply::Prepared(Prepared {

@@ -3,7 +3,7 @@
 -- The steps: `leave`; `promise` the era if the node has left; `done`: the new fleet was started in
 -- that era, so that a node of the old one in a smaller era leaves, too, and one that has left may
 -- join any other fleet.
--- Returns: sealed nonce era reserved longest | forgotten | a refusal
+-- Returns: state nonce era reserved longest | forgotten | a refusal
 -- Why the first seal stays: two moves to different fleets must not both continue. Why the steps: a mover
 -- that wakes up late must not undo what others have done since. A node that has left, and was
 -- admitted in the new fleet since, answers as one that has left.
@@ -26,4 +26,4 @@ if ARGV[2] == 'promise' and bound > reserved then
   reserved = bound
   redis.call('HSET', MEMORY, 'reserved', ARGV[3])
 end
-return {'sealed', memory[2], era, reserved, longest()}
+return {'state', memory[2], era, reserved, longest()}
