@@ -47,9 +47,8 @@ impl Readmit {
     }
 
     fn prepared(&mut self) -> Next {
-        self.round.check_fleet()?;
         let Some(target) = self.round.each(Reply::prepared).into_iter().flatten().next() else {
-            return Err(ReadmitError::Missing(self.round.faults(|_| false)));
+            return Err(self.round.failure(|_| false, ReadmitError::Missing));
         };
         if target.admitted && !(self.order.collect && target.crowded) {
             return Ok(ReadmitPhase::Done(Ok(Readmitted::default())));
@@ -80,12 +79,11 @@ impl Readmit {
         if !self.round.is_over() {
             return Ok(ReadmitPhase::Read(target));
         }
-        self.round.check_fleet()?;
         let answers = |reply: &Reply| matches!(reply, Reply::State(_) | Reply::NotAdmitted);
-        match self.round.faults(answers) {
-            none if none.is_empty() => Ok(self.start()),
-            faults => Err(ReadmitError::NotStarted(faults)),
+        if self.round.faults(answers).is_empty() {
+            return Ok(self.start());
         }
+        Err(self.round.failure(answers, ReadmitError::NotStarted))
     }
 
     /// Continues once a majority has promised the era: it must not be used before.

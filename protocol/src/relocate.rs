@@ -25,8 +25,6 @@ pub struct Relocation {
 /// Why a fleet was not moved. Run the move again: completed steps are kept.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RelocateError {
-    /// These nodes of the new list do not answer, and every one must.
-    NewMissing(Vec<(usize, Fault)>),
     /// Too few nodes of the old list answer and remember.
     OldMissing {
         /// Number of nodes that have left for the new list.
@@ -36,24 +34,17 @@ pub enum RelocateError {
         /// The faults of the others.
         faults: Vec<(usize, Fault)>,
     },
-    /// This node of that list belongs to a third fleet, or has left for one.
-    Elsewhere(Side, usize, Fault),
+    /// This node of the old list belongs to a third fleet, or has left for one.
+    OldElsewhere(usize, Fault),
     /// Both lists are in use as separate fleets: neither continues the other.
     BothInUse,
-    /// The new list was not started.
+    /// The new list was not started. Every node of it must answer.
     NotStarted(ReadmitError),
-    /// Something changed meanwhile: try again.
-    Overtaken,
 }
 
 impl From<ReadmitError> for RelocateError {
     fn from(error: ReadmitError) -> RelocateError {
-        match error {
-            ReadmitError::Overtaken => RelocateError::Overtaken,
-            ReadmitError::NotStarted(faults) => RelocateError::NewMissing(faults),
-            ReadmitError::Elsewhere(node, why) => RelocateError::Elsewhere(Side::New, node, why),
-            error => RelocateError::NotStarted(error),
-        }
+        RelocateError::NotStarted(error)
     }
 }
 
@@ -124,10 +115,8 @@ impl Relocate {
             // The second one is a node that has left a list before.
             reply => matches!(reply, Reply::Prepared(_) | Reply::Moved(_)),
         };
-        let faults = self.new.faults(fits);
-        check_elsewhere(Side::New, &faults)?;
-        if !faults.is_empty() {
-            return Err(RelocateError::NewMissing(faults));
+        if !self.new.faults(fits).is_empty() {
+            return Err(self.new.failure(fits, ReadmitError::NotStarted).into());
         }
         let answers = self.new.each(|reply| reply.prepared().filter(|answer| answer.admitted));
         let admitted = || answers.iter().flatten().map(|answer| answer.state.era);
@@ -179,8 +168,9 @@ impl Relocate {
         if left >= self.old.majority() || self.order.lost {
             return Ok(());
         }
-        check_elsewhere(Side::Old, &self.old.faults(is_sealed))?;
-        Err(self.old_missing())
+        let elsewhere = self.old.elsewhere(is_sealed);
+        let elsewhere = elsewhere.map(|(node, fault)| RelocateError::OldElsewhere(node, fault));
+        Err(elsewhere.unwrap_or_else(|| self.old_missing()))
     }
 
     fn marked(&mut self, start: Start) -> Next {
@@ -237,8 +227,10 @@ impl Relocate {
         if states.iter().flatten().count() >= self.old.majority() {
             return Ok(states);
         }
-        let faults = self.old.faults(is_sealed);
-        Err(if faults.is_empty() { RelocateError::Overtaken } else { self.old_missing() })
+        if self.old.faults(is_sealed).is_empty() {
+            return Err(ReadmitError::Overtaken.into());
+        }
+        Err(self.old_missing())
     }
 
     fn started(&mut self, start: Start, era: u64) -> Next {
@@ -295,13 +287,4 @@ fn is_sealed(reply: &Reply) -> bool {
 /// Returns how long a lock that these nodes know of may still be held.
 fn longest(states: &States) -> Duration {
     states.iter().flatten().map(|state| state.longest).max().unwrap_or_default()
-}
-
-/// Fails with the first node that belongs to another fleet.
-fn check_elsewhere(side: Side, faults: &[(usize, Fault)]) -> Result<(), RelocateError> {
-    let other = |fault: &Fault| matches!(fault, Fault::OtherFleet { .. } | Fault::Moved { .. });
-    match faults.iter().find(|(_, fault)| other(fault)).cloned() {
-        Some((node, fault)) => Err(RelocateError::Elsewhere(side, node, fault)),
-        None => Ok(()),
-    }
 }

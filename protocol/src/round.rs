@@ -147,23 +147,28 @@ impl Round {
         self.replies.iter().enumerate().filter_map(fault).collect()
     }
 
-    /// Fails with the first node that belongs to another fleet.
-    pub(super) fn check_fleet(&self) -> Result<(), ReadmitError> {
-        let other = |reply: &Reply| matches!(reply, Reply::OtherFleet(_) | Reply::Moved(_));
-        let found = self.each(|reply| other(reply).then(|| fault_of(Ok(reply.clone()))));
-        match found.into_iter().enumerate().find_map(|(node, fault)| Some((node, fault?))) {
-            Some((node, fault)) => Err(ReadmitError::Elsewhere(node, fault)),
-            None => Ok(()),
+    /// Returns the first node that belongs to another fleet, if its answer does not fit.
+    pub(super) fn elsewhere(&self, fits: impl Fn(&Reply) -> bool) -> Option<(usize, Fault)> {
+        let other = |fault: &Fault| matches!(fault, Fault::OtherFleet { .. } | Fault::Moved { .. });
+        self.faults(fits).into_iter().find(|(_, fault)| other(fault))
+    }
+
+    /// Returns why the step that needs these answers can't be taken.
+    pub(super) fn failure(
+        &self,
+        fits: impl Fn(&Reply) -> bool,
+        missing: impl FnOnce(Vec<(usize, Fault)>) -> ReadmitError,
+    ) -> ReadmitError {
+        match (self.elsewhere(&fits), self.faults(fits)) {
+            (Some((node, fault)), _) => ReadmitError::Elsewhere(node, fault),
+            (None, faults) if faults.is_empty() => ReadmitError::Overtaken,
+            (None, faults) => missing(faults),
         }
     }
 
     /// Fails if every answer has come and the step that waits for them could not be taken.
     pub(super) fn check_open(&self, fits: impl Fn(&Reply) -> bool) -> Result<(), ReadmitError> {
-        if !self.is_over() {
-            return Ok(());
-        }
-        let faults = self.faults(fits);
-        Err(if faults.is_empty() { ReadmitError::Overtaken } else { ReadmitError::Missing(faults) })
+        if self.is_over() { Err(self.failure(fits, ReadmitError::Missing)) } else { Ok(()) }
     }
 }
 

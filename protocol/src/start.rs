@@ -190,10 +190,9 @@ impl Start {
 }
 
 fn answers(round: &Round) -> Result<Vec<Prepared>, ReadmitError> {
-    round.check_fleet()?;
     let answers: Option<Vec<Prepared>> = round.each(Reply::prepared).into_iter().collect();
-    let missing = || round.faults(|reply| reply.prepared().is_some());
-    answers.ok_or_else(|| ReadmitError::NotStarted(missing()))
+    let is_prepared = |reply: &Reply| matches!(reply, Reply::Prepared(_));
+    answers.ok_or_else(|| round.failure(is_prepared, ReadmitError::NotStarted))
 }
 
 fn promise(answers: Vec<Prepared>, era: u64, round: &mut Round) -> StartPhase {

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use fencing_protocol::{
     Fault, Nonce, Prepared, Readmission, ReadmitError, Relocate, RelocateError, Relocation, Reply,
-    Request, Side, fault_of, majority,
+    Request, fault_of, majority,
 };
 use tokio::time::sleep;
 
@@ -259,25 +259,20 @@ impl Operator {
             let mut relocate = Relocate::new(order);
             let answers = to.nodes.begin(&mut relocate);
             let outcome = to.nodes.drive_from(&self.nodes, &mut relocate, answers).await;
-            outcome.unwrap_or(Err(RelocateError::Overtaken)).map_err(|error| match error {
-                RelocateError::NewMissing(faults) => Some(to.not_all(faults)),
+            let overtaken = RelocateError::NotStarted(ReadmitError::Overtaken);
+            outcome.unwrap_or(Err(overtaken)).map_err(|error| match error {
                 RelocateError::OldMissing { sealed, needed, faults } => {
                     let causes = self.nodes.causes(faults);
                     Some(OperatorError::OldForgot { sealed, needed, causes })
                 }
                 // One of the old list that did not answer while that was sealed.
-                RelocateError::Elsewhere(Side::New, _, Fault::OtherFleet { members })
-                    if members.iter().eq(self.nodes.context.fleet.members()) =>
-                {
-                    None
-                }
-                RelocateError::Elsewhere(side, node, fault) => {
-                    let list = if side == Side::Old { self } else { to };
-                    Some(list.other_fleet(node, fault))
-                }
+                RelocateError::NotStarted(ReadmitError::Elsewhere(
+                    _,
+                    Fault::OtherFleet { members },
+                )) if members.iter().eq(self.nodes.context.fleet.members()) => None,
+                RelocateError::NotStarted(error) => to.error(error),
+                RelocateError::OldElsewhere(node, fault) => Some(self.other_fleet(node, fault)),
                 RelocateError::BothInUse => Some(OperatorError::BothInUse),
-                RelocateError::NotStarted(error) => Some(OperatorError::Refused(error.to_string())),
-                RelocateError::Overtaken => None,
             })
         })
         .await

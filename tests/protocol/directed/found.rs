@@ -157,5 +157,5 @@ fn a_move_is_overtaken_by_nodes_that_came_back_and_left_again_in_the_same_memory
         })
     };
     assert_eq!(run(5), Some(Ok(())));
-    assert_eq!(run(6), Some(Err(RelocateError::Overtaken)));
+    assert_eq!(run(6), Some(Err(RelocateError::NotStarted(ReadmitError::Overtaken))));
 }
