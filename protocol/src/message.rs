@@ -2,7 +2,7 @@ use std::iter::repeat_n;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{ClientId, Fault, Fleet, Incarnation, Nonce, Owner, Resource, Stamp, Token};
+use super::{ClientId, Fault, Fleet, Nonce, Owner, Resource, Stamp, Token};
 
 /// A client's request to one node, which carries it out in one atomic step.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -40,10 +40,8 @@ pub enum Request {
     /// Promise that no smaller era begins again. `memory` is set where a fleet is about to start: the node
     /// promises also if it is not admitted but prepared, and this is the nonce of its memory.
     Reserve { era: u64, memory: Option<Nonce> },
-    /// Admit the node, or drop its counts and begin a larger era.
+    /// Admit the node if it was prepared in this life of the server, or drop its counts and begin a larger era.
     Activate {
-        /// The incarnation that was prepared.
-        incarnation: Incarnation,
         /// The nonce that `Prepare` answered.
         nonce: Nonce,
         era: u64,
@@ -238,8 +236,6 @@ impl Reply {
 /// A node's report before it is re-admitted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Prepared {
-    /// The incarnation that answered.
-    pub incarnation: Incarnation,
     /// Whether it is admitted, perhaps by another client meanwhile.
     pub admitted: bool,
     /// Whether it has granted no lock in this memory, and has no state of an older run.

@@ -121,9 +121,8 @@ impl Readmit {
 
     fn activate(&mut self, target: &Prepared, era: u64, quarantine: Duration) -> ReadmitPhase {
         let quarantine = if target.admitted { Duration::ZERO } else { quarantine };
-        let (incarnation, nonce) = (target.incarnation.clone(), target.state.nonce);
-        let (collect, new) = (target.admitted, false);
-        let request = Request::Activate { incarnation, nonce, era, collect, quarantine, new };
+        let (nonce, collect, new) = (target.state.nonce, target.admitted, false);
+        let request = Request::Activate { nonce, era, collect, quarantine, new };
         self.round.ask([(self.order.target, request)]);
         ReadmitPhase::Activate(quarantine)
     }

@@ -163,8 +163,8 @@ impl Start {
         let quarantine = self.quarantine(&answers, era);
         let new = self.from.is_none() && all_blank(&answers);
         let activate = |answer: &Prepared| {
-            let (incarnation, nonce) = (answer.incarnation.clone(), answer.state.nonce);
-            Request::Activate { incarnation, nonce, era, collect: false, quarantine, new }
+            let (nonce, collect) = (answer.state.nonce, false);
+            Request::Activate { nonce, era, collect, quarantine, new }
         };
         round.ask(answers.iter().map(activate).enumerate().collect::<Vec<_>>());
         Ok(StartPhase::Activate(quarantine))

@@ -226,7 +226,6 @@ impl Store {
             self.memory.joining = joins;
         }
         Reply::Prepared(Prepared {
-            incarnation: me.incarnation.clone(),
             admitted: self.admits(me),
             blank,
             crowded: self.admits(me) && self.crowded(),
@@ -255,15 +254,13 @@ impl Store {
     }
 
     fn activate(&mut self, me: &Membership, request: &Request, now: Time) -> Reply {
-        let Request::Activate { incarnation, nonce, era, collect, quarantine, new } = request
-        else {
+        let Request::Activate { nonce, era, collect, quarantine, new } = request else {
             return Reply::Forgotten;
         };
         if let Some(refusal) = self.memory.affiliation.elsewhere(me) {
             return refusal;
         }
-        if *incarnation != me.incarnation || !self.is_prepared(me, *nonce) || *era > Stamp::MAX_ERA
-        {
+        if !self.is_prepared(me, *nonce) || *era > Stamp::MAX_ERA {
             return Reply::Forgotten;
         }
         if self.admits(me) {

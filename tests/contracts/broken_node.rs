@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fencing::Resource;
 use fencing::lock::redlock::{Group, MemoryNode, Node, Session};
-use fencing_protocol::{Fault, Fleet, Incarnation, Mode, Nonce, Owner, Reply, Request};
+use fencing_protocol::{Fault, Fleet, Mode, Nonce, Owner, Reply, Request};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all};
 use tokio::time::sleep;
@@ -22,7 +22,6 @@ pub enum Flaw {
     PublishIgnoresNonce,
     VotesThoughNotAdmitted,
     LastNonceStays,
-    IgnoresTheIncarnation,
     NoQuarantine,
     ReleasesForAnybody,
     NeverExpires,
@@ -99,11 +98,6 @@ impl FlawedSession {
             if let (Flaw::OvertakesAcquire, Request::Acquire { .. }) = (flaw, &request) {
                 sleep(Duration::from_millis(5)).await;
             }
-            if flaw == Flaw::IgnoresTheIncarnation
-                && let Request::Activate { incarnation, .. } = &mut request
-            {
-                *incarnation = life();
-            }
             let mut reply = ask_alone(&*session, request.clone()).await?;
             if flaw == Flaw::VotesThoughNotAdmitted && reply == Reply::NotAdmitted {
                 reply = Reply::Reserved { nonce: Nonce(0) };
@@ -130,11 +124,6 @@ impl FlawedSession {
 
 /// The suite lets such a lock expire.
 const SHORT: Duration = Duration::from_secs(1);
-
-/// The life of a memory node that was never restarted.
-fn life() -> Incarnation {
-    Incarnation::new("memory-0")
-}
 
 fn bend(flaw: Flaw, request: &mut Request, holders: &HashMap<Resource, (Owner, Nonce)>) {
     match (flaw, request) {
@@ -175,7 +164,6 @@ async fn flawed_nodes_are_found_out() {
         (Flaw::PublishIgnoresNonce, "publish with another nonce"),
         (Flaw::VotesThoughNotAdmitted, "of a blank node"),
         (Flaw::LastNonceStays, "prepare again over another session"),
-        (Flaw::IgnoresTheIncarnation, "another life: Activate"),
         (Flaw::NoQuarantine, "in quarantine: Acquire"),
         (Flaw::ReleasesForAnybody, "what has expired: Release"),
         (Flaw::NeverExpires, "acquire within the TTL of another"),

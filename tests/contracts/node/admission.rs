@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use fencing_protocol::Reply::{Activated, Forgotten, NotAdmitted};
-use fencing_protocol::{Incarnation, Nonce, Reply, Request, Resource, Stamp, Token};
+use fencing_protocol::{Nonce, Reply, Request, Resource, Stamp, Token};
 use tokio::time::Instant;
 
 use super::probe::*;
@@ -39,23 +39,20 @@ async fn first_nonce(probe: &mut Probe) {
     assert_eq!(found, (0, 0, Duration::ZERO), "prepare a blank node");
     let second = probe.other.ask(Request::Prepare { nonce: SECOND, from: None }).await;
     let right = matches!(&second, Reply::Prepared(second)
-        if second.state.nonce == FIRST && second.incarnation == first.incarnation);
+        if second.state.nonce == FIRST);
     assert!(right, "prepare again over another session: {second:?}");
-    (probe.nonce, probe.incarnation) = (FIRST, first.incarnation);
+    probe.nonce = FIRST;
 }
 
-fn activate(incarnation: &Incarnation, nonce: Nonce, era: u64) -> Request {
-    let (incarnation, collect, quarantine, new) = (incarnation.clone(), false, QUARANTINE, true);
-    Request::Activate { incarnation, nonce, era, collect, quarantine, new }
+fn activate(nonce: Nonce, era: u64) -> Request {
+    Request::Activate { nonce, era, collect: false, quarantine: QUARANTINE, new: true }
 }
 
 async fn refused(probe: &Probe, resource: &Resource) {
-    let here = &probe.incarnation;
     let steps = [
-        ("another memory", activate(here, SECOND, 7), Forgotten),
-        ("another life", activate(&Incarnation::new("another-life"), FIRST, 7), Forgotten),
-        ("no era", activate(here, FIRST, 0), Forgotten),
-        ("an era beyond the largest", activate(here, FIRST, Stamp::MAX_ERA + 1), Forgotten),
+        ("another memory", activate(SECOND, 7), Forgotten),
+        ("no era", activate(FIRST, 0), Forgotten),
+        ("an era beyond the largest", activate(FIRST, Stamp::MAX_ERA + 1), Forgotten),
     ];
     probe.says(steps).await;
     no_vote(probe, resource, "wrongly activated").await
@@ -73,7 +70,7 @@ async fn promised(probe: &Probe) {
 async fn quarantined(probe: &Probe, resource: &Resource) {
     let lease = Stamp { era: 7, count: 1 };
     let start = Instant::now();
-    probe.says([("as prepared", activate(&probe.incarnation, FIRST, 7), Activated)]).await;
+    probe.says([("as prepared", activate(FIRST, 7), Activated)]).await;
     for request in [acquire(resource, ALICE), renew(resource, ALICE, lease)] {
         let case = format!("in quarantine: {request:?}");
         let reply = probe.ask(request).await;

@@ -103,7 +103,6 @@ async fn join(probe: &Probe, held: &Resource, stamp: Stamp, era: u64) {
     assert_eq!(found, (false, Some(probe.fleet.clone()), era), "prepare before it has joined");
     let nonce = prepared.state.nonce;
     let activate = |era| Request::Activate {
-        incarnation: prepared.incarnation.clone(),
         nonce,
         era,
         collect: false,

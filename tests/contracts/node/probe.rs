@@ -3,9 +3,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use fencing::lock::redlock::{Node, Session};
-use fencing_protocol::{
-    Fleet, Incarnation, NodeState, Nonce, Owner, Prepared, Reply, Request, Resource, Stamp,
-};
+use fencing_protocol::{Fleet, NodeState, Nonce, Owner, Prepared, Reply, Request, Resource, Stamp};
 use tokio::time::{Instant, sleep};
 
 use crate::{ANSWER_WITHIN, answered};
@@ -70,7 +68,6 @@ pub struct Probe {
     /// Clients with other lists.
     pub foreign: Client,
     pub third: Client,
-    pub incarnation: Incarnation,
     pub nonce: Nonce,
 }
 
@@ -89,7 +86,6 @@ impl Probe {
             other: Client::of(node, &[]).await,
             foreign: Client::of(node, &["another"]).await,
             third: Client::of(node, &["one", "more"]).await,
-            incarnation: Incarnation::new(""),
             nonce: Nonce(0),
         }
     }
@@ -102,9 +98,8 @@ impl Probe {
     }
 
     pub fn activation(&self, era: u64, collect: bool) -> Request {
-        let (incarnation, nonce) = (self.incarnation.clone(), self.nonce);
-        let (quarantine, new) = (Duration::ZERO, false);
-        Request::Activate { incarnation, nonce, era, collect, quarantine, new }
+        let (nonce, quarantine, new) = (self.nonce, Duration::ZERO, false);
+        Request::Activate { nonce, era, collect, quarantine, new }
     }
 
     pub async fn state(&self) -> NodeState {

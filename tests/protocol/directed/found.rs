@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use fencing_protocol::{
-    Attempt, Fault, Fleet, Incarnation, NodeState, Nonce, Prepared, Readmission, Readmit,
-    ReadmitError, Relocate, RelocateError, Relocation, Reply, Request, Sealing, Side, Stamp,
+    Attempt, Fault, Fleet, NodeState, Nonce, Prepared, Readmission, Readmit, ReadmitError,
+    Relocate, RelocateError, Relocation, Reply, Request, Sealing, Side, Stamp,
 };
 
 use crate::directed::world::{TTL, World, acquire, drive, readmission, resource};
@@ -36,9 +36,9 @@ fn a_repeated_acquire_and_a_new_era_do_not_make_the_publish_count() {
 
 fn seen(node: usize, (admitted, era): (bool, u64), reserved: u64) -> Prepared {
     let state = NodeState { nonce: Nonce(node as u128), era, reserved, longest: TTL };
-    let (incarnation, clock) = (Incarnation::new(&format!("{node:02x}")), Duration::from_secs(9));
-    let (blank, crowded, other, uptime) = (false, false, None, Duration::MAX);
-    Prepared { incarnation, admitted, blank, crowded, other, state, clock, uptime }
+    let (clock, uptime) = (Duration::from_secs(9), Duration::MAX);
+    let (blank, crowded, other) = (false, false, None);
+    Prepared { admitted, blank, crowded, other, state, clock, uptime }
 }
 
 /// A node answers that it promises the era, and shows the promise after that.

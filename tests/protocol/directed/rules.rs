@@ -57,24 +57,25 @@ fn a_flush_is_a_loss_of_memory_within_one_life() {
 }
 
 #[test]
-fn a_flush_between_prepare_and_activate_is_noticed() {
+fn a_flush_or_a_restart_between_prepare_and_activate_is_noticed() {
     let mut fleet = World::started(3);
-    fleet.restart(0, Store::default());
-    let life = fleet.servers[0].0.clone();
-    let Reply::Prepared(prepared) = fleet.ask(0, &Request::Prepare { nonce: Nonce(9), from: None })
-    else {
-        panic!()
-    };
-    fleet.servers[0].1.forget();
-    let activate = Request::Activate {
-        incarnation: life,
-        nonce: prepared.state.nonce,
-        era: 2000,
-        collect: false,
-        quarantine: TTL,
-        new: false,
-    };
-    assert_eq!(fleet.ask(0, &activate), Reply::Forgotten);
+    let nonce = Nonce(9);
+    let activate =
+        Request::Activate { nonce, era: 2000, collect: false, quarantine: TTL, new: false };
+    for restarts in [false, true] {
+        fleet.forget(0);
+        fleet.ask(0, &Request::Prepare { nonce, from: None });
+        // With all of its data: it was prepared in an older life.
+        let copy = fleet.servers[0].1.clone();
+        if restarts {
+            fleet.restart(0, copy)
+        } else {
+            fleet.servers[0].1.forget()
+        }
+        assert_eq!(fleet.ask(0, &activate), Reply::Forgotten, "{restarts}");
+    }
+    fleet.ask(0, &Request::Prepare { nonce, from: None });
+    assert_eq!(fleet.ask(0, &activate), Reply::Activated);
 }
 
 /// Its server restarts with its data.

@@ -85,7 +85,7 @@ impl<const Z: usize, const M: usize> Lists<Z, M> {
             let node = &mut state.nodes[*server as usize];
             let (mut store, nonce) = (self.seam.stores.get(node.store), Nonce(1000));
             self.seam.ask(&mut store, 0, 0, CLOCK, &Request::Prepare { nonce, from: None });
-            let activated = self.seam.ask(&mut store, 0, 0, CLOCK, &activate(0, nonce, 1));
+            let activated = self.seam.ask(&mut store, 0, 0, CLOCK, &activate(nonce, 1));
             assert_eq!(activated, Reply::Activated);
             (node.store, node.top) = (self.seam.stores.id(&store), 1);
         }

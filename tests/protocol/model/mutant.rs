@@ -96,7 +96,7 @@ impl Mutant {
             {
                 let nonce = Nonce(2000 + u128::from(life));
                 again(&Request::Prepare { nonce, from: None });
-                again(&activate(life, nonce, 1));
+                again(&activate(nonce, 1));
                 again(request)
             }
             (Mutant::NoReserve, Request::Reserve { memory: None, .. })
@@ -107,13 +107,13 @@ impl Mutant {
             // Nobody counts in another era here: see `World::rejoin` for the counts.
             (Mutant::NoNewEra, Request::Activate { nonce, .. }) => {
                 *store = before;
-                ask(store, life, second, &activate(life, nonce, 1))
+                ask(store, life, second, &activate(nonce, 1))
             }
             (Mutant::ActivateAnyMemory, Request::Activate { nonce, era, .. })
                 if reply == Reply::Forgotten =>
             {
                 match again(&Request::Prepare { nonce, from: None }) {
-                    Reply::Prepared(now) => again(&activate(life, now.state.nonce, era)),
+                    Reply::Prepared(now) => again(&activate(now.state.nonce, era)),
                     _ => reply,
                 }
             }
@@ -122,7 +122,7 @@ impl Mutant {
             {
                 store.forget();
                 ask(store, life, second, &Request::Prepare { nonce, from: None });
-                ask(store, life, second, &activate(life, nonce, era))
+                ask(store, life, second, &activate(nonce, era))
             }
             (
                 Mutant::SharedIsNotCounted,

@@ -76,16 +76,15 @@ pub fn acquire(resource: Resource, owner: Owner) -> Request {
     Request::Acquire { resource, owner, mode: Mode::Exclusive, ttl: TTL }
 }
 
-pub fn activate(life: impl Display, nonce: Nonce, era: u64) -> Request {
-    let (incarnation, quarantine) = (incarnation(life), Duration::ZERO);
-    Request::Activate { incarnation, nonce, era, collect: false, quarantine, new: true }
+pub fn activate(nonce: Nonce, era: u64) -> Request {
+    Request::Activate { nonce, era, collect: false, quarantine: Duration::ZERO, new: true }
 }
 
 /// A node that was admitted in its first life, in this era.
 pub fn started(era: u64) -> Store {
     let (mut store, nonce) = (Store::default(), Nonce(1000));
     ask(&mut store, 0, 0, &Request::Prepare { nonce, from: None });
-    assert_eq!(ask(&mut store, 0, 0, &activate(0, nonce, era)), Reply::Activated);
+    assert_eq!(ask(&mut store, 0, 0, &activate(nonce, era)), Reply::Activated);
     store
 }
 

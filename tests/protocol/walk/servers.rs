@@ -36,8 +36,7 @@ impl Servers {
         for node in 0..all.nodes(0) {
             let nonce = Nonce(1);
             all.ask(0, node, &Request::Prepare { nonce, from: None });
-            let life = life_of(all.lists[0][node], 0);
-            assert_eq!(all.ask(0, node, &activate(life, nonce, 1)), Reply::Activated);
+            assert_eq!(all.ask(0, node, &activate(nonce, 1)), Reply::Activated);
         }
         all
     }

@@ -31,6 +31,9 @@ async fn a_server_that_restarted_with_its_data_gives_no_vote() {
         }
     }
     assert_eq!(given, []);
+    let (collect, quarantine, new) = (false, Duration::ZERO, false);
+    let activate = Request::Activate { nonce, era: 8, collect, quarantine, new };
+    assert_eq!(member.ask(activate).await, Reply::Forgotten, "prepared in an older life");
     // Nothing of it has changed.
     assert_eq!(memory(&server), before);
     assert_eq!(server.cli(&["GET", LOCK]), format!("{ALICE} me"));

@@ -52,9 +52,8 @@ impl Member {
     }
 
     pub async fn activate(&self, era: u64, collect: bool, quarantine: Duration) -> Reply {
-        let Prepared { incarnation, state, .. } = self.prepare().await;
-        let (nonce, new) = (state.nonce, true);
-        self.ask(Request::Activate { incarnation, nonce, era, collect, quarantine, new }).await
+        let nonce = self.prepare().await.state.nonce;
+        self.ask(Request::Activate { nonce, era, collect, quarantine, new: true }).await
     }
 
     /// Acquires what is free, and says with which count and in which memory.

@@ -216,7 +216,7 @@ impl RedisNode {
             if matches!(parts.as_slice(), [Value::BulkString(other)] if other == b"other") {
                 return Ok(Forced::HeldByAnother);
             }
-            let reply = reply::reply(&me.incarnation, Duration::ZERO, parts);
+            let reply = reply::reply(Duration::ZERO, parts);
             Err(reply.map_or_else(odd, |reply| fault_of(Ok(reply))))
         };
         within(budget, asked).await

@@ -193,10 +193,9 @@ impl Server {
             let answered = reply::answer_to(number, &value).ok_or_else(anothers)?;
             let answers = match (requests, answered) {
                 ([request], Answered::List(parts)) if GroupKind::of(request).is_none() => {
-                    let reply = reply::reply(&self.incarnation, uptime, parts);
-                    reply.map(|reply| smallvec![Ok(reply)])
+                    reply::reply(uptime, parts).map(|reply| smallvec![Ok(reply)])
                 }
-                _ => reply::group(&self.incarnation, requests, answered),
+                _ => reply::group(requests, answered),
             };
             answers.ok_or_else(|| invalid(&format!("{answered:?}")))
         });
@@ -228,9 +227,6 @@ impl Session for RedisSession {
                     Ok(info) => info.uptime,
                     Err(fault) => return smallvec![Err(fault)],
                 },
-                [Request::Activate { incarnation, .. }] if *incarnation != server.incarnation => {
-                    return smallvec![Ok(Reply::Forgotten)];
-                }
                 _ => Duration::ZERO,
             };
             server.answers(&requests, uptime).await

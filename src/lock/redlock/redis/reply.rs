@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use ::redis::Value;
 use fencing_protocol::{
-    ClientId, EPOCH, Fault, Fleet, Incarnation, NodeState, Nonce, Prepared, Reply, Request, Stamp,
+    ClientId, EPOCH, Fault, Fleet, NodeState, Nonce, Prepared, Reply, Request, Stamp,
 };
 
 use smallvec::smallvec;
@@ -38,11 +38,7 @@ pub(super) fn answer_to(number: u64, value: &Value) -> Option<Answered<'_>> {
 }
 
 /// Returns the answers to the requests of a group, in their order; `None` if no script of ours answers that.
-pub(super) fn group(
-    incarnation: &Incarnation,
-    requests: &[Request],
-    answered: Answered<'_>,
-) -> Option<Group<Answer>> {
+pub(super) fn group(requests: &[Request], answered: Answered<'_>) -> Option<Group<Answer>> {
     let (era, nonce, parts) = match (answered, requests) {
         (Answered::List([era, nonce, parts @ ..]), _) => (era, nonce, parts),
         (Answered::Text(text), [request]) => return Some(smallvec![Ok(alone(request, text)?)]),
@@ -70,7 +66,7 @@ pub(super) fn group(
             Value::Array(own) => match own.as_slice() {
                 [failed, why] if text(failed)? == "failed" => Err(failure(text(why)?)),
                 own => {
-                    let reply = reply(incarnation, Duration::ZERO, own);
+                    let reply = reply(Duration::ZERO, own);
                     reply.ok_or_else(|| invalid(&format!("{own:?}")))
                 }
             },
@@ -117,7 +113,7 @@ fn natural(value: &Value) -> Option<u64> {
 }
 
 /// Returns what the script answered, behind the number; `None` if none of our scripts answers that.
-pub(super) fn reply(incarnation: &Incarnation, uptime: Duration, parts: &[Value]) -> Option<Reply> {
+pub(super) fn reply(uptime: Duration, parts: &[Value]) -> Option<Reply> {
     let text = |part: usize| text(parts.get(part)?);
     let number = |part: usize| match parts.get(part)? {
         Value::Int(number) => Some(*number),
@@ -153,7 +149,7 @@ pub(super) fn reply(incarnation: &Incarnation, uptime: Duration, parts: &[Value]
         "several" => {
             // Only the answer as a whole has the request's number in front; its parts have none.
             let part = |part: &Value| match part {
-                Value::Array(part) => reply(incarnation, uptime, part),
+                Value::Array(part) => reply(uptime, part),
                 _ => None,
             };
             Reply::Several(parts.get(1..)?.iter().map(part).collect::<Option<_>>()?)
@@ -181,7 +177,6 @@ pub(super) fn reply(incarnation: &Incarnation, uptime: Duration, parts: &[Value]
         "opened" => Reply::Opened,
         "forgotten" => Reply::Forgotten,
         "prepared" => Reply::Prepared(Prepared {
-            incarnation: incarnation.clone(),
             state: state(1)?,
             admitted: number(5)? == 1,
             blank: number(6)? == 1,
@@ -217,7 +212,7 @@ mod tests {
         let grant = Reply::Granted { stamp: Stamp { era: 8, count: 9 }, nonce, crowded: false };
         let read = |text: &str, requests: &[Request]| {
             let value = Value::BulkString(text.into());
-            group(&Incarnation::new("life"), requests, answer_to(34, &value)?)
+            group(requests, answer_to(34, &value)?)
         };
         let of_acquire = |text: &str| read(text, std::slice::from_ref(&acquire));
         let of_release = |text: &str| read(text, std::slice::from_ref(&release));

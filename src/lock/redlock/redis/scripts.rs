@@ -165,7 +165,7 @@ impl Scripts {
                 let memory = memory.map_or_else(String::new, |nonce| nonce.to_string());
                 self.script(cmd, source::RESERVE).arg(0).arg(*era).arg(memory)
             }
-            Request::Activate { nonce, era, collect, quarantine, new, .. } => {
+            Request::Activate { nonce, era, collect, quarantine, new } => {
                 self.script(cmd, source::ACTIVATE).arg(0).arg(nonce.to_string()).arg(*era);
                 cmd.arg(u8::from(*collect)).arg(millis(*quarantine)).arg(u8::from(*new))
             }
