@@ -1,4 +1,4 @@
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,12 +31,10 @@ impl Terms {
     }
 }
 
-/// One attempt to acquire a resource, and then the lock that it has acquired.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+/// One attempt to acquire resources, and then the locks that it has acquired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Attempt {
-    /// The resource to lock.
-    pub resource: Resource,
-    /// The owner of the lock; new for every attempt.
+    /// The owner of the locks; new for every attempt.
     pub owner: Owner,
     /// Alone or together with others.
     pub mode: Mode,
@@ -47,8 +45,8 @@ pub struct Attempt {
 /// An attempt that has acquired all of its resources, with time left.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Won {
-    /// The locks, in the order of the attempt, each with its token.
-    pub locks: NonEmpty<(Attempt, Token)>,
+    /// The resources, in the order of the attempt, each with its token.
+    pub locks: NonEmpty<(Resource, Token)>,
     /// The end of the lease unless it is renewed.
     pub deadline: Time,
 }
@@ -83,7 +81,8 @@ pub enum Lost {
 /// and a token of its own; what they have for one node goes there as one request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Acquire {
-    started: Time,
+    owner: Owner,
+    deadline: Time,
     parts: NonEmpty<Ballot>,
     outbox: VecDeque<(usize, Request)>,
 }
@@ -91,7 +90,7 @@ pub struct Acquire {
 /// One resource of an attempt, and the vote of each node on it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Ballot {
-    attempt: Attempt,
+    resource: Resource,
     votes: Vec<Vote>,
     chosen: Option<Token>,
     shared: bool,
@@ -108,20 +107,18 @@ enum Vote {
 }
 
 impl Acquire {
-    /// Starts an attempt over `nodes` nodes, of one owner for different resources.
-    pub fn new(nodes: usize, attempts: NonEmpty<Attempt>, now: Time) -> Acquire {
-        let ask = |attempt: &Attempt| Request::Acquire {
-            resource: attempt.resource.clone(),
-            owner: attempt.owner,
-            mode: attempt.mode,
-            ttl: attempt.terms.closed_for(),
-        };
-        let request = Request::together(attempts.iter().map(ask).collect());
-        let votes = vec![Vote::Asked; nodes];
-        let part = |attempt| Ballot { attempt, votes: votes.clone(), chosen: None, shared: false };
+    /// Starts an attempt over `nodes` nodes, to lock these different resources.
+    pub fn new(nodes: usize, attempt: Attempt, locks: NonEmpty<Resource>, now: Time) -> Acquire {
+        let Attempt { owner, mode, terms } = attempt;
+        let ttl = terms.closed_for();
+        let ask = |resource| Request::Acquire { resource, owner, mode, ttl };
+        let request = Request::together(locks.iter().cloned().map(ask).collect());
+        let (votes, chosen, shared) = (vec![Vote::Asked; nodes], None, false);
+        let part = |resource| Ballot { resource, votes: votes.clone(), chosen, shared };
         Acquire {
-            started: now,
-            parts: attempts.map(part),
+            owner,
+            deadline: terms.deadline(now),
+            parts: locks.map(part),
             outbox: (0..nodes).map(|node| (node, request.clone())).collect(),
         }
     }
@@ -129,11 +126,9 @@ impl Acquire {
     /// Returns what undoes it, and where. A node that has answered that other owners hold all of the locks has nothing
     /// of this owner.
     pub fn releases(&self) -> impl Iterator<Item = (Address, Request)> {
-        let of_part = |part: &Ballot| {
-            let (resource, owner) = (part.attempt.resource.clone(), part.attempt.owner);
-            Request::Release { resource, owner }
-        };
-        let release = Request::together(self.parts.iter().map(of_part).collect());
+        let (owner, resources) = (self.owner, self.parts.iter().map(|part| part.resource.clone()));
+        let of_part = |resource| Request::Release { resource, owner };
+        let release = Request::together(resources.map(of_part).collect());
         let may_hold = move |node: &usize| {
             let is_refused = |part: &Ballot| matches!(part.votes.get(*node), Some(Vote::Held(..)));
             !self.parts.iter().all(is_refused)
@@ -161,7 +156,8 @@ impl Machine for Acquire {
             part.on_reply(node, reply);
         }
         for node in 0..self.parts.head.votes.len() {
-            let publish = self.parts.iter_mut().filter_map(|part| part.publish(node)).collect();
+            let parts = self.parts.iter_mut();
+            let publish = parts.filter_map(|part| part.publish(node, self.owner)).collect();
             let request = Request::together(publish);
             if !request.parts().is_empty() {
                 self.outbox.push_back((node, request));
@@ -171,24 +167,21 @@ impl Machine for Acquire {
 
     /// It is won if each resource is, lost if one is.
     fn outcome(&self, now: Time) -> Option<Result<Won, Lost>> {
-        let deadlines = self.parts.iter().map(|part| part.attempt.terms.deadline(self.started));
-        let deadline = deadlines.min()?;
-        let (mut locks, mut held) = (Vec::new(), None);
-        for (number, part) in self.parts.iter().enumerate() {
-            match part.outcome(number, now < deadline) {
-                Some(Ok(token)) => locks.push((part.attempt.clone(), token)),
-                Some(Err(Lost::Held { part, retry_after, shared, holder })) => {
-                    held = held.max(Some((retry_after, Reverse(part), shared, holder)));
-                }
-                Some(Err(lost)) => return Some(Err(lost)),
-                None => {}
-            }
+        let outcome = |(number, part): (usize, &Ballot)| part.outcome(number, now < self.deadline);
+        let outcomes = || self.parts.iter().enumerate().map(outcome);
+        let held_for = |lost: &Lost| match lost {
+            Lost::Held { retry_after, .. } => *retry_after,
+            Lost::NoQuorum { .. } => Duration::MAX,
+        };
+        let lost = outcomes().filter_map(|outcome| outcome?.err());
+        // Of several that are held for equally long, the first.
+        if let Some(lost) = lost.rev().max_by_key(held_for) {
+            return Some(Err(lost));
         }
-        if let Some((retry_after, Reverse(part), shared, holder)) = held {
-            return Some(Err(Lost::Held { part, retry_after, shared, holder }));
-        }
-        let locks = NonEmpty::from_vec(locks).filter(|locks| locks.len() == self.parts.len())?;
-        Some(Ok(Won { locks, deadline }))
+        let tokens: Option<Vec<Token>> = outcomes().map(|outcome| outcome?.ok()).collect();
+        let resources = self.parts.iter().map(|part| part.resource.clone());
+        let locks = NonEmpty::from_vec(resources.zip(tokens?).collect())?;
+        Some(Ok(Won { locks, deadline: self.deadline }))
     }
 }
 
@@ -239,7 +232,7 @@ impl Ballot {
 
     /// Compares a node's grant with the token. An equal one is published, one below is sent the token, and one
     /// above came too late and must not count.
-    fn publish(&mut self, node: usize) -> Option<Request> {
+    fn publish(&mut self, node: usize, owner: Owner) -> Option<Request> {
         let (chosen, vote) = (self.chosen?, self.votes.get_mut(node)?);
         let Vote::Granted { token, nonce } = *vote else { return None };
         *vote = match token.cmp(&chosen) {
@@ -247,7 +240,7 @@ impl Ballot {
             Ordering::Greater => Vote::Failed(Fault::GrantedTooLate),
             Ordering::Less => Vote::Publishing,
         };
-        let (resource, owner) = (self.attempt.resource.clone(), self.attempt.owner);
+        let resource = self.resource.clone();
         let publish = Request::Publish { resource, owner, nonce, token: chosen };
         (*vote == Vote::Publishing).then_some(publish)
     }

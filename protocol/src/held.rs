@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::machine::{Address, Machine};
 use super::message::{Reply, Request};
 use super::round::Round;
-use super::{Attempt, Fault, NonEmpty, Time, Token, majority};
+use super::{Attempt, Fault, NonEmpty, Resource, Time, Token, majority};
 
 /// The result of a renewal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -47,17 +47,16 @@ pub type Renew = AskAll<Renewed>;
 pub type Release = AskAll<Released>;
 
 impl Renew {
-    /// Starts a renewal over `nodes` nodes, of the locks that these attempts have acquired.
-    pub fn new(nodes: usize, held: &NonEmpty<(Attempt, Token)>, now: Time) -> Renew {
-        let renew = |(attempt, token): &(Attempt, Token)| Request::Renew {
-            resource: attempt.resource.clone(),
-            owner: attempt.owner,
-            mode: attempt.mode,
-            token: *token,
-            ttl: attempt.terms.closed_for(),
-        };
-        let request = Request::together(held.iter().map(renew).collect());
-        let deadline = held.head.0.terms.deadline(now);
+    /// Starts a renewal over `nodes` nodes, of the locks that this attempt has acquired.
+    pub fn new(
+        nodes: usize,
+        Attempt { owner, mode, terms }: Attempt,
+        held: &NonEmpty<(Resource, Token)>,
+        now: Time,
+    ) -> Renew {
+        let (ttl, deadline) = (terms.closed_for(), terms.deadline(now));
+        let renew = |(resource, token)| Request::Renew { resource, owner, mode, token, ttl };
+        let request = Request::together(held.iter().cloned().map(renew).collect());
         let (done, gone) = (Renewed::Until(deadline), Renewed::Superseded);
         let locks = vec![Round::new(nodes); held.len()];
         let (unasked, too_late, enough) = (0..nodes, Some(deadline), majority(nodes));

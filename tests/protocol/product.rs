@@ -108,16 +108,12 @@ impl Node {
 
 impl Client {
     fn new(number: u8, names: &[&str]) -> Client {
-        let owner = owner(number);
-        let attempt = |name: &&str| attempt(named(name), owner, Mode::Exclusive);
-        let attempts = NonEmpty::collect(names.iter().map(attempt)).unwrap();
-        let each = attempts
-            .iter()
-            .map(|attempt| Acquire::new(NODES, NonEmpty::new(attempt.clone()), Time::default()));
+        let attempt = attempt(owner(number), Mode::Exclusive);
+        let resources = NonEmpty::collect(names.iter().map(|name| named(name))).unwrap();
+        let acquire = |resources| Acquire::new(NODES, attempt, resources, Time::default());
+        let each = resources.iter().map(|it| acquire(NonEmpty::new(it.clone()))).collect();
         let (asked, answered) = (vec![None; NODES], vec![None; NODES]);
-        let each = each.collect();
-        let mut client =
-            Client { all: Acquire::new(NODES, attempts, Time::default()), each, asked, answered };
+        let mut client = Client { all: acquire(resources), each, asked, answered };
         client.send();
         client
     }

@@ -158,17 +158,16 @@ async fn try_once(
     mode: Mode,
     terms: Terms,
 ) -> Result<Grant, Lost> {
-    let owner = Owner(random::stamped());
-    let attempts = resources.clone().map(|resource| Attempt { resource, owner, mode, terms });
-    let acquire = Acquire::new(nodes.size(), attempts, nodes.clock.now());
+    let attempt = Attempt { owner: Owner(random::stamped()), mode, terms };
+    let acquire = Acquire::new(nodes.size(), attempt, resources.clone(), nodes.clock.now());
     let mut asked = UndecidedAttempt { nodes: Some(nodes), acquire };
     let answers = nodes.begin(&mut asked.acquire);
     let outcome = nodes.drive(&mut asked.acquire, answers).await;
     let unanswered = Lost::NoQuorum { granted: 0, faults: Vec::new() };
     let Won { locks, deadline } = outcome.unwrap_or(Err(unanswered))?;
     asked.nodes = None;
-    let held = Arc::new(HeldOnNodes::new(Arc::clone(nodes), locks.clone()));
-    let locks = locks.map(|(attempt, token)| Sequencer::new(attempt.resource, token));
+    let held = Arc::new(HeldOnNodes::new(Arc::clone(nodes), attempt, locks.clone()));
+    let locks = locks.map(|(resource, token)| Sequencer::new(resource, token));
     Ok(Grant { locks, deadline, held })
 }
 

@@ -13,14 +13,19 @@ use crate::lock::lease::held_lock::{HeldLock, SentRelease};
 /// Locks of one lease that are held on the nodes.
 pub(super) struct HeldOnNodes {
     nodes: Arc<Nodes>,
-    locks: NonEmpty<(Attempt, Token)>,
+    attempt: Attempt,
+    locks: NonEmpty<(Resource, Token)>,
     /// Set before the release is submitted: a renewal after it could lock again.
     closed: Mutex<bool>,
 }
 
 impl HeldOnNodes {
-    pub(super) fn new(nodes: Arc<Nodes>, locks: NonEmpty<(Attempt, Token)>) -> HeldOnNodes {
-        HeldOnNodes { nodes, locks, closed: Mutex::new(false) }
+    pub(super) fn new(
+        nodes: Arc<Nodes>,
+        attempt: Attempt,
+        locks: NonEmpty<(Resource, Token)>,
+    ) -> HeldOnNodes {
+        HeldOnNodes { nodes, attempt, locks, closed: Mutex::new(false) }
     }
 }
 
@@ -28,7 +33,7 @@ impl HeldLock for HeldOnNodes {
     fn renew(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
         Box::pin(async {
             let now = self.nodes.clock.now();
-            let mut renew = Renew::new(self.nodes.size(), &self.locks, now);
+            let mut renew = Renew::new(self.nodes.size(), self.attempt, &self.locks, now);
             // The clock that it reads may release this lease: not under the lock.
             let mut answers = self.nodes.answers();
             {
@@ -45,15 +50,14 @@ impl HeldLock for HeldOnNodes {
 
     fn release(self: Arc<Self>, rest: Duration, handed_over: bool) -> SentRelease {
         *self.closed.lock() = true;
-        let request = |(attempt, _): &(Attempt, Token)| {
-            let (resource, owner) = (attempt.resource.clone(), attempt.owner);
-            // A lock that is shortened to nothing is gone, and no node notifies of it.
-            match rest.is_zero() && !handed_over {
-                true => Request::Release { resource, owner },
-                false => Request::Shorten { resource, owner, rest },
-            }
+        let owner = self.attempt.owner;
+        // A lock that is shortened to nothing is gone, and no node notifies of it.
+        let request = |resource| match rest.is_zero() && !handed_over {
+            true => Request::Release { resource, owner },
+            false => Request::Shorten { resource, owner, rest },
         };
-        let request = Request::together(self.locks.iter().map(request).collect());
+        let resources = self.locks.iter().map(|(resource, _)| resource.clone());
+        let request = Request::together(resources.map(request).collect());
         let mut release = Release::new(self.nodes.size(), request);
         let answers = self.nodes.begin(&mut release);
         Box::pin(async move {

@@ -107,14 +107,14 @@ fn a_node_that_comes_back_stays_closed_for_the_locks_in_its_own_data() {
 #[test]
 fn a_node_that_grants_a_part_of_several_has_no_vote() {
     let mut fleet = World::started(3);
-    let one = fleet.terms();
-    let other = Attempt { resource: Resource::new("other").unwrap(), ..one.clone() };
-    let granted = fleet.ask(0, &acquire(one.owner));
+    let attempt = fleet.terms();
+    let other = Resource::new("other").unwrap();
+    let granted = fleet.ask(0, &acquire(attempt.owner));
     let held = Reply::Held { remaining: TTL, shared: false, holder: None };
     // Nor has one that answers more or less than it was asked.
     for replies in [vec![granted.clone(), held], vec![granted.clone()], vec![granted; 3]] {
-        let attempts = NonEmpty::from((one.clone(), vec![other.clone()]));
-        let mut all = Acquire::new(1, attempts, fleet.now);
+        let resources = NonEmpty::from((resource(), vec![other.clone()]));
+        let mut all = Acquire::new(1, attempt, resources, fleet.now);
         all.on_reply(0.into(), Ok(Reply::Several(replies)));
         let Some(Err(Lost::NoQuorum { faults, .. })) = all.outcome(fleet.now) else { panic!() };
         assert_eq!(faults.len(), 1);
@@ -208,9 +208,9 @@ fn renewal_needs_a_majority_of_all_and_never_revives_a_followed_lease() {
     let mut fleet = World::started(3);
     let (owner, outcome) = fleet.acquire_on(&[0, 1, 2]);
     let token = outcome.unwrap().locks.head.1;
-    let held = NonEmpty::new((Attempt { owner, ..fleet.terms() }, token));
+    let (attempt, held) = (Attempt { owner, ..fleet.terms() }, NonEmpty::new((resource(), token)));
     let renew = |fleet: &mut World, reached: &[usize]| {
-        let renew = Renew::new(3, &held, fleet.now);
+        let renew = Renew::new(3, attempt, &held, fleet.now);
         Open::new(renew, &[0, 1, 2]).all_on(fleet, reached).unwrap()
     };
     assert!(renew(&mut fleet, &[0]).is_err());
@@ -232,7 +232,7 @@ fn renewal_needs_a_majority_of_all_and_never_revives_a_followed_lease() {
 fn time_that_is_up_is_no_lease() {
     let mut fleet = World::started(1);
     let attempt = fleet.terms();
-    let mut acquire = Acquire::new(1, NonEmpty::new(attempt), fleet.now);
+    let mut acquire = Acquire::new(1, attempt, NonEmpty::new(resource()), fleet.now);
     let (to, request) = acquire.next_request().unwrap();
     let reply = fleet.ask(to.node, &request);
     fleet.wait(TTL);

@@ -156,12 +156,12 @@ impl World {
     pub fn terms(&mut self) -> Attempt {
         let (lock_delay, drift) = (Duration::ZERO, Duration::from_millis(102));
         let terms = Terms { ttl: TTL, lock_delay, drift };
-        Attempt { resource: resource(), owner: Owner(self.fresh()), mode: Mode::Exclusive, terms }
+        Attempt { owner: Owner(self.fresh()), mode: Mode::Exclusive, terms }
     }
 
     pub fn attempt(&mut self, list: &[usize]) -> Open<Acquire> {
-        let attempts = NonEmpty::new(self.terms());
-        Open::new(Acquire::new(list.len(), attempts, self.now), list)
+        let (attempt, resources) = (self.terms(), NonEmpty::new(resource()));
+        Open::new(Acquire::new(list.len(), attempt, resources, self.now), list)
     }
 
     /// One lease, of which only these servers hear. Later its time is up.
@@ -178,7 +178,8 @@ impl World {
     pub fn acquire_on(&mut self, reached: &[usize]) -> (Owner, Result<Won, Lost>) {
         let attempt = self.terms();
         let owner = attempt.owner;
-        let machine = Acquire::new(self.servers.len(), NonEmpty::new(attempt), self.now);
+        let resources = NonEmpty::new(resource());
+        let machine = Acquire::new(self.servers.len(), attempt, resources, self.now);
         (owner, Open::new(machine, &self.all()).all_on(self, reached).unwrap())
     }
 

@@ -59,9 +59,9 @@ pub fn named(name: &str) -> Resource {
 }
 
 /// An attempt whose time is never up.
-pub fn attempt(resource: Resource, owner: Owner, mode: Mode) -> Attempt {
+pub fn attempt(owner: Owner, mode: Mode) -> Attempt {
     let terms = Terms { ttl: TTL, lock_delay: Duration::ZERO, drift: Duration::ZERO };
-    Attempt { resource, owner, mode, terms }
+    Attempt { owner, mode, terms }
 }
 
 pub fn owner(client: u8) -> Owner {

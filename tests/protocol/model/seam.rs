@@ -181,8 +181,8 @@ impl Seam {
         self.begun.get(client, || {
             let nodes =
                 if self.mutant == Some(Mutant::MajorityOfAnswers) { 1 } else { self.nodes() };
-            let attempts = NonEmpty::new(self.terms(client));
-            let attempt = Acquire::new(nodes, attempts, Time::default());
+            let resources = NonEmpty::new(resource());
+            let attempt = Acquire::new(nodes, self.terms(client), resources, Time::default());
             self.first(AnyMachine::Acquire(attempt), Origin::Attempt)
         })
     }
@@ -377,12 +377,12 @@ impl Seam {
 
     fn terms(&self, client: u8) -> Attempt {
         let mode = if self.shares(client.into()) { Mode::Shared } else { Mode::Exclusive };
-        attempt(resource(), owner(client), mode)
+        attempt(owner(client), mode)
     }
 
     fn renew(&self, nodes: usize, client: u8, token: u32) -> Renew {
-        let token = Token::new(token.into()).unwrap();
-        Renew::new(nodes, &NonEmpty::new((self.terms(client), token)), Time::default())
+        let held = NonEmpty::new((resource(), Token::new(token.into()).unwrap()));
+        Renew::new(nodes, self.terms(client), &held, Time::default())
     }
 
     /// The store as it is after `change`.

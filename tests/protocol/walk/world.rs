@@ -206,9 +206,9 @@ impl World {
         }
         let (list, resource) = (self.any_list(), self.any_resource());
         let owner = Owner(self.fresh().into());
-        let attempt = attempt(resource.clone(), owner, Mode::Exclusive);
-        let machine =
-            Acquire::new(self.servers.nodes(list), NonEmpty::new(attempt), Time::default());
+        let (attempt, resources) =
+            (attempt(owner, Mode::Exclusive), NonEmpty::new(resource.clone()));
+        let machine = Acquire::new(self.servers.nodes(list), attempt, resources, Time::default());
         let floor = self.returned.get(&resource).and_then(|tokens| tokens.last().copied());
         let task = Task::Attempt { resource, owner, floor, won: false };
         self.begin(list, task, AnyMachine::Acquire(machine));
@@ -253,9 +253,8 @@ impl World {
             });
         let held: Vec<_> = held.collect();
         let Some((list, resource, owner, token)) = self.random.choice(held) else { return };
-        let attempt = attempt(resource, owner, Mode::Exclusive);
-        let machine =
-            Renew::new(self.servers.nodes(list), &NonEmpty::new((attempt, token)), Time::default());
+        let (attempt, held) = (attempt(owner, Mode::Exclusive), NonEmpty::new((resource, token)));
+        let machine = Renew::new(self.servers.nodes(list), attempt, &held, Time::default());
         self.begin(list, Task::Renew, AnyMachine::Renew(machine));
         *self.tally.entry("renewals").or_default() += 1;
     }

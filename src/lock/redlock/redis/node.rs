@@ -7,7 +7,7 @@ use ::redis::aio::MultiplexedConnection;
 use ::redis::{
     Client, ConnectionAddr, ErrorKind, IntoConnectionInfo, RedisResult, ServerErrorKind, Value,
 };
-use fencing_protocol::{ClientId, Fault, Fleet, Incarnation, Membership, Reply, Request};
+use fencing_protocol::{ClientId, Fault, Fleet, Incarnation, Membership, Request};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use smallvec::smallvec;
