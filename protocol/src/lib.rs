@@ -39,7 +39,7 @@ pub use nonempty::NonEmpty;
 pub use readmit::Readmit;
 pub use relocate::{Relocate, RelocateError, Relocation};
 pub use resource::{Resource, ResourceError};
-pub use round::{Readmission, ReadmitError, Readmitted};
+pub use round::{ReadmitError, Readmitted, StartOrder};
 pub use stamp::Stamp;
 pub use store::{CROWDED, Clocks, Store};
 pub use time::{Time, about};

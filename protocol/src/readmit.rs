@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::machine::{Address, Machine};
 use super::message::{NodeState, Prepared, Reply, Request};
-use super::round::{Readmission, ReadmitError, Readmitted, Round, era_after};
+use super::round::{ReadmitError, Readmitted, Round, StartOrder, era_after};
 use super::start::Start;
 use super::{Fault, Nonce, Time};
 
@@ -29,28 +29,31 @@ type Next = Result<ReadmitPhase, ReadmitError>;
 /// One re-admission, as a state machine: protocol, "Re-admission".
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Readmit {
-    order: Readmission,
+    target: usize,
+    collect: bool,
+    order: StartOrder,
     phase: ReadmitPhase,
     round: Round,
 }
 
 impl Readmit {
-    /// Starts a re-admission among `nodes` nodes.
-    pub fn new(nodes: usize, order: Readmission) -> Readmit {
+    /// Starts to bring the node of this number back among `nodes` nodes. With `collect` it collects the counts of
+    /// the node if that is admitted.
+    pub fn new(nodes: usize, target: usize, collect: bool, order: StartOrder) -> Readmit {
         let mut round = Round::new(nodes);
-        round.ask([(order.target, Request::Prepare { nonce: order.nonce, from: None })]);
-        Readmit { order, phase: ReadmitPhase::Prepare, round }
+        round.ask([(target, Request::Prepare { nonce: order.nonce, from: None })]);
+        Readmit { target, collect, order, phase: ReadmitPhase::Prepare, round }
     }
 
     fn ask_others(&mut self, request: &Request) {
-        self.round.ask_those(request, |node| node != self.order.target);
+        self.round.ask_those(request, |node| node != self.target);
     }
 
     fn prepared(&mut self) -> Next {
         let Some(target) = self.round.each(Reply::prepared).into_iter().flatten().next() else {
             return Err(self.round.failure(|_| false, ReadmitError::Missing));
         };
-        if target.admitted && !(self.order.collect && target.crowded) {
+        if target.admitted && !(self.collect && target.crowded) {
             return Ok(ReadmitPhase::Done(Ok(Readmitted::default())));
         }
         // Among one or two nodes any loss is more than a minority: no other need know the era.
@@ -123,7 +126,7 @@ impl Readmit {
         let quarantine = if target.admitted { Duration::ZERO } else { quarantine };
         let (nonce, collect, new) = (target.state.nonce, target.admitted, false);
         let request = Request::Activate { nonce, era, collect, quarantine, new };
-        self.round.ask([(self.order.target, request)]);
+        self.round.ask([(self.target, request)]);
         ReadmitPhase::Activate(quarantine)
     }
 

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::machine::{Address, Machine, Side};
 use super::message::{NodeState, Reply, Request, Sealing};
-use super::round::{Readmission, ReadmitError, Round, era_after};
+use super::round::{ReadmitError, Round, StartOrder, era_after};
 use super::start::Start;
 use super::{Fault, Fleet, Nonce, Time};
 
@@ -40,12 +40,6 @@ pub enum RelocateError {
     BothInUse,
     /// The new list was not started. Every node of it must answer.
     NotStarted(ReadmitError),
-}
-
-impl From<ReadmitError> for RelocateError {
-    fn from(error: ReadmitError) -> RelocateError {
-        RelocateError::NotStarted(error)
-    }
 }
 
 /// The answer of each node of the old list, if it has left.
@@ -116,7 +110,8 @@ impl Relocate {
             reply => matches!(reply, Reply::Prepared(_) | Reply::Moved(_)),
         };
         if !self.new.faults(fits).is_empty() {
-            return Err(self.new.failure(fits, ReadmitError::NotStarted).into());
+            let failure = self.new.failure(fits, ReadmitError::NotStarted);
+            return Err(RelocateError::NotStarted(failure));
         }
         let answers = self.new.each(|reply| reply.prepared().filter(|answer| answer.admitted));
         let admitted = || answers.iter().flatten().map(|answer| answer.state.era);
@@ -157,8 +152,7 @@ impl Relocate {
     fn sealed(&mut self) -> Next {
         self.check_left()?;
         let Relocation { nonce, longest, ref old, .. } = self.order;
-        let (target, collect, strict, assume_no_locks) = (0, false, false, false);
-        let order = Readmission { target, collect, nonce, longest, strict, assume_no_locks };
+        let order = StartOrder { nonce, longest, strict: false, assume_no_locks: false };
         Ok(RelocatePhase::Mark(Start::new(order, Some(old.clone()), &mut self.new)))
     }
 
@@ -174,7 +168,7 @@ impl Relocate {
     }
 
     fn marked(&mut self, start: Start) -> Next {
-        let start = start.step(&mut self.new)?;
+        let start = start.step(&mut self.new).map_err(RelocateError::NotStarted)?;
         if start.highest().is_none() {
             return Ok(RelocatePhase::Mark(start));
         }
@@ -188,7 +182,7 @@ impl Relocate {
         self.check_left()?;
         let states = self.old.each(Reply::state);
         let known = states.iter().flatten().map(NodeState::highest);
-        let era = era_after(known.chain(start.highest()))?;
+        let era = era_after(known.chain(start.highest())).map_err(RelocateError::NotStarted)?;
         if states.iter().flatten().count() >= self.old.majority() {
             self.reserve(era, &states);
             return Ok(RelocatePhase::Promise(states, era, start));
@@ -228,13 +222,13 @@ impl Relocate {
             return Ok(states);
         }
         if self.old.faults(is_sealed).is_empty() {
-            return Err(ReadmitError::Overtaken.into());
+            return Err(RelocateError::NotStarted(ReadmitError::Overtaken));
         }
         Err(self.old_missing())
     }
 
     fn started(&mut self, start: Start, era: u64) -> Next {
-        let start = start.step(&mut self.new)?;
+        let start = start.step(&mut self.new).map_err(RelocateError::NotStarted)?;
         Ok(if start.closed().is_some() {
             self.sweep(era)
         } else {

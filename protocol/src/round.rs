@@ -5,13 +5,9 @@ use super::machine::Address;
 use super::message::{Reply, Request, fault_of};
 use super::{Fault, Nonce, Stamp, majority};
 
-/// The order for a re-admission.
+/// The order for the start of a fleet, or for a re-admission, which may become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Readmission {
-    /// The number of the node to bring back, or of the one whose counts to collect.
-    pub target: usize,
-    /// Whether to collect its counts if it is admitted.
-    pub collect: bool,
+pub struct StartOrder {
     /// 128 fresh random bits.
     pub nonce: Nonce,
     /// The longest TTL that this client uses, lock delay included.

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::message::{Prepared, Reply, Request};
-use super::round::{Readmission, ReadmitError, Round, era_after};
+use super::round::{ReadmitError, Round, StartOrder, era_after};
 use super::{Fault, Fleet, Nonce};
 
 /// The phase of a start, with the earlier answers of each node.
@@ -25,8 +25,7 @@ enum StartPhase {
 /// it reads after that. Before any node counts in it, a majority must hold its promise at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Start {
-    /// A start has no target.
-    order: Readmission,
+    order: StartOrder,
     /// The fleet that moves here, if one does. Its move chooses the era.
     from: Option<Fleet>,
     phase: StartPhase,
@@ -36,7 +35,7 @@ type Next = Result<StartPhase, ReadmitError>;
 
 impl Start {
     /// Asks the nodes first. The numbers of its rounds differ from those of the machine that starts.
-    pub(super) fn new(order: Readmission, from: Option<Fleet>, round: &mut Round) -> Start {
+    pub(super) fn new(order: StartOrder, from: Option<Fleet>, round: &mut Round) -> Start {
         round.number = 16;
         let start = Start { order, from, phase: StartPhase::Mark };
         start.prepare(1, round);
@@ -207,10 +206,8 @@ fn activated(closed: Duration, round: &Round) -> Next {
     if round.count(is_active) >= round.majority() {
         return Ok(StartPhase::Done(closed));
     }
-    if round.count(|reply| *reply == Reply::Forgotten) > 0 {
-        return Err(ReadmitError::Overtaken);
-    }
-    Err(ReadmitError::NotStarted(round.faults(is_active)))
+    let answers = |reply: &Reply| is_active(reply) || *reply == Reply::Forgotten;
+    Err(round.failure(answers, ReadmitError::NotStarted))
 }
 
 fn all_blank(answers: &[Prepared]) -> bool {

@@ -2,7 +2,9 @@ use std::iter::from_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencing_protocol::{Attempt, Machine, NonEmpty, Release, Renew, Renewed, Request, Token};
+use fencing_protocol::{
+    Attempt, Machine, NonEmpty, Release, Renew, Renewed, Request, Resource, Token,
+};
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use fencing_protocol::{
-    Address, ClientId, Fault, Fleet, Machine, Nonce, Readmission, Request, Side, majority,
+    Address, ClientId, Fault, Fleet, Machine, Nonce, Request, Side, StartOrder, majority,
 };
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -152,13 +152,13 @@ impl Nodes {
         self.longest.fetch_max(longest, Ordering::SeqCst);
     }
 
-    /// Returns the order to bring a node back, or to collect its counts.
-    pub(super) fn readmission(&self, target: usize, collect: bool) -> Readmission {
+    /// Returns the order to bring a node back, or to start the fleet.
+    pub(super) fn start_order(&self) -> StartOrder {
         // The user spoke of the nodes as they were before the first lock.
         let StartRules { strict, mut assume_no_locks } = self.start_rules;
         assume_no_locks &= !self.context.in_use.load(Ordering::Relaxed);
         let (nonce, longest) = (Nonce(random::u128()), self.longest());
-        Readmission { target, collect, nonce, longest, strict, assume_no_locks }
+        StartOrder { nonce, longest, strict, assume_no_locks }
     }
 
     /// Notes why a node can't be brought back, or that it can.

@@ -2,8 +2,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencing_protocol::{
-    Fault, Nonce, Prepared, Readmission, ReadmitError, Relocate, RelocateError, Relocation, Reply,
-    Request, fault_of, majority,
+    Fault, Nonce, Prepared, ReadmitError, Relocate, RelocateError, Relocation, Reply, Request,
+    StartOrder, fault_of, majority,
 };
 use tokio::time::sleep;
 
@@ -118,12 +118,9 @@ impl Operator {
                 return Ok(());
             }
             let target = prepared.iter().position(|node| !node.admitted).unwrap_or(0);
-            let order = Readmission {
-                strict: true,
-                assume_no_locks: true,
-                ..self.nodes.readmission(target, false)
-            };
-            match readmission::readmit(&self.nodes, order).await {
+            let order =
+                StartOrder { strict: true, assume_no_locks: true, ..self.nodes.start_order() };
+            match readmission::readmit(&self.nodes, target, false, order).await {
                 // A client that started them at the same time has closed them.
                 Ok(_) => Err(None),
                 Err(error) => Err(self.error(error)),
@@ -144,12 +141,12 @@ impl Operator {
         for target in 0..self.nodes.size() {
             let readmitted = self
                 .repeat(|| async move {
-                    let order = Readmission {
+                    let order = StartOrder {
                         strict: false,
                         assume_no_locks: false,
-                        ..self.nodes.readmission(target, false)
+                        ..self.nodes.start_order()
                     };
-                    let outcome = readmission::readmit(&self.nodes, order).await;
+                    let outcome = readmission::readmit(&self.nodes, target, false, order).await;
                     outcome.map(drop).map_err(|error| self.error(error))
                 })
                 .await;

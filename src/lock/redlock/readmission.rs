@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use fencing_protocol::{Fault, Readmission, Readmit, ReadmitError, Readmitted};
+use fencing_protocol::{Fault, Readmit, ReadmitError, Readmitted, StartOrder};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -35,7 +35,7 @@ async fn run(nodes: Weak<Nodes>, mut recoveries: mpsc::Receiver<Recovery>) {
             continue;
         }
         let Some(nodes) = nodes.upgrade() else { return };
-        let outcome = readmit(&nodes, nodes.readmission(target, collect)).await;
+        let outcome = readmit(&nodes, target, collect, nodes.start_order()).await;
         let name = nodes.name(target);
         match &outcome {
             Ok(back) => {
@@ -111,8 +111,13 @@ fn words(back: Readmitted) -> &'static str {
     }
 }
 
-pub(super) async fn readmit(nodes: &Nodes, order: Readmission) -> Result<Readmitted, ReadmitError> {
-    let mut readmit = Readmit::new(nodes.size(), order);
+pub(super) async fn readmit(
+    nodes: &Nodes,
+    target: usize,
+    collect: bool,
+    order: StartOrder,
+) -> Result<Readmitted, ReadmitError> {
+    let mut readmit = Readmit::new(nodes.size(), target, collect, order);
     let answers = nodes.begin(&mut readmit);
     nodes.drive(&mut readmit, answers).await.unwrap_or(Err(ReadmitError::Overtaken))
 }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use fencing_protocol::{
-    Attempt, Fault, Fleet, NodeState, Nonce, Prepared, Readmission, Readmit, ReadmitError,
-    Relocate, RelocateError, Relocation, Reply, Request, Sealing, Side, Stamp,
+    Attempt, Fault, Fleet, NodeState, Nonce, Prepared, Readmit, ReadmitError, Relocate,
+    RelocateError, Relocation, Reply, Request, Sealing, Side, Stamp,
 };
 
-use crate::directed::world::{TTL, World, acquire, drive, readmission, resource};
+use crate::directed::world::{TTL, World, acquire, drive, resource, start_order};
 
 impl World {
     /// Lets the node's lock vanish, and then lets it answer a request.
@@ -27,8 +27,7 @@ fn a_repeated_acquire_and_a_new_era_do_not_make_the_publish_count() {
     let Attempt { owner: other, .. } = fleet.terms();
     fleet.ask_free(0, &acquire(other));
     fleet.ask_free(0, &ask);
-    let order = Readmission { collect: true, ..readmission(0, Nonce(1)) };
-    assert_eq!(fleet.readmit_by(order), Ok(()));
+    assert_eq!(fleet.readmit_by(0, true, start_order(Nonce(1))), Ok(()));
     let token = Stamp { count: stamp.count + 1, ..stamp }.token().unwrap();
     let publish = Request::Publish { resource: resource(), owner, nonce, token };
     assert_eq!(fleet.ask(0, &publish), Reply::NotOwner);
@@ -51,7 +50,7 @@ fn start(
     promises: [(bool, bool); 3],
 ) -> Option<Result<(), ReadmitError>> {
     let (mut asked, mut reserved) = (0, 0);
-    let mut readmit = Readmit::new(3, readmission(0, Nonce(1)));
+    let mut readmit = Readmit::new(3, 0, false, start_order(Nonce(1)));
     let outcome = drive(&mut readmit, |to, request| match request {
         Request::Prepare { .. } => {
             // The first one asks the target, before the start.
@@ -103,7 +102,7 @@ fn a_start_needs_a_majority_that_has_promised_and_shows_it() {
 #[test]
 fn a_node_comes_back_in_an_era_that_is_promised_in_the_memory_that_promised_it() {
     let run = |forgets: u128, reserved| {
-        let mut readmit = Readmit::new(3, readmission(0, Nonce(1)));
+        let mut readmit = Readmit::new(3, 0, false, start_order(Nonce(1)));
         let mut promised = 0;
         let outcome = drive(&mut readmit, |to, request| {
             let mut state = seen(to.node, (true, 5), 0).state;

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use fencing_protocol::{
-    Acquire, Attempt, Fault, Lost, Machine, NonEmpty, Nonce, Readmission, Readmit, ReadmitError,
-    Released, Renew, Renewed, Reply, Request, Resource, Stamp, Store,
+    Acquire, Attempt, Fault, Lost, Machine, NonEmpty, Nonce, Readmit, ReadmitError, Released,
+    Renew, Renewed, Reply, Request, Resource, Stamp, StartOrder, Store,
 };
 
-use crate::directed::world::{Open, TTL, World, acquire, readmission};
+use crate::directed::world::{Open, TTL, World, acquire, resource, start_order};
 
 #[test]
 fn a_blank_fleet_starts_from_its_clocks_and_waits_out_the_second() {
@@ -127,15 +127,15 @@ fn strict_leaves_a_lost_majority_to_the_operator() {
     fleet.lease_on(&[0, 1, 2]);
     fleet.restart(0, Store::default());
     fleet.restart(1, Store::default());
-    let order = Readmission { strict: true, assume_no_locks: true, ..readmission(0, Nonce(1)) };
-    assert_eq!(fleet.readmit_by(order), Err(ReadmitError::Strict));
-    assert_eq!(fleet.readmit_by(Readmission { strict: false, ..order }), Ok(()));
+    let order = StartOrder { strict: true, assume_no_locks: true, ..start_order(Nonce(1)) };
+    assert_eq!(fleet.readmit_by(0, false, order), Err(ReadmitError::Strict));
+    assert_eq!(fleet.readmit_by(0, false, StartOrder { strict: false, ..order }), Ok(()));
     assert!(matches!(fleet.acquire_on(&[0, 1, 2]).1, Err(Lost::NoQuorum { .. })), "quarantine");
 }
 
 #[test]
 fn a_missing_node_keeps_a_lost_majority_out() {
-    let readmit = Readmit::new(3, readmission(0, Nonce(1)));
+    let readmit = Readmit::new(3, 0, false, start_order(Nonce(1)));
     let outcome = Open::new(readmit, &[0, 1, 2]).all_on(&mut World::blank(3), &[0, 1]);
     assert_eq!(outcome, Some(Err(ReadmitError::NotStarted(vec![(2, Fault::TimedOut)]))));
 }
@@ -146,38 +146,38 @@ fn a_new_era_collects_counts_without_quarantine() {
     let before = fleet.lease_on(&[0, 1, 2]);
     fleet.run_out(0);
     fleet.wait(Duration::from_secs(10));
-    let order = Readmission { collect: true, strict: true, ..readmission(0, Nonce(1)) };
-    assert_eq!(fleet.readmit_by(order), Ok(()));
+    let order = StartOrder { strict: true, ..start_order(Nonce(1)) };
+    assert_eq!(fleet.readmit_by(0, true, order), Ok(()));
     let after = fleet.lease_on(&[0, 1, 2]);
     assert!(Stamp::from(after).era > Stamp::from(before).era);
     // A client that comes late collects nothing: the era stays.
     let era = fleet.era(0);
-    assert_eq!(fleet.readmit_by(Readmission { nonce: Nonce(2), ..order }), Ok(()));
+    assert_eq!(fleet.readmit_by(0, true, StartOrder { nonce: Nonce(2), ..order }), Ok(()));
     assert_eq!(fleet.era(0), era);
 }
 
 #[test]
 fn counts_are_not_collected_ahead_of_the_clock() {
     let mut fleet = World::started(3);
-    let order = Readmission { collect: true, ..readmission(0, Nonce(1)) };
+    let order = start_order(Nonce(1));
     fleet.run_out(0);
     let era = fleet.era(0);
     // The clock is one second ahead of the era in use, which the next would reach.
     assert_eq!(fleet.clock.as_secs(), era + 1);
     let ahead = ReadmitError::AheadOfClock { era: era + 1, clock: era + 1 };
-    assert_eq!(fleet.readmit_by(order), Err(ahead));
+    assert_eq!(fleet.readmit_by(0, true, order), Err(ahead));
     assert_eq!(fleet.era(0), era);
     fleet.wait(Duration::from_secs(1));
-    assert_eq!(fleet.readmit_by(order), Ok(()));
+    assert_eq!(fleet.readmit_by(0, true, order), Ok(()));
     assert_eq!(fleet.era(0), era + 1);
 }
 
 #[test]
 fn strict_starts_blank_nodes_on_an_operators_word_only() {
-    let strict = Readmission { strict: true, ..readmission(0, Nonce(1)) };
-    let said = Readmission { assume_no_locks: true, ..strict };
-    assert_eq!(World::blank(3).readmit_by(strict), Err(ReadmitError::Strict));
-    assert_eq!(World::blank(3).readmit_by(said), Ok(()));
+    let strict = StartOrder { strict: true, ..start_order(Nonce(1)) };
+    let said = StartOrder { assume_no_locks: true, ..strict };
+    assert_eq!(World::blank(3).readmit_by(0, false, strict), Err(ReadmitError::Strict));
+    assert_eq!(World::blank(3).readmit_by(0, false, said), Ok(()));
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use fencing_protocol::{
     Acquire, Address, Attempt, Clocks, Fault, Fleet, Incarnation, Lost, Machine, Membership, Mode,
-    NonEmpty, Nonce, Owner, Readmission, Readmit, ReadmitError, Release, Released, Relocate,
-    Relocation, Reply, Request, Resource, Side, Store, Terms, Time, Token, Won,
+    NonEmpty, Nonce, Owner, Readmit, ReadmitError, Release, Released, Relocate, Relocation, Reply,
+    Request, Resource, Side, StartOrder, Store, Terms, Time, Token, Won,
 };
 
 use crate::model::node::run_out;
@@ -37,10 +37,9 @@ pub fn acquire(owner: Owner) -> Request {
     Request::Acquire { resource: resource(), owner, mode: Mode::Exclusive, ttl: TTL }
 }
 
-/// An order to bring a server back.
-pub fn readmission(target: usize, nonce: Nonce) -> Readmission {
-    let (collect, strict, assume_no_locks) = (false, false, false);
-    Readmission { target, collect, nonce, longest: TTL, strict, assume_no_locks }
+/// An order to bring a server back, or to start a fleet.
+pub fn start_order(nonce: Nonce) -> StartOrder {
+    StartOrder { nonce, longest: TTL, strict: false, assume_no_locks: false }
 }
 
 /// Drives a machine that is answered so.
@@ -120,20 +119,25 @@ impl World {
 
     pub fn readmit(&mut self, list: &[usize], server: usize) -> Open<Readmit> {
         let target = list.iter().position(|member| *member == server).unwrap();
-        let order = readmission(target, Nonce(self.fresh()));
-        Open::new(Readmit::new(list.len(), order), list)
+        let order = start_order(Nonce(self.fresh()));
+        Open::new(Readmit::new(list.len(), target, false, order), list)
     }
 
-    /// Carries the order out in the list of all, every one of which answers.
-    pub fn readmit_by(&mut self, order: Readmission) -> Result<(), ReadmitError> {
-        let machine = Readmit::new(self.servers.len(), order);
+    /// Brings a server back to the list of all by this order, or collects its counts. Everyone answers.
+    pub fn readmit_by(
+        &mut self,
+        target: usize,
+        collect: bool,
+        order: StartOrder,
+    ) -> Result<(), ReadmitError> {
+        let machine = Readmit::new(self.servers.len(), target, collect, order);
         Open::new(machine, &self.all()).all(self).unwrap().map(drop)
     }
 
     /// Brings a server back to the list of all.
     pub fn back(&mut self, server: usize) -> Result<(), ReadmitError> {
         let nonce = Nonce(self.fresh());
-        self.readmit_by(readmission(server, nonce))
+        self.readmit_by(server, false, start_order(nonce))
     }
 
     pub fn start(&mut self, list: &[usize]) {

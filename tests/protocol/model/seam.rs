@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use fencing_protocol::{
-    Acquire, Address, Attempt, Fault, Fleet, Machine, Membership, Mode, NonEmpty, Nonce,
-    Readmission, Readmit, Relocate, Relocation, Renew, Renewed, Reply, Request, Side, Store, Time,
-    Token, majority,
+    Acquire, Address, Attempt, Fault, Fleet, Machine, Membership, Mode, NonEmpty, Nonce, Readmit,
+    Relocate, Relocation, Renew, Renewed, Reply, Request, Side, StartOrder, Store, Time, Token,
+    majority,
 };
 
 use crate::machine::AnyMachine;
@@ -190,7 +190,7 @@ impl Seam {
     /// Starts a re-admission; its first request goes to the target.
     pub fn order(&self, who: u8, target: u8, collect: bool) -> (Id, Id) {
         self.ordered.get((who, target, collect), || {
-            let readmit = Readmit::new(self.nodes(), readmission(who, target.into(), collect));
+            let readmit = Readmit::new(self.nodes(), target.into(), collect, start_order(who));
             self.first(AnyMachine::Readmit(readmit), Origin::Order { who, target, collect })
         })
     }
@@ -204,13 +204,10 @@ impl Seam {
 
     /// Starts to bring a node back to a list. `first`: leans on clocks if too few remember.
     pub fn readmit(&self, who: u8, list: u8, server: u8, first: bool) -> Turn {
-        let order = Readmission {
-            longest: Duration::ZERO,
-            strict: !first,
-            assume_no_locks: first,
-            ..readmission(who, self.index(list, server), false)
-        };
-        let readmit = Readmit::new(self.lists[list as usize].len(), order);
+        let (longest, nonce) = (Duration::ZERO, nonce(who));
+        let order = StartOrder { nonce, longest, strict: !first, assume_no_locks: first };
+        let (nodes, target) = (self.lists[list as usize].len(), self.index(list, server));
+        let readmit = Readmit::new(nodes, target, false, order);
         self.begin(AnyMachine::Readmit(readmit), list)
     }
 
@@ -406,9 +403,8 @@ impl Seam {
     }
 }
 
-fn readmission(who: u8, target: usize, collect: bool) -> Readmission {
-    let (strict, assume_no_locks) = (false, false);
-    Readmission { target, collect, nonce: nonce(who), longest: TTL, strict, assume_no_locks }
+fn start_order(who: u8) -> StartOrder {
+    StartOrder { nonce: nonce(who), longest: TTL, strict: false, assume_no_locks: false }
 }
 
 /// Apart, because a machine derives further ones.

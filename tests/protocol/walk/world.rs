@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fastrand::Rng;
 use fencing_protocol::{
-    Acquire, Address, Machine, Mode, NonEmpty, Nonce, Owner, Readmission, Readmit, Relocate,
-    Relocation, Renew, Reply, Request, Resource, Time, Token,
+    Acquire, Address, Machine, Mode, NonEmpty, Nonce, Owner, Readmit, Relocate, Relocation, Renew,
+    Reply, Request, Resource, StartOrder, Time, Token,
 };
 
 use crate::machine::AnyMachine;
@@ -226,8 +226,8 @@ impl World {
         }
         let nonce = Nonce(u128::from(self.fresh()) << 8);
         let (longest, strict, assume_no_locks) = (TTL, false, false);
-        let order = Readmission { target, collect, nonce, longest, strict, assume_no_locks };
-        let machine = Readmit::new(self.servers.nodes(list), order);
+        let order = StartOrder { nonce, longest, strict, assume_no_locks };
+        let machine = Readmit::new(self.servers.nodes(list), target, collect, order);
         let task = if collect { Task::Collect } else { Task::Readmit };
         self.begin(list, task, AnyMachine::Readmit(machine));
     }
