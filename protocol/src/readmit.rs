@@ -79,9 +79,6 @@ impl Readmit {
             self.ask_others(&Request::Reserve { era, memory: None });
             return Ok(ReadmitPhase::Reserve(target, era));
         }
-        if !self.round.is_over() {
-            return Ok(ReadmitPhase::Read(target));
-        }
         let answers = |reply: &Reply| matches!(reply, Reply::State(_) | Reply::NotAdmitted);
         if self.round.faults(answers).is_empty() {
             return Ok(self.start());
@@ -100,8 +97,8 @@ impl Readmit {
             self.round.ask_those(&Request::Read, has_promised);
             return Ok(ReadmitPhase::Confirm(target, era, promised));
         }
-        self.round.check_open(|reply| matches!(reply, Reply::Reserved { .. }))?;
-        Ok(ReadmitPhase::Reserve(target, era))
+        let is_promise = |reply: &Reply| matches!(reply, Reply::Reserved { .. });
+        Err(self.round.failure(is_promise, ReadmitError::Missing))
     }
 
     /// Continues once a majority still has the promise. The promises are not of one moment: a node
@@ -118,8 +115,7 @@ impl Readmit {
             let longest = held.iter().chain([&target.state]).map(|state| state.longest).max();
             return Ok(self.activate(&target, era, longest.unwrap_or_default()));
         }
-        self.round.check_open(|reply| matches!(reply, Reply::State(_)))?;
-        Ok(ReadmitPhase::Confirm(target, era, promised))
+        Err(self.round.failure(|reply| matches!(reply, Reply::State(_)), ReadmitError::Missing))
     }
 
     fn activate(&mut self, target: &Prepared, era: u64, quarantine: Duration) -> ReadmitPhase {
@@ -134,8 +130,7 @@ impl Readmit {
         if self.round.count(|reply| *reply == Reply::Activated) > 0 {
             return Ok(ReadmitPhase::Done(Ok(Readmitted { closed, fleet: false })));
         }
-        self.round.check_open(|reply| *reply == Reply::Forgotten)?;
-        Ok(ReadmitPhase::Activate(closed))
+        Err(self.round.failure(|reply| *reply == Reply::Forgotten, ReadmitError::Missing))
     }
 
     fn started(&mut self, start: Start) -> Next {
@@ -155,7 +150,7 @@ impl Machine for Readmit {
     }
 
     fn on_reply(&mut self, from: Address, reply: Result<Reply, Fault>) {
-        if !self.round.take(from, reply) {
+        if !self.round.take(from, reply) || !self.round.is_over() {
             return;
         }
         let next = match self.phase.clone() {

@@ -161,11 +161,6 @@ impl Round {
             (None, faults) => missing(faults),
         }
     }
-
-    /// Fails if every answer has come and the step that waits for them could not be taken.
-    pub(super) fn check_open(&self, fits: impl Fn(&Reply) -> bool) -> Result<(), ReadmitError> {
-        if self.is_over() { Err(self.failure(fits, ReadmitError::Missing)) } else { Ok(()) }
-    }
 }
 
 pub(super) fn era_after(known: impl IntoIterator<Item = u64>) -> Result<u64, ReadmitError> {

@@ -55,9 +55,6 @@ impl Start {
 
     /// Takes the next step after a round.
     pub(super) fn step(self, round: &mut Round) -> Result<Start, ReadmitError> {
-        if !round.is_over() {
-            return Ok(self);
-        }
         let phase = match self.phase.clone() {
             StartPhase::Mark => {
                 let answers = answers(round)?;

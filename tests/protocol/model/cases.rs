@@ -165,10 +165,12 @@ const RACE: &str = "flush@0, prepare 0@0, prepare 1@0, readmit 0@12, readmit 1@1
 /// Two clients began to bring node 0 back, and a third one goes on with it. Nodes 1 and 2
 /// promise, and forget that; node 0 is back all the same, and an attempt is granted there.
 /// Then it forgets once more, and is brought back; the attempt is won.
-const PROMISES: &str = "flush@0, prepare 0@0, readmit 0@1231, prepare 1@0, readmit 1@1231, \
-    prepare 2@0, readmit 2@1231, flush@1, prepare 3@1, readmit 3@2342341, readmit 2@2, flush@2, \
-    prepare 4@2, readmit 4@1341342, readmit 2@30, acquire 0@034, deliver 0@034, flush@0, prepare 5@0, \
-    readmit 5@1241240, publish 0@34";
+const PROMISES: &str = "flush@0, prepare 0@0, readmit 0@123, giveup 0@4, readmit 0@1, prepare 1@0, \
+    readmit 1@123, giveup 1@4, readmit 1@1, prepare 2@0, readmit 2@123, giveup 2@4, readmit 2@1, flush@1, \
+    prepare 3@1, readmit 3@234, giveup 3@0, readmit 3@234, giveup 3@0, readmit 3@1, readmit 2@2, flush@2, \
+    prepare 4@2, readmit 4@134, giveup 4@0, readmit 4@134, giveup 4@0, readmit 4@2, readmit 2@3, giveup 2@4, \
+    readmit 2@0, acquire 0@034, deliver 0@034, flush@0, prepare 5@0, readmit 5@124, giveup 5@3, \
+    readmit 5@124, giveup 5@3, readmit 5@0, publish 0@34";
 
 /// A client has held the lock alone, on nodes 0 and 1.
 const ALONE: &str = "acquire 0@01, deliver 0@01";

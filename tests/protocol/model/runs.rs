@@ -117,8 +117,10 @@ fn five_nodes() {
 /// The promise is not confirmed; another re-admission is, and an attempt is won.
 #[test]
 fn five_nodes_and_forgotten_promises() {
-    let lead = "flush@0, prepare 0@0, readmit 0@1231, flush@1, prepare 1@1, readmit 1@2342341, readmit 0@2, \
-        flush@2, prepare 2@2, readmit 2@1341342, readmit 0@3, prepare 3@0, readmit 3@1341340, \
+    let lead = "flush@0, prepare 0@0, readmit 0@123, giveup 0@4, readmit 0@1, flush@1, prepare 1@1, \
+        readmit 1@234, giveup 1@0, readmit 1@234, giveup 1@0, readmit 1@1, readmit 0@2, flush@2, prepare 2@2, \
+        readmit 2@134, giveup 2@0, readmit 2@134, giveup 2@0, readmit 2@2, readmit 0@3, giveup 0@4, \
+        prepare 3@0, readmit 3@134, giveup 3@2, readmit 3@134, giveup 3@2, readmit 3@0, \
         acquire 0@034, deliver 0@034, publish 0@34";
     let world = with(Budget { losses: 4, ..CALM });
     let world = World::<5, 2, 5> { lead: actions(lead), ..world };

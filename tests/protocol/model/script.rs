@@ -41,6 +41,7 @@ fn action((verb, who, node): (&str, u8, u8)) -> Action {
         "prepare" => Action::Prepare { who, node, collect: false },
         "collect" => Action::Prepare { who, node, collect: true },
         "readmit" => Action::Readmit { who, node },
+        "giveup" => Action::GiveUp { who, node },
         other => panic!("{other} is no step"),
     }
 }

@@ -108,6 +108,13 @@ impl<const N: usize> Default for Order<N> {
     }
 }
 
+impl<const N: usize> Order<N> {
+    /// How many nodes have answered in that phase.
+    pub fn answered(&self, phase: u8) -> usize {
+        self.waits.iter().filter(|wait| wait.ran && wait.phase == phase).count()
+    }
+}
+
 impl<const N: usize, const C: usize, const R: usize> State<N, C, R> {
     /// The largest token that has been returned to anybody.
     pub fn highest(&self) -> u32 {

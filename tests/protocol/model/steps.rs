@@ -188,6 +188,12 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
         self.go_on(state, who, fed);
     }
 
+    pub fn give_up(&self, state: &mut State<N, C, R>, who: u8, node: u8) {
+        let Order { machine, waits, .. } = state.orders[who as usize];
+        let fed = self.seam.feed(machine, waits[node as usize].phase, node, 0);
+        self.go_on(state, who, fed);
+    }
+
     /// Sends what the machine asks for next. A promise is confirmed at once, by all in one step.
     ///
     /// Sound for a re-admission: those whose confirmation counts, in the memory in which they

@@ -5,7 +5,7 @@ use fencing_protocol::{Store, majority};
 use crate::model::mutant::Mutant;
 use crate::model::node::{is_crowded, started};
 use crate::model::pool::{Id, Memo};
-use crate::model::seam::{Change, Known, Seam};
+use crate::model::seam::{Change, Known, STARTS, Seam};
 use crate::model::state::{Budget, Client, Node, Order, State};
 
 /// A step. Nodes, clients and re-admissions by number.
@@ -37,6 +37,8 @@ pub enum Action {
     PrepareAgain { who: u8 },
     /// A node executes a request of a re-admission, and the answer is back at once.
     Readmit { who: u8, node: u8 },
+    /// A re-admission does not wait for a node any more, a majority having answered. The request may arrive later.
+    GiveUp { who: u8, node: u8 },
     /// A request of a re-admission that the node has executed is repeated.
     ActivateAgain { who: u8, node: u8 },
     /// The nodes' clocks show the next second.
@@ -158,6 +160,10 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
                 let wait = state.orders[who as usize].waits[node as usize];
                 if wait.request != 0 && !wait.ran {
                     actions.push(Readmit { who, node });
+                    let answered = state.orders[who as usize].answered(wait.phase);
+                    if wait.phase < STARTS && answered >= majority(N) {
+                        actions.push(GiveUp { who, node });
+                    }
                 } else if wait.request != 0 && budget.repeats > 0 {
                     actions.push(ActivateAgain { who, node });
                 }
@@ -211,6 +217,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
                 self.execute(&mut state, target, request);
             }
             Action::Readmit { who, node } => self.readmit(&mut state, who, node),
+            Action::GiveUp { who, node } => self.give_up(&mut state, who, node),
             Action::ActivateAgain { who, node } => {
                 state.budget.repeats -= 1;
                 let wait = state.orders[who as usize].waits[node as usize];

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fastrand::Rng;
 use fencing_protocol::{
-    Acquire, Address, Machine, Mode, NonEmpty, Nonce, Owner, Readmit, Relocate, Relocation, Renew,
-    Reply, Request, Resource, StartOrder, Time, Token,
+    Acquire, Address, Fault, Machine, Mode, NonEmpty, Nonce, Owner, Readmit, Relocate, Relocation,
+    Renew, Reply, Request, Resource, StartOrder, Time, Token,
 };
 
 use crate::machine::AnyMachine;
@@ -117,7 +117,7 @@ impl World {
         }
         let mut letter = self.letters.swap_remove(self.random.usize(0..self.letters.len()));
         if self.random.u8(0..100) == 0 {
-            return Ok(());
+            return self.time_out(&letter);
         }
         match letter.message {
             Message::Request(request) => {
@@ -131,20 +131,32 @@ impl World {
                 self.letters.push(letter);
             }
             Message::Reply(reply) => {
-                if let Some(at) = self.clients.iter().position(|c| c.number == letter.client) {
-                    self.feed(at, letter.to, reply)?;
-                }
+                self.feed(letter.client, letter.to, Ok(reply))?;
             }
         }
         if self.letters.len() > MESSAGES {
-            self.letters.swap_remove(self.random.usize(0..self.letters.len()));
+            let lost = self.letters.swap_remove(self.random.usize(0..self.letters.len()));
+            self.time_out(&lost)?;
         }
         Ok(())
     }
 
-    fn feed(&mut self, at: usize, from: Address, reply: Reply) -> Result<(), String> {
+    /// A message is lost, and its client does not wait for the answer any more.
+    fn time_out(&mut self, lost: &Letter) -> Result<(), String> {
+        self.feed(lost.client, lost.to, Err(Fault::TimedOut))
+    }
+
+    fn feed(
+        &mut self,
+        client: u64,
+        from: Address,
+        reply: Result<Reply, Fault>,
+    ) -> Result<(), String> {
+        let Some(at) = self.clients.iter().position(|it| it.number == client) else {
+            return Ok(());
+        };
         let client = &mut self.clients[at];
-        client.machine.on_reply(from, Ok(reply));
+        client.machine.on_reply(from, reply);
         if !self.publishes && matches!(client.task, Task::Attempt { .. }) {
             while let Some((_, to, _)) = client.next_request() {
                 client.machine.on_reply(to, Ok(Reply::Published));

@@ -76,6 +76,10 @@ impl<const N: usize, const C: usize, const R: usize> Scene for LockScene<'_, N, 
                 asks(Kind::Fault, readmission(who), node, "again: ", "")
             }
             Readmit { who, node } => asks(Kind::Message, readmission(who), node, "", ""),
+            GiveUp { who, node } => {
+                let label = format!("{} does not wait for {}", readmission(who), letter(node));
+                fault(Some(readmission(who)), node, label)
+            }
             ActivateAgain { who, node } => asks(Kind::Fault, readmission(who), node, "again: ", ""),
             Leave { client, node } => {
                 let label = format!("the part of {} at {} runs out", attempt(client), letter(node));
