@@ -63,16 +63,6 @@ impl Streak {
     }
 }
 
-impl QueueState {
-    /// The first caller has come after all others have left.
-    fn begin(&mut self, remembers: bool) {
-        self.last_error = None;
-        if !remembers {
-            (self.held, self.streak) = (false, None);
-        }
-    }
-}
-
 /// The place of the acquirer, until this is dropped.
 pub(crate) struct Head<'a> {
     queue: &'a WaitQueue,
@@ -119,7 +109,12 @@ impl WaitQueue {
     ) -> Result<Option<(Head<'_>, Option<Instant>)>, AcquireError> {
         let (head, after) = match self.head.try_lock() {
             Ok(head) => {
-                self.state.lock().begin(remembers);
+                // The first caller has come after all others have left.
+                let mut state = self.state.lock();
+                state.last_error = None;
+                if !remembers {
+                    (state.held, state.streak) = (false, None);
+                }
                 (head, first)
             }
             Err(_) => {

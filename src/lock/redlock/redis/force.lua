@@ -1,5 +1,5 @@
 -- Take a lock from the holders that an operator has seen, and write that down.
--- KEYS: 1 lock of the resource, 2 audit (sorted set)
+-- KEYS: 1 lock of the resource
 -- ARGV: 1 what is written down, 2 era, 3 count: the largest token that admitted nodes have shown, 4 and on: the holders
 -- Returns: forced (how many of the holders had it) | other | exhausted | a refusal
 -- Why the marker: an era may be raised only to one that a majority of this fleet has promised, which is so for
@@ -41,5 +41,5 @@ if is_free then
 else
   redis.pcall('ZADD', LONG, 'XX', clock() + rest.left, KEYS[1])
 end
-note(KEYS[2], ARGV[1])
+note(ARGV[1])
 return {'forced', taken}

@@ -32,15 +32,12 @@ impl Keys {
             ("CHANNEL", "wake:"),
             ("WAITING", "waiting:"),
             ("NOTIFIED", "notified:"),
+            // What operators have done.
+            ("AUDIT", "audit"),
         ] {
             constants += &constant(name, &self.key(key));
         }
         constants
-    }
-
-    /// Returns the key of what operators have done.
-    pub(super) fn audit(&self) -> String {
-        self.key("audit")
     }
 
     /// Returns the channel of a client.

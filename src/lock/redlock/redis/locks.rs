@@ -201,9 +201,9 @@ impl RedisNode {
             let mut connection = connect(&self.client).await?;
             let me = member(&mut connection, fleet).await?;
             let mut force = ::redis::cmd("EVAL");
-            force.arg(scripts::head(keys, &me) + FORCE).arg(2);
+            force.arg(scripts::head(keys, &me) + FORCE).arg(1);
             keys.write_lock(&mut force, resource);
-            force.arg(keys.audit()).arg(line).arg(era).arg(count).arg(values);
+            force.arg(line).arg(era).arg(count).arg(values);
             let value: Value = query(&mut connection, &force).await?;
             let odd = || invalid("this is not an answer to a release by force");
             let Value::Array(parts) = &value else { return Err(odd()) };
