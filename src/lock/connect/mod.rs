@@ -165,13 +165,6 @@ struct Connected {
     ready: BoxFuture<'static, Result<(), Box<dyn std::error::Error + Send + Sync>>>,
 }
 
-impl Connected {
-    /// It needs nothing before the first acquisition.
-    fn ready(lock: impl Lock + 'static) -> Connected {
-        Connected { lock: Arc::new(lock), ready: Box::pin(std::future::ready(Ok(()))) }
-    }
-}
-
 type BackEnd = fn(&ConnectOptions) -> Result<Connected, ConnectError>;
 
 /// Every back end by its feature, and the schemes of its URLs.
@@ -212,7 +205,9 @@ fn redlock(
     if let Some(namespace) = &options.namespace {
         builder = builder.namespace(namespace);
     }
-    Ok(Connected::ready(builder.build()?))
+    // It needs nothing before the first acquisition.
+    let ready = Box::pin(std::future::ready(Ok(())));
+    Ok(Connected { lock: Arc::new(builder.build()?), ready })
 }
 
 /// Returns the scheme of the first URL, which may have a name in front (`a=redis://...`). Nothing

@@ -95,20 +95,17 @@ fn is_silence(fault: &Fault) -> bool {
 }
 
 /// Returns what clients wait for, and how an operator skips that.
-fn words(back: Readmitted) -> &'static str {
+fn words(back: Readmitted) -> String {
     /// Duration of each start.
     const SETTLED: Duration = Duration::from_secs(1);
-    match back.fleet {
-        _ if back.closed <= SETTLED => "",
-        true => {
-            "; the fleet grants nothing until the locks that it may have forgotten have \
-             expired; if no lock is held, `fencing fleet admit --now` ends that"
-        }
-        false => {
-            "; it grants nothing until the locks that it may have forgotten have expired; \
-             `fencing fleet admit --now` skips that, if no lock is held"
-        }
+    if back.closed <= SETTLED {
+        return String::new();
     }
+    let who = if back.fleet { "the fleet" } else { "it" };
+    format!(
+        "; {who} grants nothing until the locks that it may have forgotten have expired; if no lock is held, \
+         `fencing fleet admit --now` ends that"
+    )
 }
 
 pub(super) async fn readmit(

@@ -4,32 +4,15 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use fencing_protocol::{Fault, Mode, NonEmpty, Resource};
-use tokio::time::Instant;
+use fencing_protocol::{Fault, NonEmpty, Resource};
 
 use super::health::Health;
 use crate::lock::error::AcquireError;
 use crate::lock::lease::held_lock::Grant;
 use crate::lock::settings::Settings;
+use crate::lock::wait::acquirer::Ask;
 use crate::lock::wait::release_notifications::ReleaseNotifications;
 use crate::time::Clock;
-
-/// How an attempt asks for a lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ask {
-    pub(crate) mode: Mode,
-    /// Until when the caller waits.
-    pub(crate) end: Instant,
-    /// Whether it asks again until then if it is not granted, and meanwhile keeps others from joining a shared lease.
-    pub(crate) drains: bool,
-}
-
-impl Ask {
-    /// Asks without keeping others from a shared lease.
-    pub(crate) fn new(mode: Mode, end: Instant) -> Ask {
-        Ask { mode, end, drains: false }
-    }
-}
 
 /// The port behind every lock service: it makes attempts and reports its health. Redlock's
 /// nodes and the table in a database are two back ends; etcd or ZooKeeper would be more. Nobody outside can

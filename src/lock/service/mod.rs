@@ -21,11 +21,11 @@ use crate::lock::lease::watchdog::Watchdogs;
 use crate::lock::lease::{Lease, LeaseSet, SharedLease};
 use crate::lock::settings::{BuildError, Settings};
 use crate::lock::sleep::within;
-use crate::lock::wait::acquirer::{Target, Wanted};
+use crate::lock::wait::acquirer::{Ask, Target, Wanted};
 use crate::lock::wait::list::List;
 use crate::lock::wait::queues::WaitQueues;
 use api::Lock;
-use backend::{Ask, LockBackend};
+use backend::LockBackend;
 use health::Health;
 
 /// Time for which `try_acquire` waits for servers that start for the first time.
@@ -89,10 +89,9 @@ impl<B: LockBackend> LockService<B> {
     /// Acquires the lease of `resource`: see [`Lock::acquire`].
     pub async fn acquire(&self, resource: &Resource) -> Result<Lease, AcquireError> {
         self.runtime(resource)?;
-        let wanted = self.wanted(Mode::Exclusive, self.one(resource));
-        let drains = !self.settings.wait.is_zero();
-        let ask = Ask { drains, ..Ask::new(wanted.mode, wanted.end()) };
-        waited(self.queues.acquire(wanted, || self.attempt_one(resource, ask))).await
+        let mut wanted = self.wanted(Mode::Exclusive, self.one(resource));
+        wanted.ask.drains = !self.settings.wait.is_zero();
+        waited(self.queues.acquire(wanted, || self.attempt_one(resource, wanted.ask))).await
     }
 
     /// Acquires the lease of `resource` in one attempt: see [`Lock::try_acquire`].
@@ -104,7 +103,7 @@ impl<B: LockBackend> LockService<B> {
     pub async fn acquire_shared(&self, resource: &Resource) -> Result<SharedLease, AcquireError> {
         self.runtime(resource)?;
         let wanted = self.wanted(Mode::Shared, self.one(resource));
-        let attempt = || self.attempt_one(resource, Ask::new(wanted.mode, wanted.end()));
+        let attempt = || self.attempt_one(resource, wanted.ask);
         let waits = !self.settings.wait.is_zero();
         let acquired = async {
             // The first attempt does not queue: many may share the lock, and each would wait for the answer
@@ -137,7 +136,7 @@ impl<B: LockBackend> LockService<B> {
         let again = AtomicBool::new(false);
         let round = || {
             let is_first = !again.swap(true, Ordering::Relaxed);
-            self.first_free(list.resources(), Ask::new(wanted.mode, wanted.end()), is_first)
+            self.first_free(list.resources(), wanted.ask, is_first)
         };
         waited(self.queues.acquire(wanted, round)).await
     }
@@ -147,8 +146,8 @@ impl<B: LockBackend> LockService<B> {
         let list = List::all(resources)?;
         self.runtime(list.resources().first())?;
         let wanted = self.wanted(Mode::Exclusive, Target::List(&list));
-        let (ask, obstacle) = (Ask::new(wanted.mode, wanted.end()), Mutex::new(None));
-        let attempt = || self.attempt_all(list.resources().clone(), ask, &obstacle);
+        let obstacle = Mutex::new(None);
+        let attempt = || self.attempt_all(list.resources().clone(), wanted.ask, &obstacle);
         waited(self.queues.acquire(wanted, attempt)).await
     }
 
@@ -166,7 +165,8 @@ impl<B: LockBackend> LockService<B> {
     }
 
     fn wanted<'a>(&'a self, mode: Mode, target: Target<'a>) -> Wanted<'a> {
-        Wanted { mode, since: Instant::now(), settings: &self.settings, target }
+        let (since, settings) = (Instant::now(), &self.settings);
+        Wanted { ask: Ask::new(mode, since + settings.wait), since, settings, target }
     }
 
     fn one<'a>(&'a self, resource: &'a Resource) -> Target<'a> {

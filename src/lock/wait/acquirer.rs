@@ -17,10 +17,27 @@ use crate::random::jitter;
 const COOLDOWN: Duration = Duration::from_millis(10);
 const MAX_LOST_WAKEUPS: u32 = 10;
 
+/// How an attempt asks for a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ask {
+    pub(crate) mode: Mode,
+    /// Until when the caller waits.
+    pub(crate) end: Instant,
+    /// Whether it asks again until then if it is not granted, and meanwhile keeps others from joining a shared lease.
+    pub(crate) drains: bool,
+}
+
+impl Ask {
+    /// Asks without keeping others from a shared lease.
+    pub(crate) fn new(mode: Mode, end: Instant) -> Ask {
+        Ask { mode, end, drains: false }
+    }
+}
+
 /// The resources that a caller waits for.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted<'a> {
-    pub(crate) mode: Mode,
+    pub(crate) ask: Ask,
     pub(crate) since: Instant,
     pub(crate) settings: &'a Settings,
     pub(crate) target: Target<'a>,
@@ -35,11 +52,6 @@ pub(crate) enum Target<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    /// Returns when the wait ends.
-    pub(crate) fn end(&self) -> Instant {
-        self.since + self.settings.wait
-    }
-
     pub(crate) fn has_remote_waiters(&self) -> bool {
         self.notifications().is_some_and(|(resource, it)| it.has_remote_waiters(resource))
     }
@@ -80,7 +92,7 @@ enum WokenBy {
 
 impl<'a> Acquirer<'a> {
     pub(crate) fn new(queue: &'a WaitQueue, wanted: Wanted<'a>) -> Acquirer<'a> {
-        let (end, subscription, backoff) = (wanted.end(), None, Backoff::default());
+        let (end, subscription, backoff) = (wanted.ask.end, None, Backoff::default());
         let (lost_wakeups, cooldown_until) = (0, None);
         Acquirer { queue, wanted, end, subscription, backoff, lost_wakeups, cooldown_until }
     }
@@ -137,7 +149,7 @@ impl<'a> Acquirer<'a> {
     }
 
     fn on_acquired(&self, woken_by: WokenBy) {
-        let Wanted { mode, settings, .. } = self.wanted;
+        let Wanted { ask: Ask { mode, .. }, settings, .. } = self.wanted;
         let notifications = self.wanted.notifications();
         // A shared lease blocks no local caller, and a list may have others that are free.
         let alone = mode == Mode::Exclusive && notifications.is_some();

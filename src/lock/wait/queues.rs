@@ -37,8 +37,8 @@ impl WaitQueues {
         F: Future<Output = Result<L, AcquireError>>,
     {
         let queue = match wanted.target {
-            Target::One(resource, _) => self.one.queue(resource),
-            Target::List(list) => self.several.queue(list),
+            Target::One(resource, _) => queue(&self.one, resource),
+            Target::List(list) => queue(&self.several, list),
         };
         let lists = |resource: &Resource| self.lists_with(resource).len();
         let acquirers = |error: &AcquireError| match (wanted.target, error) {
@@ -46,12 +46,12 @@ impl WaitQueues {
             (Target::List(_), AcquireError::Held { resource, .. }) => lists(resource),
             (Target::List(list), _) => list.resources().iter().map(lists).max().unwrap_or(1),
         };
-        let waiter = (wanted.mode == Mode::Exclusive).then(|| queue.count());
+        let waiter = (wanted.ask.mode == Mode::Exclusive).then(|| queue.count());
         // A caller for a shared lease has asked already, or lets another process be first.
-        let first = wanted.mode == Mode::Shared;
+        let first = wanted.ask.mode == Mode::Shared;
         let first = first.then(|| Instant::now() + pause(wanted.settings));
         let remembers = wanted.notifications().is_some_and(|(_, it)| !it.report_remote_waiters());
-        let span = (wanted.since, wanted.end());
+        let span = (wanted.since, wanted.ask.end);
         let Some((_head, after)) = queue.place(span, first, remembers).await? else {
             // It has no place in the queue: nothing can be handed over to it.
             drop(waiter);
@@ -63,7 +63,7 @@ impl WaitQueues {
     /// Reports whether a lease that is about to be released goes to the next caller of this process, and no other
     /// client is to be notified.
     pub(crate) fn hands_over(&self, resource: &Resource) -> bool {
-        self.one.get(resource).is_some_and(|queue| queue.hands_over())
+        self.one.lock().get(resource).is_some_and(|queue| queue.hands_over())
     }
 
     /// Wakes the acquirer of a resource that was released, `handed_over` or not, and one of a list with it.
@@ -72,7 +72,8 @@ impl WaitQueues {
         if let Some((_, queue)) = lists.iter().min_by_key(|(since, _)| *since) {
             queue.released.notify_one();
         }
-        if let Some(queue) = self.one.get(resource) {
+        let queue = self.one.lock().get(resource).cloned();
+        if let Some(queue) = queue {
             queue.on_released(handed_over);
         }
     }
@@ -83,34 +84,22 @@ impl WaitQueues {
             let since = queue.acquirer_since()?;
             list.resources().contains(resource).then(|| (since, Arc::clone(queue)))
         };
-        self.several.0.lock().iter().filter_map(with).collect()
+        self.several.lock().iter().filter_map(with).collect()
     }
 }
 
 /// Queues, which are forgotten when they have no callers.
-struct Registry<K>(Mutex<HashMap<K, Arc<WaitQueue>>>);
+type Registry<K> = Mutex<HashMap<K, Arc<WaitQueue>>>;
 
-impl<K> Default for Registry<K> {
-    fn default() -> Registry<K> {
-        Registry(Mutex::default())
+fn queue<K: Clone + Eq + Hash>(registry: &Registry<K>, key: &K) -> Arc<WaitQueue> {
+    let mut queues = registry.lock();
+    if let Some(queue) = queues.get(key) {
+        return Arc::clone(queue);
     }
-}
-
-impl<K: Clone + Eq + Hash> Registry<K> {
-    fn get(&self, key: &K) -> Option<Arc<WaitQueue>> {
-        self.0.lock().get(key).cloned()
+    if queues.len() >= 64 && queues.len().is_power_of_two() {
+        queues.retain(|_, queue| Arc::strong_count(queue) > 1 || queue.is_recent());
     }
-
-    fn queue(&self, key: &K) -> Arc<WaitQueue> {
-        let mut queues = self.0.lock();
-        if let Some(queue) = queues.get(key) {
-            return Arc::clone(queue);
-        }
-        if queues.len() >= 64 && queues.len().is_power_of_two() {
-            queues.retain(|_, queue| Arc::strong_count(queue) > 1 || queue.is_recent());
-        }
-        let queue = Arc::<WaitQueue>::default();
-        queues.insert(key.clone(), Arc::clone(&queue));
-        queue
-    }
+    let queue = Arc::<WaitQueue>::default();
+    queues.insert(key.clone(), Arc::clone(&queue));
+    queue
 }

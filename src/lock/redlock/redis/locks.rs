@@ -192,7 +192,7 @@ impl RedisNode {
         let keys = &self.keys;
         let by = HolderName::own().unwrap_or_else(|_| HolderName::of_process());
         let line =
-            format!("release {resource}; held by {}; done by {}", all_shown(values), by.as_str());
+            format!("release {resource}; held by {}; done by {}", shown(values), by.as_str());
         let of_it = seen.iter().filter(|view| view.fleet == *fleet && view.resource == *resource);
         let Some(Stamp { era, count }) = of_it.map(|view| view.stamp).max() else {
             return Err(Fault::NotAdmitted);
@@ -246,16 +246,14 @@ async fn member(
     Ok(Membership { incarnation, fleet: fleet.clone() })
 }
 
-/// Returns the value of a lock for the audit: other clients may have written anything there.
-fn shown(value: &[u8]) -> String {
-    let text = String::from_utf8_lossy(value);
-    text.chars().flat_map(char::escape_debug).take(MAX_SHOWN).collect()
-}
-
-/// Returns the first holders. A lock may have very many, and a line of the audit must stay short.
-fn all_shown(values: &[Vec<u8>]) -> String {
-    let mut holders: Vec<_> =
-        values.iter().take(MAX_SHOWN_HOLDERS).map(|value| shown(value)).collect();
+/// Returns the first holders for the audit. A lock may have very many, and a line must stay short; other clients
+/// may have written anything there.
+fn shown(values: &[Vec<u8>]) -> String {
+    let shown = |value: &Vec<u8>| -> String {
+        let text = String::from_utf8_lossy(value);
+        text.chars().flat_map(char::escape_debug).take(MAX_SHOWN).collect()
+    };
+    let mut holders: Vec<_> = values.iter().take(MAX_SHOWN_HOLDERS).map(shown).collect();
     if values.len() > MAX_SHOWN_HOLDERS {
         holders.push(format!("and {} more", values.len() - MAX_SHOWN_HOLDERS));
     }

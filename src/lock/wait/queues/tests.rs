@@ -7,6 +7,7 @@ use tokio::sync::Notify;
 
 use super::*;
 use crate::lock::settings::Settings;
+use crate::lock::wait::acquirer::Ask;
 use crate::lock::wait::release_notifications::ReleaseNotifications;
 use crate::lock::wait::subscriptions::Notifies;
 
@@ -32,8 +33,9 @@ impl Parts {
 
     fn wanted(&self) -> Wanted<'_> {
         let target = Target::One(&self.resource, &self.notifications);
-        let (mode, since) = (Mode::Exclusive, Instant::now());
-        Wanted { mode, since, settings: &self.settings, target }
+        let since = Instant::now();
+        let ask = Ask::new(Mode::Exclusive, since + self.settings.wait);
+        Wanted { ask, since, settings: &self.settings, target }
     }
 }
 
