@@ -92,9 +92,11 @@ local function write_part(member, ttl)
   local last = redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')
   redis.call('PEXPIRE', KEYS[1], last[2] - now)
 end
--- How long a lock that was granted or renewed here may still be out.
-local function longest()
-  local out = math.max(lasts(QUARANTINE), lasts(LATEST), 0)
+-- How long a lock that was granted or renewed here may still be out, and how long one that may have been forgotten.
+local function longest_lock()
   local last = redis.call('ZREVRANGE', LONG, 0, 0, 'WITHSCORES')
-  return last[2] and math.max(out, last[2] - clock()) or out
+  return math.max(lasts(LATEST), last[2] and last[2] - clock() or 0, 0)
+end
+local function longest()
+  return math.max(lasts(QUARANTINE), longest_lock())
 end

@@ -5,4 +5,4 @@ local fields = redis.call('HMGET', MEMORY, 'admitted', 'era', 'sealed_as', 'seal
   'reserved', 'granted', 'started', 'joining')
 local counts = redis.call('HLEN', MEMORY)
 for place = 1, #fields do counts = counts - (fields[place] and 1 or 0) end
-return {fields, redis.call('PTTL', QUARANTINE), longest(), counts}
+return {fields, redis.call('PTTL', QUARANTINE), longest_lock(), counts}
