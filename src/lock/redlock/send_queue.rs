@@ -1,7 +1,6 @@
 use std::collections::VecDeque;
-use std::time::Duration;
 
-use fencing_protocol::{Fault, Owner, Request};
+use fencing_protocol::{Fault, Request};
 use tokio::time::Instant;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -13,21 +12,11 @@ pub(super) struct Job {
     pub(super) request: Request,
     /// The deadline for sending it. A release is sent after it as well, but not a second time.
     pub(super) limit: Instant,
-    slot: AnswerSlot,
-    _work: TaskTrackerToken,
+    pub(super) slot: AnswerSlot,
+    pub(super) _work: TaskTrackerToken,
 }
 
 impl Job {
-    /// A job that may wait until `limit` before it is sent.
-    pub(super) fn new(
-        request: Request,
-        limit: Instant,
-        slot: AnswerSlot,
-        work: TaskTrackerToken,
-    ) -> Job {
-        Job { request, limit, slot, _work: work }
-    }
-
     pub(super) fn is_release(&self) -> bool {
         self.request.is_release()
     }
@@ -46,18 +35,9 @@ impl Job {
         GroupKind::of(&self.request).is_some()
     }
 
-    /// Returns the TTL that it asks for if it is a renewal: those of one call all ask for the same.
-    fn renewed_for(&self) -> Option<Duration> {
-        renewed_for(&self.request)
-    }
-
     /// Gives the caller its answer, unless it has one. It may have given up.
     pub(super) fn answer(&mut self, answer: Answer) -> Option<Woken> {
         self.slot.answer(answer)
-    }
-
-    fn owner(&self) -> Option<Owner> {
-        self.request.owner()
     }
 }
 
@@ -89,7 +69,7 @@ impl SendQueue {
             return self.others.push_back((place, job));
         }
         // Rarely more than one.
-        let same = |(_, other): &(u64, Job)| other.owner() == job.owner();
+        let same = |(_, other): &(u64, Job)| other.request.owner() == job.request.owner();
         while let Some(found) = self.others.iter().position(same) {
             if let Some((_, mut withdrawn)) = self.others.remove(found) {
                 withdrawn.answer(Err(Fault::TimedOut));
@@ -124,12 +104,13 @@ impl SendQueue {
             let queue = if is_release { &mut self.releases } else { &mut self.others };
             let joins = |job: &Job| {
                 let Some(first) = next.first() else { return true };
-                let is_alike = ttl.is_none() || job.renewed_for().is_none_or(|it| Some(it) == ttl);
+                let is_alike =
+                    ttl.is_none() || renewed_for(&job.request).is_none_or(|it| Some(it) == ttl);
                 first.is_for_group() && job.is_for_group() && is_alike
             };
             match queue.pop_front_if(|(_, job)| joins(job)) {
                 Some((_, job)) if is_release || now < job.limit => {
-                    ttl = ttl.or(job.renewed_for());
+                    ttl = ttl.or(renewed_for(&job.request));
                     next.push(job);
                 }
                 Some((_, mut job)) => {
@@ -166,8 +147,9 @@ impl SendQueue {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
-    use fencing_protocol::{Mode, Resource, Token};
+    use fencing_protocol::{Mode, Owner, Resource, Token};
     use tokio_util::task::TaskTracker;
 
     use super::*;
@@ -190,7 +172,7 @@ mod tests {
                 ttl: Duration::from_secs(seconds),
             };
             let slot = answers.slot(0.into(), limit);
-            queue.push(Job::new(request, limit, slot, TaskTracker::new().token()));
+            queue.push(Job { request, limit, slot, _work: TaskTracker::new().token() });
         }
         let sizes: Vec<_> = (0..4).map(|_| queue.next(64, Instant::now()).len()).collect();
         assert_eq!(sizes, [2, 2, 1, 0]);
