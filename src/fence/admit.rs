@@ -71,7 +71,7 @@ impl Fence {
 
     fn pass_now(&self, resource: &Resource, token: Token) -> Result<Option<Admission>, FenceError> {
         check_runtime()?;
-        if token > self.ceiling || self.checks.is_some() {
+        if token > self.ceiling || self.checks.is_some() || self.closed_for().is_some() {
             return Ok(None);
         }
         let request = self.gate.enter(resource, token, self.grace)?;
@@ -102,6 +102,10 @@ impl Fence {
         Admission::new(request, self.grace.is_some())
     }
 
+    fn closed_for(&self) -> Option<Duration> {
+        self.closed_until?.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+    }
+
     pub(super) fn end(&self) -> Instant {
         Instant::now() + self.limit.min(MAX_LIMIT)
     }
@@ -117,6 +121,9 @@ impl Fence {
         let refuse = |ceiling| NotIssued { resource: resource.clone(), presented: token, ceiling };
         if token > self.ceiling {
             return Err(refuse(Some(self.ceiling)).into());
+        }
+        if let Some(left) = self.closed_for() {
+            return Err(FenceError::Quarantine { left });
         }
         let Some(checks) = &self.checks else { return Ok(None) };
         self.gate.check(resource, token)?;

@@ -54,6 +54,7 @@ use check::Checks;
 use fencing_protocol::{Resource, Token};
 use gate::Gate;
 use outcomes::Outcomes;
+use tokio::time::Instant;
 
 pub use admission::Admission;
 pub use check::{CheckSequencer, NotIssued};
@@ -85,6 +86,8 @@ pub struct Fence {
     checks: Option<Arc<Checks>>,
     /// The highest token that can have been issued.
     ceiling: Token,
+    /// Until then it admits nothing.
+    closed_until: Option<Instant>,
     #[debug(skip)]
     outcomes: Arc<Outcomes>,
 }
@@ -102,6 +105,7 @@ impl Fence {
             waiters: 1000,
             checks: None,
             ceiling: Token::MAX,
+            closed_until: None,
             outcomes: Arc::default(),
         }
     }
@@ -178,6 +182,12 @@ impl Fence {
     #[must_use]
     pub fn ceiling(self, ceiling: Token) -> Fence {
         Fence { ceiling, ..self }
+    }
+
+    /// Refuses every token until then ([`FenceError::Quarantine`]): requests of an earlier process may still be at work.
+    #[must_use]
+    pub fn closed_until(self, time: Instant) -> Fence {
+        Fence { closed_until: Some(time), ..self }
     }
 
     /// Reads the mark of `resource`, if there is one. For operators: see [`Marks::highest`].
