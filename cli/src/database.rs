@@ -77,7 +77,6 @@ pub(crate) async fn migrate(args: MigrateArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Prints the parts for the database's own client.
 fn print_migrations(kind: DatabaseKind, down: bool) {
     let (migrations, removal) = match kind {
         DatabaseKind::Sqlite => (sql::migrations::<Sqlite>(), sql::removal::<Sqlite>()),
@@ -139,7 +138,6 @@ pub(crate) async fn protect(args: ProtectArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Lists the protected tables, and fails if one is not whole.
 async fn check(pool: &Pool, table: Option<&str>, json: bool) -> Result<(), Failure> {
     let tables = on!(pool, pool => answer(sql::protected(pool, table)).await)?;
     let shadowed = tables.iter().filter(|table| table.shadow).count();
@@ -170,11 +168,12 @@ async fn remove(pool: &Pool, table: &str, yes: bool) -> Result<(), Failure> {
     if !found.is_protected() {
         return Err(Failure::refused(format_args!("the table {table} is not protected")));
     }
-    if !yes {
-        return Err(Failure::usage(format_args!(
+    Failure::unless(
+        yes,
+        format_args!(
             "would remove the triggers from the table {table}: its writes are no longer fenced then. Add --yes to do it"
-        )));
-    }
+        ),
+    )?;
     Ok(on!(pool, pool => found.remove(pool).await)?)
 }
 

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+pub(crate) use fencing_protocol::about;
 use humantime::format_duration;
 
 /// A thousand years. Sums of longer ones would overflow.
@@ -14,7 +15,6 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// The whole milliseconds of a duration.
 pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
@@ -22,15 +22,6 @@ pub(crate) fn millis(duration: Duration) -> u64 {
 /// Writes a duration in whole milliseconds, in one word as on a command line: `1m30s`.
 pub(crate) fn show(duration: Duration) -> String {
     format_duration(Duration::from_millis(millis(duration))).to_string().replace(' ', "")
-}
-
-/// Writes a duration for display, as in `59m 57s`: from a second on, in whole seconds, rounded up.
-pub(crate) fn about(duration: Duration) -> String {
-    let seconds = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
-    if duration < Duration::from_secs(1) {
-        return format!("{}ms", duration.as_millis());
-    }
-    format_duration(Duration::from_secs(seconds)).to_string()
 }
 
 #[cfg(test)]

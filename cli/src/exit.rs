@@ -5,21 +5,13 @@ use std::fmt::Display;
 
 use crate::say;
 
-/// Wrong usage (`EX_USAGE`).
 pub(crate) const USAGE: u8 = 64;
-/// The database refused, or the nodes do not allow it (`EX_DATAERR`).
 pub(crate) const REFUSED: u8 = 65;
-/// No quorum, or no database (`EX_UNAVAILABLE`).
 pub(crate) const UNAVAILABLE: u8 = 69;
-/// The operating system refused something that this program needs (`EX_OSERR`).
 pub(crate) const FAILED: u8 = 71;
-/// Another client held the lock until the wait ended (`EX_TEMPFAIL`).
 pub(crate) const HELD: u8 = 75;
-/// The lease was lost while the command ran.
 pub(crate) const LOST: u8 = 76;
-/// The command can't be executed, as shells have it.
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
-/// The command was not found, as shells have it.
 pub(crate) const NOT_FOUND: u8 = 127;
 
 /// The statuses as the help of each command lists them.
@@ -47,6 +39,11 @@ pub(crate) struct Failure(pub(crate) u8, pub(crate) String);
 impl Failure {
     pub(crate) fn new(status: u8, why: impl Display) -> Failure {
         Failure(status, why.to_string())
+    }
+
+    /// Fails with what would be done, unless that was agreed to.
+    pub(crate) fn unless(yes: bool, would: impl Display) -> Result<(), Failure> {
+        if yes { Ok(()) } else { Err(Failure::usage(would)) }
     }
 
     pub(crate) fn usage(why: impl Display) -> Failure {

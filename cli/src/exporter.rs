@@ -4,15 +4,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fencing::lock::Fault;
 use fencing::lock::redlock::BuildError;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::duration;
 use crate::exit::Failure;
-use crate::findings::{self, Findings};
-use crate::listen::{self, Listen, READY_TIMEOUT, record_metrics, status};
+use crate::findings;
+use crate::listen::{self, Listen, record_metrics, status};
 use crate::place::Redis;
 
 /// Exports the state of the nodes to Prometheus: GET /metrics asks each of them, and changes nothing there.
@@ -39,7 +38,6 @@ struct Exporter {
     last: Mutex<Option<(Instant, Result<(), String>)>>,
 }
 
-/// Exports until a signal ends it, and returns the exit status.
 pub(crate) async fn main(args: ExporterArgs) -> Result<u8, Failure> {
     let recorder = record_metrics()?;
     let settings = Listen {
@@ -54,9 +52,9 @@ pub(crate) async fn main(args: ExporterArgs) -> Result<u8, Failure> {
     // A list that no client could be built from is wrong usage; nodes that do not answer are what this is for.
     exporter.ask().await?;
     // Another client may have the nodes asked first, and one of them may take all of its time.
-    let ready_timeout = READY_TIMEOUT.max(2 * exporter.args.node_budget);
+    let asks = Some(2 * exporter.args.node_budget);
     let ready = move || Arc::clone(&exporter).refresh();
-    let status = status(recorder, ready, ready_timeout, true, None, CancellationToken::new());
+    let status = status(recorder, ready, asks, None, CancellationToken::new());
     listen::run_alone(&settings, status).await
 }
 
@@ -75,41 +73,34 @@ impl Exporter {
         last.insert((Instant::now(), found)).1.clone()
     }
 
-    /// Asks the nodes, sets the gauges, and returns whether a majority can grant.
+    /// Asks the nodes, sets the gauges, and returns whether a majority can grant. A figure that a node did not report
+    /// is not a number: no alert takes it for zero.
     async fn ask(&self) -> Result<bool, BuildError> {
-        let ExporterArgs { redis, node_budget, .. } = &self.args;
-        let findings = findings::ask(redis, *node_budget).await?;
-        set(&findings, &redis.namespace);
+        let ExporterArgs { redis: Redis { namespace, .. }, node_budget, .. } = &self.args;
+        let findings = findings::ask(&self.args.redis, *node_budget).await?;
+        let number = |count: usize| u32::try_from(count).map_or(f64::INFINITY, f64::from);
+        let fleet = |name: &'static str, value: f64| {
+            metrics::gauge!(name, "namespace" => namespace.to_owned()).set(value);
+        };
+        fleet("fencing_nodes", number(findings.nodes.len()));
+        fleet("fencing_nodes_needed", number(findings.needed()));
+        fleet("fencing_nodes_granting", number(findings.granting()));
+        for finding in &findings.nodes {
+            let node = |name: &'static str, value: Option<f64>| {
+                let labels = [("namespace", namespace.to_owned()), ("node", finding.node.clone())];
+                metrics::gauge!(name, &labels).set(value.unwrap_or(f64::NAN));
+            };
+            let report = finding.report.as_ref().ok();
+            let quarantine = finding.quarantine().unwrap_or_default().as_secs_f64();
+            node("fencing_node_reachable", Some(f64::from(report.is_some())));
+            node("fencing_node_admitted", Some(f64::from(finding.is_admitted())));
+            node("fencing_node_granting", Some(f64::from(finding.problem.is_none())));
+            node("fencing_node_quarantine_seconds", report.map(|_| quarantine));
+            #[expect(clippy::cast_precision_loss, reason = "both are far below 2^53")]
+            let float = |number: u64| number as f64;
+            node("fencing_node_era", report.and_then(|report| report.era).map(float));
+            node("fencing_node_counts", report.map(|report| report.counts).map(float));
+        }
         Ok(findings.granting() >= findings.needed())
-    }
-}
-
-/// Sets the gauges. A figure that a node did not report is not a number: no alert takes it for zero.
-fn set(findings: &Findings, namespace: &str) {
-    let number = |count: usize| u32::try_from(count).map_or(f64::INFINITY, f64::from);
-    let fleet = |name: &'static str, value: f64| {
-        metrics::gauge!(name, "namespace" => namespace.to_owned()).set(value);
-    };
-    fleet("fencing_nodes", number(findings.nodes.len()));
-    fleet("fencing_nodes_needed", number(findings.needed()));
-    fleet("fencing_nodes_granting", number(findings.granting()));
-    for finding in &findings.nodes {
-        let node = |name: &'static str, value: Option<f64>| {
-            let labels = [("namespace", namespace.to_owned()), ("node", finding.node.clone())];
-            metrics::gauge!(name, &labels).set(value.unwrap_or(f64::NAN));
-        };
-        let report = finding.report.as_ref().ok();
-        let quarantine = match finding.problem {
-            Some(Fault::Quarantined(left)) => left.as_secs_f64(),
-            _ => 0.0,
-        };
-        node("fencing_node_reachable", Some(f64::from(report.is_some())));
-        node("fencing_node_admitted", Some(f64::from(finding.is_admitted())));
-        node("fencing_node_granting", Some(f64::from(finding.problem.is_none())));
-        node("fencing_node_quarantine_seconds", report.map(|_| quarantine));
-        #[expect(clippy::cast_precision_loss, reason = "both are far below 2^53")]
-        let float = |number: u64| number as f64;
-        node("fencing_node_era", report.and_then(|report| report.era).map(float));
-        node("fencing_node_counts", report.map(|report| report.counts).map(float));
     }
 }

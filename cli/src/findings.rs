@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fencing::Redlock;
-use fencing::lock::redlock::{BuildError, Fleet, Node, NodeReport};
+use fencing::lock::redlock::{BuildError, Fleet, Node as _, NodeReport, RedisNode};
 use fencing::lock::{Fault, NodeCause};
 use futures_util::future::join_all;
 
@@ -12,7 +12,6 @@ use crate::exit::Failure;
 use crate::place::Redis;
 use crate::say::{self, or_none};
 
-/// The answers of the nodes of one list.
 pub(crate) struct Findings {
     pub(crate) nodes: Vec<Finding>,
     pub(crate) fleet: Fleet,
@@ -22,6 +21,7 @@ pub(crate) struct Findings {
 /// The answer of one node, or its fault.
 pub(crate) struct Finding {
     pub(crate) node: String,
+    pub(crate) server: RedisNode,
     pub(crate) report: Result<NodeReport, Fault>,
     /// The cause of its missing vote.
     pub(crate) problem: Option<Fault>,
@@ -33,17 +33,16 @@ pub(crate) async fn ask(redis: &Redis, budget: Duration) -> Result<Findings, Bui
     let builder = Redlock::builder().redis(redis.urls()).namespace(&redis.namespace);
     // A name that cannot be in the environment is no reason not to look.
     builder.holder("operator").build()?;
-    let nodes = redis.nodes()?;
-    let fleet = Fleet::new(nodes.iter().map(Node::member));
-    let fleet = fleet.map_err(|error| BuildError::new("redis", error.to_string()))?;
+    let (nodes, fleet) = (redis.nodes()?, redis.fleet()?);
     let reports = join_all(nodes.iter().map(|node| node.inspect(budget))).await;
     let mut findings = Findings { nodes: Vec::new(), fleet, budget };
-    for (node, report) in nodes.iter().zip(reports) {
+    for (server, report) in nodes.into_iter().zip(reports) {
         let problem = match &report {
             Ok(report) => findings.twin(report).or_else(|| report.problem(&findings.fleet)),
             Err(fault) => Some(fault.clone()),
         };
-        findings.nodes.push(Finding { node: node.name().to_owned(), report, problem });
+        let node = server.name().to_owned();
+        findings.nodes.push(Finding { node, server, report, problem });
     }
     Ok(findings)
 }
@@ -59,12 +58,10 @@ impl Findings {
         self.fleet.majority()
     }
 
-    /// Counts the nodes that can grant a lock now.
     pub(crate) fn granting(&self) -> usize {
         self.count(|finding| finding.problem.is_none())
     }
 
-    /// Counts the nodes that are admitted, quarantined or not.
     pub(crate) fn admitted(&self) -> usize {
         self.count(Finding::is_admitted)
     }
@@ -86,8 +83,7 @@ impl Findings {
     pub(crate) fn opens_in(&self) -> Option<Duration> {
         let closed = |finding: &Finding| match finding.problem {
             None => Some(Duration::ZERO),
-            Some(Fault::Quarantined(left)) => Some(left).filter(|left| *left < Duration::MAX),
-            _ => None,
+            Some(_) => finding.quarantine().filter(|left| *left < Duration::MAX),
         };
         let mut closed: Vec<Duration> = self.nodes.iter().filter_map(closed).collect();
         closed.sort_unstable();
@@ -124,7 +120,12 @@ impl Findings {
 
 impl Finding {
     pub(crate) fn is_admitted(&self) -> bool {
-        matches!(self.problem, None | Some(Fault::Quarantined(_)))
+        self.problem.is_none() || self.quarantine().is_some()
+    }
+
+    /// Returns for how long it is quarantined, if that is its problem.
+    pub(crate) fn quarantine(&self) -> Option<Duration> {
+        if let Some(Fault::Quarantined(left)) = self.problem { Some(left) } else { None }
     }
 
     /// Returns whether clients of this list count the node, also where a new client would not take it in: of a
@@ -166,19 +167,16 @@ impl Finding {
         ))
     }
 
-    /// Returns whether the node has left its fleet for this list and was not started in it.
     fn is_on_the_way(&self, findings: &Findings) -> bool {
         let list = &findings.fleet;
         self.report.as_ref().is_ok_and(|it| it.remembers() && list.members().eq(&it.moved_to))
     }
 }
 
-/// Reports whether this fault is that a node does not answer.
 pub(crate) fn is_silent(fault: &Fault) -> bool {
     matches!(fault, Fault::Unreachable(_) | Fault::TimedOut | Fault::Disconnected(_))
 }
 
-/// Says what an operator can do about a fault.
 fn advice(fault: &Fault, finding: &Finding, findings: &Findings) -> String {
     let text = match fault {
         Fault::Unreachable(_) => " (is it running? is the URL right?)",

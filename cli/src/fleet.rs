@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Subcommand;
 use fencing::Redlock;
 use fencing::lock::Fault;
-use fencing::lock::redlock::{BuildError, Fleet, Node, OperatorError};
+use fencing::lock::redlock::{BuildError, Node, OperatorError};
 
 use crate::duration::{self, about};
 use crate::exit::{self, Failure};
@@ -19,14 +19,8 @@ use crate::signals::Signals;
 ///
 /// The nodes of one list are a fleet. Their names are its identity, so every client must give the same list. Clients
 /// start a fleet and bring nodes back by themselves; these commands do what only an operator may decide.
-#[derive(Debug, clap::Args)]
-pub(crate) struct FleetArgs {
-    #[command(subcommand)]
-    action: FleetAction,
-}
-
 #[derive(Debug, Subcommand)]
-enum FleetAction {
+pub(crate) enum FleetAction {
     /// Starts new nodes at once.
     ///
     /// Without this command the first client starts them, and gets no lease until each server has been up for the
@@ -49,7 +43,7 @@ enum FleetAction {
 /// the tokens depends on the nodes' clocks. A node that comes back grants nothing until the locks that it may have
 /// forgotten have expired.
 #[derive(Debug, clap::Args)]
-struct AdmitArgs {
+pub(crate) struct AdmitArgs {
     #[command(flatten)]
     redis: Redis,
     /// The longest TTL of any client: nodes that know nothing of earlier locks grant nothing for that long.
@@ -76,7 +70,7 @@ struct AdmitArgs {
 /// A node's name is its URL without user and password, or the name in front of the URL, as in a=redis://10.0.0.5:6379:
 /// such a node may change its address without a move.
 #[derive(Debug, clap::Args)]
-struct MoveArgs {
+pub(crate) struct MoveArgs {
     /// The old list, as clients have it now.
     #[arg(long, value_name = "URL,URL,...", env = "FENCING_FROM", hide_env_values = true)]
     from: String,
@@ -100,7 +94,7 @@ struct MoveArgs {
 }
 
 #[derive(Debug, clap::Args)]
-struct Budget {
+pub(crate) struct Budget {
     /// Time limit for an answer of one node [default: 1s, or half of a short TTL].
     #[arg(long = "node-budget", value_name = "DURATION", value_parser = duration::parse)]
     given: Option<Duration>,
@@ -124,10 +118,10 @@ impl From<OperatorError> for Failure {
     }
 }
 
-pub(crate) async fn main(fleet: FleetArgs) -> Result<u8, Failure> {
+pub(crate) async fn main(action: FleetAction) -> Result<u8, Failure> {
     let mut signals = Signals::listen()?;
-    let action = async {
-        match &fleet.action {
+    let done = async {
+        match &action {
             FleetAction::Init { redis, budget } => start(redis, budget).await,
             FleetAction::Admit(admit) => bring_back(admit).await,
             FleetAction::Move(order) => relocate(order).await,
@@ -136,14 +130,14 @@ pub(crate) async fn main(fleet: FleetArgs) -> Result<u8, Failure> {
     tokio::select! {
         biased;
         signal = signals.next() => {
-            let moving = match fleet.action {
+            let moving = match action {
                 FleetAction::Move(_) => "; while the move is half done no client gets a lease",
                 _ => "",
             };
             let why = format!("interrupted by a signal{moving}: run the same command again");
             Err(Failure(exit::by_signal(signal.as_raw()), why))
         }
-        outcome = action => outcome.map(|()| 0),
+        done = done => done.map(|()| 0),
     }
 }
 
@@ -166,9 +160,7 @@ async fn start(redis: &Redis, budget: &Budget) -> Result<(), Failure> {
 }
 
 async fn bring_back(admit: &AdmitArgs) -> Result<(), Failure> {
-    if admit.now && !admit.yes {
-        return Err(Failure::usage(NOW));
-    }
+    Failure::unless(admit.yes || !admit.now, NOW)?;
     let budget = admit.budget.within(admit.ttl);
     let service = service(&admit.redis, admit.ttl, budget)?;
     let operator = service.operator();
@@ -193,9 +185,7 @@ async fn bring_back(admit: &AdmitArgs) -> Result<(), Failure> {
 }
 
 async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
-    if order.lost && !order.yes {
-        return Err(Failure::usage(LOST));
-    }
+    Failure::unless(order.yes || !order.lost, LOST)?;
     let budget = order.budget.within(order.ttl);
     let redis = |urls: &String| Redis { urls: urls.clone(), namespace: order.namespace.clone() };
     let (from, to) = (redis(&order.from), redis(&order.to));
@@ -204,10 +194,10 @@ async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
         service(redis, order.ttl, budget).map_err(named)
     };
     let (old, new) = (open("--from", &from)?, open("--to", &to)?);
-    let list = names(&to)?;
+    let list = to.fleet()?;
     say::out(format_args!(
         "moving {} to {list}; clients with the old list get no lease once the move has begun\n",
-        names(&from)?
+        from.fleet()?
     ));
     let moved = match order.lost {
         true => old.operator().move_lost_to(&new).await,
@@ -240,11 +230,6 @@ async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
         )),
     }
     Ok(())
-}
-
-/// Returns the names of the nodes of a list, without user and password.
-fn names(redis: &Redis) -> Result<Fleet, Failure> {
-    Fleet::new(redis.nodes()?.iter().map(Node::member)).map_err(Failure::usage)
 }
 
 /// Returns the nodes of the old list whose servers are not in the new one under any name.

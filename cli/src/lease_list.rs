@@ -13,20 +13,17 @@ use wildmatch::WildMatch;
 
 use crate::duration::about;
 use crate::exit::Failure;
-use crate::place::Redis;
-use crate::pool::{Pool, answer, on};
+use crate::place::{Chosen, Redis};
+use crate::pool::{Pool, answer, connect, on};
 use crate::voters::{Turnout, Voters};
 
-/// Leases read from a database at once.
 const PAGE: u32 = 1000;
 
-/// The leases that were listed.
 #[derive(Default)]
 pub(crate) struct LeaseList {
     pub(crate) all: Vec<LockView>,
     /// The nodes that have listed theirs. `None` for a database.
     pub(crate) turnout: Option<Turnout>,
-    /// Which nodes have not, and why.
     pub(crate) faults: Vec<(String, Fault)>,
 }
 
@@ -47,9 +44,23 @@ pub(crate) struct LockView {
 }
 
 impl LeaseList {
-    /// Reads the leases of this form on all nodes at once. Each of them may take `budget` for each step, and
-    /// `longest` in all.
-    pub(crate) async fn on_nodes(
+    /// Reads the leases of this form, on all nodes at once or in a database. Each node may take `budget` for each step,
+    /// and `longest` in all.
+    pub(crate) async fn of(
+        place: &Chosen,
+        glob: &WildMatch,
+        budget: Duration,
+        longest: Duration,
+    ) -> Result<LeaseList, Failure> {
+        match place {
+            Chosen::Redis(redis) => LeaseList::on_nodes(redis, glob, budget, longest).await,
+            Chosen::Database(url) => {
+                LeaseList::in_database(&connect("--database", url, false, 1).await?, glob).await
+            }
+        }
+    }
+
+    async fn on_nodes(
         redis: &Redis,
         glob: &WildMatch,
         budget: Duration,
@@ -71,8 +82,7 @@ impl LeaseList {
         Ok(LeaseList { all, turnout: Some(turnout), faults: voters.faults })
     }
 
-    /// Reads the leases of this form in a database.
-    pub(crate) async fn in_database(pool: &Pool, glob: &WildMatch) -> Result<LeaseList, Failure> {
+    async fn in_database(pool: &Pool, glob: &WildMatch) -> Result<LeaseList, Failure> {
         let (mut after, mut list) = (None::<Resource>, LeaseList::default());
         loop {
             let page = on!(pool, pool => answer(sql::leases(pool, after.as_ref(), PAGE)).await)?;
@@ -85,7 +95,6 @@ impl LeaseList {
 }
 
 impl LockView {
-    /// Puts together what the nodes say of one lock.
     fn of(mut locks: Vec<NodeLock>, turnout: Turnout) -> Option<LockView> {
         // It lasts for as long as it does on a majority.
         locks.sort_by_key(|lock| Reverse(lock.remaining.unwrap_or(Duration::MAX)));
@@ -127,7 +136,6 @@ impl From<SqlLease> for LockView {
     }
 }
 
-/// A database that did not answer, or refused.
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Failure {
         Failure::unavailable(format_args!("the database: {fault}"))

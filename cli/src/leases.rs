@@ -8,9 +8,9 @@ use wildmatch::WildMatch;
 use crate::duration::{self, millis};
 use crate::exit::Failure;
 use crate::lease_list::{LeaseList, LockView};
-use crate::place::{Chosen, LockPlace};
+use crate::place::LockPlace;
+use crate::say;
 use crate::voters::{Turnout, print_faults};
-use crate::{pool, say};
 
 /// Lists held leases: resource, holder, start, time left and token.
 ///
@@ -37,14 +37,8 @@ pub(crate) struct LeasesArgs {
 const HEAD: [&str; 6] = ["RESOURCE", "HOLDER", "SINCE", "ENDS IN", "TOKEN", "NODES"];
 
 pub(crate) async fn main(args: LeasesArgs) -> Result<u8, Failure> {
-    let (glob, budget) = (WildMatch::new(&args.resource), args.node_budget);
-    let leases = match args.place.chosen()? {
-        Chosen::Redis(redis) => LeaseList::on_nodes(&redis, &glob, budget, Duration::MAX).await?,
-        Chosen::Database(url) => {
-            LeaseList::in_database(&pool::connect("--database", &url, false, 1).await?, &glob)
-                .await?
-        }
-    };
+    let (place, glob) = (args.place.chosen(false)?, WildMatch::new(&args.resource));
+    let leases = LeaseList::of(&place, &glob, args.node_budget, Duration::MAX).await?;
     if args.json {
         for lease in &leases.all {
             say::out(format_args!("{}\n", described(lease, leases.turnout)));

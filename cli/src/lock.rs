@@ -1,16 +1,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencing::lock::{AcquireError, ConnectError, ConnectOptions, Fault, Lock, NodeCause};
+use fencing::lock::{AcquireError, ConnectError, ConnectOptions, Fault, Health, Lock, NodeCause};
 use fencing::{Lease, Resource};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use crate::duration::{self, about};
 use crate::exit::Failure;
 use crate::place::{Chosen, LockPlace};
 use crate::{pool, say};
 
-/// The lock service that a command takes leases from.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LockArgs {
     #[command(flatten)]
@@ -23,7 +22,7 @@ pub(crate) struct LockArgs {
 
 impl LockArgs {
     pub(crate) fn options(&self) -> Result<ConnectOptions, Failure> {
-        let options = match self.place.chosen()? {
+        let options = match self.place.chosen(false)? {
             Chosen::Redis(redis) => {
                 // Each is the URL of a Redis.
                 redis.nodes()?;
@@ -41,7 +40,6 @@ impl LockArgs {
     }
 }
 
-/// The lock service that the command line asks for.
 pub(crate) struct ChosenLock {
     pub(crate) lock: Arc<dyn Lock>,
     /// The error of creating the tables of a database, if any.
@@ -50,9 +48,8 @@ pub(crate) struct ChosenLock {
 
 /// Time limit for requests in flight at the end.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
-/// The wait is cut into pieces of this length: between two of them a message may say why the nodes do not grant.
-const SLICE: Duration = Duration::from_secs(1);
-const SLICE_INTERVAL: Duration = Duration::from_millis(100);
+/// How often a wait looks whether the nodes can grant at all.
+const HEALTH_INTERVAL: Duration = Duration::from_secs(1);
 
 impl ChosenLock {
     pub(crate) async fn open(options: ConnectOptions) -> Result<ChosenLock, Failure> {
@@ -73,59 +70,64 @@ impl ChosenLock {
         resource: &Resource,
         wait: Duration,
     ) -> Result<Lease, AcquireError> {
-        let (start, mut said) = (Instant::now(), false);
-        loop {
-            let left = wait.saturating_sub(start.elapsed());
-            let outcome = match self.lock.with_wait(left.min(SLICE)) {
-                Ok(lock) if !wait.is_zero() => lock.acquire(resource).await,
-                _ => self.lock.try_acquire(resource).await,
-            };
-            let last = left <= SLICE || self.has_moved(&outcome).await;
-            if let Some(closed) = outcome.as_ref().err().and_then(closed).filter(|_| !said) {
-                let waiting = if last { "" } else { "waiting: " };
-                say::error(format_args!("{waiting}{closed}"));
-                said = true;
+        let mut said = false;
+        let acquired = async {
+            match wait.is_zero() {
+                true => self.lock.try_acquire(resource).await,
+                false => self.lock.acquire(resource).await,
             }
-            if outcome.is_ok() || last {
-                if matches!(outcome, Err(AcquireError::Unavailable { .. })) {
-                    self.not_ready.iter().for_each(say::error);
+        };
+        let moved = async {
+            loop {
+                sleep(HEALTH_INTERVAL).await;
+                let health = self.lock.health().await;
+                if let Some(closed) = closed(&health).filter(|_| !said) {
+                    say::error(format_args!("waiting: {closed}"));
+                    said = true;
                 }
-                return outcome;
+                if has_moved(&health) {
+                    return;
+                }
             }
-            sleep(SLICE_INTERVAL).await;
+        };
+        let outcome = tokio::select! {
+            biased;
+            outcome = acquired => outcome,
+            () = moved => self.lock.try_acquire(resource).await,
+        };
+        match outcome {
+            Err(AcquireError::NoQuorum { .. }) if !said => {
+                closed(&self.lock.health().await).iter().for_each(say::error);
+            }
+            Err(AcquireError::Unavailable { .. }) => self.not_ready.iter().for_each(say::error),
+            _ => {}
         }
+        outcome
     }
 
     /// Waits for releases in flight, and for nodes that are being re-admitted.
     pub(crate) async fn settle(&self) {
         let _ = timeout(SETTLE_TIMEOUT, self.lock.settle()).await;
     }
+}
 
-    /// Reports whether too few nodes belong to this fleet for any wait to help.
-    async fn has_moved(&self, outcome: &Result<Lease, AcquireError>) -> bool {
-        let elsewhere = |cause: &&NodeCause| {
-            matches!(cause.cause, Fault::Moved { .. } | Fault::OtherFleet { .. })
-        };
-        let Err(error) = outcome else { return false };
-        if error.causes().iter().find(elsewhere).is_none() {
-            return false;
-        }
-        let health = self.lock.health().await;
-        let left = health.fleet.len() - health.causes.iter().filter(elsewhere).count();
-        left < health.needed
-    }
+/// Reports whether too few nodes belong to this fleet for any wait to help.
+fn has_moved(health: &Health) -> bool {
+    let elsewhere =
+        |cause: &&NodeCause| matches!(cause.cause, Fault::Moved { .. } | Fault::OtherFleet { .. });
+    let minority = health.fleet.len().saturating_sub(health.needed);
+    health.causes.iter().filter(elsewhere).count() > minority
 }
 
 /// Says for how long quarantines keep a majority from granting, and how to end them.
-fn closed(error: &AcquireError) -> Option<String> {
-    let AcquireError::NoQuorum { nodes, needed, causes, .. } = error else { return None };
+fn closed(health: &Health) -> Option<String> {
     let quarantine = |cause: &NodeCause| match cause.cause {
         Fault::Quarantined(left) => Some(left),
         _ => None,
     };
-    let mut times: Vec<Duration> = causes.iter().filter_map(quarantine).collect();
+    let mut times: Vec<Duration> = health.causes.iter().filter_map(quarantine).collect();
     times.sort_unstable();
-    let in_the_way = (causes.len() + needed).saturating_sub(nodes + 1);
+    let in_the_way = health.needed.checked_sub(health.granting + 1)?;
     let time = times.get(in_the_way).or(times.last())?;
     Some(format!(
         "too few nodes grant for another {}, until the locks that they may have forgotten have \

@@ -31,7 +31,7 @@ mod watch;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Command, CommandFactory, FromArgMatches, Parser};
 use tokio::runtime::Builder;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
@@ -42,16 +42,11 @@ use exit::Failure;
 /// Distributed locks with fencing tokens, from the shell.
 #[derive(Debug, Parser)]
 #[command(name = "fencing", version)]
-struct Args {
-    #[command(subcommand)]
-    action: Action,
-}
-
-#[derive(Debug, Subcommand)]
 enum Action {
     Run(run::RunArgs),
     Nodes(nodes::NodesArgs),
-    Fleet(fleet::FleetArgs),
+    #[command(subcommand)]
+    Fleet(fleet::FleetAction),
     Leases(leases::LeasesArgs),
     Watch(watch::WatchArgs),
     Release(release::ReleaseArgs),
@@ -76,9 +71,9 @@ fn main() -> ExitCode {
 }
 
 fn program() -> Result<u8, Failure> {
-    let matches = with_statuses(Args::command()).try_get_matches();
-    let action = match matches.and_then(|matches| Args::from_arg_matches(&matches)) {
-        Ok(args) => args.action,
+    let matches = with_statuses(Action::command()).try_get_matches();
+    let action = match matches.and_then(|matches| Action::from_arg_matches(&matches)) {
+        Ok(action) => action,
         Err(error) if error.use_stderr() => {
             say::raw(say::without_passwords(&error.to_string()));
             return Ok(exit::USAGE);
@@ -112,7 +107,7 @@ fn program() -> Result<u8, Failure> {
             Action::Leases(args) => leases::main(args).await,
             Action::Watch(args) => watch::main(args).await,
             Action::Release(args) => release::main(args).await,
-            Action::Fleet(args) => fleet::main(args).await,
+            Action::Fleet(action) => fleet::main(action).await,
             Action::Migrate(args) => database::migrate(args).await,
             Action::Marks(args) => marks::main(args).await,
             Action::Protect(args) => database::protect(args).await,

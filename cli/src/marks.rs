@@ -1,6 +1,5 @@
 //! `fencing marks`: the high-water marks in a database.
 
-use std::fmt::Display;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Subcommand;
@@ -87,7 +86,6 @@ enum MarksAction {
     Open(OpenArgs),
 }
 
-/// A database, and whether it may be changed.
 #[derive(Debug, clap::Args)]
 struct Change {
     #[command(flatten)]
@@ -97,7 +95,6 @@ struct Change {
     yes: bool,
 }
 
-/// Marks read at once.
 const PAGE: u32 = 1000;
 
 pub(crate) async fn main(args: MarksArgs) -> Result<u8, Failure> {
@@ -151,20 +148,18 @@ impl Change {
     async fn pool(&self) -> Result<Pool, Failure> {
         connect("--database", &self.database.url, false, 1).await
     }
-
-    /// Fails with what would be done, unless that was agreed to.
-    fn agreed(&self, would: impl Display) -> Result<(), Failure> {
-        if self.yes { Ok(()) } else { Err(Failure::usage(would)) }
-    }
 }
 
 async fn raise(change: &Change, resource: &Resource, token: Token) -> Result<(), Failure> {
     let pool = change.pool().await?;
     let from = or_none(on!(&pool, pool => answer(sql::highest(pool, resource)).await)?);
-    change.agreed(format_args!(
-        "would raise the mark of {resource} from {from} to {token}: all smaller tokens are \
+    Failure::unless(
+        change.yes,
+        format_args!(
+            "would raise the mark of {resource} from {from} to {token}: all smaller tokens are \
          refused from then on, for good. Add --yes to do it"
-    ))?;
+        ),
+    )?;
     // Its waits for locks are short, through a pooler as well.
     on!(&pool, pool => answer(SqlMarks::new(pool.clone()).raise(resource, token)).await)?;
     say::out(format_args!("{token}\t{resource}\n"));
@@ -179,11 +174,14 @@ async fn lower(
 ) -> Result<(), Failure> {
     let pool = change.pool().await?;
     let mark = or_none(on!(&pool, pool => answer(sql::highest(pool, resource)).await)?);
-    change.agreed(format_args!(
-        "the mark is {mark}; would lower the mark of {resource} from {from} to {token}: {token} \
+    Failure::unless(
+        change.yes,
+        format_args!(
+            "the mark is {mark}; would lower the mark of {resource} from {from} to {token}: {token} \
          and all larger tokens may write from then on, also those that were refused as stale. Choose a token \
          that is not below any that was granted. Add --yes to do it"
-    ))?;
+        ),
+    )?;
     on!(&pool, pool => answer(sql::lower(pool, resource, from, token)).await)?;
     say::out(format_args!("{token}\t{resource}\n"));
     Ok(())
@@ -211,11 +209,14 @@ async fn prune(change: &Change, prune: sql::Prune) -> Result<(), Failure> {
 
 async fn raise_floor(change: &Change, floor: Token) -> Result<(), Failure> {
     let pool = change.pool().await?;
-    change.agreed(format_args!(
-        "would raise the floor to {floor}, if it is lower: where a resource has no mark, {floor} and all smaller \
+    Failure::unless(
+        change.yes,
+        format_args!(
+            "would raise the floor to {floor}, if it is lower: where a resource has no mark, {floor} and all smaller \
          tokens are refused from then on, for good, and new leases in this database get larger ones. Leases on Redis \
          nodes may not: for those name a --token below what they grant next. Add --yes to do it"
-    ))?;
+        ),
+    )?;
     on!(&pool, pool => answer(sql::raise_floor(pool, floor)).await)?;
     say::out(format_args!("floor {floor}\n"));
     Ok(())

@@ -41,7 +41,6 @@ pub(crate) async fn main(args: NodesArgs) -> Result<u8, Failure> {
     verdict(&findings).map(|()| 0)
 }
 
-/// Fails if no majority can grant a lock now.
 pub(crate) fn verdict(findings: &Findings) -> Result<(), Failure> {
     if findings.count(|finding| matches!(finding.problem, Some(Fault::SameServer(_)))) > 0 {
         return Err(Failure::unavailable(

@@ -2,23 +2,18 @@
 
 use std::env;
 
-use fencing::lock::redlock::{BuildError, RedisNode};
+use fencing::lock::redlock::{BuildError, Fleet, Node, RedisNode};
 
 use crate::exit::Failure;
 
 /// The default prefix of the keys on a Redis.
 pub(crate) const NAMESPACE: &str = "fencing";
 
-/// The nodes of one fleet, and the namespace of the keys there.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Redis {
     /// The nodes: independent masters.
-    #[arg(
-        long = "redis",
-        value_name = "URL,URL,...",
-        env = "FENCING_REDIS",
-        hide_env_values = true
-    )]
+    #[arg(long = "redis", value_name = "URL,URL,...")]
+    #[arg(env = "FENCING_REDIS", hide_env_values = true)]
     pub(crate) urls: String,
     /// Prefix of the keys on the nodes.
     #[arg(long, value_name = "NS", default_value = NAMESPACE)]
@@ -30,13 +25,16 @@ impl Redis {
         self.urls.split(',').map(str::trim).filter(|url| !url.is_empty())
     }
 
-    /// The nodes, in the order of the list.
     pub(crate) fn nodes(&self) -> Result<Vec<RedisNode>, BuildError> {
         self.urls().map(|url| RedisNode::new(url, &self.namespace)).collect()
     }
+
+    pub(crate) fn fleet(&self) -> Result<Fleet, BuildError> {
+        let fleet = Fleet::new(self.nodes()?.iter().map(Node::member));
+        fleet.map_err(|error| BuildError::new("redis", error.to_string()))
+    }
 }
 
-/// The lock service: Redis nodes or one database.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LockPlace {
     /// The nodes: independent masters [env: FENCING_REDIS].
@@ -51,30 +49,19 @@ pub(crate) struct LockPlace {
     namespace: Option<String>,
 }
 
-/// The place that was chosen.
 pub(crate) enum Chosen {
     Redis(Redis),
     Database(String),
 }
 
 impl LockPlace {
-    /// Returns what the keys on the nodes begin with.
     pub(crate) fn namespace(&self) -> &str {
         self.namespace.as_deref().unwrap_or(NAMESPACE)
     }
 
-    /// Returns what the command line says, or else the environment.
-    pub(crate) fn chosen(&self) -> Result<Chosen, Failure> {
-        let chosen = self.named()?;
-        if self.namespace.is_some() && matches!(chosen, Chosen::Database(_)) {
-            let why = "in a database, the schema of its URL keeps locks apart";
-            return Err(Failure::usage(format_args!("--namespace is for nodes: {why}")));
-        }
-        Ok(chosen)
-    }
-
-    /// Returns the chosen servers, and ignores a namespace beside a database.
-    pub(crate) fn named(&self) -> Result<Chosen, Failure> {
+    /// Returns what the command line says, or else the environment. A namespace beside a database is wrong, unless
+    /// something else is in it.
+    pub(crate) fn chosen(&self, needs_namespace: bool) -> Result<Chosen, Failure> {
         let set = |name| env::var(name).ok();
         let (redis, database) = match (&self.redis, &self.database) {
             (None, None) => (set("FENCING_REDIS"), set("FENCING_DATABASE")),
@@ -85,6 +72,9 @@ impl LockPlace {
             (Some(urls), None) => {
                 Ok(Chosen::Redis(Redis { urls, namespace: self.namespace().to_owned() }))
             }
+            (None, Some(_)) if self.namespace.is_some() && !needs_namespace => Err(Failure::usage(
+                "--namespace is for nodes: in a database, the schema of its URL keeps locks apart",
+            )),
             (None, Some(url)) => Ok(Chosen::Database(url.trim().to_owned())),
             (None, None) => Err(Failure::usage(
                 "no nodes and no database are given: give --redis or --database, or set \

@@ -14,7 +14,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The timeout of a call that takes no long time by itself, its waits for a connection and for a lock included.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A pool of connections.
 pub(crate) enum Pool {
     Sqlite(SqlitePool),
     Postgres(PgPool),
@@ -41,7 +40,6 @@ macro_rules! on {
 }
 pub(crate) use on;
 
-/// Which database it is.
 #[derive(Clone, Copy)]
 pub(crate) enum DatabaseKind {
     Sqlite,
@@ -49,7 +47,6 @@ pub(crate) enum DatabaseKind {
     MySql,
 }
 
-/// Reads from a URL which database it is.
 pub(crate) fn kind(url: &str) -> Result<DatabaseKind, Failure> {
     match url.split(':').next() {
         Some("sqlite") => Ok(DatabaseKind::Sqlite),

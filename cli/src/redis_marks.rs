@@ -41,12 +41,10 @@ pub(crate) struct OpenArgs {
 /// The place of a storage's marks.
 pub(crate) enum MarksPlace {
     Redis(Box<RedisMarks>),
-    /// The URL of a database.
     Database(String),
 }
 
 impl MarksPlace {
-    /// Reads the URL of --marks.
     pub(crate) fn new(url: &str, namespace: &str) -> Result<MarksPlace, Failure> {
         let schemes =
             ["redis:", "rediss:", "valkey:", "valkeys:", "unix:", "redis+unix:", "valkey+unix:"];

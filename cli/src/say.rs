@@ -15,7 +15,6 @@ const MAX_WAITING: usize = 8192;
 /// Time for which the end of the program waits for the reader.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Writes one message.
 type Message = Box<dyn FnOnce() -> io::Result<()> + Send>;
 
 static MESSAGES: LazyLock<Option<SyncSender<Message>>> = LazyLock::new(|| {

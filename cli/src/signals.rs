@@ -11,7 +11,6 @@ use crate::exit::Failure;
 const PASSED_ON: [Signal; 6] =
     [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
 
-/// The signals that come in from now on.
 #[derive(Default)]
 pub(crate) struct Signals(Vec<(Signal, Stream)>);
 

@@ -7,21 +7,26 @@ use std::thread;
 use std::time::Duration;
 
 use fencing::Sequencer;
-use http::HeaderName;
+use fencing::http::{Fenced, Problem};
+use http::{HeaderMap, HeaderName, StatusCode};
 use parking_lot::Mutex;
 use ring::hmac::{self, HMAC_SHA256, Key};
 use tokio::task::spawn_blocking;
 
 use crate::exit::Failure;
+use crate::listen::{HttpAnswer, ProblemKind};
 
 /// The header that carries a signature: the id of its key, a colon, and 64 hexadecimal digits.
 pub(crate) const SIGNATURE: HeaderName = HeaderName::from_static("fencing-signature");
 
 /// Prefix of signed text: the same key may sign other things.
 const PREFIX: &str = "fencing-sequencer-v1\n";
-/// The shortest key, in bytes.
+const NOT_ISSUED: ProblemKind = ProblemKind::new(
+    StatusCode::BAD_REQUEST,
+    Problem::NOT_ISSUED,
+    "Fencing token was never issued",
+);
 const MIN_KEY: usize = 32;
-/// Pause between two reads of the file.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The keys in a file, one a line: an id, `=`, and hexadecimal digits. The first one signs, and all
@@ -39,20 +44,35 @@ impl SigningKeys {
         Ok(SigningKeys(keys))
     }
 
-    /// Signs a sequencer with the first key.
     pub(crate) fn sign(&self, sequencer: &Sequencer) -> String {
         self.0.lock().first().map_or_else(String::new, |(id, key)| {
             format!("{id}:{}", hex::encode(hmac::sign(key, text(sequencer).as_bytes())))
         })
     }
 
-    /// Returns whether one of the keys has signed this sequencer.
-    pub(crate) fn verify(&self, sequencer: &Sequencer, signature: &str) -> bool {
+    fn verify(&self, sequencer: &Sequencer, signature: &str) -> bool {
         let Some((id, digits)) = signature.split_once(':') else { return false };
         let Ok(tag) = hex::decode(digits) else { return false };
         let keys = self.0.lock();
         let mut keys = keys.iter().filter(|(known, _)| known == id);
         keys.any(|(_, key)| hmac::verify(key, text(sequencer).as_bytes(), &tag).is_ok())
+    }
+
+    /// Refuses tokens of which no key says that they were issued. Nothing was asked of the marks then, and none was raised.
+    pub(crate) fn refuse(&self, headers: &HeaderMap, fenced: &Fenced) -> Option<HttpAnswer> {
+        let sequencers = fenced.sequencers();
+        let signatures: Vec<_> =
+            headers.get_all(&SIGNATURE).iter().flat_map(|it| it.to_str()).collect();
+        let is_signed =
+            |sequencer| signatures.iter().any(|signature| self.verify(sequencer, signature));
+        if signatures.len() == sequencers.len() && sequencers.iter().all(is_signed) {
+            return None;
+        }
+        metrics::counter!("fencing_admissions_total", "layer" => "http", "outcome" => "not_issued")
+            .increment(1);
+        let tokens: Vec<String> = sequencers.iter().map(Sequencer::to_string).collect();
+        let tokens = tokens.join(", ");
+        Some(NOT_ISSUED.answer(format_args!("header {SIGNATURE}: no signature for {tokens}")))
     }
 }
 

@@ -5,25 +5,20 @@ use std::time::Duration;
 
 use fencing::Token;
 use fencing::lock::Fault;
-use fencing::lock::redlock::{Fleet, Node, RedisNode};
+use fencing::lock::redlock::{Fleet, RedisNode};
 use futures_util::future::join_all;
 
 use crate::exit::Failure;
+use crate::findings::{self, Finding, Findings};
 use crate::place::Redis;
-use crate::{findings, say};
+use crate::say;
 
 /// The nodes of a list that answer and are admitted in it, each once. Only they count towards its majority.
 pub(crate) struct Voters {
-    pub(crate) nodes: Vec<Voter>,
+    pub(crate) nodes: Vec<Finding>,
     pub(crate) list: Fleet,
     /// The faults of the others.
     pub(crate) faults: Vec<(String, Fault)>,
-}
-
-pub(crate) struct Voter {
-    pub(crate) node: RedisNode,
-    /// Whether it has forgotten no lock that may still be held.
-    remembers: bool,
 }
 
 /// The number of nodes, and of those that count.
@@ -39,25 +34,17 @@ pub(crate) struct Turnout {
 
 impl Voters {
     pub(crate) async fn of(redis: &Redis, budget: Duration) -> Result<Voters, Failure> {
-        let findings = findings::ask(redis, budget).await?;
-        let (mut nodes, mut faults, list) = (Vec::new(), Vec::new(), findings.fleet);
-        for (node, finding) in redis.nodes()?.into_iter().zip(findings.nodes) {
-            let counted = finding.is_counted(&list);
-            match finding.problem {
-                Some(problem) if !counted => faults.push((finding.node, problem)),
-                problem => {
-                    let remembers = !matches!(problem, Some(Fault::Quarantined(_)));
-                    nodes.push(Voter { node, remembers });
-                }
-            }
-        }
-        Ok(Voters { nodes, list, faults })
+        let Findings { nodes, fleet: list, .. } = findings::ask(redis, budget).await?;
+        let counts = |node: &Finding| node.problem.is_none() || node.is_counted(&list);
+        let (nodes, others): (Vec<_>, Vec<_>) = nodes.into_iter().partition(counts);
+        let faults = others.into_iter().filter_map(|other| Some((other.node, other.problem?)));
+        Ok(Voters { nodes, faults: faults.collect(), list })
     }
 
     pub(crate) fn turnout(&self) -> Turnout {
         Turnout {
             answered: self.nodes.len(),
-            remember: self.nodes.iter().filter(|voter| voter.remembers).count(),
+            remember: self.nodes.iter().filter(|node| node.quarantine().is_none()).count(),
             needed: self.list.majority(),
             size: self.list.members().count(),
         }
@@ -68,7 +55,7 @@ impl Voters {
         &mut self,
         ask: impl AsyncFn(&RedisNode) -> Result<T, Fault>,
     ) -> Vec<T> {
-        let answers = join_all(self.nodes.iter().map(|voter| ask(&voter.node))).await;
+        let answers = join_all(self.nodes.iter().map(|voter| ask(&voter.server))).await;
         let mut heard = Vec::new();
         for (voter, answer) in mem::take(&mut self.nodes).into_iter().zip(answers) {
             match answer {
@@ -76,7 +63,7 @@ impl Voters {
                     heard.push(answer);
                     self.nodes.push(voter);
                 }
-                Err(fault) => self.faults.push((voter.node.name().to_owned(), fault)),
+                Err(fault) => self.faults.push((voter.node, fault)),
             }
         }
         heard

@@ -31,7 +31,6 @@ impl ProblemKind {
         ProblemKind { status, kind, title, retry_after: None }
     }
 
-    /// The client may try again after this many seconds.
     pub(crate) const fn retry_after(self, seconds: u64) -> Self {
         ProblemKind { retry_after: Some(seconds), ..self }
     }

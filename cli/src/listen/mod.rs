@@ -1,10 +1,8 @@
 //! The listener of `serve`, `proxy` and `exporter`: connections in HTTP/1 and HTTP/2 with bounds on
 //! everything, a second port for operators, and an end in order.
 
-mod ambiguous;
 mod answer;
 mod connection;
-mod counted;
 mod status;
 mod upload;
 
@@ -24,8 +22,7 @@ use tokio_util::task::TaskTracker;
 use tower::util::BoxCloneSyncService;
 
 pub(crate) use answer::{HttpAnswer, MALFORMED, ProblemKind, answer};
-pub(crate) use counted::Counted;
-pub(crate) use status::{READY_TIMEOUT, record_metrics, status, yaml};
+pub(crate) use status::{Counted, record_metrics, status, yaml};
 pub(crate) use upload::{Progress, UploadState, bounded};
 
 use crate::duration::{self, show};
@@ -62,7 +59,6 @@ pub(crate) struct Listen {
     pub(crate) connections: usize,
 }
 
-/// Reads a number of things, from one to a million.
 pub(crate) fn count(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| (1..=1_000_000).contains(number));
     number.ok_or_else(|| "give a number from 1 to 1000000".to_owned())
@@ -82,7 +78,6 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Binds both ports.
     pub(crate) async fn bind(settings: &Listen) -> Result<Listener, Failure> {
         Ok(Listener {
             requests: bind(settings.listen).await?,
@@ -151,7 +146,6 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
     bound.map_err(|error| Failure::failed(format_args!("cannot listen on {address}: {error}")))
 }
 
-/// The shared state of the connections of one port.
 #[derive(Clone)]
 struct Port {
     settings: Listen,

@@ -14,11 +14,9 @@ use crate::exit::Failure;
 const BOUNDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 5.0, 30.0];
 /// How often records are put into buckets. Until then each of them takes memory.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
-/// The timeout of a readiness check.
-pub(crate) const READY_TIMEOUT: Duration = Duration::from_secs(3);
+const READY_TIMEOUT: Duration = Duration::from_secs(3);
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// Records the metrics of this process from now on.
 pub(crate) fn record_metrics() -> Result<PrometheusHandle, Failure> {
     let builder = PrometheusBuilder::new().set_buckets(&BOUNDS).map_err(Failure::failed)?;
     let recorder = builder.install_recorder().map_err(Failure::failed)?;
@@ -33,22 +31,22 @@ pub(crate) fn record_metrics() -> Result<PrometheusHandle, Failure> {
 }
 
 /// The pages for operators: whether the process is ready, its metrics, and the description of its routes if it has any.
-/// With `asks`, each request for metrics first makes the readiness check, which sets them.
+/// With `asks`, each request for metrics first makes the readiness check, which sets them, and may take for this long.
 pub(crate) fn status<R: Future<Output = Result<(), String>> + Send + 'static>(
     recorder: PrometheusHandle,
     ready: impl Fn() -> R + Clone + Send + Sync + 'static,
-    ready_timeout: Duration,
-    asks: bool,
+    asks: Option<Duration>,
     openapi: Option<&'static str>,
     stop: CancellationToken,
 ) -> Router {
     let asked = ready.clone();
     let metrics = async move || {
-        if asks {
+        if asks.is_some() {
             let _ = asked().await;
         }
         answer(StatusCode::OK, TEXT, recorder.render())
     };
+    let ready_timeout = asks.unwrap_or_default().max(READY_TIMEOUT);
     let readiness = async move || {
         if stop.is_cancelled() {
             return Err("stopping".to_owned());
@@ -71,7 +69,25 @@ pub(crate) fn status<R: Future<Output = Result<(), String>> + Send + 'static>(
     }
 }
 
-/// Answers with a description in OpenAPI.
 pub(crate) fn yaml(text: &'static str) -> HttpAnswer {
     answer(StatusCode::OK, "application/yaml", text)
+}
+
+/// A value that a gauge counts until it is dropped.
+pub(crate) struct Counted<T> {
+    gauge: &'static str,
+    _counted: T,
+}
+
+impl<T> Counted<T> {
+    pub(crate) fn new(gauge: &'static str, counted: T) -> Counted<T> {
+        metrics::gauge!(gauge).increment(1.0);
+        Counted { gauge, _counted: counted }
+    }
+}
+
+impl<T> Drop for Counted<T> {
+    fn drop(&mut self) {
+        metrics::gauge!(self.gauge).decrement(1.0);
+    }
 }

@@ -27,7 +27,6 @@ struct Upload {
     progress: Progress,
 }
 
-/// How far an upload has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UploadState {
     Sending,
@@ -37,7 +36,6 @@ pub(crate) enum UploadState {
     Dropped,
 }
 
-/// The progress of an upload, for others.
 #[derive(Clone)]
 pub(crate) struct Progress {
     /// How far it has come, and when its last frame was passed on.
@@ -56,7 +54,6 @@ impl Progress {
         let _ = self.state.subscribe().wait_for(|(state, _)| *state != UploadState::Sending).await;
     }
 
-    /// Notes that something has moved just now.
     pub(crate) fn note(&self) {
         self.state.send_modify(|(_, last)| *last = Instant::now());
     }
@@ -72,7 +69,6 @@ impl Progress {
         }
     }
 
-    /// Stops passing the upload on.
     pub(crate) fn stop(&self) {
         self.end(UploadState::Failed);
     }
@@ -107,11 +103,10 @@ pub(crate) fn bounded(
     (request, progress)
 }
 
+type Polled = Poll<Option<Result<Frame<Bytes>, axum::Error>>>;
+
 impl Upload {
-    fn poll(
-        &mut self,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Polled {
         let failed = |why: &'static str| Poll::Ready(Some(Err(axum::Error::new(why))));
         if self.progress.state() == UploadState::Failed {
             return failed("the request was abandoned; no more of it is sent");
@@ -137,10 +132,7 @@ impl http_body::Body for Upload {
     type Data = Bytes;
     type Error = axum::Error;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Polled {
         let polled = self.poll(context);
         match &polled {
             Poll::Ready(None) => self.progress.end(UploadState::Sent),

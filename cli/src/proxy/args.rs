@@ -27,10 +27,8 @@ pub(crate) struct ProxyArgs {
     /// The place of the marks: sqlite:PATH, postgres://... or mysql://..., where tables that are missing
     /// are created; or redis://... (valkey://...), where an operator has run `fencing marks open`.
     #[arg(long, value_name = "URL", env = "FENCING_MARKS", hide_env_values = true)]
-    #[arg(
-        required_unless_present = "forget_marks_on_exit",
-        conflicts_with = "forget_marks_on_exit"
-    )]
+    #[arg(required_unless_present = "forget_marks_on_exit")]
+    #[arg(conflicts_with = "forget_marks_on_exit")]
     pub(super) marks: Option<String>,
     /// In a Redis, the marks are in the hash {NS}:marks. [default: fencing]
     #[arg(long, value_name = "NS", conflicts_with = "forget_marks_on_exit")]

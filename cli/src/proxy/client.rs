@@ -13,7 +13,6 @@ use tokio::time::timeout;
 
 use crate::listen::HttpAnswer;
 
-/// Pieces of an answer that may wait for the client.
 const PIECES: usize = 2;
 
 /// The client of a request, which may go away.

@@ -1,10 +1,7 @@
 use std::net::SocketAddr;
 
 use axum::body::Body;
-use http::header::{
-    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
-    TRANSFER_ENCODING, UPGRADE, VIA,
-};
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRANSFER_ENCODING, VIA};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version};
 use http_body::Body as _;
@@ -12,16 +9,16 @@ use http_body_util::BodyExt;
 
 /// The headers of one connection, not of the message (RFC 9110, 7.6.1), besides those that `Connection`
 /// names.
-const OF_THE_CONNECTION: [HeaderName; 9] = [
-    CONNECTION,
-    HeaderName::from_static("proxy-connection"),
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("http2-settings"),
-    TE,
-    TRANSFER_ENCODING,
-    UPGRADE,
-    PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION,
+const OF_THE_CONNECTION: [&str; 9] = [
+    "connection",
+    "proxy-connection",
+    "keep-alive",
+    "http2-settings",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+    "proxy-authenticate",
+    "proxy-authorization",
 ];
 
 /// Headers that some services take for the method or the path: they make a write of a read, or name another resource.
@@ -82,25 +79,20 @@ pub(super) fn closes(headers: &HeaderMap) -> bool {
     connection(headers).any(|name| name.eq_ignore_ascii_case("close"))
 }
 
-/// The headers named by `Connection`.
 fn connection(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let values = headers.get_all(CONNECTION).iter();
     values.flat_map(|value| value.to_str().unwrap_or_default().split(',').map(str::trim))
 }
 
-/// Takes the headers of the connection away.
 fn end_to_end(headers: &mut HeaderMap) {
-    let named = connection(headers).filter_map(|name| HeaderName::try_from(name).ok());
-    let named: Vec<HeaderName> = named.collect();
-    for name in OF_THE_CONNECTION.into_iter().chain(named) {
+    let named: Vec<String> = connection(headers).map(str::to_ascii_lowercase).collect();
+    remove(headers, |name| {
         // The length of the body belongs to the message, even if Connection names it.
-        if name != CONTENT_LENGTH && name != HOST {
-            headers.remove(name);
-        }
-    }
+        let is_kept = name == CONTENT_LENGTH || name == HOST;
+        !is_kept && (OF_THE_CONNECTION.contains(&name) || named.iter().any(|it| it == name))
+    });
 }
 
-/// Makes the request for the service.
 pub(super) fn forwarded(
     parts: Parts,
     body: Body,
@@ -147,7 +139,6 @@ pub(super) fn forwarded(
     Ok(request)
 }
 
-/// Makes the headers for the client of those of an answer.
 pub(super) fn answered(headers: &mut HeaderMap, version: Version) {
     end_to_end(headers);
     via(headers, version);

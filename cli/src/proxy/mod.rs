@@ -3,20 +3,19 @@
 
 mod args;
 mod client;
-mod connector;
 mod flight;
 mod headers;
-mod marks;
 mod names;
 mod patterns;
-mod signed;
 mod upstream;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
+use fencing::fence::{Marks, MemoryMarks};
 use fencing::http::{FenceLayer, Policy, Problem, SHADOW};
+use fencing::sql::{self, SqlMarks};
 use fencing::{Fence, Resource};
 use http::header::CONTENT_LENGTH;
 use http::request::Parts;
@@ -27,19 +26,24 @@ use tower::service_fn;
 
 pub(crate) use self::args::ProxyArgs;
 use self::flight::Flight;
-use self::marks::ClosedMarks;
 use self::upstream::Upstream;
 use crate::duration::show;
 use crate::exit::Failure;
 use crate::listen::{
-    Answers, Counted, HttpAnswer, Listener, MALFORMED, ProblemKind, READY_TIMEOUT, bounded,
-    record_metrics, status,
+    Answers, Counted, HttpAnswer, Listener, MALFORMED, ProblemKind, bounded, record_metrics, status,
 };
+use crate::place::NAMESPACE;
+use crate::pool::{connect, on};
+use crate::redis_marks::MarksPlace;
 use crate::say;
 use crate::signing::SigningKeys;
 
 /// The routes of this process, and what it answers.
 const OPENAPI: &str = include_str!("../../openapi/proxy.yaml");
+
+const MAX_CONNECTIONS: u32 = 8;
+const NOT_OPEN: &str = "the marks in this Redis are not open: the server may have forgotten some; \
+                        see `fencing marks open --help`";
 
 const NOT_PASSED_ON: ProblemKind =
     ProblemKind::new(StatusCode::METHOD_NOT_ALLOWED, Problem::MALFORMED, "Malformed request");
@@ -56,13 +60,11 @@ const FAILED: ProblemKind =
 struct FencingProxy<X> {
     fence: FenceLayer<X>,
     upstream: Upstream,
-    /// A permit for each request in flight.
     permits: Arc<Semaphore>,
     args: Arc<ProxyArgs>,
     keys: Option<SigningKeys>,
 }
 
-/// Runs the proxy until a signal ends it, and returns the exit status.
 pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
     let (args, recorder) = (Arc::new(args), record_metrics()?);
     let keys = args.signing_keys.as_deref().map(SigningKeys::open).transpose()?;
@@ -78,12 +80,11 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
     }
     // Any name does: the mark is only read.
     let probe = Resource::new("readyz").map_err(Failure::failed)?;
-    let marks = marks::open(&args, &probe).await?;
+    let marks = open_marks(&args, &probe).await?;
     // An earlier proxy frees its port at once when it is stopped, and sends for up to --stop-within.
     let earlier = args.quarantine() + args.listen.stop_within;
     let opens = Instant::now() + if args.clean_start { Duration::ZERO } else { earlier };
-    let fence = Fence::new(ClosedMarks { marks, until: opens });
-    let fence = fence.limit(args.limit).ceiling(args.ceiling);
+    let fence = Fence::new(marks).closed_until(opens).limit(args.limit).ceiling(args.ceiling);
     let listener = Listener::bind(&args.listen).await?;
     let permits = Arc::new(Semaphore::new(args.requests));
     let proxy = Arc::new(FencingProxy {
@@ -103,8 +104,7 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
             fence.highest(&probe).await.map(drop).map_err(|error| error.to_string())
         }
     };
-    let status =
-        status(recorder, ready, READY_TIMEOUT, false, Some(OPENAPI), listener.stop.clone());
+    let status = status(recorder, ready, None, Some(OPENAPI), listener.stop.clone());
     let all = u32::try_from(args.requests).unwrap_or(u32::MAX);
     let settled = async move {
         let _all = permits.acquire_many(all).await;
@@ -114,6 +114,24 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
         async move { Ok(proxy.answer(request).await) }
     });
     listener.run(Answers::new(answers), status, settled).await
+}
+
+/// Opens the marks at the URL of the arguments, or in this process without one.
+async fn open_marks(args: &ProxyArgs, probe: &Resource) -> Result<Arc<dyn Marks>, Failure> {
+    let Some(url) = &args.marks else { return Ok(Arc::new(MemoryMarks::default())) };
+    let url = match MarksPlace::new(url, args.namespace.as_deref().unwrap_or(NAMESPACE))? {
+        MarksPlace::Redis(marks) if marks.look().await?.is_open() => return Ok(Arc::new(*marks)),
+        MarksPlace::Redis(_) => return Err(Failure::refused(NOT_OPEN)),
+        MarksPlace::Database(_) if args.namespace.is_some() => {
+            return Err(Failure::usage("--namespace is for --marks in a Redis"));
+        }
+        MarksPlace::Database(url) => url,
+    };
+    let pool = connect("--marks", &url, true, MAX_CONNECTIONS).await?;
+    if on!(&pool, pool => sql::highest(pool, probe).await).is_err() {
+        on!(&pool, pool => sql::migrate(pool).await)?;
+    }
+    Ok(on!(pool, pool => Arc::new(SqlMarks::new(pool)) as Arc<dyn Marks>))
 }
 
 /// Counts a request that did not reach the fence, or the service behind it.
@@ -173,7 +191,7 @@ impl<X: Fn(&Parts) -> Result<Vec<Resource>, String>> FencingProxy<X> {
         headers::clean(&mut parts.headers);
         let admitted = self.fence.admit(&mut parts);
         if let (Some(keys), Some(fenced)) = (&self.keys, parts.extensions.get())
-            && let Some(answer) = signed::refused(&parts.headers, fenced, keys)
+            && let Some(answer) = keys.refuse(&parts.headers, fenced)
         {
             return answer;
         }

@@ -7,7 +7,6 @@ use percent_encoding::percent_decode_str;
 use super::args::ProxyArgs;
 use super::patterns::Patterns;
 
-/// Returns what names the resources of a request.
 pub(super) fn extractor(
     args: &ProxyArgs,
 ) -> Result<impl Fn(&Parts) -> Result<Vec<Resource>, String> + Clone + use<>, String> {
@@ -48,7 +47,6 @@ fn by_path(parts: &Parts) -> Result<Resource, String> {
     path(parts).map_err(|error| error.to_string())
 }
 
-/// Returns the resource that a gateway has named in this header.
 fn by_header(parts: &Parts, header: &HeaderName) -> Result<Resource, String> {
     let mut values = parts.headers.get_all(header).iter();
     let (Some(value), None) = (values.next(), values.next()) else {

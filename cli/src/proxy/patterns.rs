@@ -5,7 +5,6 @@ use std::str::FromStr;
 use fencing::Resource;
 use matchit::{InsertError, Params, Router};
 
-/// A pattern of a path, and what it names.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
     text: String,

@@ -31,13 +31,11 @@ impl LockHolders {
     pub(super) fn of(views: &[NodeView], turnout: Turnout) -> Vec<LockHolders> {
         let mut all: BTreeMap<Option<&[u8]>, LockHolders> = BTreeMap::new();
         for view in views {
-            let shared = view.locks.iter().any(|lock| lock.shared);
-            for (index, lock) in view.locks.iter().enumerate() {
-                let holders = all.entry((!shared).then_some(&lock.value)).or_default();
-                if index == 0 {
-                    holders.nodes += 1;
-                    holders.known.extend(view.known);
-                }
+            let Some(first) = view.locks.first() else { continue };
+            let holders = all.entry((!first.shared).then_some(&first.value)).or_default();
+            holders.nodes += 1;
+            holders.known.extend(view.known);
+            for lock in &view.locks {
                 holders.parts.entry(lock.value.clone()).or_insert_with(|| lock.holder.clone());
             }
         }

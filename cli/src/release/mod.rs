@@ -45,7 +45,7 @@ pub(crate) struct ReleaseArgs {
 }
 
 pub(crate) async fn main(args: ReleaseArgs) -> Result<u8, Failure> {
-    let done = match args.place.chosen()? {
+    let done = match args.place.chosen(false)? {
         Chosen::Redis(redis) => on_nodes(&args, &redis).await?,
         Chosen::Database(url) => in_database(&args, &url).await?,
     };
@@ -61,7 +61,6 @@ pub(crate) async fn main(args: ReleaseArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Returns what was released, or nothing if the lock is free.
 async fn on_nodes(args: &ReleaseArgs, redis: &Redis) -> Result<Option<String>, Failure> {
     let (resource, budget) = (&args.resource, args.node_budget);
     let mut voters = Voters::of(redis, budget).await?;
@@ -170,15 +169,11 @@ fn check_agreed(
             "nothing was released: {resource} has no lease with token {token}; it is held by {found}"
         )));
     }
-    if args.yes {
-        return Ok(());
-    }
     let only = only.filter(|_| args.token.is_none()).map_or_else(String::new, |token| {
         format!(", and --token {token} so that no other client can lose it")
     });
-    Err(Failure::usage(format_args!(
-        "would release {resource}, held by {found}. {HOLDER_GOES_ON} Add --yes to do it{only}"
-    )))
+    let what = format!("release {resource}, held by {found}. {HOLDER_GOES_ON}");
+    Failure::unless(args.yes, format_args!("would {what} Add --yes to do it{only}"))
 }
 
 /// The lock is another client's, or free. It may have been released on less than a majority of the nodes.

@@ -1,7 +1,7 @@
 //! The result of a release by force.
 
 use fencing::lock::Fault;
-use fencing::lock::redlock::{Forced, Node as _};
+use fencing::lock::redlock::Forced;
 
 use crate::say;
 use crate::voters::Voters;
@@ -57,7 +57,7 @@ impl NodeAnswers {
                 Forced::Free => answers.free += 1,
                 _ => {
                     answers.others += 1;
-                    let node = voter.node.name();
+                    let node = &voter.node;
                     say::error(format_args!(
                         "{node}: another client holds the lock there, and keeps it"
                     ));

@@ -25,7 +25,6 @@ pub(super) fn now() -> Duration {
     Duration::try_from(clock_gettime(CLOCK)).unwrap_or_default()
 }
 
-/// The first message of `fencing run` to its guard.
 #[derive(Serialize, Deserialize)]
 pub(super) struct GuardStart {
     /// The process group of the command; zero for one of its own.
@@ -42,7 +41,6 @@ pub(super) struct GuardStart {
 pub(super) enum Order {
     /// The lease lasts until then, by the clock of [`now`].
     Until(Duration),
-    /// The command gets this signal.
     Signal(i32),
 }
 

@@ -19,7 +19,6 @@ use super::family;
 use crate::say;
 use crate::signals::Signals;
 
-/// The longest time between SIGTERM and SIGKILL.
 const MAX_GRACE: Duration = Duration::from_secs(5);
 
 /// The command, as it runs under the lease: a child of the guard.
@@ -78,11 +77,12 @@ impl GuardedCommand {
         Ok(GuardedCommand { guard, socket })
     }
 
-    /// Waits for what the guard reports next, or fails with why the command is not guarded any more. Cancel safe.
-    pub(super) async fn next(&mut self) -> Result<GuardEvent, String> {
+    /// Waits until the guard has begun to stop the command (`None`), or both have ended (with this status). It fails
+    /// with why the command is not guarded any more. Cancel safe.
+    pub(super) async fn next(&mut self) -> Result<Option<u8>, String> {
         let ended = tokio::select! {
             biased;
-            Ok(b'\n') = self.socket.read_u8() => return Ok(GuardEvent::Stopping),
+            Ok(b'\n') = self.socket.read_u8() => return Ok(None),
             ended = self.guard.wait() => ended,
         };
         let ended = ended.map_err(|error| format!("cannot wait for the guard: {error}"))?;
@@ -93,7 +93,7 @@ impl GuardedCommand {
                 "" => {}
                 why => say::error(why),
             }
-            return Ok(GuardEvent::Ended(u8::try_from(code).unwrap_or(u8::MAX)));
+            return Ok(Some(u8::try_from(code).unwrap_or(u8::MAX)));
         }
         while family::reap(|_, _| {}) {
             family::signal(Signal::KILL);
@@ -132,15 +132,6 @@ impl GuardedCommand {
     }
 }
 
-/// A report of the guard.
-pub(super) enum GuardEvent {
-    /// It has begun to stop the command.
-    Stopping,
-    /// It has ended, and the command with it.
-    Ended(u8),
-}
-
-/// Returns the terminal that controls this process.
 fn terminal() -> Option<File> {
     File::open("/dev/tty").ok()
 }

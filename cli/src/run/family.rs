@@ -6,15 +6,11 @@ use std::io;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, wait};
 
-/// Makes descendants that lose their parent children of this process, so that [`all`] finds them.
-#[cfg(any(target_os = "linux", target_os = "android"))]
+/// Makes descendants that lose their parent children of this process, so that [`all`] finds them. Elsewhere than on
+/// Linux only the command's process group can be stopped.
 pub(super) fn adopt() -> io::Result<()> {
-    Ok(rustix::process::set_child_subreaper(Some(getpid()))?)
-}
-
-/// Nothing here: only the command's process group can be stopped.
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(super) fn adopt() -> io::Result<()> {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    rustix::process::set_child_subreaper(Some(getpid()))?;
     Ok(())
 }
 
@@ -34,7 +30,6 @@ pub(super) fn all() -> Vec<(Pid, char)> {
     family
 }
 
-/// Returns a process with its state and its parent.
 fn read(id: i32) -> Option<(Pid, char, Pid)> {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     // The name of the program comes first, in parentheses, and may hold anything.

@@ -178,7 +178,6 @@ impl Guard {
     }
 }
 
-/// Returns the exit status that reports the command's own.
 fn status(ended: ExitStatus) -> u8 {
     let by_signal = || ended.signal().map_or(u8::MAX, exit::by_signal);
     ended.code().map_or_else(by_signal, |code| u8::try_from(code).unwrap_or(u8::MAX))

@@ -13,7 +13,7 @@ use fencing::lock::{AcquireError, Loss, Released};
 use fencing::{Lease, Resource};
 use tokio::time::{MissedTickBehavior, interval};
 
-use self::command::{GuardEvent, GuardedCommand};
+use self::command::GuardedCommand;
 use crate::duration::{self, about, show};
 use crate::exit::{self, Failure};
 use crate::lock::{ChosenLock, LockArgs};
@@ -124,7 +124,7 @@ async fn watch(
         tokio::select! {
             biased;
             event = running.next() => match event {
-                Ok(GuardEvent::Stopping) => {
+                Ok(None) => {
                     stopping = true;
                     let lost = lost_text(lease).await;
                     let next = match about(lease.valid_for()) {
@@ -133,7 +133,7 @@ async fn watch(
                     };
                     say::error(format_args!("{lost}; the command {next}"));
                 }
-                Ok(GuardEvent::Ended(status)) => break status,
+                Ok(Some(status)) => break status,
                 Err(why) => {
                     say::error(why);
                     break exit::FAILED;

@@ -9,7 +9,6 @@ const ROUND: Duration = Duration::from_millis(10);
 pub(super) struct Plan {
     /// The time from SIGTERM to the end of the lease.
     pub(super) grace: Duration,
-    /// The end of the lease.
     pub(super) deadline: Duration,
     /// Whether `fencing run` has died.
     pub(super) alone: bool,
@@ -24,7 +23,6 @@ impl Plan {
         self.kill = self.kill.map(|kill| kill.min(self.last()));
     }
 
-    /// Returns the signal that is due.
     pub(super) fn due(&mut self, now: Duration) -> Option<Signal> {
         if self.kill.is_none() && (self.alone || now + self.grace >= self.deadline) {
             self.kill = Some(self.last().min(now + self.grace));
@@ -35,7 +33,6 @@ impl Plan {
         self.kill.filter(|kill| *kill <= now).map(|_| Signal::KILL)
     }
 
-    /// Returns how long nothing is due.
     pub(super) fn pause(&self, now: Duration) -> Duration {
         match self.kill {
             Some(kill) if kill <= now => ROUND,

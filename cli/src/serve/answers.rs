@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use fencing::http::{Problem, attach_sequencer};
 use fencing::lock::AcquireError;
 use http::header::{CONTENT_LENGTH, LOCATION};
@@ -5,7 +7,7 @@ use http::{HeaderValue, StatusCode};
 use serde_json::json;
 
 use super::JSON;
-use super::table::Shown;
+use super::table::Entry;
 use crate::duration::{about, millis};
 use crate::listen::{HttpAnswer, ProblemKind, answer};
 use crate::signing::{SIGNATURE, SigningKeys};
@@ -16,11 +18,8 @@ const HELD: ProblemKind =
 pub(super) const OVERLOADED: ProblemKind =
     ProblemKind::new(StatusCode::TOO_MANY_REQUESTS, "urn:fencing:overloaded", "Too many requests")
         .retry_after(1);
-/// The lease has ended.
 pub(super) const NO_LEASE: ProblemKind =
     ProblemKind::new(StatusCode::NOT_FOUND, "urn:fencing:no-lease", "No such lease");
-pub(super) const NO_LEASE_TEXT: &str =
-    "there is no such lease, or it is over: stop the work, or acquire again";
 pub(super) const UNAVAILABLE: ProblemKind =
     ProblemKind::new(StatusCode::SERVICE_UNAVAILABLE, Problem::UNAVAILABLE, "Locks unavailable")
         .retry_after(1);
@@ -38,9 +37,18 @@ pub(super) const NOT_FOUND: ProblemKind =
 pub(super) const WRONG_METHOD: ProblemKind =
     ProblemKind::new(StatusCode::METHOD_NOT_ALLOWED, "about:blank", "Method Not Allowed");
 
+pub(super) fn no_lease() -> HttpAnswer {
+    NO_LEASE.answer("there is no such lease, or it is over: stop the work, or acquire again")
+}
+
 /// Shows a lease, with its signature if there are keys.
-pub(super) fn lease(status: StatusCode, lease: &Shown, keys: Option<&SigningKeys>) -> HttpAnswer {
-    let Shown { id, sequencer, ttl, valid_for } = lease;
+pub(super) fn lease(
+    status: StatusCode,
+    lease: &Entry,
+    valid_for: Duration,
+    keys: Option<&SigningKeys>,
+) -> HttpAnswer {
+    let Entry { id, sequencer, ttl, .. } = lease;
     let signature = keys.map(|keys| keys.sign(sequencer));
     let mut text = json!({
         "resource": sequencer.resource,
@@ -48,7 +56,7 @@ pub(super) fn lease(status: StatusCode, lease: &Shown, keys: Option<&SigningKeys
         "sequencer": sequencer,
         "lease_id": id,
         "ttl_ms": millis(*ttl),
-        "valid_for_ms": millis(*valid_for),
+        "valid_for_ms": millis(valid_for),
     });
     if let (Some(signature), Some(fields)) = (&signature, text.as_object_mut()) {
         fields.insert("signature".into(), signature.as_str().into());

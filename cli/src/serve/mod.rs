@@ -13,9 +13,9 @@ use axum::extract::{Path, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
-use fencing::Resource;
 use fencing::http::segments;
-use fencing::lock::{BuildError, Lock, Released};
+use fencing::lock::{BuildError, LeaseLost, Lock, Released, RenewError};
+use fencing::{Lease, Resource};
 use http::header::{CONTENT_TYPE, ORIGIN};
 use http::{HeaderMap, Method, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -26,15 +26,15 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use self::answers::{
-    FORBIDDEN, IN_DOUBT, NO_LEASE, NO_LEASE_TEXT, NOT_FOUND, NOT_JSON, OVERLOADED, TOO_LONG,
-    UNAVAILABLE, WRONG_METHOD,
+    FORBIDDEN, IN_DOUBT, NO_LEASE, NOT_FOUND, NOT_JSON, OVERLOADED, TOO_LONG, UNAVAILABLE,
+    WRONG_METHOD, no_lease,
 };
-use self::table::{NotRenewed, Table};
+use self::table::Table;
 use crate::duration::{self, about};
 use crate::exit::Failure;
 use crate::listen::{
-    Answers, HttpAnswer, Listen, Listener, MALFORMED, READY_TIMEOUT, answer, bounded, count,
-    record_metrics, status, yaml,
+    Answers, HttpAnswer, Listen, Listener, MALFORMED, answer, bounded, count, record_metrics,
+    status, yaml,
 };
 use crate::lock::{ChosenLock, LockArgs};
 use crate::signing::SigningKeys;
@@ -85,7 +85,6 @@ pub(crate) struct ServeArgs {
     waiters: usize,
 }
 
-/// The shared state of the requests.
 struct LeaseServer {
     args: ServeArgs,
     lock: Arc<dyn Lock>,
@@ -106,7 +105,6 @@ struct AcquireRequest {
     wait_ms: u64,
 }
 
-/// Serves until a signal ends it, and returns the exit status.
 pub(crate) async fn main(args: ServeArgs) -> Result<u8, Failure> {
     if args.ttl > args.longest_ttl {
         let (ttl, longest) = (duration::show(args.ttl), duration::show(args.longest_ttl));
@@ -129,8 +127,7 @@ pub(crate) async fn main(args: ServeArgs) -> Result<u8, Failure> {
     std::mem::forget(Arc::clone(&table));
     let asked = Arc::clone(&chosen.lock);
     let ready = move || ready(Arc::clone(&asked));
-    let status =
-        status(recorder, ready, READY_TIMEOUT, false, Some(OPENAPI), listener.stop.clone());
+    let status = status(recorder, ready, None, Some(OPENAPI), listener.stop.clone());
     let routes = routes(Arc::new(LeaseServer {
         lock: Arc::clone(&chosen.lock),
         table,
@@ -216,9 +213,10 @@ async fn acquire(State(leases): Server, request: Request) -> Result<HttpAnswer, 
     let lease = leases.stop.run_until_cancelled(acquired).await;
     let stopping = || UNAVAILABLE.answer("the service stops; nothing was acquired");
     let lease = lease.ok_or_else(stopping)?.map_err(|error| answers::not_acquired(&error))?;
+    let valid_for = lease.valid_for();
     let kept = leases.table.keep(lease, ttl, permit);
-    let (shown, unread) = kept.map_err(|error| UNAVAILABLE.answer(error))?;
-    let answer = answers::lease(StatusCode::CREATED, &shown, leases.keys.as_ref());
+    let (entry, unread) = kept.map_err(|error| UNAVAILABLE.answer(error))?;
+    let answer = answers::lease(StatusCode::CREATED, &entry, valid_for, leases.keys.as_ref());
     Ok(answer.map(|text| unread.until_read(text)))
 }
 
@@ -227,34 +225,44 @@ fn text(id: Id) -> String {
     id.map_or_else(|_| String::new(), |Path(id)| id)
 }
 
-async fn show(State(leases): Server, id: Id) -> HttpAnswer {
-    match leases.table.show(&text(id)).await {
-        Some(lease) => answers::lease(StatusCode::OK, &lease, leases.keys.as_ref()),
-        None => NO_LEASE.answer(NO_LEASE_TEXT),
-    }
+async fn show(State(leases): Server, id: Id) -> Result<HttpAnswer, HttpAnswer> {
+    let entry = leases.table.find(&text(id)).ok_or_else(no_lease)?;
+    let lease = entry.lease.lock().await;
+    let left = lease.as_ref().map(Lease::valid_for).filter(|left| !left.is_zero());
+    let left = left.ok_or_else(no_lease)?;
+    Ok(answers::lease(StatusCode::OK, &entry, left, leases.keys.as_ref()))
 }
 
-async fn renew(State(leases): Server, id: Id) -> HttpAnswer {
-    match leases.table.renew(&text(id)).await {
-        Ok(lease) => answers::lease(StatusCode::OK, &lease, leases.keys.as_ref()),
-        Err(NotRenewed::Over(None)) => NO_LEASE.answer(NO_LEASE_TEXT),
-        Err(NotRenewed::Over(Some(loss))) => {
-            NO_LEASE.answer(format_args!("{loss}: stop the work, or acquire again"))
+async fn renew(State(leases): Server, id: Id) -> Result<HttpAnswer, HttpAnswer> {
+    let entry = leases.table.find(&text(id)).ok_or_else(no_lease)?;
+    let lease = entry.lease.lock().await;
+    let lease = lease.as_ref().ok_or_else(no_lease)?;
+    match lease.renew().await {
+        Ok(left) => Ok(answers::lease(StatusCode::OK, &entry, left, leases.keys.as_ref())),
+        Err(RenewError::Lost(LeaseLost { loss, .. })) => {
+            Err(NO_LEASE.answer(format_args!("{loss}: stop the work, or acquire again")))
         }
-        Err(NotRenewed::Failed(left)) => UNAVAILABLE.answer(format_args!(
-            "not renewed: too few servers answered; the lease lasts for another {}",
-            about(left)
-        )),
+        Err(error) => {
+            tracing::warn!(%error, "lease not renewed");
+            Err(UNAVAILABLE.answer(format_args!(
+                "not renewed: too few servers answered; the lease lasts for another {}",
+                about(lease.valid_for())
+            )))
+        }
     }
 }
 
-async fn release(State(leases): Server, id: Id) -> HttpAnswer {
-    match leases.table.release(&text(id)).await {
-        Some(Ok(Released::Released)) => StatusCode::NO_CONTENT.into_response(),
-        Some(Ok(Released::Lapsed)) | None => NO_LEASE.answer(NO_LEASE_TEXT),
-        Some(Err(error)) => {
+async fn release(State(leases): Server, id: Id) -> Result<HttpAnswer, HttpAnswer> {
+    let entry = leases.table.remove(&text(id)).ok_or_else(no_lease)?;
+    // A renewal may be in flight.
+    let lease = entry.lease.lock().await.take().ok_or_else(no_lease)?;
+    match lease.release().await {
+        Ok(Released::Released) => Ok(StatusCode::NO_CONTENT.into_response()),
+        Ok(Released::Lapsed) => Err(no_lease()),
+        Err(error) => {
             tracing::warn!(%error, "release in doubt");
-            IN_DOUBT.answer("too few servers answered; the lock is free by the end of its TTL")
+            let why = "too few servers answered; the lock is free by the end of its TTL";
+            Err(IN_DOUBT.answer(why))
         }
     }
 }
@@ -282,7 +290,6 @@ fn is_from_a_page(headers: &HeaderMap) -> bool {
     site || headers.contains_key(ORIGIN)
 }
 
-/// Reads what a client asks for.
 async fn acquire_request(request: Request) -> Result<AcquireRequest, HttpAnswer> {
     let (parts, body) = request.into_parts();
     let bytes = match Limited::new(body, MAX_BODY).collect().await {

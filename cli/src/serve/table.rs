@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use fencing::lock::{Loss, ReleaseError, Released, RenewError};
+use fencing::lock::Loss;
 use fencing::{Lease, Sequencer};
 use http_body_util::BodyExt;
 use parking_lot::Mutex;
@@ -19,28 +19,12 @@ pub(super) struct Table {
 }
 
 /// One lease, until it is released.
-struct Entry {
-    lease: AsyncMutex<Option<Lease>>,
-    sequencer: Sequencer,
-    ttl: Duration,
-    _permit: Counted<OwnedSemaphorePermit>,
-}
-
-/// A lease as its client sees it.
-#[derive(Debug, Clone)]
-pub(super) struct Shown {
+pub(super) struct Entry {
     pub(super) id: String,
+    pub(super) lease: AsyncMutex<Option<Lease>>,
     pub(super) sequencer: Sequencer,
     pub(super) ttl: Duration,
-    pub(super) valid_for: Duration,
-}
-
-/// An error of a renewal.
-pub(super) enum NotRenewed {
-    /// There is no such lease, or it has ended for this reason.
-    Over(Option<Loss>),
-    /// Too few nodes answered. It lasts for this long.
-    Failed(Duration),
+    _permit: Counted<OwnedSemaphorePermit>,
 }
 
 impl Table {
@@ -48,7 +32,6 @@ impl Table {
         Arc::new(Table { leases: Mutex::default(), permits: Arc::new(Semaphore::new(most)) })
     }
 
-    /// Reserves a permit for one lease, if there is one.
     pub(super) fn permit(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.permits).try_acquire_owned().ok()
     }
@@ -60,75 +43,40 @@ impl Table {
         lease: Lease,
         ttl: Duration,
         permit: OwnedSemaphorePermit,
-    ) -> Result<(Shown, Unread), getrandom::Error> {
-        let id = random_id()?;
-        let (sequencer, valid_for, lost) = (lease.sequencer(), lease.valid_for(), lease.lost());
-        let shown = Shown { id: id.clone(), sequencer: sequencer.clone(), ttl, valid_for };
-        let (lease, held) = (AsyncMutex::new(Some(lease)), sequencer.clone());
-        let permit = Counted::new("fencing_serve_leases", permit);
-        let entry = Entry { lease, sequencer, ttl, _permit: permit };
-        self.leases.lock().insert(id.clone(), Arc::new(entry));
+    ) -> Result<(Arc<Entry>, Unread), getrandom::Error> {
+        let (id, sequencer, lost) = (random_id()?, lease.sequencer(), lease.lost());
+        let entry = Arc::new(Entry {
+            id: id.clone(),
+            lease: AsyncMutex::new(Some(lease)),
+            sequencer: sequencer.clone(),
+            ttl,
+            _permit: Counted::new("fencing_serve_leases", permit),
+        });
+        self.leases.lock().insert(id.clone(), Arc::clone(&entry));
+        let unread = Unread { table: Arc::clone(self), id: Some(id.clone()) };
         let table = Arc::downgrade(self);
         tokio::spawn(async move {
             let loss = lost.await;
             // The watchdog does this for leases that it renews.
             if loss != Loss::Released {
-                tracing::warn!(resource = %held.resource, token = %held.token, %loss, "lease lost");
+                let Sequencer { resource, token, .. } = &sequencer;
+                tracing::warn!(%resource, %token, %loss, "lease lost");
                 metrics::counter!("fencing_leases_lost_total").increment(1);
             }
             if let Some(table) = table.upgrade() {
                 table.remove(&id);
             }
         });
-        let unread = Unread { table: Arc::clone(self), id: Some(shown.id.clone()) };
-        Ok((shown, unread))
+        Ok((entry, unread))
     }
 
-    /// Shows a lease, if it is not over.
-    pub(super) async fn show(&self, id: &str) -> Option<Shown> {
-        let entry = self.find(id)?;
-        let lease = entry.lease.lock().await;
-        let valid_for = lease.as_ref()?.valid_for();
-        (!valid_for.is_zero()).then(|| entry.shown(id, valid_for))
-    }
-
-    /// Renews a lease for its TTL.
-    pub(super) async fn renew(&self, id: &str) -> Result<Shown, NotRenewed> {
-        let entry = self.find(id).ok_or(NotRenewed::Over(None))?;
-        let lease = entry.lease.lock().await;
-        let lease = lease.as_ref().ok_or(NotRenewed::Over(None))?;
-        match lease.renew().await {
-            Ok(valid_for) => Ok(entry.shown(id, valid_for)),
-            Err(RenewError::Lost(lost)) => Err(NotRenewed::Over(Some(lost.loss))),
-            Err(error) => {
-                tracing::warn!(%error, "lease not renewed");
-                Err(NotRenewed::Failed(lease.valid_for()))
-            }
-        }
-    }
-
-    /// Releases a lease. Returns `None` if there is none.
-    pub(super) async fn release(&self, id: &str) -> Option<Result<Released, ReleaseError>> {
-        let entry = self.remove(id)?;
-        // A renewal may be in flight.
-        let lease = entry.lease.lock().await.take()?;
-        Some(lease.release().await)
+    pub(super) fn find(&self, id: &str) -> Option<Arc<Entry>> {
+        self.leases.lock().get(id).cloned()
     }
 
     /// Removes a lease. If that drops it, its release is sent, and not waited for.
-    fn remove(&self, id: &str) -> Option<Arc<Entry>> {
+    pub(super) fn remove(&self, id: &str) -> Option<Arc<Entry>> {
         self.leases.lock().remove(id)
-    }
-
-    fn find(&self, id: &str) -> Option<Arc<Entry>> {
-        self.leases.lock().get(id).cloned()
-    }
-}
-
-impl Entry {
-    fn shown(&self, id: &str, valid_for: Duration) -> Shown {
-        let (id, sequencer) = (id.to_owned(), self.sequencer.clone());
-        Shown { id, sequencer, ttl: self.ttl, valid_for }
     }
 }
 
@@ -178,15 +126,15 @@ mod tests {
         let ttl = Duration::from_secs(10);
         let answered = async || {
             let lease = lock.acquire(&resource).await.unwrap();
-            let (shown, unread) = table.keep(lease, ttl, table.permit().unwrap()).unwrap();
-            (shown.id, unread.until_read(Body::from("a")))
+            let (entry, unread) = table.keep(lease, ttl, table.permit().unwrap()).unwrap();
+            (entry.id.clone(), unread.until_read(Body::from("a")))
         };
         let (id, unread) = answered().await;
         drop(unread);
-        assert!(table.show(&id).await.is_none());
+        assert!(table.find(&id).is_none());
         let (id, read) = answered().await;
         assert_eq!(read.collect().await.unwrap().to_bytes(), "a");
-        assert!(table.show(&id).await.is_some());
+        assert!(table.find(&id).is_some());
         lock.try_acquire(&resource).await.unwrap_err();
     }
 }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use fencing::lock::Fault;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Style, Stylize as _};
@@ -13,14 +12,12 @@ use super::sources::COUNTED;
 use super::view::{MarkList, Moment, Part, View};
 use crate::duration::about;
 use crate::lease_list::{LeaseList, LockView};
-use crate::voters::Turnout;
 
 /// Narrower screens leave out the token of a lease, and since when it is held.
 const WITH_TOKEN: u16 = 72;
 const WITH_SINCE: u16 = 100;
 /// Rows reserved for leases if nodes fill the screen.
 const LEASES: u16 = 5;
-/// The longest text that is drawn, in characters.
 const LONGEST: usize = 400;
 
 /// Draws the view as it is now, and notes in it what the screen has room for.
@@ -61,7 +58,6 @@ pub(super) fn draw(buffer: &mut Buffer, view: &mut View, now: Moment) {
     bar(&keys, &shown).render(bottom, buffer);
 }
 
-/// A line of the screen with a text at both ends.
 fn bar(left: &str, right: &str) -> Block<'static> {
     let (left, right) = (Line::raw(plain(left)), Line::raw(plain(right)).right_aligned());
     Block::new().reversed().title_top(left).title_top(right)
@@ -113,16 +109,12 @@ fn nodes(view: &View, now: Moment) -> Vec<Line<'static>> {
             format!("{era}  {} counts", report.counts)
         });
         let known = known.unwrap_or_default();
-        let (state, rest) = match &finding.problem {
-            None => (state.green(), known),
-            Some(Fault::Quarantined(Duration::MAX)) => {
-                (state.yellow(), format!("  for ever{known}"))
-            }
-            Some(Fault::Quarantined(left)) => {
-                (state.yellow(), format!("  for {}{known}", about(*left)))
-            }
+        let (state, rest) = match (&finding.problem, finding.quarantine()) {
+            (None, _) => (state.green(), known),
+            (_, Some(Duration::MAX)) => (state.yellow(), format!("  for ever{known}")),
+            (_, Some(left)) => (state.yellow(), format!("  for {}{known}", about(left))),
             // Its state after its answer is unknown.
-            Some(_) => (state.red(), format!("  for {}", about(since.age(*seen)))),
+            _ => (state.red(), format!("  for {}", about(since.age(*seen)))),
         };
         let name = format!("  {:widest$}  ", plain(&finding.node));
         lines.push(vec![name.into(), state, rest.into()].into());
@@ -202,12 +194,11 @@ fn table_of<'a>(
 fn cells(lease: &LockView, leases: &LeaseList, marks: Option<&MarkList>) -> [Cell<'static>; 7] {
     let [resource, holder, since, ends, token] =
         lease.columns().map(|text| Cell::from(plain(&text)));
-    let nodes = match (lease.nodes, leases.turnout) {
-        (Some(on), Some(Turnout { size, .. })) if lease.held == Some(true) => {
-            Cell::from(format!("{on}/{size}"))
-        }
-        (Some(on), Some(Turnout { size, .. })) => Cell::from(format!("{on}/{size}!")).yellow(),
-        _ => Cell::default(),
+    let on = lease.nodes.zip(leases.turnout).map(|(on, turnout)| format!("{on}/{}", turnout.size));
+    let nodes = match on {
+        Some(on) if lease.held == Some(true) => Cell::from(on),
+        Some(on) => Cell::from(format!("{on}!")).yellow(),
+        None => Cell::default(),
     };
     let mark = match (lease.token, marks.and_then(|marks| marks.of.get(&lease.resource))) {
         (_, None) => Cell::default(),

@@ -18,7 +18,6 @@ use crossterm::cursor::Show;
 use crossterm::event::{Event, EventStream, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use crossterm::execute;
 use crossterm::terminal::{EnterAlternateScreen, enable_raw_mode};
-use fencing::redis::RedisMarks;
 use futures_util::StreamExt as _;
 use ratatui::DefaultTerminal;
 use ratatui::buffer::Buffer;
@@ -34,11 +33,10 @@ use wildmatch::WildMatch;
 use crate::exit::{self, Failure};
 use crate::lease_list::LeaseList;
 use crate::place::{Chosen, LockPlace};
-use crate::pool::Pool;
 use crate::redis_marks::MarksPlace;
 use crate::signals::Signals;
 use crate::{duration, findings, say};
-use sources::{ask, marks_in_database, marks_in_redis, refresh};
+use sources::refresh;
 use view::{Moment, Part, View};
 
 /// Shows nodes, leases and marks, and refreshes until you quit. Takes no lock.
@@ -71,12 +69,15 @@ fn every(text: &str) -> Result<Duration, String> {
     allowed.contains(&every).then_some(every).ok_or_else(|| "give 500ms to 1h".to_owned())
 }
 
+/// Time limit for a database.
+const DATABASE: Duration = Duration::from_secs(10);
 /// A node's time limit to list its locks, in budgets.
 const LIST: u32 = 10;
 /// How often the picture is drawn at least: the ages in it grow.
 const TICK: Duration = Duration::from_secs(1);
 /// Time limit of the end after a signal, if the terminal is blocked.
 const GRACE: Duration = Duration::from_secs(2);
+const GONE: &str = "the terminal is closed";
 /// The columns of a picture that no terminal shows.
 const WIDTH: u16 = 120;
 
@@ -84,62 +85,42 @@ pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
     let given = args.marks.as_deref().filter(|url| !url.is_empty());
     let given = given.map(|url| MarksPlace::new(url, args.place.namespace())).transpose()?;
     // The namespace may be that of marks on a Redis.
-    let on_redis = matches!(given, Some(MarksPlace::Redis(_)));
-    let place = if on_redis { args.place.named() } else { args.place.chosen() };
-    let (place, wanted, budget) = (place?, WildMatch::new(&args.resource), args.node_budget);
-    let (described, own_marks) = match &place {
-        Chosen::Redis(redis) => (format!("namespace {}", redis.namespace), None),
+    let place = args.place.chosen(matches!(given, Some(MarksPlace::Redis(_))))?;
+    let (wanted, budget) = (WildMatch::new(&args.resource), args.node_budget);
+    let mut view = View::new(args.every, budget);
+    let own_marks = match &place {
+        Chosen::Redis(redis) => {
+            view.place = format!("namespace {}", redis.namespace);
+            view.nodes = Part::Asking;
+            None
+        }
         Chosen::Database(url) => {
-            (say::without_passwords(url), Some(MarksPlace::Database(url.clone())))
+            view.place = say::without_passwords(url);
+            Some(MarksPlace::Database(url.clone()))
         }
     };
-    let described = match args.resource.as_str() {
-        "*" => described,
-        resource => format!("{described}  {resource}"),
-    };
-    let marks = given.or(own_marks);
-    let mut view = View::new(described, args.every, budget);
-    if let Chosen::Redis(_) = place {
-        view.nodes = Part::Asking;
+    if args.resource != "*" {
+        view.place = format!("{}  {}", view.place, args.resource);
     }
-    if marks.is_some() {
+    let marks_at = given.or(own_marks);
+    if marks_at.is_some() {
         view.marks = Part::Asking;
     }
     let view = &Sender::new(view);
     let nodes = async {
         let Chosen::Redis(redis) = &place else { return pending().await };
         let ask = async || Ok(findings::ask(redis, budget).await?);
-        refresh(view, ask, View::set_nodes).await
+        refresh(view, Duration::MAX, ask, View::set_nodes).await
     };
     let leases = async {
-        let mut pool = None;
-        let ask = async || match &place {
-            Chosen::Redis(redis) => {
-                LeaseList::on_nodes(redis, &wanted, budget, LIST * budget).await
-            }
-            Chosen::Database(url) => {
-                let list = async |pool: &Pool| LeaseList::in_database(pool, &wanted).await;
-                ask("--database", url, &mut pool, list).await
-            }
-        };
-        refresh(view, ask, |view, now, answer| view.leases.set(now, answer)).await
+        let ask = async || LeaseList::of(&place, &wanted, budget, LIST * budget).await;
+        let bound = if let Chosen::Redis(_) = &place { Duration::MAX } else { DATABASE };
+        refresh(view, bound, ask, |view, now, answer| view.leases.set(now, answer)).await
     };
     let marks = async {
-        let Some(place) = marks else { return pending().await };
-        let mut pool = None;
-        let ask = async || {
-            let shown = view.borrow().on_screen();
-            match &place {
-                MarksPlace::Redis(marks) => {
-                    marks_in_redis(&RedisMarks::clone(marks).budget(budget), shown).await
-                }
-                MarksPlace::Database(url) => {
-                    let marks = async |pool: &Pool| marks_in_database(pool, shown).await;
-                    ask("--marks", url, &mut pool, marks).await
-                }
-            }
-        };
-        refresh(view, ask, |view, now, answer| view.marks.set(now, answer)).await
+        let Some(place) = &marks_at else { return pending().await };
+        let ask = async || sources::marks(place, budget, view).await;
+        refresh(view, DATABASE, ask, |view, now, answer| view.marks.set(now, answer)).await
     };
     let shown = async {
         let ended = if has_terminal() { on_terminal(view).await } else { as_text(view).await };
@@ -155,7 +136,6 @@ pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
     }
 }
 
-/// Returns whether there is a terminal to read from and to draw on.
 fn has_terminal() -> bool {
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     stdin().is_terminal() && stdout().is_terminal() && !dumb
@@ -215,7 +195,7 @@ async fn on_terminal(view: &Sender<View>) -> io::Result<u8> {
                     }
                 }
                 Some(_) => {}
-                None => return Err(gone()),
+                None => return Err(io::Error::other(GONE)),
             },
             _ = news.changed() => {}
             () = sleep(TICK) => {}
@@ -229,13 +209,16 @@ fn press(key: KeyEvent, view: &mut View, screen: &mut Screen) -> io::Result<bool
     match (key.code, key.modifiers) {
         (KeyCode::Char('q') | KeyCode::Esc, _) => return Ok(true),
         (KeyCode::Char('c'), KeyModifiers::CONTROL) => return Ok(true),
-        (KeyCode::Char('l'), KeyModifiers::CONTROL) => screen.redraw()?,
-        (KeyCode::Char('z'), KeyModifiers::CONTROL) => {
-            give_back();
-            kill_current_process_group(Signal::TSTP)?;
-            enable_raw_mode()?;
-            execute!(stdout(), EnterAlternateScreen)?;
-            screen.redraw()?;
+        (KeyCode::Char(key @ ('l' | 'z')), KeyModifiers::CONTROL) => {
+            if key == 'z' {
+                give_back();
+                kill_current_process_group(Signal::TSTP)?;
+                enable_raw_mode()?;
+                execute!(stdout(), EnterAlternateScreen)?;
+            }
+            // `Terminal::clear` asks the terminal for its cursor, and fails if no answer comes.
+            let size = screen.0.size()?;
+            screen.0.resize(size.into())?;
         }
         (KeyCode::Char('p'), _) => {
             view.paused = if view.paused.is_none() { Some(Moment::now()) } else { None };
@@ -255,14 +238,6 @@ fn press(key: KeyEvent, view: &mut View, screen: &mut Screen) -> io::Result<bool
 /// The terminal while it is the view's. Dropped, it is given back.
 struct Screen(DefaultTerminal);
 
-impl Screen {
-    /// Draws every character again. (`Terminal::clear` asks the terminal for its cursor, and fails if no answer comes.)
-    fn redraw(&mut self) -> io::Result<()> {
-        let size = self.0.size()?;
-        self.0.resize(size.into())
-    }
-}
-
 impl Drop for Screen {
     fn drop(&mut self) {
         give_back();
@@ -281,11 +256,11 @@ fn is_there() -> io::Result<()> {
     let stdin = stdin();
     let mut ends = [PollFd::new(&stdin, PollFlags::empty())];
     poll(&mut ends, Some(&Timespec::default()))?;
-    if ends.iter().all(|end| end.revents().is_empty()) { Ok(()) } else { Err(gone()) }
-}
-
-fn gone() -> io::Error {
-    io::Error::other("the terminal is closed")
+    if ends.iter().all(|end| end.revents().is_empty()) {
+        Ok(())
+    } else {
+        Err(io::Error::other(GONE))
+    }
 }
 
 /// Waits for the signal that ends the view. If the terminal is blocked, the view cannot follow: then it is ended.

@@ -1,29 +1,29 @@
 //! Asks the nodes and the databases, again and again. Each source asks its next question when the last one was
 //! answered, and has a bound of its own: one that hangs holds up nothing else.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::time::Duration;
 
-use fencing::fence::Marks as _;
-use fencing::redis::RedisMarks;
-use fencing::{Resource, sql};
+use fencing::fence::Marks;
+use fencing::redis::{FencedError, RedisMarks};
+use fencing::sql::{self, SqlMarks};
 use tokio::sync::watch::Sender;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::view::{MarkList, Moment, View};
 use crate::exit::{self, Failure};
-use crate::pool::{self, Pool, on};
+use crate::pool::{connect, on};
+use crate::redis_marks::MarksPlace;
 use crate::say;
 
-/// Time limit for a database.
-const DATABASE: Duration = Duration::from_secs(10);
 /// The most marks counted.
 pub(super) const COUNTED: u32 = 1000;
 
-/// Asks until the end, and passes each answer on. It returns a failure that no later answer can mend.
+/// Asks until the end, with a bound for each answer, and passes each on. It returns a failure that no later answer can
+/// mend.
 pub(super) async fn refresh<T>(
     view: &Sender<View>,
+    bound: Duration,
     mut ask: impl AsyncFnMut() -> Result<T, Failure>,
     set: impl Fn(&mut View, Moment, Result<T, String>),
 ) -> Result<Infallible, Failure> {
@@ -33,7 +33,8 @@ pub(super) async fn refresh<T>(
     loop {
         ticks.tick().await;
         let _ = seen.wait_for(|view| view.paused.is_none()).await;
-        let answer = match ask().await {
+        let late = |_| Err(Failure::unavailable(format_args!("no answer within {bound:?}")));
+        let answer = match timeout(bound, ask()).await.unwrap_or_else(late) {
             Err(wrong @ Failure(exit::USAGE, _)) => return Err(wrong),
             Err(Failure(_, text)) => Err(say::without_passwords(&text)),
             Ok(answer) => Ok(answer),
@@ -42,61 +43,31 @@ pub(super) async fn refresh<T>(
     }
 }
 
-/// Asks a database. After a failure the next question takes a new connection.
-pub(super) async fn ask<T>(
-    option: &str,
-    url: &str,
-    kept: &mut Option<Pool>,
-    question: impl AsyncFnOnce(&Pool) -> Result<T, Failure>,
-) -> Result<T, Failure> {
-    let last = kept.take();
-    within(async {
-        let pool = match last {
-            Some(pool) => pool,
-            None => pool::connect(option, url, false, 1).await?,
-        };
-        let answer = question(&pool).await?;
-        *kept = Some(pool);
-        Ok(answer)
-    })
-    .await
-}
-
-pub(super) async fn marks_in_database(
-    pool: &Pool,
-    wanted: Vec<Resource>,
+/// Looks at the marks, and reads those of the leases on the screen.
+pub(super) async fn marks(
+    place: &MarksPlace,
+    budget: Duration,
+    view: &Sender<View>,
 ) -> Result<MarkList, Failure> {
-    let rows = on!(pool, pool => sql::marks(pool, &[], COUNTED).await)?;
-    let mut of = BTreeMap::new();
-    for resource in wanted {
-        let mark = on!(pool, pool => sql::highest(pool, &resource).await)?;
-        of.insert(resource, mark);
-    }
-    Ok(MarkList { count: rows.len() as u64, of, ..MarkList::default() })
-}
-
-pub(super) async fn marks_in_redis(
-    marks: &RedisMarks,
-    wanted: Vec<Resource>,
-) -> Result<MarkList, Failure> {
-    within(async {
-        let found = marks.look().await.map_err(failed)?;
-        let mut of = BTreeMap::new();
-        for resource in wanted.into_iter().filter(|_| found.is_open()) {
-            let mark = marks.highest(&resource).await.map_err(failed)?;
-            of.insert(resource, mark);
+    let (wanted, mut list) = (view.borrow().on_screen(), MarkList::default());
+    let marks: Box<dyn Marks> = match place {
+        MarksPlace::Redis(marks) => {
+            let marks = RedisMarks::clone(marks).budget(budget);
+            let failed = |error: FencedError| Failure::unavailable(say::chain(&error));
+            let found = marks.look().await.map_err(failed)?;
+            (list.count, list.floor, list.closed) = (found.marks, found.floor, !found.is_open());
+            Box::new(marks)
         }
-        let closed = !found.is_open();
-        Ok(MarkList { count: found.marks, floor: found.floor, closed, of })
-    })
-    .await
-}
-
-async fn within<T>(asked: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    let late = || Failure::unavailable(format_args!("no answer within {DATABASE:?}"));
-    timeout(DATABASE, asked).await.unwrap_or_else(|_| Err(late()))
-}
-
-fn failed(error: impl std::error::Error) -> Failure {
-    Failure::unavailable(say::chain(&error))
+        MarksPlace::Database(url) => {
+            let pool = connect("--marks", url, false, 1).await?;
+            let rows = on!(&pool, pool => sql::marks(pool, &[], COUNTED).await)?;
+            list.count = rows.len() as u64;
+            on!(pool, pool => Box::new(SqlMarks::new(pool)) as Box<dyn Marks>)
+        }
+    };
+    for resource in wanted.into_iter().filter(|_| !list.closed) {
+        let mark = marks.highest(&resource).await?;
+        list.of.insert(resource, mark);
+    }
+    Ok(list)
 }

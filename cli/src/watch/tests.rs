@@ -5,7 +5,7 @@ use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::{Duration, UNIX_EPOCH};
 
-use fencing::lock::redlock::Fleet;
+use fencing::lock::redlock::{Fleet, RedisNode};
 use fencing::lock::{Fault, Holder};
 use fencing::time::Time;
 use fencing::{Resource, Token};
@@ -26,7 +26,8 @@ fn after(seconds: u64) -> Moment {
 
 fn view() -> View {
     let every = Duration::from_secs(2);
-    let mut view = View::new("namespace fencing".into(), every, Duration::from_secs(1));
+    let mut view = View::new(every, Duration::from_secs(1));
+    view.place = "namespace fencing".into();
     (view.nodes, view.marks) = (Part::Asking, Part::Asking);
     view
 }
@@ -35,6 +36,7 @@ fn view() -> View {
 fn nodes(faults: &[(&str, Fault)]) -> Findings {
     let finding = |(name, fault): &(&str, Fault)| Finding {
         node: (*name).to_owned(),
+        server: RedisNode::new("redis://h", "fencing").unwrap(),
         report: Err(fault.clone()),
         problem: Some(fault.clone()),
     };

@@ -63,18 +63,15 @@ impl<T> Part<T> {
     }
 }
 
-/// The high-water marks of a storage.
 #[derive(Default)]
 pub(super) struct MarkList {
     pub(super) count: u64,
     pub(super) floor: Option<Token>,
     /// Every write is refused.
     pub(super) closed: bool,
-    /// The marks of the leases on the screen.
     pub(super) of: BTreeMap<Resource, Option<Token>>,
 }
 
-/// Everything that is drawn.
 #[derive(Default)]
 pub(super) struct View {
     /// The lock service, and the shown locks.
@@ -87,7 +84,6 @@ pub(super) struct View {
     pub(super) states: BTreeMap<String, (&'static str, Moment)>,
     pub(super) leases: Part<LeaseList>,
     pub(super) marks: Part<MarkList>,
-    /// Since when it is paused.
     pub(super) paused: Option<Moment>,
     /// The first lease on the screen, and the leases that it has room for.
     pub(super) first: usize,
@@ -95,9 +91,9 @@ pub(super) struct View {
 }
 
 impl View {
-    pub(super) fn new(place: String, every: Duration, budget: Duration) -> View {
+    pub(super) fn new(every: Duration, budget: Duration) -> View {
         let fresh = every + 2 * budget + Duration::from_secs(1);
-        View { place, every, fresh, leases: Part::Asking, ..View::default() }
+        View { every, fresh, leases: Part::Asking, ..View::default() }
     }
 
     pub(super) fn set_nodes(&mut self, now: Moment, answer: Result<Findings, String>) {
@@ -111,7 +107,6 @@ impl View {
         self.nodes.set(now, answer);
     }
 
-    /// The leases that are on the screen.
     pub(super) fn on_screen(&self) -> Vec<Resource> {
         let all = self.leases.answer().map_or(&[][..], |leases| &leases.all).iter();
         all.skip(self.first).take(self.page).map(|lease| lease.resource.clone()).collect()
