@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sqlx::{MySql, Postgres, Sqlite};
 
 use crate::exit::Failure;
-use crate::pool::{DatabaseKind, DatabaseUrl, Pool, answer, connect, kind, on};
+use crate::pool::{DatabaseKind, DatabaseUrl, Pool, answer, kind, on};
 use crate::say;
 
 /// Creates the tables and functions of the fence, or brings them up to date.
@@ -72,7 +72,7 @@ pub(crate) async fn migrate(args: MigrateArgs) -> Result<u8, Failure> {
         print_migrations(kind(&args.database.url)?, args.down);
         return Ok(0);
     }
-    let pool = connect("--database", &args.database.url, true, 1).await?;
+    let pool = args.database.connect(true).await?;
     on!(&pool, pool => sql::migrate(pool).await)?;
     Ok(0)
 }
@@ -105,13 +105,13 @@ fn print_migrations(kind: DatabaseKind, down: bool) {
 }
 
 pub(crate) async fn protect(args: ProtectArgs) -> Result<u8, Failure> {
-    let pool = async || connect("--database", &args.database.url, false, 1).await;
     if args.check {
-        return check(&pool().await?, args.table.as_deref(), args.json).await.map(|()| 0);
+        let pool = args.database.connect(false).await?;
+        return check(&pool, args.table.as_deref(), args.json).await.map(|()| 0);
     }
     let Some(table) = &args.table else { return Err(Failure::usage("give --table")) };
     if args.remove {
-        return remove(&pool().await?, table, args.yes).await.map(|()| 0);
+        return remove(&args.database.connect(false).await?, table, args.yes).await.map(|()| 0);
     }
     let columns: Vec<&str> = args.column.iter().map(String::as_str).collect();
     let protect = match &args.resource {
@@ -134,7 +134,7 @@ pub(crate) async fn protect(args: ProtectArgs) -> Result<u8, Failure> {
         statements.iter().for_each(|statement| say::out(format_args!("{statement};\n")));
         return Ok(0);
     }
-    on!(&pool().await?, pool => protect.apply(pool).await)?;
+    on!(&args.database.connect(false).await?, pool => protect.apply(pool).await)?;
     Ok(0)
 }
 

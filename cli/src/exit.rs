@@ -14,7 +14,6 @@ pub(crate) const LOST: u8 = 76;
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
 pub(crate) const NOT_FOUND: u8 = 127;
 
-/// The statuses as the help of each command lists them.
 pub(crate) const STATUS: &str = "\
 Durations: 500ms, 2s, 1m, 1h
 Other users can see command lines: put URLs with passwords into the environment.

@@ -18,7 +18,6 @@ pub(crate) struct Findings {
     pub(crate) budget: Duration,
 }
 
-/// The answer of one node, or its fault.
 pub(crate) struct Finding {
     pub(crate) node: String,
     pub(crate) server: RedisNode,

@@ -122,7 +122,6 @@ fn program() -> Result<u8, Failure> {
     status
 }
 
-/// The help of each command lists the exit statuses.
 fn with_statuses(command: Command) -> Command {
     command.after_help(exit::STATUS).mut_subcommands(with_statuses)
 }

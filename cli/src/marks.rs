@@ -144,14 +144,8 @@ async fn list(pool: &Pool, resource: Option<&Resource>) -> Result<(), Failure> {
     }
 }
 
-impl Change {
-    async fn pool(&self) -> Result<Pool, Failure> {
-        connect("--database", &self.database.url, false, 1).await
-    }
-}
-
 async fn raise(change: &Change, resource: &Resource, token: Token) -> Result<(), Failure> {
-    let pool = change.pool().await?;
+    let pool = change.database.connect(false).await?;
     let from = or_none(on!(&pool, pool => answer(sql::highest(pool, resource)).await)?);
     Failure::unless(
         change.yes,
@@ -172,7 +166,7 @@ async fn lower(
     from: Token,
     token: Token,
 ) -> Result<(), Failure> {
-    let pool = change.pool().await?;
+    let pool = change.database.connect(false).await?;
     let mark = or_none(on!(&pool, pool => answer(sql::highest(pool, resource)).await)?);
     Failure::unless(
         change.yes,
@@ -188,7 +182,7 @@ async fn lower(
 }
 
 async fn prune(change: &Change, prune: sql::Prune) -> Result<(), Failure> {
-    let pool = change.pool().await?;
+    let pool = change.database.connect(false).await?;
     if change.yes {
         let pruned = on!(&pool, pool => prune.run(pool).await)?;
         say::out(format_args!("{} marks removed, floor {}\n", pruned.marks, or_none(pruned.floor)));
@@ -208,7 +202,7 @@ async fn prune(change: &Change, prune: sql::Prune) -> Result<(), Failure> {
 }
 
 async fn raise_floor(change: &Change, floor: Token) -> Result<(), Failure> {
-    let pool = change.pool().await?;
+    let pool = change.database.connect(false).await?;
     Failure::unless(
         change.yes,
         format_args!(

@@ -28,6 +28,12 @@ pub(crate) struct DatabaseUrl {
     pub(crate) url: String,
 }
 
+impl DatabaseUrl {
+    pub(crate) async fn connect(&self, create: bool) -> Result<Pool, Failure> {
+        connect("--database", &self.url, create, 1).await
+    }
+}
+
 /// Runs the same call on any of them.
 macro_rules! on {
     ($pool:expr, $name:ident => $body:expr) => {

@@ -38,7 +38,6 @@ pub(crate) struct OpenArgs {
     yes: bool,
 }
 
-/// The place of a storage's marks.
 pub(crate) enum MarksPlace {
     Redis(Box<RedisMarks>),
     Database(String),

@@ -27,7 +27,6 @@ pub(crate) struct Turnout {
     pub(crate) answered: usize,
     /// Number of nodes that answer, and have forgotten no lock that may still be held.
     pub(crate) remember: usize,
-    /// Number of nodes in a majority of the list.
     pub(crate) needed: usize,
     pub(crate) size: usize,
 }
@@ -83,7 +82,6 @@ impl Turnout {
         agreed.next()?.first().copied()
     }
 
-    /// Fails if they are no majority of the list, with what that means.
     pub(crate) fn check_majority(self, so: &str) -> Result<(), Failure> {
         let Turnout { answered, needed, size, .. } = self;
         if answered >= needed {

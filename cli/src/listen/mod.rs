@@ -68,7 +68,6 @@ pub(crate) fn count(text: &str) -> Result<usize, String> {
 /// the client goes away.
 pub(crate) type Answers = BoxCloneSyncService<Request<Body>, HttpAnswer, Infallible>;
 
-/// Two ports, bound.
 pub(crate) struct Listener {
     requests: TcpListener,
     status: TcpListener,

@@ -40,7 +40,6 @@ pub(crate) enum UploadState {
 pub(crate) struct Progress {
     /// How far it has come, and when its last frame was passed on.
     state: watch::Sender<(UploadState, Instant)>,
-    /// The deadline of the request.
     pub(crate) until: Instant,
 }
 

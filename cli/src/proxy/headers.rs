@@ -74,7 +74,6 @@ pub(super) fn overrides_method(uri: &Uri) -> bool {
     })
 }
 
-/// Whether the other side closes the connection behind the message.
 pub(super) fn closes(headers: &HeaderMap) -> bool {
     connection(headers).any(|name| name.eq_ignore_ascii_case("close"))
 }

@@ -38,7 +38,6 @@ use crate::redis_marks::MarksPlace;
 use crate::say;
 use crate::signing::SigningKeys;
 
-/// The routes of this process, and what it answers.
 const OPENAPI: &str = include_str!("../../openapi/proxy.yaml");
 
 const MAX_CONNECTIONS: u32 = 8;

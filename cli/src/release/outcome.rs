@@ -6,7 +6,6 @@ use fencing::lock::redlock::Forced;
 use crate::say;
 use crate::voters::Voters;
 
-/// The nodes' answers to a forced release.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct NodeAnswers {
     /// On how many the lock was taken.
@@ -19,7 +18,6 @@ pub(super) struct NodeAnswers {
     pub(super) silent: usize,
 }
 
-/// The result, from all answers.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ForcedOutcome {
     Released,

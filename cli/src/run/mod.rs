@@ -156,7 +156,6 @@ async fn watch(
     ended
 }
 
-/// Says which lease was lost or is about to be, and why.
 async fn lost_text(lease: &Lease) -> String {
     let why = match lease.valid_for().is_zero() {
         false => "it was not renewed in time".into(),

@@ -14,7 +14,6 @@ use crate::signing::{SIGNATURE, SigningKeys};
 
 const HELD: ProblemKind =
     ProblemKind::new(StatusCode::CONFLICT, "urn:fencing:held", "Held by another client");
-/// The service, or its client, has too much to do.
 pub(super) const OVERLOADED: ProblemKind =
     ProblemKind::new(StatusCode::TOO_MANY_REQUESTS, "urn:fencing:overloaded", "Too many requests")
         .retry_after(1);
@@ -41,7 +40,6 @@ pub(super) fn no_lease() -> HttpAnswer {
     NO_LEASE.answer("there is no such lease, or it is over: stop the work, or acquire again")
 }
 
-/// Shows a lease, with its signature if there are keys.
 pub(super) fn lease(
     status: StatusCode,
     lease: &Entry,

@@ -39,7 +39,6 @@ use crate::listen::{
 use crate::lock::{ChosenLock, LockArgs};
 use crate::signing::SigningKeys;
 
-/// The routes of this process, and what it answers.
 const OPENAPI: &str = include_str!("../../openapi/serve.yaml");
 /// The longest body, in bytes, and how long it may take.
 const MAX_BODY: usize = 4 << 10;

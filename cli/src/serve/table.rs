@@ -18,7 +18,6 @@ pub(super) struct Table {
     permits: Arc<Semaphore>,
 }
 
-/// One lease, until it is released.
 pub(super) struct Entry {
     pub(super) id: String,
     pub(super) lease: AsyncMutex<Option<Lease>>,
