@@ -1,37 +1,13 @@
-//! Schedules that the model check found: each broke the order before its rule was added.
+//! What a start, a re-admission and a move make of nodes that forgot, or left and came back, between two rounds.
 
 use std::time::Duration;
 
 use fencing_protocol::{
-    Attempt, Fault, Fleet, NodeState, Nonce, Prepared, Readmit, ReadmitError, Relocate,
-    RelocateError, Relocation, Reply, Request, Sealing, Side, Stamp,
+    Fault, Fleet, NodeState, Nonce, Prepared, Readmit, ReadmitError, Relocate,
+    RelocateError, Relocation, Reply, Request, Sealing, Side,
 };
 
-use crate::directed::world::{TTL, World, acquire, drive, resource, start_order};
-
-impl World {
-    /// Lets the node's lock vanish, and then lets it answer a request.
-    fn ask_free(&mut self, node: usize, request: &Request) -> Reply {
-        self.servers[node].1.expire_lock(&resource());
-        self.ask(node, request)
-    }
-}
-
-#[test]
-fn a_repeated_acquire_and_a_new_era_do_not_make_the_publish_count() {
-    let mut fleet = World::started(3);
-    let Attempt { owner, .. } = fleet.terms();
-    let ask = acquire(owner);
-    let Reply::Granted { nonce, stamp, .. } = fleet.ask(0, &ask) else { panic!() };
-    // Another owner comes and goes, the request is repeated, and the counts are collected.
-    let Attempt { owner: other, .. } = fleet.terms();
-    fleet.ask_free(0, &acquire(other));
-    fleet.ask_free(0, &ask);
-    assert_eq!(fleet.readmit_by(0, true, start_order(Nonce(1))), Ok(()));
-    let token = Stamp { count: stamp.count + 1, ..stamp }.token().unwrap();
-    let publish = Request::Publish { resource: resource(), owner, nonce, token };
-    assert_eq!(fleet.ask(0, &publish), Reply::NotOwner);
-}
+use crate::directed::world::{TTL, drive, start_order};
 
 fn seen(node: usize, (admitted, era): (bool, u64), reserved: u64) -> Prepared {
     let state = NodeState { nonce: Nonce(node as u128), era, reserved, longest: TTL };

@@ -45,18 +45,6 @@ fn a_start_takes_an_era_above_each_promise_that_it_reads() {
 }
 
 #[test]
-fn a_flush_is_a_loss_of_memory_within_one_life() {
-    let mut fleet = World::started(3);
-    let before = fleet.lease_on(&[0, 1, 2]);
-    fleet.servers[0].1.forget();
-    let ask = Request::Read;
-    assert_eq!(fleet.ask(0, &ask), Reply::NotAdmitted);
-    fleet.back(0).unwrap();
-    fleet.wait(TTL);
-    assert!(fleet.lease_on(&[0, 1, 2]) > before);
-}
-
-#[test]
 fn a_flush_or_a_restart_between_prepare_and_activate_is_noticed() {
     let mut fleet = World::started(3);
     let nonce = Nonce(9);

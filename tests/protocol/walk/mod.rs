@@ -2,7 +2,6 @@
 //!
 //! `FENCING_WALK_STEPS` says how many steps, `FENCING_WALK_SEED` with which seed.
 
-mod client;
 mod servers;
 mod world;
 

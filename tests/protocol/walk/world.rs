@@ -5,14 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fastrand::Rng;
 use fencing_protocol::{
-    Acquire, Address, Fault, Machine, Mode, NonEmpty, Nonce, Owner, Readmit, Relocate, Relocation,
-    Renew, Reply, Request, Resource, StartOrder, Time, Token,
+    Acquire, Address, Machine, Mode, NonEmpty, Nonce, Owner, Readmit, Relocate, Relocation,
+    Renew, Reply, Request, Resource, Side, StartOrder, Time, Token,
 };
 
 use crate::machine::AnyMachine;
 use crate::model::node::{TTL, attempt};
 use crate::walk::Tally;
-use crate::walk::client::{Client, Task};
 use crate::walk::servers::Servers;
 
 /// How many attempts, and how many others, are under way.
@@ -289,5 +288,46 @@ impl World {
         let (server, flush) = (self.random.usize(0..self.servers.number()), self.random.bool());
         let lost = u64::from(self.servers.lose(server, flush));
         *self.tally.entry("losses").or_default() += lost;
+    }
+}
+
+enum Task {
+    /// `floor`: the largest token that had been returned when it began.
+    Attempt {
+        resource: Resource,
+        owner: Owner,
+        floor: Option<Token>,
+        won: bool,
+    },
+    Renew,
+    Readmit,
+    Collect,
+    /// A move to the other list.
+    Move,
+}
+
+/// One machine of `protocol`, and what it is for.
+struct Client {
+    number: u64,
+    /// The list that it speaks to; a move speaks to both.
+    list: usize,
+    task: Task,
+    machine: AnyMachine,
+}
+
+impl Client {
+    /// The next request, and the list that it goes to.
+    fn next_request(&mut self) -> Option<(usize, Address, Request)> {
+        let (to, request) = self.machine.next_request()?;
+        Some((if to.side == Side::Old { 0 } else { self.list }, to, request))
+    }
+
+    fn outcome(&self) -> Option<Result<Option<Token>, ()>> {
+        self.machine.outcome(Time::default())
+    }
+
+    /// Whether it asks for a lock, or renews one.
+    fn is_of_a_lock(&self) -> bool {
+        matches!(self.task, Task::Attempt { .. } | Task::Renew)
     }
 }

@@ -4,7 +4,6 @@
 //! and `add | word | variables | where it becomes true` or `set | word | variables | where | value` for what changes.
 
 mod acquire;
-mod moving;
 mod node;
 mod readmit;
 mod start;
@@ -34,7 +33,7 @@ pub struct Step {
 /// All steps.
 pub fn steps() -> &'static [Step] {
     static ALL: LazyLock<Vec<Step>> = LazyLock::new(|| {
-        let tables = [acquire::STEPS, node::STEPS, readmit::STEPS, moving::STEPS, start::STEPS];
+        let tables = [acquire::STEPS, node::STEPS, readmit::STEPS, start::STEPS];
         tables.into_iter().flat_map(entries).map(Step::read).collect()
     });
     &ALL

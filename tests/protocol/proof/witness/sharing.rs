@@ -1,5 +1,6 @@
 //! Runs with leases that share a lock: `s1`, `s2`. The others are alone.
 
+use super::NODE_FORGETS;
 use super::run::Run;
 use crate::proof::obligation::Obligation;
 
@@ -49,7 +50,7 @@ fn after_a_node_forgot() -> Run {
     run.step("acquire", "A s1, N n1");
     run.step("acquire", "A s1, N n2");
     wins(&mut run, "s1", "E 10, C 1, N n1, M m1");
-    super::node_forgets(&mut run);
+    run.steps(NODE_FORGETS);
     run.step("heal part", "A s1, N n1, E 11, C 0");
     begins(&mut run, "s2");
     run.step("acquire", "A s2, N n1");
