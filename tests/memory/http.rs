@@ -10,7 +10,6 @@ mod issued;
 mod layers;
 mod names;
 mod policy;
-mod questions;
 mod ready;
 mod said;
 mod several;

@@ -1,14 +1,19 @@
-//! The page in a real browser: what it shows is what the service did.
+//! The page in a real browser: what it shows is what the service did. A newcomer can compare the numbers, and what
+//! matters is in view. And what the page learns about a client that falls asleep.
 
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
 use support::cli::{five, urls};
+use support::http::{Client, head};
 
 use super::browser::{Browser, open};
 use super::service::Service;
 
-pub const STEPS: usize = 8;
+const STEPS: usize = 8;
 
 /// Plays the story up to a step.
-pub async fn play_to(browser: &Browser, last: usize) {
+async fn play_to(browser: &Browser, last: usize) {
     for step in 1..=last {
         let shown = format!("$('#step-number').textContent === 'Step {step} of {STEPS}'");
         browser.until(&shown).await;
@@ -20,7 +25,7 @@ pub async fn play_to(browser: &Browser, last: usize) {
 }
 
 /// Waits until the log has this many events of a kind.
-pub async fn logged(browser: &Browser, kind: &str, count: usize) {
+async fn logged(browser: &Browser, kind: &str, count: usize) {
     browser.count(&format!("#log [data-kind={kind}]"), count).await;
 }
 
@@ -127,4 +132,121 @@ fn orders_come_from_the_page() {
     assert_eq!(order("/page/nodes/5/stop"), 202);
     let service = Service::start(&["--lock", "database"]);
     assert_eq!(service.get("/").status, 404);
+}
+
+/// Waits until these are wholly on the screen.
+async fn in_view(browser: &Browser, selectors: &[&str]) {
+    let seen = "((it) => it.height > 0 && it.top >= 0 && it.bottom <= innerHeight)";
+    let all = json!(selectors);
+    browser.until(&format!("{all}.every((it) => {seen}($(it).getBoundingClientRect()))")).await;
+}
+
+/// A token of a new era has a smaller count, and is shown so that one sees that it is larger.
+#[tokio::test]
+async fn a_token_shows_its_era() {
+    let (_service, browser) = open(&[], "/", 1280).await;
+    browser.count("#nodes li.grants", 5).await;
+    browser.click("#mode-free").await;
+    let mut seen = Vec::new();
+    for client in [1, 2] {
+        browser.press(&format!("Acquire: client {client}")).await;
+        logged(&browser, "granted", client).await;
+        browser.press(&format!("Write: client {client}")).await;
+        logged(&browser, "stored", 2 * client).await;
+        let mark =
+            browser.ask("return [$('#with .mark').textContent, $('#with .mark').title]").await;
+        let [mark, title] = [0, 1].map(|n| mark[n].as_str().unwrap());
+        let (era, count) = mark.split_once('·').expect(mark);
+        assert_eq!(count, "0001");
+        assert!(title.contains(&format!("{era}000001)")), "{title}");
+        assert!(browser.text("#log").await.contains(title));
+        seen.push((era.parse::<u64>().unwrap(), era.to_owned()));
+        browser.press(&format!("Release: client {client}")).await;
+        if client == 1 {
+            for node in [1, 2, 3] {
+                browser.press(&format!("wipe node {node}")).await;
+            }
+            browser.until("$('#log [data-kind=era]') !== null").await;
+            browser.count("#nodes li.grants", 5).await;
+            // Of the three that are left, one has forgotten and two have not: all must grant.
+            for node in [2, 3] {
+                browser.press(&format!("kill node {node}")).await;
+            }
+        }
+    }
+    assert!(seen[0] < seen[1], "{seen:?}");
+    // The nodes may have gone to one new era together, or each to one of its own.
+    let new = format!("to the new era {} ", seen[1].1);
+    // The two that have forgotten nothing have followed.
+    browser.until("$('#log').textContent.includes('node 4')").await;
+    assert!(browser.text("#log").await.contains(&new), "{new}");
+    browser.close().await;
+}
+
+/// What the stale write came to can be seen where the button is, on a notebook and on a phone.
+#[tokio::test]
+async fn the_verdict_is_in_view() {
+    let service = Service::start(&[]);
+    let verdicts = ["#step-text", "#next", "#with .verdict", "#without .verdict"];
+    let clients = ["#belief-1", "#truth-1", "#belief-2", "#truth-2"];
+    for (width, height) in [(1280, 857), (360, 800)] {
+        let browser = Browser::open(&service.url("/"), width).await;
+        browser.resize(width, height).await;
+        play_to(&browser, 6).await;
+        browser.until("$('.differ #truth-1') !== null").await;
+        browser.count(".differ", 1).await;
+        assert_eq!(browser.text("#next").await, "Wake client 1");
+        browser.click("#next").await;
+        browser.until("$('#step-number').textContent.startsWith('Step 7')").await;
+        // The phone scrolls to it.
+        in_view(&browser, &verdicts).await;
+        if width > 1000 {
+            in_view(&browser, &clients).await;
+            assert_eq!(browser.ask("return scrollY").await, 0);
+        }
+        browser.close().await;
+    }
+}
+
+/// The events of client 1, as they come.
+fn events(service: &Service) -> impl Iterator<Item = Value> + use<> {
+    let mut client = Client::connect(service.address);
+    client.send(head("GET", "/page/events", &[]));
+    let event = |line: String| serde_json::from_str(line.strip_prefix("data:")?).ok();
+    client.lines().filter_map(event).filter(|event: &Value| event["client"] == 1)
+}
+
+/// A client that is renewed just before it falls asleep says so: what is shown to be over is over. The
+/// renewal comes 1,000 ms after the grant, and the client looks at its lease each 100 ms.
+#[test]
+fn a_lease_that_is_shown_to_be_over_is_lost() {
+    let lost = |awake| {
+        let service = Service::start(&[]);
+        let mut events = events(&service);
+        let order = |order: &str| {
+            let path = format!("/page/clients/1/{order}");
+            assert_eq!(service.send("POST", &path, &[("X-Page", "1")], "").status, 202);
+        };
+        let end_of = |event: &Value| {
+            let left = event["until"].as_u64().unwrap() - event["at"].as_u64().unwrap();
+            Instant::now() + Duration::from_millis(left)
+        };
+        order("acquire");
+        let granted = events.find(|event| event["kind"] == "granted").unwrap();
+        let mut end = end_of(&granted);
+        std::thread::sleep(Duration::from_millis(awake));
+        order("sleep");
+        for event in events.by_ref().take_while(|event| event["kind"] != "asleep") {
+            end = end_of(&event);
+        }
+        let over = end + Duration::from_millis(60);
+        std::thread::sleep(over.saturating_duration_since(Instant::now()));
+        order("wake");
+        events.find(|event| event["kind"] == "lost").unwrap();
+    };
+    std::thread::scope(|scope| {
+        for awake in [1_005, 1_030, 1_060] {
+            scope.spawn(move || lost(awake));
+        }
+    });
 }
