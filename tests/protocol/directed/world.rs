@@ -250,18 +250,14 @@ impl<M: Machine> Open<M> {
         Some(self.requests.remove(found))
     }
 
-    /// The request to that server arrives, and so does its answer. `None` if there is none.
-    pub fn at(&mut self, world: &mut World, server: usize) -> Option<Reply> {
-        let (to, request) = self.next_to(server)?;
-        let reply = world.ask_in(self.list(to), server, &request);
-        self.machine.on_reply(to, Ok(reply.clone()));
-        self.send();
-        Some(reply)
-    }
-
-    /// One request to each of these servers arrives, if there is one.
+    /// One request to each of these servers arrives, if there is one, and so does its answer.
     pub fn heard_by(&mut self, world: &mut World, servers: &[usize]) {
-        servers.iter().for_each(|server| drop(self.at(world, *server)));
+        for server in servers {
+            let Some((to, request)) = self.next_to(*server) else { continue };
+            let reply = world.ask_in(self.list(to), *server, &request);
+            self.machine.on_reply(to, Ok(reply));
+            self.send();
+        }
     }
 
     fn asked(&self) -> Vec<usize> {
@@ -292,7 +288,7 @@ impl<M: Machine> Open<M> {
     pub fn all_on(&mut self, world: &mut World, reached: &[usize]) -> Option<M::Outcome> {
         while let Some(server) = self.asked().first().copied() {
             if reached.contains(&server) {
-                self.at(world, server);
+                self.heard_by(world, &[server]);
             } else if let Some((to, _)) = self.next_to(server) {
                 self.machine.on_reply(to, Err(Fault::TimedOut));
                 self.send();
