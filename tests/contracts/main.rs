@@ -13,7 +13,7 @@ use std::time::Duration;
 use fencing::fence::MemoryMarks;
 use fencing::lock::redlock::{MemoryNode, RedisNode, RedlockBuilder};
 use fencing::lock::sql::SqlLock;
-use fencing::sql::{self, SqlMarks};
+use fencing::sql;
 use fencing::testing::{FaultyNode, marks_contract};
 use fencing::{Redlock, Resource};
 use futures_util::FutureExt;
@@ -105,21 +105,6 @@ async fn sqlite(folder: &tempfile::TempDir) -> sqlx::SqlitePool {
     let file = file.create_if_missing(true).journal_mode(SqliteJournalMode::Wal);
     let file = file.busy_timeout(Duration::from_secs(60));
     SqlitePoolOptions::new().max_connections(8).connect_with(file).await.unwrap()
-}
-
-#[tokio::test]
-async fn sqlite_marks() {
-    let folder = tempfile::tempdir().unwrap();
-    let pool = sqlite(&folder).await;
-    sql::migrate(&pool).await.unwrap();
-    marks_contract(&SqlMarks::new(pool)).await.unwrap();
-}
-
-#[tokio::test]
-async fn postgres_marks() {
-    let pool = postgres::Place::empty().await.pool;
-    sql::migrate(&pool).await.unwrap();
-    marks_contract(&SqlMarks::new(pool)).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

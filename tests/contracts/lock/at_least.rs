@@ -1,10 +1,4 @@
-use std::time::Duration;
-
-use fencing::lock::{AcquireError, Lock, Loss};
-use tokio::time::Instant;
-
-use super::{acquire, release};
-use crate::resource;
+use super::*;
 
 /// How long the suite has a lock stay closed: less than any TTL that it runs with.
 const LEAST: Duration = Duration::from_millis(700);

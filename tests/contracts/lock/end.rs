@@ -1,15 +1,4 @@
-use std::future::pending;
-use std::pin::pin;
-use std::time::Duration;
-
-use fencing::Resource;
-use fencing::lock::{Lease, Lock, Loss};
-use futures_util::future::{join, join_all};
-use support::polled::polled;
-use tokio::time::sleep;
-
-use super::{acquire, dropped, free, release};
-use crate::{answered, resource};
+use super::*;
 
 /// Checks that a lease which is released or dropped is over for each who awaits that, and that its locks are free then.
 pub async fn ends<K>(lock: &impl Lock, names: &[Resource], acquire: impl AsyncFn() -> Lease<K>) {

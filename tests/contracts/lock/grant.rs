@@ -1,9 +1,7 @@
-use fencing::lock::Lock;
-use fencing::{Sequencer, Token};
-use futures_util::future::join_all;
+use fencing::Sequencer;
 
-use super::{Inside, acquire, after, refused, release};
-use crate::{names, resource};
+use super::*;
+use crate::names;
 
 pub async fn tokens_grow(lock: &impl Lock) {
     let resource = resource("tokens");

@@ -1,12 +1,5 @@
-use std::future::pending;
-use std::time::Duration;
-
-use fencing::lock::{Lock, Loss, Released};
-use futures_util::future::{join, join_all};
-
 use super::end::reported;
-use super::{acquire, refused};
-use crate::{answered, resource};
+use super::*;
 
 /// Checks that the leases of a lock service end as they must.
 ///

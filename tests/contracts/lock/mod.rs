@@ -11,14 +11,15 @@ mod several;
 mod shared;
 
 use std::fmt::Debug;
+use std::future::pending;
 use std::pin::pin;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fencing::lock::{AcquireError, Lease, Lock, Released};
+use fencing::lock::{AcquireError, Lease, Lock, Loss, Released};
 use fencing::{Resource, Token};
-use futures_util::future::join;
+use futures_util::future::{join, join_all};
 use support::polled::polled;
 use tokio::time::{Instant, sleep};
 

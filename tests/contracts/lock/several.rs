@@ -1,12 +1,7 @@
-use std::time::Duration;
-
-use fencing::Resource;
-use fencing::lock::{AcquireError, Lease, LeaseSet, Lock};
-use futures_util::future::join_all;
+use fencing::lock::LeaseSet;
 
 use super::end::ends;
-use super::{Inside, acquire, after, dropped, free, refused, release};
-use crate::{answered, resource};
+use super::*;
 
 /// Checks what acquires several resources with one call.
 pub async fn several(lock: &impl Lock) {

@@ -1,14 +1,7 @@
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
-
-use fencing::Resource;
-use fencing::lock::{Lock, SharedLease};
-use futures_util::future::{join, join_all};
-use tokio::time::sleep;
+use fencing::lock::SharedLease;
 
 use super::end::ends;
-use super::{Inside, acquire, after, dropped, refused, release};
-use crate::{answered, resource};
+use super::*;
 
 /// Checks that a lock service lets several share a lock.
 pub async fn shared_contract(lock: &impl Lock) {

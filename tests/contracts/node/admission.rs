@@ -1,11 +1,6 @@
-use std::time::Duration;
-
 use fencing_protocol::Reply::{Activated, Forgotten, NotAdmitted};
-use fencing_protocol::{Nonce, Reply, Request, Resource, Stamp, Token};
-use tokio::time::Instant;
 
 use super::probe::*;
-use crate::resource;
 
 const FIRST: Nonce = Nonce(0xf1);
 const SECOND: Nonce = Nonce(0xf2);

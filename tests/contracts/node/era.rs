@@ -1,8 +1,6 @@
 use fencing_protocol::Reply::{Activated, Exhausted, Forgotten, NotOwner, Published, Released};
-use fencing_protocol::{Nonce, Reply, Request, Stamp};
 
 use super::probe::*;
-use crate::resource;
 
 pub async fn suite(probe: &Probe) {
     reserved(probe).await;

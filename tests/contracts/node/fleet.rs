@@ -1,10 +1,6 @@
-use std::time::Duration;
-
 use fencing_protocol::Reply::{Activated, Forgotten, NotAdmitted};
-use fencing_protocol::{Fleet, Nonce, Prepared, Reply, Request, Resource, Sealing, Stamp, Token};
 
 use super::probe::*;
-use crate::resource;
 
 /// Checks what the node answers to a client with another list of nodes.
 pub async fn suite(probe: &Probe) {

@@ -1,11 +1,6 @@
-use std::time::Duration;
-
-use fencing_protocol::{Nonce, Reply};
 use futures_util::future::join;
-use tokio::time::Instant;
 
 use super::probe::*;
-use crate::resource;
 
 pub async fn suite(probe: &Probe) {
     counts(probe).await;

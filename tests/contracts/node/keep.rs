@@ -1,9 +1,6 @@
-use std::time::Duration;
-
 use fencing_protocol::Reply::{NotOwner, Released, Renewed};
 
 use super::probe::*;
-use crate::resource;
 
 /// Checks renewal and release.
 pub async fn suite(probe: &Probe) {

@@ -1,13 +1,16 @@
 use std::fmt;
 use std::ops::RangeInclusive;
-use std::time::Duration;
+pub use std::time::Duration;
 
 use fencing::lock::redlock::{Node, Session};
-use fencing_protocol::{Fleet, NodeState, Nonce, Owner, Prepared, Reply, Request, Resource, Stamp};
-use tokio::time::{Instant, sleep};
+use fencing_protocol::NodeState;
+pub use fencing_protocol::{
+    Fleet, Nonce, Owner, Prepared, Reply, Request, Resource, Sealing, Stamp, Token,
+};
+pub use tokio::time::{Instant, sleep};
 
+pub(super) use crate::resource;
 use crate::{ANSWER_WITHIN, answered};
-
 pub use support::requests::*;
 
 /// Asks for a lock alone where others have it.

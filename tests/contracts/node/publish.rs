@@ -1,8 +1,6 @@
 use fencing_protocol::Reply::{Exhausted, NotOwner, Published, Released};
-use fencing_protocol::{Nonce, Stamp};
 
 use super::probe::*;
-use crate::resource;
 
 pub async fn suite(probe: &Probe) {
     guarded(probe).await;

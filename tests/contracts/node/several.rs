@@ -1,8 +1,6 @@
 use fencing_protocol::Reply::{Free, NotOwner, Published, Released, Renewed};
-use fencing_protocol::{Nonce, Reply, Request, Resource};
 
 use super::probe::*;
-use crate::resource;
 
 /// Checks requests for several locks: each is answered as a request for one is, and of locks that are
 /// asked for all are granted or none.

@@ -1,11 +1,6 @@
-use std::time::Duration;
-
 use fencing_protocol::Reply::{Draining, Free, NotOwner, Published, Released, Renewed};
-use fencing_protocol::{Reply, Request, Resource, Stamp};
-use tokio::time::sleep;
 
 use super::probe::*;
-use crate::resource;
 
 /// Checks locks that several owners share.
 pub async fn suite(probe: &Probe) {
