@@ -2,10 +2,10 @@
 
 use std::time::SystemTime;
 
-use fencing::lock::Holder;
 use fencing::lock::redlock::{Forced, NodeView};
 
 use crate::fleet::*;
+use support::lease::release;
 
 const AUDIT: &str = "{fencing}:audit";
 const COUNT: &str = "c:invoice/42";
@@ -19,14 +19,6 @@ fn client(servers: &[RedisServer], name: &str) -> Redlock {
 #[track_caller]
 fn is_named<K>(outcome: Result<Lease<K>, AcquireError>, name: &str) {
     assert_eq!(holder(outcome).name.as_deref(), Some(name));
-}
-
-#[track_caller]
-fn holder<K>(outcome: Result<Lease<K>, AcquireError>) -> Holder {
-    match outcome {
-        Err(AcquireError::Held { holder: Some(holder), .. }) => holder,
-        other => panic!("nobody is named: {other:?}"),
-    }
 }
 
 /// What an operator does on these servers, or on some of them.
@@ -101,15 +93,15 @@ async fn the_error_names_the_holder() {
     is_named(b_soon.acquire_all(&several).await, "billing-7");
     // The scripts compare the whole of what they have written.
     lease.renew().await.unwrap();
-    give_back(lease).await;
+    release(lease).await;
     let part = b.acquire_shared(&resource()).await.unwrap();
     part.renew().await.unwrap();
     is_named(a.try_acquire(&resource()).await, "billing-8");
-    give_back(part).await;
+    release(part).await;
     let all = b.acquire_all(&several).await.unwrap();
     all.renew().await.unwrap();
     is_named(a.try_acquire(&several[0]).await, "billing-8");
-    give_back(all).await;
+    release(all).await;
     drop(a.try_acquire(&resource()).await.unwrap());
 }
 

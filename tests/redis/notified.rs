@@ -3,6 +3,7 @@
 use crate::fleet::*;
 use fencing::lock::Notice;
 use fencing_protocol::ClientId;
+use support::lease::release;
 use support::redis::with_rights;
 
 /// Longer than any test takes.
@@ -140,13 +141,13 @@ async fn a_user_with_the_rights_of_the_guide_is_notified() {
     for _ in 0..2 {
         let lease = in_time(least.acquire(&resource())).await.unwrap();
         lease.renew().await.unwrap();
-        give_back(lease).await;
-        give_back(in_time(least.acquire_all(&several)).await.unwrap()).await;
+        release(lease).await;
+        release(in_time(least.acquire_all(&several)).await.unwrap()).await;
     }
     let lease = in_time(builder.clone().build().unwrap().acquire(&resource())).await.unwrap();
     let waiter = waiter(builder);
     until_waiting(&servers, 1).await;
-    give_back(lease).await;
+    release(lease).await;
     in_time(waiter).await.unwrap();
 }
 

@@ -1,6 +1,7 @@
 //! A lock that several share, on five real redis-servers.
 
 use crate::fleet::*;
+use support::lease::release;
 
 /// Longer than any test takes.
 const NEVER: Duration = Duration::from_secs(3600);
@@ -29,7 +30,7 @@ async fn the_last_holder_that_leaves_notifies_a_waiter() {
     until_waiting(&servers, 3).await;
     assert_eq!(notified(&servers), 0);
     for part in parts {
-        give_back(part).await;
+        release(part).await;
     }
     let alone = in_time(writer).await.unwrap();
     assert!(readers.iter().all(|reader| !reader.is_finished()));

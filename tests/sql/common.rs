@@ -1,20 +1,22 @@
-//! What the tests of every database share.
+//! What the tests of every database share, and what most of them use.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::time::Duration;
+pub use std::sync::Arc;
+pub use std::time::{Duration, Instant};
 
-use fencing::fence::Stale;
-use fencing::sql::AdmitError;
-use fencing::{Resource, Sequencer, Token};
+pub use fencing::fence::{CommitError, FenceError, Marks, Stale, Transactions};
+pub use fencing::lock::sql::SqlLock;
+pub use fencing::sql::{self, AdmitError, MigrateError, Protect, Prune, SqlMarks};
+pub use fencing::{Fence, Resource, Sequencer, Token};
+pub use futures_util::future::join_all;
+pub use sqlx::{AssertSqlSafe, Connection, Database, Executor, Pool, Row, Transaction, raw_sql};
+pub use support::lease::named;
 use support::polled::polled;
+pub use support::waiting::until;
 
 pub fn resource() -> Resource {
     named("files/a")
-}
-
-pub fn named(name: &str) -> Resource {
-    Resource::new(name).unwrap()
 }
 
 /// A token of the resource.

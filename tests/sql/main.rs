@@ -10,7 +10,7 @@ mod rounds;
 mod service;
 
 mod sqlite {
-    use support::place::sqlite as place;
+    pub use support::place::sqlite as place;
 
     mod own;
     #[path = "../setup.rs"]
@@ -22,7 +22,7 @@ mod sqlite {
 }
 
 mod postgres {
-    use support::place::postgres as place;
+    pub use support::place::postgres as place;
     use support::postgres::PostgresServer as Server;
 
     mod bulk;
@@ -51,7 +51,7 @@ mod postgres {
 
 mod mysql {
     use support::mariadb::MariadbServer as Server;
-    use support::place::mysql as place;
+    pub use support::place::mysql as place;
 
     mod interrupted;
     mod migrating;

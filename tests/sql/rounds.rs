@@ -1,11 +1,7 @@
 //! Two writers with neighbouring tokens, round after round, with pauses between every two
 //! statements. `FENCING_ROUNDS` sets the rounds of each play (default 12).
 
-use std::time::Duration;
-
-use fencing::sql::AdmitError;
-
-use crate::common::{below, token};
+use crate::common::*;
 
 /// What became of a writer.
 #[derive(Debug, PartialEq)]

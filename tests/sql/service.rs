@@ -5,11 +5,13 @@ use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use axum::response::Response;
 use axum::routing::MethodRouter;
-use fencing::Fence;
-use fencing::fence::{MemoryMarks, Transactions};
-use fencing::http::{self, FenceLayer, Problem, TransactionLayer};
+use fencing::fence::MemoryMarks;
+use fencing::http;
+use fencing::http::{FenceLayer, Problem, TransactionLayer};
 use http_body_util::BodyExt;
 use tower::ServiceExt;
+
+use crate::common::*;
 
 pub type Answer = (StatusCode, Option<Problem>);
 

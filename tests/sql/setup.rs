@@ -1,11 +1,9 @@
 //! A database for a test, and short ways to use it.
 
-use fencing::sql::{self, AdmitError, MigrateError, Protect, Protected};
-use fencing::{Resource, Token};
-use sqlx::{AssertSqlSafe, Executor, Pool, Transaction};
+use fencing::sql::Protected;
 
-use super::place::{self, Db, Place};
-use crate::common::{resource, token};
+pub use super::place::{self, Db, LEVELS, Place};
+pub use crate::common::*;
 
 /// A database with the tables of the fence.
 pub async fn migrated() -> Place {

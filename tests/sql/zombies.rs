@@ -2,16 +2,9 @@
 //! holder of a newer token, which locks the mark first.
 
 use std::cell::Cell;
-use std::time::Duration;
 
-use fencing::sql::{self, AdmitError};
-use futures_util::future::join_all;
-use sqlx::{Pool, Transaction};
-
-use super::place::{self, Db};
-use super::setup::file;
+use super::setup::*;
 use super::suite::writers::{Way, Writer, ready_for};
-use crate::common::own;
 
 /// Changes the row each time, for a database may take back the transaction that has changed less. Writes that landed
 /// on top of a newer one are counted in millions.

@@ -7,18 +7,12 @@ pub use fencing::lock::{AcquireError, Loss, Released, RenewError};
 pub use fencing::{Lease, Resource, Token, sql};
 pub use fencing_protocol::Fault;
 pub use sqlx::{AssertSqlSafe, Pool};
-pub use tokio::time::{Instant, sleep, timeout};
+pub use support::lease::{holder, named, release, resource};
+pub use support::waiting::until;
+pub use tokio::time::{sleep, timeout};
 
 /// Longer than any test takes: what is gone was released and has not expired.
 pub const LONG: Duration = Duration::from_secs(60);
-
-pub fn named(name: &str) -> Resource {
-    Resource::new(name).unwrap()
-}
-
-pub fn resource() -> Resource {
-    named("invoice/42")
-}
 
 /// When the lock may be free; anything but `Held` fails the test.
 #[track_caller]
@@ -38,21 +32,7 @@ pub fn fault(outcome: Result<Lease, AcquireError>) -> Fault {
     }
 }
 
-/// Releases a lease that lasts.
-pub async fn release<K>(lease: Lease<K>) {
-    assert_eq!(lease.release().await, Ok(Released::Released));
-}
-
 /// The holder is notified of this loss.
 pub async fn lost<K>(lease: &Lease<K>, loss: Loss) {
     assert_eq!(timeout(LONG / 2, lease.lost()).await, Ok(loss));
-}
-
-/// Asks again and again until it is so.
-pub async fn until(what: &str, mut done: impl AsyncFnMut() -> bool) {
-    let end = Instant::now() + LONG;
-    while !done().await {
-        assert!(Instant::now() < end, "never: {what}");
-        sleep(Duration::from_millis(10)).await;
-    }
 }

@@ -18,7 +18,6 @@ mod sqlite {
 
 mod postgres {
     use support::place::postgres as place;
-    use support::postgres::PostgresServer as Server;
 
     mod conflicts;
     mod crash;
@@ -32,7 +31,6 @@ mod postgres {
 }
 
 mod mysql {
-    use support::mariadb::MariadbServer as Server;
     use support::place::mysql as place;
 
     mod conflicts;

@@ -15,10 +15,7 @@ pub struct Answer {
 
 impl Answer {
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.head.lines().skip(1).find_map(|line| {
-            let (found, value) = line.split_once(':')?;
-            found.eq_ignore_ascii_case(name).then(|| value.trim())
-        })
+        header(&self.head, name)
     }
 
     pub fn text(&self) -> &str {
@@ -47,6 +44,14 @@ impl Answer {
         assert_eq!((self.status, &self.json()["type"]), (status, &problem.into()), "{self:?}");
         self
     }
+}
+
+/// What the head of a message says under this name.
+pub fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    head.lines().skip(1).find_map(|line| {
+        let (found, value) = line.split_once(':')?;
+        found.eq_ignore_ascii_case(name).then(|| value.trim())
+    })
 }
 
 /// A connection, of either side.
@@ -114,26 +119,46 @@ impl Client {
 
     /// Reads one answer; `None` if the connection has ended.
     pub fn try_answer(&mut self) -> Option<Answer> {
+        let head = self.read_head()?;
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        if status == 100 {
+            return self.try_answer();
+        }
+        let body = match self.read_body(&head) {
+            Some((body, _)) => body,
+            None if status == 204 => Vec::new(),
+            None => {
+                let mut body = Vec::new();
+                self.0.read_to_end(&mut body).unwrap();
+                body
+            }
+        };
+        Some(Answer { status, head, body })
+    }
+
+    /// Reads the head of a message; `None` if the connection has ended.
+    pub fn read_head(&mut self) -> Option<String> {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
             if self.0.read_line(&mut head).unwrap_or(0) == 0 {
                 return None;
             }
         }
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        let mut answer = Answer { status, head, body: Vec::new() };
-        if status == 100 {
-            return self.try_answer();
+        Some(head)
+    }
+
+    /// Reads the body behind this head, and whether it is whole; `None` if the head announces none.
+    pub fn read_body(&mut self, head: &str) -> Option<(Vec<u8>, bool)> {
+        let mut body = Vec::new();
+        if let Some(length) = header(head, "content-length") {
+            let length: usize = length.parse().unwrap();
+            (&mut self.0).take(length as u64).read_to_end(&mut body).unwrap();
+            let whole = body.len() == length;
+            return Some((body, whole));
         }
-        if let Some(length) = answer.header("content-length") {
-            let length: u64 = length.parse().unwrap();
-            (&mut self.0).take(length).read_to_end(&mut answer.body).unwrap();
-        } else if answer.header("transfer-encoding").is_some() {
-            self.read_chunks(&mut answer.body);
-        } else if status != 204 {
-            self.0.read_to_end(&mut answer.body).unwrap();
-        }
-        Some(answer)
+        header(head, "transfer-encoding")?;
+        let whole = self.read_chunks(&mut body);
+        Some((body, whole))
     }
 
     #[track_caller]
@@ -142,17 +167,18 @@ impl Client {
     }
 
     /// Chunks that break off have no last one.
-    fn read_chunks(&mut self, body: &mut Vec<u8>) {
+    fn read_chunks(&mut self, body: &mut Vec<u8>) -> bool {
         let mut line = String::new();
         while self.0.read_line(&mut line).unwrap_or(0) > 0 {
             let size = u64::from_str_radix(line.trim(), 16).unwrap();
             (&mut self.0).take(size).read_to_end(body).unwrap();
             self.0.read_line(&mut line).unwrap();
             if size == 0 {
-                break;
+                return true;
             }
             line.clear();
         }
+        false
     }
 }
 

@@ -12,6 +12,7 @@ pub use fencing_protocol::{Fault, Mode, Reply, Request};
 pub use futures_util::FutureExt;
 pub use futures_util::future::BoxFuture;
 pub use support::clock::TokioClock;
+pub use support::lease::{assert_held, holder, named, resource};
 pub use support::polled::polled;
 pub use support::requests::{ALICE, acquire, ask_alone, lasting, release};
 pub use tokio::task::JoinHandle;
@@ -129,14 +130,6 @@ pub fn members(count: usize) -> fencing_protocol::Fleet {
     fencing_protocol::Fleet::new((0..count).map(|number| format!("node-{number}"))).unwrap()
 }
 
-pub fn named(name: &str) -> Resource {
-    Resource::new(name).unwrap()
-}
-
-pub fn resource() -> Resource {
-    named("invoice/42")
-}
-
 /// Waits for `resource()`, keeps the lease for `hold`, and returns when it had it.
 pub fn waits(redlock: &Redlock, hold: Duration) -> JoinHandle<Instant> {
     let redlock = redlock.clone();
@@ -155,11 +148,6 @@ pub fn begun<F: Future>(future: F) -> std::pin::Pin<Box<F>> {
     let mut future = Box::pin(future);
     assert!((&mut future).now_or_never().is_none());
     future
-}
-
-#[track_caller]
-pub fn assert_held<L: std::fmt::Debug>(found: Result<L, AcquireError>) {
-    assert!(matches!(found, Err(AcquireError::Held { .. })), "{found:?}");
 }
 
 /// Lets everything run that can without time passing.

@@ -1,16 +1,6 @@
 //! Nodes in this process keep the names of holders, as those on Redis do.
 
-use fencing::lock::Holder;
-
 use crate::driver::fleet::*;
-
-#[track_caller]
-fn holder<L: std::fmt::Debug>(outcome: Result<L, AcquireError>) -> Holder {
-    match outcome {
-        Err(AcquireError::Held { holder: Some(holder), .. }) => holder,
-        other => panic!("nobody is named: {other:?}"),
-    }
-}
 
 #[tokio::test(start_paused = true)]
 async fn the_error_names_the_holder() {

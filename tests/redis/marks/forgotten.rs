@@ -1,13 +1,8 @@
 //! A server that may have forgotten marks refuses everything, until an operator opens them.
 
-use fencing::Resource;
-use fencing::fence::{FenceError, Marks};
-use fencing::redis::{Closed, FencedError, Unfit};
-use support::redis::RedisServer;
+use fencing::redis::Unfit;
 
-use crate::fleet::port;
-
-use super::{MARKS, closed, file, marks, opened, set, stale, started, token};
+use super::*;
 
 #[tokio::test]
 async fn a_new_server_is_closed() {

@@ -5,10 +5,12 @@ mod whole;
 
 use std::time::Duration;
 
-use fencing::fence::Stale;
+use fencing::fence::{FenceError, Marks, Stale};
 use fencing::redis::{Closed, FencedError, RedisMarks};
 use fencing::{Resource, Token};
 use support::redis::RedisServer;
+
+use crate::fleet::port;
 
 const MARKS: &str = "{files}:marks";
 

@@ -1,17 +1,10 @@
 //! Check and write are one step.
 
-use std::time::Duration;
-
-use fencing::fence::Marks;
-use fencing::redis::{FencedError, RedisMarks, SettingsError};
+use fencing::redis::SettingsError;
 use fencing::testing::marks_contract;
-use fencing::{Resource, Token};
-use support::redis::RedisServer;
 use tokio::time::{Instant, sleep};
 
-use crate::fleet::port;
-
-use super::{MARKS, file, marks, opened, set, stale, started, token};
+use super::*;
 
 #[tokio::test]
 async fn they_keep_the_contract_of_marks() {

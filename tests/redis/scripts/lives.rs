@@ -1,5 +1,5 @@
 //! A server that was killed and came back with its data: it may lack the last of it, and gives no
-//! vote before it is admitted in its new life.
+//! vote before it is admitted in its new life. It is looked at again before that: its settings may have changed.
 
 use crate::scripts::member::*;
 
@@ -43,4 +43,22 @@ async fn a_server_that_restarted_with_its_data_gives_no_vote() {
     assert_eq!(prepared.state.highest(), 7);
     member.admit(8).await;
     assert!(matches!(member.ask(Request::Read).await, Reply::State(_)));
+}
+
+#[tokio::test]
+async fn a_server_that_may_evict_by_now_is_not_prepared() {
+    let server = RedisServer::start();
+    let member = Member::alone(&server).await;
+    member.prepare().await;
+    server.cli(&["CONFIG", "SET", "maxmemory", "100mb"]);
+    server.cli(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
+    let prepare = || Request::Prepare { nonce: Nonce(1), from: None };
+    let evicts = Fault::MaxmemoryPolicy("allkeys-lru".into());
+    assert_eq!(member.try_ask(prepare()).await, Err(evicts.clone()));
+    // Nor is it opened.
+    assert_eq!(node(&server).open(&fleet(&server), "me").await.err(), Some(evicts));
+    server.cli(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+    member.prepare().await;
+    server.cli(&["REPLICAOF", "127.0.0.1", "1"]);
+    assert_eq!(member.try_ask(prepare()).await, Err(Fault::NotMaster));
 }

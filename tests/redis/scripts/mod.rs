@@ -9,7 +9,5 @@ mod lives;
 mod loaded;
 mod member;
 mod numbers;
-mod order;
 mod out;
-mod settings;
-mod ttl;
+mod requests;

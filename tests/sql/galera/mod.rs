@@ -6,15 +6,12 @@ mod rounds;
 mod ways;
 
 use std::sync::OnceLock;
-use std::time::Duration;
 
-use fencing::sql;
 use sqlx::mysql::MySqlPoolOptions;
-use sqlx::{Executor, MySql, MySqlConnection, MySqlPool, Row, Transaction};
+use sqlx::{MySql, MySqlConnection, MySqlPool};
 use support::galera::GaleraCluster;
 
-use crate::common::{resource, token};
-use crate::mysql::setup::{FILES, begin, number, raise, run};
+use crate::mysql::setup::*;
 use crate::mysql::suite::writers::{Way, Writer};
 
 static SHARED: OnceLock<GaleraCluster> = OnceLock::new();

@@ -2,16 +2,9 @@
 
 use std::collections::HashSet;
 
-use fencing::fence::{FenceError, Marks};
-use fencing::lock::sql::SqlLock;
-use fencing::sql::{AdmitError, MigrateError, Prune, Retry, SqlMarks};
-
-use futures_util::future::join_all;
-use sqlx::AssertSqlSafe;
+use fencing::sql::Retry;
 
 use super::*;
-use crate::common::{retryable, stale};
-use crate::mysql::setup::attempt;
 
 #[tokio::test]
 async fn marks_say_yes_to_no_token_that_was_passed_on_another_node() {

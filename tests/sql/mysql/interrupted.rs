@@ -3,8 +3,7 @@
 
 use sqlx::MySqlPool;
 
-use super::place::Place;
-use super::setup::{begin, number, of_one, run, single, with};
+use super::setup::*;
 
 /// The pool's next user writes without a transaction, and that stays.
 async fn writes_what_stays(place: &Place, pool: &MySqlPool) {

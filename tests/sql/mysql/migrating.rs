@@ -1,11 +1,9 @@
 //! A user who may not create anything.
 
-use fencing::sql;
 use sqlx::MySqlPool;
 use sqlx::mysql::MySqlPoolOptions;
 
-use super::place::Place;
-use super::setup::{is_lost, migrated, run};
+use super::setup::*;
 
 /// A pool of a user of its own, who may read the migrations, and these procedures.
 async fn user(place: &Place, procedures: &str) -> MySqlPool {

@@ -1,13 +1,7 @@
 //! What is MySQL's own: what an old snapshot sees, and what a session brings along: settings, tokens, a character set.
 
-use fencing::sql::{self, AdmitError};
-use futures_util::future::join_all;
-use sqlx::Executor;
-
-use super::place::Place;
-use super::setup::{attempt, found, migrated, presenting, protected, raise, run, with};
+use super::setup::*;
 use super::suite::snapshots::no_snapshot_lets_a_stale_token_in;
-use crate::common::{named, resource, stale, token, unpresented};
 
 #[tokio::test]
 async fn an_old_snapshot_never_lets_a_stale_token_in() {

@@ -1,14 +1,6 @@
 //! A prune between the steps of a first contact, and who waits for whom.
 
-use std::time::{Duration, Instant};
-
-use fencing::lock::sql::SqlLock;
-use fencing::sql::{self, AdmitError, Protect, Prune};
-use sqlx::AssertSqlSafe;
-
-use super::place::{LEVELS, Place};
-use super::setup::{attempt, migrated, number, presenting, raise, run, with};
-use crate::common::{named, resource, retryable, stale, token};
+use super::setup::*;
 
 /// A first contact of token 33 stops before its mark is written, until the lock is free.
 const TRAP: &str = "

@@ -2,14 +2,12 @@
 
 use std::sync::OnceLock;
 
-use fencing::sql;
 use sqlx::MySqlPool;
 use sqlx::mysql::{MySqlConnectOptions, MySqlDatabaseError, MySqlPoolOptions};
 use support::mariadb::MariadbServer;
 
 use super::server::rights::{USERS, pool};
-use super::setup::{attempt, raise, run};
-use crate::common::{documented, resource, token};
+use super::setup::*;
 
 /// One for all tests of rights.
 static SERVER: OnceLock<MariadbServer> = OnceLock::new();

@@ -1,12 +1,6 @@
 //! Whose share of a mark lasts: of writers with equal tokens, in XA, and outside of a transaction.
 
-use fencing::Sequencer;
-use fencing::sql::{self, AdmitError, Protect};
-use sqlx::{Executor, Row, raw_sql};
-
-use super::place::Place;
-use super::setup::{begin, raise, with};
-use crate::common::{resource, retryable, token};
+use super::setup::*;
 
 async fn ready() -> Place {
     with("CREATE TABLE shop (id INT PRIMARY KEY, n INT NOT NULL); INSERT INTO shop VALUES (1, 0), (2, 0)").await

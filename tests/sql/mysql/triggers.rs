@@ -1,8 +1,6 @@
 //! Triggers of the application in the words of MySQL, engines, and foreign keys.
 
-use fencing::sql::Protect;
-
-use super::setup::{by_path, found, is_found_and_mended, protected, run, with};
+use super::setup::*;
 
 pub const PATH: &str = "path VARCHAR(50) COLLATE utf8mb4_bin PRIMARY KEY";
 

@@ -1,11 +1,8 @@
 //! Transactions that write many rows, each of a resource of its own.
 
-use fencing::sql::{self, AdmitError};
 use sqlx::PgPool;
 
-use super::place::Place;
-use super::setup::{attempt, by_path, number, of_one, presenting, raise, run};
-use crate::common::{named, resource, retryable, stale, token};
+use super::setup::*;
 
 async fn protected(pool: &PgPool) {
     sql::migrate(pool).await.unwrap();

@@ -1,16 +1,9 @@
 //! Commits that fail, and what they say of what is stored. The HTTP layer tells its client the same: tests/memory/http/transaction.rs.
 
-use std::time::Duration;
+use sqlx::{PgPool, Postgres};
 
-use fencing::Sequencer;
-use fencing::fence::{CommitError, Transactions};
-use fencing::sql;
-use sqlx::{PgPool, Postgres, Transaction};
-use support::postgres::PostgresServer;
-
-use super::place::{Place, pool};
-use super::setup::{number, run, with};
-use crate::common::{named, token};
+use super::place::served;
+use super::setup::*;
 
 /// A transaction that has admitted a token of this file.
 async fn begun(pool: &PgPool, name: &str) -> Transaction<'static, Postgres> {
@@ -51,17 +44,13 @@ async fn a_session_that_ends_in_its_commit_leaves_it_in_doubt() {
 /// The connection breaks, and nothing says why.
 #[tokio::test]
 async fn a_server_that_dies_in_a_commit_leaves_it_in_doubt() {
-    let mut postgres = PostgresServer::start();
-    let pool = pool(postgres.database().await);
-    sql::migrate(&pool).await.unwrap();
+    let (mut postgres, pool) = served(&[]).await;
     run(&pool, &files_that("pg_sleep(600)")).await;
     let mut tx = begun(&pool, "files/a").await;
     run(&mut *tx, INSERT).await;
     let committing = async {
         let asleep = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
-        while number(&pool, asleep).await == 0 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        until("it commits", async || number(&pool, asleep).await > 0).await;
         postgres.kill();
     };
     let (committed, ()) = tokio::join!(commit(tx), committing);
@@ -115,9 +104,7 @@ async fn several_resources_are_admitted_in_one_order() {
     let two = both(["b", "a"]);
     let waiting = "SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    while number(&place.pool, waiting).await < 2 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("both wait", async || number(&place.pool, waiting).await == 2).await;
     older.commit().await.unwrap();
     for all in [one, two] {
         all.await.unwrap().unwrap();

@@ -1,11 +1,6 @@
 //! Conflicts made to order: a trigger fails the first writes of a mark.
 
-use fencing::fence::{FenceError, Marks};
-use fencing::sql::{AdmitError, SqlMarks};
-
-use super::place::Place;
-use super::setup::{begin, with};
-use crate::common::{resource, token};
+use super::setup::*;
 
 /// A database whose first writes of a mark fail with this code. A sequence does not roll
 /// back, so that it can count them.

@@ -1,13 +1,7 @@
 //! Who waits for whom on PostgreSQL.
 
-use std::sync::Arc;
-
-use fencing::sql;
-
-use super::place::DEFAULTS;
 use super::server::waits::{at_33, waiting};
-use super::setup::{admitted, attempt, begin, migrated, raise, run};
-use crate::common::{resource, retryable, token};
+use super::setup::*;
 
 #[tokio::test]
 async fn an_equal_token_waits_for_the_first_contact_and_follows_it() {
@@ -50,7 +44,7 @@ async fn nobody_raises_the_mark_underneath_an_admitted_client() {
 #[tokio::test]
 async fn begin_keeps_the_level_of_the_session() {
     let (place, _) = at_33().await;
-    for &level in DEFAULTS {
+    for &level in place::DEFAULTS {
         let mut tx = begin(&place.at(level), 33).await.unwrap();
         let shown = sqlx::query_scalar::<_, String>("SHOW transaction_isolation");
         assert_eq!(shown.fetch_one(&mut *tx).await.unwrap(), level);

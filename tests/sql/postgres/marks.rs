@@ -1,12 +1,9 @@
 //! Marks of a fence on a replica that is behind.
 
-use fencing::fence::Marks;
-use fencing::sql::{self, SqlMarks};
 use sqlx::postgres::PgPoolOptions;
 use support::postgres::PostgresServer;
 
-use super::setup::run;
-use crate::common::{resource, token};
+use super::setup::*;
 
 /// As where a proxy sends reads to a replica.
 #[tokio::test]

@@ -1,9 +1,7 @@
 //! What a migration finds missing.
 
-use fencing::sql::{self, MigrateError};
-
 use super::server::rights::Users;
-use super::setup::{is_lost, migrate_again, run, with};
+use super::setup::*;
 
 #[tokio::test]
 async fn who_may_not_even_read_is_told_what_is_missing() {

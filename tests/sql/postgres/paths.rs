@@ -1,13 +1,9 @@
 //! What a session brings along: its search path, temporary tables, and a token.
 
-use fencing::fence::Marks;
-use fencing::sql::{self, AdmitError, Protect, SqlMarks};
-use sqlx::{Executor, PgPool};
+use sqlx::PgPool;
 
-use super::place::{self, Place};
 use super::setup::*;
 use super::suite::writers::{WAYS, Writer, ready_for};
-use crate::common::{resource, stale, token, unpresented};
 
 /// A protected table with the row `a`, whose mark is 34.
 async fn at_34() -> Place {

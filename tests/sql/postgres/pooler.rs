@@ -2,21 +2,15 @@
 //! what a client leaves in one the next client finds there.
 
 use std::collections::HashSet;
-use std::time::Duration;
 
-use fencing::fence::Marks;
-use fencing::lock::sql::SqlLock;
-use fencing::sql::{self, Protect, SqlMarks};
-use futures_util::future::join_all;
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use support::pgbouncer::PgBouncer;
 use support::postgres::PostgresServer;
 
-use super::setup::{FILES, raise, run};
+use super::setup::*;
 use super::suite::rounds::no_stale_write_is_accepted;
 use super::suite::writers::{Way, Writer};
-use crate::common::{resource, stale, token};
 
 struct Pooled {
     pool: PgPool,

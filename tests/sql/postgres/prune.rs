@@ -1,13 +1,6 @@
 //! A prune between the steps of a first contact. Nobody waits for the other.
 
-use std::time::Duration;
-
-use fencing::lock::sql::SqlLock;
-use fencing::sql::{self, AdmitError, Prune};
-
-use super::place::LEVELS;
-use super::setup::{attempt, begin, migrated, of_one, raise, run, with};
-use crate::common::{named, resource, retryable, stale, token};
+use super::setup::*;
 
 /// A first contact of token 33 stops before its mark is written, until the lock 7 is free.
 const TRAP: &str = "

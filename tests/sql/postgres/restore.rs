@@ -1,13 +1,8 @@
 //! Dumps, and what it takes to restore them. pg_restore works under an empty search path.
 
-use std::time::Duration;
-
-use fencing::sql::{self, Prune};
 use support::clients::output;
 
-use super::place::{self, Place};
-use super::setup::{attempt, by_path, migrated, raise, run};
-use crate::common::{named, resource, stale, token, unpresented};
+use super::setup::*;
 
 async fn at_34() -> Place {
     let place = migrated().await;

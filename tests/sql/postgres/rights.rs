@@ -2,14 +2,12 @@
 
 use std::sync::OnceLock;
 
-use fencing::sql;
 use sqlx::PgPool;
 use sqlx::postgres::PgPoolOptions;
 use support::postgres::PostgresServer;
 
 use super::server::rights::{UPDATE, USERS, Users, are_denied, pool};
-use super::setup::{by_path, raise, run};
-use crate::common::{resource, stale, token};
+use super::setup::*;
 
 /// One for all tests of rights.
 static SERVER: OnceLock<PostgresServer> = OnceLock::new();

@@ -1,16 +1,9 @@
 //! Tables in shadow mode: their triggers warn, in the server's log and to the client.
 
-use std::time::Duration;
-
-use fencing::Resource;
-use fencing::sql::{self, AdmitError, Protect};
-use futures_util::future::join_all;
 use sqlx::{PgConnection, PgPool};
 
-use super::Server;
-use super::place::{Place, pool};
-use super::setup::{attempt, by_path, run, with};
-use crate::common::{pause, resource, stale, token, unpresented};
+use super::place::served;
+use super::setup::*;
 
 const TABLE: &str = "CREATE TABLE documents (path text PRIMARY KEY, body text);
     INSERT INTO documents VALUES ('hot', ''), ('a', '')";
@@ -41,9 +34,7 @@ fn presents(number: u64, name: &str) -> String {
 
 #[tokio::test]
 async fn what_would_be_refused_is_in_the_log_of_the_server() {
-    let server = Server::with(&["fsync=off", "logging_collector=on"]);
-    let pool = pool(server.database().await);
-    sql::migrate(&pool).await.unwrap();
+    let (_server, pool) = served(&["fsync=off", "logging_collector=on"]).await;
     run(&pool, TABLE).await;
     by_path("documents").shadow().apply(&pool).await.unwrap();
     // A statement that writes many rows of one resource.
@@ -64,9 +55,7 @@ async fn what_would_be_refused_is_in_the_log_of_the_server() {
         written(&pool, "a", &presented).await.unwrap();
         let Some(expected) = expected else { continue };
         // The server writes it a little later.
-        while !log().await.contains(expected) {
-            pause().await;
-        }
+        until("it is in the log", async || log().await.contains(expected)).await;
     }
     let log = log().await;
     assert!(log.contains("WARNING:  fencing, in shadow mode: fencing: token 33"), "{log}");

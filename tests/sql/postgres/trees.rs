@@ -1,10 +1,7 @@
 //! Protected tables that consist of several: partitions, and children by INHERITS.
 
-use fencing::sql;
-
-use super::place::Place;
 use super::server::triggers::{is_stale, write};
-use super::setup::{by_path, faults, is_found_and_mended, number, run, with};
+use super::setup::*;
 
 /// A protected table `files` with two further ones, `files_1` and `files_2`, and the row `a` with
 /// the mark 34 in one of them.

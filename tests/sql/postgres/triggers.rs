@@ -1,7 +1,7 @@
 //! Triggers of the application in the words of PostgreSQL, and foreign keys.
 
 use super::server::triggers::{bodies, is_stale, write};
-use super::setup::{protected, run};
+use super::setup::*;
 
 pub const PATH: &str = "path text PRIMARY KEY";
 

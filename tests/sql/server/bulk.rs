@@ -1,9 +1,6 @@
 //! A transaction that writes many rows, each of a resource of its own.
 
-use fencing::sql::{self, Protect};
-
-use super::setup::{number, presenting, run, with};
-use crate::common::{named, retryable, stale, token};
+use super::setup::*;
 
 /// PostgreSQL's table of locks has no room for so many.
 #[tokio::test]

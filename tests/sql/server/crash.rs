@@ -2,19 +2,13 @@
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use fencing::fence::{CommitError, Transactions};
-use fencing::sql::{self, AdmitError};
-use futures_util::future::join_all;
 use sqlx::pool::PoolOptions;
-use sqlx::{Database, Pool};
 
 use super::Server;
-use super::place::{Db, pool};
-use super::setup::{FILES, admitted, begin, migrated, number, raise, run};
+use super::place::{pool, served};
+use super::setup::*;
 use super::writers::{Way, Writer};
-use crate::common::{own, resource, stale, token};
 
 fn is_no_refusal(result: Result<(), AdmitError>) {
     assert!(matches!(result, Err(AdmitError::Database(_))), "{result:?}");
@@ -22,9 +16,7 @@ fn is_no_refusal(result: Result<(), AdmitError>) {
 
 #[tokio::test]
 async fn a_server_killed_in_mid_transaction_is_no_refusal() {
-    let mut server = Server::start();
-    let pool = pool(server.database().await);
-    sql::migrate(&pool).await.unwrap();
+    let (mut server, pool) = served(&[]).await;
     raise(&pool, &resource(), 33).await;
     let mut both = [pool.begin().await.unwrap(), pool.begin().await.unwrap()];
     sql::admit(&mut both[0], &resource(), token(34)).await.unwrap();

@@ -2,7 +2,6 @@
 
 mod bulk;
 mod crash;
-mod engines;
 mod restore;
 pub mod rights;
 pub mod triggers;

@@ -1,13 +1,7 @@
 //! Marks that a dump brings back.
 
-use std::time::Duration;
-
-use fencing::sql::{self, AdmitError, Prune};
-
-use super::place;
-use super::setup::{attempt, begin, migrated, raise, run};
+use super::setup::*;
 use super::words::RAISE_FLOOR;
-use crate::common::{documented, named, stale, token};
 
 /// The target has its fence already, and a floor of 0. The row is in the way of the one that is restored.
 #[tokio::test]

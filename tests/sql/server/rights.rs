@@ -1,18 +1,10 @@
 //! Users with the rights that docs/sql.md grants, and no others.
 
-use std::time::Duration;
-
-use fencing::fence::Marks;
-use fencing::lock::sql::SqlLock;
-use fencing::sql::{self, AdmitError, Prune, SqlMarks};
-use fencing::{Resource, Token};
 use sqlx::pool::PoolOptions;
-use sqlx::{AssertSqlSafe, Pool};
 
-use super::place::Db;
-use super::setup::{admitted, by_path, raise, run};
-use super::words::{self, CALL, GRANTS, OWNERS};
-use crate::common::{documented, resource, stale, token};
+use super::setup::*;
+use super::words;
+use super::words::{CALL, GRANTS, OWNERS};
 
 pub const USERS: [&str; 7] =
     ["fence_owner", "app_1", "app_2", "app_3", "app_4", "locks", "operator"];

@@ -1,8 +1,7 @@
-//! Triggers of the application beside those of a protected table, and columns that the database
-//! fills in.
+//! Triggers of the application beside those of a protected table, columns that the database fills in, and tables whose
+//! rows a rollback or a crash would not keep right.
 
-use super::place::{self, Place};
-use super::setup::{found, protected, run};
+use super::setup::*;
 use super::trigger_words as words;
 
 /// Writes by a client in another language that presents this token.
@@ -69,4 +68,27 @@ async fn a_table_that_was_made_anew_is_said_not_to_be_protected() {
     let anew = found(&place.pool, "files").await;
     assert!(anew.faults[0].starts_with("it is not protected"), "{anew:?}");
     assert!(found(&place.pool, "old").await.is_protected());
+}
+
+/// After it was protected, by ALTER TABLE.
+#[tokio::test]
+async fn a_table_that_has_lost_what_the_fence_rests_on_is_not_whole() {
+    let place = protected("path VARCHAR(50) PRIMARY KEY").await;
+    for (table, change, expected) in words::ENGINES {
+        run(&place.pool, &format!("ALTER TABLE {table} {change}")).await;
+        let found = sql::protected(&place.pool, None).await.unwrap();
+        for faults in [found[0].faults.join("; "), faults(&place).await] {
+            assert!(faults.contains(expected), "{table}: {faults}");
+        }
+        let error = by_path("files").apply(&place.pool).await.expect_err(table);
+        assert!(error.to_string().contains(expected), "{error}");
+        match (*table, sql::migrate(&place.pool).await) {
+            ("files", migrated) => migrated.unwrap(),
+            (_, Err(MigrateError::Unguarded(what))) => assert!(what.contains(expected), "{what}"),
+            (_, other) => panic!("{other:?}"),
+        }
+        run(&place.pool, &format!("ALTER TABLE {table} {}", words::KEEPS)).await;
+        sql::migrate(&place.pool).await.unwrap();
+        assert_eq!(faults(&place).await, "");
+    }
 }

@@ -1,18 +1,9 @@
 //! Who waits for whom.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use fencing::Fence;
-use fencing::fence::FenceError;
-use fencing::sql::{self, AdmitError, MigrateError, Protect, SqlMarks};
-use sqlx::{Pool, Transaction};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::place::{self, Db, LEVELS, Place};
-use super::setup::{admitted, begin, migrated, number, raise, run, with};
-use crate::common::{named, resource, retryable, stale, token};
+use super::setup::*;
 
 /// A database whose mark is at 33, and a pool on which a wait fails.
 pub async fn at_33() -> (Arc<Place>, Pool<Db>) {

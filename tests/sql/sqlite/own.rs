@@ -1,16 +1,9 @@
 //! What is SQLite's own.
 
-use std::time::Duration;
-
-use fencing::fence::{FenceError, Marks};
-use fencing::sql::{self, AdmitError, SqlMarks};
-use futures_util::future::join_all;
 use sqlx::SqlitePool;
 use sqlx::sqlite::{SqliteJournalMode, SqlitePoolOptions};
 
-use super::place::{self, Place};
-use super::setup::{attempt, begin, migrated, number, raise, run, with};
-use crate::common::{named, resource, retryable, stale, token, unpresented};
+use super::setup::*;
 
 #[tokio::test]
 async fn a_deferred_transaction_beside_a_writer_is_a_conflict() {

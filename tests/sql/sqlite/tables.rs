@@ -1,12 +1,8 @@
 //! Tables that SQLite has and others do not.
 
-use fencing::sql::{Protect, ProtectError};
+use fencing::sql::ProtectError;
 
-use super::place::Place;
-use super::setup::{
-    attempt, by_path, faults, found, is_found_and_mended, number, protected, run, with,
-};
-use crate::common::{stale, unpresented};
+use super::setup::*;
 
 const TRIGGERS: &str =
     "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'files'";

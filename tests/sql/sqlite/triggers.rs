@@ -1,8 +1,6 @@
 //! Triggers of the application beside those of a protected table.
 
-use super::place::Place;
-use super::setup::{attempt, by_path, faults, number, run, with};
-use crate::common::{stale, unpresented};
+use super::setup::*;
 
 const UPDATED_AT: &str = "CREATE TRIGGER files_updated_at AFTER UPDATE ON files BEGIN
         UPDATE files SET updated_at = datetime('now') WHERE rowid = NEW.rowid;

@@ -21,10 +21,12 @@ async fn a_refusal_is_counted_and_logged() {
     // While another thread makes a place in the code known to `tracing`, a listener that comes is not seen.
     let first = named("first");
     admit(&place, &first, 2).await.unwrap();
-    while lines("first").is_empty() {
+    until("the listener is seen", async || {
         tracing::callsite::rebuild_interest_cache();
         stale(admit(&place, &first, 1).await);
-    }
+        !lines("first").is_empty()
+    })
+    .await;
     let recorder = PrometheusBuilder::new().build_recorder();
     let counts = recorder.handle();
     let counted = |outcome: &str, times: u32| {

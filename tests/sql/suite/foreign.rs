@@ -1,7 +1,5 @@
 //! Clients in other languages: psql, mariadb, and Python's own sqlite3.
 
-use fencing::sql::Protect;
-
 use super::*;
 
 /// A table that the database guards, with `a` written by token 34.

@@ -1,7 +1,5 @@
 //! The admission folded into the first write.
 
-use sqlx::Pool;
-
 use super::writers::guarded_write;
 use super::*;
 

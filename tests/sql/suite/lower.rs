@@ -1,10 +1,6 @@
 //! A mark never falls, except by an operator's hand, and that is written down.
 
-use fencing::lock::sql::SqlLock;
-use fencing::sql::Protect;
-
 use super::*;
-use crate::common::documented;
 
 /// A database whose marks are guarded; that of the resource is 35.
 async fn guarded() -> Place {

@@ -1,5 +1,3 @@
-use fencing::fence::{FenceError, Marks};
-use fencing::sql::SqlMarks;
 use fencing::testing::marks_contract;
 
 use super::*;

@@ -1,7 +1,5 @@
 use std::borrow::Cow;
 
-use fencing::sql::MigrateError;
-use futures_util::future::join_all;
 use sqlx::SqlSafeStr;
 use sqlx::migrate::{Migration, MigrationType, Migrator};
 

@@ -25,15 +25,8 @@ mod types;
 mod unmigrated;
 pub mod writers;
 
-use fencing::sql::{self, AdmitError};
-use fencing::{Resource, Token};
-use sqlx::{Connection, Database, Transaction};
-
 use self::writers::ready_for;
-
-use super::place::{self, Db, LEVELS, Place};
 use super::setup::*;
-use crate::common::{named, pause, resource, retryable, stale, token, unpresented};
 
 /// Admits in a transaction of its own.
 async fn admit(place: &Place, resource: &Resource, number: u64) -> Result<(), AdmitError> {

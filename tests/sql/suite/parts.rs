@@ -1,7 +1,5 @@
 //! What a dump may lose, or a hand.
 
-use fencing::sql::{MigrateError, Protect};
-
 use super::*;
 
 #[tokio::test]

@@ -1,6 +1,4 @@
-use std::time::Duration;
-
-use fencing::sql::{Protect, ProtectError};
+use fencing::sql::ProtectError;
 
 use super::foreign::is_refused;
 use super::*;

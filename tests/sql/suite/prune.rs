@@ -1,17 +1,12 @@
 //! Old marks go, and nothing stale is admitted afterwards.
 
 use std::cell::Cell;
-use std::time::Duration;
 
-use fencing::fence::Marks;
-use fencing::lock::sql::SqlLock;
-use fencing::sql::{Prune, Pruned, SqlMarks};
-use futures_util::future::join_all;
+use fencing::sql::Pruned;
 
 use super::snapshots::snapshot;
 use super::writers::{WAYS, Way, Writer};
 use super::*;
-use crate::common::documented;
 use crate::rounds::{Written, writer};
 
 const HOUR: Duration = Duration::from_secs(3600);

@@ -1,10 +1,8 @@
 //! Two writers with neighbouring tokens, round after round: fenced in the same way at every isolation level, and in
 //! different ways, which lock in different orders, the mark first, or the row.
 
-use sqlx::Pool;
-
-use super::writers::Way::{self, *};
-use super::writers::Writer;
+use super::writers::Way::*;
+use super::writers::{Way, Writer};
 use super::*;
 use crate::rounds::{refused, rounds};
 
@@ -21,17 +19,27 @@ pub async fn no_stale_write_is_accepted<T>(
                 continue;
             }
             let writer = Writer { way, level: Some(level), protected };
-            let rounds = if way == Unfenced { rounds().clamp(100, 1000) } else { rounds() };
-            let (_alive, pool, look) = table(protected).await;
-            let before = sql::highest(&look, &resource()).await.unwrap().map_or(0, Token::get);
-            let refused = refused(rounds, async |number| {
-                let once = async || writer.write(&pool, before + number).await;
-                if way == Retry { sql::retry(sql::Retry::new(), once).await } else { once().await }
-            });
-            let refused = refused.await;
-            let late = number(&look, "SELECT late FROM files").await;
-            println!("{writer:?}: {rounds} rounds, {refused} refused, {late} stale writes");
-            assert_eq!(late > 0, way == Unfenced, "{writer:?}");
+            let play = async |rounds| {
+                let (_alive, pool, look) = table(protected).await;
+                let before = sql::highest(&look, &resource()).await.unwrap().map_or(0, Token::get);
+                let refused = refused(rounds, async |number| {
+                    let once = async || writer.write(&pool, before + number).await;
+                    if way == Retry {
+                        sql::retry(sql::Retry::new(), once).await
+                    } else {
+                        once().await
+                    }
+                });
+                let refused = refused.await;
+                let late = number(&look, "SELECT late FROM files").await;
+                println!("{writer:?}: {rounds} rounds, {refused} refused, {late} stale writes");
+                late
+            };
+            if way == Unfenced {
+                until("a stale write lands", async || play(100).await > 0).await;
+            } else {
+                assert_eq!(play(rounds()).await, 0, "{writer:?}");
+            }
         }
     }
 }

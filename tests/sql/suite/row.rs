@@ -1,4 +1,5 @@
-use fencing::sql::row::{self, Outcome};
+use fencing::sql::row;
+use fencing::sql::row::Outcome;
 use sqlx::QueryBuilder;
 
 use super::*;

@@ -1,9 +1,5 @@
 //! A token together with its resource, presented to protected tables.
 
-use fencing::Sequencer;
-use fencing::sql::Protect;
-use sqlx::Pool;
-
 use super::foreign::is_refused;
 use super::*;
 

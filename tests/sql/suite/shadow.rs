@@ -1,8 +1,6 @@
 //! Shadow mode: nothing is refused, and what would be is told.
 
-use std::time::Duration;
-
-use fencing::sql::{Protect, ProtectError};
+use fencing::sql::ProtectError;
 
 use super::*;
 

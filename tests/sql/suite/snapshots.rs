@@ -1,11 +1,7 @@
 //! Transactions whose snapshot may be older than the mark, or than what was written under it.
 
-use fencing::fence::Transactions;
-use sqlx::Pool;
-
 use super::writers::{layered, waits};
 use super::*;
-use crate::common::own;
 
 /// The mark before the snapshot (0: none) and after it, and the token presented.
 const CASES: &[(u64, u64, u64)] = &[

@@ -1,7 +1,8 @@
 //! The statements for other libraries, as they are published.
 
-use super::*;
 use place::{ADMIT, HIGHEST, MIGRATIONS};
+
+use super::*;
 
 #[tokio::test]
 async fn what_the_published_statements_say_is_read() {

@@ -1,6 +1,3 @@
-use fencing::fence::{FenceError, Marks};
-use fencing::sql::SqlMarks;
-
 use super::*;
 
 const BAD: [i64; 5] = [0, -1, i64::MIN, 1_000_000_000_000_000, i64::MAX];

@@ -1,9 +1,5 @@
 //! What a session brings along: a temporary table comes before the real one, where no schema is named.
 
-use fencing::fence::Marks;
-use fencing::lock::sql::SqlLock;
-use fencing::sql::SqlMarks;
-
 use super::writers::{WAYS, Way, Writer};
 use super::*;
 

@@ -1,14 +1,9 @@
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
-use fencing::Sequencer;
-use fencing::fence::{CommitError, FenceError, Marks, Transactions};
-use fencing::sql::{Retry, SqlMarks};
-use sqlx::Pool;
+use fencing::sql::Retry;
 
 use super::writers::{Way, Writer};
 use super::*;
-use crate::common::{own, poll};
 
 #[tokio::test]
 async fn work_that_fails_is_rolled_back_with_its_mark() {

@@ -1,20 +1,16 @@
 //! The HTTP layer that opens the transaction of a request: what lands, between servers that know nothing of
 //! each other but the database.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use axum::Router;
 use axum::extract::State;
 use axum::routing::{MethodRouter, put};
-use fencing::Fence;
 use fencing::http::{Fenced, InTransaction, Problem, Refusal};
 use tokio::sync::Notify;
 use tower::ServiceExt;
 
 use super::*;
-use crate::common::poll;
-use crate::service::{self, Answer, behind, request, server};
+use crate::service;
+use crate::service::{Answer, behind, request, server};
 
 type Pool = sqlx::Pool<Db>;
 type Tx = InTransaction<Pool>;

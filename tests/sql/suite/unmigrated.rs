@@ -2,10 +2,9 @@
 
 use axum::http::header;
 use axum::routing::put;
-use fencing::Fence;
-use fencing::fence::{FenceError, Marks, MemoryMarks};
+use fencing::fence::MemoryMarks;
 use fencing::http::{Fenced, InTransaction, Problem, Refusal};
-use fencing::sql::{Protect, ProtectError, SqlMarks};
+use fencing::sql::ProtectError;
 use tower::ServiceExt;
 
 use super::*;

@@ -1,12 +1,8 @@
 //! Writers of the table `files`, each fenced in its way.
 
-use fencing::fence::{CommitError, FenceError, Transactions};
-use fencing::sql::Protect;
-use sqlx::{AssertSqlSafe, Pool, raw_sql};
 use tokio::sync::Notify;
 
 use super::*;
-use crate::common::{below, own};
 use crate::rounds::stall;
 
 /// How a writer checks its token.

@@ -17,18 +17,6 @@ where
 }
 
 #[tokio::test]
-async fn a_lock_that_is_not_waited_for_is_asked_for_again() {
-    let place = released().await;
-    let by_hand = by_hand(&place, LOCK_ROW).await;
-    let (lock, name) = (service(&place.impatient(), Duration::from_secs(20)), resource());
-    let (lease, ()) = tokio::join!(lock.try_acquire(&name), async {
-        sleep(Duration::from_millis(200)).await;
-        by_hand.rollback().await.unwrap();
-    });
-    release(lease.unwrap()).await;
-}
-
-#[tokio::test]
 async fn the_release_of_another_owner_does_not_wait() {
     let place = released().await;
     let _lease = service(&place.pool, LONG / 2).acquire(&resource()).await.unwrap();

@@ -7,7 +7,7 @@ use crate::common::*;
 #[tokio::test]
 async fn a_row_that_somebody_keeps_locked_holds_no_renewal_or_release_up() {
     let place = ready().await;
-    let lock = service(&place.other(), Duration::from_millis(300));
+    let lock = service(&place.other(), Duration::from_secs(2));
     let lease = lock.acquire(&resource()).await.unwrap();
     let by_hand = by_hand(&place, LOCK_ROW).await;
     lease.renew().await.unwrap_err();

@@ -7,8 +7,8 @@ use support::postgres::PostgresServer;
 use support::process;
 
 use super::notifications::NEVER;
-use super::place::pool;
-use super::server::crash::service;
+use super::place::served;
+use super::server::crash::{PATIENT, service};
 use crate::common::*;
 
 /// A pool of one connection.
@@ -62,9 +62,7 @@ async fn a_release_that_hangs_is_tried_again_over_another_connection() {
 /// The connection breaks when the row is committed.
 #[tokio::test]
 async fn a_grant_whose_answer_was_lost_is_taken_back() {
-    let server = PostgresServer::start();
-    let pool = pool(server.database().await);
-    sql::migrate(&pool).await.unwrap();
+    let (_server, pool) = served(&[]).await;
     let lock = SqlLock::builder(pool.clone()).ttl(LONG).budget(LONG / 3).wait(LONG / 2);
     let lock = lock.build().unwrap();
     let set = async |setting: &'static str| {
@@ -96,11 +94,9 @@ async fn a_grant_whose_answer_was_lost_is_taken_back() {
 
 #[tokio::test]
 async fn a_grant_is_on_disk_even_where_commits_are_not() {
-    let mut server = PostgresServer::with(&["synchronous_commit=off", "wal_writer_delay=10s"]);
-    let pool = pool(server.database().await);
-    sql::migrate(&pool).await.unwrap();
+    let (mut server, pool) = served(&["synchronous_commit=off", "wal_writer_delay=10s"]).await;
     sqlx::query("CHECKPOINT").execute(&pool).await.unwrap();
-    let lock = service(&pool);
+    let lock = service(&pool, PATIENT);
     let lease = lock.acquire(&resource()).await.unwrap();
     server.kill();
     server.restart();

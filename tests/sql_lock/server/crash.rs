@@ -1,21 +1,20 @@
 //! A server that dies or hangs.
 
-use super::Server;
-use super::place::{Db, pool};
+use super::place::{Db, served};
 use crate::common::*;
 
-pub fn service(pool: &Pool<Db>) -> SqlLock<Db> {
-    let lock = SqlLock::builder(pool.clone()).ttl(Duration::from_secs(3));
-    lock.budget(Duration::from_secs(1)).build().unwrap()
+pub fn service(pool: &Pool<Db>, budget: Duration) -> SqlLock<Db> {
+    SqlLock::builder(pool.clone()).ttl(2 * PATIENT).budget(budget).build().unwrap()
 }
+
+/// A busy machine answers within it.
+pub const PATIENT: Duration = Duration::from_secs(4);
 
 #[tokio::test]
 async fn when_the_server_is_killed_the_lease_is_lost_and_tokens_grow() {
     // With its own settings it keeps what it has committed.
-    let mut server = Server::start();
-    let pool = pool(server.database().await);
-    sql::migrate(&pool).await.unwrap();
-    let lock = service(&pool);
+    let (mut server, pool) = served(&[]).await;
+    let lock = service(&pool, PATIENT);
     let lease = lock.acquire(&resource()).await.unwrap();
     server.kill();
     let cause = fault(lock.try_acquire(&resource()).await);
@@ -27,15 +26,14 @@ async fn when_the_server_is_killed_the_lease_is_lost_and_tokens_grow() {
 
 #[tokio::test]
 async fn a_server_that_hangs_holds_nobody_up() {
-    let server = Server::start();
-    let pool = pool(server.database().await);
-    sql::migrate(&pool).await.unwrap();
-    let lock = service(&pool);
+    let (server, pool) = served(&[]).await;
+    let lock = service(&pool, PATIENT);
     let lease = lock.acquire(&resource()).await.unwrap();
+    let brief = service(&pool, PATIENT / 4);
     server.signal("STOP");
     for _ in 0..3 {
         // On a connection that there is, or on the way to a new one.
-        let cause = fault(lock.try_acquire(&resource()).await);
+        let cause = fault(brief.try_acquire(&resource()).await);
         assert!(matches!(cause, Fault::TimedOut | Fault::Unreachable(_)), "{cause:?}");
     }
     assert_eq!(lease.lost().await, Loss::Expired);

@@ -2,8 +2,7 @@
 
 use fencing::sql::AdmitError;
 
-use super::Server;
-use super::place::{Db, pool};
+use super::place::{Db, served};
 use super::replica::Replica;
 use crate::common::*;
 
@@ -13,9 +12,7 @@ async fn begins(pool: &Pool<Db>, resource: &Resource, token: Token) -> Result<()
 
 #[tokio::test]
 async fn a_token_that_the_failover_lost_is_not_granted_again() {
-    let mut primary = Server::start();
-    let old = pool(primary.database().await);
-    sql::migrate(&old).await.unwrap();
+    let (mut primary, old) = served(&[]).await;
     let lock: SqlLock<Db> = SqlLock::builder(old.clone()).ttl(LONG).build().unwrap();
     let kept = lock.acquire(&named("kept")).await.unwrap();
     let names = [named("shared"), resource()];

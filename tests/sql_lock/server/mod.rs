@@ -4,4 +4,4 @@ pub mod conflicts;
 pub mod crash;
 mod failover;
 
-use super::{Server, place, replica, suite, words};
+use super::{place, replica, suite, words};

@@ -21,7 +21,8 @@ fn builder(place: &Place, clock: &ManualClock) -> SqlLockBuilder<Sqlite> {
     builder.ttl(TTL).budget(Duration::from_secs(20))
 }
 
-/// Asks while another transaction is in the way, which ends so much later by the client's clock.
+/// Asks while another transaction is in the way, which ends so much later by the client's clock: it has asked when the
+/// clock moves, as it was polled first.
 async fn answered<T>(
     late: Duration,
     place: &Place,
@@ -30,7 +31,6 @@ async fn answered<T>(
 ) -> T {
     let writer = place.pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
     let (answer, ()) = tokio::join!(asked, async {
-        sleep(Duration::from_millis(300)).await;
         clock.advance(late);
         writer.commit().await.unwrap();
     });

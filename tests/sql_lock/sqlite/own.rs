@@ -13,23 +13,6 @@ fn service(pool: &sqlx::SqlitePool, budget: Duration) -> SqlLock<sqlx::Sqlite> {
 }
 
 #[tokio::test]
-async fn a_writer_in_the_way_is_waited_for_and_is_no_holder() {
-    let place = ready().await;
-    for pool in [place.impatient(), place.other()] {
-        let writer = place.pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
-        let brief = service(&pool, Duration::from_millis(200));
-        fault(brief.try_acquire(&resource()).await);
-        let patient = service(&pool, Duration::from_secs(20));
-        let name = resource();
-        let (lease, ()) = tokio::join!(patient.acquire(&name), async {
-            sleep(Duration::from_millis(200)).await;
-            writer.commit().await.unwrap();
-        });
-        release(lease.unwrap()).await;
-    }
-}
-
-#[tokio::test]
 async fn what_could_not_be_committed_was_not_granted() {
     let place = Place::with(SqliteJournalMode::Delete).await;
     sql::migrate(&place.pool).await.unwrap();

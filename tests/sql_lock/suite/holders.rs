@@ -2,7 +2,6 @@
 
 use std::time::SystemTime;
 
-use fencing::lock::Holder;
 use fencing::lock::sql::{SqlLease, force_release, lease_of, leases};
 
 use super::*;
@@ -12,14 +11,6 @@ const LONGEST: &str = "billing-7.payments.europe-west-1.internal.example.com:429
 
 fn called(pool: &Pool<Db>, name: &str) -> SqlLock<Db> {
     builder(pool).wait(Duration::ZERO).holder(name).build().unwrap()
-}
-
-#[track_caller]
-fn holder<K>(outcome: Result<Lease<K>, AcquireError>) -> Holder {
-    match outcome {
-        Err(AcquireError::Held { holder: Some(holder), .. }) => holder,
-        other => panic!("nobody is named: {other:?}"),
-    }
 }
 
 fn name(lease: &SqlLease) -> Option<&str> {

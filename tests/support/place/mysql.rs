@@ -1,13 +1,11 @@
 //! Where the suite runs: a database on a private MariaDB.
 
-use std::sync::OnceLock;
-use std::time::{Duration, Instant};
-
-use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
+use sqlx::mysql::MySqlPoolOptions;
 use sqlx::{AssertSqlSafe, Executor, MySqlPool};
 
 use crate::clients::output;
-use crate::mariadb::MariadbServer;
+use crate::mariadb::MariadbServer as Server;
+use crate::waiting::until;
 
 #[path = "server.rs"]
 mod server;
@@ -99,8 +97,6 @@ pub const KINDS: &[(&str, bool)] = &[
     ("ENUM('a', 'b')", true),
 ];
 
-static SHARED: OnceLock<MariadbServer> = OnceLock::new();
-
 const MARK: char = '`';
 
 /// Presents this, if anything, in the transaction of a write.
@@ -154,26 +150,18 @@ const PATIENT: &str = "SET SESSION lock_wait_timeout = 86400, innodb_lock_wait_t
 const READ_ONLY: &str = "SET SESSION TRANSACTION READ ONLY";
 const IMPATIENT: &str = "SET innodb_lock_wait_timeout = 0";
 
-/// One database of its own, on a server that the tests share.
-pub struct Place {
-    options: MySqlConnectOptions,
-    pub pool: MySqlPool,
-}
+const SETTINGS: &[&str] = &[
+    "innodb-flush-log-at-trx-commit=0",
+    "max-connections=300",
+    // A test that waits for ever fails.
+    "innodb-lock-wait-timeout=20",
+    "lock-wait-timeout=20",
+];
+
+/// What the client `mariadb` takes statements behind.
+const CLIENT_RUNS: &str = "-e";
 
 impl Place {
-    /// An empty database.
-    pub async fn empty() -> Place {
-        let settings = [
-            "innodb-flush-log-at-trx-commit=0",
-            "max-connections=300",
-            // A test that waits for ever fails.
-            "innodb-lock-wait-timeout=20",
-            "lock-wait-timeout=20",
-        ];
-        let options = SHARED.get_or_init(|| MariadbServer::with(&settings)).database().await;
-        Place { pool: pool(options.clone()), options }
-    }
-
     /// A pool whose sessions begin on this level.
     pub fn at(&self, level: &'static str) -> MySqlPool {
         self.with(level)
@@ -190,15 +178,9 @@ impl Place {
 
     /// What `mariadb-dump` prints of these tables.
     pub fn dump(&self, options: &[&str], tables: &[&str]) -> String {
-        let mut dump = SHARED.get().unwrap().program("mariadb-dump");
-        dump.args(options).arg(self.options.get_database().unwrap()).args(tables);
+        let mut dump = shared().program("mariadb-dump");
+        dump.args(options).arg(self.name()).args(tables);
         output(&mut dump).unwrap()
-    }
-
-    /// Runs statements through the client `mariadb`: what it printed, or its error.
-    pub fn client(&self, statements: &str) -> Result<String, String> {
-        let database = self.options.get_database().unwrap();
-        output(SHARED.get().unwrap().client(database).arg("-e").arg(statements))
     }
 
     /// Ends every other session of this database.
@@ -216,8 +198,7 @@ impl Place {
     /// as anybody looks at it often.
     pub async fn blocked(&self) {
         let sessions = "SELECT id FROM information_schema.processlist WHERE db = DATABASE()";
-        let end = Instant::now() + Duration::from_secs(15);
-        loop {
+        until("somebody waits", async || {
             let status = sqlx::query_as::<_, (String, String, String)>("SHOW ENGINE INNODB STATUS");
             let status = status.fetch_one(&self.pool).await.unwrap().2;
             let sessions = sqlx::query_scalar::<_, i64>(sessions).fetch_all(&self.pool).await;
@@ -229,15 +210,8 @@ impl Place {
                 let id = text.split(',').next().and_then(|id| id.parse::<i64>().ok());
                 id.is_some_and(|id| sessions.contains(&id))
             };
-            if waiting.any(waits) {
-                return;
-            }
-            assert!(Instant::now() < end, "nobody waits:\n{status}");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+            waiting.any(waits)
+        })
+        .await;
     }
-}
-
-pub fn pool(options: MySqlConnectOptions) -> MySqlPool {
-    MySqlPoolOptions::new().max_connections(20).connect_lazy_with(options)
 }

@@ -1,14 +1,12 @@
 //! Where the suite runs: a database on a private PostgreSQL.
 
 use std::process::Command;
-use std::sync::OnceLock;
-use std::time::{Duration, Instant};
 
 use sqlx::PgPool;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
 use crate::clients::output;
-use crate::postgres::PostgresServer;
+use crate::postgres::PostgresServer as Server;
+use crate::waiting::until;
 
 #[path = "server.rs"]
 mod server;
@@ -88,8 +86,6 @@ pub const KINDS: &[(&str, bool)] = &[
     ("name_of", true),
 ];
 
-static SHARED: OnceLock<PostgresServer> = OnceLock::new();
-
 const MARK: char = '"';
 
 /// Presents this, if anything, in the transaction of a write.
@@ -135,26 +131,18 @@ const PATIENT: &[(&str, &str)] = &[("lock_timeout", "0")];
 const READ_ONLY: &[(&str, &str)] = &[("default_transaction_read_only", "on")];
 const IMPATIENT: &[(&str, &str)] = &[("lock_timeout", "50ms")];
 
-/// One database of its own, on a server that the tests share.
-pub struct Place {
-    options: PgConnectOptions,
-    pub pool: PgPool,
-}
+const SETTINGS: &[&str] = &[
+    "fsync=off",
+    "max_connections=300",
+    "deadlock_timeout=100ms",
+    // A test that waits for ever fails.
+    "lock_timeout=20s",
+];
+
+/// What `psql` takes statements behind.
+const CLIENT_RUNS: &str = "-c";
 
 impl Place {
-    /// An empty database.
-    pub async fn empty() -> Place {
-        let settings = [
-            "fsync=off",
-            "max_connections=300",
-            "deadlock_timeout=100ms",
-            // A test that waits for ever fails.
-            "lock_timeout=20s",
-        ];
-        let options = SHARED.get_or_init(|| PostgresServer::with(&settings)).database().await;
-        Place { pool: pool(options.clone()), options }
-    }
-
     /// A pool whose sessions begin on this level.
     pub fn at(&self, level: &'static str) -> PgPool {
         self.with(&[("default_transaction_isolation", level)])
@@ -169,7 +157,7 @@ impl Place {
     pub fn program(&self, name: &str) -> Command {
         let mut program = Command::new(name);
         program.arg("-h").arg(self.options.get_socket().unwrap()).args(["-U", "fencing", "-d"]);
-        program.arg(self.options.get_database().unwrap());
+        program.arg(self.name());
         program
     }
 
@@ -179,12 +167,6 @@ impl Place {
         dump.args(options).args(tables.iter().flat_map(|table| ["-t", table]));
         let dump = output(&mut dump).unwrap();
         dump.lines().filter(|line| !line.starts_with('\\')).collect::<Vec<_>>().join("\n")
-    }
-
-    /// Runs statements through `psql`: what it printed, or its error.
-    pub fn client(&self, statements: &str) -> Result<String, String> {
-        let database = self.options.get_database().unwrap();
-        output(SHARED.get().unwrap().client(database).arg("-c").arg(statements))
     }
 
     /// Ends every other session of this database.
@@ -198,14 +180,9 @@ impl Place {
     pub async fn blocked(&self) {
         let waiting = "SELECT count(*) FROM pg_stat_activity
             WHERE datname = current_database() AND wait_event_type = 'Lock'";
-        let end = Instant::now() + Duration::from_secs(20);
-        while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&self.pool).await.unwrap() == 0 {
-            assert!(Instant::now() < end, "nobody waits");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        until("somebody waits", async || {
+            sqlx::query_scalar::<_, i64>(waiting).fetch_one(&self.pool).await.unwrap() > 0
+        })
+        .await;
     }
-}
-
-pub fn pool(options: PgConnectOptions) -> PgPool {
-    PgPoolOptions::new().max_connections(20).connect_lazy_with(options)
 }

@@ -1,9 +1,12 @@
 //! What is the same on every database that is a server.
 
-use sqlx::Pool;
+use std::sync::OnceLock;
 
-use super::{Db, IMPATIENT, MARK, PATIENT, Place, READ_ONLY, pool, presented};
-use crate::clients::quote;
+use sqlx::pool::PoolOptions;
+use sqlx::{Connection, Database, Pool};
+
+use super::{CLIENT_RUNS, Db, IMPATIENT, MARK, PATIENT, READ_ONLY, SETTINGS, Server, presented};
+use crate::clients::{output, quote};
 
 /// What else a session may hide behind a temporary table.
 pub const TEMPORARY: &str = "SELECT 1";
@@ -46,7 +49,48 @@ pub fn insert_into(table: &str, value: &str) -> String {
     format!("INSERT INTO {} VALUES ('{value}')", quote(table, MARK))
 }
 
+type Options = <<Db as Database>::Connection as Connection>::Options;
+
+pub fn pool(options: Options) -> Pool<Db> {
+    PoolOptions::new().max_connections(20).connect_lazy_with(options)
+}
+
+/// A server of the test's own, with these settings besides, and a database on it with our tables.
+pub async fn served(settings: &[&str]) -> (Server, Pool<Db>) {
+    let server = Server::with(settings);
+    let pool = pool(server.database().await);
+    fencing::sql::migrate(&pool).await.unwrap();
+    (server, pool)
+}
+
+/// The one that the tests share.
+pub(super) fn shared() -> &'static Server {
+    static SHARED: OnceLock<Server> = OnceLock::new();
+    SHARED.get_or_init(|| Server::with(SETTINGS))
+}
+
+/// One database of its own, on a server that the tests share.
+pub struct Place {
+    pub(super) options: Options,
+    pub pool: Pool<Db>,
+}
+
 impl Place {
+    /// An empty database.
+    pub async fn empty() -> Place {
+        let options = shared().database().await;
+        Place { pool: pool(options.clone()), options }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.options.get_database().unwrap()
+    }
+
+    /// Runs statements through the client of the server: what it printed, or its error.
+    pub fn client(&self, statements: &str) -> Result<String, String> {
+        output(shared().client(self.name()).args([CLIENT_RUNS, statements]))
+    }
+
     /// A pool as another process would have it.
     pub fn other(&self) -> Pool<Db> {
         pool(self.options.clone())

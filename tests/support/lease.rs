@@ -1,0 +1,34 @@
+//! A lock by name, and what comes of an attempt to get it.
+
+use std::fmt::Debug;
+
+use fencing::lock::{AcquireError, Holder, Released};
+use fencing::{Lease, Resource};
+
+pub fn named(name: &str) -> Resource {
+    Resource::new(name).unwrap()
+}
+
+/// The one that most tests lock.
+pub fn resource() -> Resource {
+    named("invoice/42")
+}
+
+#[track_caller]
+pub fn assert_held<L: Debug>(found: Result<L, AcquireError>) {
+    assert!(matches!(found, Err(AcquireError::Held { .. })), "{found:?}");
+}
+
+/// Who has it, as the error says.
+#[track_caller]
+pub fn holder<L: Debug>(outcome: Result<L, AcquireError>) -> Holder {
+    match outcome {
+        Err(AcquireError::Held { holder: Some(holder), .. }) => holder,
+        other => panic!("nobody is named: {other:?}"),
+    }
+}
+
+/// Releases a lease that lasts.
+pub async fn release<K>(lease: Lease<K>) {
+    assert_eq!(lease.release().await, Ok(Released::Released));
+}
