@@ -1,9 +1,8 @@
 //! `fencing serve` bounds and counts what it answers, and what becomes of its leases.
 
-use support::cli::{Place, ask, five, until};
+use support::cli::ask;
 
-use super::Door;
-use support::http::Answer;
+use super::*;
 
 const LONG: &str = r#"{"ttl_ms": 600000, "wait_ms": 20000}"#;
 const LOST: &str = "fencing_leases_lost_total";

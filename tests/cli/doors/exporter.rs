@@ -1,10 +1,8 @@
 //! `fencing exporter` tells how the nodes stand, at the moment when it is asked.
 
-use std::process::Stdio;
+use support::redis;
 
-use super::Door;
-use support::cli::{Running, fencing, finish, five, run, until};
-use support::redis::{self, RedisServer};
+use super::*;
 
 fn exporter(servers: &[RedisServer], budget: &str) -> Door {
     let options = format!("--listen 127.0.0.1:0 --node-budget {budget}");

@@ -1,10 +1,6 @@
 //! An answer, or the end of a client, is not the end of a request.
 
-use std::time::Duration;
-
-use super::{by_hand, proxied};
-use support::cli::until;
-use support::http::Client;
+use super::*;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 

@@ -1,9 +1,7 @@
 //! Requests that can be read in more than one way: the service sees one of them at most, in the one way in which
 //! the proxy has read it.
 
-use super::{Door, proxied};
-use support::cli::until;
-use support::http::Client;
+use super::*;
 
 const HEAD: &str = "PUT /files/a HTTP/1.1\r\nHost: a\r\nFencing-Token: 33\r\n";
 const HIDDEN: &str = "DELETE /files/hidden HTTP/1.1\r\nHost: a\r\nFencing-Token: 99\r\n\r\n";

@@ -18,7 +18,7 @@ use tonic::{Code, Request, Response, Status};
 use tonic_prost::ProstCodec;
 use tower::service_fn;
 
-use super::Door;
+use super::*;
 
 /// A message is a text.
 type Text = ProstCodec<String, String>;

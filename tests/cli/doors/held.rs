@@ -1,15 +1,9 @@
 //! A request that the proxy has given up keeps its resource closed: cancelling does not stop it.
 
-use std::net::Shutdown;
-use std::time::Duration;
-
-use super::upstream::Upstream;
-use super::{Door, proxied, proxy};
-use support::cli::until;
+use super::*;
 
 /// Newer tokens wait for a moment only, and the quarantine outlasts the test.
 const LONG: &str = "--limit 300ms --quarantine 10m --upstream-timeout 2s";
-const SHORT: &str = "--limit 100ms --quarantine 6s";
 
 /// Its answer is late, its client has gone, or its answer breaks off.
 #[test]
@@ -57,31 +51,35 @@ fn a_client_that_waits_no_longer_is_not_sent() {
 /// The answer is late, the connection breaks, or the upload does, also behind its answer: nobody knows what becomes of the work.
 #[test]
 fn what_was_given_up_keeps_the_resource_closed_for_the_quarantine() {
-    let (upstream, late) = proxied(&format!("{SHORT} --upstream-timeout 100ms"));
-    late.put("/slow/a", 33, "33").is(504, "in-doubt");
-    late.is_closed("/slow/a");
-
-    let (broken, door) = proxied(SHORT);
-    door.put("/cut/a", 33, "33").is(502, "in-doubt");
-    door.is_closed("/cut/a");
-    let client = door.begin("/files/a", 33, Some(9), "33");
-    broken.until("begin PUT /files/a 33");
-    drop(client);
-    let mut client = door.begin("/early/a", 33, None, "2\r\n33\r\n");
-    assert_eq!(client.answer().status, 200);
-    drop(client);
-    until("both were given up", || door.given_up("upload") == 2.0);
-    door.is_closed("/files/a");
-    door.is_closed("/early/a");
-
-    // They are closed to 34 no longer, whose answer is late as well, or is cut off.
-    until("the quarantine is over", || late.put("/slow/a", 34, "34").status == 504);
-    upstream.until("begin PUT /slow/a 34");
-    until("the quarantine is over", || door.put("/cut/a", 34, "34").status == 502);
-    let sent = broken.events().iter().filter(|event| event.contains("/cut/")).count();
-    assert_eq!(sent, 4, "nothing is sent twice: {:?}", broken.events());
-    door.lets_in("/files/a");
-    door.lets_in("/early/a");
+    for (quarantine, ends) in [("10m", false), ("2s", true)] {
+        let options = format!("--limit 100ms --quarantine {quarantine}");
+        let (upstream, late) = proxied(&format!("{options} --upstream-timeout 100ms"));
+        late.put("/slow/a", 33, "33").is(504, "in-doubt");
+        let (broken, door) = proxied(&options);
+        door.put("/cut/a", 33, "33").is(502, "in-doubt");
+        let client = door.begin("/files/a", 33, Some(9), "33");
+        broken.until("begin PUT /files/a 33");
+        drop(client);
+        let mut client = door.begin("/early/a", 33, None, "2\r\n33\r\n");
+        assert_eq!(client.answer().status, 200);
+        drop(client);
+        until("both were given up", || door.given_up("upload") == 2.0);
+        if !ends {
+            late.is_closed("/slow/a");
+            for path in ["/cut/a", "/files/a", "/early/a"] {
+                door.is_closed(path);
+            }
+            continue;
+        }
+        // They are closed to 34 no longer, whose answer is late as well, or is cut off.
+        until("the quarantine is over", || late.put("/slow/a", 34, "34").status == 504);
+        upstream.until("begin PUT /slow/a 34");
+        until("the quarantine is over", || door.put("/cut/a", 34, "34").status == 502);
+        let sent = broken.events().iter().filter(|event| event.contains("/cut/")).count();
+        assert_eq!(sent, 4, "nothing is sent twice: {:?}", broken.events());
+        door.lets_in("/files/a");
+        door.lets_in("/early/a");
+    }
 }
 
 #[test]

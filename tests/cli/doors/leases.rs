@@ -1,10 +1,6 @@
 //! Leases over HTTP: who holds one, for how long, and what becomes of those whose client goes away.
 
-use std::net::Shutdown;
-
-use super::Door;
-use support::cli::{five, until};
-use support::http::{Client, head};
+use super::*;
 
 const JSON: (&str, &str) = ("Content-Type", "application/json");
 

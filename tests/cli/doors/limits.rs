@@ -1,8 +1,6 @@
 //! Nothing that a client does is unbounded.
 
-use super::{Door, proxied};
-use support::cli::{five, until};
-use support::http::{Client, head};
+use super::*;
 
 const HTTP2: &str = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 

@@ -1,10 +1,8 @@
 //! Where `fencing proxy` keeps its marks, they outlive it, and several proxies share them.
 
-use support::cli::{ask, until};
-use support::redis::RedisServer;
+use support::cli::ask;
 
-use super::upstream::Upstream;
-use super::{Door, proxy};
+use super::*;
 use crate::database::Database;
 
 /// What `fencing marks open` has printed for `--seen`.

@@ -21,11 +21,13 @@ mod streams;
 mod time_wait;
 mod upstream;
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use support::cli::{Place, Running, fencing, until};
+use support::cli::{Place, Running, fencing, finish, five, run, until};
 use support::http::{Answer, Client, ask, head};
+use support::redis::RedisServer;
 use upstream::Upstream;
 
 const PORTS: [&str; 4] = ["--listen", "127.0.0.1:0", "--status", "127.0.0.1:0"];

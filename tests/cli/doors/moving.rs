@@ -1,13 +1,8 @@
 //! What still moves is in flight: a service that reads, and a proxy that sends.
 
-use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use super::upstream::Upstream;
-use super::{Door, by_hand, proxied, proxy};
-use support::cli::until;
-use support::http::Client;
+use super::*;
 
 /// How large the upload is, and in which pieces the service reads it.
 const LARGE: usize = 32 << 20;
@@ -85,7 +80,7 @@ fn a_client_that_slept_in_its_upload_may_go_on() {
 #[test]
 fn a_start_covers_what_an_earlier_proxy_still_sends() {
     let upstream = Upstream::start();
-    let options = "--quarantine 1s --upstream-timeout 3s --stop-within 10s";
+    let options = "--quarantine 3s --upstream-timeout 6s --stop-within 8s";
     let first = Door::proxy(&upstream.url(), options);
     let mut client = first.begin("/files/a", 33, Some(8), "x");
     upstream.until("begin PUT /files/a 33");
@@ -96,7 +91,7 @@ fn a_start_covers_what_an_earlier_proxy_still_sends() {
     let sending = std::thread::spawn(move || {
         // For longer than the quarantine alone.
         for _ in 0..7 {
-            std::thread::sleep(Duration::from_millis(250));
+            std::thread::sleep(Duration::from_millis(500));
             client.send("x");
         }
         client.answer().status

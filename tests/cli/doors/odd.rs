@@ -1,7 +1,6 @@
 //! Requests and answers in odd forms: trailers, bodies of reads, HTTP/2 by hand, and an unasked upgrade.
 
-use super::{Door, by_hand, proxied};
-use support::http::{Client, head};
+use super::*;
 
 #[test]
 fn trailers_say_nothing_that_the_fence_has_not_seen() {

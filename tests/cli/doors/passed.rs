@@ -1,9 +1,6 @@
 //! What the proxy passes on, and under which name.
 
-use std::process::Command;
-
-use super::{Door, proxied, proxy};
-use support::cli::finish;
+use super::*;
 
 /// `proxy/headers.rs` has more of them.
 #[test]

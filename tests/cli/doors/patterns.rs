@@ -1,7 +1,6 @@
 //! Resources that patterns of the path name.
 
-use super::{Door, proxied};
-use support::http::Answer;
+use super::*;
 
 const PATTERNS: &str = "--resource-from /transfer/{from}/{to}=accounts/{from},accounts/{to} \
                         --resource-from /accounts/{id}/**=accounts/{id}";

@@ -1,11 +1,8 @@
 //! The OpenAPI descriptions name the routes that exist, and no others.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 
-use super::{Door, proxied};
-use support::cli::five;
-use support::http::ask;
+use super::*;
 
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "DELETE", "PATCH"];
 

@@ -2,12 +2,10 @@
 //! nodes of which one is killed, and the proxy before a service that knows nothing of tokens.
 
 use std::path::PathBuf;
-use std::process::Command;
 
 use serde_json::Value;
 
-use super::{Door, proxy};
-use support::cli::{Running, finish, five};
+use super::*;
 
 fn example(name: &str, arguments: &[&str]) -> Command {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../examples").join(name);

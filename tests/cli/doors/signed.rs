@@ -2,15 +2,11 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::upstream::Upstream;
-use super::{Door, proxied};
-use support::cli::{five, until};
-use support::http::Answer;
-use support::redis::RedisServer;
 use tempfile::TempDir;
+
+use super::*;
 
 /// A lock service and a proxy with one file of keys.
 struct Signing {

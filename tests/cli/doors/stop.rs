@@ -1,12 +1,7 @@
 //! SIGTERM: requests finish within a bound, and the exit status says whether they have.
 
-use std::net::TcpStream;
-
-use super::upstream::Upstream;
-use super::{Door, PORTS, proxied, proxy};
+use super::*;
 use crate::guard::full_pipe;
-use support::cli::{Running, finish, five, run, until};
-use support::http::Client;
 
 /// A request at the service, and the proxy is told to stop.
 fn stopping(stop_within: &str) -> (Upstream, Door, Client) {

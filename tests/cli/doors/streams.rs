@@ -3,8 +3,7 @@
 use std::io::Read;
 
 use super::upstream::MANY;
-use super::{Door, proxied};
-use support::http::{Client, head};
+use super::*;
 
 /// The process has never had more than this in memory, in KiB.
 const BOUND: usize = 64 << 10;

@@ -1,10 +1,7 @@
 //! A connection for each request takes no port for longer than the request. On loopback the system
 //! takes ports out of TIME-WAIT again, so this runs in a network namespace that does not.
 
-use std::process::Command;
-
-use super::proxied;
-use support::http::{Client, head};
+use super::*;
 
 const CHILD: &str = "FENCING_IN_NAMESPACE";
 /// Far fewer ports than writes.

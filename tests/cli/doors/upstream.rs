@@ -1,12 +1,12 @@
 //! A service that knows nothing of tokens, and writes down what it does.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use support::cli::until;
+use support::http::{Client, header};
 
 /// What the path begins with says how it answers: `/slow/` when the gate is open, `/cut/` not at all,
 /// `/half/` with a second half when the gate is open, `/torn/` with no second half for token 33, `/early/` before
@@ -31,10 +31,11 @@ impl Upstream {
         let upstream = Upstream { address, events, connections, gate };
         let serving = upstream.clone();
         std::thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
+            loop {
+                let mut client = Client::accepted(&listener);
                 serving.connections.fetch_add(1, Ordering::SeqCst);
                 let serving = serving.clone();
-                std::thread::spawn(move || serving.serve(stream));
+                std::thread::spawn(move || while let Some(()) = serving.answer(&mut client) {});
             }
         });
         upstream
@@ -82,27 +83,11 @@ impl Upstream {
         self.events.lock().unwrap().push(text);
     }
 
-    fn serve(&self, stream: TcpStream) {
-        let mut stream = BufReader::new(stream);
-        while let Some(()) = self.answer(&mut stream) {}
-    }
-
-    fn answer(&self, stream: &mut BufReader<TcpStream>) -> Option<()> {
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            if stream.read_line(&mut head).ok()? == 0 {
-                return None;
-            }
-        }
-        let header = |name: &str| {
-            head.lines().find_map(|line| {
-                let (found, value) = line.split_once(": ")?;
-                found.eq_ignore_ascii_case(name).then(|| value.to_owned())
-            })
-        };
+    fn answer(&self, client: &mut Client) -> Option<()> {
+        let head = client.read_head()?;
         let line = head.lines().next()?.trim_end_matches(" HTTP/1.1").to_owned();
         let path = line.split(' ').nth(1)?.to_owned();
-        let token = header("fencing-token").unwrap_or_default();
+        let token = header(&head, "fencing-token").unwrap_or_default();
         let what = format!("{line} {token}").trim().to_owned();
         self.note(format!("begin {what}"));
         let kind = path.split('/').nth(1)?;
@@ -112,11 +97,10 @@ impl Upstream {
                 "/early/chunks" => "Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
                 _ => "Content-Length: 2\r\n\r\nok",
             };
-            stream.get_mut().write_all(format!("HTTP/1.1 200 OK\r\n{answer}").as_bytes()).ok()?;
+            client.try_send(format!("HTTP/1.1 200 OK\r\n{answer}")).ok()?;
         }
-        let read = match header("content-length") {
-            Some(length) => skip(stream, length.parse().ok()?)?,
-            None if header("transfer-encoding").is_some() => chunks(stream)?,
+        let read = match client.read_body(&head) {
+            Some((body, whole)) => whole.then_some(body.len())?,
             None => 0,
         };
         if kind == "cut" {
@@ -124,7 +108,7 @@ impl Upstream {
             return None;
         }
         let length = |length: usize| format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
-        let mut send = |bytes: &[u8]| stream.get_mut().write_all(bytes).ok();
+        let mut send = |bytes: &[u8]| client.try_send(bytes).ok();
         if matches!(kind, "half" | "torn") {
             send((length(10) + "first").as_bytes())?;
         }
@@ -155,25 +139,6 @@ impl Upstream {
                 send((answer + &head).as_bytes())?;
                 None
             }
-        }
-    }
-}
-
-fn skip(stream: &mut BufReader<TcpStream>, length: u64) -> Option<u64> {
-    let read = std::io::copy(&mut stream.take(length), &mut std::io::sink()).ok()?;
-    (read == length).then_some(read)
-}
-
-fn chunks(stream: &mut BufReader<TcpStream>) -> Option<u64> {
-    let mut all = 0;
-    loop {
-        let mut line = String::new();
-        stream.read_line(&mut line).ok()?;
-        let size = u64::from_str_radix(line.trim(), 16).ok()?;
-        all += skip(stream, size)?;
-        stream.read_line(&mut line).ok()?;
-        if size == 0 {
-            return Some(all);
         }
     }
 }

@@ -1,11 +1,8 @@
 //! `fencing fleet admit`: nodes come back with no application running.
 
-use fencing::lock::AcquireError;
-use fencing::lock::Fault;
+use fencing::lock::{AcquireError, Fault};
 
-use crate::fleet::place::{admit, init, lease, nodes, resource, servers, service};
-use support::cli::{ask, started};
-use support::redis::RedisServer;
+use crate::fleet::place::*;
 
 #[tokio::test]
 async fn all_were_restarted_one_at_a_time_while_nobody_asked() {

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
+use support::history::{Attempt, Event, History, Outcome, Report};
 use tempfile::TempDir;
 
-use support::cli::{finish, run, until};
-use support::history::{Attempt, Event, History, Outcome, Report};
+use crate::fleet::place::*;
 
 /// One after another, each under `fencing run` with the list that it has at the time.
 #[derive(Default)]
@@ -104,7 +104,7 @@ impl Client {
             let (note, pause) = (file.display(), rng.u8(1..4));
             let script = format!("echo $FENCING_TOKEN $(date +%s%N) > {note}; sleep 0.{pause}");
             let asked = now();
-            let ended = finish(run(&list, "--ttl 1s --node-budget 250ms", &script));
+            let ended = finish(run(&list, "--ttl 4s --node-budget 1s", &script));
             let granted = std::fs::read_to_string(&file).unwrap_or_default();
             if let Some((token, told)) = granted.trim().split_once(' ') {
                 events.push(Event::Attempt(Attempt {
@@ -123,8 +123,11 @@ impl Client {
                 Some(69) => {
                     let words = ["the fleet has moved to: ", "a node of another fleet: "];
                     let told = words.iter().any(|words| ended.stderr.contains(words));
-                    assert!(told && granted.is_empty(), "{ended:?}");
-                    Some(&self.sent_away)
+                    // A busy machine may have answered too late: it tries again.
+                    let late =
+                        ended.stderr.contains("timed out") || ended.stderr.contains("in time");
+                    assert!((told || late) && granted.is_empty(), "{ended:?}");
+                    told.then_some(&self.sent_away)
                 }
                 _ => panic!("{ended:?}"),
             };

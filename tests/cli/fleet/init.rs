@@ -1,9 +1,9 @@
 //! `fencing fleet init`: new nodes grant at once, and nodes in use stay as they are.
 
-use crate::fleet::place::{admit, init, lease, nodes, servers};
-use crate::signals::catches;
-use support::cli::{ask, end, fencing, run, started, until};
 use support::process::signal;
+
+use crate::fleet::place::*;
+use crate::signals::catches;
 
 const WHILE: &str = "--ttl 50s --wait 0s";
 

@@ -1,12 +1,8 @@
 //! Replace, grow, shrink and rename, under a rolling restart of clients at work, the mover
 //! killed at any moment, run again, and run twice at once.
 
-use std::time::Duration;
-
 use crate::fleet::crew::Crew;
-use crate::fleet::place::{half_moved, init, lease, mover, nodes, servers};
-use support::cli::{Ended, Job, end, finish, run, started, urls};
-use support::redis::RedisServer;
+use crate::fleet::place::*;
 
 const CLIENTS: usize = 4;
 

@@ -1,16 +1,15 @@
 //! Servers, lists of them, and what the command line says of a list.
 
 use std::process::Command;
-use std::time::Duration;
+pub use std::time::Duration;
 
+use fencing::Redlock;
 use fencing::lock::redlock::RedlockBuilder;
-use fencing::{Redlock, Resource};
 use serde_json::Value;
 
-pub use support::cli::init;
-use support::cli::{Ended, Place, ask, fencing, finish, lines_of, run};
-use support::redis::RedisServer;
-pub use support::redis::servers;
+pub use support::cli::*;
+pub use support::lease::resource;
+pub use support::redis::{RedisServer, servers};
 
 pub const MEMORY: &str = "{fencing}:memory";
 
@@ -100,8 +99,4 @@ pub fn service(list: &(impl Place + ?Sized)) -> RedlockBuilder {
         .ttl(Duration::from_secs(8))
         .node_budget(Duration::from_secs(2))
         .wait(Duration::from_secs(60))
-}
-
-pub fn resource() -> Resource {
-    Resource::new("invoice/42").unwrap()
 }

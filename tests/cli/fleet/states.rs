@@ -1,15 +1,10 @@
 //! `fencing nodes` and `health()` tell the truth in each state that a fleet can be in, and change nothing.
 
-use std::time::Duration;
-
 use fencing::lock::{Fault, Health};
 use fencing::{Lease, Redlock};
 use serde_json::json;
 
-use crate::fleet::place::{
-    MEMORY, half_moved, init, lease, mover, nodes, resource, servers, service,
-};
-use support::cli::{Place, ask, finish, five, run, started, urls};
+use crate::fleet::place::*;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

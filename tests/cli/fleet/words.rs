@@ -1,8 +1,6 @@
 //! What `fencing` never says of a fleet, and what a namespace keeps apart.
 
-use crate::fleet::place::{init, lease, mover, nodes, servers};
-use support::cli::{ask, fencing, finish, urls};
-use support::redis::RedisServer;
+use crate::fleet::place::*;
 
 #[test]
 fn passwords_are_never_printed() {
