@@ -10,9 +10,7 @@ use std::time::Duration;
 
 use fencing::{Redlock, Resource};
 use futures_util::future::join_all;
-
-use support::cli::{end, finish, five, piped, run, started, until, urls};
-use support::redis::RedisServer;
+use support::cli::*;
 
 /// Says how many leases are in the log: none within another, and each with a larger token than the one before.
 fn in_order(log: &Path) -> usize {
@@ -90,10 +88,7 @@ fn nemesis(servers: &mut [RedisServer], stop: &AtomicBool, done: &AtomicUsize) {
         // Until it is admitted and out of quarantine it must stay the only one that forgot. It comes back by itself,
         // by way of whoever wants a lock.
         until("the node's return", || {
-            let admitted = server.cli(&["HGET", "{fencing}:memory", "admitted"]);
-            let life = admitted.split(' ').next().unwrap_or_default();
-            let lives = server.cli(&["INFO", "server"]).contains(&format!("run_id:{life}"));
-            !life.is_empty() && lives && server.cli(&["EXISTS", "{fencing}:quarantine"]) == "0"
+            server.is_admitted() && server.cli(&["EXISTS", "{fencing}:quarantine"]) == "0"
         });
         done.fetch_add(1, Ordering::SeqCst);
     }

@@ -6,13 +6,12 @@ use std::sync::OnceLock;
 use serde_json::json;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, Executor as _};
-use tempfile::TempDir;
-
-use support::cli::{Ended, ask, end, fencing};
+use support::cli::*;
 use support::clients::output;
 use support::mariadb::MariadbServer;
 use support::pgbouncer::PgBouncer;
 use support::postgres::PostgresServer;
+use tempfile::TempDir;
 
 /// The servers of all tests but those that stop theirs.
 pub fn postgres() -> &'static PostgresServer {

@@ -7,9 +7,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use rustix::io::ioctl_fionbio;
-use support::cli::{Job, end, fencing, finish, five, line, run, until, urls};
-use support::process::{children_of, runs, signal};
-use support::redis::RedisServer;
+use support::cli::*;
 use tempfile::TempDir;
 
 /// Ways to leave the process group, and the session.

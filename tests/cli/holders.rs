@@ -2,9 +2,8 @@
 
 use serde_json::Value;
 use sqlx::{ConnectOptions, Executor};
-
-use support::cli::{Ended, Job, PATIENCE, Place, ask, end, fencing, finish, five, run};
-use support::redis::{RedisServer, with_rights};
+use support::cli::*;
+use support::redis::with_rights;
 
 const LOCK: &str = "{fencing}:lock:invoice/42";
 
@@ -255,11 +254,10 @@ async fn a_database_that_breaks_off_has_perhaps_released() {
         WHERE datname = current_database() AND wait_event_type = 'Lock'";
     // In another transaction: within one the view stays what it was.
     let mut other = options.connect().await.unwrap();
-    let limit = std::time::Instant::now() + PATIENCE;
-    while sqlx::query_scalar::<_, i64>(end_it).fetch_one(&mut other).await.unwrap() == 0 {
-        assert!(std::time::Instant::now() < limit, "it never waits for the row");
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    support::waiting::until("it waits for the row", async || {
+        sqlx::query_scalar::<_, i64>(end_it).fetch_one(&mut other).await.unwrap() > 0
+    })
+    .await;
     let ended = end(release).prints(69, "").says(69, "invoice/42 was perhaps released");
     assert!(ended.stderr.contains("run this again without --yes"), "{ended:?}");
     session.execute("ROLLBACK").await.unwrap();

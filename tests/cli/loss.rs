@@ -3,8 +3,7 @@
 
 use std::time::Duration;
 
-use support::cli::{Job, finish, five, run, until};
-use support::process::{children_of, runs, signal};
+use support::cli::*;
 
 #[test]
 fn when_all_nodes_stop_the_command_gets_sigterm() {

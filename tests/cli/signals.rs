@@ -2,8 +2,7 @@
 
 use std::process::Command;
 
-use support::cli::{Job, end, finish, five, line, piped, run, until};
-use support::process::{runs, signal, stands_still};
+use support::cli::*;
 
 const SIGNALS: [(&str, i32); 3] = [("INT", 2), ("TERM", 15), ("HUP", 1)];
 

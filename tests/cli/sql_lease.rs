@@ -1,8 +1,7 @@
 //! `fencing run --database`: the lock in one database, and no Redis.
 
 use sqlx::ConnectOptions;
-
-use support::cli::{Job, end, finish, run};
+use support::cli::*;
 use support::mariadb::MariadbServer;
 use support::postgres::PostgresServer;
 

@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
+use support::cli::*;
+
 use crate::watch::Terminal;
-use support::cli::{five, line, until, urls};
-use support::process::runs;
-use support::redis::RedisServer;
 
 /// Runs a script, and returns the word that it has noted when it has begun.
 fn typed(

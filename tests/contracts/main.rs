@@ -20,6 +20,7 @@ use futures_util::FutureExt;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
 
 use support::clock::TokioClock;
+use support::lease::named as resource;
 use support::place::{mysql, postgres};
 use support::redis::{RedisServer, five};
 
@@ -39,10 +40,6 @@ async fn answered<T>(case: impl fmt::Display, answer: impl Future<Output = T>) -
 async fn breach(suite: impl Future<Output = ()>) -> String {
     let panic = AssertUnwindSafe(suite).catch_unwind().await.unwrap_err();
     *panic.downcast().unwrap()
-}
-
-fn resource(name: &str) -> Resource {
-    Resource::new(name).unwrap()
 }
 
 /// Names that a collation, a key or a field might confuse, and long ones.

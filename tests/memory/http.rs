@@ -42,17 +42,10 @@ use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Layer, Service, ServiceExt};
 
 use crate::driver::fleet::begun;
+use support::lease::{named, token};
 
 fn fence() -> Fence {
     Fence::new(MemoryMarks::default())
-}
-
-fn token(number: u64) -> Token {
-    Token::new(number).unwrap()
-}
-
-fn named(name: &str) -> Resource {
-    Resource::new(name).unwrap()
 }
 
 fn file() -> Resource {

@@ -45,18 +45,12 @@ async fn one_killed_and_one_hung_do_not_hold_up_a_majority() {
     // Both come back by themselves, then two others may go.
     until("both come back", async || {
         drop(redlock.acquire(&resource()).await);
-        admitted(&servers[0]) && redlock.health().await.granting == 5
+        servers[0].is_admitted() && redlock.health().await.granting == 5
     })
     .await;
     servers[2].kill();
     servers[3].kill();
     assert!(redlock.acquire(&resource()).await.is_ok());
-}
-
-fn admitted(server: &RedisServer) -> bool {
-    let id = server.cli(&["HGET", MEMORY, "admitted"]);
-    let life = id.split(' ').next().unwrap_or_default();
-    !life.is_empty() && server.cli(&["INFO", "server"]).contains(life)
 }
 
 #[tokio::test]
@@ -80,7 +74,7 @@ async fn tokens_grow_while_nodes_forget_one_at_a_time() {
         until("it is admitted again, and grants", async || {
             drop(redlock.acquire(&resource()).await);
             let quarantined = servers[node].cli(&["EXISTS", "{fencing}:quarantine"]) == "1";
-            admitted(&servers[node]) && !quarantined
+            servers[node].is_admitted() && !quarantined
         })
         .await;
     }

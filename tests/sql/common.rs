@@ -11,7 +11,7 @@ pub use fencing::sql::{self, AdmitError, MigrateError, Protect, Prune, SqlMarks}
 pub use fencing::{Fence, Resource, Sequencer, Token};
 pub use futures_util::future::join_all;
 pub use sqlx::{AssertSqlSafe, Connection, Database, Executor, Pool, Row, Transaction, raw_sql};
-pub use support::lease::named;
+pub use support::lease::{named, token};
 use support::polled::polled;
 pub use support::waiting::until;
 
@@ -22,10 +22,6 @@ pub fn resource() -> Resource {
 /// A token of the resource.
 pub fn own(number: u64) -> Sequencer {
     Sequencer::new(resource(), token(number))
-}
-
-pub fn token(number: u64) -> Token {
-    Token::new(number).unwrap()
 }
 
 /// The refusal, if it is one; anything but a refusal fails the test.

@@ -27,7 +27,6 @@ mod postgres {
 
     mod bulk;
     mod commits;
-    mod conflicts;
     mod locks;
     mod marks;
     mod migrating;

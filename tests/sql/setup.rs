@@ -4,6 +4,7 @@ use fencing::sql::Protected;
 
 pub use super::place::{self, Db, LEVELS, Place};
 pub use crate::common::*;
+pub use support::place::single;
 
 /// A database with the tables of the fence.
 pub async fn migrated() -> Place {
@@ -105,17 +106,6 @@ pub async fn presenting(pool: &Pool<Db>, number: u64) -> Transaction<'static, Db
 /// Raises a mark, in a transaction that does nothing else.
 pub async fn raise(pool: &Pool<Db>, resource: &Resource, number: u64) {
     sql::begin(pool, resource, token(number)).await.unwrap().commit().await.unwrap();
-}
-
-/// A pool of one connection to the same database.
-pub fn single(place: &Place) -> Pool<Db> {
-    of_one(&place.pool)
-}
-
-/// The same with the settings of another pool.
-pub fn of_one(pool: &Pool<Db>) -> Pool<Db> {
-    let single = pool.options().clone().max_connections(1);
-    single.connect_lazy_with((*pool.connect_options()).clone())
 }
 
 /// Guards the rows of a table: that with the path `a` is the resource `files/a`.

@@ -8,6 +8,7 @@ pub use fencing::{Lease, Resource, Token, sql};
 pub use fencing_protocol::Fault;
 pub use sqlx::{AssertSqlSafe, Pool};
 pub use support::lease::{holder, named, release, resource};
+pub use support::place::single;
 pub use support::waiting::until;
 pub use tokio::time::{sleep, timeout};
 

@@ -19,7 +19,6 @@ mod sqlite {
 mod postgres {
     use support::place::postgres as place;
 
-    mod conflicts;
     mod crash;
     mod notifications;
     mod replica;

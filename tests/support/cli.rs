@@ -11,8 +11,9 @@ use std::time::Instant;
 use tempfile::TempDir;
 
 use super::process;
-pub use super::process::{PATIENCE, until};
-use super::redis::{self, RedisServer};
+pub use super::process::{PATIENCE, children_of, runs, signal, stands_still, until};
+use super::redis;
+pub use super::redis::RedisServer;
 
 /// A program that ignores no signal, whatever the tests were started to ignore: a shell's
 /// `&` and `nohup` ignore some. It has no terminal, whatever the tests have. Its process is the program's own.

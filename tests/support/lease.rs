@@ -1,12 +1,16 @@
-//! A lock by name, and what comes of an attempt to get it.
+//! A lock by name, tokens, and what comes of an attempt to get it.
 
 use std::fmt::Debug;
 
 use fencing::lock::{AcquireError, Holder, Released};
-use fencing::{Lease, Resource};
+use fencing::{Lease, Resource, Token};
 
 pub fn named(name: &str) -> Resource {
     Resource::new(name).unwrap()
+}
+
+pub fn token(number: u64) -> Token {
+    Token::new(number).unwrap()
 }
 
 /// The one that most tests lock.

@@ -7,4 +7,3 @@ mod init;
 mod moves;
 pub mod place;
 mod states;
-mod words;

@@ -1,5 +1,8 @@
 use super::*;
 
+/// How long the suite has a lock stay closed: less than any TTL that it runs with.
+const LEAST: Duration = Duration::from_millis(700);
+
 /// Checks that a lease which is released or dropped is over for each who awaits that, and that its locks are free then.
 pub async fn ends<K>(lock: &impl Lock, names: &[Resource], acquire: impl AsyncFn() -> Lease<K>) {
     for case in ["after a release", "after a drop", "after a release was polled once"] {
@@ -44,4 +47,60 @@ pub async fn work(lock: &impl Lock) {
     let left = lease.valid_for();
     assert!(!left.is_zero(), "the validity after work was dropped: {left:?}");
     release(lease).await
+}
+
+/// Checks that a lock which was released early stays closed, for as long as it has to and no longer.
+pub async fn stays_closed(lock: &impl Lock) {
+    let resource = resource("at least");
+    let least = lock.with_lock_at_least_for(LEAST).unwrap();
+    for dropped in [false, true] {
+        let start = Instant::now();
+        let lease = acquire(&least, &resource).await;
+        let lost = lease.lost();
+        if dropped {
+            drop(lease);
+        } else {
+            release(lease).await;
+        }
+        assert_eq!(lost.await, Loss::Released, "lost() after the release");
+        // An answer that came after the end proves nothing.
+        let found = lock.try_acquire(&resource).await;
+        let held = matches!(&found, Err(AcquireError::Held { retry_after, .. })
+            if *retry_after <= LEAST);
+        assert!(held || start.elapsed() >= LEAST, "try_acquire what was released early: {found:?}");
+        drop(found);
+        let next = acquire(lock, &resource).await;
+        // Two clocks may run apart by a little.
+        let waited = start.elapsed();
+        assert!(waited >= LEAST * 99 / 100, "acquire what was released early: {waited:?}");
+        release(next).await;
+    }
+    let longer = lock.with_lock_at_least_for(Duration::MAX);
+    assert!(longer.is_err(), "a time that is longer than the TTL");
+}
+
+/// Checks that the leases of a lock service end as they must.
+///
+/// Build the service so that it does not renew them, with a TTL of a few seconds at most.
+pub async fn lapse_contract(lock: &impl Lock) {
+    let resource = resource("lapse");
+    let first = acquire(lock, &resource).await;
+    let ends = join(first.lost(), join_all([first.lost(), first.lost()]));
+    reported("lost() of a lease that is not renewed", ends, Loss::Expired).await;
+    assert_eq!(first.valid_for(), Duration::ZERO, "validity after the loss");
+
+    let second = acquire(lock, &resource).await;
+    let (token, before) = (second.token(), first.token());
+    assert!(token > before, "acquire after {before} lapsed: {token:?}");
+    let found = first.release().await;
+    assert_eq!(found, Ok(Released::Lapsed), "release a lapsed lease");
+    let found = lock.try_acquire(&resource).await;
+    refused(&found, &resource, "try_acquire after a lapsed lease's release");
+    let left = second.valid_for();
+    assert!(!left.is_zero(), "validity after a lapsed lease's release: {left:?}");
+
+    let case = "work under a lease that is not renewed";
+    let lost = answered(case, second.run(pending::<()>())).await.unwrap_err();
+    assert_eq!((lost.token, lost.loss), (token, Loss::Expired), "{case}");
+    assert!(second.run(async {}).await.is_err(), "work under a lapsed lease");
 }

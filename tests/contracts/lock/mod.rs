@@ -3,10 +3,8 @@
 //! No other client may use the service meanwhile. It must wait for 10 s at least. Its TTL must be
 //! longer than a second, so that the suites can tell a lock that was freed from one that has expired.
 
-mod at_least;
 mod end;
 mod grant;
-mod lapse;
 mod several;
 mod shared;
 
@@ -25,7 +23,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::{answered, resource};
 
-pub use lapse::lapse_contract;
+pub use end::lapse_contract;
 pub use shared::shared_contract;
 
 /// A suite drops an acquisition after this many polls at most: more than any takes.
@@ -42,7 +40,7 @@ pub async fn lock_contract(lock: &impl Lock) {
     grant::waits(lock).await;
     grant::concurrent(lock).await;
     end::work(lock).await;
-    at_least::closed(lock).await;
+    end::stays_closed(lock).await;
     several::several(lock).await;
 }
 

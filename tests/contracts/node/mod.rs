@@ -5,7 +5,6 @@ mod era;
 mod fleet;
 mod grant;
 mod keep;
-mod names;
 mod probe;
 mod publish;
 mod several;
@@ -23,7 +22,7 @@ pub async fn node_contract(node: &dyn Node) {
     keep::suite(&probe).await;
     several::suite(&probe).await;
     shared::suite(&probe).await;
-    names::suite(&probe).await;
+    grant::names_apart(&probe).await;
     fleet::suite(&probe).await;
     // Eras come late: they drop every count.
     era::suite(&probe).await;

@@ -9,8 +9,8 @@ pub use fencing_protocol::{
 };
 pub use tokio::time::{Instant, sleep};
 
-pub(super) use crate::resource;
 use crate::{ANSWER_WITHIN, answered};
+pub use support::lease::named as resource;
 pub use support::requests::*;
 
 /// Asks for a lock alone where others have it.

@@ -8,15 +8,12 @@ use std::time::Duration;
 use fencing::fence::{FenceError, Marks, Stale};
 use fencing::redis::{Closed, FencedError, RedisMarks};
 use fencing::{Resource, Token};
+use support::lease::token;
 use support::redis::RedisServer;
 
 use crate::fleet::port;
 
 const MARKS: &str = "{files}:marks";
-
-fn token(number: u64) -> Token {
-    Token::new(number).unwrap()
-}
 
 fn file() -> Resource {
     Resource::new("files/a").unwrap()

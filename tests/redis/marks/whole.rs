@@ -187,15 +187,9 @@ async fn a_user_needs_no_more_rights_than_are_listed() {
 /// In a cluster, one slot has the marks of a namespace and what they fence.
 #[tokio::test]
 async fn a_key_in_another_slot_is_refused() {
-    let ports = (port(), port());
-    let server = RedisServer::with(&[
-        "--port",
-        &ports.0,
-        "--cluster-enabled",
-        "yes",
-        "--cluster-port",
-        &ports.1,
-    ]);
+    let (own, bus) = (port(), port());
+    let settings = ["--port", &own, "--cluster-enabled", "yes", "--cluster-port", &bus];
+    let server = RedisServer::with(&settings);
     server.cli(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
     support::cli::until("the cluster serves", || {
         server.cli(&["CLUSTER", "INFO"]).contains("cluster_state:ok")

@@ -7,9 +7,9 @@ mod ways;
 
 use std::sync::OnceLock;
 
-use sqlx::mysql::MySqlPoolOptions;
 use sqlx::{MySql, MySqlConnection, MySqlPool};
 use support::galera::GaleraCluster;
+use support::place::mysql::pool;
 
 use crate::mysql::setup::*;
 use crate::mysql::suite::writers::{Way, Writer};
@@ -27,7 +27,6 @@ impl Cluster {
         let settings = ["innodb-flush-log-at-trx-commit=0", "innodb-lock-wait-timeout=20"];
         let shared = SHARED.get_or_init(|| GaleraCluster::with(&settings));
         let [one, two] = shared.database().await;
-        let pool = |options| MySqlPoolOptions::new().max_connections(20).connect_lazy_with(options);
         let cluster = Cluster { one: pool(one), two: pool(two) };
         sql::migrate(&cluster.one).await.unwrap();
         for statement in [

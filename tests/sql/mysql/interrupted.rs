@@ -22,7 +22,7 @@ async fn with_orders() -> Place {
 async fn a_begin_that_is_interrupted_leaves_no_transaction_open() {
     let place = with_orders().await;
     let _older = begin(&place.pool, 33).await.unwrap();
-    let pool = of_one(&place.with("SET SESSION max_statement_time = 0.3"));
+    let pool = single(&place.with("SET SESSION max_statement_time = 0.3"));
     let error = begin(&pool, 34).await.unwrap_err();
     assert!(error.to_string().contains("interrupted"), "{error}");
     writes_what_stays(&place, &pool).await;
@@ -39,7 +39,7 @@ async fn a_begin_whose_handlers_were_skipped_leaves_no_transaction_open() {
             SIGNAL SQLSTATE '70100' SET MYSQL_ERRNO = 1317, MESSAGE_TEXT = 'interrupted';
         END";
     run(&place.pool, skipped).await;
-    let pool = single(&place);
+    let pool = single(&place.pool);
     let error = begin(&pool, 34).await.unwrap_err();
     assert!(error.to_string().contains("interrupted"), "{error}");
     writes_what_stays(&place, &pool).await;

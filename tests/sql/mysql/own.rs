@@ -5,16 +5,10 @@ use super::suite::snapshots::no_snapshot_lets_a_stale_token_in;
 
 #[tokio::test]
 async fn an_old_snapshot_never_lets_a_stale_token_in() {
-    no_snapshot_lets_a_stale_token_in(
-        |place| place.with("SET innodb_snapshot_isolation = OFF"),
-        false,
-    )
-    .await;
-    no_snapshot_lets_a_stale_token_in(
-        |place| place.with("SET innodb_snapshot_isolation = ON"),
-        true,
-    )
-    .await;
+    let off = |place: &Place| place.with("SET innodb_snapshot_isolation = OFF");
+    no_snapshot_lets_a_stale_token_in(off, false).await;
+    let on = |place: &Place| place.with("SET innodb_snapshot_isolation = ON");
+    no_snapshot_lets_a_stale_token_in(on, true).await;
 }
 
 #[tokio::test]

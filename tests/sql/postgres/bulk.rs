@@ -78,7 +78,7 @@ async fn what_was_admitted_before_a_raise_of_its_own_is_stale_after_it() {
 async fn what_one_fence_has_admitted_another_one_refuses() {
     let place = Place::empty().await;
     let schema = async |name: &'static str| {
-        let pool = of_one(&place.with(&[("search_path", name)]));
+        let pool = single(&place.with(&[("search_path", name)]));
         run(&pool, &format!("CREATE SCHEMA {name}")).await;
         protected(&pool).await;
         pool

@@ -19,7 +19,7 @@ async fn at_34() -> Place {
 
 /// A pool of one connection with this search path.
 fn on_path(place: &Place, path: &'static str) -> PgPool {
-    of_one(&place.with(&[("search_path", path)]))
+    single(&place.with(&[("search_path", path)]))
 }
 
 async fn write(pool: &PgPool, number: Option<u64>) -> Result<(), AdmitError> {
@@ -73,7 +73,7 @@ async fn a_second_table_of_marks_on_the_path_is_not_created() {
 #[tokio::test]
 async fn a_token_counts_in_the_transaction_that_presents_it() {
     let place = at_34().await;
-    let pool = single(&place);
+    let pool = single(&place.pool);
     // Kept for the session in the form that counted before.
     let mut tx = presenting(&pool, 34).await;
     let keep =
@@ -89,7 +89,7 @@ async fn a_token_counts_in_the_transaction_that_presents_it() {
 async fn a_setting_that_stays_in_the_session_is_used_up() {
     let place = at_34().await;
     for set in ["fencing.token = '34'", "fencing.sequencer = '34 files/a'"] {
-        let pool = single(&place);
+        let pool = single(&place.pool);
         run(&pool, &format!("SET {set}")).await;
         let mut tx = pool.begin().await.unwrap();
         run(&mut *tx, "UPDATE files SET body = 'first'").await;

@@ -81,7 +81,7 @@ async fn neither_waits_for_the_other() {
 async fn marks_are_pruned_whatever_the_path_and_the_level_of_the_session_are() {
     let place = migrated().await;
     raise(&place.pool, &resource(), 34).await;
-    let pool = of_one(&place.at("serializable"));
+    let pool = single(&place.at("serializable"));
     let temporary =
         "CREATE TEMPORARY TABLE fencing_marks (resource text PRIMARY KEY, token bigint);
         CREATE TEMPORARY TABLE fencing_floor (token bigint);

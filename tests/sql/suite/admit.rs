@@ -7,7 +7,7 @@ async fn each_way_lets_equal_tokens_pass_and_refuses_lower_ones() {
         let place = ready_for(way).await;
         run(&place.pool, "CREATE TABLE notes (n INT)").await;
         assert_eq!(highest(&place, &resource()).await, None);
-        let (writer, single) = (Writer::new(way), single(&place));
+        let (writer, single) = (Writer::new(way), single(&place.pool));
         for number in [33, 33, 34, 34, 40, 40] {
             writer.write(&single, number).await.unwrap();
             assert_eq!(highest(&place, &resource()).await, Some(number));

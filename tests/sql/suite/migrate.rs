@@ -95,7 +95,7 @@ async fn a_changed_migration_is_an_error() {
 async fn a_migration_dropped_at_any_poll_leaves_no_lock() {
     let place = Place::empty().await;
     for polls in 1..25 {
-        crate::common::poll(polls, sql::migrate(&place.pool)).await;
+        poll(polls, sql::migrate(&place.pool)).await;
     }
     sql::migrate(&place.other()).await.unwrap();
     admit(&place, &resource(), 34).await.unwrap();

@@ -21,7 +21,6 @@ mod table;
 mod temporary;
 mod transaction;
 mod transactional;
-mod types;
 mod unmigrated;
 pub mod writers;
 

@@ -118,7 +118,7 @@ async fn a_transaction_presents_one_pair_after_the_other() {
 #[tokio::test]
 async fn what_was_presented_is_not_left_behind() {
     let place = protected().await;
-    let single = single(&place);
+    let single = single(&place.pool);
     for alone in [true, false] {
         let present = async |number: u64| {
             if alone {

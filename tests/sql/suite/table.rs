@@ -40,3 +40,37 @@ async fn a_mark_that_is_no_token_admits_nobody() {
         assert_eq!(left.fetch_one(&place.pool).await.unwrap(), bad, "left as it was");
     }
 }
+
+#[tokio::test]
+async fn a_token_and_a_resource_come_back_as_they_went() {
+    let place = ready().await;
+    let insert = sqlx::query(place::sql("INSERT INTO files VALUES ($1, $2, 0)"));
+    let name = Resource::new("ä \"'`\\ 🔒").unwrap();
+    insert.bind(name.clone()).bind(Token::MAX).execute(&place.pool).await.unwrap();
+    let select = place::sql("SELECT path, token FROM files WHERE path = $1 AND token = $2");
+    let select = sqlx::query_as::<_, (Resource, Token)>(select).bind(&name).bind(Some(Token::MAX));
+    assert_eq!(select.fetch_one(&place.pool).await.unwrap(), (name, Token::MAX));
+    let none = sqlx::query_scalar::<_, Option<Token>>("SELECT max(token) FROM files WHERE 1 = 0");
+    assert_eq!(none.fetch_one(&place.pool).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_column_that_holds_something_else_is_refused() {
+    let place = ready().await;
+    for bad in [0, -1, i64::MIN, 1_000_000_000_000_000, i64::MAX] {
+        let update = sqlx::query(place::sql("UPDATE files SET token = $1")).bind(bad);
+        update.execute(&place.pool).await.unwrap();
+        let select = sqlx::query_scalar::<_, Token>("SELECT token FROM files");
+        let error = select.fetch_one(&place.pool).await.unwrap_err();
+        assert!(matches!(error, sqlx::Error::ColumnDecode { .. }), "{error:?}");
+        assert!(error.to_string().contains(&bad.to_string()), "{error}");
+    }
+    let long = "x".repeat(255) + " ";
+    for bad in ["", " a", "a\tb", &long[1..]] {
+        let update = sqlx::query(place::sql("UPDATE files SET path = $1")).bind(bad);
+        update.execute(&place.pool).await.unwrap();
+        let select = sqlx::query_scalar::<_, Resource>("SELECT path FROM files");
+        let error = select.fetch_one(&place.pool).await.unwrap_err();
+        assert!(matches!(error, sqlx::Error::ColumnDecode { .. }), "{bad:?}: {error:?}");
+    }
+}

@@ -9,7 +9,7 @@ async fn a_temporary_table_does_not_stand_for_the_marks() {
     for way in WAYS {
         let place = ready_for(way).await;
         raise(&place.pool, &resource(), 34).await;
-        let pool = single(&place);
+        let pool = single(&place.pool);
         for statement in [
             "CREATE TEMPORARY TABLE fencing_marks (
                 resource VARCHAR(255) PRIMARY KEY, token BIGINT)",

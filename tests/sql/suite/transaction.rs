@@ -50,7 +50,7 @@ async fn a_transaction_dropped_at_any_poll_leaves_no_lock_and_no_half_of_it() {
 async fn a_begin_dropped_or_refused_leaves_the_connection_as_it_was() {
     for level in place::DEFAULTS {
         let place = ready().await;
-        let single = of_one(&place.at(level));
+        let single = single(&place.at(level));
         admit(&place, &resource(), 1).await.unwrap();
         let (mut begun, mut refused) = (0, 0);
         for number in 2..40 {

@@ -115,7 +115,7 @@ async fn a_request_dropped_at_any_poll_is_stored_whole_or_not_at_all() {
     for polls in 1..40 {
         // A connection that has not prepared the write yet: it must survive that a statement is dropped while
         // it is prepared.
-        let single = single(&place);
+        let single = single(&place.pool);
         let number = 100 + 2 * polls;
         let idle = server(single.clone(), put(async |_: Tx| "not written"));
         lands(&idle, number).await;

@@ -3,7 +3,7 @@
 use sqlx::MySqlPool;
 
 use super::place::{DEFAULTS, Place};
-use super::server::conflicts::{LOCK_ROW, by_hand, held_up, released, service};
+use super::server::conflicts::{LOCK_ROW, by_hand, held_up, released, with_budget};
 use super::words;
 use crate::common::*;
 
@@ -19,7 +19,7 @@ where
 #[tokio::test]
 async fn the_release_of_another_owner_does_not_wait() {
     let place = released().await;
-    let _lease = service(&place.pool, LONG / 2).acquire(&resource()).await.unwrap();
+    let _lease = with_budget(&place.pool, LONG / 2).acquire(&resource()).await.unwrap();
     let _by_hand = by_hand(&place, LOCK_ROW).await;
     for level in DEFAULTS {
         assert_eq!(leaves(&place.at(level), "another").await, 0);
@@ -29,12 +29,12 @@ async fn the_release_of_another_owner_does_not_wait() {
 #[tokio::test]
 async fn who_writes_under_the_older_lease_does_not_hold_up_the_next() {
     let place = released().await;
-    let old = service(&place.pool, LONG / 2).acquire(&resource()).await.unwrap();
+    let old = with_budget(&place.pool, LONG / 2).acquire(&resource()).await.unwrap();
     // It has raised the mark, and sleeps.
     let writing = sql::begin(&place.pool, &resource(), old.token()).await.unwrap();
     sqlx::query(words::EXPIRE).execute(&place.pool).await.unwrap();
     for level in DEFAULTS {
-        let lock = service(&place.at(level), Duration::from_secs(15));
+        let lock = with_budget(&place.at(level), Duration::from_secs(15));
         let new = lock.try_acquire(&resource()).await.unwrap();
         assert!(new.token() > old.token());
         release(new).await;
@@ -95,7 +95,7 @@ async fn what_happens_during_the_wait_for_a_shared_row_counts() {
     assert!(token.is_none() && left.unwrap() > 30_000, "{token:?}, {left:?}");
     let (place, pool, _) = two_share().await;
     assert_eq!(during(&place, ANOTHERS, leaves(&pool, &first)).await, 0);
-    held(service(&place.pool, LONG / 2).try_acquire(&resource()).await);
+    held(with_budget(&place.pool, LONG / 2).try_acquire(&resource()).await);
     // It is free now: the next one begins anew.
     let (place, pool, _) = two_share().await;
     let (before, _) = shared(&pool, &third).await;

@@ -1,30 +1,17 @@
 //! Sessions with other settings, and how a lease leaves them.
 
-use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
-use sqlx::{Executor, MySqlPool};
+use sqlx::Executor;
 
-use super::place::{Place, pool};
+use super::place::pool;
 use super::server::conflicts::{LOCK_ROW, by_hand, held_up};
 use super::suite::{owner, ready, service};
 use super::words;
 use crate::common::*;
 
-fn options(place: &Place) -> MySqlConnectOptions {
-    (*place.pool.connect_options()).clone()
-}
-
-/// One session, with these settings.
-fn one_session(place: &Place, settings: &'static str) -> MySqlPool {
-    let session = MySqlPoolOptions::new().max_connections(1).after_connect(move |conn, _| {
-        Box::pin(async move { conn.execute(settings).await.map(drop) })
-    });
-    session.connect_lazy_with(options(place))
-}
-
 #[tokio::test]
 async fn where_nothing_commits_by_itself_a_lease_is_committed() {
     let place = ready().await;
-    let lock = SqlLock::builder(one_session(&place, "SET autocommit = 0"));
+    let lock = SqlLock::builder(single(&place.with("SET autocommit = 0")));
     let lock = lock.ttl(Duration::from_secs(6)).budget(Duration::from_secs(3)).build().unwrap();
     let other = service(&place.other());
     let expires_at = async || {
@@ -58,7 +45,7 @@ async fn an_interrupted_procedure_leaves_no_transaction_in_the_pool() {
             SIGNAL SQLSTATE '70100' SET MYSQL_ERRNO = 1317, MESSAGE_TEXT = 'interrupted';
         END";
     sqlx::raw_sql(skipped).execute(&place.pool).await.unwrap();
-    let session = one_session(&place, "SET autocommit = 1");
+    let session = single(&place.with("SET autocommit = 1"));
     let fault = fault(service(&session).try_acquire(&resource()).await);
     assert!(fault.to_string().contains("interrupted"), "{fault}");
     session.execute("INSERT INTO other VALUES (1)").await.unwrap();
@@ -73,7 +60,7 @@ async fn a_session_is_left_as_it_was() {
     sqlx::query("CREATE TABLE other (x INT)").execute(&place.pool).await.unwrap();
     let settings = "SET innodb_lock_wait_timeout = 100, lock_wait_timeout = 200,
         completion_type = 'CHAIN', autocommit = 0";
-    let session = one_session(&place, settings);
+    let session = single(&place.with(settings));
     // What it has left open is not committed.
     let leave_open = async || session.execute("INSERT INTO other VALUES (1)").await.unwrap();
     let brief = SqlLock::builder(session.clone()).ttl(LONG).renew(false);
@@ -106,7 +93,7 @@ async fn a_session_is_left_as_it_was() {
 #[tokio::test]
 async fn a_session_that_has_waited_in_vain_keeps_no_lock_and_no_setting() {
     let place = ready().await;
-    let session = one_session(&place, "SET innodb_lock_wait_timeout = 1000");
+    let session = single(&place.with("SET innodb_lock_wait_timeout = 1000"));
     let _lease = service(&session).acquire(&resource()).await.unwrap();
     let owner = owner(&place).await;
     let _by_hand = by_hand(&place, LOCK_ROW).await;
@@ -152,7 +139,7 @@ async fn a_session_that_is_killed_is_no_holder() {
     let locks = async || release(service(&place.pool).acquire(&resource()).await.unwrap()).await;
     locks().await;
     for kill in ["KILL", "KILL QUERY"] {
-        let session = one_session(&place, "SET autocommit = 1");
+        let session = single(&place.with("SET autocommit = 1"));
         let id = sqlx::query_scalar::<_, u64>("SELECT CONNECTION_ID()");
         let id = id.fetch_one(&session).await.unwrap();
         let (lock, name) = (service(&session), resource());
@@ -172,11 +159,12 @@ async fn a_session_that_is_killed_is_no_holder() {
 #[tokio::test]
 async fn a_user_who_may_not_is_told_so() {
     let place = ready().await;
-    let user = options(&place).get_database().unwrap().to_owned();
+    let options = (*place.pool.connect_options()).clone();
+    let user = options.get_database().unwrap();
     let create = AssertSqlSafe(format!("CREATE USER {user}@localhost"));
     sqlx::query(create).execute(&place.pool).await.unwrap();
-    for name in [&*user, "nobody_at_all"] {
-        let lock = service(&pool(options(&place).username(name)));
+    for name in [user, "nobody_at_all"] {
+        let lock = service(&pool(options.clone().username(name)));
         let cause = fault(lock.try_acquire(&resource()).await);
         assert!(matches!(cause, Fault::Denied(_)), "{name}: {cause:?}");
     }

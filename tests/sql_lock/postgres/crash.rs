@@ -1,4 +1,4 @@
-//! Connections that hang or break, and a server that forgets.
+//! Connections that hang or break, a server that forgets, and a row that somebody keeps locked.
 
 use fencing::lock::NodeCause;
 use sqlx::postgres::PgPoolOptions;
@@ -8,7 +8,9 @@ use support::process;
 
 use super::notifications::NEVER;
 use super::place::served;
+use super::server::conflicts::{LOCK_ROW, by_hand, nothing_waits, with_budget};
 use super::server::crash::{PATIENT, service};
+use super::suite::ready;
 use crate::common::*;
 
 /// A pool of one connection.
@@ -105,4 +107,20 @@ async fn a_grant_is_on_disk_even_where_commits_are_not() {
     // The connection is broken.
     let _ = sqlx::query("SELECT 1").execute(&pool).await;
     assert!(lock.acquire(&resource()).await.unwrap().token() > token);
+}
+
+#[tokio::test]
+async fn a_row_that_somebody_keeps_locked_holds_no_renewal_or_release_up() {
+    let place = ready().await;
+    let lock = with_budget(&place.other(), Duration::from_secs(2));
+    let lease = lock.acquire(&resource()).await.unwrap();
+    let by_hand = by_hand(&place, LOCK_ROW).await;
+    lease.renew().await.unwrap_err();
+    nothing_waits(&place).await;
+    lease.release().await.unwrap_err();
+    nothing_waits(&place).await;
+    by_hand.rollback().await.unwrap();
+    // It is tried again.
+    let patient = with_budget(&place.other(), LONG / 3);
+    drop(timeout(LONG / 2, patient.acquire(&resource())).await.unwrap().unwrap());
 }

@@ -3,20 +3,17 @@
 use sqlx::{Database, Transaction};
 
 use super::place::{DEFAULTS, Db, Place};
+pub use super::suite::with_budget;
 use super::suite::{owner, ready};
 use super::words;
 use crate::common::*;
 
 pub const LOCK_ROW: &str = "SELECT token FROM fencing_leases FOR UPDATE";
 
-pub fn service(pool: &Pool<Db>, budget: Duration) -> SqlLock<Db> {
-    SqlLock::builder(pool.clone()).ttl(LONG).budget(budget).build().unwrap()
-}
-
 /// A database with a row that was released.
 pub async fn released() -> Place {
     let place = ready().await;
-    release(service(&place.pool, LONG / 2).acquire(&resource()).await.unwrap()).await;
+    release(with_budget(&place.pool, LONG / 2).acquire(&resource()).await.unwrap()).await;
     place
 }
 
@@ -57,7 +54,7 @@ async fn under_every_isolation_level_a_conflict_is_no_holder() {
     let place = ready().await;
     for level in 0..words::LEVELS.len() {
         let client = async |_| {
-            let lock = service(&place.with(words::LEVELS[level]), LONG / 2);
+            let lock = with_budget(&place.with(words::LEVELS[level]), LONG / 2);
             let mut leases = 0;
             while leases < 6 {
                 // The first of a resource as well as the next.
@@ -81,27 +78,29 @@ async fn what_somebody_keeps_locked_is_no_holder() {
     for (lock, unlock) in words::LOCKED {
         let mut by_hand = place.pool.acquire().await.unwrap();
         sqlx::raw_sql(*lock).execute(&mut *by_hand).await.unwrap();
-        fault(service(&place.other(), Duration::from_millis(300)).try_acquire(&resource()).await);
+        fault(
+            with_budget(&place.other(), Duration::from_millis(300)).try_acquire(&resource()).await,
+        );
         nothing_waits(&place).await;
         sqlx::raw_sql(*unlock).execute(&mut *by_hand).await.unwrap();
     }
-    drop(service(&place.other(), Duration::from_secs(20)).acquire(&resource()).await.unwrap());
+    drop(with_budget(&place.other(), Duration::from_secs(20)).acquire(&resource()).await.unwrap());
 }
 
 #[tokio::test]
 async fn a_row_that_is_closed_is_not_waited_for() {
     let place = released().await;
-    let _lease = service(&place.pool, LONG / 2).acquire(&resource()).await.unwrap();
+    let _lease = with_budget(&place.pool, LONG / 2).acquire(&resource()).await.unwrap();
     let _by_hand = by_hand(&place, LOCK_ROW).await;
     for level in DEFAULTS {
-        held(service(&place.at(level), Duration::from_secs(15)).try_acquire(&resource()).await);
+        held(with_budget(&place.at(level), Duration::from_secs(15)).try_acquire(&resource()).await);
     }
 }
 
 #[tokio::test]
 async fn the_clock_is_read_after_the_wait() {
     let place = released().await;
-    let (lock, name) = (service(&place.other(), LONG / 2), resource());
+    let (lock, name) = (with_budget(&place.other(), LONG / 2), resource());
     let time = async |by_hand: &mut Transaction<'static, Db>, query: &'static str| {
         sqlx::query_scalar::<_, i64>(query).fetch_one(&mut **by_hand).await.unwrap()
     };
@@ -134,7 +133,7 @@ async fn the_clock_is_read_after_the_wait() {
 #[tokio::test]
 async fn a_row_that_is_closed_for_ever_is_held() {
     let place = released().await;
-    let lock = service(&place.pool, Duration::from_secs(10));
+    let lock = with_budget(&place.pool, Duration::from_secs(10));
     sqlx::query(words::CLOSE_FOR_EVER).execute(&place.pool).await.unwrap();
     let left = held(lock.try_acquire(&resource()).await);
     // Elsewhere it is a clock that was set back.
@@ -146,7 +145,7 @@ async fn a_row_that_is_closed_for_ever_is_held() {
 #[tokio::test]
 async fn a_renewal_that_comes_after_the_release_does_not_lock_again() {
     let place = released().await;
-    let lock = service(&place.pool, LONG / 2);
+    let lock = with_budget(&place.pool, LONG / 2);
     let lease = lock.acquire(&resource()).await.unwrap();
     let (owner, token) = (owner(&place).await, i64::from(lease.token()));
     let renews = async |owner: &str, token: i64| {
@@ -166,7 +165,7 @@ async fn a_grant_that_comes_after_the_budget_is_taken_back() {
     let place = ready().await;
     sqlx::raw_sql(words::SLOW_GRANTS).execute(&place.pool).await.unwrap();
     let pool = place.other();
-    let (brief, patient) = (service(&pool, LONG / 60), service(&pool, LONG / 3));
+    let (brief, patient) = (with_budget(&pool, LONG / 60), with_budget(&pool, LONG / 3));
     // So that there is a connection.
     assert!(brief.health().await.has_quorum());
     assert_eq!(fault(brief.try_acquire(&resource()).await), Fault::TimedOut);

@@ -5,18 +5,14 @@ use sqlx::Connection;
 use sqlx::sqlite::{SqliteJournalMode, SqlitePoolOptions};
 
 use super::place::Place;
-use super::suite::ready;
+use super::suite::{ready, with_budget};
 use crate::common::*;
-
-fn service(pool: &sqlx::SqlitePool, budget: Duration) -> SqlLock<sqlx::Sqlite> {
-    SqlLock::builder(pool.clone()).ttl(Duration::from_secs(60)).budget(budget).build().unwrap()
-}
 
 #[tokio::test]
 async fn what_could_not_be_committed_was_not_granted() {
     let place = Place::with(SqliteJournalMode::Delete).await;
     sql::migrate(&place.pool).await.unwrap();
-    let patient = service(&place.impatient(), Duration::from_secs(20));
+    let patient = with_budget(&place.impatient(), Duration::from_secs(20));
     let lease = patient.acquire(&resource()).await.unwrap();
     release(lease).await;
     // A reader keeps its snapshot: without a WAL nobody can commit meanwhile.
@@ -25,7 +21,7 @@ async fn what_could_not_be_committed_was_not_granted() {
     let token = "SELECT token FROM fencing_leases";
     let token = || sqlx::query_scalar::<_, i64>(token);
     assert_eq!(token().fetch_one(&mut *reader).await.unwrap(), 1);
-    let brief = service(&place.impatient(), Duration::from_millis(300));
+    let brief = with_budget(&place.impatient(), Duration::from_millis(300));
     fault(brief.try_acquire(&resource()).await);
     reader.rollback().await.unwrap();
     drop(conn);
@@ -38,12 +34,12 @@ async fn a_database_in_memory_has_one_connection() {
     let pool = SqlitePoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
     let pool = pool.connect("sqlite::memory:").await.unwrap();
     sql::migrate(&pool).await.unwrap();
-    let lock = service(&pool, Duration::from_secs(10));
+    let lock = with_budget(&pool, Duration::from_secs(10));
     let lease = lock.acquire(&resource()).await.unwrap();
     held(lock.try_acquire(&resource()).await);
     let tx = sql::begin(&pool, &resource(), lease.token()).await.unwrap();
     // The one connection is in use: not to be had is not held.
-    let brief = service(&pool, Duration::from_secs(2));
+    let brief = with_budget(&pool, Duration::from_secs(2));
     let cause = fault(brief.try_acquire(&resource()).await);
     assert!(matches!(cause, Fault::Unreachable(_)), "{cause:?}");
     tx.commit().await.unwrap();
@@ -61,21 +57,21 @@ async fn a_database_in_memory_has_one_connection() {
 #[tokio::test]
 async fn settle_waits_for_a_release_that_is_tried_again() {
     let place = ready().await;
-    let lock = service(&place.impatient(), Duration::from_secs(2));
+    let lock = with_budget(&place.impatient(), Duration::from_secs(2));
     let lease = lock.acquire(&resource()).await.unwrap();
     let writer = place.pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
     lease.release().await.unwrap_err();
     assert!(timeout(Duration::from_secs(1), lock.settle()).await.is_err());
     writer.rollback().await.unwrap();
     lock.settle().await;
-    drop(service(&place.pool, Duration::from_secs(20)).try_acquire(&resource()).await.unwrap());
+    drop(with_budget(&place.pool, Duration::from_secs(20)).try_acquire(&resource()).await.unwrap());
 }
 
 /// Each change is one statement, which a thread of the driver carries out to its end.
 #[tokio::test]
 async fn a_client_whose_runtime_is_blocked_keeps_nobody_from_locking() {
     let place = ready().await;
-    let other = service(&place.pool, Duration::from_secs(20));
+    let other = with_budget(&place.pool, Duration::from_secs(20));
     for pauses in 0..20 {
         let pool = place.other();
         let (blocks, blocked) = tokio::sync::oneshot::channel();
@@ -83,7 +79,7 @@ async fn a_client_whose_runtime_is_blocked_keeps_nobody_from_locking() {
         let client = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.unwrap().block_on(async move {
-                let lock = service(&pool, Duration::from_secs(20));
+                let lock = with_budget(&pool, Duration::from_secs(20));
                 let name = named("of the blocked one");
                 let attempt = tokio::spawn(async move { lock.try_acquire(&name).await });
                 for _ in 0..pauses {

@@ -46,17 +46,24 @@ async fn a_database_that_may_not_be_written_grants_nothing() {
 async fn a_writer_in_the_way_is_waited_for_and_is_no_holder() {
     let place = ready().await;
     release(service(&place.pool).acquire(&resource()).await.unwrap()).await;
-    for pool in [place.impatient(), place.other()] {
+    let writes = async || {
         let mut writer = place.pool.begin().await.unwrap();
         let write = sqlx::query("UPDATE fencing_leases SET token = token");
         write.execute(&mut *writer).await.unwrap();
-        let brief = builder(&pool).budget(Duration::from_millis(200)).build().unwrap();
-        fault(brief.try_acquire(&resource()).await);
-        let (patient, name) = (service(&pool), resource());
+        writer
+    };
+    for pool in [place.impatient(), place.other()] {
+        let (patient, name, writer) = (service(&pool), resource(), writes().await);
         let (lease, ()) = tokio::join!(patient.try_acquire(&name), async {
             sleep(Duration::from_millis(200)).await;
             writer.commit().await.unwrap();
         });
         release(lease.unwrap()).await;
+        let writer = writes().await;
+        let brief = builder(&pool).budget(Duration::from_millis(200)).build().unwrap();
+        fault(brief.try_acquire(&resource()).await);
+        writer.commit().await.unwrap();
+        // What timed out may have run since, and is taken back.
+        release(patient.acquire(&resource()).await.unwrap()).await;
     }
 }

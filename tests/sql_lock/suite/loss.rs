@@ -3,7 +3,7 @@ use super::*;
 #[tokio::test]
 async fn it_is_kept_while_the_application_uses_every_connection() {
     let place = ready().await;
-    let pool = reserve::single(&place);
+    let pool = single(&place.pool);
     let lock = short(&pool, Duration::from_secs(6)).build().unwrap();
     let lease = lock.acquire(&resource()).await.unwrap();
     let _busy = pool.acquire().await.unwrap();

@@ -33,6 +33,10 @@ pub fn service(pool: &Pool<Db>) -> SqlLock<Db> {
     builder(pool).build().unwrap()
 }
 
+pub fn with_budget(pool: &Pool<Db>, budget: Duration) -> SqlLock<Db> {
+    SqlLock::builder(pool.clone()).ttl(LONG).budget(budget).build().unwrap()
+}
+
 /// A lease of this TTL, with the longest budget that it allows.
 fn short(pool: &Pool<Db>, ttl: Duration) -> SqlLockBuilder<Db> {
     builder(pool).ttl(ttl).budget(ttl / 2)

@@ -1,14 +1,6 @@
 //! The one connection that the lock service keeps besides those of the application's pool.
 
-use sqlx::pool::PoolOptions;
-
 use super::*;
-
-/// A pool of one connection.
-pub fn single(place: &Place) -> Pool<Db> {
-    let options = (*place.pool.connect_options()).clone();
-    PoolOptions::<Db>::new().max_connections(1).connect_lazy_with(options)
-}
 
 /// Waits until the database has so many sessions, where it says so.
 async fn sessions_become(expected: i64, watcher: &Pool<Db>) {
@@ -25,7 +17,7 @@ async fn it_ends_with_the_pool_or_with_the_last_clone() {
     for closes_pool in [true, false] {
         let place = ready().await;
         place.pool.close().await;
-        let (watcher, pool) = (single(&place), single(&place));
+        let (watcher, pool) = (single(&place.pool), single(&place.pool));
         sessions_become(1, &watcher).await;
         let lock = short(&pool, Duration::from_secs(8)).renew(false).build().unwrap();
         let lease = lock.acquire(&resource()).await.unwrap();
@@ -51,7 +43,7 @@ async fn it_ends_with_the_pool_or_with_the_last_clone() {
 #[tokio::test]
 async fn a_service_is_built_without_a_runtime() {
     let place = ready().await;
-    let pool = single(&place);
+    let pool = single(&place.pool);
     let lock = std::thread::spawn(move || SqlLock::new(pool)).join().unwrap();
     drop(lock.acquire(&resource()).await.unwrap());
 }
