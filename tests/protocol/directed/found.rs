@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use fencing_protocol::{
-    Fault, Fleet, NodeState, Nonce, Prepared, Readmit, ReadmitError, Relocate,
-    RelocateError, Relocation, Reply, Request, Sealing, Side,
+    Fault, Fleet, NodeState, Nonce, Prepared, Readmit, ReadmitError, Relocate, RelocateError,
+    Relocation, Reply, Request, Sealing, Side,
 };
 
 use crate::directed::world::{TTL, drive, start_order};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fastrand::Rng;
 use fencing_protocol::{
-    Acquire, Address, Machine, Mode, NonEmpty, Nonce, Owner, Readmit, Relocate, Relocation,
+    Acquire, Address, Fault, Machine, Mode, NonEmpty, Nonce, Owner, Readmit, Relocate, Relocation,
     Renew, Reply, Request, Resource, Side, StartOrder, Time, Token,
 };
 
