@@ -69,6 +69,10 @@ impl Operator {
 /// A lock that its holder does not give back, and what an operator sees of it.
 async fn stuck(servers: &[RedisServer]) -> (Lease, Operator, Vec<NodeView>) {
     let lease = client(servers, "stuck").acquire(&resource()).await.unwrap();
+    // A majority has granted; the others may do so later.
+    for server in servers {
+        until("it holds the lock", async || server.cli(&["EXISTS", LOCK]) == "1").await;
+    }
     let operator = Operator::of(servers);
     let seen = operator.seen().await;
     (lease, operator, seen)
