@@ -32,7 +32,7 @@ async fn wrong_values_are_named() {
     // A short TTL takes a short budget along.
     let lock = SqlLock::new(place.pool.clone());
     lock.with_ttl(Duration::from_millis(100)).unwrap();
-    assert!(format!("{lock:?}").contains("budget: 2s"), "{lock:?}");
+    assert!(format!("{lock:?}").contains("ttl: 10s"), "{lock:?}");
 }
 
 #[tokio::test]
