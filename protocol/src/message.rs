@@ -40,7 +40,7 @@ pub enum Request {
     /// Promise that no smaller era begins again. `memory` is set where a fleet is about to start: the node
     /// promises also if it is not admitted but prepared, and this is the nonce of its memory.
     Reserve { era: u64, memory: Option<Nonce> },
-    /// Admit the node if it was prepared in this life of the server, or drop its counts and begin a larger era.
+    /// Admit the node if it was prepared in this run of the server, or drop its counts and begin a larger era.
     Activate {
         /// The nonce that `Prepare` answered.
         nonce: Nonce,
