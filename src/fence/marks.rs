@@ -4,9 +4,6 @@ use futures_util::future::{BoxFuture, FutureExt, ready};
 
 use super::FenceError;
 
-/// An error or a refusal of [`Marks`]: the errors of the fence.
-pub type MarksError = FenceError;
-
 /// The high-water marks: for each resource, the highest token seen.
 ///
 /// **Fencing.** An implementation must compare and raise in one atomic step, and must

@@ -59,7 +59,7 @@ use tokio::time::Instant;
 pub use admission::Admission;
 pub use check::{CheckSequencer, NotIssued};
 pub use error::FenceError;
-pub use marks::{Marks, MarksError};
+pub use marks::Marks;
 pub use memory::{MemoryMarks, NotLowered};
 pub use stale::Stale;
 pub use transactions::{CommitError, Transactions};

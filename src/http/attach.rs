@@ -1,7 +1,6 @@
 //! The client side: a layer that gives each request the token of its lease.
 
 use std::error::Error;
-use std::future::Future;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -23,21 +22,8 @@ use crate::sequencer::HeldToken;
 /// The most bytes of a refusal that are read.
 const MAX_REFUSAL: usize = 64 * 1024;
 
-tokio::task_local! {
-    static CURRENT: Arc<dyn HeldToken>;
-}
-
-/// Runs `work` with a lease that every [`AttachLayer::of_the_task`] in it uses. Tasks that the work
-/// spawns have none.
-///
-/// # Cancel safety
-/// If you drop the future, it drops the work.
-pub async fn within<F: Future>(lease: Arc<dyn HeldToken>, work: F) -> F::Output {
-    CURRENT.scope(lease, work).await
-}
-
-/// Client side: gives each request the token of a lease, sends none after the lease has ended, and
-/// turns a refusal of the fence into an [`AttachError::Refused`].
+/// Client side: gives each request the token of a lease, sends none when the lease is over, and turns a
+/// refusal of the fence into an [`AttachError::Refused`].
 ///
 /// ```
 /// use std::sync::Arc;
@@ -51,8 +37,7 @@ pub async fn within<F: Future>(lease: Arc<dyn HeldToken>, work: F) -> F::Output 
 /// ```
 ///
 /// The layer keeps the lease alive: even if you drop it elsewhere, it is renewed for as long as the layer or a client
-/// below it lives. Keep a [`Sequencer`](crate::sequencer::Sequencer) there, or use
-/// [`of_the_task`](AttachLayer::of_the_task), if that is too long.
+/// below it lives. Keep a [`Sequencer`](crate::sequencer::Sequencer) there where that is too long.
 ///
 /// **Order.** Put a limit of requests above this layer, not below it. A client below a limit is ready only when it has
 /// a permit, and keeps it until it is called or dropped. An ended lease fails before it takes a permit; if the lease
@@ -63,7 +48,7 @@ pub async fn within<F: Future>(lease: Arc<dyn HeldToken>, work: F) -> F::Output 
 #[derive(Clone, derive_more::Debug)]
 pub struct AttachLayer {
     #[debug(skip)]
-    lease: Option<Arc<dyn HeldToken>>,
+    lease: Arc<dyn HeldToken>,
     header: HeaderName,
     with_resource: bool,
 }
@@ -71,13 +56,7 @@ pub struct AttachLayer {
 impl AttachLayer {
     /// Sends every request under this lease.
     pub fn new(lease: impl HeldToken + 'static) -> AttachLayer {
-        AttachLayer { lease: Some(Arc::new(lease)), header: HEADER, with_resource: false }
-    }
-
-    /// Sends every request under the lease of the task that sends it: see [`within`].
-    #[must_use]
-    pub fn of_the_task() -> AttachLayer {
-        AttachLayer { lease: None, header: HEADER, with_resource: false }
+        AttachLayer { lease: Arc::new(lease), header: HEADER, with_resource: false }
     }
 
     /// Sets the header that carries the token, where the server's layer
@@ -96,9 +75,7 @@ impl AttachLayer {
 
     /// Puts the headers into a request.
     fn attach<B, E>(&self, request: &mut Request<B>) -> Result<(), AttachError<E>> {
-        let current = || CURRENT.try_with(Arc::clone).ok();
-        let lease = self.lease.clone().or_else(current).ok_or(AttachError::NoLease)?;
-        let sequencer = lease.held().ok_or(AttachError::LeaseOver)?;
+        let sequencer = self.lease.held().ok_or(AttachError::LeaseOver)?;
         let headers = request.headers_mut();
         headers.insert(self.header.clone(), HeaderValue::from(sequencer.token.get()));
         if self.with_resource {
@@ -138,7 +115,7 @@ where
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         // Nothing would be sent: a limit below this gives its place to another client.
-        if self.layer.lease.as_ref().is_some_and(|lease| lease.held().is_none()) {
+        if self.layer.lease.held().is_none() {
             return Poll::Ready(Err(AttachError::LeaseOver));
         }
         self.inner.poll_ready(context).map_err(AttachError::Service)
@@ -185,9 +162,6 @@ pub enum AttachError<E> {
     /// The lease has ended. Nothing was sent.
     #[error("the lease has ended: the request was not sent")]
     LeaseOver,
-    /// The layer takes the lease of the [task](super::within), and the task has none. Nothing was sent.
-    #[error("no lease: send the request inside http::within(lease, ...)")]
-    NoLease,
     /// The fence of the server has refused the request, or its outcome is in doubt: see
     /// [`Problem::kind`]. With [`Problem::SUPERSEDED`], [`Problem::IN_DOUBT`] and
     /// [`Problem::UNAVAILABLE`] the write may be stored. A refusal over gRPC is no such error but a

@@ -36,8 +36,7 @@
 //! | the token is malformed, zero, out of range or sent twice; the resource is malformed, or not that of the [sequencer](SEQUENCER) | 400 | `INVALID_ARGUMENT` |
 //! | the marks or the lock service are unreachable, a server that the closure of a [`NameLayer`] asks has failed, older requests do not end, or too many wait for them | 503, `Retry-After` | `UNAVAILABLE` |
 //! | the marks are full, or the service does not run on tokio | 503 | `UNAVAILABLE` |
-//! | the server is misconfigured, and finds no [URI](path_of) or [route](fn@matched) that names the resource | 500
-//! | `INTERNAL` |
+//! | the server is set up wrongly, and does not find the [route](fn@matched) that names the resource | 500 | `INTERNAL` |
 //! | a statement of the handler's own transaction failed: in doubt | 503, `Retry-After` | `UNKNOWN` |
 //! | another transaction conflicts with the layer's transaction, which was rolled back | 503, `Retry-After` | `UNAVAILABLE` |
 //! | the [transaction](TransactionLayer) of the request was rolled back against the handler's will | 503, `Retry-After` if its connection broke | `UNAVAILABLE` if it broke, `INTERNAL` |
@@ -74,41 +73,29 @@
 //! [`FenceLayer::policy`] decides what each request needs.
 //!
 //! # With other layers
-//! - Put a concurrency limit below the fence: a request that waits for older ones has no place in
-//!   it, and a newer one can end those that have all places. Above the fence, waiting requests would
-//!   use it up for all resources; [`Fence::waiters`](crate::fence::Fence::waiters) bounds them. The
-//!   layer itself is always ready: put a layer that sheds load when the service is not ready below
-//!   it.
-//! - Put authentication above the fence. Timeouts may be on both sides.
-//! - A refusal is sent before the upload is read, and the server closes the connection then. A client
-//!   that keeps sending may see a broken pipe instead of the answer. Let clients send `Expect:
-//!   100-continue` with large uploads (curl does): then they get the refusal first, and send nothing.
-//!   Over HTTP/2 the refusal arrives anyway.
+//! docs/http.md shows their order. A concurrency limit stands below the fence, and so does a layer that sheds load when
+//! the service is not ready: a request that waits for older ones has no place there, and a newer one can end those that
+//! have all places. [`Fence::waiters`](crate::fence::Fence::waiters) bounds those that wait. Authentication stands
+//! above the fence.
+//!
+//! A refusal is sent before the upload is read, and the server closes the connection then. Let clients send
+//! `Expect: 100-continue` with large uploads (curl does): otherwise they may see a broken pipe in place of the answer.
 //!
 //! # Fencing
-//! - The layer fences the work of the inner service until its response has ended. It does not cover
-//!   tasks that a handler spawns, nor upgraded connections.
-//! - Between processes the layer does not close the gap between check and write. Only
-//!   a check in the transaction that writes closes it: `fencing::sql::admit`, or a [`TransactionLayer`] below
-//!   this one, which opens that transaction for the handler.
-//! - The extractor must give one resource one name. If a handler takes `/files/a` and `/files/%61`
-//!   for the same file, so must the extractor, as [`path()`] does. It refuses paths such as
-//!   `/files//a` and `/files/b/../a`, which would be further names of that file. Below axum's
-//!   `nest` only [`path_of`] and [`matched`](fn@matched) see the whole path.
-//! - The layer alone cannot tell a forged token from an issued one: a client that sends a very large
-//!   token locks all others out. Let the fence [ask the lock
-//!   service](crate::fence::Fence::check_sequencer), or set a [ceiling](crate::fence::Fence::ceiling),
-//!   and put the layer behind authentication: a token that was issued may be guessed. To put back a
-//!   mark in memory, use [`MemoryMarks::lower`](crate::fence::MemoryMarks::lower).
-//! - A read that carries a token raises the mark, or the token before could write between the read
-//!   and the write of a newer one. If some users may read but not write, let the layer
-//!   [ignore reads](Policy::ignoring_reads).
-//! - An older request that does not end, such as one whose client pauses in the middle of its
-//!   upload or stops reading the response, delays newer ones: each waits up to the fence's
-//!   [limit](crate::fence::Fence::limit) and gets a 503. Limit how long requests take, or let the
-//!   fence [drop older requests after](crate::fence::Fence::drop_older_after) a grace.
-//! - A handler is dropped only at an `.await`. One that blocks its thread, or a task that it has
-//!   spawned, continues.
+//! - The layer is a fence for what the inner service does until its response has ended: not for tasks that a handler
+//!   spawns, for a thread that it blocks (it is dropped only at an `.await`), or for upgraded connections.
+//! - Between processes only a check in the transaction that writes closes the gap between check and write:
+//!   `fencing::sql::admit`, or a [`TransactionLayer`] below this one.
+//! - The extractor must give one resource one name, as [`path()`] does. Below axum's `nest` only
+//!   [`matched`](fn@matched) sees the whole path.
+//! - The layer cannot tell an invented token from an issued one, and a very large one locks all others out. Let the fence
+//!   [ask the lock service](crate::fence::Fence::check_sequencer), or set a [ceiling](crate::fence::Fence::ceiling).
+//!   To put back a mark in memory, use [`MemoryMarks::lower`](crate::fence::MemoryMarks::lower).
+//! - A read that carries a token raises the mark, or the token before could write between the read and the write of a
+//!   newer one. If some users may read but not write, [ignore reads](Policy::ignoring_reads).
+//! - An older request that does not end holds up newer ones: each waits up to the fence's
+//!   [limit](crate::fence::Fence::limit) and gets a 503. Limit how long requests take, or let the fence
+//!   [drop older requests after](crate::fence::Fence::drop_older_after) a grace.
 
 mod admissions;
 mod answer;
@@ -131,7 +118,7 @@ mod transaction;
 
 #[doc(hidden)]
 pub use admissions::Passage;
-pub use attach::{AttachError, AttachLayer, AttachService, within};
+pub use attach::{AttachError, AttachLayer, AttachService};
 pub use body::{FenceBody, FenceBodyError};
 pub use extract::{Fenced, NotFenced};
 pub use future::FenceFuture;
@@ -139,7 +126,7 @@ pub use header::{HEADER, SEQUENCER, SHADOW, attach, attach_all, attach_sequencer
 pub use layer::FenceLayer;
 pub use matched::matched;
 pub use name::{NameLayer, NameService, named};
-pub use path::{PathError, path, path_of, segments};
+pub use path::{PathError, path, segments};
 pub use policy::Policy;
 pub use problem::{Problem, ProblemError};
 pub use refusal::Refusal;

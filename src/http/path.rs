@@ -1,9 +1,6 @@
-use std::any::type_name;
 use std::borrow::Cow;
-use std::ops::Deref;
 
 use fencing_protocol::{Resource, ResourceError};
-use http::Uri;
 use http::request::Parts;
 use percent_encoding::percent_decode_str;
 
@@ -24,9 +21,9 @@ pub enum PathError {
     /// One of the [`segments`] has a slash in it: it would be several.
     #[error("a parameter of the request's path has a slash in it; send the path without it")]
     Slash,
-    /// [`path_of`] or [`matched`](super::matched()) finds nothing that names the resource in the request's
-    /// extensions: the server is misconfigured. The client gets a 500.
-    #[error("the server found no URI or route that names the resource")]
+    /// [`matched`](super::matched()) does not find what names the resource in the request's extensions: the server is set
+    /// up wrongly. The client gets a 500.
+    #[error("the server does not find the route that names the resource")]
     NoRoute {
         /// The type of the route or of the URI, or the pattern whose parameter the route lacks.
         missing: &'static str,
@@ -47,48 +44,16 @@ pub enum PathError {
 /// would reach `files/a` by `/files//a`, `/files/./a` and `/files/b/../a` as well, however they
 /// are encoded. Such paths name nothing here.
 ///
-/// Below axum's `nest` use [`path_of`]: this one sees the path without the prefix of the nest.
+/// Below axum's `nest` use [`matched`](super::matched()): this one sees the path without what the router is nested
+/// under. `/tenants/red/files/a` and `/tenants/blue/files/a` would both be `files/a` and share a mark, and one tenant could
+/// shut out the other.
 ///
 /// # Errors
 /// Returns a [`PathError`] if the decoded path is not UTF-8, is not a valid [`Resource`], or
 /// has a segment that is empty, `.` or `..`, as `files/a/` has at its end.
 pub fn path(parts: &Parts) -> Result<Resource, PathError> {
-    name(&parts.uri)
-}
-
-/// Returns the resource that the path of another URI names. That URI is in the request's
-/// extensions, as a `U`. The function does what [`path()`] does, with that URI.
-///
-/// Use it below axum's `nest`, with its `OriginalUri`. A nested router sees the path without its
-/// prefix: for [`path()`], `/tenants/red/files/a` and `/tenants/blue/files/a` are both `files/a`.
-/// They would share a mark, and one tenant could lock out the other.
-///
-/// ```
-/// use axum::extract::OriginalUri;
-/// use axum::{Router, routing::put};
-/// use fencing::Fence;
-/// use fencing::fence::MemoryMarks;
-/// use fencing::http::{self, FenceLayer};
-///
-/// # async fn write_file() {}
-/// let layer = FenceLayer::new(Fence::new(MemoryMarks::default()), http::path_of::<OriginalUri>);
-/// let files = Router::new().route("/files/{name}", put(write_file).route_layer(layer));
-/// let app: Router = Router::new().nest("/tenants/{tenant}", files);
-/// ```
-///
-/// If the whole path is not the name either, such as under `/v1/files/a` and `/v2/files/a`, name the resource by the
-/// path's parameters, with [`matched`](super::matched()). If the name needs a lookup, do that in a
-/// [`NameLayer`](super::NameLayer), which may join the [`segments`].
-///
-/// # Errors
-/// Returns a [`PathError`] as [`path()`] does, and [`PathError::NoRoute`] if there is no `U` in the
-/// extensions: then a router of another version, or none, has seen the request. A
-/// [`FenceLayer`](super::FenceLayer) answers that with a 500, and logs it.
-pub fn path_of<U>(parts: &Parts) -> Result<Resource, PathError>
-where
-    U: Deref<Target = Uri> + Clone + Send + Sync + 'static,
-{
-    name(parts.extensions.get::<U>().ok_or(PathError::NoRoute { missing: type_name::<U>() })?)
+    let path = decoded(parts.uri.path())?;
+    checked(path.strip_prefix('/').unwrap_or(&path))
 }
 
 /// Returns the resource with these segments, joined by slashes: parameters of a path that a router
@@ -129,11 +94,6 @@ pub fn segments<S: AsRef<str>>(
 
 pub(super) fn decoded(text: &str) -> Result<Cow<'_, str>, PathError> {
     percent_decode_str(text).decode_utf8().map_err(|_| PathError::NotUtf8)
-}
-
-fn name(uri: &Uri) -> Result<Resource, PathError> {
-    let path = decoded(uri.path())?;
-    checked(path.strip_prefix('/').unwrap_or(&path))
 }
 
 fn checked(name: &str) -> Result<Resource, PathError> {

@@ -52,28 +52,23 @@ use super::TransactionService;
 /// conflicts, and [`ROLLED_BACK`](crate::http::Problem::ROLLED_BACK) if a statement had failed and the
 /// handler ignored it. Each counts in `fencing_admissions_total` with `layer="http"`.
 ///
-/// - **Streams.** The body comes after the commit: one that reads from the database needs a connection of its own, and
-///   a failure in the middle of it undoes nothing.
-/// - **Leaks.** A task or a body that has taken the transaction keeps its locks, and so holds up newer
-///   tokens, until it lets go. Nothing that it writes is ever stored.
-/// - **Reads.** A request without a token that the fence lets pass has no transaction:
-///   [`InTransaction`](super::InTransaction) answers it with a 428, and `Option<InTransaction>` is `None`. A
-///   request with a token has a transaction, even if it only reads, and its commit raises the mark. SQLite has one
-///   writer at a time: let the fence [ignore reads](crate::http::Policy::ignoring_reads) there.
-/// - **Connections.** A request keeps a connection of the pool from its admission to its commit, its
-///   upload included. Limit uploads and the time of requests above this layer. Take no second connection in the
-///   handler, and no second `sql::begin`: it would wait for this transaction, which waits for the handler. With
-///   two of these layers around one handler, every request gets a 500.
-/// - **Dropped requests.** The connection goes back to the pool when the database has answered and rolled back. On
-///   MySQL the handler of a dropped request continues for up to two seconds, and is rolled back then: sqlx 0.9 loses
-///   a connection for good on which it is dropped while it prepares a statement. So put no timeout between this layer
+/// docs/http.md says what can block, what a stream may do, and how errors end a transaction.
+///
+/// - A body that reads from the database needs a connection of its own: it comes after the commit.
+/// - A task or a body that has taken the transaction keeps its locks, and so holds up newer tokens, until it lets go.
+///   Nothing that it writes is ever stored.
+/// - A request without a token that the fence lets pass has no transaction: [`InTransaction`](super::InTransaction)
+///   answers it with a 428, and `Option<InTransaction>` is `None`. One with a token has a transaction, even if it only
+///   reads. SQLite has one writer at a time: let the fence [ignore reads](crate::http::Policy::ignoring_reads) there.
+/// - A request keeps a connection of the pool from its admission to its commit, its upload included. Take no second
+///   connection in the handler, and no second `sql::begin`: it would wait for this transaction, which waits for the
+///   handler. With two of these layers around one handler, every request gets a 500.
+/// - On MySQL the handler of a dropped request goes on for up to two seconds, and is rolled back then: sqlx 0.9 loses a
+///   connection for good on which it is dropped while it prepares a statement. So put no timeout between this layer
 ///   and the handler there, but above this layer.
-/// - **Marks.** A transaction that is rolled back, such as that of a request that answers with 4xx or 5xx, leaves no
-///   mark in the database: an older token may still write. The marks of a request about several resources may stay
-///   even then.
-/// - **Errors.** Stop at the first error of a statement. A deadlock that is ignored ends the transaction on MySQL, and
-///   later writes are stored at once, statement by statement.
-/// - **Shadow mode** of the fence refuses nothing, but this layer does. Add this layer after shadow mode.
+/// - A transaction that is rolled back leaves no mark in the database, unless the request is about several resources: an
+///   older token may still write.
+/// - In shadow mode the fence refuses nothing, but this layer does.
 ///
 /// **Fencing.** Do not end the transaction in the handler (`COMMIT`, or on MySQL a statement that creates or
 /// alters a table): later writes are not fenced. The layer detects this at the end. On MySQL it then answers

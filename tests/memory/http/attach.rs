@@ -4,7 +4,7 @@
 use std::future::poll_fn;
 
 use axum::http::Uri;
-use fencing::http::{AttachError, AttachLayer, SEQUENCER, within};
+use fencing::http::{AttachError, AttachLayer, SEQUENCER};
 use fencing::lock::{self, Lock};
 use fencing::{HeldToken, Lease, Sequencer};
 use tower::ServiceBuilder;
@@ -62,11 +62,8 @@ async fn nothing_is_sent_when_the_lease_is_over() {
     let app = Router::new().fallback(async move || {
         count.fetch_add(1, Ordering::SeqCst);
     });
-    let error =
-        AttachLayer::new(Over).layer(app.clone()).oneshot(to("/files/a")).await.unwrap_err();
+    let error = AttachLayer::new(Over).layer(app).oneshot(to("/files/a")).await.unwrap_err();
     assert!(matches!(error, AttachError::LeaseOver), "{error:?}");
-    let error = AttachLayer::of_the_task().layer(app).oneshot(to("/files/a")).await.unwrap_err();
-    assert!(matches!(error, AttachError::NoLease), "{error:?}");
     assert_eq!(calls.load(Ordering::SeqCst), 0);
 }
 
@@ -95,18 +92,6 @@ async fn a_lease_that_ran_out_is_over() {
     assert_eq!(lease.held(), Some(lease.sequencer()));
     lease.lost().await;
     assert_eq!(lease.held(), None);
-}
-
-#[tokio::test]
-async fn a_task_has_a_lease_of_its_own() {
-    let app = AttachLayer::of_the_task().layer(app(fence()));
-    let send = async |number| {
-        let sequencer = Sequencer::new(file(), token(number));
-        let sent = app.clone().oneshot(to("/files/a"));
-        within(Arc::new(sequencer), sent).await.map(|answer| answer.status().as_u16())
-    };
-    assert_eq!(send(34).await.unwrap(), 200);
-    assert!(send(33).await.unwrap_err().stale().is_some());
 }
 
 #[tokio::test]

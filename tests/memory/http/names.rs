@@ -1,7 +1,7 @@
 //! One file has one name.
 
 use axum::extract::{MatchedPath, OriginalUri};
-use fencing::http::{matched, path, path_of};
+use fencing::http::{matched, path};
 
 use super::*;
 
@@ -51,7 +51,9 @@ async fn resource_and_token(Fenced { resource, token, .. }: Fenced) -> String {
 #[tokio::test]
 async fn tenants_of_a_nested_router_share_no_name() {
     let routes = put(resource_and_token);
-    let whole = FenceLayer::new(fence(), path_of::<OriginalUri>);
+    let whole = "tenants/{tenant}/files/{name}";
+    let whole = matched::<MatchedPath, OriginalUri>(MatchedPath::as_str, whole);
+    let whole = FenceLayer::new(fence(), whole);
     let files = Router::new().route("/files/{name}", routes.clone().route_layer(whole));
     let app = Router::new().nest("/tenants", Router::new().nest("/{tenant}", files));
     let response = put_to(&app, "/tenants/blue/files/x", 1000).await;
@@ -72,11 +74,12 @@ async fn tenants_of_a_nested_router_share_no_name() {
     assert_eq!(put_to(&app, "/tenants/red/files/x", 5).await.status(), 412);
 }
 
-/// Without the URI that it looks for it names nothing, rather than something else. The client is
+/// Without the route that it looks for it names nothing, rather than something else. The client is
 /// not at fault.
 #[tokio::test]
-async fn without_the_uri_nothing_is_named() {
-    let layer = FenceLayer::new(fence(), path_of::<OriginalUri>);
+async fn without_the_route_nothing_is_named() {
+    let name = matched::<MatchedPath, OriginalUri>(MatchedPath::as_str, "files/{name}");
+    let layer = FenceLayer::new(fence(), name);
     let handler = tower::service_fn(|_: Request<Body>| {
         ready(Ok::<_, Infallible>(Response::new(Body::empty())))
     });
@@ -84,7 +87,7 @@ async fn without_the_uri_nothing_is_named() {
     assert_eq!(response.status(), 500);
     assert!(!response.headers().contains_key(header::RETRY_AFTER));
     let said = text(response).await;
-    assert!(said.contains("nothing was written") && !said.contains("OriginalUri"), "{said}");
+    assert!(said.contains("nothing was written") && !said.contains("MatchedPath"), "{said}");
 }
 
 /// By the route's own parameters, whatever stands around them.
