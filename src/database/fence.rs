@@ -1,8 +1,8 @@
 use fencing_protocol::{Resource, Token};
 
+use sqlx::Pool;
 use sqlx::error::BoxDynError;
 use sqlx::migrate::{Migrate, MigrateError, Migrator};
-use sqlx::{FromRow, Pool};
 
 use super::{Dialect, TextRow};
 
@@ -122,28 +122,28 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
         sql: String,
     ) -> impl Future<Output = sqlx::Result<()>> + Send;
 
-    /// Reads all rows of a statement.
-    fn rows<T>(
-        conn: &mut Self::Connection,
-        sql: String,
-    ) -> impl Future<Output = sqlx::Result<Vec<T>>> + Send
-    where
-        T: for<'r> FromRow<'r, Self::Row> + Send;
-
     /// Reads all rows of a statement as texts.
     fn texts(
         conn: &mut Self::Connection,
         sql: String,
     ) -> impl Future<Output = sqlx::Result<Vec<TextRow>>> + Send;
 
+    /// Reads the first column of a statement, where it is not NULL.
+    fn column(
+        conn: &mut Self::Connection,
+        sql: String,
+    ) -> impl Future<Output = sqlx::Result<Vec<String>>> + Send {
+        async {
+            let rows = Self::texts(conn, sql).await?;
+            Ok(rows.iter().filter_map(|row| row.owned(0)).collect())
+        }
+    }
+
     fn first_text(
         conn: &mut Self::Connection,
         sql: String,
     ) -> impl Future<Output = sqlx::Result<Option<String>>> + Send {
-        async {
-            let rows = Self::texts(conn, sql).await?;
-            Ok(rows.first().and_then(|row| row.text(0)).map(str::to_owned))
-        }
+        async { Ok(Self::column(conn, sql).await?.into_iter().next()) }
     }
 
     /// Applies the migrations, and keeps other processes from migrating meanwhile; false if
@@ -170,7 +170,7 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
         token: Token,
     ) -> impl Future<Output = sqlx::Result<Option<i64>>> + Send;
 
-    /// Presents the token to the triggers of protected tables, for rows of this resource or, if
-    /// there is none, of every one. `None` where the write itself presents.
-    fn present(token: Token, resource: Option<&Resource>) -> Option<String>;
+    /// Presents this to the triggers of protected tables: the text of a sequencer, or a bare token. `None` where the
+    /// write itself presents.
+    fn present(presented: &str) -> Option<String>;
 }

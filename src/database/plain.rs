@@ -15,14 +15,6 @@ macro_rules! plain_statements {
             sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(conn).await.map(drop)
         }
 
-        async fn rows<T>(conn: &mut Self::Connection, sql: String) -> sqlx::Result<Vec<T>>
-        where
-            T: for<'r> sqlx::FromRow<'r, Self::Row> + Send,
-        {
-            let rows = sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).fetch_all(conn).await?;
-            rows.iter().map(T::from_row).collect()
-        }
-
         async fn texts(
             conn: &mut Self::Connection,
             sql: String,

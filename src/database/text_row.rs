@@ -12,6 +12,10 @@ impl TextRow {
         self.0.get(column)?.as_deref()
     }
 
+    pub fn owned(&self, column: usize) -> Option<String> {
+        self.text(column).map(str::to_owned)
+    }
+
     pub fn number<T: FromStr>(&self, column: usize) -> Option<T> {
         self.text(column)?.parse().ok()
     }

@@ -74,8 +74,7 @@ pub(super) async fn unfit<DB: Database>(
 ) -> sqlx::Result<Vec<String>> {
     let Some(unfit) = DB::UNFIT else { return Ok(Vec::new()) };
     let unfit = fill(unfit, &[("{schema}", &DB::DIALECT.catalogue(schema))]);
-    let rows = DB::texts(conn, unfit).await?;
-    Ok(rows.iter().filter_map(|row| row.text(0)).map(str::to_owned).collect())
+    DB::column(conn, unfit).await
 }
 
 /// Returns the migrations that were applied to their end. It only reads: the migrator begins with CREATE TABLE

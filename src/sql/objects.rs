@@ -1,7 +1,6 @@
 //! The objects that the migrations create in a database, and which of them are missing.
 
 use std::collections::HashMap;
-use std::fmt;
 
 use super::MigrateError;
 use crate::database::quoted::{fill, quote};
@@ -12,28 +11,6 @@ const MEMORY: [&str; 2] = ["fencing_marks", "fencing_floor"];
 
 /// A `table`, `view`, `routine` or `trigger`, and its name.
 type Object = (&'static str, &'static str);
-
-/// A routine or trigger, as the catalogue shows it.
-struct Found {
-    /// It is missing if it can't be compared.
-    text: Option<String>,
-    fault: Option<String>,
-}
-
-/// A fault of an object.
-enum ObjectFault {
-    Missing,
-    Faulty(String),
-}
-
-impl fmt::Display for ObjectFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ObjectFault::Missing => Ok(()),
-            ObjectFault::Faulty(fault) => write!(f, " ({fault})"),
-        }
-    }
-}
 
 /// Returns the error if objects are lost or faulty, in this schema or the session's; if it `compares`, also if their
 /// text is not that of this version. The marks and the floor were there once if `is_begun`, or if any object of a later
@@ -54,9 +31,9 @@ pub(super) async fn lost<DB: Database>(
         let is_stored = matches!(kind, "table" | "view");
         let found = there.get(&format!("{kind} {name}"));
         let fault = match found.or_else(|| there.get(&format!("{kind} *"))) {
-            Some(found) => found.fault::<DB>(name, compares),
+            Some(found) => fault::<DB>(found, name, compares).map(|fault| format!(" ({fault})")),
             None if is_stored && !is_missing::<DB>(conn, format!("{home}{name}")).await? => None,
-            None => Some(ObjectFault::Missing),
+            None => Some(String::new()),
         };
         is_begun |=
             found.is_some() || kind == "table" && fault.is_none() && !MEMORY.contains(&name);
@@ -74,22 +51,19 @@ pub(super) async fn lost<DB: Database>(
 async fn found<DB: Database>(
     conn: &mut DB::Connection,
     schema: Option<&str>,
-) -> sqlx::Result<HashMap<String, Found>> {
+) -> sqlx::Result<HashMap<String, TextRow>> {
     let objects = fill(DB::OBJECTS, &[("{schema}", &DB::DIALECT.catalogue(schema))]);
-    let found = |row: &TextRow| {
-        let text = |column| row.text(column).map(str::to_owned);
-        Some((text(0)?, Found { text: text(1), fault: text(2) }))
-    };
-    Ok(DB::texts(conn, objects).await?.iter().filter_map(found).collect())
+    let named = |row: TextRow| Some((row.owned(0)?, row));
+    Ok(DB::texts(conn, objects).await?.into_iter().filter_map(named).collect())
 }
 
-impl Found {
-    fn fault<DB: Database>(&self, name: &str, compares: bool) -> Option<ObjectFault> {
-        let other = self.text.as_ref().filter(|text| compares && !is_own::<DB>(name, text));
-        let first = if DB::DIALECT == Dialect::Sqlite { ": drop it first" } else { "" };
-        let other = other.map(|_| format!("its text differs from this version{first}"));
-        self.fault.clone().or(other).map(ObjectFault::Faulty)
-    }
+/// Returns what the catalogue says is wrong with a routine or trigger, or that its text is another one. A text that
+/// can't be compared is missing.
+fn fault<DB: Database>(found: &TextRow, name: &str, compares: bool) -> Option<String> {
+    let other = found.text(1).filter(|text| compares && !is_own::<DB>(name, text));
+    let first = if DB::DIALECT == Dialect::Sqlite { ": drop it first" } else { "" };
+    let other = other.map(|_| format!("its text differs from this version{first}"));
+    found.owned(2).or(other)
 }
 
 /// Whether the migrations create an object of this name with this text, apart from white space.

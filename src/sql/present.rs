@@ -1,4 +1,4 @@
-use fencing_protocol::{Resource, Token};
+use fencing_protocol::Token;
 use sqlx::Transaction;
 
 use super::AdmitError;
@@ -6,21 +6,18 @@ use crate::database::Database;
 use crate::sequencer::Sequencer;
 
 /// A presentation to protected tables: a [`Sequencer`], or a bare [`Token`].
-#[derive(Debug, Clone, Copy)]
-pub struct Presented<'a> {
-    token: Token,
-    resource: Option<&'a Resource>,
-}
+#[derive(Debug, Clone)]
+pub struct Presented(String);
 
-impl<'a> From<&'a Sequencer> for Presented<'a> {
-    fn from(sequencer: &'a Sequencer) -> Presented<'a> {
-        Presented { token: sequencer.token, resource: Some(&sequencer.resource) }
+impl From<&Sequencer> for Presented {
+    fn from(sequencer: &Sequencer) -> Presented {
+        Presented(sequencer.to_string())
     }
 }
 
-impl From<Token> for Presented<'_> {
-    fn from(token: Token) -> Self {
-        Presented { token, resource: None }
+impl From<Token> for Presented {
+    fn from(token: Token) -> Presented {
+        Presented(token.to_string())
     }
 }
 
@@ -49,10 +46,9 @@ impl From<Token> for Presented<'_> {
 /// If it is dropped, it may or may not have been presented: roll the transaction back.
 pub async fn present<DB: Database>(
     tx: &mut Transaction<'_, DB>,
-    presented: impl Into<Presented<'_>>,
+    presented: impl Into<Presented>,
 ) -> Result<(), AdmitError> {
-    let Presented { token, resource } = presented.into();
-    match DB::present(token, resource) {
+    match DB::present(&presented.into().0) {
         Some(present) => Ok(DB::execute(tx, present).await?),
         None => Ok(()),
     }

@@ -164,12 +164,10 @@ impl FenceStatements for MySql {
         Self::execute(conn, admit).await.map(|()| None)
     }
 
-    fn present(token: Token, resource: Option<&Resource>) -> Option<String> {
-        Some(match resource {
-            Some(resource) => {
-                PRESENT.replace('?', &Dialect::MySql.literal(format!("{token} {resource}")))
-            }
-            None => PRESENT_TOKEN.replace('?', &token.to_string()),
+    fn present(presented: &str) -> Option<String> {
+        Some(match presented.contains(' ') {
+            true => PRESENT.replace('?', &Dialect::MySql.literal(presented)),
+            false => PRESENT_TOKEN.replace('?', presented),
         })
     }
 }

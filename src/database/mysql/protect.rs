@@ -3,7 +3,7 @@ use sqlx::{MySql, MySqlConnection};
 
 use crate::database::protect::{Naming, Protect, ProtectStatements, Protected, TableName, Trigger};
 use crate::database::quoted::{fill, hex, quote, unhex};
-use crate::database::{FenceStatements, Meaning, meaning};
+use crate::database::{FenceStatements, Meaning, TextRow, meaning};
 
 /// A TIMESTAMP is read in the session's time zone.
 const SESSION_DEPENDENT: &str = "
@@ -94,8 +94,8 @@ fn naming_of(call: &str) -> Option<Naming> {
 }
 
 async fn found(conn: &mut MySqlConnection, table: &TableName) -> sqlx::Result<Vec<Trigger>> {
-    let triggers = MySql::rows::<(String, String)>(conn, MySql::of_table(TRIGGERS, table)).await?;
-    Ok(triggers.into_iter().map(|(name, text)| Trigger { name, text }).collect())
+    let triggers = MySql::texts(conn, MySql::of_table(TRIGGERS, table)).await?;
+    Ok(triggers.iter().filter_map(Trigger::read).collect())
 }
 
 fn drop_trigger(table: &TableName, name: &str) -> String {
@@ -157,31 +157,28 @@ impl ProtectStatements for MySql {
         Self::execute(conn, "UNLOCK TABLES".into()).await.map(|()| None)
     }
 
-    async fn protected(
-        conn: &mut MySqlConnection,
-        named: Option<&TableName>,
-    ) -> sqlx::Result<Vec<Protected>> {
-        let mut all = Vec::new();
+    fn tables(named: Option<&TableName>) -> String {
         let schema = named.and_then(|named| named.schema.as_deref());
-        let tables = fill(TABLES, &[("{schema}", &Self::DIALECT.catalogue(schema))]);
-        for (schema, name, is_visible) in Self::rows::<(String, String, bool)>(conn, tables).await?
-        {
-            let mut table = Protect::unknown(TableName { schema: Some(schema), name });
-            let triggers = found(conn, &table.table).await?;
-            if let Some(naming) = triggers.iter().find_map(|own| naming_of(&own.text)) {
-                table.naming = naming;
-            }
-            let (on, mut table) = (table.table.clone(), Protected::new(table, is_visible));
-            table.faults = Trigger::faults(&self::triggers(&table.protect), &triggers);
-            let engine = Self::of_table(NOT_TRANSACTIONAL, &on);
-            table.faults.extend(Self::first_text(conn, engine).await?);
-            let cascading = Self::rows::<(String,)>(conn, Self::of_table(CASCADING, &on)).await?;
-            table.unseen = vec![DDL.to_owned()];
-            table.unseen.extend(cascading.into_iter().map(|(key,)| key));
-            table.drops = triggers.iter().map(|own| drop_trigger(&on, &own.name)).collect();
-            all.push(table);
+        fill(TABLES, &[("{schema}", &Self::DIALECT.catalogue(schema))])
+    }
+
+    async fn inspect(
+        conn: &mut MySqlConnection,
+        mut table: Protect,
+        row: &TextRow,
+    ) -> sqlx::Result<Option<Protected>> {
+        let on = table.table.clone();
+        let triggers = found(conn, &on).await?;
+        if let Some(naming) = triggers.iter().find_map(|own| naming_of(&own.text)) {
+            table.naming = naming;
         }
-        Ok(all)
+        let mut table = Protected::new(table, row.is_true(2));
+        table.faults = Trigger::faults(&self::triggers(&table.protect), &triggers);
+        table.faults.extend(Self::column(conn, Self::of_table(NOT_TRANSACTIONAL, &on)).await?);
+        table.unseen = Self::column(conn, Self::of_table(CASCADING, &on)).await?;
+        table.unseen.insert(0, DDL.to_owned());
+        table.drops = triggers.iter().map(|own| drop_trigger(&on, &own.name)).collect();
+        Ok(Some(table))
     }
 
     /// A trigger finds the marks in the schema of its table.

@@ -154,11 +154,7 @@ impl FenceStatements for Postgres {
         answer.try_get(0)
     }
 
-    fn present(token: Token, resource: Option<&Resource>) -> Option<String> {
-        let presented = match resource {
-            Some(resource) => format!("{token} {resource}"),
-            None => token.to_string(),
-        };
+    fn present(presented: &str) -> Option<String> {
         Some(PRESENT.replace("$1", &Dialect::Postgres.literal(presented)))
     }
 }

@@ -1,9 +1,9 @@
 use fencing_protocol::Resource;
 use sqlx::{PgConnection, Postgres};
 
-use crate::database::FenceStatements;
 use crate::database::protect::{Naming, Protect, ProtectStatements, Protected, TableName};
 use crate::database::quoted::{fill, quote, unhex};
+use crate::database::{FenceStatements, TextRow};
 
 /// Reads the type of a column where its text is not the same in every session. A domain
 /// counts as what it is made of. A type's output that is not immutable depends on settings, or
@@ -165,13 +165,14 @@ struct TreeTrigger {
 }
 
 async fn tree(conn: &mut PgConnection, table: &TableName) -> sqlx::Result<Vec<TreeTrigger>> {
-    type Row = (String, String, bool, bool, String, Option<String>, Option<String>);
-    let trigger = |(schema, table, is_below, may_grow, name, arguments, fault): Row| {
-        let table = TableName { schema: Some(schema), name: table };
-        TreeTrigger { table, is_below, may_grow, name, arguments, fault }
+    let trigger = |row: &TextRow| {
+        let table = TableName { schema: row.owned(0), name: row.owned(1)? };
+        let (is_below, may_grow) = (row.is_true(2), row.is_true(3));
+        let (name, arguments, fault) = (row.owned(4)?, row.owned(5), row.owned(6));
+        Some(TreeTrigger { table, is_below, may_grow, name, arguments, fault })
     };
-    let rows = Postgres::rows(conn, Postgres::of_table(TREE, table)).await?;
-    Ok(rows.into_iter().map(trigger).collect())
+    let rows = Postgres::texts(conn, Postgres::of_table(TREE, table)).await?;
+    Ok(rows.iter().filter_map(trigger).collect())
 }
 
 fn faults(tree: &[TreeTrigger]) -> impl Iterator<Item = String> {
@@ -213,28 +214,26 @@ impl ProtectStatements for Postgres {
         }))
     }
 
-    async fn protected(
+    fn tables(named: Option<&TableName>) -> String {
+        fill(TABLES, &[("{every}", &named.is_some())])
+    }
+
+    async fn inspect(
         conn: &mut PgConnection,
-        named: Option<&TableName>,
-    ) -> sqlx::Result<Vec<Protected>> {
-        let mut all = Vec::new();
-        let tables = fill(TABLES, &[("{every}", &named.is_some())]);
-        for (schema, name, is_visible) in Self::rows::<(String, String, bool)>(conn, tables).await?
-        {
-            let mut protect = Protect::unknown(TableName { schema: Some(schema), name });
-            let tree = tree(conn, &protect.table).await?;
-            let rows = tree.first().and_then(|own| own.arguments.as_deref());
-            if let Some((shadow, naming)) = rows.and_then(read_arguments) {
-                (protect.shadow, protect.naming) = (shadow, naming);
-            }
-            let mut table = Protected::new(protect, is_visible);
-            table.faults = faults(&tree).collect();
-            table.unseen = vec![SESSIONS.to_owned()];
-            table.unseen.extend(tree.iter().any(|own| own.may_grow).then(|| LATER.to_owned()));
-            table.drops = tree.iter().map(|own| drop_trigger(&own.table, &own.name)).collect();
-            all.push(table);
+        mut table: Protect,
+        row: &TextRow,
+    ) -> sqlx::Result<Option<Protected>> {
+        let tree = tree(conn, &table.table).await?;
+        let rows = tree.first().and_then(|own| own.arguments.as_deref());
+        if let Some((shadow, naming)) = rows.and_then(read_arguments) {
+            (table.shadow, table.naming) = (shadow, naming);
         }
-        Ok(all)
+        let mut table = Protected::new(table, row.is_true(2));
+        table.faults = faults(&tree).collect();
+        table.unseen = vec![SESSIONS.to_owned()];
+        table.unseen.extend(tree.iter().any(|own| own.may_grow).then(|| LATER.to_owned()));
+        table.drops = tree.iter().map(|own| drop_trigger(&own.table, &own.name)).collect();
+        Ok(Some(table))
     }
 
     async fn home(conn: &mut PgConnection, table: &TableName) -> sqlx::Result<Option<String>> {

@@ -1,3 +1,5 @@
+use crate::database::TextRow;
+
 /// A trigger of a table, and what it does, as the catalogue has it.
 #[derive(Debug, Clone)]
 pub struct Trigger {
@@ -6,6 +8,11 @@ pub struct Trigger {
 }
 
 impl Trigger {
+    /// Reads its name and its text.
+    pub fn read(row: &TextRow) -> Option<Trigger> {
+        Some(Trigger { name: row.owned(0)?, text: row.owned(1)? })
+    }
+
     /// Compares the triggers of a table with those that it should have.
     pub fn faults<'a>(expected: &'a [Trigger], found: &'a [Trigger]) -> Vec<String> {
         let find = |all: &'a [Trigger], name: &str| all.iter().find(|own| own.name == name);

@@ -125,7 +125,7 @@ impl FenceStatements for Sqlite {
         Ok(Some(mark.flatten().unwrap_or(0)))
     }
 
-    fn present(_: Token, _: Option<&Resource>) -> Option<String> {
+    fn present(_: &str) -> Option<String> {
         None
     }
 }

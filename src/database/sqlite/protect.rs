@@ -1,9 +1,9 @@
 use fencing_protocol::Resource;
 use sqlx::{Sqlite, SqliteConnection};
 
-use crate::database::FenceStatements;
 use crate::database::protect::{Naming, Protect, ProtectStatements, Protected, TableName, Trigger};
 use crate::database::quoted::{quote, unquote};
+use crate::database::{FenceStatements, TextRow};
 
 /// The events that have a trigger each, in the order in which the triggers are created: the
 /// newest one fires first, so that a token is cleared last.
@@ -20,7 +20,7 @@ const COLUMNS: &str = "
 
 /// Reads the tables, and whether they have the column of the fence.
 const TABLES: &str = "
-    SELECT own.name, part.name IS NOT NULL FROM main.sqlite_schema AS own
+    SELECT NULL, own.name, 1, part.name IS NOT NULL FROM main.sqlite_schema AS own
     LEFT JOIN pragma_table_xinfo(own.name, 'main') AS part ON part.name = 'fencing_token' COLLATE NOCASE
     WHERE own.type = 'table' AND own.name NOT LIKE 'fencing!_%' ESCAPE '!' ORDER BY own.name";
 
@@ -135,11 +135,10 @@ async fn rowid(
     table: &TableName,
 ) -> sqlx::Result<Result<&'static str, &'static str>> {
     let mut free = ROWIDS.to_vec();
-    for (name, unfit) in
-        Sqlite::rows::<(String, bool)>(conn, Sqlite::of_table(COLUMNS, table)).await?
-    {
-        free.retain(|rowid| !rowid.eq_ignore_ascii_case(&name));
-        if name.eq_ignore_ascii_case("fencing_token") && unfit {
+    for column in Sqlite::texts(conn, Sqlite::of_table(COLUMNS, table)).await? {
+        let name = column.text(0).unwrap_or_default();
+        free.retain(|rowid| !rowid.eq_ignore_ascii_case(name));
+        if name.eq_ignore_ascii_case("fencing_token") && column.is_true(1) {
             return Ok(Err(
                 "its column fencing_token takes no NULL, has a default, or is generated: give \
                 that another name, and the fence adds its own",
@@ -153,8 +152,7 @@ async fn rowid(
 async fn triggers(conn: &mut SqliteConnection, table: &TableName) -> sqlx::Result<Vec<Trigger>> {
     let home = quote(table.schema.as_deref().unwrap_or("main"), '"');
     let triggers = Sqlite::of_table(TRIGGERS, table).replace("{home}", &home);
-    let triggers = Sqlite::rows::<(String, String)>(conn, triggers).await?;
-    Ok(triggers.into_iter().map(|(name, text)| Trigger { name, text }).collect())
+    Ok(Sqlite::texts(conn, triggers).await?.iter().filter_map(Trigger::read).collect())
 }
 
 /// Looks for the leftovers of a statement that failed and kept its changes: a token in a row, and
@@ -261,34 +259,33 @@ impl ProtectStatements for Sqlite {
         Ok(None)
     }
 
-    async fn protected(
+    fn tables(_: Option<&TableName>) -> String {
+        TABLES.to_owned()
+    }
+
+    async fn inspect(
         conn: &mut SqliteConnection,
-        _: Option<&TableName>,
-    ) -> sqlx::Result<Vec<Protected>> {
-        let mut all = Vec::new();
-        for (name, has_column) in Self::rows::<(String, bool)>(conn, TABLES.into()).await? {
-            let mut table = Protect::unknown(TableName { schema: None, name });
-            let triggers = triggers(conn, &table.table).await?;
-            if !has_column && !triggers.iter().any(|found| is_own(&found.name)) {
-                continue;
-            }
-            let insert = trigger_name(&table, "insert");
-            let insert = triggers.iter().find(|found| found.name == insert);
-            if let Some(naming) = insert.and_then(|insert| naming(&insert.text)) {
-                table.naming = naming;
-            }
-            let rowid = rowid(conn, &table.table).await?.unwrap_or("rowid");
-            let mut table = Protected::new(table, true);
-            table.faults = faults(&table.protect, &triggers, rowid);
-            table.faults.extend(at_rest(conn, &table.protect.table).await);
-            let replaces = matches!(table.protect.naming, Naming::Columns { .. });
-            table.unseen.extend(replaces.then(|| REPLACE.to_owned()));
-            let own = triggers.iter().filter(|found| is_own(&found.name));
-            table.drops = own
-                .map(|own| format!("DROP TRIGGER IF EXISTS main.{}", quote(&own.name, '"')))
-                .collect();
-            all.push(table);
+        mut table: Protect,
+        row: &TextRow,
+    ) -> sqlx::Result<Option<Protected>> {
+        let triggers = triggers(conn, &table.table).await?;
+        if !row.is_true(3) && !triggers.iter().any(|found| is_own(&found.name)) {
+            return Ok(None);
         }
-        Ok(all)
+        let insert = trigger_name(&table, "insert");
+        let insert = triggers.iter().find(|found| found.name == insert);
+        if let Some(naming) = insert.and_then(|insert| naming(&insert.text)) {
+            table.naming = naming;
+        }
+        let rowid = rowid(conn, &table.table).await?.unwrap_or("rowid");
+        let mut table = Protected::new(table, row.is_true(2));
+        table.faults = faults(&table.protect, &triggers, rowid);
+        table.faults.extend(at_rest(conn, &table.protect.table).await);
+        let replaces = matches!(table.protect.naming, Naming::Columns { .. });
+        table.unseen.extend(replaces.then(|| REPLACE.to_owned()));
+        let own = triggers.iter().filter(|found| is_own(&found.name));
+        let drop = |own: &Trigger| format!("DROP TRIGGER IF EXISTS main.{}", quote(&own.name, '"'));
+        table.drops = own.map(drop).collect();
+        Ok(Some(table))
     }
 }

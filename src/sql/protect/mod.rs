@@ -72,7 +72,7 @@ impl Protect {
         conn: &mut DB::Connection,
     ) -> sqlx::Result<Option<String>> {
         let table = &self.table;
-        let mut found = DB::protected(conn, Some(table)).await?.into_iter();
+        let mut found = find::<DB>(conn, Some(table)).await?.into_iter();
         let own = found.find(|found| found.is(table)).map(|own| own.protect.naming);
         let old = own.filter(|old| old.is_known() && *old != self.naming);
         Ok(old.map(|old| {
@@ -149,7 +149,7 @@ pub async fn protected<DB: Database>(
 ) -> Result<Vec<Protected>, ProtectError> {
     let mut conn = pool.acquire().await?;
     let named = table.map(TableName::read);
-    let mut found = DB::protected(&mut conn, named.as_ref()).await?;
+    let mut found = find::<DB>(&mut conn, named.as_ref()).await?;
     if let Some(table) = named {
         found.retain(|protected| protected.is(&table));
         if found.is_empty() {
@@ -172,6 +172,18 @@ pub async fn protected<DB: Database>(
         let lost = lost::<DB>(&mut conn, home.as_deref(), true, true).await?;
         faults.extend(lost.map(|error| error.to_string()));
         faults.extend(unfit::<DB>(&mut conn, home.as_deref()).await?);
+    }
+    Ok(found)
+}
+
+async fn find<DB: Database>(
+    conn: &mut DB::Connection,
+    named: Option<&TableName>,
+) -> sqlx::Result<Vec<Protected>> {
+    let mut found = Vec::new();
+    for row in DB::texts(conn, DB::tables(named)).await? {
+        let table = TableName { schema: row.owned(0), name: row.owned(1).unwrap_or_default() };
+        found.extend(DB::inspect(conn, Protect::unknown(table), &row).await?);
     }
     Ok(found)
 }
