@@ -2,7 +2,6 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use fencing_protocol::Resource;
-use futures_util::future::BoxFuture;
 
 use super::quoted::fill;
 use super::{FenceStatements, TextRow};
@@ -80,21 +79,6 @@ impl From<i64> for ReleaseAnswer {
     }
 }
 
-/// The statements by which operators list leases and end one.
-pub struct LeaseQueries {
-    /// Reads `{limit}` leases whose resource has the relation `{after}`, such as `=`, to `{resource}`. Columns:
-    /// resource, token, the row's owner, the holder, and for how many milliseconds; and the parts where Rust has to
-    /// split them: then the holder is the time in microseconds.
-    pub list: &'static str,
-    /// Ends the lease of this `{resource}`, `{owner}` and `{token}`, if it has not ended, records that in the audit, and
-    /// returns a row then. It runs in a transaction.
-    pub end: &'static str,
-    /// Reads from the tables, to see whether that works.
-    pub probe: &'static str,
-    /// Notifies all that listen to `{channel}`, where the database can.
-    pub notify: Option<&'static str>,
-}
-
 /// The statements for leases in one database, by its own clock.
 ///
 /// An exclusive lease is a single part: only a claim decides whether the row is shared. Each call is a function, a
@@ -166,7 +150,7 @@ impl<DB: LeaseFunctions> LeaseStatements for DB {
         }
         let left = answer.number(1).ok_or(sqlx::Error::RowNotFound)?;
         let shared = answer.is_true(2) && !claim.shared;
-        Ok(AcquireAnswer::Held { left, shared, holder: answer.text(3).map(str::to_owned) })
+        Ok(AcquireAnswer::Held { left, shared, holder: answer.owned(3) })
     }
 
     async fn renew(
@@ -193,13 +177,4 @@ impl<DB: LeaseFunctions> LeaseStatements for DB {
     async fn drain(conn: &mut DB::Connection, claim: &LeaseClaim) -> sqlx::Result<()> {
         call::<DB>(conn, claim, "drain", claim.lasting.to_string()).await.map(drop)
     }
-}
-
-/// A connection that listens to channels.
-pub trait Channels: Send {
-    /// Starts or stops listening to the channel.
-    fn listen<'a>(&'a mut self, channel: &'a str, on: bool) -> BoxFuture<'a, sqlx::Result<()>>;
-
-    /// Waits for a notification, and returns its channel. Dropped, it loses nothing.
-    fn notified(&mut self) -> BoxFuture<'_, sqlx::Result<String>>;
 }

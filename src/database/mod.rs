@@ -18,13 +18,12 @@ pub mod sqlite;
 mod text_row;
 
 use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
 use sqlx::{Connection, Pool};
 
 pub use errors::{meaning, text};
 pub use fence::{FenceStatements, Migrations};
-pub use lease::{
-    AcquireAnswer, Channels, LeaseClaim, LeaseQueries, LeaseStatements, ReleaseAnswer,
-};
+pub use lease::{AcquireAnswer, LeaseClaim, LeaseStatements, ReleaseAnswer};
 pub use meaning::Meaning;
 pub use protect::ProtectStatements;
 pub use text_row::TextRow;
@@ -33,16 +32,30 @@ pub use text_row::TextRow;
 ///
 /// Sealed: each needs statements, locks and a proof of its own.
 pub trait Database: FenceStatements + LeaseStatements + ProtectStatements {
-    /// The other statements about leases.
-    const LEASES: LeaseQueries;
+    /// Reads `{limit}` leases whose resource stands in the relation `{after}`, such as `=`, to `{resource}`. Columns:
+    /// resource, token, the row's owner, the holder, and for how many milliseconds; and the parts
+    /// where Rust has to split them: then the holder is the time in microseconds.
+    const LEASES: &'static str;
+
+    /// Ends the lease of this `{resource}`, `{owner}` and `{token}`, if it has not ended, records that in the audit, and
+    /// returns a row then. It runs in a transaction.
+    const END_LEASE: &'static str;
+
+    /// Reads from the tables, to see whether that works.
+    const PROBE: &'static str;
+
+    /// Notifies all that listen of the release of `{resource}`, where the database can.
+    const NOTIFY: Option<&'static str> = None;
 
     /// Returns the name of the database that these options lead to, without user and
     /// password.
     fn name(options: &<Self::Connection as Connection>::Options) -> String;
 
-    /// Opens a connection of its own that listens to channels, with the options of this pool. Fails
-    /// where it does not receive what is sent through the pool.
-    fn listen(pool: Pool<Self>) -> BoxFuture<'static, sqlx::Result<Box<dyn Channels>>> {
+    /// Opens a connection of its own that listens, with the options of this pool, and returns the names of resources
+    /// that are released. Fails where it does not receive what is sent through the pool.
+    fn listen(
+        pool: Pool<Self>,
+    ) -> BoxFuture<'static, sqlx::Result<BoxStream<'static, sqlx::Result<String>>>> {
         drop(pool);
         let error = sqlx::Error::Configuration("this database sends no notifications".into());
         Box::pin(std::future::ready(Err(error)))

@@ -1,10 +1,8 @@
 use sqlx::MySql;
 
-use crate::database::LeaseQueries;
 use crate::database::lease::LeaseFunctions;
 
-pub const LEASES: LeaseQueries = LeaseQueries {
-    list: "
+pub const LEASES: &str = "
         SELECT CONVERT(resource USING utf8mb4), token, CONVERT(owner USING utf8mb4),
             IF(owner = 'shared' AND parts IS NOT NULL,
                 CAST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS CHAR), CONVERT(owner USING utf8mb4)),
@@ -12,18 +10,19 @@ pub const LEASES: LeaseQueries = LeaseQueries {
             IF(owner = 'shared', CONVERT(parts USING utf8mb4), NULL)
         FROM fencing_leases
         WHERE resource {after} {resource} AND expires_at > TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
-        ORDER BY resource LIMIT {limit}",
-    end: "
+        ORDER BY resource LIMIT {limit}";
+
+pub const END_LEASE: &str = "
         UPDATE fencing_leases SET expires_at = 0 WHERE resource = {resource} AND owner = {owner}
             AND token = {token} AND expires_at > TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
         SET @fencing_ended = ROW_COUNT();
         INSERT INTO fencing_audit (resource, from_token, to_token, lowered_by, lowered_at)
         SELECT {resource}, {token}, {token}, USER(), UTC_TIMESTAMP(6) FROM DUAL WHERE @fencing_ended = 1;
-        SELECT 1 FROM DUAL WHERE @fencing_ended = 1",
-    probe: "SELECT 1 FROM fencing_leases AS lease, fencing_marks_base AS mark, fencing_floor AS floor
-        WHERE lease.token = 0 AND mark.token = 0 AND floor.token < 0 LIMIT 0",
-    notify: None,
-};
+        SELECT 1 FROM DUAL WHERE @fencing_ended = 1";
+
+pub const PROBE: &str =
+    "SELECT 1 FROM fencing_leases AS lease, fencing_marks_base AS mark, fencing_floor AS floor
+        WHERE lease.token = 0 AND mark.token = 0 AND floor.token < 0 LIMIT 0";
 
 /// The procedures lock the row first and read the clock then; the migration says why. A
 /// single statement could not do it: its time is that of its begin, and it would not be

@@ -10,10 +10,12 @@ use sqlx::mysql::MySqlConnectOptions;
 
 pub use self::errors::{is_closing, is_conflict, meaning};
 pub use self::fence::{HIGHEST, PRESENT, PRESENT_TOKEN};
-use super::{Database, LeaseQueries};
+use super::Database;
 
 impl Database for MySql {
-    const LEASES: LeaseQueries = lease::LEASES;
+    const LEASES: &'static str = lease::LEASES;
+    const END_LEASE: &'static str = lease::END_LEASE;
+    const PROBE: &'static str = lease::PROBE;
 
     fn name(options: &MySqlConnectOptions) -> String {
         let place = match options.get_socket() {

@@ -1,10 +1,8 @@
 use sqlx::Postgres;
 
-use crate::database::LeaseQueries;
 use crate::database::lease::LeaseFunctions;
 
-pub const LEASES: LeaseQueries = LeaseQueries {
-    list: "
+pub const LEASES: &str = "
         SELECT resource, token, owner, coalesce(part.key, owner),
             CASE WHEN expires_at < 'infinity' THEN greatest(0, coalesce(part.value::bigint / 1000
                 - extract(epoch FROM present) * 1000, extract(epoch FROM expires_at - present) * 1000))::bigint
@@ -13,16 +11,16 @@ pub const LEASES: LeaseQueries = LeaseQueries {
             WHERE resource {after} {resource} AND expires_at > clock_timestamp() ORDER BY resource LIMIT {limit}) AS lease
         LEFT JOIN LATERAL jsonb_each_text(CASE WHEN owner = 'shared' THEN parts END) AS part
             ON part.value::bigint / 1000 > extract(epoch FROM present) * 1000
-        ORDER BY resource, 4",
-    end: "
+        ORDER BY resource, 4";
+
+pub const END_LEASE: &str = "
         WITH ended AS (UPDATE fencing_leases SET expires_at = '-infinity' WHERE resource = {resource}
             AND owner = {owner} AND token = {token} AND expires_at > clock_timestamp() RETURNING resource, token)
         INSERT INTO fencing_audit (resource, from_token, to_token, lowered_at)
-        SELECT resource, token, token, clock_timestamp() FROM ended RETURNING 1",
-    probe: "SELECT FROM fencing_leases AS lease, fencing_last('') AS mark
-        WHERE lease.token = 0 AND mark = 0 LIMIT 0",
-    notify: Some("NOTIFY \"{channel}\""),
-};
+        SELECT resource, token, token, clock_timestamp() FROM ended RETURNING 1";
+
+pub const PROBE: &str = "SELECT FROM fencing_leases AS lease, fencing_last('') AS mark
+        WHERE lease.token = 0 AND mark = 0 LIMIT 0";
 
 impl LeaseFunctions for Postgres {
     const CALL: &'static str = "

@@ -5,22 +5,26 @@
 //! each message to another session, where that name is another client's statement. Several statements in one text
 //! are one transaction.
 
-mod channels;
 mod errors;
 mod fence;
 mod lease;
+mod notifications;
 mod protect;
 
 use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Pool, Postgres};
 
 pub use self::errors::{is_closing, is_conflict, is_starting, meaning};
 pub use self::fence::{HIGHEST, PRESENT};
-use super::{Channels, Database, LeaseQueries};
+use super::Database;
 
 impl Database for Postgres {
-    const LEASES: LeaseQueries = lease::LEASES;
+    const LEASES: &'static str = lease::LEASES;
+    const END_LEASE: &'static str = lease::END_LEASE;
+    const PROBE: &'static str = lease::PROBE;
+    const NOTIFY: Option<&'static str> = Some(notifications::NOTIFY);
 
     fn name(options: &PgConnectOptions) -> String {
         let place = match options.get_socket() {
@@ -31,7 +35,9 @@ impl Database for Postgres {
         format!("postgres://{place}/{database}")
     }
 
-    fn listen(pool: Pool<Postgres>) -> BoxFuture<'static, sqlx::Result<Box<dyn Channels>>> {
-        Box::pin(channels::open(pool))
+    fn listen(
+        pool: Pool<Postgres>,
+    ) -> BoxFuture<'static, sqlx::Result<BoxStream<'static, sqlx::Result<String>>>> {
+        Box::pin(notifications::listen(pool))
     }
 }

@@ -13,8 +13,8 @@ pub use self::table_name::TableName;
 pub use self::target::{NameError, Protect};
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 pub use self::trigger::Trigger;
-use super::FenceStatements;
 use super::quoted::fill;
+use super::{FenceStatements, TextRow};
 
 /// The triggers that guard a table, and the catalogue that shows them.
 pub trait ProtectStatements: FenceStatements {
@@ -39,11 +39,16 @@ pub trait ProtectStatements: FenceStatements {
         protect: &Protect,
     ) -> impl Future<Output = sqlx::Result<Option<String>>> + Send;
 
-    /// Reads which tables are protected. Where it looks depends on whether one is `named`.
-    fn protected(
+    /// Writes the query for the tables that may be protected: schema, name, and whether the name alone is enough. Where
+    /// it looks depends on whether one is `named`.
+    fn tables(named: Option<&TableName>) -> String;
+
+    /// Reads how a table is protected that has this row there, if it is.
+    fn inspect(
         conn: &mut Self::Connection,
-        named: Option<&TableName>,
-    ) -> impl Future<Output = sqlx::Result<Vec<Protected>>> + Send;
+        table: Protect,
+        row: &TextRow,
+    ) -> impl Future<Output = sqlx::Result<Option<Protected>>> + Send;
 
     /// Reads the schema of the fence that a protected table calls, if it is not the session's.
     fn home(

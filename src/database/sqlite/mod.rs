@@ -10,10 +10,12 @@ use sqlx::sqlite::SqliteConnectOptions;
 
 pub use self::errors::{is_conflict, meaning};
 pub use self::fence::{BEGIN, HIGHEST};
-use super::{Database, LeaseQueries};
+use super::Database;
 
 impl Database for Sqlite {
-    const LEASES: LeaseQueries = lease::LEASES;
+    const LEASES: &'static str = lease::LEASES;
+    const END_LEASE: &'static str = lease::END_LEASE;
+    const PROBE: &'static str = lease::PROBE;
 
     fn name(options: &SqliteConnectOptions) -> String {
         format!("sqlite:{}", options.get_filename().display())

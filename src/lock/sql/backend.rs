@@ -67,12 +67,8 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
                 }
                 // From now on the lease releases.
                 asked.asked = 0;
-                let sequencer = |(claim, token): (Arc<LeaseClaim>, Token)| {
-                    Sequencer::new(claim.resource.clone(), token)
-                };
-                let sequencers = locks.clone().map(sequencer);
-                let held = Arc::new(HeldRows { rows, locks, terms });
-                Ok(Grant { locks: sequencers, deadline, held })
+                let held = Arc::new(HeldRows { rows, locks: locks.clone(), terms });
+                Ok(Grant { locks, deadline, held })
             }
             Ok(Ok((Err(RefusedRow { error, shared }), _))) => {
                 if let AcquireError::Held { resource, .. } = &error
@@ -135,10 +131,7 @@ struct ClaimedRows<DB: Database> {
 }
 
 impl<DB: Database> ClaimedRows<DB> {
-    async fn acquire(
-        &mut self,
-        end: Instant,
-    ) -> Result<NonEmpty<(Arc<LeaseClaim>, Token)>, RefusedRow> {
+    async fn acquire(&mut self, end: Instant) -> Result<NonEmpty<Sequencer>, RefusedRow> {
         let NonEmpty { head, tail } = self.rows.claims.clone();
         let mut locks = NonEmpty::new(self.acquire_one(0, head, end).await?);
         for (number, claim) in (1..).zip(tail) {
@@ -152,7 +145,7 @@ impl<DB: Database> ClaimedRows<DB> {
         number: usize,
         claim: Arc<LeaseClaim>,
         end: Instant,
-    ) -> Result<(Arc<LeaseClaim>, Token), RefusedRow> {
+    ) -> Result<Sequencer, RefusedRow> {
         let (resource, table) = (&claim.resource, Arc::clone(&self.rows.table));
         let failed =
             |fault| RefusedRow { error: table.unavailable(resource, fault), shared: false };
@@ -163,7 +156,7 @@ impl<DB: Database> ClaimedRows<DB> {
         self.asked = number + 1;
         match table.acquire(&claim, self.rows.budget).await {
             Ok(AcquireAnswer::Granted(token)) => match Token::try_from(token) {
-                Ok(token) => Ok((claim, token)),
+                Ok(token) => Ok(Sequencer::new(resource.clone(), token)),
                 Err(error) => Err(failed(Fault::InvalidReply(format!("token {token}: {error}")))),
             },
             Ok(AcquireAnswer::Held { left, shared, holder }) => {

@@ -79,7 +79,7 @@ pub async fn force_release<DB: Database>(pool: &Pool<DB>, lease: &SqlLease) -> R
     let resource = DB::DIALECT.literal(lease.resource.as_str());
     let owner = DB::DIALECT.literal(&lease.owner);
     let end = fill(
-        DB::LEASES.end,
+        DB::END_LEASE,
         &[("{resource}", &resource), ("{owner}", &owner), ("{token}", &lease.token)],
     );
     let ended = async {
@@ -98,10 +98,8 @@ async fn read<DB: Database>(
 ) -> Result<Vec<SqlLease>, Fault> {
     let mut conn = pool.acquire().await.map_err(|error| fault::of_connection(&error))?;
     let resource = DB::DIALECT.literal(resource);
-    let list = fill(
-        DB::LEASES.list,
-        &[("{after}", &after), ("{resource}", &resource), ("{limit}", &limit)],
-    );
+    let list =
+        fill(DB::LEASES, &[("{after}", &after), ("{resource}", &resource), ("{limit}", &limit)]);
     let rows = DB::texts(&mut conn, list).await;
     let rows = rows.map_err(|error| fault::of_statement(&error))?;
     Ok(rows.iter().filter_map(parsed).flatten().collect())

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencing_protocol::{Fault, Mode, NonEmpty, Released, Renewed, Resource, Terms, Token};
+use fencing_protocol::{Fault, Mode, NonEmpty, Released, Renewed, Resource, Terms};
 use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -14,6 +14,7 @@ use crate::database::{Database, LeaseClaim};
 use crate::lock::error::{NodeCause, ReleaseError};
 use crate::lock::lease::held_lock::{HeldLock, SentRelease};
 use crate::lock::settings::Settings;
+use crate::sequencer::Sequencer;
 
 /// The rows that one attempt asks for, and the table that has them.
 pub(super) struct LeaseRows<DB: Database> {
@@ -82,17 +83,17 @@ impl<DB: Database> LeaseRows<DB> {
 /// that was released.
 pub(super) struct HeldRows<DB: Database> {
     pub(super) rows: Arc<LeaseRows<DB>>,
-    pub(super) locks: NonEmpty<(Arc<LeaseClaim>, Token)>,
+    pub(super) locks: NonEmpty<Sequencer>,
     pub(super) terms: Terms,
 }
 
 impl<DB: Database> HeldLock for HeldRows<DB> {
     fn renew(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
         Box::pin(async {
-            let LeaseRows { table, budget, .. } = &*self.rows;
+            let LeaseRows { table, claims, budget, .. } = &*self.rows;
             let start = table.clock.now();
-            for (claim, token) in &self.locks {
-                match table.renew(claim, i64::from(*token), *budget).await {
+            for (claim, lock) in claims.iter().zip(&self.locks) {
+                match table.renew(claim, i64::from(lock.token), *budget).await {
                     Ok(true) => {}
                     Ok(false) => return Ok(Renewed::Superseded),
                     Err(fault) => return Err(vec![table.cause(fault)]),

@@ -14,6 +14,7 @@ use super::fault;
 use super::in_flight::InFlight;
 use super::listener;
 use super::reserve::Reserve;
+use crate::database::quoted::fill;
 use crate::database::{AcquireAnswer, Database, Dialect, LeaseClaim, ReleaseAnswer};
 use crate::holder::HolderName;
 use crate::lock::error::NodeCause;
@@ -57,15 +58,14 @@ struct Limits {
 }
 
 impl Limits {
-    fn of(budget: Duration, patience: Duration) -> Limits {
+    fn of(budget: Duration) -> Limits {
         let now = Instant::now();
-        let (connection, repeat) = (now + budget * 3 / 4, now + budget);
-        Limits { shared: None, connection, repeat, answer: now + patience }
+        let end = now + budget;
+        Limits { shared: None, connection: now + budget * 3 / 4, repeat: end, answer: end }
     }
 
-    fn with_reserve(budget: Duration, patience: Duration) -> Limits {
-        let shared = Some(Instant::now() + budget / 4);
-        Limits { shared, ..Limits::of(budget, patience) }
+    fn with_reserve(budget: Duration) -> Limits {
+        Limits { shared: Some(Instant::now() + budget / 4), ..Limits::of(budget) }
     }
 }
 
@@ -80,7 +80,7 @@ impl<DB: Database> LeaseTable<DB> {
         let name = DB::name(&pool.connect_options());
         let opened = pool.clone();
         let source = || Source::new(&name, move || listener::open::<DB>(opened.clone()));
-        let sources = DB::LEASES.notify.map(|_| source()).into_iter().collect();
+        let sources = DB::NOTIFY.map(|_| source()).into_iter().collect();
         let notifications = ReleaseNotifications::new(1, Notifies::Everyone, sources);
         let (reserve, in_flight) = (Reserve::new(), InFlight::new());
         LeaseTable { pool, reserve, name, holder, clock, in_flight, notifications }
@@ -102,7 +102,8 @@ impl<DB: Database> LeaseTable<DB> {
         claim: &LeaseClaim,
         budget: Duration,
     ) -> Result<AcquireAnswer, Fault> {
-        let limits = Limits::of(budget, ANSWER_TIMEOUT.max(budget));
+        let answer = Instant::now() + ANSWER_TIMEOUT.max(budget);
+        let limits = Limits { answer, ..Limits::of(budget) };
         self.call(claim, limits, |conn, claim| DB::acquire(conn, claim).boxed()).await
     }
 
@@ -112,7 +113,7 @@ impl<DB: Database> LeaseTable<DB> {
         token: i64,
         budget: Duration,
     ) -> Result<bool, Fault> {
-        let limits = Limits::with_reserve(budget, budget);
+        let limits = Limits::with_reserve(budget);
         self.call(claim, limits, move |conn, claim| DB::renew(conn, claim, token).boxed()).await
     }
 
@@ -126,7 +127,7 @@ impl<DB: Database> LeaseTable<DB> {
         closed: Instant,
     ) -> Result<bool, Fault> {
         let first = self.try_release(&claim, budget, closed).await;
-        let notifies = |answer| DB::LEASES.notify.is_some() && answer == Ok(ReleaseAnswer::Freed);
+        let notifies = |answer| DB::NOTIFY.is_some() && answer == Ok(ReleaseAnswer::Freed);
         let held = first.clone().map(|answer| answer != ReleaseAnswer::Lapsed);
         if first.is_err() || notifies(first.clone()) {
             let (table, counted, mut answer) = (Arc::clone(self), self.in_flight.hint(), first);
@@ -151,9 +152,9 @@ impl<DB: Database> LeaseTable<DB> {
     /// Notifies other processes, in a transaction of its own: PostgreSQL commits those that
     /// notify one after another, and this one has nothing to write to disk.
     async fn notify(&self, resource: &Resource, budget: Duration) {
-        let Some(notify) = DB::LEASES.notify else { return };
-        let notify = notify.replace("{channel}", &listener::channel(resource));
-        let limits = Limits::of(budget, budget);
+        let Some(notify) = DB::NOTIFY else { return };
+        let notify = fill(notify, &[("{resource}", &DB::DIALECT.literal(resource.as_str()))]);
+        let limits = Limits::of(budget);
         let sent = self.call(&notify, limits, |conn, notify| execute::<DB>(conn, notify)).await;
         if let Err(fault) = sent {
             tracing::debug!(%resource, %fault, "no notification of a release");
@@ -171,7 +172,7 @@ impl<DB: Database> LeaseTable<DB> {
         let (table, hint) = (Arc::clone(self), self.in_flight.hint());
         let claim = LeaseClaim::new(resource, "", lasting, budget);
         let drain = async move {
-            let limits = Limits::of(budget, budget);
+            let limits = Limits::of(budget);
             if let Err(fault) =
                 table.call(&claim, limits, |conn, claim| DB::drain(conn, claim).boxed()).await
             {
@@ -188,14 +189,14 @@ impl<DB: Database> LeaseTable<DB> {
         budget: Duration,
         closed: Instant,
     ) -> Result<ReleaseAnswer, Fault> {
-        let limits = Limits::with_reserve(budget, budget);
+        let limits = Limits::with_reserve(budget);
         let rest = move || closed.saturating_duration_since(Instant::now());
         self.call(claim, limits, move |conn, claim| DB::release(conn, claim, rest()).boxed()).await
     }
 
     pub(super) async fn probe(&self, budget: Duration) -> Result<(), Fault> {
-        let limits = Limits::of(budget, budget);
-        self.call(DB::LEASES.probe, limits, |conn, probe| execute::<DB>(conn, probe)).await
+        let limits = Limits::of(budget);
+        self.call(DB::PROBE, limits, |conn, probe| execute::<DB>(conn, probe)).await
     }
 
     /// Runs statements on a connection, and again after a conflict with other transactions.
