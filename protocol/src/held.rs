@@ -108,6 +108,6 @@ impl<T: Clone> Machine for AskAll<T> {
         let Some(lock) = self.locks.iter().find(undone) else {
             return Some(Ok(self.done.clone()));
         };
-        lock.is_over().then(|| Err(lock.faults(|reply| done(reply) || gone(reply))))
+        (!in_time || lock.is_over()).then(|| Err(lock.faults(|reply| done(reply) || gone(reply))))
     }
 }

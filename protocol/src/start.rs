@@ -203,8 +203,10 @@ fn activated(closed: Duration, round: &Round) -> Next {
     if round.count(is_active) >= round.majority() {
         return Ok(StartPhase::Done(closed));
     }
-    let answers = |reply: &Reply| is_active(reply) || *reply == Reply::Forgotten;
-    Err(round.failure(answers, ReadmitError::NotStarted))
+    if round.count(|reply| *reply == Reply::Forgotten) > 0 {
+        return Err(ReadmitError::Overtaken);
+    }
+    Err(ReadmitError::NotStarted(round.faults(is_active)))
 }
 
 fn all_blank(answers: &[Prepared]) -> bool {

@@ -12,7 +12,7 @@ use crate::time::{Clock, Time};
 /// The interval of clock reads. The runtime's timers stand still while the machine is suspended,
 /// and the clock does not.
 const SLICE: Duration = Duration::from_millis(250);
-/// Time limit for a lease's own runtime to serve a caller outside of any runtime.
+/// Time limit for a lease's own runtime to begin the work of a caller outside of any runtime.
 const RUNTIME_LIMIT: Duration = Duration::from_secs(5);
 
 /// Waits until `clock` shows `until`, on any executor. You may drop it at any point.
@@ -37,11 +37,16 @@ pub(super) async fn in_runtime<T: Send + 'static>(
     if Handle::try_current().is_ok() {
         return Ok(work.await);
     }
-    let task = AbortOnDropHandle::new(runtime.spawn(work));
-    let done = tokio::select! {
-        done = task => done.ok(),
-        () = sleep(RUNTIME_LIMIT) => None,
+    let (begin, begun) = oneshot::channel();
+    let task = AbortOnDropHandle::new(runtime.spawn(async move {
+        let _: Result<(), ()> = begin.send(());
+        work.await
+    }));
+    let is_served = tokio::select! {
+        begun = begun => begun.is_ok(),
+        () = sleep(RUNTIME_LIMIT) => false,
     };
+    let done = if is_served { task.await.ok() } else { None };
     let cause = Fault::Disconnected("the runtime is gone".into());
     done.ok_or_else(|| NodeCause { node: "this process".into(), cause })
 }

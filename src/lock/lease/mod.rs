@@ -65,7 +65,7 @@ pub type SharedLease = Lease<Shared>;
 /// It is renewed, lost and released as a whole, as a [`Lease`] is: it ends for all resources when it is
 /// for one. Errors name the first of the resources.
 ///
-/// ***Fencing.** Give each write the token of its resource.
+/// **Fencing.** Give each write the token of its resource.
 pub type LeaseSet = Lease<Several>;
 
 /// The kind of a [`Lease`] with one exclusive lock.

@@ -82,7 +82,7 @@ fn blocked(nodes: &Nodes, target: usize, error: ReadmitError) -> Option<Fault> {
             (!missing.is_empty()).then_some(Fault::NotStarted { missing })
         }
         ReadmitError::Strict => Some(Fault::Strict),
-        ReadmitError::Elsewhere(_, fault) => Some(fault),
+        ReadmitError::Elsewhere(node, fault) => (node == target).then_some(fault),
         ReadmitError::AheadOfClock { era, clock } => {
             Some(Fault::EraAhead(Duration::from_secs((era + 1).saturating_sub(clock))))
         }

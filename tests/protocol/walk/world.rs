@@ -116,7 +116,11 @@ impl World {
         }
         let mut letter = self.letters.swap_remove(self.random.usize(0..self.letters.len()));
         if self.random.u8(0..100) == 0 {
-            return self.time_out(&letter);
+            let given_up = self.time_out(&letter);
+            if self.random.bool() {
+                self.letters.push(letter);
+            }
+            return given_up;
         }
         match letter.message {
             Message::Request(request) => {
@@ -140,7 +144,7 @@ impl World {
         Ok(())
     }
 
-    /// A message is lost, and its client does not wait for the answer any more.
+    /// A message is lost or late, and its client does not wait for the answer any more.
     fn time_out(&mut self, lost: &Letter) -> Result<(), String> {
         self.feed(lost.client, lost.to, Err(Fault::TimedOut))
     }
