@@ -99,18 +99,18 @@ type Cause = Arc<dyn Error + Send + Sync>;
 /// The checks in progress. Concurrent requests with one token share one.
 pub(super) struct Checks {
     check: Arc<dyn CheckSequencer>,
-    open: Arc<Mutex<OpenQuestions>>,
+    pub(super) open: Arc<Mutex<OpenQuestions>>,
 }
 
 #[derive(Default)]
-struct OpenQuestions {
+pub(super) struct OpenQuestions {
     /// The number of checks ever begun.
     begun: u64,
     /// The newest question of each token.
-    newest: BTreeMap<Sequencer, NewestQuestion>,
+    pub(super) newest: BTreeMap<Sequencer, NewestQuestion>,
 }
 
-struct NewestQuestion {
+pub(super) struct NewestQuestion {
     number: u64,
     question: Weak<Question>,
     abort: AbortHandle,
@@ -214,12 +214,6 @@ impl Checks {
         let newest = NewestQuestion { number, question: Arc::downgrade(&question), abort };
         open.newest.insert(sequencer.clone(), newest);
         Ok(question)
-    }
-
-    /// Counts the questions that are open.
-    #[cfg(test)]
-    pub(super) fn open_questions(&self) -> usize {
-        self.open.lock().newest.len()
     }
 }
 

@@ -14,7 +14,7 @@ use super::{FenceError, Stale};
 
 /// The requests in flight. A newer token passes when requests with older ones have ended. The gate keeps
 /// nothing about a resource without requests in flight.
-pub(super) struct Gate(Shards<ResourceGate>);
+pub(super) struct Gate(pub(super) Shards<ResourceGate>);
 
 /// The number of maps for resources with requests in flight. They are small: with few maps all stay in
 /// the processor's caches.
@@ -29,7 +29,7 @@ impl Default for Gate {
 /// A request, by its token and its number: requests may have equal tokens.
 type RequestKey = (Token, u64);
 
-struct ResourceGate {
+pub(super) struct ResourceGate {
     counts: TokenCounts,
     /// The number of requests that have entered.
     entered: u64,
@@ -123,12 +123,6 @@ impl Gate {
         gate.grace = gate.grace.into_iter().chain(grace).min();
         gate.set(GateTokens { oldest: gate.tokens.oldest.min(token), ..gate.tokens });
         Ok(RequestInFlight { shard: Arc::clone(shard), key, token, number: gate.entered })
-    }
-
-    /// Counts the resources that have requests in flight.
-    #[cfg(test)]
-    pub(super) fn busy(&self) -> usize {
-        self.0.all().map(|shard| shard.lock().len()).sum()
     }
 }
 

@@ -3,7 +3,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 use std::sync::Arc;
 
 use fencing_protocol::{NonEmpty, Resource};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 /// One value for each resource, in many maps: requests for different resources seldom wait for each
 /// other, even while a map grows.
@@ -12,9 +12,7 @@ pub(super) struct Shards<V> {
     hasher: RandomState,
 }
 
-pub(super) struct Shard<V>(Mutex<Map<V>>);
-
-pub(super) type Map<V> = HashMap<Key, V, BuildHasherDefault<KeyHasher>>;
+pub(super) type Shard<V> = Mutex<HashMap<Key, V, BuildHasherDefault<KeyHasher>>>;
 
 /// A resource and its hash, which is worked out once for each request.
 #[derive(Clone, PartialEq, Eq)]
@@ -49,12 +47,6 @@ impl Hasher for KeyHasher {
     }
 }
 
-impl<V> Default for Shard<V> {
-    fn default() -> Shard<V> {
-        Shard(Mutex::default())
-    }
-}
-
 impl<V> Shards<V> {
     pub(super) fn new(count: u16) -> Shards<V> {
         let mut shards = NonEmpty::new(Arc::default());
@@ -73,12 +65,6 @@ impl<V> Shards<V> {
 
     pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Shard<V>>> {
         self.shards.iter()
-    }
-}
-
-impl<V> Shard<V> {
-    pub(super) fn lock(&self) -> MutexGuard<'_, Map<V>> {
-        self.0.lock()
     }
 }
 
