@@ -1,6 +1,5 @@
 use std::time::Duration;
 
-use fencing::lock::Fault;
 use sqlx::mysql::MySqlConnectOptions;
 use sqlx::pool::PoolOptions;
 use sqlx::sqlite::SqliteConnectOptions;
@@ -118,6 +117,7 @@ pub(crate) async fn answer<T, E>(call: impl Future<Output = Result<T, E>>) -> Re
 where
     Failure: From<E>,
 {
-    let late = |_| Failure::unavailable(format_args!("the database: {}", Fault::TimedOut));
+    let late = "the database: timed out; if this was to change something, it may have done so";
+    let late = |_| Failure::unavailable(late);
     Ok(timeout(ANSWER_TIMEOUT, call).await.map_err(late)??)
 }

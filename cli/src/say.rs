@@ -111,9 +111,7 @@ pub(crate) fn without_passwords(text: &str) -> String {
 fn hidden(line: &str) -> String {
     let (mut shown, mut rest) = (String::new(), line);
     while let Some((before, url)) = rest.split_once("://") {
-        let (host, path) = url.split_at(url.find('/').unwrap_or(url.len()));
-        let end = path.find(char::is_whitespace).unwrap_or(path.len());
-        let (url, after) = url.split_at(host.len() + end);
+        let (url, after) = url.split_at(url.find("://").unwrap_or(url.len()));
         let url = url.rsplit_once('@').map_or(url.into(), |(_, host)| format!("***@{host}"));
         (shown, rest) = (format!("{shown}{before}://{url}"), after);
     }
@@ -147,6 +145,7 @@ mod tests {
                 "unix:///a?pass=s3cret&db=1,unix:///b?pass=s3",
                 "unix:///a?pass=***&db=1,unix:///b?pass=***",
             ),
+            ("redis://me:s3/c r@et@a,redis://b", "redis://***@a,redis://b"),
             ("--marks 'postgres://me:s3,c r@et@h/d' found", "--marks 'postgres://***@h/d' found"),
             ("redis://me:s3/c,r@et@a redis://me:s3@b", "redis://***@a redis://***@b"),
             ("mysql://h/d: denied for 'me'@'h'", "mysql://h/d: denied for 'me'@'h'"),

@@ -185,6 +185,7 @@ impl Fence {
     }
 
     /// Refuses every token until then ([`FenceError::Quarantine`]): requests of an earlier process may still be at work.
+    /// Call it before you clone the fence.
     #[must_use]
     pub fn closed_until(self, time: Instant) -> Fence {
         Fence { closed_until: Some(time), ..self }

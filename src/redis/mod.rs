@@ -34,7 +34,9 @@
 //! token of the lease before you read. Otherwise an older holder may write between the read and the write.
 //!
 //! After [`FencedError::InDoubt`] send the same write again and no other. For another write take a new lease, seal,
-//! then read. # Limits
+//! then read.
+//!
+//! # Limits
 //!
 //! It does not detect an older copy of the marks without a restart, a field changed by hand, two namespaces for the
 //! same data, or a proxy that moves an open connection: the table "Marks in a Redis" in `docs/http.md` has all.

@@ -118,8 +118,8 @@ impl<DB: Database> LeaseTable<DB> {
     }
 
     /// Releases the lease, which stays held until `closed`, and returns whether it was held until now, by the first
-    /// try. If that fails, or has no answer within the budget, a task keeps trying, over other connections: the owner
-    /// in the claim keeps it from other leases.
+    /// try. If that fails, or has no answer within two budgets, a task keeps trying, over other connections, until the
+    /// pool is closed: the owner in the claim keeps it from other leases.
     pub(super) async fn release(
         self: &Arc<Self>,
         claim: Arc<LeaseClaim>,
@@ -134,12 +134,13 @@ impl<DB: Database> LeaseTable<DB> {
             let end = Instant::now() + ANSWER_TIMEOUT;
             let finish = async move {
                 let mut pause = MAX_CONFLICT_PAUSE;
-                while answer.is_err() && Instant::now() < end {
+                while answer.is_err() && Instant::now() < end && !table.pool.is_closed() {
                     pause = (pause * 2).min(MAX_RELEASE_PAUSE);
                     sleep(pause / 2 + jitter(pause / 2)).await;
                     answer = table.try_release(&claim, budget, closed).await;
                 }
-                if notifies(answer) {
+                // The try before may have freed it.
+                if answer.is_ok() {
                     table.notify(&claim.resource, budget).await;
                 }
                 drop(counted);
@@ -189,7 +190,9 @@ impl<DB: Database> LeaseTable<DB> {
         budget: Duration,
         closed: Instant,
     ) -> Result<ReleaseAnswer, Fault> {
-        let limits = Limits::with_reserve(budget);
+        // After the server has given up its wait for the row: that costs no connection.
+        let answer = Instant::now() + budget * 2;
+        let limits = Limits { answer, ..Limits::with_reserve(budget) };
         let rest = move || closed.saturating_duration_since(Instant::now());
         self.call(claim, limits, move |conn, claim| DB::release(conn, claim, rest()).boxed()).await
     }
