@@ -24,8 +24,7 @@ pub struct Holder {
     /// The name that was given to the holder's lock service, or `host:pid`. `None` where none is
     /// kept: for locks that are shared on MySQL and MariaDB, and for locks that were made by hand.
     pub name: Option<String>,
-    /// When the holder asked for the lock, by the clock of its own machine. `None` if the time is
-    /// implausible.
+    /// When the holder asked for the lock, by the clock of its own machine. `None` if the time is implausible.
     pub since: Option<SystemTime>,
 }
 
@@ -66,8 +65,7 @@ impl fmt::Display for Holder {
 pub(crate) struct HolderName(Arc<str>);
 
 impl HolderName {
-    /// Takes 1 to 64 bytes of printable ASCII: no spaces, quotation marks and backslashes, and no dot
-    /// at the end.
+    /// Takes 1 to 64 bytes of printable ASCII: no spaces, quotation marks and backslashes, and no dot at the end.
     pub(crate) fn new(name: &str) -> Result<HolderName, String> {
         let fits = !name.is_empty() && name.len() <= MAX_LEN && name.bytes().all(is_fit);
         if fits && !name.ends_with('.') {

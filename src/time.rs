@@ -15,9 +15,8 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
 
 /// The clock of the machine.
 ///
-/// On Linux and Android it is `CLOCK_BOOTTIME`, which runs while the machine is suspended: a lease
-/// does not survive a suspend. Elsewhere it is [`std::time::Instant`], which may stand still
-/// meanwhile.
+/// On Linux and Android it is `CLOCK_BOOTTIME`, which runs while the machine is suspended: a lease does not survive a
+/// suspend. Elsewhere it is [`std::time::Instant`], which may stand still meanwhile.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 

@@ -20,8 +20,7 @@ use crate::place::Redis;
 pub(crate) struct ExporterArgs {
     #[command(flatten)]
     redis: Redis,
-    /// Address for /metrics, /livez and /readyz. Port 0 takes a free one, and the first line of the output
-    /// says which.
+    /// Address for /metrics, /livez and /readyz. Port 0 takes a free one, and the first line of the output says which.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7435")]
     listen: SocketAddr,
     /// Time limit for an answer of one node.

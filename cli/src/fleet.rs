@@ -59,8 +59,7 @@ pub(crate) struct AdmitArgs {
     yes: bool,
 }
 
-/// Moves the locks to another list of nodes: replaces nodes, adds some, drops some, or gives
-/// them other names.
+/// Moves the locks to another list of nodes: replaces nodes, adds some, drops some, or gives them other names.
 ///
 /// A majority of the old list must remember, and every node of the new list must answer. Clients with the old list get
 /// no lease from then on, and their leases end. Give clients the new list when the move is done, and not before: a

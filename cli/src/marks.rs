@@ -56,9 +56,8 @@ enum MarksAction {
         #[arg(long, value_name = "TOKEN")]
         token: Token,
     },
-    /// Removes marks that were not raised for a long time. The floor takes their place: where a
-    /// resource has no mark, the highest token that was removed, and all smaller ones, are refused for
-    /// good.
+    /// Removes marks that were not raised for a long time. The floor takes their place: where a resource has no mark,
+    /// the highest token that was removed, and all smaller ones, are refused for good.
     ///
     /// Choose an age that is longer than any holder keeps one token. With tokens of Redis nodes, see that the floor stays
     /// below those that the nodes grant now.

@@ -13,10 +13,9 @@ use crate::say;
 
 /// Reports the state of the nodes, and changes nothing on them. Fails if no majority can grant a lock now.
 ///
-/// Prints one line for each node that answers, and below them each problem once, with the nodes that have it. A
-/// node that is not admitted has forgotten its locks; the next client that wants a lock brings it back, or
-/// `fencing fleet admit` does. A node that is quarantined grants nothing until the locks that it may have forgotten
-/// have expired.
+/// Prints one line for each node that answers, and below them each problem once, with the nodes that have it. A node
+/// that is not admitted has forgotten its locks; the next client that wants a lock brings it back, or `fencing fleet
+/// admit` does. A node that is quarantined grants nothing until the locks that it may have forgotten have expired.
 #[derive(Debug, clap::Args)]
 pub(crate) struct NodesArgs {
     #[command(flatten)]

@@ -1,5 +1,4 @@
-//! A fenced write in a transaction of tokio-postgres, on PostgreSQL. deadpool-postgres gives the
-//! same `Client`.
+//! A fenced write in a transaction of tokio-postgres, on PostgreSQL. deadpool-postgres gives the same `Client`.
 //!
 //! with_tokio_postgres CONFIG TOKEN BODY: ends with 0 if it wrote, 65 if the token is stale, 75 if
 //! others were in the way each time, 69 if the database went away. It may have written then: look.

@@ -132,9 +132,8 @@ impl Relocate {
         Ok(self.sweep(era))
     }
 
-    /// Seals the old list once more. A member may have rejoined it while the others left, and would
-    /// stay there for good. Those that have left may join other lists from now on. What they answer
-    /// does not matter.
+    /// Seals the old list once more. A member may have rejoined it while the others left, and would stay there for
+    /// good. Those that have left may join other lists from now on. What they answer does not matter.
     fn sweep(&mut self, era: u64) -> RelocatePhase {
         self.seal(Sealing::Done(era), |_| true);
         RelocatePhase::Sweep

@@ -136,11 +136,10 @@ impl Start {
         Ok(promise(answers, era, round))
     }
 
-    /// Checks that the era may be used. The answers of a round are not of one moment. A node
-    /// that had forgotten in both rounds, in one stretch of memory, had forgotten when the second
-    /// round began. Only where so many had forgotten that no majority remembers may an era be
-    /// used that no node has promised before. And a node that has promised, and still has the
-    /// promise in that memory, held it when this round began.
+    /// Checks that the era may be used. The answers of a round are not of one moment. A node that had forgotten in both
+    /// rounds, in one stretch of memory, had forgotten when the second round began. Only where so many had forgotten
+    /// that no majority remembers may an era be used that no node has promised before. And a node that has promised,
+    /// and still has the promise in that memory, held it when this round began.
     fn confirmed(
         &self,
         before: &[Prepared],

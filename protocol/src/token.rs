@@ -6,12 +6,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A fencing token: an integer from 1 to 999,999,999,999,999 that a lease carries
-/// and a storage compares.
+/// A fencing token: an integer from 1 to 999,999,999,999,999 that a lease carries and a storage compares.
 ///
-/// Lua, JavaScript, JSON, an HTTP structured-field integer (RFC 9651) and a signed 64-bit
-/// SQL column all hold fifteen decimal digits exactly. A token comes from a lease. Compare
-/// it and store it; never compute with it.
+/// Lua, JavaScript, JSON, an HTTP structured-field integer (RFC 9651) and a signed 64-bit SQL column all hold fifteen
+/// decimal digits exactly. A token comes from a lease. Compare it and store it; never compute with it.
 ///
 /// The idea is Martin Kleppmann's, "How to do distributed locking" (2016).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

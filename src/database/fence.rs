@@ -84,8 +84,7 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
     const LOWER: &'static str;
 
     /// Selects the marks that may be pruned: at most `{highest}`, last raised at least `{seconds}` ago, without a
-    /// current lease. Columns: their number, the floor, and the name (in hexadecimal digits) and token of the
-    /// highest.
+    /// current lease. Columns: their number, the floor, and the name (in hexadecimal digits) and token of the highest.
     const PRUNABLE: &'static str;
 
     /// Raises the floor to `{to}`, in a separate transaction. If other transactions block it, it fails as a

@@ -101,9 +101,8 @@ pub trait LeaseStatements: sqlx::Database {
         token: i64,
     ) -> impl Future<Output = sqlx::Result<bool>> + Send;
 
-    /// Releases the row, or the part, of this owner. An exclusive lease that this owner had
-    /// released before counts as released. A lease released early stays held for the `rest`, under
-    /// a name by which no renewal in flight finds it.
+    /// Releases the row, or the part, of this owner. An exclusive lease that this owner had released before counts as
+    /// released. A lease released early stays held for the `rest`, under a name by which no renewal in flight finds it.
     fn release(
         conn: &mut Self::Connection,
         claim: &LeaseClaim,

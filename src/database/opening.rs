@@ -7,9 +7,8 @@ use crate::background::{Unfinished, to_the_end};
 
 /// Opens a transaction by this statement. Where that fails it must leave none open.
 ///
-/// If this is dropped meanwhile, it continues in the background and is rolled back. The driver
-/// would give the connection back with the transaction open: its locks would stay, and the next
-/// writes on it would not be committed.
+/// If this is dropped meanwhile, it continues in the background and is rolled back. The driver would give the
+/// connection back with the transaction open: its locks would stay, and the next writes on it would not be committed.
 pub async fn open_transaction<DB: Database>(
     conn: PoolConnection<DB>,
     statement: String,
@@ -37,8 +36,7 @@ pub async fn procedure_connection<DB: Database>(
     Ok(conn)
 }
 
-/// Migrates where a transaction can create tables: all or nothing. `begin` or `lock` keep
-/// others out until it ends.
+/// Migrates where a transaction can create tables: all or nothing. `begin` or `lock` keep others out until it ends.
 #[allow(dead_code, reason = "MySQL has no such transactions")]
 pub async fn in_one_transaction<DB: Database>(
     pool: &Pool<DB>,

@@ -21,8 +21,7 @@ impl Fence {
     /// [does that](Fence::check_sequencer), raises the mark, then waits until no request with
     /// an older token is in flight. Requests with equal tokens run side by side.
     ///
-    /// Hold the [`Admission`] until the write is done. Poll the future inside a tokio
-    /// runtime whose timers are enabled.
+    /// Hold the [`Admission`] until the write is done. Poll the future inside a tokio runtime whose timers are enabled.
     ///
     /// # Errors
     /// Returns a [`FenceError`]: [`Stale`](FenceError::Stale) if a newer token was seen.
@@ -193,8 +192,7 @@ impl Fence {
 
 /// Without a runtime the timers would panic, and only in requests that have to wait.
 pub(super) fn check_runtime() -> Result<(), FenceError> {
-    // All threads share the handle of a runtime, and its counter is slow for that. Most requests run in
-    // a task.
+    // All threads share the handle of a runtime, and its counter is slow for that. Most requests run in a task.
     if tokio::task::try_id().is_some() {
         return Ok(());
     }

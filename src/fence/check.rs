@@ -32,11 +32,10 @@ use crate::sequencer::Sequencer;
 /// The table `fencing_leases` of `lock::sql::SqlLock` has the token of the newest lease of each
 /// resource. The example `storage_service` asks it, in `src/issued.rs`.
 ///
-/// **Redis nodes are not exact.** They report their eras (`Lock::health`), and an era is the high nine
-/// digits of a token: a token whose era is larger than the newest of a majority was not issued. A forged
-/// token of the newest era passes such a check, which the example makes as well. It locks out honest
-/// clients until the next era begins, or until their tokens have passed it. Keep a record of granted
-/// leases, or put the layer behind authentication.
+/// **Redis nodes are not exact.** They report their eras (`Lock::health`), and an era is the high nine digits of a
+/// token: a token whose era is larger than the newest of a majority was not issued. A forged token of the newest era
+/// passes such a check, which the example makes as well. It locks out honest clients until the next era begins, or
+/// until their tokens have passed it. Keep a record of granted leases, or put the layer behind authentication.
 ///
 /// The name is from Chubby's `CheckSequencer()`, which checks that the lock is still held. This checks
 /// that the token was ever issued.

@@ -59,8 +59,7 @@ pub enum FenceError {
         /// The fence's limit of waiting requests.
         limit: usize,
     },
-    /// The marks have no room for another resource, and never forget one to make room. Give
-    /// them a larger limit.
+    /// The marks have no room for another resource, and never forget one to make room. Give them a larger limit.
     #[error("no room for another resource: all {limit} marks are in use; raise their limit")]
     Full {
         /// The limit of resources with a mark.

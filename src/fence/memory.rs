@@ -87,10 +87,9 @@ impl MemoryMarks {
     /// # Errors
     /// Returns [`NotLowered`] if the mark is not `from`, or `to` is above `from`. The mark stays as it is.
     ///
-    /// **Fencing.** It is safe only if no token above `to` was issued: read the mark first, then ask the
-    /// lock service for the token of the newest lease, and give both. With a smaller `to`, older holders
-    /// may write again. A request with the forged token that comes at the same moment may raise the mark
-    /// again: check it afterwards.
+    /// **Fencing.** It is safe only if no token above `to` was issued: read the mark first, then ask the lock service
+    /// for the token of the newest lease, and give both. With a smaller `to`, older holders may write again. A request
+    /// with the forged token that comes at the same moment may raise the mark again: check it afterwards.
     pub fn lower(&self, resource: &Resource, from: Token, to: Token) -> Result<(), NotLowered> {
         {
             let (shard, key) = self.shards.of(resource);

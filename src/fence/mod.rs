@@ -26,9 +26,8 @@
 //! # }
 //! ```
 //!
-//! **Fencing.** The gate closes the gap between check and write within one process only.
-//! If several processes write to one storage, check the token inside the transaction
-//! that writes: see `fencing::sql`.
+//! **Fencing.** The gate closes the gap between check and write within one process only. If several processes write to
+//! one storage, check the token inside the transaction that writes: see `fencing::sql`.
 
 mod admission;
 mod admit;
@@ -117,19 +116,17 @@ impl Fence {
         Fence { limit, ..self }
     }
 
-    /// Stops older requests in flight ([`Admission::superseded`]) at the end of their grace. It counts from the
-    /// moment when the first newer token has passed the marks, or from when the marks have kept newer ones waiting
-    /// (100 ms at least). A newer request that gives up in the meantime, at its [`limit`](Fence::limit), does not
-    /// restart it. It is at most one day. `Duration::ZERO` stops them at once. Default: older requests are never
-    /// stopped: one that never ends, such as an upload whose client has stopped, blocks the resource for all newer
-    /// tokens.
+    /// Stops older requests in flight ([`Admission::superseded`]) at the end of their grace. It counts from the moment
+    /// when the first newer token has passed the marks, or from when the marks have kept newer ones waiting (100 ms at
+    /// least). A newer request that gives up in the meantime, at its [`limit`](Fence::limit), does not restart it. It
+    /// is at most one day. `Duration::ZERO` stops them at once. Default: older requests are never stopped: one that
+    /// never ends, such as an upload whose client has stopped, blocks the resource for all newer tokens.
     ///
-    /// The tower layer drops an older request together with its response body: its handler ends at
-    /// an `.await`, as it does when its client disconnects. Work that it has handed to something
-    /// else (`spawn_blocking`, `tokio::fs`, a task) continues, and may write after a newer request
-    /// has written: hold an [`Admission`] there, or check the token in the transaction that writes.
-    /// If you hold an admission, the fence asks you to stop, and waits. If clones of the fence have
-    /// different settings, requests from a clone without a grace are not stopped.
+    /// The tower layer drops an older request together with its response body: its handler ends at an `.await`, as it
+    /// does when its client disconnects. Work that it has handed to something else (`spawn_blocking`, `tokio::fs`, a
+    /// task) continues, and may write after a newer request has written: hold an [`Admission`] there, or check the
+    /// token in the transaction that writes. If you hold an admission, the fence asks you to stop, and waits. If clones
+    /// of the fence have different settings, requests from a clone without a grace are not stopped.
     #[must_use]
     pub fn drop_older_after(self, grace: Duration) -> Fence {
         Fence { grace: Some(grace.min(MAX_LIMIT)), ..self }
@@ -142,11 +139,10 @@ impl Fence {
         Fence { waiters, ..self }
     }
 
-    /// Asks this lock service about every token that would raise a mark: was it issued for this
-    /// resource? Other tokens are refused ([`FenceError::NotIssued`]), and so is every such token
-    /// while the lock service cannot be asked ([`FenceError::Unchecked`]). Tokens that equal their
-    /// mark are not asked about again, and lower ones are stale. Default: the fence trusts every
-    /// token.
+    /// Asks this lock service about every token that would raise a mark: was it issued for this resource? Other tokens
+    /// are refused ([`FenceError::NotIssued`]), and so is every such token while the lock service cannot be asked
+    /// ([`FenceError::Unchecked`]). Tokens that equal their mark are not asked about again, and lower ones are stale.
+    /// Default: the fence trusts every token.
     ///
     /// It asks about 16 tokens of one resource at a time, and about 1000 in all, each at most twice.
     /// Among those of one resource the smallest come first: tokens that were issued are smaller than
@@ -157,28 +153,24 @@ impl Fence {
     /// If that read takes more than 100 ms, the fence checks the token anyway. It does not show that the
     /// sender holds the lease: a client that overhears or guesses another's token may send it.
     ///
-    /// Give the marks and the lock service connections that no handler uses, such as a pool of
-    /// their own. A handler that waits behind the fence with a connection of a shared pool
-    /// may hold up the requests that could end it.
+    /// Give the marks and the lock service connections that no handler uses, such as a pool of their own. A handler
+    /// that waits behind the fence with a connection of a shared pool may hold up the requests that could end it.
     #[must_use]
     pub fn check_sequencer(self, check: impl CheckSequencer) -> Fence {
         Fence { checks: Some(Arc::new(Checks::new(check))), ..self }
     }
 
-    /// Refuses every token above `ceiling` ([`FenceError::NotIssued`]) before it asks the lock service. Use
-    /// it for lock services that cannot [check issued tokens](Fence::check_sequencer). Default:
-    /// [`Token::MAX`].
+    /// Refuses every token above `ceiling` ([`FenceError::NotIssued`]) before it asks the lock service. Use it for lock
+    /// services that cannot [check issued tokens](Fence::check_sequencer). Default: [`Token::MAX`].
     ///
-    /// **Fencing.** It bounds the damage of a forged token, but does not prevent it. A forged token up
-    /// to the ceiling locks out the others until their tokens have passed it, or until the mark is
-    /// lowered. If it is exactly the ceiling, and the lock service issues tokens above the marks, then
-    /// all new tokens are above the ceiling and are refused, until an operator raises the ceiling, or
-    /// lowers the mark and the lease together. Without a ceiling, a forged token could exhaust the
-    /// tokens. Clients do not learn the ceiling.
+    /// **Fencing.** It bounds the damage of a forged token, but does not prevent it. A forged token up to the ceiling
+    /// locks out the others until their tokens have passed it, or until the mark is lowered. If it is exactly the
+    /// ceiling, and the lock service issues tokens above the marks, then all new tokens are above the ceiling and are
+    /// refused, until an operator raises the ceiling, or lowers the mark and the lease together. Without a ceiling, a
+    /// forged token could exhaust the tokens. Clients do not learn the ceiling.
     ///
-    /// Choose one far above all tokens ever issued, and far below `Token::MAX`: leases in a database
-    /// count from 1. Tokens from nodes begin with the time and jump, so the fence sets no limit for a
-    /// single step.
+    /// Choose one far above all tokens ever issued, and far below `Token::MAX`: leases in a database count from 1.
+    /// Tokens from nodes begin with the time and jump, so the fence sets no limit for a single step.
     #[must_use]
     pub fn ceiling(self, ceiling: Token) -> Fence {
         Fence { ceiling, ..self }

@@ -20,8 +20,7 @@ impl Stale {
     /// Compares a presented token with `highest`, the highest token seen of this resource:
     /// equal passes, lower is refused. If no token was seen, every token passes.
     ///
-    /// Every fence of this crate decides by this comparison; inside a database its SQL does the
-    /// same.
+    /// Every fence of this crate decides by this comparison; inside a database its SQL does the same.
     ///
     /// **Fencing.** It compares and does nothing else. Compare and raise the mark in one atomic
     /// step, and write in that step or while no newer token is admitted.

@@ -137,8 +137,7 @@ fn equal_passes_and_lower_is_refused_by_the_one_comparison() {
     assert_eq!(stale.to_string(), "token 33 of files/a is stale, high water 34");
 }
 
-/// Admits many tokens at once, and holds each admission over a few yields: requests in flight
-/// have equal tokens.
+/// Admits many tokens at once, and holds each admission over a few yields: requests in flight have equal tokens.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_in_flight_never_overlaps_with_another_token() {
     let fence = fence();

@@ -22,13 +22,11 @@ pub trait Transactions: Clone + Send + Sync + 'static {
     /// Opens a transaction and admits all these tokens in it, in the order of their resources, so that
     /// two requests never wait for each other.
     ///
-    /// **Fencing.** Until the transaction ends, no newer token of these resources may be admitted
-    /// anywhere.
+    /// **Fencing.** Until the transaction ends, no newer token of these resources may be admitted anywhere.
     ///
     /// # Errors
     /// Returns a [`FenceError`]: [`Stale`](FenceError::Stale) if a newer token was seen,
-    /// [`Conflict`](FenceError::Conflict) if another transaction conflicts. In both cases no
-    /// transaction is left open.
+    /// [`Conflict`](FenceError::Conflict) if another transaction conflicts. In both cases no transaction is left open.
     ///
     /// # Cancel safety
     /// If the future is dropped, it must leave no transaction open for good.
@@ -61,8 +59,7 @@ pub enum CommitError {
     /// succeed when it is sent again.
     #[error("conflicting transaction; this one was rolled back: {0}")]
     Conflict(#[source] Box<dyn Error + Send + Sync>),
-    /// Nothing of the transaction is stored: one of its statements had failed, or it was lost before its
-    /// commit.
+    /// Nothing of the transaction is stored: one of its statements had failed, or it was lost before its commit.
     #[error("the transaction could not be committed, and was rolled back: {0}")]
     RolledBack(#[source] Box<dyn Error + Send + Sync>),
     /// The transaction may or may not be stored.

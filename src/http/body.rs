@@ -51,8 +51,7 @@ pub enum FenceBodyError {
     /// The inner body failed with an error of its own.
     #[error(transparent)]
     Inner(Box<dyn Error + Send + Sync>),
-    /// A newer token came, and the fence drops older requests. A gRPC client gets a status in the
-    /// trailers instead.
+    /// A newer token came, and the fence drops older requests. A gRPC client gets a status in the trailers instead.
     #[error("response cut off by a newer request: {0}")]
     Superseded(Stale),
 }

@@ -10,8 +10,7 @@ use http::{Extensions, StatusCode};
 use super::Refusal;
 use crate::sequencer::Sequencer;
 
-/// The resource and the token of an admitted request. It is in the request's extensions, and an
-/// axum extractor.
+/// The resource and the token of an admitted request. It is in the request's extensions, and an axum extractor.
 ///
 /// Take `Option<Fenced>` if a token may be missing, as in a read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,10 +111,9 @@ impl<S: Sync> OptionalFromRequestParts<S> for Fenced {
 
 /// Answers for a handler whose own check refused, such as the one inside its transaction.
 ///
-/// A [`FenceLayer`](super::FenceLayer) around the handler answers in its place, as it answers
-/// refusals of its own: in the style of gRPC where the client speaks it, with its header's
-/// name, and without the highest token if it hides that. It keeps the headers that were added.
-/// An answer whose status was changed stays as it is.
+/// A [`FenceLayer`](super::FenceLayer) around the handler answers in its place, as it answers refusals of its own: in
+/// the style of gRPC where the client speaks it, with its header's name, and without the highest token if it hides
+/// that. It keeps the headers that were added. An answer whose status was changed stays as it is.
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         if let Refusal::Failed(error) | Refusal::NotSetUp(error) = &self {

@@ -19,8 +19,7 @@ use crate::fence::Stale;
 pin_project! {
     /// The response of a [`FenceService`](super::FenceService).
     ///
-    /// It waits for the fence, then for the inner service. A refusal is a response, and never
-    /// an error.
+    /// It waits for the fence, then for the inner service. A refusal is a response, and never an error.
     ///
     /// # Cancel safety
     /// If you drop the future, it drops the request first, and then lets newer ones in.
@@ -133,8 +132,7 @@ where
                 StepProjection::Handling { handler } => {
                     // The handler first: what it has finished is no longer in doubt.
                     if let Poll::Ready(response) = handler.poll(context) {
-                        // A future that is ready may still hold what it works on, such as a
-                        // timeout its handler.
+                        // A future that is ready may still hold what it works on, such as a timeout its handler.
                         this.step.set(Step::Ended);
                         let Passage { admissions, shadow } = take(this.passage);
                         let mut response = answered(response?, admissions, this.style);

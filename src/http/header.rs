@@ -50,13 +50,11 @@ pub(super) fn read_sequencer(text: &str) -> Result<Sequencer, SequencerError> {
     Ok(Sequencer::new(name.parse()?, token.parse()?))
 }
 
-/// The header of a response with the answer that the fence would have given, if the layer runs in
-/// [shadow mode](super::FenceLayer::shadow). It is an HTTP status, also for clients that speak
-/// gRPC.
+/// The header of a response with the answer that the fence would have given, if the layer runs in [shadow
+/// mode](super::FenceLayer::shadow). It is an HTTP status, also for clients that speak gRPC.
 pub const SHADOW: HeaderName = HeaderName::from_static("fencing-shadow");
 
-/// Client side: puts the token of your lease into a request's headers, and replaces one that
-/// is there.
+/// Client side: puts the token of your lease into a request's headers, and replaces one that is there.
 pub fn attach(headers: &mut HeaderMap, token: Token) {
     headers.insert(HEADER, HeaderValue::from(token.get()));
 }

@@ -35,9 +35,8 @@ impl<X> FenceLayer<X> {
     /// [`PathError::NoRoute`](super::PathError::NoRoute) is a 500. Let the server name the resource, never a
     /// client's header.
     ///
-    /// For a request about several resources the extractor returns a list of them
-    /// ([`Resources`](super::Resources)). If the resource is named in the body or in a database, see
-    /// [`NameLayer`](super::NameLayer).
+    /// For a request about several resources the extractor returns a list of them ([`Resources`](super::Resources)). If
+    /// the resource is named in the body or in a database, see [`NameLayer`](super::NameLayer).
     pub fn new<N, E>(fence: Fence, extractor: X) -> FenceLayer<X>
     where
         X: Fn(&Parts) -> Result<N, E> + Clone,
@@ -102,8 +101,7 @@ impl<X> FenceLayer<X> {
         FenceLayer { shadow: true, ..self }
     }
 
-    /// Hides the highest token seen from clients whose token is stale, even if the handler's own
-    /// check refuses.
+    /// Hides the highest token seen from clients whose token is stale, even if the handler's own check refuses.
     #[must_use]
     pub fn hide_highest(self) -> FenceLayer<X> {
         FenceLayer { hides_highest: true, ..self }

@@ -1,8 +1,7 @@
 //! A tower layer that refuses stale and unfenced requests before your handlers.
 //!
-//! [`FenceLayer`] reads the token from the header `Fencing-Token: 34` (or the gRPC metadata
-//! `fencing-token`), asks the [`Fence`](crate::fence::Fence), and admits the request with
-//! [`Fenced`] in its extensions.
+//! [`FenceLayer`] reads the token from the header `Fencing-Token: 34` (or the gRPC metadata `fencing-token`), asks the
+//! [`Fence`](crate::fence::Fence), and admits the request with [`Fenced`] in its extensions.
 //!
 //! ```
 //! use axum::{Router, routing::put};

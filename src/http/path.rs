@@ -11,8 +11,7 @@ pub enum PathError {
     /// The decoded path is not UTF-8.
     #[error("the path of the request must be UTF-8 when it is percent-decoded")]
     NotUtf8,
-    /// A segment of the decoded path is empty, `.` or `..`: the path would be a second name of
-    /// another path's resource.
+    /// A segment of the decoded path is empty, `.` or `..`: the path would be a second name of another path's resource.
     #[error("a segment of the request's path is {segment:?}; send the path without it")]
     Segment {
         /// The segment: empty, `.` or `..`.
@@ -36,13 +35,11 @@ pub enum PathError {
 /// Returns the resource that the path names: percent-decoded, without the slash at its
 /// beginning.
 ///
-/// Use it as the extractor of a [`FenceLayer`](super::FenceLayer) in front of a router that
-/// decodes paths, as axum's does: `/files/a` and `/files/%61` are one file there, and must be
-/// one resource.
+/// Use it as the extractor of a [`FenceLayer`](super::FenceLayer) in front of a router that decodes paths, as axum's
+/// does: `/files/a` and `/files/%61` are one file there, and must be one resource.
 ///
-/// One file has one name. A router that takes `/files/{*name}` for a path in a file system
-/// would reach `files/a` by `/files//a`, `/files/./a` and `/files/b/../a` as well, however they
-/// are encoded. Such paths name nothing here.
+/// One file has one name. A router that takes `/files/{*name}` for a path in a file system would reach `files/a` by
+/// `/files//a`, `/files/./a` and `/files/b/../a` as well, however they are encoded. Such paths name nothing here.
 ///
 /// Below axum's `nest` use [`matched`](super::matched()): this one sees the path without what the router is nested
 /// under. `/tenants/red/files/a` and `/tenants/blue/files/a` would both be `files/a` and share a mark, and one tenant could

@@ -10,8 +10,7 @@ pub enum Policy {
     /// The fence checks the token if there is one. Without one the request passes, and the handler gets no
     /// [`Fenced`](super::Fenced).
     Optional,
-    /// The request passes, and the fence ignores its token. The handler gets no
-    /// [`Fenced`](super::Fenced).
+    /// The request passes, and the fence ignores its token. The handler gets no [`Fenced`](super::Fenced).
     Ignored,
 }
 

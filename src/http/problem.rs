@@ -76,11 +76,9 @@ impl Problem {
     /// The transaction of the request was rolled back: nothing of it is stored. Try again if the response
     /// carries `Retry-After`: then its connection broke. Otherwise a statement had failed, or a constraint.
     pub const ROLLED_BACK: &'static str = "urn:fencing:rolled-back";
-    /// The commit failed, or its answer was lost: the write may or may not be stored. Read before you try
-    /// again.
+    /// The commit failed, or its answer was lost: the write may or may not be stored. Read before you try again.
     pub const IN_DOUBT: &'static str = "urn:fencing:in-doubt";
-    /// The fence could not decide, or the write behind it failed. Try again if the response
-    /// carries `Retry-After`.
+    /// The fence could not decide, or the write behind it failed. Try again if the response carries `Retry-After`.
     pub const UNAVAILABLE: &'static str = "urn:fencing:unavailable";
 
     /// Client side: reads the problem from the headers and the body of a response.

@@ -9,13 +9,11 @@ use crate::fence::{FenceError, NotIssued, Stale};
 
 /// Why a request was not carried out, or not to its end.
 ///
-/// Every response of a refusal carries it in its extensions: an outer layer can count it or replace
-/// the response.
+/// Every response of a refusal carries it in its extensions: an outer layer can count it or replace the response.
 ///
-/// `?` turns the errors of your own check into a refusal: a [`Stale`], a [`FenceError`], and
-/// whatever converts into that, such as the errors of `fencing::sql` and of sqlx. So a handler that
-/// returns `Result<_, Refusal>` answers a stale token with 412 and a failure with 503, as the layer
-/// does.
+/// `?` turns the errors of your own check into a refusal: a [`Stale`], a [`FenceError`], and whatever converts into
+/// that, such as the errors of `fencing::sql` and of sqlx. So a handler that returns `Result<_, Refusal>` answers a
+/// stale token with 412 and a failure with 503, as the layer does.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -53,9 +51,8 @@ pub enum Refusal {
     /// closure asks, such as a database, failed. Nothing was written.
     #[error("could not determine the resource of the request: {0}")]
     Unnamed(#[source] Arc<dyn Error + Send + Sync>),
-    /// The fence could not admit: the marks are unreachable or full, the lock service cannot be
-    /// asked, older requests do not end, too many wait for them, or tokio does not run. The layer
-    /// did not call the handler.
+    /// The fence could not admit: the marks are unreachable or full, the lock service cannot be asked, older requests
+    /// do not end, too many wait for them, or tokio does not run. The layer did not call the handler.
     #[error("{cause}")]
     Unavailable {
         /// The resource of the request.
@@ -83,9 +80,8 @@ pub enum Refusal {
     /// The handler's writes may be stored.
     #[error("the commit failed, in doubt: {0}")]
     InDoubt(#[source] Arc<dyn Error + Send + Sync>),
-    /// The handler succeeded, but something still holds its
-    /// [transaction](super::InTransaction), such as a task or the body of its response. Nothing of it is
-    /// stored.
+    /// The handler succeeded, but something still holds its [transaction](super::InTransaction), such as a task or the
+    /// body of its response. Nothing of it is stored.
     #[error("the handler kept its transaction after its response; it was not committed")]
     Kept,
     /// The handler's own check failed, or its write. Its writes may be stored.

@@ -1,5 +1,4 @@
-//! The client's side: a lease over N nodes, or in a database, with a token that never goes
-//! backwards.
+//! The client's side: a lease over N nodes, or in a database, with a token that never goes backwards.
 //!
 //! ```no_run
 //! # async fn work() -> Result<(), Box<dyn std::error::Error>> {

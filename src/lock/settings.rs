@@ -162,11 +162,10 @@ macro_rules! settings_setters {
             self
         }
 
-        /// Sets the minimum hold time of a lock, counted from before the request (ShedLock's
-        /// `lockAtLeastFor`). After an earlier release the lease ends at once, but the lock stays
-        /// held for the rest. Use it for a job shorter than the clock skew of the machines that
-        /// start it: otherwise it runs again on the next machine. At most the TTL, for which a
-        /// crashed holder holds the lock anyway. Default: zero.
+        /// Sets the minimum hold time of a lock, counted from before the request (ShedLock's `lockAtLeastFor`). After
+        /// an earlier release the lease ends at once, but the lock stays held for the rest. Use it for a job shorter
+        /// than the clock skew of the machines that start it: otherwise it runs again on the next machine. At most the
+        /// TTL, for which a crashed holder holds the lock anyway. Default: zero.
         pub fn lock_at_least_for(mut self, least: std::time::Duration) -> Self {
             self.settings.at_least = least;
             self

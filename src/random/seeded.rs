@@ -7,9 +7,8 @@ thread_local! {
 /// Draws the owners, nonces and delays of locks on this thread from `seed` from now on, or
 /// from the operating system again with `None`.
 ///
-/// Use it for a simulation on one thread that must run the same way twice. Two locks on one
-/// thread still draw different numbers. Two threads with the same seed draw the same
-/// numbers, so their locks must not share nodes.
+/// Use it for a simulation on one thread that must run the same way twice. Two locks on one thread still draw different
+/// numbers. Two threads with the same seed draw the same numbers, so their locks must not share nodes.
 pub fn seed(seed: Option<u64>) {
     STATE.set(seed);
 }

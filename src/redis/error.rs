@@ -10,8 +10,7 @@ pub enum FencedError {
     /// The mark is higher. Nothing was written. Do not try again: acquire a new lease.
     #[error(transparent)]
     Stale(#[from] Stale),
-    /// The server may have lost marks. Nothing is written until an operator
-    /// [opens](super::RedisMarks::open) the marks.
+    /// The server may have lost marks. Nothing is written until an operator [opens](super::RedisMarks::open) the marks.
     #[error(
         "the marks are closed: {0}; read their state, and open them (RedisMarks::open, or `fencing marks open`)"
     )]

@@ -1,7 +1,6 @@
 //! The fence inside a Redis: one script compares the token with the mark, raises the mark, and writes.
 //!
-//! A check outside of the write does not fence: the process may pause between the two. Redis runs a script
-//! atomically.
+//! A check outside of the write does not fence: the process may pause between the two. Redis runs a script atomically.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {

@@ -16,31 +16,27 @@ use crate::fence::Stale;
 /// first write of a deferred transaction that has read, and under REPEATABLE READ or SERIALIZABLE a
 /// transaction with an old snapshot is refused.
 ///
-/// **Fencing.** From `Ok` until the transaction ends, no newer token is admitted to this
-/// resource, neither here nor in another process: it waits, or fails. What this
-/// transaction writes therefore never lands after the first contact of a newer token.
-/// At the first contact of a token, if the transaction rolls back, so does the mark, as nothing was written. So a
-/// deadlock in it admits older tokens again: [`begin`] raises the mark for good first. The same holds
-/// for a savepoint: write nothing after you roll back to one that you set before `admit`.
-/// It guards neither against writes outside this transaction nor against writers that do not call
-/// it. Equal tokens run side by side on PostgreSQL and MySQL, except at the first contact of their
-/// token, and a stream of them does not starve a newer one; SQLite has one writer at a time.
+/// **Fencing.** From `Ok` until the transaction ends, no newer token is admitted to this resource, neither here nor in
+/// another process: it waits, or fails. What this transaction writes therefore never lands after the first contact of a
+/// newer token. At the first contact of a token, if the transaction rolls back, so does the mark, as nothing was
+/// written. So a deadlock in it admits older tokens again: [`begin`] raises the mark for good first. The same holds for
+/// a savepoint: write nothing after you roll back to one that you set before `admit`. It guards neither against writes
+/// outside this transaction nor against writers that do not call it. Equal tokens run side by side on PostgreSQL and
+/// MySQL, except at the first contact of their token, and a stream of them does not starve a newer one; SQLite has one
+/// writer at a time.
 ///
-/// Under REPEATABLE READ a transaction reads what was there when it first looked, which may
-/// be before it waited here. At the first contact of a token it may then miss what an older
-/// one wrote meanwhile, and on MySQL write over it. Use [`begin`], which prevents that, or
-/// READ COMMITTED, or read what you are going to change with `FOR UPDATE`.
+/// Under REPEATABLE READ a transaction reads what was there when it first looked, which may be before it waited here.
+/// At the first contact of a token it may then miss what an older one wrote meanwhile, and on MySQL write over it. Use
+/// [`begin`], which prevents that, or READ COMMITTED, or read what you are going to change with `FOR UPDATE`.
 ///
-/// On MySQL a deadlock ends the transaction, and so does a statement that creates or
-/// alters a table: what the connection writes after that is outside of it. Stop at the
-/// first error. On a Galera cluster whose nodes all take writes the error can be lost: protect the tables there
-/// (docs/sql.md, Clusters and replicas).
+/// On MySQL a deadlock ends the transaction, and so does a statement that creates or alters a table: what the
+/// connection writes after that is outside of it. Stop at the first error. On a Galera cluster whose nodes all take
+/// writes the error can be lost: protect the tables there (docs/sql.md, Clusters and replicas).
 ///
 /// # Errors
-/// [`AdmitError::Stale`] if the mark is higher. [`AdmitError::Retryable`] after a conflict with another
-/// transaction, which says nothing about the token: run the transaction
-/// again. After any other error, do not write. The database's settings say how long it waits
-/// for a lock (`lock_timeout`, `innodb_lock_wait_timeout`, `busy_timeout`).
+/// [`AdmitError::Stale`] if the mark is higher. [`AdmitError::Retryable`] after a conflict with another transaction,
+/// which says nothing about the token: run the transaction again. After any other error, do not write. The database's
+/// settings say how long it waits for a lock (`lock_timeout`, `innodb_lock_wait_timeout`, `busy_timeout`).
 ///
 /// # Cancel safety
 /// If it is dropped, the token may or may not have been admitted: roll the transaction back.
@@ -73,8 +69,7 @@ pub(super) async fn compare_and_raise<DB: Database>(
     }
 }
 
-/// Opens a transaction and admits `token` to `resource` in it, in one round trip (two on
-/// MySQL).
+/// Opens a transaction and admits `token` to `resource` in it, in one round trip (two on MySQL).
 ///
 /// On SQLite the transaction begins IMMEDIATE, so that it waits for its turn at the start
 /// and its first write is never refused. Isolation is the database's default.
@@ -84,11 +79,10 @@ pub(super) async fn compare_and_raise<DB: Database>(
 /// others. On MySQL a presented token outlives the transaction, so `begin` presents
 /// nothing, and clears one that an earlier transaction has left.
 ///
-/// **Fencing.** As for [`admit`]. The transaction reads nothing that is older than its
-/// admission, on any level of isolation: everything that older tokens wrote is there. On
-/// PostgreSQL and MySQL the first contact of a token is a transaction of its own, which raises the mark and
-/// commits: the mark stays raised if this transaction rolls back, and that costs one commit and four more round trips
-/// (five on MySQL) for each token.
+/// **Fencing.** As for [`admit`]. The transaction reads nothing that is older than its admission, on any level of
+/// isolation: everything that older tokens wrote is there. On PostgreSQL and MySQL the first contact of a token is a
+/// transaction of its own, which raises the mark and commits: the mark stays raised if this transaction rolls back, and
+/// that costs one commit and four more round trips (five on MySQL) for each token.
 ///
 /// # Errors
 /// As for [`admit`]; the transaction has been rolled back, if the database could be reached.

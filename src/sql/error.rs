@@ -14,9 +14,8 @@ pub enum AdmitError {
     /// The mark is higher. It does not help to run the transaction again.
     #[error(transparent)]
     Stale(#[from] Stale),
-    /// A conflict with another transaction: a serialization failure, a deadlock, a lock that
-    /// did not become free in time. This says nothing about the token. Roll back and run
-    /// the whole transaction again.
+    /// A conflict with another transaction: a serialization failure, a deadlock, a lock that did not become free in
+    /// time. This says nothing about the token. Roll back and run the whole transaction again.
     #[error("conflict with another transaction: roll back and run it again: {}", text(.0))]
     Retryable(#[source] sqlx::Error),
     /// The table holds something that is not a valid token, such as a value changed by
@@ -41,8 +40,7 @@ pub enum AdmitError {
         text(.0)
     )]
     Unpresented(#[source] sqlx::Error),
-    /// A statement of the transaction failed, be it yours or the admission, or the database
-    /// could not be reached.
+    /// A statement of the transaction failed, be it yours or the admission, or the database could not be reached.
     #[error("the transaction failed: {}{}", text(.0), hint(.0))]
     Database(#[source] sqlx::Error),
 }
@@ -107,8 +105,7 @@ fn hint(error: &sqlx::Error) -> &'static str {
 }
 
 impl AdmitError {
-    /// Reads the error of an admission of this token to this resource: the message of a
-    /// procedure may have been cut.
+    /// Reads the error of an admission of this token to this resource: the message of a procedure may have been cut.
     pub(super) fn of(resource: &Resource, token: Token, error: sqlx::Error) -> AdmitError {
         match Cause::of(&error) {
             Cause::Stale(Stale { highest, .. }) => {
@@ -149,9 +146,8 @@ impl AdmitError {
 }
 
 /// Returns the refusal, if the error says that this token of this resource is stale. Use it for
-/// transactions of other libraries than `sqlx` ([`statement`](super::statement)). It reads the text
-/// of the error and of its sources, so it works with any library that repeats what the database
-/// said.
+/// transactions of other libraries than `sqlx` ([`statement`](super::statement)). It reads the text of the error and of
+/// its sources, so it works with any library that repeats what the database said.
 #[must_use]
 pub fn stale(
     error: &(dyn Error + 'static),
@@ -177,8 +173,7 @@ pub enum MigrateError {
     /// Another session kept the database locked for too long.
     #[error("another session kept the database locked; try again: {0}")]
     Locked(#[source] Box<dyn Error + Send + Sync>),
-    /// The table of the marks or of the floor is lost. If it were created again, stale
-    /// tokens would pass.
+    /// The table of the marks or of the floor is lost. If it were created again, stale tokens would pass.
     #[error(
         "the database has lost {what}, which says which tokens are stale. Stop all writers. Then \
          restore it, or create it by the SQL that `fencing migrate --print` prints. Then raise the marks, or the \
@@ -189,9 +184,8 @@ pub enum MigrateError {
         /// The names of the tables.
         what: String,
     },
-    /// The migrations were applied, and other tables, functions, procedures or triggers are lost, or
-    /// look for the marks in another schema. On MySQL this is also the error of a user without EXECUTE on any of the
-    /// procedures.
+    /// The migrations were applied, and other tables, functions, procedures or triggers are lost, or look for the marks
+    /// in another schema. On MySQL this is also the error of a user without EXECUTE on any of the procedures.
     #[error(
         "the database has lost {what}: a dump may have left them out (mysqldump takes --routines \
          and --triggers). Run DELETE FROM _fencing_migrations and migrate again: that creates them \

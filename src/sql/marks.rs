@@ -17,21 +17,19 @@ const RETRY: Retry = Retry::new().tries(5);
 ///
 /// Cloning is cheap and shares the pool. Run [`migrate`](super::migrate()) first.
 ///
-/// **Fencing.** One statement compares and raises the mark, and it is committed before the token
-/// passes. All processes that use this database share its marks. The write that follows is outside
-/// of that: only the gate of the fence makes a newer token wait for it, within one process. If the
-/// data is in this database, use [`admit`](super::admit()) instead. A proxy may send reads to
-/// replicas: no token passes by a replica's answer. A commit must be on disk before it is
-/// acknowledged, as it is by default: with `synchronous_commit = off` (PostgreSQL) or `synchronous
-/// = OFF` (SQLite) a crash loses marks.
+/// **Fencing.** One statement compares and raises the mark, and it is committed before the token passes. All processes
+/// that use this database share its marks. The write that follows is outside of that: only the gate of the fence makes
+/// a newer token wait for it, within one process. If the data is in this database, use [`admit`](super::admit())
+/// instead. A proxy may send reads to replicas: no token passes by a replica's answer. A commit must be on disk before
+/// it is acknowledged, as it is by default: with `synchronous_commit = off` (PostgreSQL) or `synchronous = OFF`
+/// (SQLite) a crash loses marks.
 #[derive(Debug)]
 pub struct SqlMarks<DB: Database> {
     pool: Pool<DB>,
 }
 
 impl<DB: Database> SqlMarks<DB> {
-    /// Keeps marks in the database of this pool. The pool's `acquire_timeout` says how long
-    /// it waits for a connection.
+    /// Keeps marks in the database of this pool. The pool's `acquire_timeout` says how long it waits for a connection.
     #[must_use]
     pub fn new(pool: Pool<DB>) -> SqlMarks<DB> {
         SqlMarks { pool }
@@ -72,11 +70,10 @@ impl<DB: Database> Marks for SqlMarks<DB> {
     }
 }
 
-/// Raises the mark, and locks nothing for longer than its own commit. It limits its wait for
-/// others' locks: a statement whose future is dropped continues in the server and keeps its
-/// connection, so that one client paused in its transaction would take all connections of the pool
-/// one by one. (MySQL, unlike MariaDB, knows no such limit for one statement: set a short
-/// `innodb_lock_wait_timeout` there.)
+/// Raises the mark, and locks nothing for longer than its own commit. It limits its wait for others' locks: a statement
+/// whose future is dropped continues in the server and keeps its connection, so that one client paused in its
+/// transaction would take all connections of the pool one by one. (MySQL, unlike MariaDB, knows no such limit for one
+/// statement: set a short `innodb_lock_wait_timeout` there.)
 async fn raise<DB: Database>(
     pool: &Pool<DB>,
     resource: &Resource,
@@ -209,9 +206,8 @@ pub async fn marks<DB: Database>(
 /// writers first. Marks elsewhere, as in a [`MemoryMarks`](crate::fence::MemoryMarks), do not fall.
 ///
 /// # Errors
-/// As for [`admit`](super::admit()), but never [`AdmitError::Stale`]. [`AdmitError::Database`]
-/// with the SQLSTATE `ZF403` and the present mark in its message if the mark is not
-/// exactly `from`, or `from` is not above `to`.
+/// As for [`admit`](super::admit()), but never [`AdmitError::Stale`]. [`AdmitError::Database`] with the SQLSTATE
+/// `ZF403` and the present mark in its message if the mark is not exactly `from`, or `from` is not above `to`.
 ///
 /// # Cancel safety
 /// If it is dropped, the mark was lowered and the line written, or neither.

@@ -52,9 +52,8 @@ fn parse(text: &str) -> Option<Stale> {
     Stale::check(&Resource::new(name.trim_end()).ok()?, presented, Some(highest)).err()
 }
 
-/// Finds the high water that refused this token of this resource. A library may append text to
-/// the message; SQLite quotes it, which doubles quotes in the
-/// name; MySQL may have cut the name.
+/// Finds the high water that refused this token of this resource. A library may append text to the message; SQLite
+/// quotes it, which doubles quotes in the name; MySQL may have cut the name.
 pub(super) fn highest(text: &str, resource: &Resource, token: Token) -> Option<Token> {
     let (before, presented, highest, name) = parts(text)?;
     let mut own = resource.as_str().to_owned();

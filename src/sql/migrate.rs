@@ -17,11 +17,10 @@ const RECORD: &str = "_fencing_migrations";
 
 /// Creates the tables of the fence, or brings them up to date: all or nothing, except on MySQL.
 ///
-/// The table `_fencing_migrations` records what was applied; your own `_sqlx_migrations` is never
-/// touched, so versions cannot clash. Run it at every start: if everything is applied it reads that
-/// table and the catalogue, takes no lock, and needs no right to create anything. Any number of
-/// processes may call it at once. It leaves migrations of a newer version of this crate only. For
-/// other tools, [`migrations`] has the SQL.
+/// The table `_fencing_migrations` records what was applied; your own `_sqlx_migrations` is never touched, so versions
+/// cannot clash. Run it at every start: if everything is applied it reads that table and the catalogue, takes no lock,
+/// and needs no right to create anything. Any number of processes may call it at once. It leaves migrations of a newer
+/// version of this crate only. For other tools, [`migrations`] has the SQL.
 ///
 /// # Errors
 /// [`MigrateError::Locked`] if others kept the database locked for 10 seconds, [`MigrateError::MarksLost`] if the marks
@@ -31,8 +30,7 @@ const RECORD: &str = "_fencing_migrations";
 /// does not hold there. Any other [`MigrateError`] has the database's message.
 ///
 /// # Cancel safety
-/// If you drop the future, either everything is done or nothing. On MySQL a part may be done: run
-/// it again.
+/// If you drop the future, either everything is done or nothing. On MySQL a part may be done: run it again.
 pub async fn migrate<DB: Database>(pool: &Pool<DB>) -> Result<(), MigrateError> {
     retry(RETRY, || attempt(pool)).await?;
     let unguarded = DB::unguarded(pool).await?;
@@ -108,8 +106,7 @@ pub fn migrations<DB: Database>() -> &'static [(i64, &'static str, &'static str)
 }
 
 /// Returns the SQL that removes the fence, the marks and the leases. Use it in the down migration of
-/// another tool, or by hand. It fails while a table is protected
-/// ([`Protected::remove`](super::Protected::remove)).
+/// another tool, or by hand. It fails while a table is protected ([`Protected::remove`](super::Protected::remove)).
 ///
 /// **Fencing.** It ends all promises of the fence: without marks nothing is refused, and a new fence
 /// starts without them. Stop all writers first.

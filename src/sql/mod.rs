@@ -1,9 +1,8 @@
 //! The fence inside a database: the check shares the transaction of the write.
 //!
-//! A check outside of the write does not fence: the process may pause between the two.
-//! [`begin`] and [`admit`] compare and raise the mark of a resource in your own transaction
-//! and lock it until that transaction ends: a newer token waits for the write, and after a
-//! newer token the write is refused.
+//! A check outside of the write does not fence: the process may pause between the two. [`begin`] and [`admit`] compare
+//! and raise the mark of a resource in your own transaction and lock it until that transaction ends: a newer token
+//! waits for the write, and after a newer token the write is refused.
 //!
 //! ```
 //! # #[cfg(feature = "sqlite")]
@@ -28,12 +27,11 @@
 //! # fn main() {}
 //! ```
 //!
-//! The marks are in the table `fencing_marks`. On PostgreSQL its functions find it in the
-//! schema where [`migrate()`] created it, whatever the caller's search path and temporary
-//! tables are; the functions themselves are found through the path, so that all writers must
-//! find the same ones. Marks are never lowered or deleted, except by an operator ([`lower()`], [`Prune`]).
-//! [`Token`](fencing_protocol::Token) and [`Resource`](fencing_protocol::Resource) can be bound and
-//! read as they are, as a `BIGINT` and as text.
+//! The marks are in the table `fencing_marks`. On PostgreSQL its functions find it in the schema where [`migrate()`]
+//! created it, whatever the caller's search path and temporary tables are; the functions themselves are found through
+//! the path, so that all writers must find the same ones. Marks are never lowered or deleted, except by an operator
+//! ([`lower()`], [`Prune`]). [`Token`](fencing_protocol::Token) and [`Resource`](fencing_protocol::Resource) can be
+//! bound and read as they are, as a `BIGINT` and as text.
 
 mod admit;
 mod error;

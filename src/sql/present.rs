@@ -21,9 +21,8 @@ impl From<Token> for Presented {
     }
 }
 
-/// Presents a sequencer to the triggers of protected tables (`fencing protect`), which admit its
-/// token to its resource when a row of that is written next. Rows of other resources are refused
-/// as [`AdmitError::Unpresented`].
+/// Presents a sequencer to the triggers of protected tables (`fencing protect`), which admit its token to its resource
+/// when a row of that is written next. Rows of other resources are refused as [`AdmitError::Unpresented`].
 ///
 /// A bare token is admitted to the resource of every row written next. It guards less: the holder
 /// of one lease may then write what belongs to another, and shut out the other's holder if the
@@ -33,11 +32,10 @@ impl From<Token> for Presented {
 /// lasts for the next statement that writes to a protected table: present before each. On SQLite
 /// it does nothing: there the write itself presents, in the column `fencing_token`.
 ///
-/// **Fencing.** It counts for everything that is written next: in a transaction that writes under
-/// several leases, present each one's sequencer before its statements. Nothing of it is left for
-/// later users of the session. There is one exception: if no statement writes after it, what you
-/// presented on MySQL stays in the session until [`begin`](super::begin()) clears it, or `SET
-/// @fencing_sequencer = NULL, @fencing_token = NULL`.
+/// **Fencing.** It counts for everything that is written next: in a transaction that writes under several leases,
+/// present each one's sequencer before its statements. Nothing of it is left for later users of the session. There is
+/// one exception: if no statement writes after it, what you presented on MySQL stays in the session until
+/// [`begin`](super::begin()) clears it, or `SET @fencing_sequencer = NULL, @fencing_token = NULL`.
 ///
 /// # Errors
 /// As for [`admit`](super::admit()), but never [`AdmitError::Stale`]: the write returns that.

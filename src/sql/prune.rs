@@ -62,8 +62,7 @@ pub struct Prune {
 pub struct Pruned {
     /// The number of marks.
     pub marks: u64,
-    /// The highest of the marks: the bytes of its name, and its token. The floor rises to this
-    /// token, if it is lower.
+    /// The highest of the marks: the bytes of its name, and its token. The floor rises to this token, if it is lower.
     pub highest: Option<(Vec<u8>, Token)>,
     /// The floor before, if there was one.
     pub from: Option<Token>,
@@ -79,9 +78,8 @@ impl Prune {
         Prune { older_than, up_to: Token::MAX }
     }
 
-    /// Keeps marks above this token, so that the floor does not rise above it. Otherwise a mark
-    /// that a forged token has raised would raise the floor with it, and lock out every new
-    /// resource.
+    /// Keeps marks above this token, so that the floor does not rise above it. Otherwise a mark that a forged token has
+    /// raised would raise the floor with it, and lock out every new resource.
     #[must_use]
     pub fn up_to(self, up_to: Token) -> Prune {
         Prune { up_to, ..self }

@@ -50,9 +50,8 @@ impl Default for Retry {
 
 /// Runs a transaction until it is committed, is refused, or has used up its tries.
 ///
-/// The closure begins the transaction, and commits it: each try calls it again. It tries again only
-/// if [`is_retryable`] allows it: if the admission, a statement or the commit met another
-/// transaction. A stale token ends it.
+/// The closure begins the transaction, and commits it: each try calls it again. It tries again only if [`is_retryable`]
+/// allows it: if the admission, a statement or the commit met another transaction. A stale token ends it.
 ///
 /// ```no_run
 /// # #[cfg(feature = "postgres")]

@@ -1,10 +1,9 @@
 //! The statements of the fence as text, for libraries other than `sqlx`. Each says what to
 //! bind, in this order; bind a token as a 64-bit integer.
 //!
-//! Run `ADMIT` in the transaction that writes, before it writes. If it succeeds, the token is
-//! admitted until that transaction ends, as by [`admit`](super::admit()), whatever rows and counts
-//! it reports. If it fails, do not write: roll back, and [`stale`](super::stale) reads from the
-//! library's error whether the token was stale.
+//! Run `ADMIT` in the transaction that writes, before it writes. If it succeeds, the token is admitted until that
+//! transaction ends, as by [`admit`](super::admit()), whatever rows and counts it reports. If it fails, do not write:
+//! roll back, and [`stale`](super::stale) reads from the library's error whether the token was stale.
 //!
 //! `is_retryable` says by the code of an error whether the whole transaction may succeed when it
 //! is run again, and `is_down` whether the server went away. After the latter a commit may have
@@ -72,8 +71,7 @@ pub mod mysql {
     }
 
     /// Returns whether the server is down, ends this session or takes no more, by the number of the
-    /// error: 1053, 1927, 3169, 4031, 1040, 1203, and those that clients give by themselves:
-    /// 2002, 2003, 2006, 2013.
+    /// error: 1053, 1927, 3169, 4031, 1040, 1203, and those that clients give by themselves: 2002, 2003, 2006, 2013.
     #[must_use]
     pub fn is_down(number: u16) -> bool {
         mysql::is_closing(number) || matches!(number, 1040 | 1203 | 2002 | 2003 | 2006 | 2013)

@@ -8,9 +8,8 @@ use tokio::sync::watch;
 /// The requests that a node has run, in order, and its answers.
 type RequestLog = Vec<(Request, Result<Reply, Fault>)>;
 
-/// The faults of one [`FaultyNode`](super::FaultyNode), which you switch at any time.
-/// Clones switch the same node. Unless a method says otherwise, a fault acts on requests
-/// that are sent from then on.
+/// The faults of one [`FaultyNode`](super::FaultyNode), which you switch at any time. Clones switch the same node.
+/// Unless a method says otherwise, a fault acts on requests that are sent from then on.
 #[derive(Debug, Clone)]
 pub struct Faults {
     switches: Arc<watch::Sender<Switches>>,

@@ -13,10 +13,9 @@ use crate::lock::{Notice, ReleaseListener};
 
 /// A node behind a network and a machine whose faults you switch: see [`Faults`].
 ///
-/// Its memory and its clock are those of the node that it wraps. A
-/// [`MemoryNode`](crate::lock::redlock::MemoryNode) forgets everything by `flush`, begins another
-/// `run_id` by `restart`, loses one lock by `expire`, and its clock jumps if you gave it one that
-/// does.
+/// Its memory and its clock are those of the node that it wraps. A [`MemoryNode`](crate::lock::redlock::MemoryNode)
+/// forgets everything by `flush`, begins another `run_id` by `restart`, loses one lock by `expire`, and its clock jumps
+/// if you gave it one that does.
 ///
 /// ```
 /// use fencing::lock::redlock::MemoryNode;

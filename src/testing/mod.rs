@@ -1,9 +1,8 @@
 //! The contract suite of [`Marks`](crate::fence::Marks), which you can implement, and a node that
 //! injects faults, to test your use of leases.
 //!
-//! The suite returns the first [`Breach`] and does not panic. It waits by the timers of the tokio
-//! runtime, for each answer 10 s at most. In paused time the implementation needs a clock that
-//! follows the runtime's.
+//! The suite returns the first [`Breach`] and does not panic. It waits by the timers of the tokio runtime, for each
+//! answer 10 s at most. In paused time the implementation needs a clock that follows the runtime's.
 //!
 //! ```
 //! use fencing::fence::MemoryMarks;

@@ -75,8 +75,7 @@ fn features_switch_whole_modules() {
     }
 }
 
-/// The first line behind `#[cfg(feature)]` that is neither `mod` nor `use`, nor an element of a
-/// constant list.
+/// The first line behind `#[cfg(feature)]` that is neither `mod` nor `use`, nor an element of a constant list.
 fn partly_switched(text: &str) -> Option<&str> {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let mut list = None;

@@ -1,5 +1,4 @@
-//! What needs nothing but this process: memory nodes, memory marks, SQLite in memory, and mostly
-//! paused time.
+//! What needs nothing but this process: memory nodes, memory marks, SQLite in memory, and mostly paused time.
 
 mod driver;
 mod first_use;

@@ -1,5 +1,4 @@
-//! The fence inside a database: one suite on SQLite, a real PostgreSQL and a
-//! real MariaDB.
+//! The fence inside a database: one suite on SQLite, a real PostgreSQL and a real MariaDB.
 
 // The suite is compiled once per database.
 #![allow(clippy::duplicate_mod)]

@@ -129,8 +129,7 @@ fn places(folder: &Path) -> [String; 2] {
     [data, format!("--tmpdir={}", folder.display())]
 }
 
-/// Fails now and then where several are made at once on a busy machine: one at a time, and
-/// again if it must be.
+/// Fails now and then where several are made at once on a busy machine: one at a time, and again if it must be.
 fn install(folder: &Path) {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -134,9 +134,8 @@ impl Drop for Working {
     }
 }
 
-/// Says why another reader could see another request in the same bytes. hyper has one reading of each
-/// request (RFC 9112, 6.3), and what is sent on is written again; this refuses what would be passed on
-/// as it came.
+/// Says why another reader could see another request in the same bytes. hyper has one reading of each request (RFC
+/// 9112, 6.3), and what is sent on is written again; this refuses what would be passed on as it came.
 fn ambiguous<B>(request: &Request<B>) -> Option<&'static str> {
     if request.version() > Version::HTTP_11 {
         return None;

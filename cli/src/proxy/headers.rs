@@ -7,8 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version};
 use http_body::Body as _;
 use http_body_util::BodyExt;
 
-/// The headers of one connection, not of the message (RFC 9110, 7.6.1), besides those that `Connection`
-/// names.
+/// The headers of one connection, not of the message (RFC 9110, 7.6.1), besides those that `Connection` names.
 const OF_THE_CONNECTION: [&str; 9] = [
     "connection",
     "proxy-connection",

@@ -107,8 +107,7 @@ impl GuardedCommand {
         self.send(&Order::Until(deadline(lease)));
     }
 
-    /// Passes a signal on, but not INT and QUIT where the terminal has already sent them to
-    /// the command.
+    /// Passes a signal on, but not INT and QUIT where the terminal has already sent them to the command.
     pub(super) fn pass_on(&self, signal: Signal) {
         let typed = || terminal().and_then(|file| tcgetpgrp(file).ok()) == Some(getpgrp());
         match signal {

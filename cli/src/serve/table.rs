@@ -11,8 +11,7 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedSemaphorePermit, Semaphore};
 
 use crate::listen::Counted;
 
-/// The leases that clients hold through this process, by ids that cannot be guessed. Only their clients renew
-/// them.
+/// The leases that clients hold through this process, by ids that cannot be guessed. Only their clients renew them.
 pub(super) struct Table {
     leases: Mutex<HashMap<String, Arc<Entry>>>,
     permits: Arc<Semaphore>,
@@ -35,8 +34,7 @@ impl Table {
         Arc::clone(&self.permits).try_acquire_owned().ok()
     }
 
-    /// Keeps a lease until it is released or over. The guard belongs into the answer, which may never reach the
-    /// client.
+    /// Keeps a lease until it is released or over. The guard belongs into the answer, which may never reach the client.
     pub(super) fn keep(
         self: &Arc<Table>,
         lease: Lease,

@@ -250,8 +250,7 @@ fn give_back() {
     let _ = execute!(stdout(), Show);
 }
 
-/// Fails if the terminal is closed. crossterm does not notice, and would read from it for ever
-/// (crossterm#793).
+/// Fails if the terminal is closed. crossterm does not notice, and would read from it for ever (crossterm#793).
 fn is_there() -> io::Result<()> {
     let stdin = stdin();
     let mut ends = [PollFd::new(&stdin, PollFlags::empty())];

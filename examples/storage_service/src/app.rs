@@ -77,8 +77,7 @@ fn router(app: Arc<App>, page: Option<Page>) -> Router {
     router.route("/unfenced/{name}", put(files::put_unfenced)).with_state(app).merge(pages)
 }
 
-/// Refuses names that the fence of the files refuses, such as `files//report`: a file has one
-/// name, and one lock.
+/// Refuses names that the fence of the files refuses, such as `files//report`: a file has one name, and one lock.
 async fn one_name(request: Request, next: Next) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
     path(&parts)?;

@@ -27,8 +27,7 @@ pub enum Fault {
     Unlink,
     /// Memory pressure on a node under one of the policies that evict, or under noeviction
     Evict,
-    /// The fleet is moved to another list of three, five or seven nodes, the mover killed
-    /// half-way now and then
+    /// The fleet is moved to another list of three, five or seven nodes, the mover killed half-way now and then
     Move,
     /// A node's clock jumps, seconds or an hour, either way
     Clock,

@@ -7,9 +7,8 @@ use crate::database::plain::{migrations, plain_statements};
 use crate::database::quoted::fill;
 use crate::database::{Dialect, FenceStatements, Migrations};
 
-/// Presents to the triggers of protected tables, for the next statement that writes to
-/// one: the text of a [`Sequencer`](crate::sequencer::Sequencer) as bytes. It counts for rows
-/// of its resource.
+/// Presents to the triggers of protected tables, for the next statement that writes to one: the text of a
+/// [`Sequencer`](crate::sequencer::Sequencer) as bytes. It counts for rows of its resource.
 pub const PRESENT: &str = "SET @fencing_sequencer = ?, @fencing_token = NULL";
 
 /// Presents a bare token in the same way: the token. It counts for rows of every resource.
@@ -41,9 +40,8 @@ const COUNTS: &str = "
 /// table commits implicitly. The migrations can be applied twice.
 const TIDY: &str = "DELETE FROM _fencing_migrations WHERE success = FALSE";
 
-/// A user sees the routines and triggers to which it has a right. With none at all for the schema,
-/// what it does not see may be there; but a user of the fence sees some routine. MySQL 8 may keep another text than
-/// it was given.
+/// A user sees the routines and triggers to which it has a right. With none at all for the schema, what it does not see
+/// may be there; but a user of the fence sees some routine. MySQL 8 may keep another text than it was given.
 const OBJECTS: &str = "
     WITH own AS (
         SELECT privilege_type AS held FROM information_schema.user_privileges WHERE grantee = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')

@@ -24,10 +24,9 @@ pub const PROBE: &str =
     "SELECT 1 FROM fencing_leases AS lease, fencing_marks_base AS mark, fencing_floor AS floor
         WHERE lease.token = 0 AND mark.token = 0 AND floor.token < 0 LIMIT 0";
 
-/// The procedures lock the row first and read the clock then; the migration says why. A
-/// single statement could not do it: its time is that of its begin, and it would not be
-/// committed where `autocommit` is off. A transaction of several statements would stay open
-/// for as long as its client is stopped in the middle of it.
+/// The procedures lock the row first and read the clock then; the migration says why. A single statement could not do
+/// it: its time is that of its begin, and it would not be committed where `autocommit` is off. A transaction of several
+/// statements would stay open for as long as its client is stopped in the middle of it.
 impl LeaseFunctions for MySql {
     const CALL: &'static str =
         "CALL fencing_lease_{function}({arguments}, CEIL({patience} / 1000))";

@@ -18,15 +18,13 @@ pub const PRESENT: &str = "SELECT set_config('fencing.sequencer',
 /// Reads the mark, without a lock: the resource as text. No row means no mark.
 pub const HIGHEST: &str = "SELECT token FROM fencing_highest($1)";
 
-/// Each statement must see what the migration before it, by another process, has done: an
-/// older snapshot would apply it twice. It waits a second at most for others: all that come later wait
-/// behind it.
+/// Each statement must see what the migration before it, by another process, has done: an older snapshot would apply it
+/// twice. It waits a second at most for others: all that come later wait behind it.
 const BEGIN_MIGRATION: &str =
     "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = 1000";
 
-/// Ends with the transaction. The migrator's own lock belongs to the session, and stays
-/// behind in the pool when a migration fails or is dropped. "fencing" in ASCII: no other
-/// program's advisory lock.
+/// Ends with the transaction. The migrator's own lock belongs to the session, and stays behind in the pool when a
+/// migration fails or is dropped. "fencing" in ASCII: no other program's advisory lock.
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(28821972413148775)";
 
 /// In the schema of the marks, and a trigger only if it is on the marks or the floor, fires, and calls the guard. A

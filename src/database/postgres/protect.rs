@@ -96,8 +96,7 @@ fn drop_trigger(table: &TableName, trigger: &str) -> String {
     format!("DROP TRIGGER IF EXISTS {trigger} ON {}", table.path('"'))
 }
 
-/// AFTER sees the row that lands: a trigger that fires later, or a generated column, changes what
-/// BEFORE sees.
+/// AFTER sees the row that lands: a trigger that fires later, or a generated column, changes what BEFORE sees.
 fn create_trigger(table: &TableName, trigger: &str, protect: &Protect) -> String {
     let (table, mode) = (table.path('"'), mode(protect.shadow));
     if trigger == TRUNCATE {

@@ -7,8 +7,7 @@ use super::target::Protect;
 pub struct Protected {
     /// The table: `name`, or `schema.name` where the session does not find the name alone.
     pub table: String,
-    /// The resource of a row: `files/{path}`, or one name for the whole table. Empty if the
-    /// triggers do not say it.
+    /// The resource of a row: `files/{path}`, or one name for the whole table. Empty if the triggers do not say it.
     pub resource: String,
     /// The parts that are missing or differ from those of [`Protect`].
     pub faults: Vec<String>,

@@ -14,10 +14,9 @@ pub struct NameError;
 
 /// A table that the database itself is to guard.
 ///
-/// Each row belongs to a resource: one that a column names, or one for the whole table. The
-/// triggers admit each write to the resource of its row, as [`admit`](crate::sql::admit()) does,
-/// with the token that the client has presented together with its resource
-/// ([`Sequencer`](crate::sequencer::Sequencer)):
+/// Each row belongs to a resource: one that a column names, or one for the whole table. The triggers admit each write
+/// to the resource of its row, as [`admit`](crate::sql::admit()) does, with the token that the client has presented
+/// together with its resource ([`Sequencer`](crate::sequencer::Sequencer)):
 ///
 /// - PostgreSQL: `SELECT fencing_present('34 files/a')` in the transaction that writes;
 /// - MySQL: `SET @fencing_sequencer = '34 files/a'` before each statement that writes: the
@@ -33,10 +32,9 @@ pub struct NameError;
 /// The message of a refusal names the resource, the token and the mark. Its SQLSTATE is
 /// ZF412 if the token is stale, and ZF428 if none was presented.
 ///
-/// **Fencing.** It guards against every statement that fires triggers. Others bypass it: TRUNCATE
-/// and cascading foreign keys on MySQL, REPLACE on SQLite (for a row of another name), a session as
-/// replica on PostgreSQL. So do users that may drop the triggers.
-/// [`protected`](crate::sql::protected()) lists for each table the writes that it does not see.
+/// **Fencing.** It guards against every statement that fires triggers. Others bypass it: TRUNCATE and cascading foreign
+/// keys on MySQL, REPLACE on SQLite (for a row of another name), a session as replica on PostgreSQL. So do users that
+/// may drop the triggers. [`protected`](crate::sql::protected()) lists for each table the writes that it does not see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Protect {
     pub(crate) table: TableName,
@@ -45,8 +43,7 @@ pub struct Protect {
 }
 
 impl Protect {
-    /// Protects `table`, each row as the resource that `column` names. The table is
-    /// `name` or `schema.name`.
+    /// Protects `table`, each row as the resource that `column` names. The table is `name` or `schema.name`.
     ///
     /// # Errors
     /// [`NameError`] if one cannot be a name.
@@ -88,8 +85,7 @@ impl Protect {
         Protect { table, naming, shadow: false }
     }
 
-    /// Puts this text before the columns' texts in the name of the resource: `files/` makes
-    /// `files/a` of `a`.
+    /// Puts this text before the columns' texts in the name of the resource: `files/` makes `files/a` of `a`.
     ///
     /// # Errors
     /// [`NameError`] if the name of a resource cannot begin like that.

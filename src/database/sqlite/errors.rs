@@ -3,9 +3,8 @@ use sqlx::sqlite::SqliteError;
 
 use crate::database::Meaning;
 
-/// Whether this code is a conflict with another transaction: BUSY, LOCKED, and PROTOCOL, the
-/// race for a WAL's locks that was lost too often. An extended code, BUSY_SNAPSHOT say, has the
-/// primary one in its low byte.
+/// Whether this code is a conflict with another transaction: BUSY, LOCKED, and PROTOCOL, the race for a WAL's locks
+/// that was lost too often. An extended code, BUSY_SNAPSHOT say, has the primary one in its low byte.
 pub fn is_conflict(code: i32) -> bool {
     matches!(code & 0xff, 5 | 6 | 15)
 }

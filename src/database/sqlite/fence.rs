@@ -8,19 +8,16 @@ use crate::database::opening::in_one_transaction;
 use crate::database::plain::{migrations, plain_statements};
 use crate::database::{Dialect, FenceStatements, Migrations};
 
-/// Begins a transaction that is going to write: SQLite may refuse the first write of a
-/// deferred one that has read.
+/// Begins a transaction that is going to write: SQLite may refuse the first write of a deferred one that has read.
 pub const BEGIN: &str = "BEGIN IMMEDIATE";
 
 /// Reads the mark, without a lock: the resource as text. No row means no mark.
 pub const HIGHEST: &str = "SELECT token FROM main.fencing_marks WHERE resource = ?1";
 
-/// Writes the row for an equal token as well: what keeps a newer token out until the
-/// transaction ends is the database's one write lock, and a mere read does not take it.
-/// A mark below 1 stays, and is reported as corrupt.
+/// Writes the row for an equal token as well: what keeps a newer token out until the transaction ends is the database's
+/// one write lock, and a mere read does not take it. A mark below 1 stays, and is reported as corrupt.
 ///
-/// `NOT EXISTS`: the trigger that guards the marks takes any INSERT of a lower one for an
-/// attempt to lower it.
+/// `NOT EXISTS`: the trigger that guards the marks takes any INSERT of a lower one for an attempt to lower it.
 ///
 /// `main`: a temporary table with this name would come first.
 const RAISE: &str = "

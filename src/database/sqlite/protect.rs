@@ -12,8 +12,7 @@ const EVENTS: [&str; 5] = ["inserted", "updated", "insert", "update", "delete"];
 /// Names for the number of a row. A column may have one of them, and means itself then.
 const ROWIDS: [&str; 3] = ["rowid", "_rowid_", "oid"];
 
-/// Reads the columns of a table: the name, and whether a token could not be put there and taken
-/// away again.
+/// Reads the columns of a table: the name, and whether a token could not be put there and taken away again.
 const COLUMNS: &str = "
     SELECT name, \"notnull\" OR hidden OR coalesce(dflt_value, 'NULL') <> 'NULL'
     FROM pragma_table_xinfo({table}, coalesce({schema}, 'main'))";
@@ -40,10 +39,9 @@ const REPLACE: &str = "the row that INSERT OR REPLACE or UPDATE OR REPLACE remov
 /// at rest it is NULL, and a write that does not mention it presents nothing. GLOB: the value may be a
 /// text with token and resource, and a minus before either deletes the row.
 ///
-/// Clearing is an UPDATE, which fires the triggers of the application. Their writes
-/// are part of the same write, also earlier ones, while the row still has the token.
-/// While a token is cleared it is in `fencing_presented`, above those of the enclosing
-/// writes. No trigger fires inside itself, and so none that checks writes to the table.
+/// Clearing is an UPDATE, which fires the triggers of the application. Their writes are part of the same write, also
+/// earlier ones, while the row still has the token. While a token is cleared it is in `fencing_presented`, above those
+/// of the enclosing writes. No trigger fires inside itself, and so none that checks writes to the table.
 ///
 /// RAISE(FAIL) ends a statement and keeps its changes, this row included: the row counts only
 /// in the statement that wrote it, which has one time from start to end. RAISE(IGNORE)

@@ -44,8 +44,7 @@ use super::TransactionService;
 /// | answers with anything else, or with a `grpc-status` other than 0 in the head | is rolled back; then the response goes out |
 /// | fails or panics | is rolled back |
 /// | is dropped (a timeout, a newer request, a client that disconnects) | is rolled back; in doubt if its commit was in
-/// progress | | answers with success while the transaction is still borrowed | is not committed: a
-/// 500 |
+/// progress | | answers with success while the transaction is still borrowed | is not committed: a 500 |
 ///
 /// A commit that fails is a 503: [`Problem::IN_DOUBT`](crate::http::Problem::IN_DOUBT) if the database did
 /// not report whether it committed, [`CONFLICT`](crate::http::Problem::CONFLICT) where another transaction
@@ -70,10 +69,9 @@ use super::TransactionService;
 ///   older token may still write.
 /// - In shadow mode the fence refuses nothing, but this layer does.
 ///
-/// **Fencing.** Do not end the transaction in the handler (`COMMIT`, or on MySQL a statement that creates or
-/// alters a table): later writes are not fenced. The layer detects this at the end. On MySQL it then answers
-/// that the request is in doubt. Writes elsewhere, by another connection or to another service, are not part
-/// of it.
+/// **Fencing.** Do not end the transaction in the handler (`COMMIT`, or on MySQL a statement that creates or alters a
+/// table): later writes are not fenced. The layer detects this at the end. On MySQL it then answers that the request is
+/// in doubt. Writes elsewhere, by another connection or to another service, are not part of it.
 ///
 /// On PostgreSQL the transaction presents its token to protected tables: of several
 /// [resources](crate::http::Resources), that of the first by name. For the others, and on MySQL, call

@@ -30,11 +30,10 @@ use super::settings::{BuildError, Settings, settings_setters};
 /// | `sqlite:path` | leases in a SQLite file | `sqlite` |
 /// | `memory:` | five nodes in this process, which live and die with it | none |
 ///
-/// You can write several Redis servers into one URL: in `redis://user:password@a:6379,b:6379/1` the
-/// user, the password and the database number hold for both. Or give each server a URL of its own,
-/// and a name if you like: `a=redis://10.0.0.5:6379,b=rediss://10.0.0.6:6380`. Redis servers are
-/// not asked before the first acquisition. In a database this call creates the tables, if they are
-/// missing.
+/// You can write several Redis servers into one URL: in `redis://user:password@a:6379,b:6379/1` the user, the password
+/// and the database number hold for both. Or give each server a URL of its own, and a name if you like:
+/// `a=redis://10.0.0.5:6379,b=rediss://10.0.0.6:6380`. Redis servers are not asked before the first acquisition. In a
+/// database this call creates the tables, if they are missing.
 ///
 /// # Errors
 /// [`ConnectError`]. Where the database can't be reached now, the error carries the lock service:

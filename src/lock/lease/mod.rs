@@ -152,9 +152,8 @@ impl<K> Lease<K> {
         self.holding.state.valid_for()
     }
 
-    /// Waits for the end of the lease, and returns its cause: at its deadline at the latest,
-    /// whatever the nodes do. The deadline includes time while the machine is suspended, if the
-    /// system has such a clock.
+    /// Waits for the end of the lease, and returns its cause: at its deadline at the latest, whatever the nodes do. The
+    /// deadline includes time while the machine is suspended, if the system has such a clock.
     ///
     /// # Cancel safety
     /// You may await any number of these, and drop them.
@@ -180,8 +179,7 @@ impl<K> Lease<K> {
     /// # Cancel safety
     /// If you drop the future, it drops the work. The lease stays.
     ///
-    /// **Fencing.** A request that the work has already sent may still arrive: give it
-    /// the token.
+    /// **Fencing.** A request that the work has already sent may still arrive: give it the token.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LeaseLost> {
         let mut lost = pin!(self.lost());
         let mut work = pin!(work);
@@ -199,9 +197,8 @@ impl<K> Lease<K> {
         .await
     }
 
-    /// Renews the lease once, now, and returns how long it lasts from now. You need this if the
-    /// watchdog is switched off (`renew(false)`). A lease that has reached its longest hold is not
-    /// renewed.
+    /// Renews the lease once, now, and returns how long it lasts from now. You need this if the watchdog is switched
+    /// off (`renew(false)`). A lease that has reached its longest hold is not renewed.
     ///
     /// # Errors
     /// [`RenewError::Lost`] if the lease has ended. [`RenewError::Failed`] if too few nodes

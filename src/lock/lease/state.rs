@@ -7,8 +7,7 @@ use crate::lock::error::Loss;
 use crate::lock::sleep::sleep_until;
 use crate::time::{Clock, Time};
 
-/// The state of a lease as this process knows it. An ended lease stays so: each read and each change is
-/// one step.
+/// The state of a lease as this process knows it. An ended lease stays so: each read and each change is one step.
 pub(super) struct LeaseState {
     pub(super) clock: Arc<dyn Clock>,
     /// The end of `max_hold`.

@@ -216,8 +216,7 @@ mod tests {
         }
     }
 
-    /// A lane whose runtime is stuck does not hold up the caller, and its late answer does not count as
-    /// another's.
+    /// A lane whose runtime is stuck does not hold up the caller, and its late answer does not count as another's.
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_was_given_up_takes_nobodys_place() {
         let mut answers = Answers::new(2, &still());

@@ -49,8 +49,7 @@ impl RedlockBuilder {
         self
     }
 
-    /// Sets the prefix of the keys on the nodes. Separate lock services need different namespaces.
-    /// Default: `fencing`.
+    /// Sets the prefix of the keys on the nodes. Separate lock services need different namespaces. Default: `fencing`.
     pub fn namespace(mut self, namespace: impl Into<String>) -> RedlockBuilder {
         self.namespace = namespace.into();
         self
@@ -71,24 +70,21 @@ impl RedlockBuilder {
         self
     }
 
-    /// Leaves it to an operator to start a fleet in which too few nodes remember: new nodes, or a
-    /// fleet of which a majority forgot at once. Otherwise clients start it again. Then order
-    /// depends on the nodes' clocks, and the nodes wait until all locks that may be held have
-    /// expired. Default: off.
+    /// Leaves it to an operator to start a fleet in which too few nodes remember: new nodes, or a fleet of which a
+    /// majority forgot at once. Otherwise clients start it again. Then order depends on the nodes' clocks, and the
+    /// nodes wait until all locks that may be held have expired. Default: off.
     pub fn strict(mut self, strict: bool) -> RedlockBuilder {
         self.start_rules.strict = strict;
         self
     }
 
-    /// Declares that blank nodes are new, and were not restarted without their data, so that no
-    /// lock can be held. Then they start at once. With [`strict`](Self::strict) clients start blank
-    /// nodes only if you set this. Default: off; blank nodes grant nothing until each server has
-    /// been up for the TTL.
+    /// Declares that blank nodes are new, and were not restarted without their data, so that no lock can be held. Then
+    /// they start at once. With [`strict`](Self::strict) clients start blank nodes only if you set this. Default: off;
+    /// blank nodes grant nothing until each server has been up for the TTL.
     ///
-    /// It counts until a node has granted this client a lock, or named the holder of one. Set it in
-    /// tests, and where you start new nodes. Do not set it in every client: each start of a client
-    /// repeats the claim, even for nodes that have all restarted without their data. `fencing fleet
-    /// init` says the same once.
+    /// It counts until a node has granted this client a lock, or named the holder of one. Set it in tests, and where
+    /// you start new nodes. Do not set it in every client: each start of a client repeats the claim, even for nodes
+    /// that have all restarted without their data. `fencing fleet init` says the same once.
     pub fn first_start(mut self, assume_no_locks: bool) -> RedlockBuilder {
         self.start_rules.assume_no_locks = assume_no_locks;
         self

@@ -37,8 +37,7 @@ struct MemoryServer {
     up: bool,
     life: u64,
     incarnation: Incarnation,
-    /// The start of the server; `None` for one that has never been down: it can't have forgotten
-    /// anything.
+    /// The start of the server; `None` for one that has never been down: it can't have forgotten anything.
     since: Option<Time>,
     store: Store,
     waiting: WaitingList,

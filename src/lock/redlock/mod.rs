@@ -67,9 +67,8 @@ pub use redis::{Forced, NodeLock, NodeReport, NodeView, RedisNode};
 ///
 /// Clones share the nodes, their connections, and the local queues.
 ///
-/// **Fork.** A process that forks without `exec` must not use it in the child, and must not drop leases there: the
-/// two would share the connections, and the child has no runtime that drives them. Build another one after
-/// the fork.
+/// **Fork.** A process that forks without `exec` must not use it in the child, and must not drop leases there: the two
+/// would share the connections, and the child has no runtime that drives them. Build another one after the fork.
 pub type Redlock = LockService<Arc<Nodes>>;
 
 impl Redlock {

@@ -20,8 +20,7 @@ const SETTLED: Duration = Duration::from_secs(1);
 
 /// Operations on the nodes of a lock service: see [`Redlock::operator`].
 ///
-/// Clients do most of it automatically. Use it if no client runs, and for operations that clients
-/// must not start.
+/// Clients do most of it automatically. Use it if no client runs, and for operations that clients must not start.
 #[derive(Clone)]
 pub struct Operator {
     nodes: Arc<Nodes>,
@@ -101,8 +100,7 @@ impl Operator {
     /// has been restarted without its data. Nodes that are in use stay as they are.
     ///
     /// # Errors
-    /// [`OperatorError`]; [`OperatorError::NotBlank`] where a majority is not admitted and a
-    /// node has been in use.
+    /// [`OperatorError`]; [`OperatorError::NotBlank`] where a majority is not admitted and a node has been in use.
     ///
     /// # Cancel safety
     /// If you drop the future, it may have been done in part; run it again.
@@ -129,10 +127,9 @@ impl Operator {
         .await
     }
 
-    /// Brings back every node that is not admitted, as clients do, with no client running.
-    /// Where too few nodes remember, the fleet is started again: order then depends on the nodes'
-    /// clocks. Clients that are [`strict`](super::RedlockBuilder::strict) leave that decision to
-    /// you.
+    /// Brings back every node that is not admitted, as clients do, with no client running. Where too few nodes
+    /// remember, the fleet is started again: order then depends on the nodes' clocks. Clients that are
+    /// [`strict`](super::RedlockBuilder::strict) leave that decision to you.
     ///
     /// # Cancel safety
     /// If you drop the future, it may have been done in part; run it again.
@@ -192,8 +189,7 @@ impl Operator {
                 Err(fault) => faults.push((node, fault)),
             }
         }
-        // A fleet that forgets everything again gets another era: none grants in the second in
-        // which it was started.
+        // A fleet that forgets everything again gets another era: none grants in the second in which it was started.
         let longest = closed.iter().map(|(_, _, left)| *left).max().unwrap_or_default();
         sleep(longest.min(SETTLED)).await;
         let mut opened = Vec::new();

@@ -14,8 +14,7 @@ use crate::lock::settings::BuildError;
 /// configuration; [`connect`](crate::lock::connect) gives you one.
 #[auto_impl::auto_impl(Arc)]
 pub trait Lock: fmt::Debug + Send + Sync {
-    /// Acquires the lease of `resource`. Waits while another client holds it, up to the wait
-    /// limit.
+    /// Acquires the lease of `resource`. Waits while another client holds it, up to the wait limit.
     ///
     /// # Errors
     /// [`AcquireError`] of the last attempt.
@@ -77,9 +76,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
         resources: &'a [Resource],
     ) -> BoxFuture<'a, Result<Lease, AcquireError>>;
 
-    /// Acquires one lease of all of the resources, with a token for each. Waits until all are free at
-    /// once, up to the wait limit, and holds none of them meanwhile: there are no deadlocks.
-    /// Duplicates count once.
+    /// Acquires one lease of all of the resources, with a token for each. Waits until all are free at once, up to the
+    /// wait limit, and holds none of them meanwhile: there are no deadlocks. Duplicates count once.
     ///
     /// # Errors
     /// [`AcquireError`] of the last attempt: `Held` names a held resource; `WrongCount` if the list is empty or

@@ -41,9 +41,8 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A lock service over one back end: [`Redlock`](super::redlock::Redlock), or `SqlLock` over a database.
 ///
-/// Its methods are those of the trait [`Lock`], which it implements: each says there what it waits for, its
-/// errors, and what happens if you drop its future. Clones share the back end, its connections, and the local
-/// queues.
+/// Its methods are those of the trait [`Lock`], which it implements: each says there what it waits for, its errors, and
+/// what happens if you drop its future. Clones share the back end, its connections, and the local queues.
 #[derive(Clone)]
 pub struct LockService<B> {
     pub(super) backend: B,
@@ -106,9 +105,8 @@ impl<B: LockBackend> LockService<B> {
         let attempt = || self.attempt_one(resource, wanted.ask);
         let waits = !self.settings.wait.is_zero();
         let acquired = async {
-            // The first attempt does not queue: many may share the lock, and each would wait for the answer
-            // to the one before. It is omitted if the last release notified another process, which is to
-            // come first.
+            // The first attempt does not queue: many may share the lock, and each would wait for the answer to the one
+            // before. It is omitted if the last release notified another process, which is to come first.
             if !waits || !wanted.has_remote_waiters() {
                 match attempt().await {
                     Err(_) if waits => {}

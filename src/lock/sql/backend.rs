@@ -50,8 +50,7 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
         let mut asked = ClaimedRows { statements: rows.enter(), rows: Arc::clone(&rows), asked: 0 };
         // Before the database is asked: its expiry counts from a later moment.
         let start = self.clock.now();
-        // A task is not dropped with the attempt: a release that overtook a statement would find
-        // nothing to release.
+        // A task is not dropped with the attempt: a release that overtook a statement would find nothing to release.
         let acquire = async move {
             let outcome = asked.acquire(end).await;
             // If the caller has given up, or does before it reads this, it is dropped.

@@ -120,8 +120,7 @@ fn parsed(row: &TextRow) -> Option<Vec<SqlLease>> {
     let remaining = row.number(4).map(Duration::from_millis);
     Some(match row.text(5) {
         None => vec![lease(row.text(3)?, remaining)],
-        // Each has 49 bytes: see the migration. The holder's column has the time. They end with the row
-        // at the latest.
+        // Each has 49 bytes: see the migration. The holder's column has the time. They end with the row at the latest.
         Some(parts) => {
             let present: u64 = row.number(3)?;
             let part = |part: &[u8]| {

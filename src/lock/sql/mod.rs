@@ -16,11 +16,10 @@
 //! # }
 //! ```
 //!
-//! There is one row per resource in the table `fencing_leases`. It is acquired, renewed and released by
-//! functions on PostgreSQL, procedures on MySQL, and short transactions on SQLite, each on a connection of
-//! the pool and committed separately; no lease keeps a connection. A row is never deleted, or its tokens
-//! would start again. Several may share a row: each has a part in it with an end of its own, and each renewal
-//! of a part writes the row with all of them.
+//! There is one row per resource in the table `fencing_leases`. It is acquired, renewed and released by functions on
+//! PostgreSQL, procedures on MySQL, and short transactions on SQLite, each on a connection of the pool and committed
+//! separately; no lease keeps a connection. A row is never deleted, or its tokens would start again. Several may share
+//! a row: each has a part in it with an end of its own, and each renewal of a part writes the row with all of them.
 //!
 //! **Fencing.** Tokens of a resource strictly grow for as long as the database forgets nothing that it has committed,
 //! and are above the mark that `fencing_marks` has of it. No clock is part of that. A failover to a lagging replica, or
@@ -30,19 +29,17 @@
 //! docs/guide/runbook.md). Keep the data that the token protects in the same database: then it forgets the writes as
 //! well.
 //!
-//! On MySQL and MariaDB a commit is on disk if the server's `innodb_flush_log_at_trx_commit`
-//! is 1, as it is by default; no session can ask for more. With 0 or 2 a crash may forget
-//! the last second.
+//! On MySQL and MariaDB a commit is on disk if the server's `innodb_flush_log_at_trx_commit` is 1, as it is by default;
+//! no session can ask for more. With 0 or 2 a crash may forget the last second.
 //!
-//! Exclusion depends on the rate of the database's clock: the client counts from before its request, on its
-//! own clock, and never compares the two. If the database's clock jumps forward, leases end early for others,
-//! and two may be held at once until the older one is renewed or lapses: the token distinguishes them. If it
-//! is set back, the row seems to be held for longer than any grant allows. The next client that asks for the
-//! lock notes that, and the lock is free when the TTL of that grant and its lock-delay have passed since
-//! then: never before its holder's time ends. A renewal corrects the row. If a clock is set back and then
-//! corrected, leases granted before and not renewed meanwhile do not end early. For leases granted or renewed
-//! meanwhile, the correction is a jump forward, even if partial. A failover is a jump by the difference of
-//! the two servers' clocks.
+//! Exclusion depends on the rate of the database's clock: the client counts from before its request, on its own clock,
+//! and never compares the two. If the database's clock jumps forward, leases end early for others, and two may be held
+//! at once until the older one is renewed or lapses: the token distinguishes them. If it is set back, the row seems to
+//! be held for longer than any grant allows. The next client that asks for the lock notes that, and the lock is free
+//! when the TTL of that grant and its lock-delay have passed since then: never before its holder's time ends. A renewal
+//! corrects the row. If a clock is set back and then corrected, leases granted before and not renewed meanwhile do not
+//! end early. For leases granted or renewed meanwhile, the correction is a jump forward, even if partial. A failover is
+//! a jump by the difference of the two servers' clocks.
 //!
 //! On SQLite each change is one statement, which a thread of the driver carries out even if the runtime is blocked.
 //! Only a process that is stopped in the middle of it keeps every other one from writing, and so from locking, until
@@ -72,12 +69,11 @@ pub use leases::{SqlLease, force_release, lease_of, leases};
 
 /// A lock service in one database. Run [`migrate`](fn@crate::sql::migrate) first.
 ///
-/// Clones share the pool and the local queues. Each attempt and each renewal needs a connection of
-/// the pool for one statement. Where transactions use up the pool, renewals and releases take one
-/// more connection, which the service opens then and keeps until the pool is closed or the last
-/// clone is dropped: let the server allow one more for each service than its pool has. An attempt
-/// waits for the pool. Close the pool after your leases are released: from then on none is renewed
-/// or released, and each ends with its TTL.
+/// Clones share the pool and the local queues. Each attempt and each renewal needs a connection of the pool for one
+/// statement. Where transactions use up the pool, renewals and releases take one more connection, which the service
+/// opens then and keeps until the pool is closed or the last clone is dropped: let the server allow one more for each
+/// service than its pool has. An attempt waits for the pool. Close the pool after your leases are released: from then
+/// on none is renewed or released, and each ends with its TTL.
 pub type SqlLock<DB> = LockService<Arc<LeaseTable<DB>>>;
 
 impl<DB: Database> SqlLock<DB> {

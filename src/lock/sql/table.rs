@@ -162,8 +162,7 @@ impl<DB: Database> LeaseTable<DB> {
         }
     }
 
-    /// Keeps others from joining the shared row, in a separate task. If that fails, the waiter asks
-    /// again.
+    /// Keeps others from joining the shared row, in a separate task. If that fails, the waiter asks again.
     pub(super) fn drain(
         self: &Arc<Self>,
         resource: &Resource,

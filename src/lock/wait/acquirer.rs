@@ -261,8 +261,7 @@ impl<'a> Acquirer<'a> {
         }
     }
 
-    /// Leases of one process follow one another up to a bound. Then clients that only poll get a pause in which to
-    /// ask.
+    /// Leases of one process follow one another up to a bound. Then clients that only poll get a pause in which to ask.
     async fn let_others_ask(&self, woken_by: WokenBy) {
         match woken_by {
             WokenBy::Notification => self.queue.break_streak(),

@@ -15,8 +15,7 @@ use crate::database::quoted::{fill, quote};
 
 impl Protect {
     /// Returns the statements that protect the table, or protect it again, without those that depend on what
-    /// [`apply`](Protect::apply) finds in the database: partitions, children, the application's
-    /// triggers.
+    /// [`apply`](Protect::apply) finds in the database: partitions, children, the application's triggers.
     ///
     /// # Errors
     /// [`ProtectError::NoShadow`].
@@ -39,8 +38,7 @@ impl Protect {
     /// the fence takes, triggers could not guard the table, you may not create them, it was locked for too long.
     ///
     /// # Cancel safety
-    /// If you drop the future, the table is protected or as it was before. On MySQL it may be half
-    /// done: run it again.
+    /// If you drop the future, the table is protected or as it was before. On MySQL it may be half done: run it again.
     pub async fn apply<DB: Database>(&self, pool: &Pool<DB>) -> Result<(), ProtectError> {
         self.statements::<DB>()?;
         let mut tx = begin_change(pool).await?;
@@ -119,8 +117,7 @@ impl Protected {
     /// [`ProtectError`]: you may not drop the triggers, or others kept the table locked.
     ///
     /// # Cancel safety
-    /// If you drop the future, the triggers are all removed or all there. On MySQL it may be half
-    /// done: run it again.
+    /// If you drop the future, the triggers are all removed or all there. On MySQL it may be half done: run it again.
     pub async fn remove<DB: Database>(&self, pool: &Pool<DB>) -> Result<(), ProtectError> {
         let mut tx = begin_change(pool).await?;
         for drop in &self.drops {
@@ -138,8 +135,7 @@ impl Protected {
 /// you name that table, the answer says that it is not protected.
 ///
 /// # Errors
-/// [`ProtectError::Table`] if there is no such table, [`ProtectError::Database`] if the catalogue
-/// can't be read.
+/// [`ProtectError::Table`] if there is no such table, [`ProtectError::Database`] if the catalogue can't be read.
 ///
 /// # Cancel safety
 /// It changes nothing.
@@ -212,8 +208,7 @@ async fn check<DB: Database>(
     read.map_err(|source| ProtectError::of_check(table, column, source))
 }
 
-/// Refuses a column whose text depends on the session: one row would have several names,
-/// each with a mark of its own.
+/// Refuses a column whose text depends on the session: one row would have several names, each with a mark of its own.
 async fn session_dependent<DB: Database>(
     conn: &mut DB::Connection,
     table: &TableName,

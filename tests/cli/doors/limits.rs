@@ -45,8 +45,7 @@ fn a_request_with_a_token_uses_no_connection_twice() {
     (33..36).for_each(|token| assert_eq!(door.put("/kept/a", token, "").status, 200));
     assert_eq!(upstream.connections(), 3);
     (0..3).for_each(|_| assert_eq!(door.get("/kept/a").status, 200));
-    // Reads share one, besides those of the writes.
-    // One that is not back yet may cost another.
+    // Reads share one, besides those of the writes. One that is not back yet may cost another.
     assert!((4..=5).contains(&upstream.connections()));
 }
 

@@ -1,5 +1,4 @@
-//! Fleets on real servers: their start, their states in words, and the move to other nodes
-//! while clients hold leases.
+//! Fleets on real servers: their start, their states in words, and the move to other nodes while clients hold leases.
 
 mod admit;
 mod crew;

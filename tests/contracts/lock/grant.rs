@@ -53,8 +53,7 @@ pub async fn waits(lock: &impl Lock) {
     release(lease).await
 }
 
-/// Runs many clients at once: never two hold the lock, and tokens grow in the order of the
-/// grants.
+/// Runs many clients at once: never two hold the lock, and tokens grow in the order of the grants.
 pub async fn concurrent(lock: &impl Lock) {
     let (resource, inside) = (resource("concurrent"), Inside::default());
     let client = async |_| {

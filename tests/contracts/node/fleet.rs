@@ -67,8 +67,7 @@ async fn prepared(client: &Client, from: Option<Fleet>, case: &str) -> Prepared 
     }
 }
 
-/// Checks that a third fleet can't claim the node before the new one was started, and only by a
-/// move from there.
+/// Checks that a third fleet can't claim the node before the new one was started, and only by a move from there.
 async fn elsewhere(probe: &Probe) {
     let prepare = |from| Request::Prepare { nonce: Nonce(0xf5), from };
     let moved = || Reply::Moved(probe.foreign.fleet.clone());

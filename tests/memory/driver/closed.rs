@@ -68,8 +68,7 @@ async fn nothing_is_renewed_behind_a_release_in_the_middle_of_a_renewal() {
     assert!(renewed_before > 0);
 }
 
-/// The leases of a service share one watchdog, which is gone when the last of them would have been
-/// renewed.
+/// The leases of a service share one watchdog, which is gone when the last of them would have been renewed.
 #[tokio::test(start_paused = true)]
 async fn a_release_leaves_no_watchdog() {
     let (_fleet, redlock) = Fleet::with_client(3).await;

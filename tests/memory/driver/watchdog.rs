@@ -52,8 +52,7 @@ async fn nothing_is_renewed_after_the_release_even_if_the_renewal_hangs() {
     assert!(fleet.faults.iter().all(|faults| ran(faults).last() == Some(&"release")));
 }
 
-/// The machine sleeps past the deadline while the renewal is on its way: its answers come
-/// before any timer fires.
+/// The machine sleeps past the deadline while the renewal is on its way: its answers come before any timer fires.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_lapsed_while_the_machine_slept_is_not_revived() {
     let fleet = Fleet::of(5).await;

@@ -74,8 +74,7 @@ async fn tenants_of_a_nested_router_share_no_name() {
     assert_eq!(put_to(&app, "/tenants/red/files/x", 5).await.status(), 412);
 }
 
-/// Without the route that it looks for it names nothing, rather than something else. The client is
-/// not at fault.
+/// Without the route that it looks for it names nothing, rather than something else. The client is not at fault.
 #[tokio::test]
 async fn without_the_route_nothing_is_named() {
     let name = matched::<MatchedPath, OriginalUri>(MatchedPath::as_str, "files/{name}");

@@ -7,8 +7,7 @@ use tokio::time::Instant;
 
 use support::history::{At, Event, History, Stored};
 
-/// All that happens in one run, in its order: the history for the checker, and a hash over
-/// that and every message.
+/// All that happens in one run, in its order: the history for the checker, and a hash over that and every message.
 #[derive(Clone)]
 pub struct Trace(Arc<Mutex<Inner>>);
 

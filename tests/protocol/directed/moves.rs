@@ -135,9 +135,8 @@ fn a_node_that_has_left_is_claimed_by_nobody_else_before_the_move_is_done() {
     assert_eq!(interrupted.all(&mut world), Some(Ok(())));
 }
 
-/// A mover sleeps; the move is done without it, and the fleet moves back. When it wakes up, no
-/// round of its own counts for what has come and gone since: neither for order, nor does it take
-/// away the fleet.
+/// A mover sleeps; the move is done without it, and the fleet moves back. When it wakes up, no round of its own counts
+/// for what has come and gone since: neither for order, nor does it take away the fleet.
 #[test]
 fn a_mover_that_was_asleep_undoes_nothing() {
     let news: [&[usize]; 4] = [&[3, 4, 5], &[0, 3, 4], &[0, 1, 3], &[0, 1, 2, 3, 4]];

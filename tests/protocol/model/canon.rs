@@ -1,10 +1,9 @@
 //! Symmetry: states that differ only in how the nodes are numbered are one state.
 //!
-//! Sound because nodes are alike: a store never learns its number, lives are counted per
-//! node, and the machines treat nodes alike (a machine is renumbered by replaying its own
-//! history, see `Seam::moved`). Which of the renumbered states stands for all of them does
-//! not matter. Clients and re-admissions are alike too; they begin in the order of their
-//! numbers, which leaves out the renamed runs.
+//! Sound because nodes are alike: a store never learns its number, lives are counted per node, and the machines treat
+//! nodes alike (a machine is renumbered by replaying its own history, see `Seam::moved`). Which of the renumbered
+//! states stands for all of them does not matter. Clients and re-admissions are alike too; they begin in the order of
+//! their numbers, which leaves out the renamed runs.
 
 use crate::model::pool::Id;
 use crate::model::state::{Node, Order, Slot, State, Wait};

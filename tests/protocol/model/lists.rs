@@ -57,8 +57,7 @@ pub enum Step {
 #[derive(Default)]
 pub struct Lists<const Z: usize, const M: usize> {
     pub seam: Seam,
-    /// Clients that start the new list, and clients that move the old one there. The others
-    /// re-admit.
+    /// Clients that start the new list, and clients that move the old one there. The others re-admit.
     pub starters: usize,
     pub movers: usize,
     pub losses: u8,

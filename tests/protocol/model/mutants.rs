@@ -72,8 +72,7 @@ fn broken<W: Model>(world: &W, always: &[Property<W>], state: &W::State) -> Opti
     broken.map(|property| property.name)
 }
 
-/// The same steps with the nodes numbered as they were at first: the search numbers them anew after
-/// each step.
+/// The same steps with the nodes numbered as they were at first: the search numbers them anew after each step.
 fn numbered<const N: usize, const C: usize, const R: usize>(
     world: &World<N, C, R>,
     steps: Vec<Action>,

@@ -83,8 +83,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
         }
     }
 
-    /// The answer is taken as back at once: a win that is noticed earlier only asks more of
-    /// the others.
+    /// The answer is taken as back at once: a win that is noticed earlier only asks more of the others.
     pub fn publish(&self, state: &mut State<N, C, R>, client: u8, node: u8) -> Option<()> {
         let slot = &mut state.clients[client as usize].slots[node as usize];
         let request = std::mem::take(&mut slot.publish);
@@ -196,12 +195,11 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
 
     /// Sends what the machine asks for next. A promise is confirmed at once, by all in one step.
     ///
-    /// Sound for a re-admission: those whose confirmation counts, in the memory in which they
-    /// promised, held the promise at each moment from the last of the promises on. So the same
-    /// answers could have been had right after it, and the activation that follows may be as
-    /// late as it likes. A confirmation leaves no trace, and a re-admission that is not
-    /// confirmed is one that nobody goes on with. The same holds for a start, where every
-    /// promise has been answered; there a memory can be marked, as by anybody's prepare.
+    /// Sound for a re-admission: those whose confirmation counts, in the memory in which they promised, held the
+    /// promise at each moment from the last of the promises on. So the same answers could have been had right after it,
+    /// and the activation that follows may be as late as it likes. A confirmation leaves no trace, and a re-admission
+    /// that is not confirmed is one that nobody goes on with. The same holds for a start, where every promise has been
+    /// answered; there a memory can be marked, as by anybody's prepare.
     fn go_on(&self, state: &mut State<N, C, R>, who: u8, fed: Turn) {
         let order = &mut state.orders[who as usize];
         order.machine = fed.machine;

@@ -48,8 +48,7 @@ pub struct World {
 }
 
 impl World {
-    /// A fleet that was started: all nodes are admitted in the first era. With `new` it is moved
-    /// to that list.
+    /// A fleet that was started: all nodes are admitted in the first era. With `new` it is moved to that list.
     pub fn new(nodes: usize, new: Option<Vec<usize>>, seed: u64, publishes: bool) -> World {
         let old: Vec<usize> = (0..nodes).collect();
         let moves = new.is_some();
@@ -108,8 +107,7 @@ impl World {
         Resource::new(["a", "b"][self.random.usize(0..2)]).unwrap()
     }
 
-    /// Some message arrives, or is lost. A request may be repeated later; not a `prepare`, see
-    /// docs/reliability.md.
+    /// Some message arrives, or is lost. A request may be repeated later; not a `prepare`, see docs/reliability.md.
     fn deliver(&mut self) -> Result<(), String> {
         if self.letters.is_empty() {
             return Ok(());

@@ -58,8 +58,7 @@ impl Cluster {
         }
     }
 
-    /// Lets the first node fall behind: it applies nothing that the second one commits, until
-    /// [`Cluster::caught_up`].
+    /// Lets the first node fall behind: it applies nothing that the second one commits, until [`Cluster::caught_up`].
     async fn behind(&self) -> MySqlConnection {
         let mut holder = self.one.acquire().await.unwrap().detach();
         sqlx::raw_sql("LOCK TABLES later READ").execute(&mut holder).await.unwrap();

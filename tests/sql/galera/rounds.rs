@@ -27,8 +27,7 @@ async fn new(pool: &MySqlPool, own: u64) -> i64 {
     sql::retry(Retry::new().tries(100), attempt).await.unwrap()
 }
 
-/// How many rounds were refused, and in how many the file changed after the newer token had
-/// read it.
+/// How many rounds were refused, and in how many the file changed after the newer token had read it.
 async fn play(cluster: &Cluster, swapped: bool, rounds: u64, writer: Writer) -> (u64, u64) {
     let (here, there) =
         if swapped { (&cluster.two, &cluster.one) } else { (&cluster.one, &cluster.two) };

@@ -1,5 +1,4 @@
-//! What the server interrupts: `max_statement_time` and KILL QUERY skip the handlers of a
-//! procedure.
+//! What the server interrupts: `max_statement_time` and KILL QUERY skip the handlers of a procedure.
 
 use sqlx::MySqlPool;
 
@@ -28,8 +27,7 @@ async fn a_begin_that_is_interrupted_leaves_no_transaction_open() {
     writes_what_stays(&place, &pool).await;
 }
 
-/// So it is where the interruption comes between two statements of the procedure, a few times
-/// in a thousand.
+/// So it is where the interruption comes between two statements of the procedure, a few times in a thousand.
 #[tokio::test]
 async fn a_begin_whose_handlers_were_skipped_leaves_no_transaction_open() {
     let place = with_orders().await;

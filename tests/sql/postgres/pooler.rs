@@ -21,8 +21,7 @@ struct Pooled {
 }
 
 impl Pooled {
-    /// A database behind a pooler. Another program has left statements with names of the driver
-    /// in both sessions.
+    /// A database behind a pooler. Another program has left statements with names of the driver in both sessions.
     async fn migrated() -> Pooled {
         let server =
             PostgresServer::with(&["fsync=off", "max_connections=100", "lock_timeout=20s"]);

@@ -1,5 +1,4 @@
-//! Where a suite runs that holds on every database: one module for each of them, with the same
-//! names in it.
+//! Where a suite runs that holds on every database: one module for each of them, with the same names in it.
 
 use sqlx::{Database, Pool};
 

@@ -194,8 +194,7 @@ impl Place {
         }
     }
 
-    /// Waits until somebody waits for a lock. `innodb_trx` would be an old copy as long
-    /// as anybody looks at it often.
+    /// Waits until somebody waits for a lock. `innodb_trx` would be an old copy as long as anybody looks at it often.
     pub async fn blocked(&self) {
         let sessions = "SELECT id FROM information_schema.processlist WHERE db = DATABASE()";
         until("somebody waits", async || {

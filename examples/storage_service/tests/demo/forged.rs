@@ -49,8 +49,7 @@ fn with_redis_nodes() {
     forge(&["--redis", &urls(&nodes)]);
 }
 
-/// Where leases come from elsewhere nothing can be checked: every token counts, and there are no
-/// leases to be had.
+/// Where leases come from elsewhere nothing can be checked: every token counts, and there are no leases to be had.
 #[test]
 fn with_locks_elsewhere() {
     let service = Service::start(&["--lock", "elsewhere"]);

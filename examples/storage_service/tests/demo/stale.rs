@@ -14,8 +14,7 @@ use support::process::{children_of, signal};
 /// in mid-transaction keeps all others from writing.
 const TTL: &str = "4s";
 
-/// Writes its token and process id down, waits for the file `go`, and puts its name into
-/// the storage under its token.
+/// Writes its token and process id down, waits for the file `go`, and puts its name into the storage under its token.
 const WRITER: &str = r#"
 echo "$FENCING_TOKEN $$" > $FOLDER/$NAME
 while ! [ -e $FOLDER/$NAME.go ]; do sleep 0.01; done

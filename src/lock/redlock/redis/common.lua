@@ -1,11 +1,9 @@
--- What every script shares. A script is the body of a function behind this.
--- MEMORY (hash), QUARANTINE, LATEST, LONG (sorted set) are keys of the node, and MARKER is the session's: RUN_ID,
--- a space, and FLEET. A script about a lock has the key of the lock as its first.
--- The memory belongs to a fleet in one life of the server: `admitted` is the marker under which
--- the node was admitted. A node that has left its fleet has `sealed_as`, the marker that it had,
--- and `sealed_to`, the new fleet, instead. In another life than the one written there it has
--- forgotten.
--- The field of the lock's count.
+-- What every script shares. A script is the body of a function behind this. MEMORY (hash), QUARANTINE, LATEST, LONG
+-- (sorted set) are keys of the node, and MARKER is the session's: RUN_ID, a space, and FLEET. A script about a lock has
+-- the key of the lock as its first. The memory belongs to a fleet in one life of the server: `admitted` is the marker
+-- under which the node was admitted. A node that has left its fleet has `sealed_as`, the marker that it had, and
+-- `sealed_to`, the new fleet, instead. In another life than the one written there it has forgotten. The field of the
+-- lock's count.
 local COUNT = KEYS[1] and 'c:' .. string.sub(KEYS[1], NAME)
 local function fleet_of(marker)
   return string.match(marker, '^%S+ (.*)$')

@@ -32,8 +32,7 @@ pub struct NodeReport {
     /// The `run_id` under which it was admitted: an older one if it has restarted since, and none
     /// if it was never admitted or has forgotten that.
     pub admitted_as: Option<String>,
-    /// The names of the nodes of the fleet that it was admitted in, in that life; empty if it
-    /// was in none.
+    /// The names of the nodes of the fleet that it was admitted in, in that life; empty if it was in none.
     pub fleet: Vec<String>,
     /// The names of the nodes of the fleet for which it has left its own; empty if it has not.
     pub moved_to: Vec<String>,
@@ -50,8 +49,7 @@ pub struct NodeReport {
 }
 
 impl NodeReport {
-    /// Reports whether it was admitted, or has left for another fleet, and has forgotten nothing
-    /// since.
+    /// Reports whether it was admitted, or has left for another fleet, and has forgotten nothing since.
     #[must_use]
     pub fn remembers(&self) -> bool {
         self.admitted_as.as_deref() == Some(self.run_id.as_str())

@@ -45,8 +45,7 @@ pub struct NodeLock {
     pub shared: bool,
     /// The number of holders on this node. Of more than 100, only those whose shares end last are listed.
     pub holders: u64,
-    /// Time until it expires, unless it is renewed. `None` for a lock that was made by hand and never
-    /// ends.
+    /// Time until it expires, unless it is renewed. `None` for a lock that was made by hand and never ends.
     pub remaining: Option<Duration>,
     /// The last token of the resource that this node knows of. It is the token of the lease if a majority of
     /// the nodes says the same.

@@ -1,6 +1,5 @@
--- A single release or acquire, in the usual case: decided as in group.lua, without lists and before any
--- function is made. The rest goes to group.lua.
--- KEYS, ARGV: those of group.lua
+-- A single release or acquire, in the usual case: decided as in group.lua, without lists and before any function is
+-- made. The rest goes to group.lua. KEYS, ARGV: those of group.lua
 -- Returns: number released | number granted era count nonce, as one text: a list costs more than a command
 if #KEYS == 1 and ARGV[1] == '1' then
   if redis.call('HGET', MEMORY, 'admitted') == MARKER

@@ -40,17 +40,15 @@ impl RedisNode {
     /// Returns the node at this URL: `redis://`, `rediss://` or `unix://`, with ACL user,
     /// password and database number if you need them. It does not connect yet.
     ///
-    /// Its name in the fleet is the URL without user and password, or what you write in front of
-    /// it, as in `a=redis://10.0.0.5:6379`: a node with a name of its own may change its address. So may any
-    /// other that keeps its name, as in `redis://10.0.0.5:6379=redis://10.0.0.9:6379`.
-    /// Every client must give the nodes the same names.
+    /// Its name in the fleet is the URL without user and password, or what you write in front of it, as in
+    /// `a=redis://10.0.0.5:6379`: a node with a name of its own may change its address. So may any other that keeps its
+    /// name, as in `redis://10.0.0.5:6379=redis://10.0.0.9:6379`. Every client must give the nodes the same names.
     ///
     /// `rediss://` trusts the system's certificates, or those in the file that the
     /// environment variable `SSL_CERT_FILE` names.
     ///
     /// # Errors
-    /// [`BuildError`] says which part of the URL is wrong, or that the namespace cannot be part
-    /// of a key.
+    /// [`BuildError`] says which part of the URL is wrong, or that the namespace cannot be part of a key.
     pub fn new(url: &str, namespace: &str) -> Result<RedisNode, BuildError> {
         let fits = !namespace.is_empty()
             && namespace.len() <= 64

@@ -1,8 +1,7 @@
 -- Leave the fleet of the session for another one.
 -- ARGV: 1 the new fleet, 2 step, 3 era
--- The steps: `leave`; `promise` the era if the node has left; `done`: the new fleet was started in
--- that era, so that a node of the old one in a smaller era leaves, too, and one that has left may
--- join any other fleet.
+-- The steps: `leave`; `promise` the era if the node has left; `done`: the new fleet was started in that era, so that a
+-- node of the old one in a smaller era leaves, too, and one that has left may join any other fleet.
 -- Returns: state nonce era reserved longest | forgotten | a refusal
 -- Why the first seal stays: two moves to different fleets must not both continue. Why the steps: a mover
 -- that wakes up late must not undo what others have done since. A node that has left, and was

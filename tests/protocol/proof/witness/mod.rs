@@ -1,6 +1,5 @@
-//! The invariant is not empty talk: a run of a small world, step by step, in which three
-//! leases are won in order, one after a node forgot and one after the move. Other runs are of those
-//! who share a lock.
+//! The invariant is not empty talk: a run of a small world, step by step, in which three leases are won in order, one
+//! after a node forgot and one after the move. Other runs are of those who share a lock.
 
 mod run;
 mod sharing;

@@ -13,8 +13,7 @@ pub fn sharers() -> Vec<Obligation> {
     runs.into_iter().flat_map(|run| run.obligations).collect()
 }
 
-/// One that is alone, two that share, one that is alone. A part that is missing is set again on
-/// nodes 1 and 3.
+/// One that is alone, two that share, one that is alone. A part that is missing is set again on nodes 1 and 3.
 fn between_two_alone() -> Run {
     let mut run = Run::new();
     alone(&mut run, "a1", "E 10, C 1, N n1, M m1");
