@@ -31,10 +31,6 @@ impl LeaseClaim {
         let (lasting, patience) = (millis(lasting), millis(patience));
         LeaseClaim { resource: resource.clone(), owner, lasting, patience, shared: false }
     }
-
-    pub fn shared(self, shared: bool) -> LeaseClaim {
-        LeaseClaim { shared, ..self }
-    }
 }
 
 /// Rounds up: the database must not let go before the client does.

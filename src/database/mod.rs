@@ -74,7 +74,7 @@ pub enum Dialect {
 impl Dialect {
     /// Writes a text as an expression that needs no quoting, whatever the session's settings are.
     pub fn literal(self, text: impl AsRef<[u8]>) -> String {
-        let digits = quoted::hex(text);
+        let digits = hex::encode(text);
         match self {
             Dialect::MySql => format!("x'{digits}'"),
             Dialect::Postgres => format!("convert_from(decode('{digits}', 'hex'), 'UTF8')"),

@@ -31,17 +31,3 @@ pub fn unquote(text: &str, mark: char) -> Option<(String, &str)> {
         rest = doubled;
     }
 }
-
-/// Writes a text in hexadecimal digits, which need no quoting.
-pub fn hex(text: impl AsRef<[u8]>) -> String {
-    text.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-pub fn unhex(digits: &str) -> Option<Vec<u8>> {
-    let digit = |byte: &u8| char::from(*byte).to_digit(16);
-    let pair = |pair: &[u8]| match pair {
-        [high, low] => u8::try_from(digit(high)? * 16 + digit(low)?).ok(),
-        _ => None,
-    };
-    digits.as_bytes().chunks(2).map(pair).collect()
-}

@@ -1,7 +1,5 @@
 use std::str::FromStr;
 
-use super::quoted::unhex;
-
 /// A row whose columns are read as texts.
 #[derive(Debug, Default)]
 pub struct TextRow(pub(in crate::database) Vec<Option<String>>);
@@ -26,6 +24,6 @@ impl TextRow {
 
     /// Reads hexadecimal digits.
     pub fn bytes(&self, column: usize) -> Option<Vec<u8>> {
-        unhex(self.text(column)?)
+        hex::decode(self.text(column)?).ok()
     }
 }

@@ -23,24 +23,8 @@
 //! as well: their tokens raise marks, and without one they get a 428 in place of the 405. Around
 //! everything (`Router::layer`) the same goes for paths that do not exist.
 //!
-//! A refusal is `application/problem+json` (RFC 9457):
-//!
-//! | reason | HTTP | gRPC |
-//! |---|---|---|
-//! | the fence has seen a newer token | 412 | `ABORTED` |
-//! | a newer token arrived while the handler worked, and the fence drops older requests: in doubt | 503 | `UNKNOWN` |
-//! | the request needs a token and has none | 428 | `FAILED_PRECONDITION` |
-//! | the token was not issued, where the fence [checks](crate::fence::Fence::check_sequencer) that | 400 | `INVALID_ARGUMENT` |
-//! | the token is above the fence's [ceiling](crate::fence::Fence::ceiling) | 400 | `INVALID_ARGUMENT` |
-//! | the token is malformed, zero, out of range or sent twice; the resource is malformed, or not that of the [sequencer](SEQUENCER) | 400 | `INVALID_ARGUMENT` |
-//! | the marks or the lock service are unreachable, a server that the closure of a [`NameLayer`] asks has failed, older requests do not end, or too many wait for them | 503, `Retry-After` | `UNAVAILABLE` |
-//! | the marks are full, or the service does not run on tokio | 503 | `UNAVAILABLE` |
-//! | the server is set up wrongly, and does not find the [route](fn@matched) that names the resource | 500 | `INTERNAL` |
-//! | a statement of the handler's own transaction failed: in doubt | 503, `Retry-After` | `UNKNOWN` |
-//! | another transaction conflicts with the layer's transaction, which was rolled back | 503, `Retry-After` | `UNAVAILABLE` |
-//! | the [transaction](TransactionLayer) of the request was rolled back against the handler's will | 503, `Retry-After` if its connection broke | `UNAVAILABLE` if it broke, `INTERNAL` |
-//! | the commit of that transaction failed: in doubt | 503 | `UNKNOWN` |
-//! | the handler has kept that transaction beyond its response | 500 | `INTERNAL` |
+//! It answers what it refuses as `application/problem+json` (RFC 9457), or with a status of gRPC to a client that speaks
+//! it. [`Refusal`] has the reasons, [`Problem`] their kinds, and docs/http.md (Refusals) the statuses.
 //!
 //! A client sends its token with [`attach`] and reads a refusal with [`Problem`]. An [`AttachLayer`] around
 //! its HTTP client does both, and sends nothing after the lease has ended. A handler that checks the token

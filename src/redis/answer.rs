@@ -92,5 +92,5 @@ fn text(value: &Value) -> Option<String> {
 }
 
 pub(super) fn short(text: &str) -> String {
-    text.chars().filter(|found| !found.is_control()).take(100).collect()
+    text.chars().filter(|found| !found.is_control()).take(200).collect()
 }

@@ -5,7 +5,7 @@ use ::redis::{
     AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, Script, ServerErrorKind, Value,
 };
 
-use super::answer::ScriptAnswer;
+use super::answer::{ScriptAnswer, short};
 use super::{FencedError, Unfit};
 use crate::server_info::ServerInfo;
 
@@ -117,7 +117,7 @@ fn read_only(text: &str) -> bool {
 
 /// Returns what an error says, fit for a line.
 fn words(error: &RedisError) -> String {
-    error.to_string().chars().filter(|found| !found.is_control()).take(200).collect()
+    short(&error.to_string())
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@ use fencing_protocol::Resource;
 use sqlx::{MySql, MySqlConnection};
 
 use crate::database::protect::{Naming, Protect, ProtectStatements, Protected, TableName, Trigger};
-use crate::database::quoted::{fill, hex, quote, unhex};
+use crate::database::quoted::{fill, quote};
 use crate::database::{FenceStatements, Meaning, TextRow, meaning};
 
 /// A TIMESTAMP is read in the session's time zone.
@@ -85,7 +85,7 @@ fn trigger_name(event: &str, table: &str) -> String {
 fn naming_of(call: &str) -> Option<Naming> {
     let (_, arguments) = call.split_once("CALL fencing_check(")?;
     let (arguments, _) = arguments.rsplit_once(", @fencing_token")?;
-    let text = |digits| String::from_utf8(unhex(digits)?).ok();
+    let text = |digits| String::from_utf8(hex::decode(digits).ok()?).ok();
     if let Some(digits) = arguments.strip_prefix("x'").and_then(|rest| rest.strip_suffix('\'')) {
         return Some(Naming::Whole(Resource::new(text(digits)?).ok()?));
     }
@@ -112,7 +112,7 @@ impl ProtectStatements for MySql {
         let text_of = |column: &str| {
             format!("CONVERT({row}.{} USING utf8mb4) COLLATE utf8mb4_bin", quote(column, '`'))
         };
-        let name = naming.expression(|text| format!("x'{}'", hex(text)), text_of, ", ");
+        let name = naming.expression(|text| format!("x'{}'", hex::encode(text)), text_of, ", ");
         match naming {
             Naming::Columns { .. } => format!("CONCAT({name})"),
             Naming::Whole(_) => name,

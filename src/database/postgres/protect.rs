@@ -2,7 +2,7 @@ use fencing_protocol::Resource;
 use sqlx::{PgConnection, Postgres};
 
 use crate::database::protect::{Naming, Protect, ProtectStatements, Protected, TableName};
-use crate::database::quoted::{fill, quote, unhex};
+use crate::database::quoted::{fill, quote};
 use crate::database::{FenceStatements, TextRow};
 
 /// Reads the type of a column where its text is not the same in every session. A domain
@@ -139,8 +139,8 @@ fn arguments(naming: &Naming) -> Vec<String> {
 }
 
 /// Reads the arguments back: whether it is in shadow mode, and how the rows are named. Each ends in a NUL.
-fn read_arguments(hex: &str) -> Option<(bool, Naming)> {
-    let text = String::from_utf8(unhex(hex)?).ok()?;
+fn read_arguments(digits: &str) -> Option<(bool, Naming)> {
+    let text = String::from_utf8(hex::decode(digits).ok()?).ok()?;
     let mut arguments = text.strip_suffix('\0')?.split('\0').map(str::to_owned);
     let (mode, first, prefix) = (arguments.next()?, arguments.next()?, arguments.next()?);
     let naming = match first.is_empty() {

@@ -92,6 +92,6 @@ impl<S, T: Clone> Layer<S> for TransactionLayer<T> {
     type Service = TransactionService<S, T>;
 
     fn layer(&self, inner: S) -> TransactionService<S, T> {
-        TransactionService::new(inner, self.storage.clone())
+        TransactionService { inner, storage: self.storage.clone() }
     }
 }

@@ -22,14 +22,8 @@ use crate::http::{FenceBody, Fenced, NotFenced, Refusal};
 /// A service behind a [`TransactionLayer`](super::TransactionLayer).
 #[derive(Debug, Clone)]
 pub struct TransactionService<S, T> {
-    inner: S,
-    storage: T,
-}
-
-impl<S, T> TransactionService<S, T> {
-    pub(super) fn new(inner: S, storage: T) -> TransactionService<S, T> {
-        TransactionService { inner, storage }
-    }
+    pub(super) inner: S,
+    pub(super) storage: T,
 }
 
 impl<S, T, B, R> Service<Request<B>> for TransactionService<S, T>

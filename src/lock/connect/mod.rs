@@ -9,7 +9,6 @@ mod sqlite;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,19 +45,14 @@ pub async fn connect(url: &str) -> Result<Arc<dyn Lock>, ConnectError> {
 }
 
 /// Options beside the URL: see [`connect`].
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
 #[must_use]
 pub struct ConnectOptions {
+    // The URL may have a password.
+    #[debug("{:?}", scheme(url))]
     url: String,
     namespace: Option<String>,
     settings: Settings,
-}
-
-impl fmt::Debug for ConnectOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The URL may have a password.
-        f.debug_struct("ConnectOptions").field("scheme", &scheme(&self.url)).finish_non_exhaustive()
-    }
 }
 
 impl ConnectOptions {

@@ -16,9 +16,6 @@ pub(super) enum GroupKind {
 }
 
 impl GroupKind {
-    pub(super) const ALL: [GroupKind; 3] =
-        [GroupKind::Release, GroupKind::Acquire, GroupKind::Renew];
-
     pub(super) fn of(request: &Request) -> Option<GroupKind> {
         match request {
             Request::Release { .. } => Some(GroupKind::Release),

@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::fmt;
 use std::iter::from_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -45,6 +44,8 @@ const MAX_SUBMITTED: usize = 100_000;
 /// Requests to a node run there in the order in which they were submitted, so that a release never overtakes the acquire
 /// that it undoes. [`submit`](Nodes::submit) never waits, so that you can call it in `drop`: a task, [`Drivers`], owns
 /// the sessions, and queues what the nodes can't take yet.
+#[derive(derive_more::Debug)]
+#[debug("Nodes({})", context.fleet)]
 pub struct Nodes {
     nodes: Vec<Arc<dyn Node>>,
     drivers: Arc<Drivers>,
@@ -68,13 +69,6 @@ pub(super) struct StartRules {
     pub(super) strict: bool,
     /// The user has declared that no lock can be held if all nodes are blank.
     pub(super) assume_no_locks: bool,
-}
-
-impl fmt::Debug for Nodes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.context.fleet.members().collect::<Vec<_>>();
-        f.debug_tuple("Nodes").field(&names).finish()
-    }
 }
 
 impl Nodes {

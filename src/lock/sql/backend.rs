@@ -105,7 +105,7 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
     fn prepare(&self, _: &Settings) {}
 
     async fn settle(&self) {
-        self.in_flight.over().await;
+        self.in_flight.all.wait().await;
     }
 }
 

@@ -12,8 +12,9 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 /// asks again must not be delayed by its own release.
 pub(super) struct InFlight {
     by_resource: Mutex<HashMap<Resource, Vec<watch::Receiver<()>>>>,
-    /// All statements, notifications and drains included. It is closed.
-    all: TaskTracker,
+    /// All statements, and those for which nobody has to wait: notifications, drains, releases that are tried again. It
+    /// is closed.
+    pub(super) all: TaskTracker,
 }
 
 /// A statement in flight, until it is dropped.
@@ -27,11 +28,6 @@ impl InFlight {
         let all = TaskTracker::new();
         all.close();
         InFlight { by_resource: Mutex::default(), all }
-    }
-
-    /// Counts a statement that no call waits for, until the returned guard is dropped.
-    pub(super) fn hint(&self) -> TaskTrackerToken {
-        self.all.token()
     }
 
     pub(super) fn enter(&self, resource: &Resource) -> InFlightStatement {
@@ -52,11 +48,6 @@ impl InFlight {
         for mut receiver in ahead {
             while receiver.changed().await.is_ok() {}
         }
-    }
-
-    /// Waits until nothing is in flight.
-    pub(super) async fn over(&self) {
-        self.all.wait().await;
     }
 }
 

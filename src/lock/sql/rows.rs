@@ -36,7 +36,7 @@ impl<DB: Database> LeaseRows<DB> {
         let closed_for = settings.terms().closed_for();
         let claim = |resource: Resource| {
             let claim = LeaseClaim::new(&resource, &owner, closed_for, budget);
-            Arc::new(claim.shared(mode == Mode::Shared))
+            Arc::new(LeaseClaim { shared: mode == Mode::Shared, ..claim })
         };
         let (table, claims) = (Arc::clone(table), resources.clone().map(claim));
         Arc::new(LeaseRows { table, claims, budget, runtime: Handle::current() })

@@ -1,4 +1,3 @@
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +31,8 @@ const MAX_CONFLICT_PAUSE: Duration = Duration::from_millis(10);
 const MAX_RELEASE_PAUSE: Duration = Duration::from_secs(1);
 
 /// The table of leases in one database, and the way to it.
+#[derive(derive_more::Debug)]
+#[debug("LeaseTable({name:?})")]
 pub struct LeaseTable<DB: Database> {
     pool: Pool<DB>,
     /// Renewals and releases use it where the pool has no connection free.
@@ -66,12 +67,6 @@ impl Limits {
 
     fn with_reserve(budget: Duration) -> Limits {
         Limits { shared: Some(Instant::now() + budget / 4), ..Limits::of(budget) }
-    }
-}
-
-impl<DB: Database> fmt::Debug for LeaseTable<DB> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("LeaseTable").field(&self.name).finish()
     }
 }
 
@@ -130,7 +125,8 @@ impl<DB: Database> LeaseTable<DB> {
         let notifies = |answer| DB::NOTIFY.is_some() && answer == Ok(ReleaseAnswer::Freed);
         let held = first.clone().map(|answer| answer != ReleaseAnswer::Lapsed);
         if first.is_err() || notifies(first.clone()) {
-            let (table, counted, mut answer) = (Arc::clone(self), self.in_flight.hint(), first);
+            let (table, counted, mut answer) =
+                (Arc::clone(self), self.in_flight.all.token(), first);
             let end = Instant::now() + ANSWER_TIMEOUT;
             let finish = async move {
                 let mut pause = MAX_CONFLICT_PAUSE;
@@ -156,7 +152,9 @@ impl<DB: Database> LeaseTable<DB> {
         let Some(notify) = DB::NOTIFY else { return };
         let notify = fill(notify, &[("{resource}", &DB::DIALECT.literal(resource.as_str()))]);
         let limits = Limits::of(budget);
-        let sent = self.call(&notify, limits, |conn, notify| execute::<DB>(conn, notify)).await;
+        let sent = self
+            .call(&notify, limits, |conn, notify| DB::execute(conn, notify.clone()).boxed())
+            .await;
         if let Err(fault) = sent {
             tracing::debug!(%resource, %fault, "no notification of a release");
         }
@@ -169,7 +167,7 @@ impl<DB: Database> LeaseTable<DB> {
         lasting: Duration,
         budget: Duration,
     ) {
-        let (table, hint) = (Arc::clone(self), self.in_flight.hint());
+        let (table, hint) = (Arc::clone(self), self.in_flight.all.token());
         let claim = LeaseClaim::new(resource, "", lasting, budget);
         let drain = async move {
             let limits = Limits::of(budget);
@@ -198,7 +196,8 @@ impl<DB: Database> LeaseTable<DB> {
 
     pub(super) async fn probe(&self, budget: Duration) -> Result<(), Fault> {
         let limits = Limits::of(budget);
-        self.call(DB::PROBE, limits, |conn, probe| execute::<DB>(conn, probe)).await
+        self.call(DB::PROBE, limits, |conn, probe| DB::execute(conn, probe.to_owned()).boxed())
+            .await
     }
 
     /// Runs statements on a connection, and again after a conflict with other transactions.
@@ -245,11 +244,4 @@ impl<DB: Database> LeaseTable<DB> {
             conn => conn,
         }
     }
-}
-
-fn execute<'a, DB: Database>(
-    conn: &'a mut DB::Connection,
-    sql: &str,
-) -> BoxFuture<'a, sqlx::Result<()>> {
-    DB::execute(conn, sql.to_owned()).boxed()
 }

@@ -101,7 +101,8 @@ impl Scripts {
     fn group(&self, cmd: &mut Cmd, requests: &[Request]) {
         self.script(cmd, source::GROUP).arg(requests.len());
         let of_kind = |kind| requests.iter().filter(move |it| GroupKind::of(it) == Some(kind));
-        let sorted = || GroupKind::ALL.into_iter().flat_map(of_kind);
+        let kinds = [GroupKind::Release, GroupKind::Acquire, GroupKind::Renew];
+        let sorted = || kinds.into_iter().flat_map(of_kind);
         for (_, resource) in sorted().filter_map(of_lock) {
             self.keys.write_lock(cmd, resource);
         }
