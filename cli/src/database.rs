@@ -189,7 +189,6 @@ fn described(table: &Protected) -> Value {
     })
 }
 
-/// Prints one line, and below it what is wrong and what gets past.
 fn print(table: &Protected) {
     let state = match (table.faults.is_empty(), table.shadow) {
         (false, _) => "broken",

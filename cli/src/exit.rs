@@ -67,7 +67,6 @@ impl Failure {
     }
 }
 
-/// Returns the status for an end by this signal, as shells have it.
 pub(crate) fn by_signal(signal: i32) -> u8 {
     u8::try_from(signal.saturating_add(128)).unwrap_or(u8::MAX)
 }

@@ -89,7 +89,6 @@ impl Findings {
         closed.get(self.needed().saturating_sub(1)).copied()
     }
 
-    /// Prints a line for each node that answers, and each finding once, with the nodes that have it.
     pub(crate) fn print(&self) {
         let mut problems: Vec<(String, Vec<&str>)> = Vec::new();
         for finding in &self.nodes {
@@ -122,7 +121,6 @@ impl Finding {
         self.problem.is_none() || self.quarantine().is_some()
     }
 
-    /// Returns for how long it is quarantined, if that is its problem.
     pub(crate) fn quarantine(&self) -> Option<Duration> {
         if let Some(Fault::Quarantined(left)) = self.problem { Some(left) } else { None }
     }
@@ -201,7 +199,6 @@ fn advice(fault: &Fault, finding: &Finding, findings: &Findings) -> String {
     text.to_owned()
 }
 
-/// Says what has become of a node that is not admitted, and what brings it back.
 fn forgotten(finding: &Finding, findings: &Findings) -> String {
     if finding.is_on_the_way(findings) {
         return ": it has left its fleet for this list, which was not started; run \

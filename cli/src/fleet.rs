@@ -242,7 +242,6 @@ fn left<'a>(old: &'a Findings, new: &'a Findings) -> impl Iterator<Item = &'a st
     old.nodes.iter().filter(move |finding| !stays(finding)).map(|finding| finding.node.as_str())
 }
 
-/// Adds what to do about a move to this list that was not done.
 fn advised(error: OperatorError, to: &Redis) -> Failure {
     let more = match &error {
         OperatorError::OldForgot { .. } => {

@@ -27,7 +27,6 @@ pub(crate) struct LeaseList {
     pub(crate) faults: Vec<(String, Fault)>,
 }
 
-/// A lock as its nodes, or its database, see it.
 pub(crate) struct LockView {
     pub(crate) resource: Resource,
     pub(crate) holder: Option<Holder>,
@@ -37,7 +36,6 @@ pub(crate) struct LockView {
     /// Time until it expires; `None` if never.
     pub(crate) remaining: Option<Duration>,
     pub(crate) token: Option<Token>,
-    /// Number of nodes that have it.
     pub(crate) nodes: Option<usize>,
     /// Whether a majority has it. `None` where nodes that do not answer, or that have forgotten locks, could make it one.
     pub(crate) held: Option<bool>,
@@ -107,7 +105,6 @@ impl LockView {
         Some(LockView { resource, holder, shared, holders, remaining, token, nodes, held })
     }
 
-    /// The resource, holder, start, time left and token, for display.
     pub(crate) fn columns(&self) -> [String; 5] {
         let none = || "-".to_owned();
         let holder = self.holder.as_ref();

@@ -6,7 +6,6 @@ use fencing::lock::redlock::{BuildError, Fleet, Node, RedisNode};
 
 use crate::exit::Failure;
 
-/// The default prefix of the keys on a Redis.
 pub(crate) const NAMESPACE: &str = "fencing";
 
 #[derive(Debug, Clone, clap::Args)]

@@ -83,7 +83,6 @@ pub(crate) fn out(text: impl Display) {
     let _ = write!(stdout(), "{text}");
 }
 
-/// Returns an error and its causes, in one line.
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

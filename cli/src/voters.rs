@@ -21,7 +21,6 @@ pub(crate) struct Voters {
     pub(crate) faults: Vec<(String, Fault)>,
 }
 
-/// The number of nodes, and of those that count.
 #[derive(Clone, Copy)]
 pub(crate) struct Turnout {
     pub(crate) answered: usize,

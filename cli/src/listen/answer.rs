@@ -7,7 +7,6 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 use serde_json::json;
 
-/// An answer of this program's own.
 pub(crate) type HttpAnswer = Response<Body>;
 
 /// Makes an answer that no cache keeps.

@@ -27,7 +27,6 @@ const IDLE: Duration = Duration::from_secs(1);
 /// Time for the last bytes of a connection that is ended.
 const CLOSING: Duration = Duration::from_millis(100);
 
-/// Serves the connection of a client until it ends, or until the process stops and its requests are done.
 pub(super) async fn serve(stream: TcpStream, from: SocketAddr, port: Port) {
     let Port { settings, answers, stop, full } = port;
     let _ = stream.set_nodelay(true);
@@ -119,7 +118,6 @@ impl Working {
         Working(requests.clone())
     }
 
-    /// Stays in progress until the answer has ended.
     fn until_end_of(self, body: Body) -> Body {
         Body::new(body.map_err(move |error| {
             let _ = &self;

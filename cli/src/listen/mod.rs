@@ -71,7 +71,6 @@ pub(crate) struct Listener {
     requests: TcpListener,
     status: TcpListener,
     settings: Listen,
-    /// Cancelled when the process is to stop.
     pub(crate) stop: CancellationToken,
 }
 

@@ -20,7 +20,6 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// The body of a request, whose client may pause for a bounded time, and may take a bounded time in all.
 struct Upload {
     body: Body,
-    /// Whether its unread rest is drained.
     drains: bool,
     patience: Duration,
     pause: Option<Pin<Box<Sleep>>>,
@@ -48,7 +47,6 @@ impl Progress {
         self.state.borrow().0
     }
 
-    /// Waits until nothing more of the upload is passed on.
     pub(crate) async fn ended(&self) {
         let _ = self.state.subscribe().wait_for(|(state, _)| *state != UploadState::Sending).await;
     }
@@ -57,7 +55,6 @@ impl Progress {
         self.state.send_modify(|(_, last)| *last = Instant::now());
     }
 
-    /// Waits until nothing has moved for this long.
     pub(crate) async fn stalled(&self, patience: Duration) {
         loop {
             let due = self.state.borrow().1 + patience;

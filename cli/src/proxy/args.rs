@@ -97,7 +97,6 @@ pub(crate) struct ProxyArgs {
 }
 
 impl ProxyArgs {
-    /// Time for which the service may still work after its answer is lost.
     pub(super) fn quarantine(&self) -> Duration {
         self.quarantine.unwrap_or(self.upstream_timeout)
     }

@@ -15,9 +15,7 @@ use crate::listen::HttpAnswer;
 
 const PIECES: usize = 2;
 
-/// The client of a request, which may go away.
 pub(super) enum Client {
-    /// It has no answer yet.
     Waiting(oneshot::Sender<HttpAnswer>),
     Reading(mpsc::Sender<Piece>),
     Gone,
@@ -45,7 +43,6 @@ impl Client {
         *self = Client::Reading(sender);
     }
 
-    /// Sends a piece, if the client takes it in time.
     pub(super) async fn send(&mut self, piece: Piece, patience: Duration) {
         let Client::Reading(pieces) = self else { return };
         if !matches!(timeout(patience, pieces.send(piece)).await, Ok(Ok(()))) {

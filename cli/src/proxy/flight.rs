@@ -178,7 +178,6 @@ impl Flight {
         }
     }
 
-    /// Answers the client, and counts the request as abandoned, unless that was done before.
     fn give_up(&mut self, Doubt { problem, why, cause }: Doubt) {
         if self.held.is_some() {
             return;

@@ -64,7 +64,6 @@ fn remove(headers: &mut HeaderMap, unwanted: impl Fn(&str) -> bool) {
     }
 }
 
-/// Whether the query asks for another method, as some frameworks take it.
 pub(super) fn overrides_method(uri: &Uri) -> bool {
     let keys = uri.query().unwrap_or_default().split(['&', ';']);
     keys.map(|pair| pair.split('=').next().unwrap_or_default()).any(|key| {

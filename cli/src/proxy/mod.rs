@@ -115,7 +115,6 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
     listener.run(Answers::new(answers), status, settled).await
 }
 
-/// Opens the marks at the URL of the arguments, or in this process without one.
 async fn open_marks(args: &ProxyArgs, probe: &Resource) -> Result<Arc<dyn Marks>, Failure> {
     let Some(url) = &args.marks else { return Ok(Arc::new(MemoryMarks::default())) };
     let url = match MarksPlace::new(url, args.namespace.as_deref().unwrap_or(NAMESPACE))? {

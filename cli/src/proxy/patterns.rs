@@ -109,7 +109,6 @@ impl FromStr for Pattern {
     }
 }
 
-/// Returns whether a segment is compared as it is.
 fn is_plain(segment: &str) -> bool {
     let odd = |found: char| found.is_control() || r"{}*%\;?#".contains(found);
     !matches!(segment, "" | "." | "..") && !segment.contains(odd)

@@ -57,7 +57,6 @@ type Connector = MapResponse<HttpConnector, fn(TokioIo<TcpStream>) -> Stream>;
 struct Stream {
     inner: TokioIo<TcpStream>,
     answered: bool,
-    /// Something was written after that.
     wrote_after: bool,
 }
 

@@ -66,7 +66,6 @@ impl LockHolders {
         self.token.filter(|token| token.get() % COUNTS > 0)
     }
 
-    /// Describes them for display.
     pub(super) fn describe(all: &[LockHolders], turnout: Turnout) -> String {
         let Turnout { remember, size, .. } = turnout;
         let one = |holders: &LockHolders| {

@@ -8,9 +8,7 @@ use crate::voters::Voters;
 
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct NodeAnswers {
-    /// On how many the lock was taken.
     pub(super) taken: usize,
-    /// On how many it was free.
     pub(super) free: usize,
     /// On how many another client holds it, and keeps it.
     pub(super) others: usize,

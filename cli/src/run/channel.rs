@@ -36,7 +36,6 @@ pub(super) struct GuardStart {
     pub(super) command: Vec<OsString>,
 }
 
-/// An order of `fencing run` to its guard, once the command runs.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Order {
     /// The lease lasts until then, by the clock of [`now`].

@@ -39,7 +39,6 @@ fn read(id: i32) -> Option<(Pid, char, Pid)> {
     Some((Pid::from_raw(id)?, state, Pid::from_raw(fields.next()?.parse().ok()?)?))
 }
 
-/// Sends a signal to all descendants, and returns whether there were any.
 pub(super) fn signal(signal: Signal) -> bool {
     let family = all();
     for (process, _) in &family {

@@ -7,7 +7,6 @@ const ROUND: Duration = Duration::from_millis(10);
 
 /// The schedule by which the guard stops the command.
 pub(super) struct Plan {
-    /// The time from SIGTERM to the end of the lease.
     pub(super) grace: Duration,
     pub(super) deadline: Duration,
     /// Whether `fencing run` has died.

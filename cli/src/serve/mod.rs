@@ -96,7 +96,6 @@ struct LeaseServer {
 type Server = State<Arc<LeaseServer>>;
 type Id = Result<Path<String>, PathRejection>;
 
-/// The terms of a request, in milliseconds.
 #[derive(Deserialize, Default)]
 #[serde(default, deny_unknown_fields)]
 struct AcquireRequest {

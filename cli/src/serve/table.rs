@@ -85,7 +85,6 @@ pub(super) struct Unread {
 }
 
 impl Unread {
-    /// Keeps the lease once this answer is read.
     pub(super) fn until_read(mut self, answer: Body) -> Body {
         Body::new(answer.map_frame(move |frame| {
             let _ = self.id.take();
@@ -102,7 +101,6 @@ impl Drop for Unread {
     }
 }
 
-/// Returns an id that no other client can guess.
 fn random_id() -> Result<String, getrandom::Error> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)?;

@@ -63,7 +63,6 @@ fn bar(left: &str, right: &str) -> Block<'static> {
     Block::new().reversed().title_top(left).title_top(right)
 }
 
-/// The heading of a part: what it says, how old that is, and why it says nothing.
 fn heading<T>(view: &View, part: &Part<T>, title: &str, now: Moment) -> Vec<Line<'static>> {
     let ago = |when: &Moment| about(when.age(now));
     let status = match part {
@@ -137,7 +136,6 @@ fn marks(view: &View, now: Moment) -> Vec<Line<'static>> {
     heading(view, &view.marks, &title, now)
 }
 
-/// The heading of the leases, and which nodes have not listed theirs.
 fn leases(view: &View, now: Moment) -> Vec<Line<'static>> {
     let part = &view.leases;
     let Some(LeaseList { all, turnout, faults }) = part.answer() else {

@@ -37,7 +37,6 @@ impl Moment {
 /// like its state.
 #[derive(Default)]
 pub(super) enum Part<T> {
-    /// There is no such source.
     #[default]
     Absent,
     Asking,
