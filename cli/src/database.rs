@@ -168,12 +168,10 @@ async fn remove(pool: &Pool, table: &str, yes: bool) -> Result<(), Failure> {
     if !found.is_protected() {
         return Err(Failure::refused(format_args!("the table {table} is not protected")));
     }
-    Failure::unless(
-        yes,
-        format_args!(
-            "would remove the triggers from the table {table}: its writes are no longer fenced then. Add --yes to do it"
-        ),
-    )?;
+    let would = format!(
+        "would remove the triggers from the table {table}: its writes are no longer fenced then. Add --yes to do it"
+    );
+    Failure::unless(yes, would)?;
     Ok(on!(pool, pool => found.remove(pool).await)?)
 }
 

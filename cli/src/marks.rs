@@ -1,16 +1,17 @@
-//! `fencing marks`: the high-water marks in a database.
+//! `fencing marks`: the high-water marks in a database, and those in a Redis.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Subcommand;
 use fencing::fence::{FenceError, Marks as _};
+use fencing::redis::{FencedError, MarksState, RedisMarks};
 use fencing::sql::{self, AdmitError, SqlMarks};
 use fencing::{Resource, Token};
 
 use crate::duration;
 use crate::exit::Failure;
-use crate::pool::{DatabaseUrl, Pool, answer, connect, on};
-use crate::redis_marks::{self, OpenArgs};
+use crate::place::NAMESPACE;
+use crate::pool::{DatabaseUrl, Pool, answer, connect, kind, on};
 use crate::say::{self, or_none};
 
 /// Lists the marks: for each resource, the highest token that the database has seen.
@@ -94,28 +95,55 @@ struct Change {
     yes: bool,
 }
 
+/// Opens the marks in a Redis. Until then everything is refused there: a server that is new, was flushed or
+/// restarted, or took the place of another one, may have forgotten marks.
+///
+/// Without --yes the command says what is there. It is safe where there were never any marks, and where all of them
+/// are there: after a restart that lost no write (appendfsync always). Where some may be lost, give a floor.
+#[derive(Debug, clap::Args)]
+struct OpenArgs {
+    /// The Redis: redis://HOST, rediss://HOST or unix://PATH; valkey:// and valkeys:// mean the same.
+    #[arg(long = "marks", value_name = "URL", env = "FENCING_MARKS", hide_env_values = true)]
+    url: String,
+    /// The marks are in the hash {NS}:marks.
+    #[arg(long, value_name = "NS", default_value = NAMESPACE)]
+    namespace: String,
+    /// Where a resource has no higher mark, smaller tokens are refused from then on, for good. Choose one not
+    /// below any token granted before, and make sure that the lock service grants larger ones.
+    #[arg(long, value_name = "TOKEN")]
+    floor: Option<Token>,
+    /// Confirms a --floor above all present marks and the present floor.
+    #[arg(long, requires = "floor")]
+    above_marks: bool,
+    /// The word that the command prints without --yes, for the state of the marks then. If they have changed since,
+    /// nothing is opened.
+    #[arg(long, value_name = "WORD")]
+    seen: Option<MarksState>,
+    /// Opens them as they were --seen. Without this, the command only says what it would do.
+    #[arg(long, requires = "seen")]
+    yes: bool,
+}
+
 const PAGE: u32 = 1000;
 
 pub(crate) async fn main(args: MarksArgs) -> Result<u8, Failure> {
-    match args.action {
-        Some(MarksAction::Raise { change, resource, token }) => {
-            raise(&change, &resource, token).await?
-        }
-        Some(MarksAction::Lower { change, resource, from, token }) => {
+    let Some(action) = args.action else {
+        let none = || Failure::usage("--database needs a URL, such as sqlite:data.db");
+        let pool = connect("--database", &args.url.ok_or_else(none)?, false, 1).await?;
+        return list(&pool, args.resource.as_ref()).await.map(|()| 0);
+    };
+    match action {
+        MarksAction::Raise { change, resource, token } => raise(&change, &resource, token).await?,
+        MarksAction::Lower { change, resource, from, token } => {
             lower(&change, &resource, from, token).await?;
         }
-        Some(MarksAction::Prune { change, older_than, floor }) => {
+        MarksAction::Prune { change, older_than, floor } => {
             prune(&change, sql::Prune::older_than(older_than).up_to(floor)).await?;
         }
-        Some(MarksAction::RaiseFloor { change, token }) => {
+        MarksAction::RaiseFloor { change, token } => {
             raise_floor(&change, token.map_or_else(above_all_granted, Ok)?).await?;
         }
-        Some(MarksAction::Open(args)) => redis_marks::open(&args).await?,
-        None => {
-            let none = || Failure::usage("--database needs a URL, such as sqlite:data.db");
-            let url = args.url.ok_or_else(none)?;
-            list(&connect("--database", &url, false, 1).await?, args.resource.as_ref()).await?;
-        }
+        MarksAction::Open(args) => open(&args).await?,
     }
     Ok(0)
 }
@@ -146,13 +174,11 @@ async fn list(pool: &Pool, resource: Option<&Resource>) -> Result<(), Failure> {
 async fn raise(change: &Change, resource: &Resource, token: Token) -> Result<(), Failure> {
     let pool = change.database.connect(false).await?;
     let from = or_none(on!(&pool, pool => answer(sql::highest(pool, resource)).await)?);
-    Failure::unless(
-        change.yes,
-        format_args!(
-            "would raise the mark of {resource} from {from} to {token}: all smaller tokens are \
+    let would = format!(
+        "would raise the mark of {resource} from {from} to {token}: all smaller tokens are \
          refused from then on, for good. Add --yes to do it"
-        ),
-    )?;
+    );
+    Failure::unless(change.yes, would)?;
     // Its waits for locks are short, through a pooler as well.
     on!(&pool, pool => answer(SqlMarks::new(pool.clone()).raise(resource, token)).await)?;
     say::out(format_args!("{token}\t{resource}\n"));
@@ -167,14 +193,12 @@ async fn lower(
 ) -> Result<(), Failure> {
     let pool = change.database.connect(false).await?;
     let mark = or_none(on!(&pool, pool => answer(sql::highest(pool, resource)).await)?);
-    Failure::unless(
-        change.yes,
-        format_args!(
-            "the mark is {mark}; would lower the mark of {resource} from {from} to {token}: {token} \
+    let would = format!(
+        "the mark is {mark}; would lower the mark of {resource} from {from} to {token}: {token} \
          and all larger tokens may write from then on, also those that were refused as stale. Choose a token \
          that is not below any that was granted. Add --yes to do it"
-        ),
-    )?;
+    );
+    Failure::unless(change.yes, would)?;
     on!(&pool, pool => answer(sql::lower(pool, resource, from, token)).await)?;
     say::out(format_args!("{token}\t{resource}\n"));
     Ok(())
@@ -202,14 +226,12 @@ async fn prune(change: &Change, prune: sql::Prune) -> Result<(), Failure> {
 
 async fn raise_floor(change: &Change, floor: Token) -> Result<(), Failure> {
     let pool = change.database.connect(false).await?;
-    Failure::unless(
-        change.yes,
-        format_args!(
-            "would raise the floor to {floor}, if it is lower: where a resource has no mark, {floor} and all smaller \
+    let would = format!(
+        "would raise the floor to {floor}, if it is lower: where a resource has no mark, {floor} and all smaller \
          tokens are refused from then on, for good, and new leases in this database get larger ones. Leases on Redis \
          nodes may not: for those name a --token below what they grant next. Add --yes to do it"
-        ),
-    )?;
+    );
+    Failure::unless(change.yes, would)?;
     on!(&pool, pool => answer(sql::raise_floor(pool, floor)).await)?;
     say::out(format_args!("floor {floor}\n"));
     Ok(())
@@ -221,6 +243,84 @@ fn above_all_granted() -> Result<Token, Failure> {
     let year_2026 = UNIX_EPOCH + Duration::from_secs(1_767_225_600);
     let since = SystemTime::now().duration_since(year_2026).map_err(Failure::usage)?;
     Token::new(since.as_secs() * 1_000_000).map_err(Failure::usage)
+}
+
+pub(crate) enum MarksPlace {
+    Redis(Box<RedisMarks>),
+    Database(String),
+}
+
+impl MarksPlace {
+    pub(crate) fn new(url: &str, namespace: &str) -> Result<MarksPlace, Failure> {
+        let schemes =
+            ["redis:", "rediss:", "valkey:", "valkeys:", "unix:", "redis+unix:", "valkey+unix:"];
+        if schemes.iter().any(|scheme| url.starts_with(scheme)) {
+            return in_redis(url, namespace).map(Box::new).map(MarksPlace::Redis);
+        }
+        let schemes = "--marks: the URL begins with sqlite:, postgres:, mysql:, redis: or valkey:";
+        kind(url).map_err(|_| Failure::usage(schemes))?;
+        Ok(MarksPlace::Database(url.to_owned()))
+    }
+}
+
+fn in_redis(url: &str, namespace: &str) -> Result<RedisMarks, Failure> {
+    let wrong = |error| Failure::usage(format_args!("--marks: {error}"));
+    RedisMarks::new(url, namespace).map_err(wrong)
+}
+
+async fn open(args: &OpenArgs) -> Result<(), Failure> {
+    let marks = in_redis(&args.url, &args.namespace)?;
+    let found = marks.look().await?;
+    check_floor(args, &marks, &found).await?;
+    let floor = or_none(args.floor.max(found.floor));
+    let Some(seen) = args.seen.as_ref().filter(|_| args.yes) else {
+        let state = match (&found.opened_in, found.is_open()) {
+            (_, true) => "open",
+            (None, _) => "closed: never opened, or flushed, evicted or deleted since",
+            (Some(_), false) => {
+                "closed: the server was restarted or replaced since they were opened"
+            }
+        };
+        return Err(Failure::usage(format_args!(
+            "the marks are {state}; {} are there, floor {}; would open them with floor {floor}. Where marks are \
+             missing, stale tokens above the floor pass. Add --seen {found} --yes to do it",
+            found.marks,
+            or_none(found.floor),
+        )));
+    };
+    marks.open(seen, args.floor).await?;
+    say::out(format_args!("open, {} marks, floor {floor}\n", seen.marks));
+    Ok(())
+}
+
+/// Refuses a floor above everything that is there, unless it is said to be meant: it would never fall again.
+async fn check_floor(
+    args: &OpenArgs,
+    marks: &RedisMarks,
+    found: &MarksState,
+) -> Result<(), Failure> {
+    let Some(floor) = args.floor.filter(|_| !args.above_marks) else { return Ok(()) };
+    let listed = marks.list(None, usize::MAX).await;
+    let listed = listed.map_err(|error| Failure::unavailable(say::chain(&error)))?;
+    let highest = listed.into_iter().map(|(_, token)| token).max().max(found.floor);
+    if Some(floor) <= highest {
+        return Ok(());
+    }
+    let there =
+        highest.map_or("there is none".into(), |highest| format!("the highest is {highest}"));
+    Err(Failure::usage(format_args!(
+        "the floor {floor} is above all marks and the floor: {there}. A floor never falls. Add --above-marks if \
+         it is meant"
+    )))
+}
+
+impl From<FencedError> for Failure {
+    fn from(error: FencedError) -> Failure {
+        match error {
+            FencedError::Unreachable(_) | FencedError::InDoubt(_) => Failure::unavailable(error),
+            _ => Failure::refused(error),
+        }
+    }
 }
 
 impl From<FenceError> for Failure {

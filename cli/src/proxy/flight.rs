@@ -1,24 +1,28 @@
 use std::future::pending;
+use std::mem::replace;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
+use bytes::Bytes;
 use fencing::http::{Passage, Problem};
-use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, stream};
+use http::response::Parts;
 use http::{Response, StatusCode, Version};
-use http_body::Body as _;
-use http_body_util::BodyExt;
+use http_body::{Body as _, Frame};
+use http_body_util::{BodyExt, StreamBody};
 use hyper_util::client::legacy::ResponseFuture;
-use tokio::sync::oneshot;
-use tokio::time::{sleep, sleep_until};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{sleep, sleep_until, timeout};
 
 use super::args::ProxyArgs;
-use super::client::Client;
 use super::{NOT_SENT, headers, refused};
 use crate::listen::{Counted, HttpAnswer, ProblemKind, Progress, UploadState};
 use crate::say;
+
+const PIECES: usize = 2;
 
 /// A request that the fence has admitted, until the service cannot be working on it. When it is dropped, the proxy
 /// sends nothing more of the request, and the fence lets newer ones in.
@@ -197,5 +201,41 @@ impl Flight {
 impl Drop for Flight {
     fn drop(&mut self) {
         self.upload.stop();
+    }
+}
+
+enum Client {
+    Waiting(oneshot::Sender<HttpAnswer>),
+    Reading(mpsc::Sender<Piece>),
+    Gone,
+}
+
+/// A piece of an answer, or its end. Without an end it has broken off.
+type Piece = Option<Frame<Bytes>>;
+
+impl Client {
+    /// Answers it, or cuts it off if it reads another answer.
+    fn answer(&mut self, answer: HttpAnswer) {
+        if let Client::Waiting(client) = replace(self, Client::Gone) {
+            let _ = client.send(answer);
+        }
+    }
+
+    /// Sends the head of an answer, whose body comes piece by piece.
+    fn begin(&mut self, head: Parts) {
+        let (sender, mut pieces) = mpsc::channel::<Piece>(PIECES);
+        let body = StreamBody::new(stream::poll_fn(move |context| {
+            let broken = "the answer of the service broke off";
+            pieces.poll_recv(context).map(|piece| piece.ok_or(broken).transpose())
+        }));
+        self.answer(Response::from_parts(head, Body::new(body)));
+        *self = Client::Reading(sender);
+    }
+
+    async fn send(&mut self, piece: Piece, patience: Duration) {
+        let Client::Reading(pieces) = self else { return };
+        if !matches!(timeout(patience, pieces.send(piece)).await, Ok(Ok(()))) {
+            *self = Client::Gone;
+        }
     }
 }

@@ -2,7 +2,6 @@
 //! flight whatever its client does: see `flight.rs`.
 
 mod args;
-mod client;
 mod flight;
 mod headers;
 mod names;
@@ -32,9 +31,9 @@ use crate::exit::Failure;
 use crate::listen::{
     Answers, Counted, HttpAnswer, Listener, MALFORMED, ProblemKind, bounded, record_metrics, status,
 };
+use crate::marks::MarksPlace;
 use crate::place::NAMESPACE;
 use crate::pool::{connect, on};
-use crate::redis_marks::MarksPlace;
 use crate::say;
 use crate::signing::SigningKeys;
 

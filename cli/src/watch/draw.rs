@@ -11,7 +11,7 @@ use ratatui::widgets::{Block, Cell, Paragraph, Row, Table, Widget};
 use super::sources::COUNTED;
 use super::view::{MarkList, Moment, Part, View};
 use crate::duration::about;
-use crate::lease_list::{LeaseList, LockView};
+use crate::leases::{LeaseList, LockView};
 
 /// Narrower screens leave out the token of a lease, and since when it is held.
 const WITH_TOKEN: u16 = 72;

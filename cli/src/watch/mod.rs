@@ -31,9 +31,9 @@ use tokio::time::{sleep, timeout};
 use wildmatch::WildMatch;
 
 use crate::exit::{self, Failure};
-use crate::lease_list::LeaseList;
+use crate::leases::LeaseList;
+use crate::marks::MarksPlace;
 use crate::place::{Chosen, LockPlace};
-use crate::redis_marks::MarksPlace;
 use crate::signals::Signals;
 use crate::{duration, findings, say};
 use sources::refresh;

@@ -12,8 +12,8 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::view::{MarkList, Moment, View};
 use crate::exit::{self, Failure};
+use crate::marks::MarksPlace;
 use crate::pool::{connect, on};
-use crate::redis_marks::MarksPlace;
 use crate::say;
 
 /// The most marks counted.

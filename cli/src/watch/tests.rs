@@ -15,7 +15,7 @@ use ratatui::layout::Rect;
 use super::view::{MarkList, Moment, Part, View};
 use super::{Screen, draw, every, picture};
 use crate::findings::{Finding, Findings};
-use crate::lease_list::{LeaseList, LockView};
+use crate::leases::{LeaseList, LockView};
 use crate::voters::Turnout;
 
 /// This many seconds after noon, when the view began.

@@ -8,7 +8,7 @@ use fencing::time::{Clock, SystemClock, Time};
 use fencing::{Resource, Token};
 
 use crate::findings::{Finding, Findings, is_silent};
-use crate::lease_list::LeaseList;
+use crate::leases::LeaseList;
 
 /// A time of observation: by the clock that runs while the machine is suspended, and by the wall clock.
 #[derive(Debug, Clone, Copy)]
