@@ -53,7 +53,7 @@ pub(crate) async fn main(args: ExporterArgs) -> Result<u8, Failure> {
     // Another client may have the nodes asked first, and one of them may take all of its time.
     let asks = Some(2 * exporter.args.node_budget);
     let ready = move || Arc::clone(&exporter).refresh();
-    let status = status(recorder, ready, asks, None, CancellationToken::new());
+    let status = status(recorder, ready, asks, CancellationToken::new());
     listen::run_alone(&settings, status).await
 }
 

@@ -30,13 +30,12 @@ pub(crate) fn record_metrics() -> Result<PrometheusHandle, Failure> {
     Ok(recorder)
 }
 
-/// The pages for operators: whether the process is ready, its metrics, and the description of its routes if it has any.
+/// The pages for operators: whether the process is ready, and its metrics.
 /// With `asks`, each request for metrics first makes the readiness check, which sets them, and may take for this long.
 pub(crate) fn status<R: Future<Output = Result<(), String>> + Send + 'static>(
     recorder: PrometheusHandle,
     ready: impl Fn() -> R + Clone + Send + Sync + 'static,
     asks: Option<Duration>,
-    openapi: Option<&'static str>,
     stop: CancellationToken,
 ) -> Router {
     let asked = ready.clone();
@@ -58,15 +57,11 @@ pub(crate) fn status<R: Future<Output = Result<(), String>> + Send + 'static>(
         Ok(()) => answer(StatusCode::OK, TEXT, "ready\n"),
         Err(why) => answer(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{why}\n")),
     };
-    let pages = Router::new()
+    Router::new()
         .route("/livez", get(async || answer(StatusCode::OK, TEXT, "live\n")))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
-        .fallback(async || answer(StatusCode::NOT_FOUND, TEXT, "no such page\n"));
-    match openapi {
-        Some(text) => pages.route("/openapi.yaml", get(async move || yaml(text))),
-        None => pages,
-    }
+        .fallback(async || answer(StatusCode::NOT_FOUND, TEXT, "no such page\n"))
 }
 
 pub(crate) fn yaml(text: &'static str) -> HttpAnswer {

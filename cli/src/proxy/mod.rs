@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
+use axum::routing::get;
 use fencing::fence::{Marks, MemoryMarks};
 use fencing::http::{FenceLayer, Policy, Problem, SHADOW};
 use fencing::sql::{self, SqlMarks};
@@ -29,7 +30,8 @@ use self::upstream::Upstream;
 use crate::duration::show;
 use crate::exit::Failure;
 use crate::listen::{
-    Answers, Counted, HttpAnswer, Listener, MALFORMED, ProblemKind, bounded, record_metrics, status,
+    Answers, Counted, HttpAnswer, Listener, MALFORMED, ProblemKind, bounded, record_metrics,
+    status, yaml,
 };
 use crate::marks::MarksPlace;
 use crate::place::NAMESPACE;
@@ -102,7 +104,8 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
             fence.highest(&probe).await.map(drop).map_err(|error| error.to_string())
         }
     };
-    let status = status(recorder, ready, None, Some(OPENAPI), listener.stop.clone());
+    let status = status(recorder, ready, None, listener.stop.clone())
+        .route("/openapi.yaml", get(async || yaml(OPENAPI)));
     let all = u32::try_from(args.requests).unwrap_or(u32::MAX);
     let settled = async move {
         let _all = permits.acquire_many(all).await;

@@ -12,14 +12,12 @@ use crate::voters::Turnout;
 const COUNTS: u64 = 1_000_000;
 
 /// The holder of a lock on nodes, or all who share it.
-#[derive(Default)]
 pub(super) struct LockHolders {
     /// The value of the lock on the nodes, and its holder: more than one where they share it.
     pub(super) parts: BTreeMap<Vec<u8>, Option<Holder>>,
     /// The token, if a majority has the lock: that of a majority, or else the largest. `None` on fewer nodes: the
     /// next holder may get the same token.
     token: Option<Token>,
-    known: Vec<Token>,
     nodes: usize,
     /// Whether a majority may have the lock: nodes that have not answered, or have forgotten locks, may have had it.
     pub(super) uncertain: bool,
@@ -29,28 +27,23 @@ impl LockHolders {
     /// Puts together who holds the lock. On less than a majority it is an attempt, or what is left of a lease: it counts
     /// only where no client has a majority.
     pub(super) fn of(views: &[NodeView], turnout: Turnout) -> Vec<LockHolders> {
-        let mut all: BTreeMap<Option<&[u8]>, LockHolders> = BTreeMap::new();
+        let mut all: BTreeMap<Option<&[u8]>, Vec<&NodeView>> = BTreeMap::new();
         for view in views {
             let Some(first) = view.locks.first() else { continue };
-            let holders = all.entry((!first.shared).then_some(&first.value)).or_default();
-            holders.nodes += 1;
-            holders.known.extend(view.known);
-            for lock in &view.locks {
-                holders.parts.entry(lock.value.clone()).or_insert_with(|| lock.holder.clone());
-            }
+            all.entry((!first.shared).then_some(&first.value)).or_default().push(view);
         }
-        let is_held = |holders: &LockHolders| holders.nodes >= turnout.needed;
-        let any = all.values().any(is_held);
-        let mut all: Vec<LockHolders> = all.into_values().collect();
-        all.retain(|holders| !any || is_held(holders));
-        for holders in &mut all {
-            holders.uncertain = !any && turnout.may_be_held(holders.nodes);
-            if any {
-                let agreed = turnout.agreed(&mut holders.known);
-                holders.token = agreed.or(holders.known.last().copied());
-            }
-        }
-        all
+        let any = all.values().any(|views| views.len() >= turnout.needed);
+        all.retain(|_, views| !any || views.len() >= turnout.needed);
+        let holders = all.into_values().map(|views| {
+            let mut known: Vec<Token> = views.iter().filter_map(|view| view.known).collect();
+            let token = turnout.agreed(&mut known).or(known.last().copied()).filter(|_| any);
+            let locks = views.iter().flat_map(|view| &view.locks);
+            let parts = locks.map(|lock| (lock.value.clone(), lock.holder.clone())).collect();
+            let nodes = views.len();
+            let uncertain = !any && turnout.may_be_held(nodes);
+            LockHolders { parts, token, nodes, uncertain }
+        });
+        holders.collect()
     }
 
     /// Returns whether the lock may have this token. Forgotten tokens are older than all known ones.

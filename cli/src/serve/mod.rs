@@ -125,7 +125,8 @@ pub(crate) async fn main(args: ServeArgs) -> Result<u8, Failure> {
     std::mem::forget(Arc::clone(&table));
     let asked = Arc::clone(&chosen.lock);
     let ready = move || ready(Arc::clone(&asked));
-    let status = status(recorder, ready, None, Some(OPENAPI), listener.stop.clone());
+    let status = status(recorder, ready, None, listener.stop.clone())
+        .route("/openapi.yaml", get(async || yaml(OPENAPI)));
     let routes = routes(Arc::new(LeaseServer {
         lock: Arc::clone(&chosen.lock),
         table,

@@ -123,7 +123,11 @@ pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
         refresh(view, DATABASE, ask, |view, now, answer| view.marks.set(now, answer)).await
     };
     let shown = async {
-        let ended = if has_terminal() { on_terminal(view).await } else { as_text(view).await };
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let ended = match stdin().is_terminal() && stdout().is_terminal() && !dumb {
+            true => on_terminal(view).await,
+            false => as_text(view).await,
+        };
         ended.map_err(|error| Failure::failed(format_args!("the terminal failed: {error}")))
     };
     tokio::select! {
@@ -134,11 +138,6 @@ pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
             wrong.map(|(never, ..): (Infallible, Infallible, Infallible)| match never {})
         }
     }
-}
-
-fn has_terminal() -> bool {
-    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-    stdin().is_terminal() && stdout().is_terminal() && !dumb
 }
 
 /// Prints the picture as text each time, until the reader has gone away.
