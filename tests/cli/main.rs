@@ -12,7 +12,6 @@ mod guard;
 mod holders;
 mod loss;
 mod signals;
-mod sql_lease;
 mod status;
 mod terminal;
 mod tls;

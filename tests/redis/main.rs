@@ -1,9 +1,10 @@
 //! Redlock, and high-water marks, on real redis-servers.
 
 mod attacks;
-mod faults;
+mod dropped;
 mod fleet;
 mod holders;
+mod hostile;
 mod marks;
 mod notified;
 mod proxy;

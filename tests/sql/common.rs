@@ -3,7 +3,7 @@
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 pub use std::sync::Arc;
-pub use std::time::{Duration, Instant};
+pub use std::time::Duration;
 
 pub use fencing::fence::{CommitError, FenceError, Marks, Stale, Transactions};
 pub use fencing::lock::sql::SqlLock;
@@ -12,7 +12,7 @@ pub use fencing::{Fence, Resource, Sequencer, Token};
 pub use futures_util::future::join_all;
 pub use sqlx::{AssertSqlSafe, Connection, Database, Executor, Pool, Row, Transaction, raw_sql};
 pub use support::lease::{named, token};
-use support::polled::polled;
+use support::waiting::polled;
 pub use support::waiting::until;
 
 pub fn resource() -> Resource {

@@ -28,7 +28,6 @@ mod postgres {
     mod commits;
     mod locks;
     mod marks;
-    mod migrating;
     mod paths;
     mod pooler;
     mod prune;
@@ -51,8 +50,6 @@ mod mysql {
     use support::mariadb::MariadbServer as Server;
     pub use support::place::mysql as place;
 
-    mod interrupted;
-    mod migrating;
     mod own;
     mod prune;
     mod rights;

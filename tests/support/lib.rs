@@ -14,7 +14,6 @@ pub mod lease;
 pub mod mariadb;
 pub mod pgbouncer;
 pub mod place;
-pub mod polled;
 pub mod postgres;
 pub mod process;
 pub mod redis;

@@ -10,14 +10,12 @@ mod leases;
 mod limits;
 mod marks;
 mod moving;
-mod odd;
 mod passed;
 mod patterns;
 mod routes;
 mod scenario;
 mod signed;
 mod stop;
-mod streams;
 mod time_wait;
 mod upstream;
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 use fencing::lock::{AcquireError, Lease, Lock, Loss, Released};
 use fencing::{Resource, Token};
 use futures_util::future::{join, join_all};
-use support::polled::polled;
+use support::waiting::polled;
 use tokio::time::{Instant, sleep};
 
 use crate::{answered, resource};

@@ -13,8 +13,8 @@ pub use futures_util::FutureExt;
 pub use futures_util::future::BoxFuture;
 pub use support::clock::TokioClock;
 pub use support::lease::{assert_held, holder, named, resource};
-pub use support::polled::polled;
 pub use support::requests::{ALICE, acquire, ask_alone, lasting, release};
+pub use support::waiting::polled;
 pub use tokio::task::JoinHandle;
 pub use tokio::time::{Instant, sleep, timeout};
 

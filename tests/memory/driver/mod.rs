@@ -11,7 +11,6 @@ pub mod fleet;
 mod hand_over;
 mod lanes;
 mod lost;
-mod named;
 mod notified;
 mod owed;
 mod quarantine;

@@ -1,6 +1,10 @@
 //! For how long a node that forgot stays closed: until no lock can be out that it knew of. Also where a client has said
 //! that no lock can be held, or has an old list of the nodes.
 
+use futures_util::future::join_all;
+use support::waiting::until;
+use tokio::sync::Barrier;
+
 use crate::driver::fleet::*;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -160,4 +164,39 @@ async fn a_stale_client_does_not_start_a_node_that_its_fleet_brings_back() {
     sleep(Duration::from_secs(10)).await;
     assert!(old.try_acquire(&resource).await.is_err(), "the old list is in use again");
     assert_eq!(new.health().await.granting, 3);
+}
+
+/// The first requests of a lock service come at one time, from several threads.
+async fn first_use(round: usize) {
+    let nodes = (0..5).map(|number| MemoryNode::new(format!("node {number}")));
+    let redlock = Redlock::builder()
+        .nodes(nodes)
+        .ttl(Duration::from_secs(2))
+        .node_budget(Duration::from_secs(1))
+        .wait(Duration::from_secs(60))
+        .build()
+        .unwrap();
+    let start = Arc::new(Barrier::new(8));
+    let first = (0..8).map(|number| {
+        let (redlock, start) = (redlock.clone(), Arc::clone(&start));
+        tokio::spawn(async move {
+            let resource = named(&format!("files/{number}"));
+            start.wait().await;
+            // A fleet that starts may refuse.
+            drop(redlock.try_acquire(&resource).await);
+        })
+    });
+    for first in first.collect::<Vec<_>>() {
+        first.await.unwrap();
+    }
+    let lease = redlock.acquire(&resource()).await;
+    drop(lease.unwrap_or_else(|error| panic!("round {round}: {error}")));
+    // The last node's quarantine ends a moment after those of a majority.
+    until("every node serves", async || redlock.health().await.causes.is_empty()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn every_node_serves_after_its_first_use() {
+    // Each waits for its quarantine: all at one time.
+    join_all((0..10).map(first_use)).await;
 }

@@ -4,7 +4,7 @@ use fencing::lock::redlock::MemoryNode;
 use fencing_protocol::{ClientId, Nonce, Stamp};
 use std::collections::BTreeMap;
 
-use crate::scripts::counts::fill;
+use crate::scripts::full::fill;
 use crate::scripts::member::{acquire as acquire_of, release as release_of, renew as renew_of, *};
 
 /// Short enough that it needs no note of its own.

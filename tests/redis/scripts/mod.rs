@@ -1,8 +1,6 @@
 //! What the scripts and sessions of Redis nodes add to the protocol, on real servers. Each test fails
 //! where one rule of a script or of a session is taken out. Nothing here is timed.
 
-mod closed;
-mod counts;
 mod full;
 mod group;
 mod lives;

@@ -13,11 +13,7 @@ const TRAP: &str = "
 async fn trapped(place: &Place) {
     let waiting = "SELECT COUNT(*) FROM information_schema.processlist
         WHERE db = DATABASE() AND state = 'User lock'";
-    let end = Instant::now() + Duration::from_secs(15);
-    while number(&place.pool, waiting).await == 0 {
-        assert!(Instant::now() < end, "nobody waits");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("somebody waits", async || number(&place.pool, waiting).await > 0).await;
 }
 
 #[tokio::test]

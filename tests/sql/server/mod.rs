@@ -1,6 +1,5 @@
 //! What holds on every database that is a server.
 
-mod bulk;
 mod crash;
 mod restore;
 pub mod rights;

@@ -1,16 +1,13 @@
 //! What holds on every database. `super::place` says on which one this runs.
 
 mod admit;
-mod counted;
 mod foreign;
 mod guarded;
 mod lower;
-mod marks;
 mod migrate;
 mod parts;
 mod protect;
 mod prune;
-mod race;
 pub mod rounds;
 mod row;
 mod sequencer;
@@ -18,7 +15,6 @@ mod shadow;
 pub mod snapshots;
 mod statement;
 mod table;
-mod temporary;
 mod transaction;
 mod transactional;
 mod unmigrated;

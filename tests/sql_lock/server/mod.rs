@@ -2,6 +2,5 @@
 
 pub mod conflicts;
 pub mod crash;
-mod failover;
 
 use super::{place, replica, suite, words};

@@ -1,7 +1,7 @@
 //! Futures dropped half way. The contract of a lock drops the others, after each number of polls.
 
 use futures_util::FutureExt;
-use support::polled::polled;
+use support::waiting::polled;
 
 use super::*;
 

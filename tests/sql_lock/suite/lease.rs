@@ -67,3 +67,77 @@ async fn a_writer_in_the_way_is_waited_for_and_is_no_holder() {
         release(patient.acquire(&resource()).await.unwrap()).await;
     }
 }
+
+/// The contract of a lock says how long it stays closed.
+#[tokio::test]
+async fn a_renewal_does_not_find_the_row_of_a_lease_that_was_released_early() {
+    let place = ready().await;
+    let least = builder(&place.pool).lock_at_least_for(LONG / 2).build().unwrap();
+    let lease = least.acquire(&resource()).await.unwrap();
+    let holder = owner(&place).await;
+    release(lease).await;
+    let left = held(service(&place.other()).try_acquire(&resource()).await);
+    assert!(left > LONG / 4 && left <= LONG / 2, "{left:?}");
+    assert_eq!(owner(&place).await, format!("{holder}."));
+    run(&place, words::EXPIRE).await;
+    release(service(&place.pool).try_acquire(&resource()).await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_part_that_is_released_early_stays_for_the_rest() {
+    let place = ready().await;
+    let least = builder(&place.pool).lock_at_least_for(LONG / 2).build().unwrap();
+    let other = service(&place.other());
+    release(least.acquire_shared(&resource()).await.unwrap()).await;
+    for _ in 0..2 {
+        let left = held(other.try_acquire(&resource()).await);
+        assert!(left > LONG / 4 && left <= LONG / 2, "{left:?}");
+        release(other.try_acquire_shared(&resource()).await.unwrap()).await;
+    }
+}
+
+/// Waits until the database has so many sessions, where it says so.
+async fn sessions_become(expected: i64, watcher: &Pool<Db>) {
+    let Some(count) = words::SESSIONS else { return };
+    until(&format!("{expected} sessions"), async || {
+        let found = sqlx::query_scalar::<_, i64>(count).fetch_one(watcher).await.unwrap();
+        found == expected
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_connection_besides_the_pools_ends_with_the_pool_or_with_the_last_clone() {
+    for closes_pool in [true, false] {
+        let place = ready().await;
+        place.pool.close().await;
+        let (watcher, pool) = (single(&place.pool), single(&place.pool));
+        sessions_become(1, &watcher).await;
+        let lock = short(&pool, Duration::from_secs(8)).renew(false).build().unwrap();
+        let lease = lock.acquire(&resource()).await.unwrap();
+        let busy = pool.acquire().await.unwrap();
+        lease.renew().await.unwrap();
+        sessions_become(3, &watcher).await;
+        drop(busy);
+        if closes_pool {
+            pool.close().await;
+            sessions_become(1, &watcher).await;
+            let fault = fault(lock.try_acquire(&resource()).await);
+            assert!(fault.to_string().contains("the pool is closed"), "{fault}");
+            lease.release().await.unwrap_err();
+        } else {
+            release(lease).await;
+            drop((lock.clone(), lock));
+            sessions_become(2, &watcher).await;
+        }
+    }
+}
+
+/// The pool of a service that is built elsewhere was built where a runtime was.
+#[tokio::test]
+async fn a_service_is_built_without_a_runtime() {
+    let place = ready().await;
+    let pool = single(&place.pool);
+    let lock = std::thread::spawn(move || SqlLock::new(pool)).join().unwrap();
+    drop(lock.acquire(&resource()).await.unwrap());
+}

@@ -1,11 +1,9 @@
 //! What holds on every database. `super::place` says on which one this runs.
 
-mod at_least;
 mod dropped;
 mod holders;
 mod lease;
 mod loss;
-mod reserve;
 mod shared;
 mod tokens;
 

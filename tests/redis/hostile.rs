@@ -4,7 +4,6 @@ use std::future::poll_fn;
 use std::io::{BufReader, Write};
 use std::net::TcpStream;
 
-use crate::faults::client;
 use crate::fleet::*;
 use support::resp::{INFO, bulk, command, fake};
 
@@ -63,6 +62,10 @@ async fn a_server_that_closes_behind_the_scripts_breaks_nothing() {
             assert!(matches!(fault, Fault::Disconnected(_)), "{fault:?}");
         }
     }
+}
+
+fn client(urls: &[String]) -> RedlockBuilder {
+    service(&[]).ttl(Duration::from_secs(2)).redis(urls)
 }
 
 fn serve(stream: TcpStream, manner: Manner) -> Option<()> {
@@ -141,7 +144,7 @@ async fn a_good_majority_goes_on() {
     // A fleet starts with all its nodes; two of the five turn later.
     let called = |(number, url): (usize, String)| format!("n{number}={url}");
     let urls: Vec<String> = servers.iter().map(RedisServer::url).enumerate().map(called).collect();
-    let start = client(&[]).redis(&urls).build().unwrap();
+    let start = client(&urls).build().unwrap();
     let mut last = start.acquire(&resource()).await.unwrap().token();
     for manner in manners() {
         for hostile in [1, 2] {
@@ -150,7 +153,7 @@ async fn a_good_majority_goes_on() {
             turned.for_each(|(number, url)| {
                 *url = called((number, fake(move |stream| serve(stream, manner))))
             });
-            let builder = client(&[]).redis(&urls).wait(Duration::from_secs(20));
+            let builder = client(&urls).wait(Duration::from_secs(20));
             let redlock = builder.retry_delay(Duration::from_millis(5)).build().unwrap();
             for _ in 0..5 {
                 let lease = redlock.acquire(&resource()).await;

@@ -1,15 +1,14 @@
 //! An acquisition dropped after each number of polls, on new sessions. The contract of a lock drops it on sessions that
 //! are open, and the other futures.
 
-use crate::faults;
 use crate::fleet::*;
-use support::polled::polled;
+use support::waiting::polled;
 
 /// Longer than anybody here waits: what is gone was released and has not expired.
 const TTL: Duration = Duration::from_secs(60);
 
 fn client(servers: &[RedisServer]) -> Redlock {
-    faults::client(servers).ttl(TTL).wait(Duration::from_secs(20)).build().unwrap()
+    service(servers).ttl(TTL).wait(Duration::from_secs(20)).build().unwrap()
 }
 
 /// The next caller gets it, and then no lock is left on any node.
