@@ -21,8 +21,6 @@ mod held;
 mod lame;
 mod pairs;
 mod peers;
-mod proxy;
-mod publish;
 mod scripts;
 mod table;
 mod tasks;
@@ -79,7 +77,7 @@ async fn measure(row: &str, rounds: usize, table: &mut Table) {
         "handover8" => hand_over::in_eight_processes(table).await,
         "burst3000" => tasks::burst(3_000, table).await,
         "burst10000" => tasks::burst(10_000, table).await,
-        "publish" => publish::measure(rounds, table).await,
+        "publish" => pairs::published(rounds, table).await,
         "renewals1000" => held::measure(1_000, table).await,
         "renewals10000" => held::measure(10_000, table).await,
         "peers" => peers::measure(rounds).await,

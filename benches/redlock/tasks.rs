@@ -14,20 +14,17 @@ pub async fn measure(tasks: usize, rounds: usize, table: &mut Table) {
     let (servers, contestants) = fleet::of_all(5).await;
     let mut rates = vec![Vec::new(); contestants.len()];
     let mut costs = vec![[Vec::new(), Vec::new(), Vec::new()]; contestants.len()];
-    for round in 0..rounds {
-        for turn in 0..contestants.len() {
-            let which = (round + turn) % contestants.len();
-            let before = Spent::now(&servers);
-            let elapsed = side_by_side(&contestants[which], tasks).await;
-            let cpu = Spent::now(&servers).since(before);
-            let pairs = (tasks * PAIRS) as f64;
-            rates[which].push(pairs / elapsed.as_secs_f64());
-            let [client, servers] =
-                [cpu.client, cpu.servers].map(|t| t.as_secs_f64() * 1e6 / pairs);
-            costs[which][0].push(client);
-            costs[which][1].push(servers);
-            costs[which][2].push(client + servers);
-        }
+    for turn in 0..rounds * contestants.len() {
+        let which = (turn / contestants.len() + turn) % contestants.len();
+        let before = Spent::now(&servers);
+        let elapsed = side_by_side(&contestants[which], tasks).await;
+        let cpu = Spent::now(&servers).since(before);
+        let pairs = (tasks * PAIRS) as f64;
+        rates[which].push(pairs / elapsed.as_secs_f64());
+        let [client, servers] = [cpu.client, cpu.servers].map(|t| t.as_secs_f64() * 1e6 / pairs);
+        costs[which][0].push(client);
+        costs[which][1].push(servers);
+        costs[which][2].push(client + servers);
     }
     let of = |values: Vec<Vec<f64>>| -> Vec<(&'static str, f64)> {
         contestants.iter().map(Contestant::name).zip(values.into_iter().map(median)).collect()

@@ -1,5 +1,3 @@
-use fencing_protocol::Reply::{Activated, Forgotten, NotAdmitted};
-
 use super::probe::*;
 
 const FIRST: Nonce = Nonce(0xf1);

@@ -1,5 +1,3 @@
-use fencing_protocol::Reply::{Activated, Forgotten, NotAdmitted};
-
 use super::probe::*;
 
 /// Checks what the node answers to a client with another list of nodes.

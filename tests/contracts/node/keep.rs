@@ -1,5 +1,3 @@
-use fencing_protocol::Reply::{NotOwner, Released, Renewed};
-
 use super::probe::*;
 
 /// Checks renewal and release.

@@ -4,6 +4,10 @@ pub use std::time::Duration;
 
 use fencing::lock::redlock::{Node, Session};
 use fencing_protocol::NodeState;
+pub use fencing_protocol::Reply::{
+    Activated, Draining, Exhausted, Forgotten, Free, NotAdmitted, NotOwner, Published, Released,
+    Renewed,
+};
 pub use fencing_protocol::{
     Fleet, Nonce, Owner, Prepared, Reply, Request, Resource, Sealing, Stamp, Token,
 };

@@ -1,5 +1,3 @@
-use fencing_protocol::Reply::{Exhausted, NotOwner, Published, Released};
-
 use super::probe::*;
 
 pub async fn suite(probe: &Probe) {

@@ -1,5 +1,3 @@
-use fencing_protocol::Reply::{Free, NotOwner, Published, Released, Renewed};
-
 use super::probe::*;
 
 /// Checks requests for several locks: each is answered as a request for one is, and of locks that are

@@ -1,5 +1,3 @@
-use fencing_protocol::Reply::{Draining, Free, NotOwner, Published, Released, Renewed};
-
 use super::probe::*;
 
 /// Checks locks that several owners share.
