@@ -24,7 +24,8 @@ Exit status:
   65   refused, by the database or because of the state of nodes or marks
   69   too few nodes granted or answered, or the database did not answer
   71   the operating system refused something, such as a port or the terminal
-  75   the lock was held for the whole wait; serve, proxy: requests had not ended after --stop-within
+  75   the lock was held for the whole wait, or another session kept the database locked; serve, proxy:
+       requests had not ended after --stop-within
   76   run: the lease was lost, or not renewed in time: the command was stopped
   126  run: the command cannot be executed
   127  run: the command was not found

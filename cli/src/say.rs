@@ -111,7 +111,10 @@ fn hidden(line: &str) -> String {
     let (mut shown, mut rest) = (String::new(), line);
     while let Some((before, url)) = rest.split_once("://") {
         let (url, after) = url.split_at(url.find("://").unwrap_or(url.len()));
-        let url = url.rsplit_once('@').map_or(url.into(), |(_, host)| format!("***@{host}"));
+        // The account of an error is in quotation marks: 'me'@'h'.
+        let is_host = |at: &usize| !url.split_at(*at).1.starts_with("@'");
+        let at = url.rmatch_indices('@').map(|(at, _)| at).find(is_host);
+        let url = at.map_or(url.into(), |at| format!("***{}", url.split_at(at).1));
         (shown, rest) = (format!("{shown}{before}://{url}"), after);
     }
     ["pass=", "password="].into_iter().fold(shown + rest, |line, key| {
@@ -144,6 +147,7 @@ mod tests {
                 "unix:///a?pass=s3cret&db=1,unix:///b?pass=s3",
                 "unix:///a?pass=***&db=1,unix:///b?pass=***",
             ),
+            ("mysql://me:s3@h/d: denied for 'me'@'h'", "mysql://***@h/d: denied for 'me'@'h'"),
             ("redis://me:s3/c r@et@a,redis://b", "redis://***@a,redis://b"),
             ("--marks 'postgres://me:s3,c r@et@h/d' found", "--marks 'postgres://***@h/d' found"),
             ("redis://me:s3/c,r@et@a redis://me:s3@b", "redis://***@a redis://***@b"),

@@ -19,6 +19,7 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
 //! # Lost marks
 //!
 //! A lost mark lets a stale token pass. All marks of a namespace are in one hash, `{namespace}:marks`, together

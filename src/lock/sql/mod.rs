@@ -5,10 +5,12 @@
 //! # async fn work(pool: sqlx::SqlitePool) -> Result<(), Box<dyn std::error::Error>> {
 //! use fencing::{Resource, lock::sql::SqlLock, sql};
 //!
-//! sql::migrate(&pool).await?; // once, at start let lock = SqlLock::new(pool.clone()); let invoice
-//! = Resource::new("invoice/42")?; let lease = lock.acquire(&invoice).await?; let mut tx =
-//! sql::begin(&pool, &invoice, lease.token()).await?; // Writes here are refused once a newer lease
-//! has written.
+//! sql::migrate(&pool).await?; // once, at start
+//! let lock = SqlLock::new(pool.clone());
+//! let invoice = Resource::new("invoice/42")?;
+//! let lease = lock.acquire(&invoice).await?;
+//! let mut tx = sql::begin(&pool, &invoice, lease.token()).await?;
+//! // Writes here are refused once a newer lease has written.
 //! # sqlx::query("SELECT 1").execute(&mut *tx).await?;
 //! tx.commit().await?;
 //! lease.release().await?;
