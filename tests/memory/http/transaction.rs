@@ -172,7 +172,7 @@ async fn what_fails_says_whether_anything_may_be_stored() {
     let cases = [
         (Some("stale"), None, 412, "10", Problem::STALE, false, "stale"),
         (Some("conflict"), None, 503, "14", Problem::CONFLICT, true, "try again"),
-        (Some("full"), None, 503, "14", Problem::UNAVAILABLE, true, "no connection"),
+        (Some("full"), None, 503, "14", Problem::UNAVAILABLE, true, "no free database connection"),
         (Some("lost"), None, 503, "14", Problem::UNAVAILABLE, true, "nothing was written"),
         (None, Some("conflict"), 503, "14", Problem::CONFLICT, true, "rolled back; try again"),
         (None, Some("rolled back"), 503, "13", Problem::ROLLED_BACK, false, "nothing was written"),
