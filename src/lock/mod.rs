@@ -27,6 +27,8 @@ mod settings;
 mod sleep;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 pub mod sql;
+#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+mod token_base;
 mod wait;
 
 pub use crate::holder::Holder;

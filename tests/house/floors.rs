@@ -18,6 +18,8 @@ fn room(module: &[String]) -> &'static str {
         ["lock", "redlock", "redis", ..] => "redis node",
         ["lock", "redlock", ..] => "redlock",
         ["lock", "sql", ..] => "lock in sql",
+        ["lock", "etcd", ..] => "etcd lock",
+        ["lock", "zookeeper", ..] => "zookeeper lock",
         ["lock", "connect", ..] => "connect",
         // A file of the core. A folder is a back end, and needs a room of its own.
         ["lock"] | ["lock", _] | ["lock", "lease" | "service" | "wait", ..] => "lock",
@@ -41,6 +43,7 @@ fn below(room: &str) -> &'static [&'static str] {
         "redlock" => &["words", "lock"],
         "memory node" | "redis node" => &["words", "lock", "redlock"],
         "lock in sql" => &["words", "database", "lock"],
+        "etcd lock" | "zookeeper lock" => &["words", "lock"],
         "memory marks" | "redis marks" | "http" => &["words", "fence"],
         "sql" => &["words", "database", "postgres", "mysql", "sqlite", "fence"],
         "connect" => &[
@@ -51,6 +54,8 @@ fn below(room: &str) -> &'static [&'static str] {
             "memory node",
             "redis node",
             "lock in sql",
+            "etcd lock",
+            "zookeeper lock",
             "sql",
         ],
         "testing" => &["words", "lock", "fence", "redlock"],

@@ -42,7 +42,7 @@ pub trait LockBackend: fmt::Debug + Clone + Send + Sync + 'static {
     fn unavailable(&self, resource: &Resource, fault: Fault) -> AcquireError;
 
     /// Learns that locks with these settings are going to be acquired.
-    fn prepare(&self, settings: &Settings);
+    fn prepare(&self, _settings: &Settings) {}
 
     /// Waits until every request of this client is answered or has timed out.
     fn settle(&self) -> impl Future<Output = ()> + Send;

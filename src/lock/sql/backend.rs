@@ -10,7 +10,7 @@ use super::rows::{HeldRows, LeaseRows};
 use super::table::LeaseTable;
 use crate::database::{AcquireAnswer, Database, LeaseClaim};
 use crate::holder::Holder;
-use crate::lock::error::{AcquireError, NodeCause};
+use crate::lock::error::AcquireError;
 use crate::lock::lease::held_lock::Grant;
 use crate::lock::service::backend::LockBackend;
 use crate::lock::service::health::Health;
@@ -91,28 +91,21 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
     }
 
     async fn health(&self, settings: &Settings) -> Health {
-        health(self.probe(settings.budget()).await.map_err(|fault| self.cause(fault)))
+        let probed = self.probe(settings.budget()).await;
+        Health::of_one(probed.err().map(|fault| self.cause(fault)).into_iter().collect())
     }
 
     fn failing(&self, fault: Fault) -> Health {
-        health(Err(self.cause(fault)))
+        Health::of_one(vec![self.cause(fault)])
     }
 
     fn unavailable(&self, resource: &Resource, fault: Fault) -> AcquireError {
         AcquireError::Unavailable { resource: resource.clone(), cause: self.cause(fault) }
     }
 
-    fn prepare(&self, _: &Settings) {}
-
     async fn settle(&self) {
         self.in_flight.all.wait().await;
     }
-}
-
-fn health(probed: Result<(), NodeCause>) -> Health {
-    let causes: Vec<NodeCause> = probed.err().into_iter().collect();
-    let (fleet, nodes) = (Vec::new(), Vec::new());
-    Health { needed: 1, granting: 1 - causes.len(), causes, fleet, nodes }
 }
 
 /// The reason why one of the rows was not granted.

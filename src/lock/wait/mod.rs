@@ -7,6 +7,8 @@
 
 pub(crate) mod acquirer;
 pub(crate) mod backoff;
+#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+pub(crate) mod line;
 pub(crate) mod list;
 pub(crate) mod listener;
 mod queue;

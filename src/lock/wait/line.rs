@@ -1,0 +1,98 @@
+#![allow(dead_code, reason = "until the engines use it")]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fencing_protocol::{Fault, Resource};
+use futures_util::future::BoxFuture;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::listener::{Notice, ReleaseListener};
+
+/// A server that keeps a line of waiting clients for each resource. Each client watches the one ahead of it, so that a
+/// release wakes only the first ("herd effect", ZooKeeper recipes).
+pub(crate) trait WaitingLine: Send + Sync + 'static {
+    /// Takes the last place in the line and keeps it until the future is dropped. It reports whenever the place is the
+    /// first and the lock is free, and ends only with a fault.
+    fn keep_place(
+        self: Arc<Self>,
+        resource: Resource,
+        reports: PlaceReports,
+    ) -> BoxFuture<'static, Fault>;
+}
+
+/// Where the keeper of a place reports to.
+pub(crate) struct PlaceReports {
+    resource: Resource,
+    ticket: u64,
+    notices: UnboundedSender<Notice>,
+}
+
+impl PlaceReports {
+    /// The place is taken. The lock may be free already.
+    pub(crate) fn registered(&self, free: bool) {
+        let _ = self.notices.send(Notice::Registered(self.resource.clone(), self.ticket, free));
+    }
+
+    /// The place is the first, and the lock is free.
+    pub(crate) fn released(&self) {
+        let _ = self.notices.send(Notice::Released(self.resource.clone(), self.ticket));
+    }
+}
+
+/// The places of this client in the lines of a server, a task for each. Dropped, it leaves them all.
+pub(crate) struct LineListener {
+    line: Arc<dyn WaitingLine>,
+    places: HashMap<Resource, (u64, AbortHandle)>,
+    keepers: JoinSet<Fault>,
+    notices: (UnboundedSender<Notice>, UnboundedReceiver<Notice>),
+}
+
+impl LineListener {
+    pub(crate) fn new(line: Arc<dyn WaitingLine>) -> LineListener {
+        let (places, keepers) = (HashMap::new(), JoinSet::new());
+        LineListener { line, places, keepers, notices: unbounded_channel() }
+    }
+}
+
+impl ReleaseListener for LineListener {
+    fn wait(&mut self, resource: &Resource, ticket: u64, _: Duration) {
+        let reports =
+            PlaceReports { resource: resource.clone(), ticket, notices: self.notices.0.clone() };
+        match self.places.get(resource) {
+            Some((known, _)) if *known == ticket => reports.registered(false),
+            _ => {
+                let keeper = Arc::clone(&self.line).keep_place(resource.clone(), reports);
+                let place = (ticket, self.keepers.spawn(keeper));
+                if let Some((_, left)) = self.places.insert(resource.clone(), place) {
+                    left.abort();
+                }
+            }
+        }
+    }
+
+    fn leave(&mut self, resource: &Resource, ticket: u64) {
+        if self.places.get(resource).is_some_and(|(known, _)| *known == ticket)
+            && let Some((_, left)) = self.places.remove(resource)
+        {
+            left.abort();
+        }
+        let _ = self.notices.0.send(Notice::Left);
+    }
+
+    fn next(&mut self) -> BoxFuture<'_, Result<Notice, Fault>> {
+        Box::pin(async {
+            loop {
+                tokio::select! {
+                    biased;
+                    Some(notice) = self.notices.1.recv() => return Ok(notice),
+                    Some(ended) = self.keepers.join_next() => if let Ok(fault) = ended {
+                        return Err(fault);
+                    },
+                }
+            }
+        })
+    }
+}
