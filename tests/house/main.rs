@@ -91,7 +91,8 @@ fn partly_switched(text: &str) -> Option<&str> {
         if code.starts_with("#[cfg(") {
             switched |= code.contains("feature");
         } else if switched && !code.starts_with("#[") && !code.starts_with("//") {
-            let whole = ["mod ", "pub mod ", "use ", "pub use ", "pub(crate) use "];
+            let whole =
+                ["mod ", "pub mod ", "pub(crate) mod ", "use ", "pub use ", "pub(crate) use "];
             if list.is_none() && !whole.iter().any(|start| code.starts_with(start)) {
                 return Some(line);
             }
