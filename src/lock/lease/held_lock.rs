@@ -4,6 +4,7 @@ use std::time::Duration;
 use fencing_protocol::{NonEmpty, Released, Renewed};
 use futures_util::future::BoxFuture;
 
+use super::state::LeaseState;
 use crate::lock::error::{NodeCause, ReleaseError};
 use crate::sequencer::Sequencer;
 use crate::time::Time;
@@ -30,4 +31,7 @@ pub trait HeldLock: Send + Sync + 'static {
     /// Reports whether a release that was sent comes before every attempt that is made later by the
     /// same client. Then no call has to wait for its answer, and the lock may be handed over.
     fn releases_in_order(&self) -> bool;
+
+    /// Learns the state of the lease, which it closes if it hears of the end before a renewal does.
+    fn watched(&self, _state: &Arc<LeaseState>) {}
 }

@@ -38,10 +38,12 @@ impl Holding {
     ) -> Holding {
         let (first, mut locks) = (locks.first().clone(), locks.into_iter().collect::<Box<[_]>>());
         locks.sort_unstable_by(|one, other| one.resource.cmp(&other.resource));
+        let state = Arc::new(LeaseState::new(clock, deadline, settings.max_hold));
+        held.watched(&state);
         Holding {
             locks,
             first,
-            state: Arc::new(LeaseState::new(clock, deadline, settings.max_hold)),
+            state,
             held,
             queues,
             closed_until: asked + settings.at_least,

@@ -1,6 +1,6 @@
 pub(crate) mod held_lock;
 mod holding;
-mod state;
+pub(crate) mod state;
 pub(super) mod watchdog;
 
 use std::fmt;

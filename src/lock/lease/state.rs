@@ -8,7 +8,7 @@ use crate::lock::sleep::sleep_until;
 use crate::time::{Clock, Time};
 
 /// The state of a lease as this process knows it. An ended lease stays so: each read and each change is one step.
-pub(super) struct LeaseState {
+pub struct LeaseState {
     pub(super) clock: Arc<dyn Clock>,
     /// The end of `max_hold`.
     end: Option<Time>,
@@ -53,7 +53,7 @@ impl LeaseState {
     }
 
     /// Ends the lease, and returns the reason: another one if it had ended before.
-    pub(super) fn close(&self, loss: Loss) -> Loss {
+    pub(crate) fn close(&self, loss: Loss) -> Loss {
         self.change(|_| Some(Now::Over(loss))).err().unwrap_or(loss)
     }
 
