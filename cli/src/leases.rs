@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fencing::lock::redlock::NodeLock;
-use fencing::lock::sql::{self, SqlLease};
-use fencing::lock::{Fault, Holder};
+use fencing::lock::{Fault, Holder, LeaseRecord, Operator};
 use fencing::{Resource, Token};
 use serde_json::json;
 use tokio::time::timeout;
@@ -15,7 +14,7 @@ use wildmatch::WildMatch;
 use crate::duration::{self, about, millis};
 use crate::exit::Failure;
 use crate::place::{Chosen, LockPlace, Redis};
-use crate::pool::{Pool, answer, connect, on};
+use crate::pool::answer;
 use crate::say;
 use crate::voters::{Turnout, Voters, print_faults};
 
@@ -145,9 +144,7 @@ impl LeaseList {
     ) -> Result<LeaseList, Failure> {
         match place {
             Chosen::Redis(redis) => LeaseList::on_nodes(redis, glob, budget, longest).await,
-            Chosen::Database(url) => {
-                LeaseList::in_database(&connect("--database", url, false, 1).await?, glob).await
-            }
+            _ => LeaseList::of_service(&*place.operator().await?, glob).await,
         }
     }
 
@@ -173,13 +170,13 @@ impl LeaseList {
         Ok(LeaseList { all, turnout: Some(turnout), faults: voters.faults })
     }
 
-    async fn in_database(pool: &Pool, glob: &WildMatch) -> Result<LeaseList, Failure> {
+    async fn of_service(service: &dyn Operator, glob: &WildMatch) -> Result<LeaseList, Failure> {
         let (mut after, mut list) = (None::<Resource>, LeaseList::default());
         loop {
-            let page = on!(pool, pool => answer(sql::leases(pool, after.as_ref(), PAGE)).await)?;
+            let page = answer(service.leases(after.as_ref(), PAGE)).await?;
             let Some(last) = page.last() else { return Ok(list) };
             after = Some(last.resource.clone());
-            let fits = |lease: &SqlLease| glob.matches(lease.resource.as_str());
+            let fits = |lease: &LeaseRecord| glob.matches(lease.resource.as_str());
             list.all.extend(page.into_iter().filter(fits).map(LockView::from));
         }
     }
@@ -218,9 +215,9 @@ impl LockView {
     }
 }
 
-impl From<SqlLease> for LockView {
-    fn from(lease: SqlLease) -> LockView {
-        let SqlLease { resource, token, holder, shared, remaining, .. } = lease;
+impl From<LeaseRecord> for LockView {
+    fn from(lease: LeaseRecord) -> LockView {
+        let LeaseRecord { resource, token, holder, shared, remaining, .. } = lease;
         let (token, holders, nodes, held) = (Some(token), 0, None, Some(true));
         LockView { resource, holder, shared, holders, remaining, token, nodes, held }
     }

@@ -1,10 +1,13 @@
 //! The lock service options.
 
 use std::env;
+use std::sync::Arc;
 
+use fencing::lock::Operator;
 use fencing::lock::redlock::{BuildError, Fleet, Node, RedisNode};
 
 use crate::exit::Failure;
+use crate::pool::{connect, on};
 
 pub(crate) const NAMESPACE: &str = "fencing";
 
@@ -51,6 +54,19 @@ pub(crate) struct LockPlace {
 pub(crate) enum Chosen {
     Redis(Redis),
     Database(String),
+}
+
+impl Chosen {
+    /// Returns the operator functions of the service. Nodes are asked one by one: see `voters`.
+    pub(crate) async fn operator(&self) -> Result<Arc<dyn Operator>, Failure> {
+        match self {
+            Chosen::Database(url) => {
+                let pool = connect("--database", url, false, 1).await?;
+                Ok(on!(pool, pool => Arc::new(pool)))
+            }
+            Chosen::Redis(_) => Err(Failure::usage("nodes are asked one by one")),
+        }
+    }
 }
 
 impl LockPlace {

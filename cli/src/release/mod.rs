@@ -6,7 +6,7 @@ mod outcome;
 use std::time::Duration;
 
 use fencing::lock::redlock::NodeView;
-use fencing::lock::{Fault, sql};
+use fencing::lock::{Fault, Operator};
 use fencing::{Resource, Token};
 use tokio::time::timeout;
 
@@ -14,7 +14,7 @@ use self::holders::{LockHolders, named};
 use self::outcome::{ForcedOutcome, NodeAnswers};
 use crate::exit::Failure;
 use crate::place::{Chosen, LockPlace, Redis};
-use crate::pool::{self, ANSWER_TIMEOUT, answer, on};
+use crate::pool::{ANSWER_TIMEOUT, answer};
 use crate::voters::{Turnout, Voters, print_faults};
 use crate::{duration, say};
 
@@ -47,7 +47,7 @@ pub(crate) struct ReleaseArgs {
 pub(crate) async fn main(args: ReleaseArgs) -> Result<u8, Failure> {
     let done = match args.place.chosen(false)? {
         Chosen::Redis(redis) => on_nodes(&args, &redis).await?,
-        Chosen::Database(url) => in_database(&args, &url).await?,
+        place => in_service(&args, &*place.operator().await?).await?,
     };
     match done {
         Some(done) => say::out(format_args!("{done}\n{HOLDER_GOES_ON}\n")),
@@ -124,15 +124,15 @@ async fn on_nodes(args: &ReleaseArgs, redis: &Redis) -> Result<Option<String>, F
     }))
 }
 
-async fn in_database(args: &ReleaseArgs, url: &str) -> Result<Option<String>, Failure> {
-    let (pool, resource) = (pool::connect("--database", url, false, 1).await?, &args.resource);
-    let leases = on!(&pool, pool => answer(sql::lease_of(pool, resource)).await)?;
-    let Some(lease) = leases.first() else { return Ok(None) };
+async fn in_service(args: &ReleaseArgs, service: &dyn Operator) -> Result<Option<String>, Failure> {
+    let resource = &args.resource;
+    let leases = answer(service.leases_of(resource)).await?;
+    // Of several that share it, the latest has the token of all, or the largest.
+    let Some(lease) = leases.iter().max_by_key(|lease| lease.token) else { return Ok(None) };
     let named = named(leases.iter().map(|lease| lease.holder.as_ref()));
     let found = format!("{named}, token {}", lease.token);
     check_agreed(args, &found, |token| token == lease.token, Some(lease.token))?;
-    let released =
-        on!(&pool, pool => timeout(ANSWER_TIMEOUT, sql::force_release(pool, lease)).await);
+    let released = timeout(ANSWER_TIMEOUT, service.force_release(lease)).await;
     match released.unwrap_or(Err(Fault::TimedOut)) {
         Ok(true) => Ok(Some(format!("released {resource}, held by {found}"))),
         Ok(false) => Err(gone(resource, &named, 0)),

@@ -15,6 +15,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 
+use super::operator::Operator;
 use super::redlock::{MemoryNode, Redlock, RedlockBuilder};
 use super::service::api::Lock;
 use super::settings::{BuildError, Settings, settings_setters};
@@ -86,6 +87,23 @@ impl ConnectOptions {
     /// # Cancel safety
     /// As for [`connect`].
     pub async fn connect(self) -> Result<Arc<dyn Lock>, ConnectError> {
+        let connected = (self.back_end()?.open)(&self)?;
+        match connected.ready.await {
+            Ok(()) => Ok(connected.lock),
+            Err(source) => Err(ConnectError::NotReady { lock: connected.lock, source }),
+        }
+    }
+
+    /// Opens the operator functions of the service: for leases in a database, etcd or ZooKeeper. It is not asked before
+    /// the first call, and nothing is created.
+    ///
+    /// # Errors
+    /// [`ConnectError`]: for Redis and memory as well, which have the functions in [`redlock`](crate::lock::redlock).
+    pub fn operator(&self) -> Result<Arc<dyn Operator>, ConnectError> {
+        (self.back_end()?.operator)(self)
+    }
+
+    fn back_end(&self) -> Result<&'static BackEnd, ConnectError> {
         // The pools of databases need it.
         if Handle::try_current().is_err() {
             return Err(ConnectError::NoRuntime);
@@ -95,14 +113,14 @@ impl ConnectOptions {
             .iter()
             .find(|(_, schemes)| schemes.contains(&scheme))
             .ok_or_else(|| ConnectError::Scheme(Some(scheme.to_owned())))?;
-        let Some((_, open)) = BACK_ENDS.iter().find(|(it, _)| it == feature) else {
-            return Err(ConnectError::Feature { scheme: scheme.to_owned(), feature });
-        };
-        let connected = open(&self)?;
-        match connected.ready.await {
-            Ok(()) => Ok(connected.lock),
-            Err(source) => Err(ConnectError::NotReady { lock: connected.lock, source }),
-        }
+        let found = BACK_ENDS.iter().find(|it| it.feature == *feature);
+        found.ok_or_else(|| ConnectError::Feature { scheme: scheme.to_owned(), feature })
+    }
+
+    /// Returns the error for a URL that does not fit its scheme.
+    fn unusable(&self, problem: impl Into<String>) -> ConnectError {
+        let scheme = scheme(&self.url).unwrap_or_default().to_owned();
+        ConnectError::Url { scheme, problem: problem.into() }
     }
 }
 
@@ -158,7 +176,11 @@ struct Connected {
     ready: BoxFuture<'static, Result<(), Box<dyn std::error::Error + Send + Sync>>>,
 }
 
-type BackEnd = fn(&ConnectOptions) -> Result<Connected, ConnectError>;
+struct BackEnd {
+    feature: &'static str,
+    open: fn(&ConnectOptions) -> Result<Connected, ConnectError>,
+    operator: fn(&ConnectOptions) -> Result<Arc<dyn Operator>, ConnectError>,
+}
 
 /// Every back end by its feature, and the schemes of its URLs.
 const FEATURES: &[(&str, &[&str])] = &[
@@ -170,17 +192,29 @@ const FEATURES: &[(&str, &[&str])] = &[
 ];
 
 /// The back ends that are compiled in. Add the next one here.
-const BACK_ENDS: &[(&str, BackEnd)] = &[
-    ("memory", memory),
+const BACK_ENDS: &[BackEnd] = &[
+    BackEnd { feature: "memory", open: memory, operator: of_nodes },
     #[cfg(feature = "redis")]
-    ("redis", redis::open),
+    BackEnd { feature: "redis", open: redis::open, operator: of_nodes },
     #[cfg(feature = "postgres")]
-    ("postgres", sql::open::<sqlx::Postgres>),
+    BackEnd {
+        feature: "postgres",
+        open: sql::open::<sqlx::Postgres>,
+        operator: sql::operator::<sqlx::Postgres>,
+    },
     #[cfg(feature = "mysql")]
-    ("mysql", sql::open::<sqlx::MySql>),
+    BackEnd {
+        feature: "mysql",
+        open: sql::open::<sqlx::MySql>,
+        operator: sql::operator::<sqlx::MySql>,
+    },
     #[cfg(feature = "sqlite")]
-    ("sqlite", sqlite::open),
+    BackEnd { feature: "sqlite", open: sqlite::open, operator: sql::operator::<sqlx::Sqlite> },
 ];
+
+fn of_nodes(options: &ConnectOptions) -> Result<Arc<dyn Operator>, ConnectError> {
+    Err(options.unusable("the operator functions of nodes are in fencing::lock::redlock"))
+}
 
 /// The number of nodes of a lock service in memory.
 const MEMORY_NODES: usize = 5;

@@ -1,11 +1,13 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::pool::PoolOptions;
 use sqlx::{ConnectOptions as _, Connection};
 use tokio::time::timeout;
 
-use super::{ConnectError, ConnectOptions, Connected, scheme};
+use super::{ConnectError, ConnectOptions, Connected};
 use crate::database::Database;
+use crate::lock::operator::Operator;
 use crate::lock::settings::Settings;
 use crate::lock::sql::SqlLock;
 use crate::sql;
@@ -35,10 +37,15 @@ pub(super) fn open<DB: Database>(options: &ConnectOptions) -> Result<Connected, 
 pub(super) fn parsed<DB: Database>(
     options: &ConnectOptions,
 ) -> Result<ServerOptions<DB>, ConnectError> {
-    options.url.parse().map_err(|error: sqlx::Error| {
-        let scheme = scheme(&options.url).unwrap_or_default().to_owned();
-        ConnectError::Url { scheme, problem: error.to_string() }
-    })
+    options.url.parse().map_err(|error: sqlx::Error| options.unusable(error.to_string()))
+}
+
+pub(super) fn operator<DB: Database>(
+    options: &ConnectOptions,
+) -> Result<Arc<dyn Operator>, ConnectError> {
+    let pool = PoolOptions::<DB>::new().max_connections(1);
+    let pool = pool.acquire_timeout(options.connect_limit());
+    Ok(Arc::new(pool.connect_lazy_with(parsed::<DB>(options)?)))
 }
 
 /// Opens a lock service in a database. Where its tables are missing, or nothing
@@ -63,5 +70,5 @@ pub(super) fn open_with<DB: Database>(
         drop(connection.unwrap_or(Err(sqlx::Error::PoolTimedOut))?);
         Ok(sql::migrate(&pool).await?)
     };
-    Ok(Connected { lock: std::sync::Arc::new(opened), ready: Box::pin(ready) })
+    Ok(Connected { lock: Arc::new(opened), ready: Box::pin(ready) })
 }

@@ -5,19 +5,18 @@ use super::{ConnectError, ConnectOptions, Connected};
 
 pub(super) fn open(options: &ConnectOptions) -> Result<Connected, ConnectError> {
     let file: SqliteConnectOptions = parsed::<sqlx::Sqlite>(options)?;
-    let unusable = |problem| ConnectError::Url { scheme: "sqlite".into(), problem };
     let name = file.get_filename().to_string_lossy().into_owned();
     // The driver gives a database in memory a name of its own; without a name it is temporary.
     if name.is_empty() || name.contains("sqlx-in-memory") || options.url.contains("mode=memory") {
         let problem = "a database in memory keeps no other process out; use memory: for leases \
                        within one process";
-        return Err(unusable(problem.into()));
+        return Err(options.unusable(problem));
     }
     if let Some(folder) = file.get_filename().parent()
         && !folder.as_os_str().is_empty()
         && !folder.is_dir()
     {
-        return Err(unusable(format!("the folder {} does not exist", folder.display())));
+        return Err(options.unusable(format!("the folder {} does not exist", folder.display())));
     }
     let file = file.create_if_missing(true).busy_timeout(options.connect_limit() / 2);
     open_with::<sqlx::Sqlite>(options, file)

@@ -44,6 +44,16 @@ async fn what_gives_no_lock_service_says_why() {
     assert!(matches!(short, Err(ConnectError::Build(_))), "{short:?}");
 }
 
+#[tokio::test]
+async fn nodes_have_operator_functions_of_their_own() {
+    for url in ["memory:", "redis://a,b"] {
+        let error = ConnectOptions::new(url).operator().unwrap_err().to_string();
+        assert!(error.contains("redlock"), "{error}");
+    }
+    // Nothing is asked, and no file is made.
+    ConnectOptions::new("sqlite:/nowhere/a.db").operator().unwrap();
+}
+
 #[test]
 fn outside_of_a_runtime_there_is_an_error() {
     use futures_util::FutureExt;

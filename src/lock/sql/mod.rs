@@ -67,7 +67,6 @@ use super::service::LockService;
 pub use super::settings::BuildError;
 pub use crate::database::Database;
 pub use builder::SqlLockBuilder;
-pub use leases::{SqlLease, force_release, lease_of, leases};
 
 /// A lock service in one database. Run [`migrate`](fn@crate::sql::migrate) first.
 ///

@@ -1,6 +1,6 @@
 //! What is SQLite's own.
 
-use fencing::lock::sql::{force_release, lease_of};
+use fencing::lock::Operator;
 use sqlx::Connection;
 use sqlx::sqlite::{SqliteJournalMode, SqlitePoolOptions};
 
@@ -47,8 +47,8 @@ async fn a_database_in_memory_has_one_connection() {
     assert_eq!(lock.acquire(&resource()).await.unwrap().token().get(), 2);
     lock.settle().await;
     let lease = lock.acquire(&resource()).await.unwrap();
-    let found = lease_of(&pool, &resource()).await.unwrap().remove(0);
-    assert!(force_release(&pool, &found).await.unwrap());
+    let found = pool.leases_of(&resource()).await.unwrap().remove(0);
+    assert!(pool.force_release(&found).await.unwrap());
     // Nothing has closed the connection, and the database with it.
     assert_eq!(sql::highest(&pool, &resource()).await.unwrap().map(Token::get), Some(1));
     assert!(lock.acquire(&resource()).await.unwrap().token() > lease.token());

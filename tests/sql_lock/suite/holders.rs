@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use fencing::lock::sql::{SqlLease, force_release, lease_of, leases};
+use fencing::lock::{LeaseRecord, Operator};
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn called(pool: &Pool<Db>, name: &str) -> SqlLock<Db> {
     builder(pool).wait(Duration::ZERO).holder(name).build().unwrap()
 }
 
-fn name(lease: &SqlLease) -> Option<&str> {
+fn name(lease: &LeaseRecord) -> Option<&str> {
     lease.holder.as_ref()?.name.as_deref()
 }
 
@@ -85,7 +85,7 @@ async fn leases_that_last_are_listed() {
         other.acquire_shared(&named("d")).await.unwrap(),
     ];
     release(held.remove(1)).await;
-    let all = leases(&place.pool, None, 100).await.unwrap();
+    let all = place.pool.leases(None, 100).await.unwrap();
     let listed: Vec<_> = all.iter().map(|lease| (lease.resource.as_str(), lease.shared)).collect();
     assert_eq!(listed, [("a", false), ("c", false), ("d", true), ("d", true)]);
     assert_eq!((all[0].token, name(&all[0])), (held[0].token(), Some("lister")));
@@ -99,15 +99,15 @@ async fn leases_that_last_are_listed() {
         names.sort_unstable();
         assert_eq!(names, [Some("lister"), Some("reader")]);
     }
-    let page = leases(&place.pool, Some(&named("a")), 1).await.unwrap();
+    let page = place.pool.leases(Some(&named("a")), 1).await.unwrap();
     let listed: Vec<_> = page.iter().map(|lease| (lease.resource.as_str(), lease.token)).collect();
     assert_eq!(listed, [("c", all[1].token)]);
-    assert_eq!(lease_of(&place.pool, &named("b")).await.unwrap(), []);
+    assert_eq!(place.pool.leases_of(&named("b")).await.unwrap(), []);
 }
 
 /// What the operator sees first.
-async fn seen(place: &Place) -> SqlLease {
-    lease_of(&place.pool, &resource()).await.unwrap().remove(0)
+async fn seen(place: &Place) -> LeaseRecord {
+    place.pool.leases_of(&resource()).await.unwrap().remove(0)
 }
 
 /// How many leases were ended by force, as the audit has it.
@@ -124,15 +124,15 @@ async fn a_lease_that_was_ended_by_force_is_not_renewed() {
     let lease = a.acquire(&resource()).await.unwrap();
     let found = seen(&place).await;
     assert_eq!(name(&found), Some("stuck"));
-    assert!(force_release(&place.pool, &found).await.unwrap());
-    assert!(!force_release(&place.pool, &found).await.unwrap());
+    assert!(place.pool.force_release(&found).await.unwrap());
+    assert!(!place.pool.force_release(&found).await.unwrap());
     assert!(lease.renew().await.is_err());
     // The lease is over: another renewal would fail as well.
     lost(&lease, Loss::Superseded).await;
     assert_eq!(ended_by_force(&place).await, 1);
     let part = a.try_acquire_shared(&resource()).await.unwrap();
     assert!(part.token() > lease.token());
-    assert!(force_release(&place.pool, &seen(&place).await).await.unwrap());
+    assert!(place.pool.force_release(&seen(&place).await).await.unwrap());
     assert!(part.renew().await.is_err());
     lost(&part, Loss::Superseded).await;
     assert_eq!(ended_by_force(&place).await, 2);
@@ -147,7 +147,7 @@ async fn whoever_came_since_keeps_the_lease() {
     let found = seen(&place).await;
     release(old).await;
     let new = b.acquire(&resource()).await.unwrap();
-    assert!(!force_release(&place.pool, &found).await.unwrap());
+    assert!(!place.pool.force_release(&found).await.unwrap());
     new.renew().await.unwrap();
     assert_eq!(holder(a.try_acquire(&resource()).await).name.as_deref(), Some("new"));
     assert_eq!(ended_by_force(&place).await, 0);
