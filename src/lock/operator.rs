@@ -1,0 +1,94 @@
+//! What operators do with the leases that one service keeps: a database, etcd or ZooKeeper. Redis nodes have
+//! [functions of their own](super::redlock).
+
+use std::fmt;
+use std::time::Duration;
+
+use fencing_protocol::{Fault, Resource, Token};
+use futures_util::future::BoxFuture;
+
+use crate::holder::Holder;
+
+/// A current lease, for operators. One that several share is listed once for each of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LeaseRecord {
+    /// The resource.
+    pub resource: Resource,
+    /// The token of the lease.
+    pub token: Token,
+    /// The holder, if its name can be read.
+    pub holder: Option<Holder>,
+    /// Whether the lease is shared.
+    pub shared: bool,
+    /// The time until it ends unless it is renewed. `None` if the server does not say, and for a row of a database that
+    /// is held by hand for ever.
+    pub remaining: Option<Duration>,
+    /// What the server has as its owner.
+    pub(crate) owner: String,
+}
+
+/// The operator functions of a service that keeps leases: list them, and end one.
+///
+/// [`ConnectOptions::operator`](super::ConnectOptions::operator) opens it by the URL of the lock service. The pool of
+/// a database is one as well.
+pub trait Operator: fmt::Debug + Send + Sync {
+    /// Reads the current leases of up to `limit` resources after `after`, ordered by the bytes of their names. Start
+    /// with `None` and continue with the last resource.
+    ///
+    /// # Errors
+    /// [`Fault`]: why the service did not answer.
+    ///
+    /// # Cancel safety
+    /// It changes nothing.
+    fn leases<'a>(
+        &'a self,
+        after: Option<&'a Resource>,
+        limit: u32,
+    ) -> BoxFuture<'a, Result<Vec<LeaseRecord>, Fault>>;
+
+    /// Reads the leases of one resource: none, one, or those that share it.
+    ///
+    /// # Errors
+    /// As for [`leases`](Operator::leases).
+    ///
+    /// # Cancel safety
+    /// It changes nothing.
+    fn leases_of<'a>(
+        &'a self,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, Result<Vec<LeaseRecord>, Fault>>;
+
+    /// Ends a lease by force, if it is still the one that was seen. If several share it, it ends all of their leases,
+    /// also those that have joined since. A later lease stays. Returns whether it was ended.
+    ///
+    /// In the same transaction a database adds a line to the table `fencing_audit`, in which both tokens are that of
+    /// the lease: with the rights of docs/sql.md only the owner of the tables may write there. etcd and ZooKeeper keep
+    /// no record of it.
+    ///
+    /// **Fencing.** It does not stop the holder, which continues until its lease ends, because its renewals fail
+    /// from now on. Only a storage that compares tokens refuses its writes, once it has seen a newer one.
+    ///
+    /// # Errors
+    /// [`Fault`]. If the connection broke, the lease may have been ended.
+    ///
+    /// # Cancel safety
+    /// Dropped, the lease was ended and recorded, or neither.
+    fn force_release<'a>(&'a self, lease: &'a LeaseRecord) -> BoxFuture<'a, Result<bool, Fault>>;
+
+    /// Raises all later tokens above this one, and ends all leases: for etcd or ZooKeeper after a restore from a backup,
+    /// which takes their counts back. No lock is granted until the leases of old holders have ended. A smaller
+    /// token than is given out by now lowers nothing.
+    ///
+    /// # Errors
+    /// [`Fault`]: of the service; a database refuses, because a token there is larger than the mark of its resource.
+    /// If the connection broke, the tokens may have been raised: repeat it.
+    ///
+    /// # Cancel safety
+    /// Dropped, some leases may have been ended. Repeat it.
+    fn raise(&self, above: Token) -> BoxFuture<'_, Result<(), Fault>> {
+        let _ = above;
+        let why = "a database gives tokens above its marks: there is nothing to raise";
+        Box::pin(std::future::ready(Err(Fault::Refused(why.into()))))
+    }
+}
