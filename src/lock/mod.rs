@@ -31,6 +31,8 @@ pub mod sql;
 #[cfg(any(feature = "etcd", feature = "zookeeper"))]
 mod token_base;
 mod wait;
+#[cfg(feature = "zookeeper")]
+pub mod zookeeper;
 
 pub use crate::holder::Holder;
 pub use connect::{ConnectError, ConnectOptions, connect};

@@ -13,6 +13,7 @@ use std::time::Duration;
 use fencing::fence::MemoryMarks;
 use fencing::lock::redlock::{MemoryNode, RedisNode, RedlockBuilder};
 use fencing::lock::sql::SqlLock;
+use fencing::lock::zookeeper::ZookeeperLock;
 use fencing::sql;
 use fencing::testing::{FaultyNode, marks_contract};
 use fencing::{Redlock, Resource};
@@ -23,6 +24,7 @@ use support::clock::TokioClock;
 use support::lease::named as resource;
 use support::place::{mysql, postgres};
 use support::redis::{RedisServer, five};
+use support::zookeeper::ZookeeperServer;
 
 use lock::{lapse_contract, lock_contract, shared_contract};
 use node::node_contract;
@@ -148,4 +150,14 @@ async fn lease_in_postgres() {
 #[tokio::test]
 async fn lease_in_mariadb() {
     leases_in!(mysql::Place::empty().await.pool);
+}
+
+#[tokio::test]
+async fn lease_in_zookeeper() {
+    let server = ZookeeperServer::start();
+    let builder = || ZookeeperLock::builder(server.url());
+    lock_contract(&builder().build().unwrap()).await;
+    shared_contract(&builder().build().unwrap()).await;
+    let brief = builder().ttl(Duration::from_secs(4)).renew(false);
+    lapse_contract(&brief.build().unwrap()).await;
 }

@@ -20,3 +20,4 @@ pub mod redis;
 pub mod requests;
 pub mod resp;
 pub mod waiting;
+pub mod zookeeper;

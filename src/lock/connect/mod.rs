@@ -8,6 +8,8 @@ mod sql;
 mod sqlite;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "zookeeper")]
+mod zookeeper;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +30,7 @@ use super::settings::{BuildError, Settings, settings_setters};
 /// | `postgres://user@host/db` | leases in PostgreSQL | `postgres` |
 /// | `mysql://user@host/db`, `mariadb://...` | leases in MySQL or MariaDB | `mysql` |
 /// | `sqlite:path` | leases in a SQLite file | `sqlite` |
+/// | `zookeeper://a:2181,b:2181/chroot` | leases on a ZooKeeper ensemble | `zookeeper` |
 /// | `memory:` | five nodes in this process, which live and die with it | none |
 ///
 /// You can write several Redis servers into one URL: in `redis://user:password@a:6379,b:6379/1` the user, the password
@@ -130,8 +133,8 @@ impl ConnectOptions {
 pub enum ConnectError {
     /// The URL has no scheme, or one that no back end has.
     #[error(
-        "the URL of a lock service begins with redis://, postgres://, mysql://, sqlite: or \
-         memory:, and {}", .0.as_ref().map_or_else(|| "this one has no scheme".to_owned(), |scheme| format!("not with {scheme:?}"))
+        "the URL of a lock service begins with redis://, postgres://, mysql://, sqlite:, \
+         zookeeper:// or memory:, and {}", .0.as_ref().map_or_else(|| "this one has no scheme".to_owned(), |scheme| format!("not with {scheme:?}"))
     )]
     Scheme(Option<String>),
     /// The call came from outside of a tokio runtime.
@@ -189,6 +192,7 @@ const FEATURES: &[(&str, &[&str])] = &[
     ("postgres", &["postgres", "postgresql"]),
     ("mysql", &["mysql", "mariadb"]),
     ("sqlite", &["sqlite"]),
+    ("zookeeper", &["zookeeper"]),
 ];
 
 /// The back ends that are compiled in. Add the next one here.
@@ -210,6 +214,8 @@ const BACK_ENDS: &[BackEnd] = &[
     },
     #[cfg(feature = "sqlite")]
     BackEnd { feature: "sqlite", open: sqlite::open, operator: sql::operator::<sqlx::Sqlite> },
+    #[cfg(feature = "zookeeper")]
+    BackEnd { feature: "zookeeper", open: zookeeper::open, operator: of_nodes },
 ];
 
 fn of_nodes(options: &ConnectOptions) -> Result<Arc<dyn Operator>, ConnectError> {

@@ -1,0 +1,69 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+use zookeeper_client::{CreateMode, Error};
+
+use super::paths::WAITS;
+use super::session::Session;
+
+/// The shared locks that clients of this session wait to hold alone, by folder, and until when. Nobody joins those who
+/// share them.
+#[derive(Default)]
+pub(super) struct Drains(Mutex<HashMap<String, watch::Sender<Instant>>>);
+
+impl Session {
+    /// Keeps others from joining the shared lock until then.
+    pub(super) fn drain(self: &Arc<Self>, folder: String, until: Instant) {
+        let mut drains = self.drains.0.lock();
+        if let Some(drain) = drains.get(&folder) {
+            drain.send_replace(until);
+            return;
+        }
+        let (drain, ends) = watch::channel(until);
+        drains.insert(folder.clone(), drain);
+        drop(drains);
+        self.runtime.spawn(Arc::clone(self).keep_closed(folder, ends));
+    }
+
+    /// Ends it: the lock is acquired.
+    pub(super) fn end_drain(&self, folder: &str) {
+        if let Some(drain) = self.drains.0.lock().get(folder) {
+            drain.send_replace(Instant::now());
+        }
+    }
+
+    async fn keep_closed(self: Arc<Self>, folder: String, mut ends: watch::Receiver<Instant>) {
+        let path = format!("{folder}/{WAITS}");
+        loop {
+            let until = *ends.borrow_and_update();
+            if until <= Instant::now() {
+                break;
+            }
+            let ephemeral = CreateMode::Ephemeral.with_acls(self.acls);
+            // Another client may keep it closed already.
+            let _ = self.client.create(&path, b"", &ephemeral).await;
+            tokio::select! {
+                () = sleep_until(until) => {}
+                _ = ends.changed() => {}
+            }
+        }
+        self.drains.0.lock().remove(&folder);
+        while !self.has_ended() {
+            let (synced, found) = (self.client.sync(&path), self.client.check_stat(&path));
+            let removed = match (synced.await, found.await) {
+                (Ok(()), Ok(Some(stat))) if stat.ephemeral_owner == self.client.session_id().0 => {
+                    self.client.delete(&path, None).await
+                }
+                (Ok(()), Ok(_)) => return,
+                (Err(error), _) | (_, Err(error)) => Err(error),
+            };
+            if matches!(removed, Ok(()) | Err(Error::NoNode | Error::NoAuth)) {
+                return;
+            }
+            tokio::time::sleep(super::locks::PAUSE).await;
+        }
+    }
+}

@@ -1,0 +1,66 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fencing_protocol::Fault;
+use tokio::sync::{mpsc, oneshot};
+use zookeeper_client::{Client, Error};
+
+use super::fault;
+use super::locks::Node;
+use crate::time::{Clock, Time};
+
+/// The renewal of one lease.
+pub(super) struct Renewal {
+    pub(super) nodes: Arc<[Node]>,
+    /// Takes when the lease counts from. `None`: it is lost.
+    pub(super) renewed: oneshot::Sender<Result<Option<Time>, Fault>>,
+}
+
+/// Renews the leases of a session: those that are due at one time with one write.
+///
+/// A ping would prove nothing: the connected server answers it, which may be cut off. The write is agreed on by a
+/// majority. Behind it, the same server reads the node of each lease: it has what the majority had.
+pub(super) async fn renew_all(
+    client: Client,
+    session: String,
+    ended: Arc<AtomicBool>,
+    clock: Arc<dyn Clock>,
+    mut due: mpsc::UnboundedReceiver<Renewal>,
+) {
+    let mut batch = Vec::new();
+    while due.recv_many(&mut batch, usize::MAX).await > 0 {
+        // Their callers have given up.
+        batch.retain(|renewal| !renewal.renewed.is_closed());
+        if batch.is_empty() {
+            continue;
+        }
+        let start = clock.now();
+        let written = client.set_data(&session, b"", None);
+        let ask = |node: &Node| client.check_stat(&node.path);
+        let asked: Vec<Vec<_>> =
+            batch.iter().map(|renewal| renewal.nodes.iter().map(ask).collect()).collect();
+        let written = written.await.map(drop);
+        if written == Err(Error::NoNode) {
+            ended.store(true, Ordering::Release);
+        }
+        for (Renewal { nodes, renewed }, stats) in batch.drain(..).zip(asked) {
+            let mut outcome = match &written {
+                Ok(()) => Ok(Some(start)),
+                Err(Error::NoNode) => Ok(None),
+                Err(error) if fault::is_over(error) => Ok(None),
+                Err(error) => Err(fault::of(error)),
+            };
+            for (node, stat) in nodes.iter().zip(stats) {
+                if !matches!(outcome, Ok(Some(_))) {
+                    break;
+                }
+                match stat.await {
+                    Ok(Some(stat)) if stat.czxid == node.czxid => {}
+                    Ok(_) => outcome = Ok(None),
+                    Err(error) => outcome = Err(fault::of(&error)),
+                }
+            }
+            let _ = renewed.send(outcome);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Private ZooKeeper servers: real, on free ports of loopback, gone with the test.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::keeper::{Keeper, own_folder};
+use crate::process;
+
+/// One server, alone or a member of an ensemble.
+pub struct ZookeeperServer {
+    folder: PathBuf,
+    port: u16,
+    keeper: Keeper,
+}
+
+impl ZookeeperServer {
+    /// Starts a server that is alone.
+    pub fn start() -> ZookeeperServer {
+        ZookeeperServer::with("")
+    }
+
+    /// Starts a server with these lines in its settings besides.
+    pub fn with(settings: &str) -> ZookeeperServer {
+        let (folder, port) = (own_folder("fencing-zk", &[]), free_port());
+        configure(&folder, port, settings);
+        let keeper = launch(&folder, port);
+        ZookeeperServer { folder, port, keeper }
+    }
+
+    /// `host:port`.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// The URL of a lock service on this server.
+    pub fn url(&self) -> String {
+        format!("zookeeper://{}", self.address())
+    }
+
+    /// Sends a signal: `STOP`, `CONT`.
+    pub fn signal(&self, name: &str) {
+        process::signal(self.keeper.pid(), name);
+    }
+
+    /// Kills it with SIGKILL.
+    pub fn kill(&mut self) {
+        process::kill(&[self.keeper.pid()]);
+    }
+
+    /// Starts it again on the same folder after it was killed.
+    pub fn restart(&mut self) {
+        self.keeper.leave();
+        self.keeper = launch(&self.folder, self.port);
+    }
+}
+
+fn configure(folder: &Path, port: u16, settings: &str) {
+    let data = folder.join("data");
+    let text = format!(
+        "tickTime=500\ndataDir={}\nclientPort={port}\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n\
+         maxClientCnxns=0\nmaxSessionTimeout=40000\n4lw.commands.whitelist=srvr,ruok\n{settings}\n",
+        data.display()
+    );
+    fs::create_dir_all(data).expect("the folder is ours");
+    fs::write(folder.join("zoo.cfg"), text).expect("the folder is ours");
+}
+
+fn launch(folder: &Path, port: u16) -> Keeper {
+    let mut program: Vec<_> =
+        ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp"]
+            .map(Into::into)
+            .into();
+    program.extend(["/usr/share/java/*", "-Dzookeeper.forceSync=no"].map(Into::into));
+    program.push("org.apache.zookeeper.server.quorum.QuorumPeerMain".into());
+    program.push(folder.join("zoo.cfg").into());
+    let mut shell = Command::new("sh");
+    shell.current_dir(folder);
+    Keeper::start(shell, folder, "KILL", program, || serves(port))
+}
+
+/// Whether it serves clients: alone, or with a majority.
+fn serves(port: u16) -> bool {
+    let asked = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).and_then(|mut stream| {
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        stream.write_all(b"srvr")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).map(|_| answer)
+    });
+    asked.is_ok_and(|answer| answer.contains("Mode: "))
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    listener.local_addr().expect("it listens").port()
+}

@@ -1,0 +1,43 @@
+//! Leases on real ZooKeeper servers.
+
+mod locks;
+mod servers;
+mod shared;
+
+use std::time::Duration;
+
+use fencing::lock::zookeeper::{ZookeeperLock, ZookeeperLockBuilder};
+use fencing::lock::{AcquireError, Fault};
+use support::zookeeper::ZookeeperServer;
+use tokio::time::{Instant, sleep};
+use zookeeper_client::Client;
+
+/// A machine that is busy with other tests must not look like servers that are down.
+fn on(server: &ZookeeperServer) -> ZookeeperLockBuilder {
+    ZookeeperLock::builder(server.url()).budget(Duration::from_secs(5)).ttl(Duration::from_secs(15))
+}
+
+/// A client that does what it likes.
+async fn by_hand(server: &ZookeeperServer) -> Client {
+    Client::connect(&server.address()).await.unwrap()
+}
+
+/// The fault of an attempt that was neither granted nor refused for a holder.
+fn fault<T: std::fmt::Debug>(outcome: Result<T, AcquireError>) -> Fault {
+    match outcome {
+        Err(AcquireError::Unavailable { cause, .. }) => cause.cause,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Asks until it is so.
+async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    let end = Instant::now() + support::process::PATIENCE;
+    loop {
+        if let Some(found) = ask().await {
+            return found;
+        }
+        assert!(Instant::now() < end, "not within {:?}: {what}", support::process::PATIENCE);
+        sleep(Duration::from_millis(50)).await;
+    }
+}
