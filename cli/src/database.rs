@@ -45,15 +45,15 @@ pub(crate) struct ProtectArgs {
     /// The one resource that all rows belong to.
     #[arg(long, value_name = "NAME", conflicts_with = "column")]
     resource: Option<Resource>,
-    /// Lists the protected tables, or this one, instead: whether their triggers are whole, and
-    /// which writes get past them. The exit status is 65 if one is not whole, or none is there.
+    /// Lists the protected tables, or this one, instead: whether their triggers are whole, and which writes they do not
+    /// see. The exit status is 65 if one is not whole, or none is there.
     #[arg(long, conflicts_with_all = ["column", "resource", "print", "remove"])]
     check: bool,
     /// Prints what --check finds as a JSON array: an object for each table.
     #[arg(long, requires = "check")]
     json: bool,
-    /// Puts the table into shadow mode, on PostgreSQL: nothing is refused. What would be is a warning in the server's
-    /// log. The same command without --shadow switches the protection on.
+    /// Puts the table into shadow mode, on PostgreSQL: nothing is refused, and the server's log has a warning for each
+    /// write that would be. The same command without --shadow switches the protection on.
     #[arg(long, conflicts_with_all = ["check", "remove"])]
     shadow: bool,
     /// Removes the triggers from the table instead: its writes are no longer fenced.

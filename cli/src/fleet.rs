@@ -24,9 +24,9 @@ pub(crate) enum FleetAction {
     /// Starts new nodes at once.
     ///
     /// Without this command the first client starts them, and gets no lease until each server has been up for the
-    /// client's TTL. By this command you say that the nodes are new, so that no client can hold a lock there. Never
-    /// run it when nodes that were in use have restarted empty: nothing on them shows that, and a lock that all of
-    /// them have forgotten may be held twice. Nodes that have granted locks since they started stay as they are.
+    /// client's TTL. This command declares that the nodes are new, so that no client can hold a lock there. Never run
+    /// it after nodes that were in use have restarted empty: nothing on them shows that, and two clients may hold a
+    /// lock that all nodes have forgotten. Nodes that have granted locks since they started stay as they are.
     Init {
         #[command(flatten)]
         redis: Redis,
@@ -39,9 +39,9 @@ pub(crate) enum FleetAction {
 
 /// Brings back every node that has restarted or forgotten, with no client running.
 ///
-/// Where too few nodes remember, every node must answer, and this command starts the fleet again: then the order of
-/// the tokens depends on the nodes' clocks. A node that comes back grants nothing until the locks that it may have
-/// forgotten have expired.
+/// If too few nodes remember, every node must answer, and this command starts the fleet again: the order of the tokens
+/// then depends on the nodes' clocks. A node that comes back grants nothing until the locks that it may have forgotten
+/// have expired.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AdmitArgs {
     #[command(flatten)]
@@ -61,10 +61,10 @@ pub(crate) struct AdmitArgs {
 
 /// Moves the locks to another list of nodes: replaces nodes, adds some, drops some, or gives them other names.
 ///
-/// A majority of the old list must remember, and every node of the new list must answer. Clients with the old list get
-/// no lease from then on, and their leases end. Give clients the new list when the move is done, and not before: a
-/// client that finds all of its nodes new starts a fleet of its own. You may interrupt the command, run it again, and
-/// run it twice at once.
+/// A majority of the old list must remember, and every node of the new list must answer. Then clients with the old list
+/// get no lease, and their leases end. Give clients the new list when the move is done, and not before: a client that
+/// finds all of its nodes new starts a separate fleet. You may interrupt the command, run it again, and run it twice at
+/// once.
 ///
 /// A node's name is its URL without user and password, or the name in front of the URL, as in a=redis://10.0.0.5:6379:
 /// such a node may change its address without a move.

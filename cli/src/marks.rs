@@ -72,9 +72,9 @@ enum MarksAction {
         #[arg(long, value_name = "TOKEN", default_value_t = Token::MAX, hide_default_value = true)]
         floor: Token,
     },
-    /// Raises the floor above every token that a lease in this database may have been granted, after leases were lost:
-    /// a replica was promoted that was behind, or a backup was restored. Lost tokens are not granted again then, and
-    /// are refused where the next holder has written. A floor never falls.
+    /// Raises the floor above every token that may have been granted in this database. Run it after leases were lost: a
+    /// replica that was behind was promoted, or a backup was restored. Lost tokens are then not granted again, and are
+    /// refused once the next holder has written. A floor never falls.
     RaiseFloor {
         #[command(flatten)]
         change: Change,
@@ -98,8 +98,8 @@ struct Change {
 /// Opens the marks in a Redis. Until then everything is refused there: a server that is new, was flushed or
 /// restarted, or took the place of another one, may have forgotten marks.
 ///
-/// Without --yes the command says what is there. It is safe where there were never any marks, and where all of them
-/// are there: after a restart that lost no write (appendfsync always). Where some may be lost, give a floor.
+/// Without --yes the command says what is there. Opening is safe if there were never any marks, or if none is lost:
+/// after a restart that lost no write (appendfsync always). If some may be lost, give a floor.
 #[derive(Debug, clap::Args)]
 struct OpenArgs {
     /// The Redis: redis://HOST, rediss://HOST or unix://PATH; valkey:// and valkeys:// mean the same.

@@ -93,8 +93,8 @@ pub struct Fence {
 
 impl Fence {
     /// Makes a fence on these marks. Make one for all routes, and clone it: two fences do not see each other's requests
-    /// in flight, and two [`MemoryMarks`] not even each other's tokens. An admission may take 5 s, and a newer token waits for older
-    /// requests in flight: bound these with [`drop_older_after`](Fence::drop_older_after).
+    /// in flight, and two [`MemoryMarks`] not even each other's tokens. An admission may take 5 s. A newer token waits
+    /// for older requests in flight: bound these with [`drop_older_after`](Fence::drop_older_after).
     pub fn new(marks: impl Marks) -> Fence {
         Fence {
             marks: Arc::new(marks),

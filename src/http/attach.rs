@@ -171,7 +171,7 @@ pub enum AttachError<E> {
     /// The problem details in the response break off, or are longer than 64 KiB.
     #[error("the refusal cannot be read: {0}")]
     Response(#[source] Box<dyn Error + Send + Sync>),
-    /// The sending service failed. Its error tells whether the request may have arrived.
+    /// The sending service failed. Its error says whether the request may have arrived.
     #[error(transparent)]
     Service(E),
 }

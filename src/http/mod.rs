@@ -18,19 +18,19 @@
 //!     .route("/files/{name}", put(write_file).route_layer(FenceLayer::new(fence, http::path)));
 //! ```
 //!
-//! Put it around the methods of a route, as here. Then the fence sees only requests that have a
-//! handler. Around a whole router (`Router::route_layer`) it sees methods that the route does not have
-//! as well: their tokens raise marks, and without one they get a 428 in place of the 405. Around
-//! everything (`Router::layer`) the same goes for paths that do not exist.
+//! Put it around the methods of a route, as here. Then the fence sees only requests that have a handler. Around a whole
+//! router (`Router::route_layer`) it also sees methods that the route does not have: their tokens raise marks, and
+//! without a token they get a 428 in place of the 405. Around everything (`Router::layer`) it also sees paths that do
+//! not exist.
 //!
-//! It answers what it refuses as `application/problem+json` (RFC 9457), or with a status of gRPC to a client that speaks
-//! it. [`Refusal`] has the reasons, [`Problem`] their kinds, and docs/http.md (Refusals) the statuses.
+//! A refusal is `application/problem+json` (RFC 9457), or a gRPC status for a client that speaks gRPC. [`Refusal`] has
+//! the reasons, [`Problem`] their kinds, and docs/http.md (Refusals) the statuses.
 //!
-//! A client sends its token with [`attach`] and reads a refusal with [`Problem`]. An [`AttachLayer`] around
-//! its HTTP client does both, and sends nothing after the lease has ended. A handler that checks the token
-//! in its own transaction returns a [`Refusal`]: `?` makes one of the errors of `fencing::sql` and of sqlx.
-//! The layer around it answers that as a refusal of its own. If a handler takes a [`Fenced`] and has no
-//! layer around it, the answer is a 500: see [`NotFenced`].
+//! A client sends its token with [`attach`] and reads a refusal with [`Problem`]. An [`AttachLayer`] around its HTTP
+//! client does both, and sends nothing after the lease has ended. A handler that checks the token in its own
+//! transaction returns a [`Refusal`]: `?` converts the errors of `fencing::sql` and of sqlx, and the layer around the
+//! handler sends the refusal. If a handler takes a [`Fenced`] and has no layer around it, the answer is a 500: see
+//! [`NotFenced`].
 //!
 //! ```
 //! # #[cfg(feature = "sqlite")]
@@ -56,29 +56,29 @@
 //! [`FenceLayer::policy`] decides what each request needs.
 //!
 //! # With other layers
-//! docs/http.md shows their order. A concurrency limit stands below the fence, and so does a layer that sheds load when
-//! the service is not ready: a request that waits for older ones has no place there, and a newer one can end those that
-//! have all places. [`Fence::waiters`](crate::fence::Fence::waiters) bounds those that wait. Authentication stands
-//! above the fence.
+//! docs/http.md shows their order. Put authentication above the fence. Put a concurrency limit below it, and also a
+//! layer that sheds load when the service is not ready: a waiting request then takes no slot, and a newer one can end
+//! the requests that hold all slots. [`Fence::waiters`](crate::fence::Fence::waiters) bounds the waiting requests.
 //!
-//! A refusal is sent before the upload is read, and the server closes the connection then. Let clients send
-//! `Expect: 100-continue` with large uploads (curl does): otherwise they may see a broken pipe in place of the answer.
+//! A refusal is sent before the upload is read, and then the server closes the connection. Let clients send `Expect:
+//! 100-continue` with large uploads (curl does): otherwise they may see a broken pipe in place of the answer.
 //!
 //! # Fencing
-//! - The layer is a fence for what the inner service does until its response has ended: not for tasks that a handler
-//!   spawns, for a thread that it blocks (it is dropped only at an `.await`), or for upgraded connections.
+//! - The layer fences what the inner service does until its response has ended: not tasks that a handler spawns, not
+//!   blocking work (a handler is dropped only at an `.await`), and not upgraded connections.
 //! - Between processes only a check in the transaction that writes closes the gap between check and write:
 //!   `fencing::sql::admit`, or a [`TransactionLayer`] below this one.
 //! - The extractor must give one resource one name, as [`path()`] does. Below axum's `nest` only
 //!   [`matched`](fn@matched) sees the whole path.
-//! - The layer cannot tell an invented token from an issued one, and a very large one locks all others out. Let the fence
-//!   [ask the lock service](crate::fence::Fence::check_sequencer), or set a [ceiling](crate::fence::Fence::ceiling).
-//!   To put back a mark in memory, use [`MemoryMarks::lower`](crate::fence::MemoryMarks::lower).
-//! - A read that carries a token raises the mark, or the token before could write between the read and the write of a
-//!   newer one. If some users may read but not write, [ignore reads](Policy::ignoring_reads).
-//! - An older request that does not end holds up newer ones: each waits up to the fence's
-//!   [limit](crate::fence::Fence::limit) and gets a 503. Limit how long requests take, or let the fence
-//!   [drop older requests after](crate::fence::Fence::drop_older_after) a grace.
+//! - The layer cannot tell an invented token from an issued one, and a very large one locks all others out. Let the
+//!   fence [ask the lock service](crate::fence::Fence::check_sequencer), or set a
+//!   [ceiling](crate::fence::Fence::ceiling). To lower a mark in memory, use
+//!   [`MemoryMarks::lower`](crate::fence::MemoryMarks::lower).
+//! - A read that carries a token raises the mark. Otherwise an older holder could write between the read and the write
+//!   of the newer one. If some users may read but not write, [ignore reads](Policy::ignoring_reads).
+//! - An older request that does not end delays newer ones: each waits up to the fence's
+//!   [limit](crate::fence::Fence::limit) and gets a 503. Limit how long requests take, or let the fence [drop older
+//!   requests after](crate::fence::Fence::drop_older_after) a grace.
 
 mod admissions;
 mod answer;

@@ -177,11 +177,10 @@ macro_rules! settings_setters {
             self
         }
 
-        /// Sets the name that locks are held under: others see it when they find a lock held
-        /// ([`AcquireError::Held`](crate::lock::AcquireError)), and operators in `fencing leases`. It is for
-        /// display only, and several clients may have the same. 1 to 64 bytes of printable ASCII: no spaces,
-        /// quotation marks and backslashes, and no dot at the end. Default: the environment variable
-        /// `FENCING_HOLDER` when the service is built, or else `host:pid`.
+        /// Sets the holder's name: other clients see it in [`AcquireError::Held`](crate::lock::AcquireError), and
+        /// operators in `fencing leases`. It is for display only, and several clients may have the same. 1 to 64 bytes
+        /// of printable ASCII: no spaces, quotation marks and backslashes, and no dot at the end. Default: the
+        /// environment variable `FENCING_HOLDER` when the service is built, or else `host:pid`.
         pub fn holder(mut self, name: impl Into<String>) -> Self {
             self.settings.holder = Some(name.into());
             self

@@ -27,11 +27,11 @@
 //! # fn main() {}
 //! ```
 //!
-//! The marks are in the table `fencing_marks`. On PostgreSQL its functions find it in the schema where [`migrate()`]
-//! created it, whatever the caller's search path and temporary tables are; the functions themselves are found through
-//! the path, so that all writers must find the same ones. Marks are never lowered or deleted, except by an operator
-//! ([`lower()`], [`Prune`]). [`Token`](fencing_protocol::Token) and [`Resource`](fencing_protocol::Resource) can be
-//! bound and read as they are, as a `BIGINT` and as text.
+//! The marks are in the table `fencing_marks`. On PostgreSQL the functions use the schema where [`migrate()`] created
+//! it, whatever the caller's search path and temporary tables are. The functions themselves are found through the path:
+//! all writers must find the same ones. Marks are never lowered or deleted, except by an operator ([`lower()`],
+//! [`Prune`]). You can bind and read a [`Token`](fencing_protocol::Token) as a `BIGINT`, and a
+//! [`Resource`](fencing_protocol::Resource) as text.
 
 mod admit;
 mod error;

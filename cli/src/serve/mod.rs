@@ -50,9 +50,9 @@ const FROM_A_PAGE: &str =
 
 /// Hands out leases over HTTP, to clients in any language.
 ///
-/// POST /leases/NAME acquires, PUT /leases/ID renews, DELETE /leases/ID releases; /openapi.yaml says the rest. Only
-/// its client renews a lease; without that it ends at its TTL. The answer has the token, also in the headers
-/// Fencing-Token and Fencing-Sequencer: send one of them with every write that the lease is to protect.
+/// POST /leases/NAME acquires, PUT /leases/ID renews, DELETE /leases/ID releases; /openapi.yaml has the rest. A lease
+/// that its client does not renew ends at its TTL. The answer has the token, also in the headers Fencing-Token and
+/// Fencing-Sequencer: send one of them with every write that the lease is to protect.
 ///
 /// When this process ends, the locks of its leases stay held until their TTL, and cannot be renewed. Every client
 /// that reaches the port can lock everything: put it behind your own authentication. Web pages are refused.

@@ -31,16 +31,16 @@ use super::settings::{BuildError, Settings, settings_setters};
 /// | `mysql://user@host/db`, `mariadb://...` | leases in MySQL or MariaDB | `mysql` |
 /// | `sqlite:path` | leases in a SQLite file | `sqlite` |
 /// | `zookeeper://a:2181,b:2181/chroot` | leases on a ZooKeeper ensemble | `zookeeper` |
-/// | `memory:` | five nodes in this process, which live and die with it | none |
+/// | `memory:` | five nodes in this process | none |
 ///
 /// You can write several Redis servers into one URL: in `redis://user:password@a:6379,b:6379/1` the user, the password
-/// and the database number hold for both. Or give each server a URL of its own, and a name if you like:
+/// and the database number hold for both. Or give each server its own URL, and a name if you like:
 /// `a=redis://10.0.0.5:6379,b=rediss://10.0.0.6:6380`. Redis servers are not asked before the first acquisition. In a
-/// database this call creates the tables, if they are missing.
+/// database this call creates missing tables.
 ///
 /// # Errors
-/// [`ConnectError`]. Where the database can't be reached now, the error carries the lock service:
-/// see [`ConnectError::NotReady`].
+/// [`ConnectError`]. If the database can't be reached now, the error carries the lock service: see
+/// [`ConnectError::NotReady`].
 ///
 /// # Cancel safety
 /// If you drop the future, it may have created the tables of the database, or not.

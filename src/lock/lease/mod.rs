@@ -27,9 +27,9 @@ use watchdog::{Watch, Watchdogs};
 
 /// A time-limited lock and its fencing token.
 ///
-/// A watchdog renews it every third of its TTL until it is released, lost, or held for `max_hold`.
-/// A dropped lease sends its release and does not wait for an answer. A lease that was lost before
-/// stays held for its lock-delay, if it has one.
+/// A watchdog renews it every third of its TTL until it is released, lost, or held for `max_hold`. A dropped lease
+/// sends its release and does not wait for an answer. If the lease was lost before, the lock stays held for its
+/// lock-delay, if it has one.
 ///
 /// **Fencing.** A lease may be lost at any moment, even between a check and a write. Only a storage
 /// that compares [`token`](Lease::token) makes a late write safe.
@@ -50,9 +50,9 @@ struct Active {
     _counted: HeldGauge,
 }
 
-/// A shared lease, from [`acquire_shared`](super::Lock::acquire_shared): a read lock. No client holds the lock
-/// exclusively meanwhile. It is renewed, lost and released as a [`Lease`] is, each shared lease separately; the lock
-/// is free when the last one is gone.
+/// A shared lease, from [`acquire_shared`](super::Lock::acquire_shared): a read lock. While it lasts, no client holds
+/// the lock exclusively. Each shared lease is renewed, lost and released separately, as a [`Lease`] is; the lock is
+/// free when the last one has ended.
 ///
 /// **Fencing.** The token is larger than that of every exclusive lease before it, and smaller than that of
 /// each one after. The holders of a shared lock have equal tokens if the counts of the nodes agree, and may
@@ -61,9 +61,9 @@ struct Active {
 /// another reader's, the storage may refuse you after that reader has written: acquire again.
 pub type SharedLease = Lease<Shared>;
 
-/// A lease of several resources, from [`acquire_all`](super::Lock::acquire_all): with a token for each.
-/// It is renewed, lost and released as a whole, as a [`Lease`] is: it ends for all resources when it is
-/// for one. Errors name the first of the resources.
+/// A lease of several resources, from [`acquire_all`](super::Lock::acquire_all): with a token for each. It is renewed,
+/// lost and released as a whole, as a [`Lease`] is: it ends for all resources when it ends for one. Errors name the
+/// first of the resources.
 ///
 /// **Fencing.** Give each write the token of its resource.
 pub type LeaseSet = Lease<Several>;

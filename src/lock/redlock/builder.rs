@@ -70,9 +70,9 @@ impl RedlockBuilder {
         self
     }
 
-    /// Leaves it to an operator to start a fleet in which too few nodes remember: new nodes, or a fleet of which a
-    /// majority forgot at once. Otherwise clients start it again. Then order depends on the nodes' clocks, and the
-    /// nodes wait until all locks that may be held have expired. Default: off.
+    /// Lets only an operator start a fleet in which too few nodes remember: new nodes, or a fleet of which a majority
+    /// forgot at once. By default clients start it: order then depends on the nodes' clocks, and the nodes grant
+    /// nothing until all locks that may be held have expired.
     pub fn strict(mut self, strict: bool) -> RedlockBuilder {
         self.start_rules.strict = strict;
         self
@@ -82,9 +82,9 @@ impl RedlockBuilder {
     /// they start at once. With [`strict`](Self::strict) clients start blank nodes only if you set this. Default: off;
     /// blank nodes grant nothing until each server has been up for the TTL.
     ///
-    /// It counts until a node has granted this client a lock, or named the holder of one. Set it in tests, and where
-    /// you start new nodes. Do not set it in every client: each start of a client repeats the claim, even for nodes
-    /// that have all restarted without their data. `fencing fleet init` says the same once.
+    /// It counts until a node has granted this client a lock, or named the holder of one. Set it in tests, and when you
+    /// start new nodes. Do not set it in every client: each client that starts repeats the claim, even for nodes that
+    /// have all restarted without their data. `fencing fleet init` makes it once.
     pub fn first_start(mut self, assume_no_locks: bool) -> RedlockBuilder {
         self.start_rules.assume_no_locks = assume_no_locks;
         self

@@ -10,8 +10,8 @@ use crate::lock::error::AcquireError;
 use crate::lock::lease::{Lease, LeaseSet, SharedLease};
 use crate::lock::settings::BuildError;
 
-/// A lock service, which grants leases. Use it as `Arc<dyn Lock>` if the back end is a matter of
-/// configuration; [`connect`](crate::lock::connect) gives you one.
+/// A lock service, which grants leases. Use it as `Arc<dyn Lock>` if the configuration chooses the back end;
+/// [`connect`](crate::lock::connect) returns one.
 #[auto_impl::auto_impl(Arc)]
 pub trait Lock: fmt::Debug + Send + Sync {
     /// Acquires the lease of `resource`. Waits while another client holds it, up to the wait limit.
@@ -25,7 +25,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
     fn acquire<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Lease, AcquireError>>;
 
     /// Acquires the lease of `resource` in one attempt. Waits only for nodes that start for the first time, about a
-    /// second; and in the queue of a process with very many concurrent attempts, for 30 s and half of the TTL at most.
+    /// second, and in the queue of a process with very many concurrent attempts, for at most 30 s and half of the TTL.
     ///
     /// # Errors
     /// [`AcquireError`].
@@ -62,12 +62,12 @@ pub trait Lock: fmt::Debug + Send + Sync {
         resource: &'a Resource,
     ) -> BoxFuture<'a, Result<SharedLease, AcquireError>>;
 
-    /// Acquires the lease of the first of the resources that is free, or becomes free within the wait
-    /// limit. It asks for each in its order.
+    /// Acquires the lease of the first of the resources that is free, or becomes free within the wait limit. It asks
+    /// for them in the order of the list.
     ///
     /// # Errors
-    /// [`AcquireError`] of the last attempts: `Held` if all are held, with the time at which the first of them
-    /// may be free; a fault if one had any; `WrongCount` if the list is empty or longer than 128.
+    /// [`AcquireError`] of the last attempts: `Held` if all are held, with the time until the first of them may be
+    /// free; the fault if an attempt failed; `WrongCount` if the list is empty or longer than 128.
     ///
     /// # Cancel safety
     /// As for [`acquire`](Lock::acquire).
@@ -77,7 +77,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
     ) -> BoxFuture<'a, Result<Lease, AcquireError>>;
 
     /// Acquires one lease of all of the resources, with a token for each. Waits until all are free at once, up to the
-    /// wait limit, and holds none of them meanwhile: there are no deadlocks. Duplicates count once.
+    /// wait limit. It holds none of them while it waits, so there are no deadlocks. Duplicates count once.
     ///
     /// # Errors
     /// [`AcquireError`] of the last attempt: `Held` names a held resource; `WrongCount` if the list is empty or

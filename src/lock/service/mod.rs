@@ -41,8 +41,8 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A lock service over one back end: [`Redlock`](super::redlock::Redlock), or `SqlLock` over a database.
 ///
-/// Its methods are those of the trait [`Lock`], which it implements: each says there what it waits for, its errors, and
-/// what happens if you drop its future. Clones share the back end, its connections, and the local queues.
+/// Its methods are those of the trait [`Lock`], which has their documentation. Clones share the back end, its
+/// connections, and the local queues.
 #[derive(Clone)]
 pub struct LockService<B> {
     pub(super) backend: B,

@@ -20,32 +20,30 @@
 //!
 //! There is one row per resource in the table `fencing_leases`. It is acquired, renewed and released by functions on
 //! PostgreSQL, procedures on MySQL, and short transactions on SQLite, each on a connection of the pool and committed
-//! separately; no lease keeps a connection. A row is never deleted, or its tokens would start again. Several may share
-//! a row: each has a part in it with an end of its own, and each renewal of a part writes the row with all of them.
+//! separately; no lease keeps a connection. A row is never deleted, or its tokens would start again. Clients that share
+//! a lock each have a part in its row, with its own expiry; each renewal of a part rewrites the row.
 //!
 //! **Fencing.** Tokens of a resource strictly grow for as long as the database forgets nothing that it has committed,
-//! and are above the mark that `fencing_marks` has of it. No clock is part of that. A failover to a lagging replica, or
-//! a restore from a backup, loses tokens whose holders still work. PostgreSQL detects another timeline or server, MySQL
-//! and MariaDB another `server_id`, and the next grant raises the floor above the lost tokens. Where a copy of the
-//! files takes the server's place, raise the floor by hand before clients return (`fencing marks raise-floor`,
-//! docs/guide/runbook.md). Keep the data that the token protects in the same database: then it forgets the writes as
-//! well.
+//! and are above its mark in `fencing_marks`. No clock is involved. A failover to a lagging replica, or a restore from
+//! a backup, loses tokens whose holders still work. PostgreSQL detects another timeline or server, MySQL and MariaDB
+//! another `server_id`, and the next grant raises the floor above the lost tokens. If a copy of the files replaces the
+//! server, raise the floor by hand before clients return (`fencing marks raise-floor`, docs/guide/runbook.md). Keep the
+//! data that the token protects in the same database: a failover that loses tokens then loses the writes as well.
 //!
 //! On MySQL and MariaDB a commit is on disk if the server's `innodb_flush_log_at_trx_commit` is 1, as it is by default;
 //! no session can ask for more. With 0 or 2 a crash may forget the last second.
 //!
 //! Exclusion depends on the rate of the database's clock: the client counts from before its request, on its own clock,
-//! and never compares the two. If the database's clock jumps forward, leases end early for others, and two may be held
-//! at once until the older one is renewed or lapses: the token distinguishes them. If it is set back, the row seems to
-//! be held for longer than any grant allows. The next client that asks for the lock notes that, and the lock is free
-//! when the TTL of that grant and its lock-delay have passed since then: never before its holder's time ends. A renewal
-//! corrects the row. If a clock is set back and then corrected, leases granted before and not renewed meanwhile do not
-//! end early. For leases granted or renewed meanwhile, the correction is a jump forward, even if partial. A failover is
-//! a jump by the difference of the two servers' clocks.
+//! and never compares the two. If the database's clock jumps forward, other clients see leases end early, and two may
+//! be held at once until the older one is renewed or ends: the token distinguishes them. If the clock is set back, the
+//! row seems to be held for longer than any grant allows. The next client that asks for the lock notes that, and the
+//! lock is free when the TTL of that grant and its lock-delay have passed since then: never before its holder's time
+//! ends. A renewal corrects the row. For leases granted or renewed while the clock was behind, its correction is a jump
+//! forward. A failover is a jump by the difference of the two servers' clocks.
 //!
 //! On SQLite each change is one statement, which a thread of the driver carries out even if the runtime is blocked.
-//! Only a process that is stopped in the middle of it keeps every other one from writing, and so from locking, until
-//! it continues or is killed.
+//! Only a process that is stopped in the middle of a change blocks all other writers, and so all locks, until it
+//! continues or is killed.
 
 mod backend;
 mod builder;
@@ -71,10 +69,10 @@ pub use builder::SqlLockBuilder;
 /// A lock service in one database. Run [`migrate`](fn@crate::sql::migrate) first.
 ///
 /// Clones share the pool and the local queues. Each attempt and each renewal needs a connection of the pool for one
-/// statement. Where transactions use up the pool, renewals and releases take one more connection, which the service
-/// opens then and keeps until the pool is closed or the last clone is dropped: let the server allow one more for each
-/// service than its pool has. An attempt waits for the pool. Close the pool after your leases are released: from then
-/// on none is renewed or released, and each ends with its TTL.
+/// statement. If transactions use up the pool, renewals and releases open one more connection, which stays open until
+/// the pool is closed or the last clone is dropped: allow, for each service, one connection more than its pool has. An
+/// attempt waits for the pool. Close the pool only after your leases are released: then none is renewed or released any
+/// more, and each ends with its TTL.
 pub type SqlLock<DB> = LockService<Arc<LeaseTable<DB>>>;
 
 impl<DB: Database> SqlLock<DB> {
