@@ -153,8 +153,8 @@ impl Fence {
     /// If that read takes more than 100 ms, the fence checks the token anyway. It does not show that the
     /// sender holds the lease: a client that overhears or guesses another's token may send it.
     ///
-    /// Give the marks and the lock service connections that no handler uses, such as a pool of their own. A handler
-    /// that waits behind the fence with a connection of a shared pool may hold up the requests that could end it.
+    /// Give the marks and the lock service connections that no handler uses, such as a separate pool. A handler that
+    /// waits behind the fence with a connection of a shared pool may block the requests that could end its wait.
     #[must_use]
     pub fn check_sequencer(self, check: impl CheckSequencer) -> Fence {
         Fence { checks: Some(Arc::new(Checks::new(check))), ..self }

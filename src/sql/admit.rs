@@ -88,9 +88,9 @@ pub(super) async fn compare_and_raise<DB: Database>(
 /// As for [`admit`]; the transaction has been rolled back, if the database could be reached.
 ///
 /// # Cancel safety
-/// If it is dropped, the transaction is rolled back. Its connection goes back to the pool
-/// when the database has answered, which a wait for a lock may delay: set a `lock_timeout`
-/// (`innodb_lock_wait_timeout`) where callers give up sooner than holders.
+/// If it is dropped, the transaction is rolled back. Its connection goes back to the pool when the database has
+/// answered, which a wait for a lock may delay: set a `lock_timeout` (`innodb_lock_wait_timeout`) if callers give up
+/// sooner than holders.
 #[tracing::instrument(name = "fencing.admit", level = "debug", skip_all, fields(%resource, %token))]
 pub async fn begin<DB: Database>(
     pool: &Pool<DB>,

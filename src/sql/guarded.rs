@@ -46,8 +46,8 @@ pub struct Guarded<DB: Database> {
 /// ```
 ///
 /// **Fencing.** As [`begin`](super::begin()): the mark is locked from the statement until its transaction ends, and a
-/// stale token writes nothing. Where the mark is not this token yet (its first contact), where the token is stale, and
-/// where no row meets the condition, the transaction is rolled back, and `begin` decides in another one.
+/// stale token writes nothing. At the first contact of a token, for a stale token, and if no row meets the condition,
+/// the transaction is rolled back, and `begin` decides in another one.
 ///
 /// It does not present the token to protected tables. It reads the mark itself, which needs rights on
 /// `fencing_marks`: on PostgreSQL SELECT, and UPDATE of `token`. If the user lacks them, or the session has

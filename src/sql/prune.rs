@@ -45,11 +45,11 @@ const MAX_FLOOR: u64 = Token::MAX.get() - 2;
 /// # fn main() {}
 /// ```
 ///
-/// **Fencing.** Tokens that a pruned mark refused stay refused, at any isolation level, with any open
-/// transactions. If a resource has no mark, a token at or below the floor is refused even if it is not stale: that
-/// of a holder that has not written for so long, or of another resource. So choose an age that is longer than any
-/// holder keeps one token. Marks of leases in the same database that have not ended stay, and such a lease gets a
-/// mark if it has none yet. A lease that is granted at the moment when the floor rises may be refused.
+/// **Fencing.** Tokens that a pruned mark refused stay refused, at any isolation level, with any open transactions. If
+/// a resource has no mark, a token at or below the floor is refused even if it is not stale: the token of a holder that
+/// has not written for that long, or of another resource. So choose an age that is longer than any holder keeps one
+/// token. Marks of leases in the same database that have not ended stay, and such a lease gets a mark if it has none
+/// yet. A lease that is granted at the moment when the floor rises may be refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prune {
     older_than: Duration,

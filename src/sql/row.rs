@@ -81,7 +81,7 @@ impl Outcome {
     /// Returns the result of the write. `matched` is the number of rows that the UPDATE
     /// reported. `look` reads the row's `fence_token`; it runs only if no row was reported.
     ///
-    /// Where the database counts changed rows instead of matched ones (MySQL without `CLIENT_FOUND_ROWS`, which `sqlx`
+    /// If the database counts changed rows instead of matched ones (MySQL without `CLIENT_FOUND_ROWS`, which `sqlx`
     /// sets), a row that had all of its values before is not reported. So the write is done if the row has this token,
     /// even if that token wrote it before in another way and another condition does not hold now.
     ///
