@@ -22,7 +22,7 @@ Exit status:
   0    done
   64   wrong usage, or --yes is missing
   65   refused, by the database or because of the state of nodes or marks
-  69   too few nodes granted or answered, or the database did not answer
+  69   too few nodes granted or answered, or the database, etcd or ZooKeeper did not answer
   71   the operating system refused something, such as a port or the terminal
   75   the lock was held for the whole wait, or another session kept the database locked; serve, proxy:
        requests had not ended after --stop-within

@@ -114,7 +114,7 @@ fn described(lease: &LockView, turnout: Option<Turnout>) -> serde_json::Value {
 #[derive(Default)]
 pub(crate) struct LeaseList {
     pub(crate) all: Vec<LockView>,
-    /// The nodes that have listed theirs. `None` for a database.
+    /// The nodes that have listed theirs. `None` where one service keeps the leases.
     pub(crate) turnout: Option<Turnout>,
     pub(crate) faults: Vec<(String, Fault)>,
 }
@@ -134,7 +134,7 @@ pub(crate) struct LockView {
 }
 
 impl LeaseList {
-    /// Reads the leases of this form, on all nodes at once or in a database. Each node may take `budget` for each step,
+    /// Reads the leases of this form, on all nodes at once or where one service keeps them. Each node may take `budget` for each step,
     /// and `longest` in all.
     pub(crate) async fn of(
         place: &Chosen,
@@ -144,7 +144,9 @@ impl LeaseList {
     ) -> Result<LeaseList, Failure> {
         match place {
             Chosen::Redis(redis) => LeaseList::on_nodes(redis, glob, budget, longest).await,
-            _ => LeaseList::of_service(&*place.operator().await?, glob).await,
+            Chosen::Service(service) => {
+                LeaseList::of_service(&*service.operator().await?, glob).await
+            }
         }
     }
 
@@ -170,7 +172,10 @@ impl LeaseList {
         Ok(LeaseList { all, turnout: Some(turnout), faults: voters.faults })
     }
 
-    async fn of_service(service: &dyn Operator, glob: &WildMatch) -> Result<LeaseList, Failure> {
+    pub(crate) async fn of_service(
+        service: &dyn Operator,
+        glob: &WildMatch,
+    ) -> Result<LeaseList, Failure> {
         let (mut after, mut list) = (None::<Resource>, LeaseList::default());
         loop {
             let page = answer(service.leases(after.as_ref(), PAGE)).await?;
@@ -225,6 +230,6 @@ impl From<LeaseRecord> for LockView {
 
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Failure {
-        Failure::unavailable(format_args!("the database: {fault}"))
+        Failure::unavailable(format_args!("the lock service: {fault}"))
     }
 }

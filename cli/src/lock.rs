@@ -8,14 +8,14 @@ use tokio::time::{sleep, timeout};
 use crate::duration::{self, about};
 use crate::exit::Failure;
 use crate::place::{Chosen, LockPlace};
-use crate::{pool, say};
+use crate::say;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct LockArgs {
     #[command(flatten)]
     place: LockPlace,
-    /// Time limit for an answer of one node [default: 50ms, or a quarter of a short TTL; for a
-    /// database 2s, or half of a short TTL].
+    /// Time limit for an answer of one node [default: 50ms, or a quarter of a short TTL; for any
+    /// other lock service 2s, or half of a short TTL].
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     node_budget: Option<Duration>,
 }
@@ -28,10 +28,7 @@ impl LockArgs {
                 redis.nodes()?;
                 ConnectOptions::new(redis.urls).namespace(redis.namespace)
             }
-            Chosen::Database(url) => {
-                pool::kind(&url)?;
-                ConnectOptions::new(url)
-            }
+            Chosen::Service(service) => service.options()?,
         };
         Ok(match self.node_budget {
             Some(budget) => options.budget(budget),
@@ -59,8 +56,7 @@ impl ChosenLock {
             Err(ConnectError::NotReady { lock, source, .. }) => {
                 Ok(ChosenLock { lock, not_ready: Some(say::chain(&*source)) })
             }
-            Err(ConnectError::Build(error)) => Err(Failure::usage(error)),
-            Err(error) => Err(Failure::usage(format_args!("--database: {error}"))),
+            Err(error) => Err(Failure::usage(error)),
         }
     }
 
@@ -129,9 +125,12 @@ fn closed(health: &Health) -> Option<String> {
     times.sort_unstable();
     let in_the_way = health.needed.checked_sub(health.granting + 1)?;
     let time = times.get(in_the_way).or(times.last())?;
-    Some(format!(
-        "too few nodes grant for another {}, until the locks that they may have forgotten have \
-         expired; if no lock is held, `fencing fleet admit --now` ends that",
-        about(*time)
-    ))
+    let left = about(*time);
+    Some(match health.fleet.is_empty() {
+        true => format!("no lock is granted for another {left}, until earlier leases have ended"),
+        false => format!(
+            "too few nodes grant for another {left}, until the locks that they may have forgotten have \
+             expired; if no lock is held, `fencing fleet admit --now` ends that"
+        ),
+    })
 }

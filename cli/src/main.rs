@@ -17,6 +17,7 @@ mod nodes;
 mod place;
 mod pool;
 mod proxy;
+mod raise;
 mod release;
 mod run;
 mod say;
@@ -29,6 +30,7 @@ mod watch;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{Command, CommandFactory, FromArgMatches, Parser};
 use tokio::runtime::Builder;
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -48,6 +50,7 @@ enum Action {
     Leases(leases::LeasesArgs),
     Watch(watch::WatchArgs),
     Release(release::ReleaseArgs),
+    Raise(raise::RaiseArgs),
     Migrate(database::MigrateArgs),
     Marks(marks::MarksArgs),
     Protect(database::ProtectArgs),
@@ -74,6 +77,10 @@ fn program() -> Result<u8, Failure> {
         Ok(action) => action,
         Err(error) if error.use_stderr() => {
             say::raw(say::without_passwords(&error.to_string()));
+            let missing = error.kind() == ErrorKind::MissingRequiredArgument;
+            if missing && std::env::var_os("FENCING_LOCK").is_some() {
+                say::error(place::NOT_FOR_LOCK);
+            }
             return Ok(exit::USAGE);
         }
         Err(help) => {
@@ -105,6 +112,7 @@ fn program() -> Result<u8, Failure> {
             Action::Leases(args) => leases::main(args).await,
             Action::Watch(args) => watch::main(args).await,
             Action::Release(args) => release::main(args).await,
+            Action::Raise(args) => raise::main(args).await,
             Action::Fleet(action) => fleet::main(action).await,
             Action::Migrate(args) => database::migrate(args).await,
             Action::Marks(args) => marks::main(args).await,

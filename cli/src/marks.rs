@@ -10,7 +10,7 @@ use fencing::{Resource, Token};
 
 use crate::duration;
 use crate::exit::Failure;
-use crate::place::NAMESPACE;
+use crate::place::{NAMESPACE, is_redis};
 use crate::pool::{DatabaseUrl, Pool, answer, connect, kind, on};
 use crate::say::{self, or_none};
 
@@ -252,9 +252,7 @@ pub(crate) enum MarksPlace {
 
 impl MarksPlace {
     pub(crate) fn new(url: &str, namespace: &str) -> Result<MarksPlace, Failure> {
-        let schemes =
-            ["redis:", "rediss:", "valkey:", "valkeys:", "unix:", "redis+unix:", "valkey+unix:"];
-        if schemes.iter().any(|scheme| url.starts_with(scheme)) {
+        if is_redis(url) {
             return in_redis(url, namespace).map(Box::new).map(MarksPlace::Redis);
         }
         let schemes = "--marks: the URL begins with sqlite:, postgres:, mysql:, redis: or valkey:";

@@ -3,11 +3,11 @@
 use std::env;
 use std::sync::Arc;
 
-use fencing::lock::Operator;
 use fencing::lock::redlock::{BuildError, Fleet, Node, RedisNode};
+use fencing::lock::{ConnectOptions, Operator};
 
 use crate::exit::Failure;
-use crate::pool::{connect, on};
+use crate::pool::{connect, kind, on};
 
 pub(crate) const NAMESPACE: &str = "fencing";
 
@@ -39,6 +39,9 @@ impl Redis {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct LockPlace {
+    /// The lock service: etcd://A,B,C or zookeeper://A,B,C/PATH, or what --redis and --database take [env: FENCING_LOCK].
+    #[arg(long, value_name = "URL", conflicts_with_all = ["redis", "database"])]
+    lock: Option<String>,
     /// The nodes: independent masters [env: FENCING_REDIS].
     #[arg(long, value_name = "URL,URL,...", conflicts_with = "database")]
     redis: Option<String>,
@@ -46,27 +49,62 @@ pub(crate) struct LockPlace {
     /// missing are created [env: FENCING_DATABASE].
     #[arg(long, value_name = "URL")]
     database: Option<String>,
-    /// Prefix of the keys on the nodes [default: fencing]. A database has no namespaces.
+    /// Prefix of the keys on nodes, in etcd or in ZooKeeper [default: fencing]. A database has no namespaces.
     #[arg(long, value_name = "NS")]
     namespace: Option<String>,
 }
 
 pub(crate) enum Chosen {
     Redis(Redis),
-    Database(String),
+    /// Leases that one service keeps.
+    Service(Service),
 }
 
-impl Chosen {
-    /// Returns the operator functions of the service. Nodes are asked one by one: see `voters`.
+pub(crate) enum Service {
+    Database(String),
+    /// etcd, ZooKeeper, or this process.
+    Engine {
+        url: String,
+        namespace: String,
+    },
+}
+
+impl Service {
+    pub(crate) fn url(&self) -> &str {
+        let (Service::Database(url) | Service::Engine { url, .. }) = self;
+        url
+    }
+
+    pub(crate) fn options(&self) -> Result<ConnectOptions, Failure> {
+        let options = ConnectOptions::new(self.url());
+        match self {
+            Service::Database(url) => kind(url).map(|_| options),
+            Service::Engine { namespace, .. } => Ok(options.namespace(namespace)),
+        }
+    }
+
     pub(crate) async fn operator(&self) -> Result<Arc<dyn Operator>, Failure> {
         match self {
-            Chosen::Database(url) => {
+            Service::Database(url) => {
                 let pool = connect("--database", url, false, 1).await?;
                 Ok(on!(pool, pool => Arc::new(pool)))
             }
-            Chosen::Redis(_) => Err(Failure::usage("nodes are asked one by one")),
+            Service::Engine { .. } => self.options()?.operator().map_err(Failure::usage),
         }
     }
+}
+
+const ENGINES: [&str; 3] = ["etcd:", "zookeeper:", "memory:"];
+const REDIS: [&str; 7] =
+    ["redis:", "rediss:", "valkey:", "valkeys:", "unix:", "redis+unix:", "valkey+unix:"];
+const VARIABLES: [&str; 3] = ["FENCING_LOCK", "FENCING_REDIS", "FENCING_DATABASE"];
+const OPTIONS: &str = "--lock, --redis or --database";
+
+pub(crate) const NOT_FOR_LOCK: &str = "FENCING_LOCK is for run, serve, leases, release, watch and raise: this command has its own options";
+
+/// Whether it is the URL of a Redis.
+pub(crate) fn is_redis(url: &str) -> bool {
+    REDIS.iter().any(|scheme| url.starts_with(scheme))
 }
 
 impl LockPlace {
@@ -77,28 +115,61 @@ impl LockPlace {
     /// Returns what the command line says, or else the environment. A namespace beside a database is wrong, unless
     /// something else is in it.
     pub(crate) fn chosen(&self, needs_namespace: bool) -> Result<Chosen, Failure> {
-        let set = |name| env::var(name).ok();
-        let (redis, database) = match (&self.redis, &self.database) {
-            (None, None) => (set("FENCING_REDIS"), set("FENCING_DATABASE")),
-            (redis, database) => (redis.clone(), database.clone()),
-        };
-        let given = |place: &String| !place.trim_matches([',', ' ']).is_empty();
-        match (redis.filter(given), database.filter(given)) {
-            (Some(urls), None) => {
-                Ok(Chosen::Redis(Redis { urls, namespace: self.namespace().to_owned() }))
-            }
-            (None, Some(_)) if self.namespace.is_some() && !needs_namespace => Err(Failure::usage(
-                "--namespace is for nodes: in a database, the schema of its URL keeps locks apart",
-            )),
-            (None, Some(url)) => Ok(Chosen::Database(url.trim().to_owned())),
-            (None, None) => Err(Failure::usage(
-                "no nodes and no database are given: give --redis or --database, or set \
-                 FENCING_REDIS or FENCING_DATABASE",
-            )),
-            (Some(_), Some(_)) => Err(Failure::usage(
-                "both FENCING_REDIS and FENCING_DATABASE are set: unset one of them, or give \
-                 --redis or --database",
-            )),
+        let mut urls = [&self.lock, &self.redis, &self.database].map(Option::clone);
+        if urls.iter().all(Option::is_none) {
+            urls = VARIABLES.map(|name| env::var(name).ok());
         }
+        let given = |(_, url): &(_, String)| !url.trim_matches([',', ' ']).is_empty();
+        let named = VARIABLES.into_iter().zip(urls);
+        let given: Vec<_> =
+            named.filter_map(|(name, url)| Some((name, url?))).filter(given).collect();
+        let chosen = match &given[..] {
+            [("FENCING_LOCK", url)] => self.of(url.trim())?,
+            [("FENCING_REDIS", urls)] => self.on_nodes(urls),
+            [(_, url)] => Chosen::Service(Service::Database(url.trim().to_owned())),
+            [] => {
+                return Err(Failure::usage(format_args!(
+                    "no lock service is given: give {OPTIONS}, or set FENCING_LOCK, FENCING_REDIS or FENCING_DATABASE"
+                )));
+            }
+            [(one, _), (other, _), ..] => {
+                return Err(Failure::usage(format_args!(
+                    "both {one} and {other} are set: unset one of them, or give {OPTIONS}"
+                )));
+            }
+        };
+        match chosen {
+            Chosen::Service(Service::Database(_))
+                if self.namespace.is_some() && !needs_namespace =>
+            {
+                Err(Failure::usage(
+                    "--namespace is for nodes, etcd and ZooKeeper: in a database, the schema of its URL keeps locks apart",
+                ))
+            }
+            chosen => Ok(chosen),
+        }
+    }
+
+    fn on_nodes(&self, urls: &str) -> Chosen {
+        Chosen::Redis(Redis { urls: urls.to_owned(), namespace: self.namespace().to_owned() })
+    }
+
+    /// Returns the lock service of any URL.
+    fn of(&self, url: &str) -> Result<Chosen, Failure> {
+        // A node may have a name: a=redis://...
+        let behind_name = url.split_once('=').map_or(url, |(_, url)| url);
+        let owned = url.to_owned();
+        Ok(match ENGINES.iter().any(|scheme| url.starts_with(scheme)) {
+            true => {
+                let namespace = self.namespace().to_owned();
+                Chosen::Service(Service::Engine { url: owned, namespace })
+            }
+            false if is_redis(url) || is_redis(behind_name) => self.on_nodes(url),
+            false if kind(url).is_ok() => Chosen::Service(Service::Database(owned)),
+            false => {
+                let schemes = "--lock: the URL begins with etcd:, zookeeper:, redis:, postgres:, mysql:, sqlite: or memory:";
+                return Err(Failure::usage(schemes));
+            }
+        })
     }
 }

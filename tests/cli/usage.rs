@@ -31,13 +31,26 @@ const WRONG: &[(&str, &str)] = &[
     ("run --database sqlite::memory: --resource a -- true", "keeps no other process out"),
     ("run --database oracle:x --resource a -- true", "begins with sqlite:, postgres: or mysql:"),
     ("run $D postgres://me:s3cret@h --resource a -- true", "***"),
-    ("run --database mysql://me:s3cret@h:port/d --resource a -- true", "--database"),
-    ("run --database postgres://me:s3cret@h:port/d --resource a -- true", "--database"),
+    (
+        "run --database mysql://me:s3cret@h:port/d --resource a -- true",
+        "the mysql URL is not usable",
+    ),
+    (
+        "run --database postgres://me:s3cret@h:port/d --resource a -- true",
+        "the postgres URL is not usable",
+    ),
     (
         "run --database sqlite:/no/folder/x --resource a -- true",
         "the folder /no/folder does not exist",
     ),
     ("run --database sqlite:x --namespace ns --resource a -- true", "--namespace is for nodes"),
+    ("run --lock redis://h --redis redis://h --resource a -- true", "cannot be used with"),
+    ("run --lock sqlite:/x --database sqlite:/x --resource a -- true", "cannot be used with"),
+    ("run --lock http://me:s3cret@h --resource a -- true", "--lock: the URL begins with etcd:"),
+    ("run --lock sqlite:x --namespace ns --resource a -- true", "--namespace is for nodes"),
+    ("leases --lock memory:", "in memory have no operator"),
+    ("raise --lock sqlite:x --above 7", "fencing marks raise-floor"),
+    ("raise --lock a=redis://h --above 7", "fencing fleet"),
     ("fleet admit $R --yes", "--now"),
     ("fleet admit $R --now", "Add --yes"),
     ("fleet move --from redis://a,redis://b --to redis://a,redis://b", "the same"),
@@ -123,12 +136,20 @@ fn the_environment_may_be_wrong_and_is_not_shown() {
             "run",
             "both FENCING_REDIS and FENCING_DATABASE",
         ),
+        (
+            &[("FENCING_LOCK", "etcd://me:s3cret@h"), ("FENCING_DATABASE", SECRET)],
+            "run",
+            "both FENCING_LOCK and FENCING_DATABASE",
+        ),
     ] {
         let mut command = fencing("", &format!("{line} --resource a -- true"));
         command.envs(variables.iter().copied());
         let ended = finish(command).says(64, words);
         assert!(!ended.stderr.contains("s3cret"), "{ended:?}");
     }
+    let mut command = fencing("", "nodes");
+    command.env("FENCING_LOCK", "etcd://h");
+    finish(command).says(64, "FENCING_LOCK is for run, serve,");
     // One for each option that has a variable.
     for (line, words) in [
         ("--help", "Usage: fencing"),
@@ -141,7 +162,8 @@ fn the_environment_may_be_wrong_and_is_not_shown() {
         ("proxy --help", "fencing proxy"),
     ] {
         let mut command = fencing("", line);
-        let names = ["REDIS", "DATABASE", "FROM", "TO", "MARKS"].map(|it| format!("FENCING_{it}"));
+        let names =
+            ["LOCK", "REDIS", "DATABASE", "FROM", "TO", "MARKS"].map(|it| format!("FENCING_{it}"));
         command.envs(names.map(|name| (name, SECRET)));
         let printed = finish(command).printed();
         assert!(printed.contains(words) && !printed.contains("s3cret"), "{line}: {printed}");

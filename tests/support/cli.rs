@@ -88,10 +88,14 @@ impl Place for String {
 pub fn fencing(place: &(impl Place + ?Sized), arguments: &str) -> Command {
     let place = place.place();
     let mut command = heeding("fencing");
-    command.env_remove("FENCING_REDIS").env_remove("FENCING_DATABASE");
+    for name in ["FENCING_LOCK", "FENCING_REDIS", "FENCING_DATABASE"] {
+        command.env_remove(name);
+    }
     command.args(arguments.split_whitespace());
     if ["sqlite:", "postgres:", "mysql:"].iter().any(|kind| place.starts_with(kind)) {
         command.env("FENCING_DATABASE", place);
+    } else if ["etcd:", "zookeeper:", "memory:"].iter().any(|kind| place.starts_with(kind)) {
+        command.env("FENCING_LOCK", place);
     } else if !place.is_empty() {
         command.env("FENCING_REDIS", place);
     }

@@ -24,7 +24,8 @@ use crate::{duration, say};
 /// or, in a database, until its lease ends. If the lock is shared, all who share it lose it. Without --token the client
 /// that holds the lock when the command runs loses it.
 ///
-/// Nodes record it in the sorted set {NAMESPACE}:audit, a database in the table fencing_audit.
+/// Nodes record it in the sorted set {NAMESPACE}:audit, a database in the table fencing_audit; etcd and ZooKeeper keep
+/// no record of it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReleaseArgs {
     #[command(flatten)]
@@ -47,7 +48,7 @@ pub(crate) struct ReleaseArgs {
 pub(crate) async fn main(args: ReleaseArgs) -> Result<u8, Failure> {
     let done = match args.place.chosen(false)? {
         Chosen::Redis(redis) => on_nodes(&args, &redis).await?,
-        place => in_service(&args, &*place.operator().await?).await?,
+        Chosen::Service(service) => in_service(&args, &*service.operator().await?).await?,
     };
     match done {
         Some(done) => say::out(format_args!("{done}\n{HOLDER_GOES_ON}\n")),
@@ -138,7 +139,7 @@ async fn in_service(args: &ReleaseArgs, service: &dyn Operator) -> Result<Option
         Ok(false) => Err(gone(resource, &named, 0)),
         Err(fault @ (Fault::TimedOut | Fault::Disconnected(_))) => {
             Err(Failure::unavailable(format_args!(
-                "{resource} was perhaps released; the database did not answer: {fault}. {LOOK}"
+                "{resource} was perhaps released; the lock service did not answer: {fault}. {LOOK}"
             )))
         }
         Err(fault) => Err(fault.into()),

@@ -33,7 +33,7 @@ use wildmatch::WildMatch;
 use crate::exit::{self, Failure};
 use crate::leases::LeaseList;
 use crate::marks::MarksPlace;
-use crate::place::{Chosen, LockPlace};
+use crate::place::{Chosen, LockPlace, Service};
 use crate::signals::Signals;
 use crate::{duration, findings, say};
 use sources::refresh;
@@ -94,9 +94,12 @@ pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
             view.nodes = Part::Asking;
             None
         }
-        Chosen::Database(url) => {
-            view.place = say::without_passwords(url);
-            Some(MarksPlace::Database(url.clone()))
+        Chosen::Service(service) => {
+            view.place = say::without_passwords(service.url());
+            match service {
+                Service::Database(url) => Some(MarksPlace::Database(url.clone())),
+                Service::Engine { .. } => None,
+            }
         }
     };
     if args.resource != "*" {

@@ -219,7 +219,8 @@ const BACK_ENDS: &[BackEnd] = &[
 ];
 
 fn of_nodes(options: &ConnectOptions) -> Result<Arc<dyn Operator>, ConnectError> {
-    Err(options.unusable("the operator functions of nodes are in fencing::lock::redlock"))
+    Err(options
+        .unusable("leases on nodes and in memory have no operator: see fencing::lock::redlock"))
 }
 
 /// The number of nodes of a lock service in memory.
