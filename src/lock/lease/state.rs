@@ -1,7 +1,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use crate::lock::error::Loss;
 use crate::lock::sleep::sleep_until;
@@ -12,14 +13,10 @@ pub struct LeaseState {
     pub(super) clock: Arc<dyn Clock>,
     /// The end of `max_hold`.
     end: Option<Time>,
-    now: watch::Sender<Now>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Now {
-    /// Held until then, unless it is renewed.
-    Until(Time),
-    Over(Loss),
+    /// The deadline, unless it is renewed; or why it is over.
+    now: Mutex<Result<Time, Loss>>,
+    /// Notifies those who wait for the end. A renewal wakes nobody.
+    ended: Notify,
 }
 
 impl LeaseState {
@@ -30,7 +27,7 @@ impl LeaseState {
     ) -> LeaseState {
         let end = max_hold.map(|most| clock.now() + most);
         let deadline = end.map_or(deadline, |end| deadline.min(end));
-        LeaseState { clock, end, now: watch::Sender::new(Now::Until(deadline)) }
+        LeaseState { clock, end, now: Mutex::new(Ok(deadline)), ended: Notify::new() }
     }
 
     pub(super) fn deadline(&self) -> Result<Time, Loss> {
@@ -49,26 +46,25 @@ impl LeaseState {
     /// Notes a renewal. It revives no ended lease, and shortens none.
     pub(super) fn renew(&self, until: Time) {
         let until = self.end.map_or(until, |end| until.min(end));
-        let _ = self.change(|deadline| (until > deadline).then_some(Now::Until(until)));
+        let _ = self.change(|deadline| (until > deadline).then_some(Ok(until)));
     }
 
     /// Ends the lease, and returns the reason: another one if it had ended before.
     pub(crate) fn close(&self, loss: Loss) -> Loss {
-        self.change(|_| Some(Now::Over(loss))).err().unwrap_or(loss)
+        self.change(|_| Some(Err(loss))).err().unwrap_or(loss)
     }
 
     pub(super) async fn over(&self) -> Loss {
-        let mut changes = self.now.subscribe();
         loop {
-            changes.mark_unchanged();
+            // Made before the look: an end that comes after it is not missed.
+            let ended = self.ended.notified();
             let deadline = match self.deadline() {
                 Ok(deadline) => deadline,
                 Err(loss) => return loss,
             };
             tokio::select! {
                 biased;
-                // The sender is `self`: it is not dropped meanwhile.
-                _ = changes.changed() => {}
+                () = ended => {}
                 () = sleep_until(&*self.clock, deadline) => {}
             }
         }
@@ -76,25 +72,83 @@ impl LeaseState {
 
     /// Changes the state of a lease that is not over, in one step, and returns the state
     /// then. A deadline that has passed ends it first.
-    fn change(&self, next: impl FnOnce(Time) -> Option<Now>) -> Result<Time, Loss> {
+    fn change(&self, next: impl FnOnce(Time) -> Option<Result<Time, Loss>>) -> Result<Time, Loss> {
         // Read outside of the step, as the clock may be the caller's code. That is early enough: a
         // lease that was reported as over is noted as over, and nothing revives it.
         let time = self.clock.now();
-        let mut state = Err(Loss::Expired);
-        self.now.send_if_modified(|now| {
-            let changed = match *now {
-                Now::Over(_) => None,
-                Now::Until(deadline) if time < deadline => next(deadline),
-                Now::Until(deadline) if self.is_last(deadline) => Some(Now::Over(Loss::MaxHold)),
-                Now::Until(_) => Some(Now::Over(Loss::Expired)),
-            };
-            *now = changed.unwrap_or(*now);
-            state = match *now {
-                Now::Until(deadline) => Ok(deadline),
-                Now::Over(loss) => Err(loss),
-            };
-            changed.is_some()
-        });
+        let mut now = self.now.lock();
+        let changed = match *now {
+            Err(_) => None,
+            Ok(deadline) if time < deadline => next(deadline),
+            Ok(deadline) if self.is_last(deadline) => Some(Err(Loss::MaxHold)),
+            Ok(_) => Some(Err(Loss::Expired)),
+        };
+        let state = changed.unwrap_or(*now);
+        *now = state;
+        drop(now);
+        if changed.is_some() && state.is_err() {
+            self.ended.notify_waiters();
+        }
         state
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll, Wake, Waker};
+
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::time::ManualClock;
+
+    const TTL: Duration = Duration::from_secs(30);
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// A renewal wakes nobody who waits for the end, and the end wakes them all.
+    #[tokio::test(start_paused = true)]
+    async fn only_the_end_wakes_those_who_wait_for_it() {
+        let clock = ManualClock::default();
+        let deadline = clock.now() + TTL;
+        let state = LeaseState::new(Arc::new(clock.clone()), deadline, None);
+        let wakes = Arc::<Wakes>::default();
+        let waker = Waker::from(Arc::clone(&wakes));
+        let context = &mut Context::from_waker(&waker);
+        let mut waiting = [Box::pin(state.over()), Box::pin(state.over())];
+        assert!(waiting.iter_mut().all(|it| it.as_mut().poll(context).is_pending()));
+        state.renew(deadline + TTL);
+        assert_eq!(wakes.0.load(Ordering::SeqCst), 0);
+        state.close(Loss::Superseded);
+        assert_eq!(wakes.0.load(Ordering::SeqCst), 2);
+        for it in &mut waiting {
+            assert_eq!(it.as_mut().poll(context), Poll::Ready(Loss::Superseded));
+        }
+    }
+
+    /// One who waits sleeps until the deadline that it saw, and looks again then.
+    #[tokio::test(start_paused = true)]
+    async fn a_renewed_lease_is_over_at_its_last_deadline() {
+        let clock = ManualClock::default();
+        let first = clock.now() + TTL;
+        let state = LeaseState::new(Arc::new(clock.clone()), first, None);
+        let mut over = pin!(state.over());
+        for _ in 0..2 {
+            let context = &mut Context::from_waker(Waker::noop());
+            assert!(over.as_mut().poll(context).is_pending());
+            state.renew(first + TTL);
+            clock.advance(TTL);
+            sleep(TTL).await;
+        }
+        assert_eq!(over.await, Loss::Expired);
     }
 }

@@ -27,7 +27,7 @@ mod tests;
 
 /// Renewals that are due within this time go together, at most an eighth of their pause too early. The look at the
 /// end of a lease is never early.
-const TOGETHER: Duration = Duration::from_millis(10);
+const TOGETHER: Duration = Duration::from_millis(40);
 
 /// The number of renewals begun at once. With more, answers would be too old to count when this
 /// task reads them. The next ones begin when those have ended, or a moment later.
