@@ -4,27 +4,18 @@ use std::mem::replace;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dashmap::DashMap;
 use fencing_protocol::{Resource, Token};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use super::shards::{Key, Shard, Shards};
 use super::token_counts::TokenCounts;
 use super::{FenceError, Stale};
 
 /// The requests in flight. A newer token passes when requests with older ones have ended. The gate keeps
 /// nothing about a resource without requests in flight.
-pub(super) struct Gate(pub(super) Shards<ResourceGate>);
-
-/// The number of maps for resources with requests in flight. They are small: with few maps all stay in
-/// the processor's caches.
-const SHARDS: u16 = 64;
-
-impl Default for Gate {
-    fn default() -> Gate {
-        Gate(Shards::new(SHARDS))
-    }
-}
+#[derive(Clone, Default)]
+pub(super) struct Gate(pub(super) Arc<DashMap<Resource, ResourceGate>>);
 
 /// A request, by its token and its number: requests may have equal tokens.
 type RequestKey = (Token, u64);
@@ -101,8 +92,7 @@ impl ResourceGate {
 impl Gate {
     /// Refuses a token if a newer one is in flight and has passed the marks.
     pub(super) fn check(&self, resource: &Resource, token: Token) -> Result<(), Stale> {
-        let (shard, key) = self.0.of(resource);
-        let highest = shard.lock().get(&key).and_then(|gate| gate.tokens.highest);
+        let highest = self.0.get(resource).and_then(|gate| gate.tokens.highest);
         Stale::check(resource, token, highest)
     }
 
@@ -114,34 +104,38 @@ impl Gate {
         token: Token,
         grace: Option<Duration>,
     ) -> Result<RequestInFlight, Stale> {
-        let (shard, key) = self.0.of(resource);
-        let mut gates = shard.lock();
-        let gate = gates.entry(key.clone()).or_insert_with(|| ResourceGate::new(token));
+        let mut entry = self.0.entry(resource.clone()).or_insert_with(|| ResourceGate::new(token));
+        let gate = entry.value_mut();
         Stale::check(resource, token, gate.tokens.highest)?;
         gate.counts.enter(token);
         gate.entered += 1;
         gate.grace = gate.grace.into_iter().chain(grace).min();
         gate.set(GateTokens { oldest: gate.tokens.oldest.min(token), ..gate.tokens });
-        Ok(RequestInFlight { shard: Arc::clone(shard), key, token, number: gate.entered })
+        Ok(RequestInFlight {
+            gate: self.clone(),
+            resource: resource.clone(),
+            token,
+            number: gate.entered,
+        })
     }
 }
 
 /// A request that has entered the gate. It leaves when this is dropped.
 pub(super) struct RequestInFlight {
-    shard: Arc<Shard<ResourceGate>>,
-    key: Key,
+    gate: Gate,
+    resource: Resource,
     pub(super) token: Token,
     number: u64,
 }
 
 impl RequestInFlight {
     pub(super) fn resource(&self) -> &Resource {
-        &self.key.resource
+        &self.resource
     }
 
     /// Runs `work` on the resource's gate. It exists for as long as the request is in flight.
     fn at_gate<T: Default>(&self, work: impl FnOnce(&mut ResourceGate) -> T) -> T {
-        self.shard.lock().get_mut(&self.key).map(work).unwrap_or_default()
+        self.gate.0.get_mut(&self.resource).map(|mut gate| work(&mut gate)).unwrap_or_default()
     }
 
     /// Notes that it asks the marks. Returns since when they have not answered any request.
@@ -279,23 +273,22 @@ impl RequestInFlight {
 
 impl Drop for RequestInFlight {
     fn drop(&mut self) {
-        let mut gates = self.shard.lock();
-        let Some(gate) = gates.get_mut(&self.key) else { return };
-        if let Some(contention) = &mut gate.contention
-            && contention.pressing.remove(&self.request_key())
-        {
-            gate.update_stop();
-        }
-        gate.counts.leave(self.token);
-        let Some(oldest) = gate.counts.oldest() else {
-            gates.remove(&self.key);
-            return;
+        let leave = |_: &Resource, gate: &mut ResourceGate| {
+            if let Some(contention) = &mut gate.contention
+                && contention.pressing.remove(&self.request_key())
+            {
+                gate.update_stop();
+            }
+            gate.counts.leave(self.token);
+            let Some(oldest) = gate.counts.oldest() else { return true };
+            gate.set(GateTokens { oldest, ..gate.tokens });
+            if gate.tokens.highest <= Some(oldest)
+                && let Some(contention) = &mut gate.contention
+            {
+                contention.overtaken = None;
+            }
+            false
         };
-        gate.set(GateTokens { oldest, ..gate.tokens });
-        if gate.tokens.highest <= Some(oldest)
-            && let Some(contention) = &mut gate.contention
-        {
-            contention.overtaken = None;
-        }
+        self.gate.0.remove_if_mut(&self.resource, leave);
     }
 }

@@ -1,15 +1,16 @@
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
+use dashmap::{DashMap, Entry};
 use fencing_protocol::{Resource, Token};
 use futures_util::future::{BoxFuture, FutureExt, ready};
 use parking_lot::Mutex;
 
-use super::shards::Shards;
 use super::{FenceError, Marks, Stale};
 
 /// The number of maps that the marks are divided into. A large map takes long to grow.
-const SHARDS: u16 = 256;
+const SHARDS: usize = 256;
 
 /// High-water marks in the memory of this process.
 ///
@@ -21,35 +22,31 @@ const SHARDS: u16 = 256;
 #[derive(derive_more::Debug)]
 pub struct MemoryMarks {
     #[debug(skip)]
-    shards: Arc<Shards<Token>>,
+    marks: Arc<DashMap<Resource, Token>>,
     used: AtomicUsize,
     limit: usize,
 }
 
 /// The marks of this process, to notice a resource that has two.
-static LIVE: Mutex<Vec<Weak<Shards<Token>>>> = Mutex::new(Vec::new());
+static LIVE: Mutex<Vec<Weak<DashMap<Resource, Token>>>> = Mutex::new(Vec::new());
 
 impl MemoryMarks {
     /// Makes marks with room for this many resources.
     #[must_use]
     pub fn new(limit: usize) -> MemoryMarks {
-        let shards = Arc::new(Shards::new(SHARDS));
+        let marks = Arc::new(DashMap::with_shard_amount(SHARDS));
         let mut live = LIVE.lock();
         live.retain(|marks| marks.strong_count() > 0);
-        live.push(Arc::downgrade(&shards));
-        MemoryMarks { shards, used: AtomicUsize::new(0), limit }
+        live.push(Arc::downgrade(&marks));
+        MemoryMarks { marks, used: AtomicUsize::new(0), limit }
     }
 
     /// Logs an error when another fence of this process keeps a mark of the resource: a fence for each route, say.
     fn warn_of_another(&self, resource: &Resource) {
         let live = LIVE.lock().clone();
         let others = live.iter().filter_map(Weak::upgrade);
-        let mut others = others.filter(|marks| !Arc::ptr_eq(marks, &self.shards));
-        let has_one = |marks: Arc<Shards<Token>>| {
-            let (shard, key) = marks.of(resource);
-            shard.lock().contains_key(&key)
-        };
-        if others.any(has_one) {
+        let mut others = others.filter(|marks| !Arc::ptr_eq(marks, &self.marks));
+        if others.any(|marks| marks.contains_key(resource)) {
             tracing::error!(
                 %resource,
                 "two fences of this process keep a mark of this resource: a token that one has refused passes the \
@@ -91,14 +88,11 @@ impl MemoryMarks {
     /// for the token of the newest lease, and give both. With a smaller `to`, older holders may write again. A request
     /// with the forged token that comes at the same moment may raise the mark again: check it afterwards.
     pub fn lower(&self, resource: &Resource, from: Token, to: Token) -> Result<(), NotLowered> {
-        {
-            let (shard, key) = self.shards.of(resource);
-            match shard.lock().get_mut(&key) {
-                Some(mark) if *mark == from && to <= from => *mark = to,
-                mark => {
-                    let (resource, mark) = (resource.clone(), mark.copied());
-                    return Err(NotLowered { resource, from, to, mark });
-                }
+        match self.marks.get_mut(resource) {
+            Some(mut mark) if *mark == from && to <= from => *mark = to,
+            mark => {
+                let (resource, mark) = (resource.clone(), mark.map(|mark| *mark));
+                return Err(NotLowered { resource, from, to, mark });
             }
         }
         tracing::warn!(%resource, was = %from, now = %to, "high-water mark lowered by an operator");
@@ -112,16 +106,16 @@ impl MemoryMarks {
     }
 
     fn compare_and_raise(&self, resource: &Resource, token: Token) -> Result<(), FenceError> {
-        {
-            let (shard, key) = self.shards.of(resource);
-            let mut marks = shard.lock();
-            if let Some(highest) = marks.get_mut(&key) {
-                Stale::check(resource, token, Some(*highest))?;
-                *highest = token;
+        match self.marks.entry(resource.clone()) {
+            Entry::Occupied(mut highest) => {
+                Stale::check(resource, token, Some(*highest.get()))?;
+                highest.insert(token);
                 return Ok(());
             }
-            self.find_room()?;
-            marks.insert(key, token);
+            Entry::Vacant(mark) => {
+                self.find_room()?;
+                mark.insert(token);
+            }
         }
         self.warn_of_another(resource);
         Ok(())
@@ -170,8 +164,7 @@ impl Marks for MemoryMarks {
         &'a self,
         resource: &'a Resource,
     ) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {
-        let (shard, key) = self.shards.of(resource);
-        ready(Ok(shard.lock().get(&key).copied())).boxed()
+        ready(Ok(self.marks.get(resource).map(|mark| *mark))).boxed()
     }
 
     /// It reads all marks.
@@ -180,15 +173,14 @@ impl Marks for MemoryMarks {
         after: Option<&'a Resource>,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<(Resource, Token)>, FenceError>> {
-        let mut first = Vec::new();
-        for shard in self.shards.all() {
-            let marks = shard.lock();
-            let named = marks.iter().map(|(key, token)| (key.resource.clone(), *token));
-            first.extend(named.filter(|(resource, _)| Some(resource) > after));
-            first.sort_unstable();
-            first.truncate(limit);
+        let mut first = BTreeMap::new();
+        for mark in self.marks.iter().filter(|mark| Some(mark.key()) > after) {
+            first.insert(mark.key().clone(), *mark.value());
+            if first.len() > limit {
+                first.pop_last();
+            }
         }
-        ready(Ok(first)).boxed()
+        ready(Ok(first.into_iter().collect())).boxed()
     }
 }
 
@@ -201,13 +193,8 @@ mod tests {
     fn a_map_that_is_busy_holds_up_no_resource_of_another() {
         let marks = MemoryMarks::default();
         let name = |number: u32| Resource::new(format!("files/{number}")).unwrap();
-        let map = |name: &Resource| Arc::as_ptr(marks.shards.of(name).0);
-        let _busy = marks.shards.of(&name(0)).0.lock();
-        let others: Vec<_> =
-            (1..100).map(name).filter(|other| map(other) != map(&name(0))).collect();
-        assert!(others.len() > 50, "{} of 99 go on", others.len());
-        for other in others {
-            marks.compare_and_raise(&other, Token::MAX).unwrap();
-        }
+        let _busy = marks.marks.entry(name(0));
+        let free = (1..100).filter(|number| marks.marks.try_entry(name(*number)).is_some()).count();
+        assert!(free > 50, "{free} of 99 go on");
     }
 }

@@ -39,7 +39,6 @@ mod layer;
 mod marks;
 mod memory;
 mod outcomes;
-mod shards;
 mod stale;
 #[cfg(test)]
 mod tests;
@@ -75,7 +74,7 @@ pub struct Fence {
     #[debug(skip)]
     marks: Arc<dyn Marks>,
     #[debug(skip)]
-    gate: Arc<Gate>,
+    gate: Gate,
     limit: Duration,
     /// Time for which older requests may continue while a newer one waits; `None` for no limit.
     grace: Option<Duration>,
@@ -98,7 +97,7 @@ impl Fence {
     pub fn new(marks: impl Marks) -> Fence {
         Fence {
             marks: Arc::new(marks),
-            gate: Arc::default(),
+            gate: Gate::default(),
             limit: Duration::from_secs(5),
             grace: None,
             waiters: 1000,
