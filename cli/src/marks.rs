@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Subcommand;
-use fencing::fence::{FenceError, Marks as _};
+use fencing::fence::{FenceError, Marks as _, Stale};
 use fencing::redis::{FencedError, MarksState, RedisMarks};
 use fencing::sql::{self, AdmitError, SqlMarks};
 use fencing::{Resource, Token};
@@ -173,7 +173,9 @@ async fn list(pool: &Pool, resource: Option<&Resource>) -> Result<(), Failure> {
 
 async fn raise(change: &Change, resource: &Resource, token: Token) -> Result<(), Failure> {
     let pool = change.database.connect(false).await?;
-    let from = or_none(on!(&pool, pool => answer(sql::highest(pool, resource)).await)?);
+    let mark = on!(&pool, pool => answer(sql::highest(pool, resource)).await)?;
+    Stale::check(resource, token, mark).map_err(FenceError::from)?;
+    let from = or_none(mark);
     let would = format!(
         "would raise the mark of {resource} from {from} to {token}: all smaller tokens are \
          refused from then on, for good. Add --yes to do it"

@@ -121,3 +121,18 @@ where
     let late = |_| Failure::unavailable(late);
     Ok(timeout(ANSWER_TIMEOUT, call).await.map_err(late)??)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_without_an_answer_may_have_been_made() {
+        let Failure(status, why) = answer::<(), Failure>(std::future::pending()).await.unwrap_err();
+        assert_eq!(status, crate::exit::UNAVAILABLE);
+        assert!(
+            why.ends_with("timed out; if this was to change something, it may have done so"),
+            "{why}"
+        );
+    }
+}

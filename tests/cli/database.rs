@@ -107,6 +107,7 @@ fn is_migrated_protected_and_told(it: &Database, [unfenced, new, stale]: [&str; 
     assert_eq!(it.done("marks --resource b"), "none\tb\n");
 
     let raise = |token: &str| it.ask(&format!("marks raise --resource a --token {token}"));
+    raise("33").says(65, "token 33 of a is stale, high water 34");
     raise("40").says(64, "raise the mark of a from 34 to 40");
     assert_eq!(it.done("marks"), "34\ta\n");
     assert_eq!(raise("40 --yes").printed(), "40\ta\n");
