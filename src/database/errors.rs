@@ -11,24 +11,43 @@ const TABLES: &[fn(&dyn DatabaseError) -> Option<Meaning>] = &[
     super::sqlite::meaning,
 ];
 
-pub fn meaning(error: &dyn DatabaseError) -> Meaning {
-    TABLES.iter().find_map(|table| table(error)).unwrap_or(Meaning::Other)
+/// Returns the meaning of an error. `None` if it is the driver's own.
+pub fn meaning(error: &sqlx::Error) -> Option<Meaning> {
+    let error = error.as_database_error()?;
+    // The SQLSTATEs of this crate's functions end like the HTTP statuses of the layer.
+    Some(match error.code().as_deref() {
+        Some("ZF412") => Meaning::Stale,
+        Some("ZF409") => Meaning::RaiseFirst,
+        Some("ZF428") => Meaning::Unpresented,
+        Some("ZF500") => Meaning::Corrupt,
+        _ => TABLES.iter().find_map(|table| table(error)).unwrap_or(Meaning::Other),
+    })
 }
 
 /// Returns the text of the driver's error, and what to do where the driver does not say that.
 pub fn text(error: &sqlx::Error) -> String {
-    let text = error.to_string();
-    match error {
-        sqlx::Error::Tls(_) if text.contains("without TLS") => {
-            format!("{text}: switch on the feature `tls` of the crate `fencing`")
+    let said = match error {
+        sqlx::Error::Database(said) => said,
+        sqlx::Error::Tls(why) if why.to_string().contains("without TLS") => {
+            return format!("{error}: switch on the feature `tls` of the crate `fencing`");
         }
-        sqlx::Error::Database(said) if said.message().contains("LOCK TABLES") => {
-            format!("{text}: run UNLOCK TABLES first")
+        error => return error.to_string(),
+    };
+    // The driver adds a line of the server's own source.
+    let text = match said.to_string().starts_with(said.message()) {
+        true => format!("error returned from database: {}", said.message()),
+        false => error.to_string(),
+    };
+    let todo = match said.message() {
+        message if message.contains("LOCK TABLES") => ": run UNLOCK TABLES first",
+        message if message.contains("unsafe use of json_extract") => {
+            "; this version of SQLite takes the fence's triggers for unsafe under PRAGMA trusted_schema = OFF: \
+             switch it on, or take a newer version"
         }
-        // The driver adds a line of the server's own source.
-        sqlx::Error::Database(said) if said.to_string().starts_with(said.message()) => {
-            format!("error returned from database: {}", said.message())
+        message if message.contains("fencing_") && meaning(error) == Some(Meaning::Denied) => {
+            "; give this user the rights in docs/sql.md, Rights"
         }
-        _ => text,
-    }
+        _ => "",
+    };
+    text + todo
 }

@@ -1,73 +1,56 @@
+use std::time::Duration;
+
 use fencing_protocol::{Resource, Token};
-
-use sqlx::Pool;
 use sqlx::error::BoxDynError;
-use sqlx::migrate::{Migrate, MigrateError, Migrator};
 
-use super::{Dialect, TextRow};
+use super::Dialect;
 
-/// Migrations by version: description and SQL.
-pub type Migrations = &'static [(i64, &'static str, &'static str)];
+/// How to open a transaction, and how to admit in it unless that has admitted.
+#[derive(Clone, Copy)]
+pub struct Opening {
+    pub begin: &'static str,
+    pub admit: Option<&'static str>,
+}
+
+impl Opening {
+    pub const fn new(begin: &'static str, admit: &'static str) -> Opening {
+        Opening { begin, admit: Some(admit) }
+    }
+}
 
 /// The statements and locks of the fence in one database.
-pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone> {
-    const DIALECT: Dialect;
-
-    /// The quote of a name.
-    const QUOTE: char = '"';
-
+pub trait FenceStatements: Dialect {
     /// Opens a transaction that is going to write behind the fence.
     const BEGIN: &'static str;
-
-    /// Opens one that waits a second at most for each lock, where the database can bound that.
-    const BEGIN_BOUNDED: &'static str = Self::BEGIN;
-
-    /// Opens one that raises a mark, and does nothing else.
-    const BEGIN_RAISING: &'static str = Self::BEGIN;
-
-    /// Opens one for a token whose mark is raised already, if the raise must commit separately first. It reads
-    /// nothing older than its admission. If it fails, none is open. Where what is presented ends with the
-    /// transaction, it presents the resource and the token.
-    const BEGIN_ADMITTED: &'static str = Self::BEGIN;
 
     /// Compares the token with the mark and raises it, or fails. After that no newer token is admitted until the
     /// transaction ends.
     const ADMIT: &'static str;
 
-    /// Admits right after `BEGIN_ADMITTED`, unless that has admitted.
-    const ADMIT_FIRST: Option<&'static str> = Some(Self::ADMIT);
-
-    /// Admits after `BEGIN_BOUNDED`, and waits a second at most for each lock, where the database can bound that.
-    const ADMIT_BOUNDED: &'static str = Self::ADMIT;
-
     /// Admits after a savepoint, for shadow mode: it waits as briefly for other transactions as the database can
     /// bound that.
     const ADMIT_IN_SHADOW: &'static str = Self::ADMIT;
 
-    /// Prepares a session that creates functions or triggers.
-    const SESSION_FOR_DDL: Option<&'static str> = None;
+    /// For a transaction that writes: it reads nothing older than its admission. The mark must be raised already, if the
+    /// raise must commit separately first. If it fails, no transaction is open. Where what is presented ends with the
+    /// transaction, it presents the resource and the token.
+    const WRITING: Opening = Opening::new(Self::BEGIN, Self::ADMIT);
 
-    /// Two statements that detect whether a transaction ended before its commit, because COMMIT may not report
-    /// that. The first, if one is needed, runs right after the transaction begins. The second runs right before
-    /// the commit, and fails if the transaction has ended.
-    const WATCH: (Option<&'static str>, Option<&'static str>) = (None, None);
+    /// For one that raises a mark, and does nothing else.
+    const RAISING: Opening = Opening::new(Self::BEGIN, Self::ADMIT);
 
-    const MIGRATIONS: Migrations;
+    /// For one that waits a second at most for each lock, where the database can bound that.
+    const BOUNDED: Opening = Opening::new(Self::BEGIN, Self::ADMIT);
 
-    /// The SQL that removes the tables and functions. It fails while a table is protected.
-    const REMOVAL: &'static str;
+    /// Runs right after a transaction begins, for [`CHECK_COMMIT`](Self::CHECK_COMMIT), where that needs it: a failed
+    /// statement may end a transaction there, and later ones are stored.
+    const MARK_BEGIN: Option<&'static str> = None;
 
-    /// Reads the schema where migrations are applied, with a dot after it.
-    const HOME: &'static str;
+    /// Runs right before a commit, and fails if the transaction has ended: COMMIT may not report that.
+    const CHECK_COMMIT: Option<&'static str> = None;
 
-    /// Reads the functions and procedures (`routine name`) and triggers (`trigger name`) in a schema, or in
-    /// the session's; the text of each, if it can be compared, with the word before it, for a short text may be a part
-    /// of others; and its fault. A `*` for the name means that this user may not see all of them.
-    const OBJECTS: &'static str;
-
-    /// Reads which tables of the fence in a schema, or in the session's, have no transactions or no log, which
-    /// the fence needs. Each row is a sentence.
-    const UNFIT: Option<&'static str> = None;
+    /// Time for which the handler of a dropped request may continue, so that the driver can finish a statement.
+    const GRACE: Duration = Duration::ZERO;
 
     /// Reads the mark as the connection sees it, without a lock. Its one parameter is the resource.
     const HIGHEST: &'static str;
@@ -88,15 +71,13 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
     const PRUNABLE: &'static str;
 
     /// Raises the floor to `{to}`, in a separate transaction. If other transactions block it, it fails as a
-    /// conflict after a second, on MySQL at once unless it `{waits}`. Current leases without a mark get one first.
+    /// conflict after a second; at once unless it `{waits}`, where others wait behind it meanwhile. Current leases
+    /// without a mark get one first.
     const RAISE_FLOOR: &'static str;
 
     /// Deletes at most `{limit}` marks that may be pruned and are not above the floor, of resources after the
     /// name `{after}`. Columns: the number of marks, and the last name. Names are in hexadecimal digits.
     const PRUNE: &'static str;
-
-    /// The first parameter of a statement.
-    const PARAMETER: &'static str;
 
     /// Returns a condition that holds where the mark is this token, and locks it until the
     /// transaction ends as [`admit`](FenceStatements::admit) does. Adds its two values after the others.
@@ -107,57 +88,6 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
         _: Token,
     ) -> Result<Option<String>, BoxDynError> {
         Ok(None)
-    }
-
-    /// Runs a statement with these values. Returns how many rows it wrote.
-    fn run(
-        conn: &mut Self::Connection,
-        sql: String,
-        values: Self::Arguments,
-    ) -> impl Future<Output = sqlx::Result<u64>> + Send;
-
-    fn execute(
-        conn: &mut Self::Connection,
-        sql: String,
-    ) -> impl Future<Output = sqlx::Result<()>> + Send;
-
-    /// Reads all rows of a statement as texts.
-    fn texts(
-        conn: &mut Self::Connection,
-        sql: String,
-    ) -> impl Future<Output = sqlx::Result<Vec<TextRow>>> + Send;
-
-    /// Reads the first column of a statement, where it is not NULL.
-    fn column(
-        conn: &mut Self::Connection,
-        sql: String,
-    ) -> impl Future<Output = sqlx::Result<Vec<String>>> + Send {
-        async {
-            let rows = Self::texts(conn, sql).await?;
-            Ok(rows.iter().filter_map(|row| row.owned(0)).collect())
-        }
-    }
-
-    fn first_text(
-        conn: &mut Self::Connection,
-        sql: String,
-    ) -> impl Future<Output = sqlx::Result<Option<String>>> + Send {
-        async { Ok(Self::column(conn, sql).await?.into_iter().next()) }
-    }
-
-    /// Applies the migrations, and keeps other processes from migrating meanwhile; false if
-    /// another one migrates. Dropped, it leaves no lock behind.
-    fn migrate(
-        pool: &Pool<Self>,
-        migrator: Migrator,
-    ) -> impl Future<Output = Result<bool, MigrateError>> + Send;
-
-    /// Returns why the fence does not hold on this server, if other servers of its cluster
-    /// take writes as well and nothing makes their commits conflict.
-    fn unguarded(
-        _: &Pool<Self>,
-    ) -> impl Future<Output = sqlx::Result<Option<&'static str>>> + Send {
-        async { Ok(None) }
     }
 
     /// Admits by one of the statements for that. Returns the mark if it refuses the token, and fails where the

@@ -2,9 +2,12 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use fencing_protocol::Resource;
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+use sqlx::Pool;
 
 use super::quoted::fill;
-use super::{FenceStatements, TextRow};
+use super::{Dialect, TextRow};
 
 /// The request of one attempt.
 pub struct LeaseClaim {
@@ -113,8 +116,35 @@ pub trait LeaseStatements: sqlx::Database {
     ) -> impl Future<Output = sqlx::Result<()>> + Send;
 }
 
+/// What one database says of its leases.
+pub trait LeaseQueries: sqlx::Database {
+    /// Reads `{limit}` leases whose resource stands in the relation `{after}`, such as `=`, to `{resource}`. Columns:
+    /// resource, token, the row's owner, the holder, and for how many milliseconds; and the parts
+    /// where Rust has to split them: then the holder is the time in microseconds.
+    const LEASES: &'static str;
+
+    /// Ends the lease of this `{resource}`, `{owner}` and `{token}`, if it has not ended, records that in the audit, and
+    /// returns a row then. It runs in a transaction.
+    const END_LEASE: &'static str;
+
+    /// Reads from the tables, to see whether that works.
+    const PROBE: &'static str;
+
+    /// Notifies all that listen of the release of `{resource}`, where the database can.
+    const NOTIFY: Option<&'static str> = None;
+
+    /// Opens a connection of its own that listens, with the options of this pool, and returns the names of resources
+    /// that are released. Fails where it does not receive what is sent through the pool.
+    fn listen(
+        _: Pool<Self>,
+    ) -> BoxFuture<'static, sqlx::Result<BoxStream<'static, sqlx::Result<String>>>> {
+        let error = sqlx::Error::Configuration("this database sends no notifications".into());
+        Box::pin(std::future::ready(Err(error)))
+    }
+}
+
 /// A database with functions or procedures for leases: the migrations create `fencing_lease_acquire` and its siblings.
-pub trait LeaseFunctions: FenceStatements {
+pub trait LeaseFunctions: Dialect {
     /// Calls one of them, `{function}`, with `{arguments}`, and waits no longer for others than `{patience}` says, in
     /// milliseconds.
     const CALL: &'static str;
@@ -127,7 +157,7 @@ async fn call<DB: LeaseFunctions>(
     function: &str,
     arguments: String,
 ) -> sqlx::Result<TextRow> {
-    let arguments = format!("{}, {arguments}", DB::DIALECT.literal(claim.resource.as_str()));
+    let arguments = format!("{}, {arguments}", DB::literal(claim.resource.as_str()));
     let call = fill(
         DB::CALL,
         &[("{function}", &function), ("{arguments}", &arguments), ("{patience}", &claim.patience)],
@@ -137,7 +167,7 @@ async fn call<DB: LeaseFunctions>(
 
 impl<DB: LeaseFunctions> LeaseStatements for DB {
     async fn acquire(conn: &mut DB::Connection, claim: &LeaseClaim) -> sqlx::Result<AcquireAnswer> {
-        let (owner, shared) = (DB::DIALECT.literal(&claim.owner), claim.shared);
+        let (owner, shared) = (DB::literal(&claim.owner), claim.shared);
         let arguments = format!("{owner}, {shared}, {}", claim.lasting);
         let answer = call::<DB>(conn, claim, "acquire", arguments).await?;
         if let Some(token) = answer.number(0) {
@@ -153,7 +183,7 @@ impl<DB: LeaseFunctions> LeaseStatements for DB {
         claim: &LeaseClaim,
         token: i64,
     ) -> sqlx::Result<bool> {
-        let owner = DB::DIALECT.literal(&claim.owner);
+        let owner = DB::literal(&claim.owner);
         let arguments = format!("{owner}, {token}, {}", claim.lasting);
         let answer = call::<DB>(conn, claim, "renew", arguments).await?;
         Ok(answer.is_true(0))
@@ -164,7 +194,7 @@ impl<DB: LeaseFunctions> LeaseStatements for DB {
         claim: &LeaseClaim,
         rest: Duration,
     ) -> sqlx::Result<ReleaseAnswer> {
-        let arguments = format!("{}, {}", DB::DIALECT.literal(&claim.owner), millis(rest));
+        let arguments = format!("{}, {}", DB::literal(&claim.owner), millis(rest));
         let answer = call::<DB>(conn, claim, "release", arguments).await?;
         Ok(answer.number::<i64>(0).unwrap_or_default().into())
     }

@@ -2,8 +2,18 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(dead_code, reason = "SQLite has no server")]
 pub enum Meaning {
+    /// The fence refuses the token as stale. The message has it, and the mark.
+    Stale,
+    /// The mark must be raised in a transaction of its own first.
+    RaiseFirst,
+    /// No token was presented for a protected table.
+    Unpresented,
+    /// The mark is not a valid token.
+    Corrupt,
     /// A conflict with another transaction. This one may succeed when it is run again.
     Conflict,
+    /// An earlier statement of the transaction has failed.
+    Aborted,
     /// A table, function or procedure of this crate is missing.
     NotMigrated,
     /// The user lacks a right, or was not authenticated.

@@ -2,14 +2,14 @@ use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::pool::PoolConnection;
 use sqlx::{AssertSqlSafe, Pool, SqlSafeStr, Transaction};
 
-use super::{Database, Dialect};
+use super::Dialect;
 use crate::background::{Unfinished, to_the_end};
 
 /// Opens a transaction by this statement. Where that fails it must leave none open.
 ///
 /// If this is dropped meanwhile, it continues in the background and is rolled back. The driver would give the
 /// connection back with the transaction open: its locks would stay, and the next writes on it would not be committed.
-pub async fn open_transaction<DB: Database>(
+pub async fn open_transaction<DB: Dialect>(
     conn: PoolConnection<DB>,
     statement: String,
 ) -> sqlx::Result<Transaction<'static, DB>> {
@@ -24,13 +24,12 @@ pub async fn open_transaction<DB: Database>(
     to_the_end(opening, undo).await
 }
 
-/// Takes a connection for procedures and settings. On MySQL it is closed afterwards: an interrupted procedure leaves
-/// its transaction open, and settings and table locks belong to the session.
-pub async fn procedure_connection<DB: Database>(
+/// Takes a connection for procedures and settings. It is closed afterwards where they would stay in its session.
+pub async fn procedure_connection<DB: Dialect>(
     pool: &Pool<DB>,
 ) -> sqlx::Result<PoolConnection<DB>> {
     let mut conn = pool.acquire().await?;
-    if DB::DIALECT == Dialect::MySql {
+    if DB::KEEPS_SESSION_STATE {
         conn.close_on_drop();
     }
     Ok(conn)
@@ -38,7 +37,7 @@ pub async fn procedure_connection<DB: Database>(
 
 /// Migrates where a transaction can create tables: all or nothing. `begin` or `lock` keep others out until it ends.
 #[allow(dead_code, reason = "MySQL has no such transactions")]
-pub async fn in_one_transaction<DB: Database>(
+pub async fn in_one_transaction<DB: Dialect>(
     pool: &Pool<DB>,
     begin: &'static str,
     lock: Option<&'static str>,

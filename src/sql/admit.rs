@@ -3,10 +3,9 @@ use sqlx::pool::PoolConnection;
 use sqlx::{Pool, Transaction};
 
 use super::AdmitError;
-use super::error::is_to_raise_first;
-use crate::database::Database;
 use crate::database::opening::open_transaction;
 use crate::database::quoted::fill;
+use crate::database::{Database, Meaning, Opening, meaning};
 use crate::fence::Stale;
 
 /// Admits `token` to `resource` for the rest of this transaction, or refuses it: compares
@@ -49,7 +48,7 @@ pub async fn admit<DB: Database>(
     resource: &Resource,
     token: Token,
 ) -> Result<(), AdmitError> {
-    counted(compare_and_raise::<DB>(tx, DB::ADMIT, resource, token).await)
+    count_outcome(compare_and_raise::<DB>(tx, DB::ADMIT, resource, token).await)
 }
 
 /// Admits by this statement over a connection, in its transaction if it has one.
@@ -62,7 +61,7 @@ pub(super) async fn compare_and_raise<DB: Database>(
     match DB::admit(conn, admit, resource, token).await {
         Ok(None) => Ok(()),
         Ok(Some(mark)) => {
-            Stale::check(resource, token, Some(valid_mark(resource, Some(&mark.to_string()))?))?;
+            Stale::check(resource, token, Some(parse_mark(resource, Some(mark))?))?;
             Err(AdmitError::corrupt(resource, "the mark was neither raised nor above the token"))
         }
         Err(error) => Err(AdmitError::of(resource, token, error)),
@@ -97,7 +96,7 @@ pub async fn begin<DB: Database>(
     resource: &Resource,
     token: Token,
 ) -> Result<Transaction<'static, DB>, AdmitError> {
-    counted(open(pool, resource, token).await)
+    count_outcome(open(pool, resource, token).await)
 }
 
 async fn open<DB: Database>(
@@ -105,11 +104,10 @@ async fn open<DB: Database>(
     resource: &Resource,
     token: Token,
 ) -> Result<Transaction<'static, DB>, AdmitError> {
-    let (begin, admit) = (DB::BEGIN_ADMITTED, DB::ADMIT_FIRST);
-    match begin_by(pool.acquire().await?, begin, admit, resource, token).await {
-        Err(AdmitError::Retryable(error)) if is_to_raise_first(&error) => {
+    match begin_with(pool.acquire().await?, DB::WRITING, resource, token).await {
+        Err(AdmitError::Retryable(error)) if meaning(&error) == Some(Meaning::RaiseFirst) => {
             raise(pool, resource, token).await?;
-            begin_by(pool.acquire().await?, begin, admit, resource, token).await
+            begin_with(pool.acquire().await?, DB::WRITING, resource, token).await
         }
         begun => begun,
     }
@@ -122,30 +120,28 @@ pub(super) async fn raise<DB: Database>(
     resource: &Resource,
     token: Token,
 ) -> Result<(), AdmitError> {
-    let (conn, begin) = (pool.acquire().await?, DB::BEGIN_RAISING);
-    Ok(begin_by(conn, begin, Some(DB::ADMIT), resource, token).await?.commit().await?)
+    Ok(begin_with(pool.acquire().await?, DB::RAISING, resource, token).await?.commit().await?)
 }
 
-/// Begins a transaction by this statement, and admits in it by the other one, if there is one.
-pub(super) async fn begin_by<DB: Database>(
+/// Begins a transaction, and admits in it.
+pub(super) async fn begin_with<DB: Database>(
     conn: PoolConnection<DB>,
-    begin: &'static str,
-    admit: Option<&'static str>,
+    opening: Opening,
     resource: &Resource,
     token: Token,
 ) -> Result<Transaction<'static, DB>, AdmitError> {
-    let name = DB::DIALECT.literal(resource.as_str());
-    let begin = fill(begin, &[("{resource}", &name), ("{token}", &token)]);
+    let name = DB::literal(resource.as_str());
+    let begin = fill(opening.begin, &[("{resource}", &name), ("{token}", &token)]);
     let begun = open_transaction(conn, begin).await;
     let mut tx = begun.map_err(|error| AdmitError::of(resource, token, error))?;
-    let Some(admit) = admit else { return Ok(tx) };
+    let Some(admit) = opening.admit else { return Ok(tx) };
     let admitted = compare_and_raise::<DB>(&mut tx, admit, resource, token).await;
-    Ok(kept(tx, admitted).await?.0)
+    Ok(keep_or_roll_back(tx, admitted).await?.0)
 }
 
 /// Returns the transaction and the result of its work, or rolls it back: dropped, it would keep its locks until the
 /// connection's next use.
-pub(super) async fn kept<DB: Database, T>(
+pub(super) async fn keep_or_roll_back<DB: Database, T>(
     tx: Transaction<'static, DB>,
     result: Result<T, AdmitError>,
 ) -> Result<(Transaction<'static, DB>, T), AdmitError> {
@@ -159,7 +155,7 @@ pub(super) async fn kept<DB: Database, T>(
 }
 
 /// Counts the result of an admission, and logs a refusal, as the fence in one process does.
-pub(super) fn counted<T>(outcome: Result<T, AdmitError>) -> Result<T, AdmitError> {
+pub(super) fn count_outcome<T>(outcome: Result<T, AdmitError>) -> Result<T, AdmitError> {
     let label = match &outcome {
         Ok(_) => "admitted",
         Err(error @ AdmitError::Retryable(_)) => {
@@ -176,10 +172,9 @@ pub(super) fn counted<T>(outcome: Result<T, AdmitError>) -> Result<T, AdmitError
     outcome
 }
 
-/// Reads a mark. If the table was altered by hand, it may be NULL, or no token.
-pub(super) fn valid_mark(resource: &Resource, number: Option<&str>) -> Result<Token, AdmitError> {
-    let number = number.ok_or_else(|| AdmitError::corrupt(resource, "it is NULL"))?;
-    number
-        .parse()
+/// Reads a mark. If the table was altered by hand, it may be no number, or no token.
+pub(super) fn parse_mark(resource: &Resource, number: Option<i64>) -> Result<Token, AdmitError> {
+    let number = number.ok_or_else(|| AdmitError::corrupt(resource, "it is no number"))?;
+    Token::try_from(number)
         .map_err(|error| AdmitError::corrupt(resource, format!("it is {number}: {error}")))
 }

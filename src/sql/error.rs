@@ -1,9 +1,10 @@
 use std::error::Error;
+use std::iter::successors;
 
 use fencing_protocol::{Resource, Token};
 
-use super::message::{self, Cause};
-use crate::database::{Meaning, text};
+use super::message;
+use crate::database::{Meaning, meaning, text};
 use crate::fence::{FenceError, Stale};
 
 /// Why a fenced transaction failed: at its admission, at a statement, or at its commit. After any
@@ -41,7 +42,7 @@ pub enum AdmitError {
     )]
     Unpresented(#[source] sqlx::Error),
     /// A statement of the transaction failed, be it yours or the admission, or the database could not be reached.
-    #[error("the transaction failed: {}{}", text(.0), hint(.0))]
+    #[error("the transaction failed: {}", text(.0))]
     Database(#[source] sqlx::Error),
 }
 
@@ -49,12 +50,15 @@ impl From<sqlx::Error> for AdmitError {
     /// Classifies the driver's error, of any statement: the transaction's own writes and its commit
     /// fail for the same reasons as `admit`.
     fn from(error: sqlx::Error) -> AdmitError {
-        match Cause::of(&error) {
-            Cause::Stale(stale) => AdmitError::Stale(stale),
-            Cause::RaiseFirst | Cause::Other(Meaning::Conflict) => AdmitError::Retryable(error),
-            Cause::Unpresented => AdmitError::Unpresented(error),
-            Cause::Other(Meaning::NotMigrated) => AdmitError::NotMigrated(error),
-            Cause::Corrupt | Cause::Other(_) => AdmitError::Database(error),
+        match meaning(&error) {
+            Some(Meaning::Stale) => match message::refusal(&error) {
+                Some(stale) => AdmitError::Stale(stale),
+                None => AdmitError::Database(error),
+            },
+            Some(Meaning::Conflict | Meaning::RaiseFirst) => AdmitError::Retryable(error),
+            Some(Meaning::Unpresented) => AdmitError::Unpresented(error),
+            Some(Meaning::NotMigrated) => AdmitError::NotMigrated(error),
+            _ => AdmitError::Database(error),
         }
     }
 }
@@ -81,42 +85,25 @@ impl From<sqlx::Error> for FenceError {
 }
 
 pub(super) fn is_conflict(error: &sqlx::Error) -> bool {
-    matches!(Cause::of(error), Cause::RaiseFirst | Cause::Other(Meaning::Conflict))
-}
-
-pub(super) fn is_to_raise_first(error: &sqlx::Error) -> bool {
-    matches!(Cause::of(error), Cause::RaiseFirst)
+    matches!(meaning(error), Some(Meaning::Conflict | Meaning::RaiseFirst))
 }
 
 pub(super) fn is_denied(error: &sqlx::Error) -> bool {
-    matches!(Cause::of(error), Cause::Other(Meaning::Denied))
-}
-
-/// Returns where to look if the user lacks rights on the fence's own tables and functions.
-fn hint(error: &sqlx::Error) -> &'static str {
-    if text(error).contains("unsafe use of json_extract") {
-        return "; this version of SQLite takes the fence's triggers for unsafe under PRAGMA trusted_schema = OFF: \
-            switch it on, or take a newer version";
-    }
-    match is_denied(error) && text(error).contains("fencing_") {
-        true => "; give this user the rights in docs/sql.md, Rights",
-        false => "",
-    }
+    meaning(error) == Some(Meaning::Denied)
 }
 
 impl AdmitError {
     /// Reads the error of an admission of this token to this resource: the message of a procedure may have been cut.
     pub(super) fn of(resource: &Resource, token: Token, error: sqlx::Error) -> AdmitError {
-        match Cause::of(&error) {
-            Cause::Stale(Stale { highest, .. }) => {
-                let refused = Stale::check(resource, token, Some(highest));
-                refused.err().map_or_else(|| error.into(), Into::into)
+        let is_undecoded = matches!(error, sqlx::Error::ColumnDecode { .. });
+        if is_undecoded || meaning(&error) == Some(Meaning::Corrupt) {
+            return AdmitError::corrupt(resource, error);
+        }
+        match error.into() {
+            AdmitError::Stale(Stale { highest, .. }) => {
+                AdmitError::Stale(Stale { resource: resource.clone(), presented: token, highest })
             }
-            Cause::Corrupt => AdmitError::corrupt(resource, error),
-            _ if matches!(error, sqlx::Error::ColumnDecode { .. }) => {
-                AdmitError::corrupt(resource, error)
-            }
-            _ => error.into(),
+            error => error,
         }
     }
 
@@ -154,15 +141,10 @@ pub fn stale(
     resource: &Resource,
     presented: Token,
 ) -> Option<Stale> {
-    let mut next = Some(error);
-    while let Some(error) = next {
+    successors(Some(error), |error| (**error).source()).find_map(|error| {
         let highest = message::highest(&error.to_string(), resource, presented);
-        if let Err(stale) = Stale::check(resource, presented, highest) {
-            return Some(stale);
-        }
-        next = error.source();
-    }
-    None
+        Stale::check(resource, presented, highest).err()
+    })
 }
 
 /// Why the tables were not brought up to date. Nothing was changed, unless the variant says so. On
@@ -210,7 +192,7 @@ pub enum MigrateError {
     #[error("migration failed: {0}")]
     Migration(#[source] sqlx::migrate::MigrateError),
     /// The database failed, or could not be reached.
-    #[error("the migrations could not be checked or applied: {}{}", text(.0), hint(.0))]
+    #[error("the migrations could not be checked or applied: {}", text(.0))]
     Database(#[source] sqlx::Error),
 }
 

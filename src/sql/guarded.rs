@@ -5,19 +5,18 @@ use sqlx::error::BoxDynError;
 use sqlx::{Arguments as _, Encode, Pool, Transaction, Type};
 
 use super::AdmitError;
-use super::admit::{begin, counted, kept};
+use super::admit::{begin, count_outcome, keep_or_roll_back};
 use super::error::is_denied;
+use crate::database::Database;
 use crate::database::opening::open_transaction;
-use crate::database::{Database, Dialect};
 
 /// A write that carries its own admission: [`guarded`] makes one.
 #[must_use = "it writes nothing before it is run"]
 pub struct Guarded<DB: Database> {
     statement: &'static str,
     condition: &'static str,
-    values: DB::Arguments,
-    /// The reason why a value could not be encoded.
-    unfit: Option<BoxDynError>,
+    /// Those of both, or why one could not be encoded.
+    values: Result<DB::Arguments, BoxDynError>,
 }
 
 /// Folds the admission into a write, such as `UPDATE files SET body = $1` under the condition `path = $2`:
@@ -55,15 +54,14 @@ pub struct Guarded<DB: Database> {
 /// `begin` instead, because this statement is prepared. Bind one value for each parameter of the two texts:
 /// `$1` and so on, on SQLite `?` or `?1`. What looks like one in a quoted text or in a comment counts as well.
 pub fn guarded<DB: Database>(statement: &'static str, condition: &'static str) -> Guarded<DB> {
-    Guarded { statement, condition, values: DB::Arguments::default(), unfit: None }
+    Guarded { statement, condition, values: Ok(DB::Arguments::default()) }
 }
 
 impl<DB: Database> Guarded<DB> {
     /// Binds the next value.
     pub fn bind<'t, T: Encode<'t, DB> + Type<DB>>(mut self, value: T) -> Guarded<DB> {
-        if let Err(error) = self.values.add(value) {
-            self.unfit.get_or_insert(error);
-        }
+        let add = |mut values: DB::Arguments| values.add(value).map(|()| values);
+        self.values = self.values.and_then(add);
         self
     }
 
@@ -72,7 +70,7 @@ impl<DB: Database> Guarded<DB> {
     /// # Errors
     /// As for [`begin`](super::begin()), and those of the write; the transaction has been rolled
     /// back, if the database could be reached. [`AdmitError::Database`] with `sqlx::Error::Configuration` if the
-    /// statement is not one UPDATE or DELETE, or has more parameters than values: then nothing was sent.
+    /// statement is not one UPDATE or DELETE, or has more or fewer parameters than values: then nothing was sent.
     ///
     /// # Cancel safety
     /// If it is dropped, the transaction is rolled back.
@@ -82,49 +80,54 @@ impl<DB: Database> Guarded<DB> {
         resource: &Resource,
         token: Token,
     ) -> Result<(Transaction<'static, DB>, u64), AdmitError> {
-        self.check()?;
-        if let Some((folded, values)) = self.folded(resource, token)? {
+        let values = self.check()?;
+        if let Some((folded, values)) = self.fold(values.clone(), resource, token)? {
             let mut tx = open_transaction(pool.acquire().await?, DB::BEGIN.into()).await?;
-            if let Some(rows) = decided(DB::run(&mut tx, folded, values).await)? {
+            let decided = read_decision(DB::run(&mut tx, folded, values).await);
+            let (tx, rows) = keep_or_roll_back(tx, decided).await?;
+            if let Some(rows) = rows {
                 return Ok((tx, rows));
             }
             tx.rollback().await?;
         }
         let mut tx = begin(pool, resource, token).await?;
-        let rows = DB::run(&mut tx, self.plain(), self.values.clone()).await;
-        kept(tx, rows.map_err(AdmitError::from)).await
+        let rows = DB::run(&mut tx, self.plain(), values.clone()).await;
+        keep_or_roll_back(tx, rows.map_err(AdmitError::from)).await
     }
 
-    /// Refuses a statement that a condition at its end does not guard as a whole.
-    fn check(&self) -> Result<(), AdmitError> {
-        if let Some(error) = &self.unfit {
-            return Err(sqlx::Error::Encode(error.to_string().into()).into());
-        }
+    /// Returns the values. Refuses a statement that a condition at its end does not guard as a whole.
+    fn check(&self) -> Result<&DB::Arguments, AdmitError> {
+        let unfit = |error: &BoxDynError| sqlx::Error::Encode(error.to_string().into());
+        let values = self.values.as_ref().map_err(unfit)?;
         // With one value too few the statement would take a value of the guard for it. (And on MySQL the driver
         // would wait for ever.)
-        let (last, bound) = (last_parameter(&self.plain(), DB::DIALECT), self.values.len());
-        if last > bound {
-            let rule = format!(
-                "the statement has {last} parameters (quoted texts and comments count), and {bound} values are bound"
-            );
+        let (parameters, bound) = (count_parameters(&self.plain(), DB::PARAMETER), values.len());
+        if parameters != Some(bound) {
+            let rule = match parameters {
+                Some(parameters) => format!(
+                    "the statement has {parameters} parameters (quoted texts and comments count), and {bound} values \
+                     are bound"
+                ),
+                None => "number all parameters of the statement, or none".into(),
+            };
             return Err(sqlx::Error::Configuration(rule.into()).into());
         }
         let first = self.statement.split_whitespace().next().unwrap_or_default();
         let fits = ["UPDATE", "DELETE"].iter().any(|word| first.eq_ignore_ascii_case(word));
         if fits && !self.statement.contains(';') && !self.condition.contains(';') {
-            return Ok(());
+            return Ok(values);
         }
         let rule = "sql::guarded takes one UPDATE or DELETE, without WHERE and without a semicolon";
         Err(sqlx::Error::Configuration(rule.into()).into())
     }
 
     /// Returns the statement that admits and writes, with its values, where the database has one.
-    fn folded(
+    fn fold(
         &self,
+        mut values: DB::Arguments,
         resource: &Resource,
         token: Token,
     ) -> Result<Option<(String, DB::Arguments)>, AdmitError> {
-        let mut values = self.values.clone();
         let held = DB::held(&mut values, resource, token).map_err(sqlx::Error::Encode)?;
         Ok(held.map(|held| (format!("{} AND {held}", self.plain()), values)))
     }
@@ -136,30 +139,29 @@ impl<DB: Database> Guarded<DB> {
 }
 
 /// Returns how many rows the guarded statement wrote, if any: then the mark is locked.
-fn decided(written: sqlx::Result<u64>) -> Result<Option<u64>, AdmitError> {
+fn read_decision(written: sqlx::Result<u64>) -> Result<Option<u64>, AdmitError> {
     match written {
         Ok(0) => Ok(None),
-        Ok(rows) => counted(Ok(Some(rows))),
+        Ok(rows) => count_outcome(Ok(Some(rows))),
         Err(error) if is_denied(&error) => Ok(None),
-        Err(error) => counted(Err(error.into())),
+        Err(error) => count_outcome(Err(error.into())),
     }
 }
 
-/// Returns the number of the last parameter of a statement; a `?` without a number follows the largest so far. Only the
-/// database itself knows what is quoted or a comment: what looks like a parameter there counts as well.
-fn last_parameter(sql: &str, dialect: Dialect) -> usize {
-    let mut last = 0;
+/// Returns the number of parameters of a statement: of those with a number, the last one. `None` if others have none,
+/// which drivers and databases count differently. Only the database itself knows what is quoted or a comment: what looks
+/// like a parameter there counts as well. A database whose `first` parameter is `$1` has `?` as an operator.
+fn count_parameters(sql: &str, first: &str) -> Option<usize> {
+    let (mut last, mut plain) = (0, 0);
     for (at, mark) in sql.match_indices(['$', '?']) {
         let after = sql.get(at + 1..).unwrap_or_default();
         let digits = after.split(|found: char| !found.is_ascii_digit()).next().unwrap_or_default();
-        last = match digits.parse::<usize>() {
-            Ok(number) => last.max(number),
-            // An operator of PostgreSQL.
-            Err(_) if mark == "$" || dialect == Dialect::Postgres => last,
-            Err(_) => last + 1,
-        };
+        match digits.parse::<usize>() {
+            Ok(number) => last = last.max(number),
+            Err(_) => plain += usize::from(mark == "?" && first.starts_with('?')),
+        }
     }
-    last
+    (last == 0 || plain == 0).then_some(last + plain)
 }
 
 #[cfg(test)]
@@ -168,19 +170,18 @@ mod tests {
 
     #[test]
     fn parameters_are_found_with_and_without_a_number() {
-        use Dialect::{Postgres, Sqlite};
-        for (sql, dialect, last) in [
-            ("a = 1", Postgres, 0),
-            ("UPDATE files SET body = $1 WHERE path = $2", Postgres, 2),
-            ("$2 $1 $12 $3", Postgres, 12),
-            ("body ? 'key' AND path = $1", Postgres, 1),
-            (r"body = E'it\'s' AND path = $2", Postgres, 2),
-            ("$ $a", Postgres, 0),
-            ("a = ? AND b = ?", Sqlite, 2),
-            ("a = ?5 AND b = ?", Sqlite, 6),
-            ("a = $1 AND b = $2", Sqlite, 2),
+        for (sql, first, count) in [
+            ("a = 1", "$1", Some(0)),
+            ("UPDATE files SET body = $1 WHERE path = $2", "$1", Some(2)),
+            ("$2 $1 $12 $3", "$1", Some(12)),
+            ("body ? 'key' AND path = $1", "$1", Some(1)),
+            (r"body = E'it\'s' AND path = $2", "$1", Some(2)),
+            ("$ $a", "$1", Some(0)),
+            ("a = ? AND b = ?", "?1", Some(2)),
+            ("a = ?5 AND b = ?", "?1", None),
+            ("a = $1 AND b = $2", "?1", Some(2)),
         ] {
-            assert_eq!(last_parameter(sql, dialect), last, "{sql}");
+            assert_eq!(count_parameters(sql, first), count, "{sql}");
         }
     }
 }

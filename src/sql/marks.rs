@@ -3,7 +3,7 @@ use futures_util::future::BoxFuture;
 use sqlx::Pool;
 
 use super::AdmitError;
-use super::admit::{begin_by, valid_mark};
+use super::admit::{begin_with, parse_mark};
 use super::retry::{Retry, retry};
 use crate::database::opening::procedure_connection;
 use crate::database::quoted::fill;
@@ -66,7 +66,7 @@ impl<DB: Database> Marks for SqlMarks<DB> {
         after: Option<&'a Resource>,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<(Resource, Token)>, FenceError>> {
-        Box::pin(async move { valid(&self.pool, after, limit).await.map_err(marks_error) })
+        Box::pin(async move { read_valid(&self.pool, after, limit).await.map_err(marks_error) })
     }
 }
 
@@ -88,12 +88,11 @@ async fn raise<DB: Database>(
             return Ok(());
         }
     }
-    let (begin, admit) = (DB::BEGIN_BOUNDED, Some(DB::ADMIT_BOUNDED));
-    Ok(begin_by(conn, begin, admit, resource, token).await?.commit().await?)
+    Ok(begin_with(conn, DB::BOUNDED, resource, token).await?.commit().await?)
 }
 
 /// Reads marks, and omits invalid rows.
-async fn valid<DB: Database>(
+async fn read_valid<DB: Database>(
     pool: &Pool<DB>,
     after: Option<&Resource>,
     limit: usize,
@@ -143,9 +142,9 @@ async fn read<DB: Database>(
     sql: &str,
     resource: &Resource,
 ) -> Result<Option<Token>, AdmitError> {
-    let sql = sql.replace(DB::PARAMETER, &DB::DIALECT.literal(resource.as_str()));
+    let sql = sql.replace(DB::PARAMETER, &DB::literal(resource.as_str()));
     let rows = DB::texts(conn, sql).await?;
-    rows.first().map(|row| valid_mark(resource, row.text(0))).transpose()
+    rows.first().map(|row| parse_mark(resource, row.number(0))).transpose()
 }
 
 /// One row of the table of marks, valid or not.
@@ -183,7 +182,7 @@ pub async fn marks<DB: Database>(
     limit: u32,
 ) -> Result<Vec<Mark>, AdmitError> {
     let mut conn = pool.acquire().await?;
-    let after = DB::DIALECT.literal(after);
+    let after = DB::literal(after);
     let list = fill(DB::LIST, &[("{after}", &after), ("{limit}", &limit)]);
     let rows = DB::texts(&mut conn, list).await?;
     let mark =
@@ -218,7 +217,7 @@ pub async fn lower<DB: Database>(
     to: Token,
 ) -> Result<(), AdmitError> {
     let mut conn = procedure_connection(pool).await?;
-    let name = DB::DIALECT.literal(resource.as_str());
+    let name = DB::literal(resource.as_str());
     let lower = fill(DB::LOWER, &[("{resource}", &name), ("{from}", &from), ("{to}", &to)]);
     Ok(DB::execute(&mut conn, lower).await?)
 }

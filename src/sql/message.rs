@@ -1,55 +1,23 @@
-//! The messages of refusals by the functions, procedures and triggers of this crate. Their
-//! SQLSTATEs end like the HTTP statuses of the layer.
+//! The messages of refusals by the functions, procedures and triggers of this crate.
 
 use fencing_protocol::{Resource, Token};
 
-use crate::database::{Meaning, meaning};
 use crate::fence::Stale;
 
-/// The meaning of a statement's error.
-pub(super) enum Cause {
-    /// The token is stale. The name may have been cut.
-    Stale(Stale),
-    /// The mark must be raised in a transaction of its own first.
-    RaiseFirst,
-    /// No token was presented for a protected table.
-    Unpresented,
-    /// The mark is not a valid token.
-    Corrupt,
-    /// It is no refusal by a function, procedure or trigger of this crate.
-    Other(Meaning),
-}
-
-impl Cause {
-    pub(super) fn of(error: &sqlx::Error) -> Cause {
-        let Some(error) = error.as_database_error() else { return Cause::Other(Meaning::Other) };
-        let refusal = match error.code().as_deref() {
-            Some("ZF412") => parse(error.message()).map(Cause::Stale),
-            Some("ZF409") => Some(Cause::RaiseFirst),
-            Some("ZF428") => Some(Cause::Unpresented),
-            Some("ZF500") => Some(Cause::Corrupt),
-            // SQLite has no states, and quotes what it repeats.
-            Some("1") => Cause::quoted(error.message()),
-            _ => None,
-        };
-        refusal.unwrap_or_else(|| Cause::Other(meaning(error)))
-    }
-
-    fn quoted(text: &str) -> Option<Cause> {
-        let (_, text) = text.split_once('\'')?;
-        let text = text.rsplit_once('\'')?.0.replace("''", "'");
-        match text.starts_with("fencing: no token presented") {
-            true => Some(Cause::Unpresented),
-            false => parse(&text).map(Cause::Stale),
-        }
-    }
+/// Returns the refusal that the error of a stale token reports. The name may have been cut.
+pub(super) fn refusal(error: &sqlx::Error) -> Option<Stale> {
+    parse(error.as_database_error()?.message())
 }
 
 /// Reads `fencing: token 33 is stale, high water 34, resource files/a`, after any text. The name is the rest:
-/// it may contain anything.
+/// it may contain anything. SQLite quotes the message.
 fn parse(text: &str) -> Option<Stale> {
-    let (_, presented, highest, name) = parts(text)?;
-    Stale::check(&Resource::new(name.trim_end()).ok()?, presented, Some(highest)).err()
+    let (before, presented, highest, name) = parts(text)?;
+    let resource = match before.ends_with('\'') {
+        true => Resource::new(name.rsplit_once('\'')?.0.replace("''", "'")),
+        false => Resource::new(name.trim_end()),
+    };
+    Stale::check(&resource.ok()?, presented, Some(highest)).err()
 }
 
 /// Finds the high water that refused this token of this resource. A library may append text to the message; SQLite
@@ -84,6 +52,8 @@ mod tests {
         let stale = parse(text).unwrap();
         assert_eq!((stale.presented.get(), stale.highest.get()), (33, 34));
         assert_eq!(stale.resource.as_str(), "a, resource b");
+        let quoted = "bad JSON path: 'fencing: token 33 is stale, high water 34, resource it''s' x";
+        assert_eq!(parse(quoted).unwrap().resource.as_str(), "it's");
         for text in [
             "",
             "fencing: token 0 is stale, high water 34, resource a",

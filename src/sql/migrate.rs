@@ -5,7 +5,7 @@ use sqlx::{Pool, SqlSafeStr};
 
 use super::MigrateError;
 use super::error::is_denied;
-use super::objects::{home, lost};
+use super::objects::{find_lost, read_home};
 use super::retry::{Retry, retry};
 use crate::database::Database;
 use crate::database::quoted::fill;
@@ -39,12 +39,12 @@ pub async fn migrate<DB: Database>(pool: &Pool<DB>) -> Result<(), MigrateError> 
 
 /// Migrates if necessary.
 async fn attempt<DB: Database>(pool: &Pool<DB>) -> Result<(), MigrateError> {
-    let migrator = migrator::<DB>();
+    let migrator = build_migrator::<DB>();
     // No connection is kept while the pool is asked for one.
     let mut conn = pool.acquire().await?;
-    let applied = applied::<DB>(&mut conn).await?;
+    let applied = read_applied::<DB>(&mut conn).await?;
     let is_begun = applied.iter().any(|applied| applied.version == 1);
-    let lost_before = lost::<DB>(&mut conn, None, is_begun, false).await?;
+    let lost_before = find_lost::<DB>(&mut conn, None, is_begun, false).await?;
     if let Some(error @ MigrateError::MarksLost { .. }) = lost_before {
         return Err(error);
     }
@@ -58,29 +58,29 @@ async fn attempt<DB: Database>(pool: &Pool<DB>) -> Result<(), MigrateError> {
         return Err(MigrateError::Locked("another process migrates".into()));
     }
     let mut conn = pool.acquire().await?;
-    if let Some(error) = lost::<DB>(&mut conn, None, true, false).await? {
+    if let Some(error) = find_lost::<DB>(&mut conn, None, true, false).await? {
         return Err(error);
     }
-    let unfit = unfit::<DB>(&mut conn, None).await?;
+    let unfit = find_unfit::<DB>(&mut conn, None).await?;
     if unfit.is_empty() { Ok(()) } else { Err(MigrateError::Unguarded(unfit.join("; "))) }
 }
 
 /// Returns which tables of the fence have no transactions or no log, in this schema or the session's.
-pub(super) async fn unfit<DB: Database>(
+pub(super) async fn find_unfit<DB: Database>(
     conn: &mut DB::Connection,
     schema: Option<&str>,
 ) -> sqlx::Result<Vec<String>> {
     let Some(unfit) = DB::UNFIT else { return Ok(Vec::new()) };
-    let unfit = fill(unfit, &[("{schema}", &DB::DIALECT.catalogue(schema))]);
+    let unfit = fill(unfit, &[("{schema}", &DB::catalogue(schema))]);
     DB::column(conn, unfit).await
 }
 
 /// Returns the migrations that were applied to their end. It only reads: the migrator begins with CREATE TABLE
 /// IF NOT EXISTS.
-async fn applied<DB: Database>(
+async fn read_applied<DB: Database>(
     conn: &mut DB::Connection,
 ) -> Result<Vec<AppliedMigration>, MigrateError> {
-    let record = home::<DB>(conn, None).await? + RECORD;
+    let record = read_home::<DB>(conn, None).await? + RECORD;
     let read = async {
         let dirty = conn.dirty_version(&record).await?;
         Ok::<_, sqlx::migrate::MigrateError>((dirty, conn.list_applied_migrations(&record).await?))
@@ -115,7 +115,7 @@ pub fn removal<DB: Database>() -> &'static str {
     DB::REMOVAL
 }
 
-fn migrator<DB: Database>() -> Migrator {
+fn build_migrator<DB: Database>() -> Migrator {
     let migration = |&(version, description, sql): &(i64, &'static str, &'static str)| {
         let kind = MigrationType::Simple;
         Migration::new(version, description.into(), kind, sql.into_sql_str(), false)

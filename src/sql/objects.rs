@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::MigrateError;
 use crate::database::quoted::{fill, quote};
-use crate::database::{Database, Dialect, Meaning, TextRow, meaning};
+use crate::database::{Database, Meaning, TextRow, meaning};
 
 /// The tables that say which tokens are stale. The first migration creates them, and no other table.
 const MEMORY: [&str; 2] = ["fencing_marks", "fencing_floor"];
@@ -15,15 +15,15 @@ type Object = (&'static str, &'static str);
 /// Returns the error if objects are lost or faulty, in this schema or the session's; if it `compares`, also if their
 /// text is not that of this version. The marks and the floor were there once if `is_begun`, or if any object of a later
 /// migration is there.
-pub(super) async fn lost<DB: Database>(
+pub(super) async fn find_lost<DB: Database>(
     conn: &mut DB::Connection,
     schema: Option<&str>,
     mut is_begun: bool,
     compares: bool,
 ) -> sqlx::Result<Option<MigrateError>> {
-    let there = found::<DB>(conn, schema).await?;
-    let home = home::<DB>(conn, schema).await?;
-    let mut objects: Vec<Object> = objects::<DB>().collect();
+    let there = read_objects::<DB>(conn, schema).await?;
+    let home = read_home::<DB>(conn, schema).await?;
+    let mut objects: Vec<Object> = list_objects::<DB>().collect();
     // The marks last: another process may be migrating.
     objects.sort_by_key(|(_, name)| MEMORY.contains(name));
     let (mut marks, mut others) = (Vec::new(), Vec::new());
@@ -31,7 +31,9 @@ pub(super) async fn lost<DB: Database>(
         let is_stored = matches!(kind, "table" | "view");
         let found = there.get(&format!("{kind} {name}"));
         let fault = match found.or_else(|| there.get(&format!("{kind} *"))) {
-            Some(found) => fault::<DB>(found, name, compares).map(|fault| format!(" ({fault})")),
+            Some(found) => {
+                find_fault::<DB>(found, name, compares).map(|fault| format!(" ({fault})"))
+            }
             None if is_stored && !is_missing::<DB>(conn, format!("{home}{name}")).await? => None,
             None => Some(String::new()),
         };
@@ -48,20 +50,20 @@ pub(super) async fn lost<DB: Database>(
 }
 
 /// Reads the routines and triggers, by kind and name. A `*` for the name means that this user may not see all of them.
-async fn found<DB: Database>(
+async fn read_objects<DB: Database>(
     conn: &mut DB::Connection,
     schema: Option<&str>,
 ) -> sqlx::Result<HashMap<String, TextRow>> {
-    let objects = fill(DB::OBJECTS, &[("{schema}", &DB::DIALECT.catalogue(schema))]);
+    let objects = fill(DB::OBJECTS, &[("{schema}", &DB::catalogue(schema))]);
     let named = |row: TextRow| Some((row.owned(0)?, row));
     Ok(DB::texts(conn, objects).await?.into_iter().filter_map(named).collect())
 }
 
 /// Returns what the catalogue says is wrong with a routine or trigger, or that its text is another one. A text that
 /// can't be compared is missing.
-fn fault<DB: Database>(found: &TextRow, name: &str, compares: bool) -> Option<String> {
+fn find_fault<DB: Database>(found: &TextRow, name: &str, compares: bool) -> Option<String> {
     let other = found.text(1).filter(|text| compares && !is_own::<DB>(name, text));
-    let first = if DB::DIALECT == Dialect::Sqlite { ": drop it first" } else { "" };
+    let first = found.text(3).unwrap_or_default();
     let other = other.map(|_| format!("its text differs from this version{first}"));
     found.owned(2).or(other)
 }
@@ -81,7 +83,7 @@ fn is_own<DB: Database>(name: &str, text: &str) -> bool {
 
 /// Returns the schema of the tables, this one or that where migrations are applied, with a dot. On PostgreSQL the path
 /// may lead to tables of another one.
-pub(super) async fn home<DB: Database>(
+pub(super) async fn read_home<DB: Database>(
     conn: &mut DB::Connection,
     schema: Option<&str>,
 ) -> sqlx::Result<String> {
@@ -96,7 +98,7 @@ async fn is_missing<DB: Database>(conn: &mut DB::Connection, table: String) -> s
     let Err(error) = DB::execute(conn, format!("SELECT 1 FROM {table} LIMIT 0")).await else {
         return Ok(false);
     };
-    match error.as_database_error().map(meaning) {
+    match meaning(&error) {
         // MySQL says the same of a view without its table and of one whose table you may not read.
         Some(Meaning::NotMigrated) => Ok(!error.to_string().contains("lack rights")),
         Some(_) => Ok(false),
@@ -104,7 +106,7 @@ async fn is_missing<DB: Database>(conn: &mut DB::Connection, table: String) -> s
     }
 }
 
-fn objects<DB: Database>() -> impl Iterator<Item = Object> {
+fn list_objects<DB: Database>() -> impl Iterator<Item = Object> {
     DB::MIGRATIONS.iter().flat_map(|(_, _, sql)| sql.lines()).filter_map(object)
 }
 

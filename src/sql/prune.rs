@@ -7,16 +7,19 @@ use super::AdmitError;
 use super::retry::{Retry, retry};
 use crate::database::opening::procedure_connection;
 use crate::database::quoted::fill;
-use crate::database::{Database, Dialect, TextRow};
+use crate::database::{Database, TextRow};
 
 /// Marks deleted in one transaction. Clients that need one of them wait for it.
 const BATCH: u32 = 1000;
 
-/// The longest age: a hundred years, in seconds.
-const MAX_AGE: u64 = 100 * 366 * 24 * 60 * 60;
+/// The longest age: a hundred years.
+const MAX_AGE: Duration = Duration::from_secs(100 * 366 * 24 * 60 * 60);
 
 /// The highest floor: some tokens are left above it.
-const MAX_FLOOR: u64 = Token::MAX.get() - 2;
+const MAX_FLOOR: Token = match Token::new(Token::MAX.get() - 2) {
+    Ok(floor) => floor,
+    Err(_) => Token::MIN,
+};
 
 /// Removes marks that were not raised for a long time. The floor replaces them. It is one token for
 /// all resources: if a resource has no mark, tokens at or below the floor are refused.
@@ -94,9 +97,9 @@ impl Prune {
     /// It changes nothing.
     pub async fn look<DB: Database>(&self, pool: &Pool<DB>) -> Result<Pruned, AdmitError> {
         let mut conn = procedure_connection(pool).await?;
-        let (seconds, highest) = (self.seconds(), self.highest());
+        let (seconds, highest) = (self.seconds(), self.up_to.min(MAX_FLOOR));
         let look = fill(DB::PRUNABLE, &[("{seconds}", &seconds), ("{highest}", &highest)]);
-        plan(&DB::texts(&mut conn, look).await?)
+        read_plan(&DB::texts(&mut conn, look).await?)
     }
 
     /// Raises the floor, and then removes the marks, a thousand at a time. Marks that a transaction has
@@ -122,7 +125,7 @@ impl Prune {
         let (mut marks, mut after) = (0, Vec::new());
         loop {
             let mut conn = procedure_connection(pool).await?;
-            let name = DB::DIALECT.literal(&after);
+            let name = DB::literal(&after);
             let prune = fill(
                 DB::PRUNE,
                 &[("{seconds}", &self.seconds()), ("{after}", &name), ("{limit}", &BATCH)],
@@ -136,13 +139,9 @@ impl Prune {
         }
     }
 
-    fn seconds(&self) -> i64 {
-        let seconds = self.older_than.as_secs() + u64::from(self.older_than.subsec_nanos() > 0);
-        i64::try_from(seconds.min(MAX_AGE)).unwrap_or(i64::MAX)
-    }
-
-    fn highest(&self) -> Token {
-        Token::new(MAX_FLOOR).map_or(self.up_to, |highest| self.up_to.min(highest))
+    fn seconds(&self) -> u64 {
+        let age = self.older_than.min(MAX_AGE);
+        age.as_secs() + u64::from(age.subsec_nanos() > 0)
     }
 }
 
@@ -162,8 +161,8 @@ pub async fn raise_floor<DB: Database>(pool: &Pool<DB>, to: Token) -> Result<(),
         let raise = fill(DB::RAISE_FLOOR, &[("{to}", &to), ("{waits}", &waits)]);
         Ok(DB::execute(&mut *procedure_connection(pool).await?, raise).await?)
     };
-    // On MySQL a wait for the floor makes others wait: so it tries without a wait first.
-    if DB::DIALECT == Dialect::MySql {
+    // Where a wait for the floor makes others wait, it tries without a wait first.
+    if DB::RAISE_FLOOR.contains("{waits}") {
         match retry(Retry::new(), || raise(false)).await {
             Err(AdmitError::Retryable(_)) => {}
             result => return result,
@@ -173,9 +172,10 @@ pub async fn raise_floor<DB: Database>(pool: &Pool<DB>, to: Token) -> Result<(),
 }
 
 /// Reads what may be pruned.
-fn plan(rows: &[TextRow]) -> Result<Pruned, AdmitError> {
+fn read_plan(rows: &[TextRow]) -> Result<Pruned, AdmitError> {
     let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
     let token = |column| row.number::<i64>(column).and_then(|number| Token::try_from(number).ok());
+    // It is 0 where none was set, and NULL only where the row is lost.
     row.number::<i64>(1).ok_or(sqlx::Error::RowNotFound)?;
     let (highest, from) = (row.bytes(2).zip(token(3)), token(1));
     let floor = from.max(highest.as_ref().map(|(_, token)| *token));

@@ -1,8 +1,10 @@
 use std::error::Error;
+use std::iter::successors;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+use super::error::is_conflict;
 use super::{AdmitError, MigrateError};
 use crate::random::jitter;
 
@@ -106,18 +108,10 @@ where
 /// database, those of a commit included. Stale is never retryable.
 #[must_use]
 pub fn is_retryable(error: &(dyn Error + 'static)) -> bool {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(error) = error.downcast_ref::<AdmitError>() {
-            return error.is_retryable();
-        }
-        if let Some(error) = error.downcast_ref::<MigrateError>() {
-            return matches!(error, MigrateError::Locked(_));
-        }
-        if let Some(error) = error.downcast_ref::<sqlx::Error>() {
-            return super::error::is_conflict(error);
-        }
-        next = error.source();
-    }
-    false
+    let known = successors(Some(error), |error| (**error).source()).find_map(|error| {
+        let admit = error.downcast_ref().map(AdmitError::is_retryable);
+        let migrate = || error.downcast_ref().map(|error| matches!(error, MigrateError::Locked(_)));
+        admit.or_else(migrate).or_else(|| error.downcast_ref().map(is_conflict))
+    });
+    known.unwrap_or(false)
 }

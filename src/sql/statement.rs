@@ -16,7 +16,7 @@
 #[cfg(feature = "postgres")]
 pub mod postgres {
     pub use crate::database::postgres::{HIGHEST, PRESENT};
-    use crate::database::{FenceStatements, postgres};
+    use crate::database::{Schema, postgres};
 
     /// The SQLSTATE of a stale token.
     pub const STALE: &str = "ZF412";
@@ -50,7 +50,7 @@ pub mod postgres {
 #[cfg(feature = "mysql")]
 pub mod mysql {
     pub use crate::database::mysql::{HIGHEST, PRESENT, PRESENT_TOKEN};
-    use crate::database::{FenceStatements, mysql};
+    use crate::database::{Schema, mysql};
 
     /// The SQLSTATE of a stale token. Its number is 1644, as that of any refusal by a procedure.
     pub const STALE: &str = "ZF412";
@@ -83,7 +83,7 @@ pub mod mysql {
 #[cfg(feature = "sqlite")]
 pub mod sqlite {
     pub use crate::database::sqlite::{BEGIN, HIGHEST};
-    use crate::database::{FenceStatements, sqlite};
+    use crate::database::{Schema, sqlite};
 
     /// Admits: the resource as text, the token. Stale is an error of code 1 with a message.
     pub const ADMIT: &str = "INSERT INTO main.fencing_admit (resource, token) VALUES (?1, ?2)";

@@ -8,13 +8,10 @@ use sqlx::error::ErrorKind;
 use sqlx::{Pool, Transaction};
 
 use super::AdmitError;
-use super::admit::{admit, begin, kept, raise};
-use crate::database::{Database, Dialect, Meaning, meaning};
+use super::admit::{admit, begin, keep_or_roll_back, raise};
+use crate::database::{Database, Meaning, meaning};
 use crate::fence::{CommitError, FenceError, Transactions};
 use crate::sequencer::Sequencer;
-
-/// PostgreSQL: a statement of the transaction has failed.
-const FAILED: &str = "25P02";
 
 /// [`begin`](super::begin()) opens the transaction and admits the first resource; [`admit`](super::admit()) then
 /// admits the others. If there are several, each mark is raised before that, in a transaction of its own: so
@@ -26,11 +23,7 @@ const FAILED: &str = "25P02";
 impl<DB: Database> Transactions for Pool<DB> {
     type Transaction = Transaction<'static, DB>;
 
-    // sqlx 0.9 never gives back a connection to MySQL on which the preparation of a statement was dropped.
-    const GRACE: Duration = match DB::DIALECT {
-        Dialect::MySql => Duration::from_secs(2),
-        Dialect::Postgres | Dialect::Sqlite => Duration::ZERO,
-    };
+    const GRACE: Duration = DB::GRACE;
 
     fn begin<'a>(
         &'a self,
@@ -68,7 +61,7 @@ async fn open<DB: Database>(
     }
     let mut tx = begin(pool, &first.resource, first.token).await?;
     let admitted = admit_others(&mut tx, others).await;
-    Ok(kept(tx, admitted).await?.0)
+    Ok(keep_or_roll_back(tx, admitted).await?.0)
 }
 
 async fn admit_others<DB: Database>(
@@ -78,18 +71,18 @@ async fn admit_others<DB: Database>(
     for other in others {
         admit(tx, &other.resource, other.token).await?;
     }
-    if let (Some(begun), _) = DB::WATCH {
-        DB::execute(tx, begun.to_owned()).await?;
+    if let Some(mark) = DB::MARK_BEGIN {
+        DB::execute(tx, mark.to_owned()).await?;
     }
     Ok(())
 }
 
 async fn commit<DB: Database>(mut tx: Transaction<'static, DB>) -> Result<(), CommitError> {
-    if let (_, Some(unbroken)) = DB::WATCH
-        && let Err(error) = DB::execute(&mut tx, unbroken.to_owned()).await
+    if let Some(check) = DB::CHECK_COMMIT
+        && let Err(error) = DB::execute(&mut tx, check.to_owned()).await
     {
         let _ = tx.rollback().await;
-        return Err(broken::<DB>(error));
+        return Err(classify_failed_check::<DB>(error));
     }
     tx.commit().await.map_err(|error| match error.as_database_error().map(|error| error.kind()) {
         None => CommitError::InDoubt(error.into()),
@@ -103,13 +96,12 @@ async fn commit<DB: Database>(mut tx: Transaction<'static, DB>) -> Result<(), Co
 }
 
 /// Returns what it means that the statement before the commit failed. The transaction is in doubt where the handler or
-/// the database may have ended it earlier: then later statements are stored. On MySQL a failed statement may have
-/// ended it, so the end of the session proves nothing.
-fn broken<DB: Database>(error: sqlx::Error) -> CommitError {
-    let said = error.as_database_error();
-    let session_ended = said.is_none_or(|said| meaning(said) == Meaning::Closing);
-    let has_failed = said.is_some_and(|said| said.code().as_deref() == Some(FAILED));
-    if DB::WATCH.0.is_some() || !session_ended && !has_failed {
+/// the database may have ended it earlier: then later statements are stored. Where a failed statement may have ended it,
+/// the end of the session proves nothing.
+fn classify_failed_check<DB: Database>(error: sqlx::Error) -> CommitError {
+    let meaning = meaning(&error);
+    let session_ended = matches!(meaning, None | Some(Meaning::Closing));
+    if DB::MARK_BEGIN.is_some() || !session_ended && meaning != Some(Meaning::Aborted) {
         return CommitError::InDoubt(error.into());
     }
     CommitError::RolledBack(match session_ended {

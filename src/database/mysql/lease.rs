@@ -1,8 +1,18 @@
 use sqlx::MySql;
 
+use crate::database::LeaseQueries;
 use crate::database::lease::LeaseFunctions;
 
-pub const LEASES: &str = "
+/// The procedures lock the row first and read the clock then; the migration says why. A single statement could not do
+/// it: its time is that of its begin, and it would not be committed where `autocommit` is off. A transaction of several
+/// statements would stay open for as long as its client is stopped in the middle of it.
+impl LeaseFunctions for MySql {
+    const CALL: &'static str =
+        "CALL fencing_lease_{function}({arguments}, CEIL({patience} / 1000))";
+}
+
+impl LeaseQueries for MySql {
+    const LEASES: &'static str = "
         SELECT CONVERT(resource USING utf8mb4), token, CONVERT(owner USING utf8mb4),
             IF(owner = 'shared' AND parts IS NOT NULL,
                 CAST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS CHAR), CONVERT(owner USING utf8mb4)),
@@ -12,7 +22,7 @@ pub const LEASES: &str = "
         WHERE resource {after} {resource} AND expires_at > TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
         ORDER BY resource LIMIT {limit}";
 
-pub const END_LEASE: &str = "
+    const END_LEASE: &'static str = "
         UPDATE fencing_leases SET expires_at = 0 WHERE resource = {resource} AND owner = {owner}
             AND token = {token} AND expires_at > TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
         SET @fencing_ended = ROW_COUNT();
@@ -20,14 +30,7 @@ pub const END_LEASE: &str = "
         SELECT {resource}, {token}, {token}, USER(), UTC_TIMESTAMP(6) FROM DUAL WHERE @fencing_ended = 1;
         SELECT 1 FROM DUAL WHERE @fencing_ended = 1";
 
-pub const PROBE: &str =
-    "SELECT 1 FROM fencing_leases AS lease, fencing_marks_base AS mark, fencing_floor AS floor
+    const PROBE: &'static str =
+        "SELECT 1 FROM fencing_leases AS lease, fencing_marks_base AS mark, fencing_floor AS floor
         WHERE lease.token = 0 AND mark.token = 0 AND floor.token < 0 LIMIT 0";
-
-/// The procedures lock the row first and read the clock then; the migration says why. A single statement could not do
-/// it: its time is that of its begin, and it would not be committed where `autocommit` is off. A transaction of several
-/// statements would stay open for as long as its client is stopped in the middle of it.
-impl LeaseFunctions for MySql {
-    const CALL: &'static str =
-        "CALL fencing_lease_{function}({arguments}, CEIL({patience} / 1000))";
 }

@@ -3,7 +3,7 @@ use sqlx::{MySql, MySqlConnection};
 
 use crate::database::protect::{Naming, Protect, ProtectStatements, Protected, TableName, Trigger};
 use crate::database::quoted::{fill, quote};
-use crate::database::{FenceStatements, Meaning, TextRow, meaning};
+use crate::database::{Dialect, Meaning, TextRow, meaning};
 
 /// A TIMESTAMP is read in the session's time zone.
 const SESSION_DEPENDENT: &str = "
@@ -82,7 +82,7 @@ fn trigger_name(event: &str, table: &str) -> String {
 }
 
 /// Reads the naming of rows from the body of a trigger.
-fn naming_of(call: &str) -> Option<Naming> {
+fn parse_naming(call: &str) -> Option<Naming> {
     let (_, arguments) = call.split_once("CALL fencing_check(")?;
     let (arguments, _) = arguments.rsplit_once(", @fencing_token")?;
     let text = |digits| String::from_utf8(hex::decode(digits).ok()?).ok();
@@ -93,7 +93,10 @@ fn naming_of(call: &str) -> Option<Naming> {
     Naming::of_expression(text(digits)?, rest, '`')
 }
 
-async fn found(conn: &mut MySqlConnection, table: &TableName) -> sqlx::Result<Vec<Trigger>> {
+async fn read_triggers(
+    conn: &mut MySqlConnection,
+    table: &TableName,
+) -> sqlx::Result<Vec<Trigger>> {
     let triggers = MySql::texts(conn, MySql::of_table(TRIGGERS, table)).await?;
     Ok(triggers.iter().filter_map(Trigger::read).collect())
 }
@@ -141,13 +144,13 @@ impl ProtectStatements for MySql {
             return Ok(engine);
         }
         // Triggers of an earlier name of the table.
-        let (expected, found) = (triggers(protect), found(conn, table).await?);
+        let (expected, found) = (triggers(protect), read_triggers(conn, table).await?);
         let others = found.iter().filter(|found| expected.iter().all(|own| own.name != found.name));
         let others = others.map(|other| drop_trigger(table, &other.name));
         // Keeps others from writing between two statements. A user without the right to lock tables goes without.
         let lock = Self::execute(conn, format!("LOCK TABLES {} WRITE", table.path('`'))).await;
         if let Err(error) = lock
-            && error.as_database_error().map(meaning) != Some(Meaning::Denied)
+            && meaning(&error) != Some(Meaning::Denied)
         {
             return Err(error);
         }
@@ -159,7 +162,7 @@ impl ProtectStatements for MySql {
 
     fn tables(named: Option<&TableName>) -> String {
         let schema = named.and_then(|named| named.schema.as_deref());
-        fill(TABLES, &[("{schema}", &Self::DIALECT.catalogue(schema))])
+        fill(TABLES, &[("{schema}", &Self::catalogue(schema))])
     }
 
     async fn inspect(
@@ -168,8 +171,8 @@ impl ProtectStatements for MySql {
         row: &TextRow,
     ) -> sqlx::Result<Option<Protected>> {
         let on = table.table.clone();
-        let triggers = found(conn, &on).await?;
-        if let Some(naming) = triggers.iter().find_map(|own| naming_of(&own.text)) {
+        let triggers = read_triggers(conn, &on).await?;
+        if let Some(naming) = triggers.iter().find_map(|own| parse_naming(&own.text)) {
             table.naming = naming;
         }
         let mut table = Protected::new(table, row.is_true(2));

@@ -24,6 +24,8 @@ pub fn meaning(error: &dyn DatabaseError) -> Option<Meaning> {
     let error = error.try_downcast_ref::<PgDatabaseError>()?;
     Some(match error.code() {
         state if is_conflict(state) => Meaning::Conflict,
+        // in_failed_sql_transaction
+        "25P02" => Meaning::Aborted,
         // undefined_table, undefined_function: the message names it in any language.
         "42P01" | "42883" if error.message().contains("fencing_") => Meaning::NotMigrated,
         // insufficient_privilege; invalid_authorization, invalid_password

@@ -1,8 +1,19 @@
-use sqlx::Postgres;
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+use sqlx::{Pool, Postgres};
 
+use super::notifications;
+use crate::database::LeaseQueries;
 use crate::database::lease::LeaseFunctions;
 
-pub const LEASES: &str = "
+impl LeaseFunctions for Postgres {
+    const CALL: &'static str = "
+        SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {patience};
+        SELECT * FROM fencing_lease_{function}({arguments})";
+}
+
+impl LeaseQueries for Postgres {
+    const LEASES: &'static str = "
         SELECT resource, token, owner, coalesce(part.key, owner),
             CASE WHEN expires_at < 'infinity' THEN greatest(0, coalesce(part.value::bigint / 1000
                 - extract(epoch FROM present) * 1000, extract(epoch FROM expires_at - present) * 1000))::bigint
@@ -13,17 +24,20 @@ pub const LEASES: &str = "
             ON part.value::bigint / 1000 > extract(epoch FROM present) * 1000
         ORDER BY resource, 4";
 
-pub const END_LEASE: &str = "
+    const END_LEASE: &'static str = "
         WITH ended AS (UPDATE fencing_leases SET expires_at = '-infinity' WHERE resource = {resource}
             AND owner = {owner} AND token = {token} AND expires_at > clock_timestamp() RETURNING resource, token)
         INSERT INTO fencing_audit (resource, from_token, to_token, lowered_at)
         SELECT resource, token, token, clock_timestamp() FROM ended RETURNING 1";
 
-pub const PROBE: &str = "SELECT FROM fencing_leases AS lease, fencing_last('') AS mark
+    const PROBE: &'static str = "SELECT FROM fencing_leases AS lease, fencing_last('') AS mark
         WHERE lease.token = 0 AND mark = 0 LIMIT 0";
 
-impl LeaseFunctions for Postgres {
-    const CALL: &'static str = "
-        SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {patience};
-        SELECT * FROM fencing_lease_{function}({arguments})";
+    const NOTIFY: Option<&'static str> = Some(notifications::NOTIFY);
+
+    fn listen(
+        pool: Pool<Postgres>,
+    ) -> BoxFuture<'static, sqlx::Result<BoxStream<'static, sqlx::Result<String>>>> {
+        Box::pin(notifications::listen(pool))
+    }
 }

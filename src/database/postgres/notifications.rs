@@ -6,7 +6,7 @@ use sqlx::postgres::PgListener;
 use sqlx::{ConnectOptions, Connection, Pool, Postgres};
 use tokio::time::{sleep, timeout};
 
-use crate::database::FenceStatements;
+use crate::database::Dialect;
 
 /// Names the sessions. A later one has another `backend_start`, or another process.
 const SESSIONS: &str = "

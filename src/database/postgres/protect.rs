@@ -3,7 +3,7 @@ use sqlx::{PgConnection, Postgres};
 
 use crate::database::protect::{Naming, Protect, ProtectStatements, Protected, TableName};
 use crate::database::quoted::{fill, quote};
-use crate::database::{FenceStatements, TextRow};
+use crate::database::{Dialect, TextRow};
 
 /// Reads the type of a column where its text is not the same in every session. A domain
 /// counts as what it is made of. A type's output that is not immutable depends on settings, or
@@ -105,7 +105,7 @@ fn create_trigger(table: &TableName, trigger: &str, protect: &Protect) -> String
              FOR EACH STATEMENT EXECUTE FUNCTION {trigger}('{mode}')"
         );
     }
-    let names: Vec<_> = arguments(&protect.naming).iter().map(|text| literal(text)).collect();
+    let names: Vec<_> = write_arguments(&protect.naming).iter().map(|text| literal(text)).collect();
     format!(
         "CREATE TRIGGER {trigger} AFTER INSERT OR UPDATE OR DELETE ON {table}\n    \
          FOR EACH ROW EXECUTE FUNCTION {trigger}('{mode}', {})",
@@ -127,7 +127,7 @@ fn mode(shadow: bool) -> &'static str {
 }
 
 /// Lists the first column, the text before it, and further columns; or nothing and the whole name.
-fn arguments(naming: &Naming) -> Vec<String> {
+fn write_arguments(naming: &Naming) -> Vec<String> {
     match naming {
         Naming::Columns { prefix, columns } => {
             let mut arguments = columns.clone();
@@ -163,7 +163,7 @@ struct TreeTrigger {
     fault: Option<String>,
 }
 
-async fn tree(conn: &mut PgConnection, table: &TableName) -> sqlx::Result<Vec<TreeTrigger>> {
+async fn read_tree(conn: &mut PgConnection, table: &TableName) -> sqlx::Result<Vec<TreeTrigger>> {
     let trigger = |row: &TextRow| {
         let table = TableName { schema: row.owned(0), name: row.owned(1)? };
         let (is_below, may_grow) = (row.is_true(2), row.is_true(3));
@@ -174,7 +174,7 @@ async fn tree(conn: &mut PgConnection, table: &TableName) -> sqlx::Result<Vec<Tr
     Ok(rows.iter().filter_map(trigger).collect())
 }
 
-fn faults(tree: &[TreeTrigger]) -> impl Iterator<Item = String> {
+fn list_faults(tree: &[TreeTrigger]) -> impl Iterator<Item = String> {
     tree.iter().filter_map(|TreeTrigger { table, name, fault, .. }| {
         Some(format!("the trigger {name} on {} {}", table.name, fault.as_ref()?))
     })
@@ -198,7 +198,7 @@ impl ProtectStatements for Postgres {
     }
 
     async fn protect(conn: &mut PgConnection, protect: &Protect) -> sqlx::Result<Option<String>> {
-        let found = tree(conn, &protect.table).await?;
+        let found = read_tree(conn, &protect.table).await?;
         // The table's own first: those of its partitions depend on it.
         let drops = found.iter().map(|own| drop_trigger(&own.table, &own.name));
         let own = found.iter().filter(|own| own.name == TRUNCATE || !own.is_below);
@@ -207,7 +207,7 @@ impl ProtectStatements for Postgres {
             Self::execute(conn, statement).await?;
         }
         // The search path may lead to the functions of another fence.
-        let fault = faults(&tree(conn, &protect.table).await?).next();
+        let fault = list_faults(&read_tree(conn, &protect.table).await?).next();
         Ok(fault.map(|fault| {
             format!("{fault}: set a search_path on which the schema of the marks comes first")
         }))
@@ -222,13 +222,13 @@ impl ProtectStatements for Postgres {
         mut table: Protect,
         row: &TextRow,
     ) -> sqlx::Result<Option<Protected>> {
-        let tree = tree(conn, &table.table).await?;
+        let tree = read_tree(conn, &table.table).await?;
         let rows = tree.first().and_then(|own| own.arguments.as_deref());
         if let Some((shadow, naming)) = rows.and_then(read_arguments) {
             (table.shadow, table.naming) = (shadow, naming);
         }
         let mut table = Protected::new(table, row.is_true(2));
-        table.faults = faults(&tree).collect();
+        table.faults = list_faults(&tree).collect();
         table.unseen = vec![SESSIONS.to_owned()];
         table.unseen.extend(tree.iter().any(|own| own.may_grow).then(|| LATER.to_owned()));
         table.drops = tree.iter().map(|own| drop_trigger(&own.table, &own.name)).collect();

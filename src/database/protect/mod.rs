@@ -14,10 +14,10 @@ pub use self::target::{NameError, Protect};
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 pub use self::trigger::Trigger;
 use super::quoted::fill;
-use super::{FenceStatements, TextRow};
+use super::{Dialect, TextRow};
 
 /// The triggers that guard a table, and the catalogue that shows them.
-pub trait ProtectStatements: FenceStatements {
+pub trait ProtectStatements: Dialect {
     /// Whether there is a shadow mode: warnings of triggers are not lost.
     const HAS_SHADOW: bool = false;
 
@@ -60,7 +60,7 @@ pub trait ProtectStatements: FenceStatements {
 
     /// Puts the name of a table into a query of the catalogue.
     fn of_table(sql: &str, table: &TableName) -> String {
-        let name = |name| Self::DIALECT.catalogue(name);
+        let name = |name| Self::catalogue(name);
         let (schema, path) = (table.schema.as_deref(), table.path('"'));
         let values = [name(schema), name(Some(&table.name)), name(Some(&path))];
         let [schema, table, path] = &values;

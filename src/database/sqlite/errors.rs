@@ -16,6 +16,9 @@ pub fn meaning(error: &dyn DatabaseError) -> Option<Meaning> {
         Some(code) if is_conflict(code) => Meaning::Conflict,
         // In a trigger the table has its schema before it.
         Some(1) if is_missing(error.message()) => Meaning::NotMigrated,
+        // It quotes what the fence's triggers say.
+        Some(1) if error.message().contains("'fencing: no token presented") => Meaning::Unpresented,
+        Some(1) if error.message().contains(" is stale, high water ") => Meaning::Stale,
         // PERM, READONLY, AUTH
         Some(code) if matches!(code & 0xff, 3 | 8 | 23) => Meaning::Denied,
         _ => Meaning::Other,

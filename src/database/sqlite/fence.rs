@@ -1,12 +1,9 @@
 use fencing_protocol::{Resource, Token};
 use sqlx::error::BoxDynError;
-use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::sqlite::SqliteArguments;
-use sqlx::{Arguments as _, Pool, Sqlite, SqliteConnection};
+use sqlx::{Arguments as _, Sqlite, SqliteConnection};
 
-use crate::database::opening::in_one_transaction;
-use crate::database::plain::{migrations, plain_statements};
-use crate::database::{Dialect, FenceStatements, Migrations};
+use crate::database::FenceStatements;
 
 /// Begins a transaction that is going to write: SQLite may refuse the first write of a deferred one that has read.
 pub const BEGIN: &str = "BEGIN IMMEDIATE";
@@ -27,22 +24,8 @@ const RAISE: &str = "
         raised_at = iif(mark.token = excluded.token, mark.raised_at, excluded.raised_at)
     WHERE mark.token BETWEEN 1 AND excluded.token";
 
-/// The schema keeps the text from the name on.
-const OBJECTS: &str = "SELECT 'trigger ' || name, 'TRIGGER IF NOT EXISTS ' || substr(sql, 16), NULL
-    FROM main.sqlite_schema WHERE type = 'trigger'";
-
 impl FenceStatements for Sqlite {
-    const DIALECT: Dialect = Dialect::Sqlite;
-
     const BEGIN: &'static str = BEGIN;
-
-    const HOME: &'static str = "SELECT 'main.'";
-
-    const OBJECTS: &'static str = OBJECTS;
-
-    const REMOVAL: &'static str = include_str!("../../../migrations/sqlite/remove.sql");
-
-    const MIGRATIONS: Migrations = migrations!("sqlite");
 
     const ADMIT: &'static str = RAISE;
 
@@ -83,8 +66,6 @@ impl FenceStatements for Sqlite {
             ORDER BY resource LIMIT {limit})
         RETURNING 1, hex(resource)";
 
-    const PARAMETER: &'static str = "?1";
-
     /// The statement that writes has the database's one write lock from its start.
     fn held(
         values: &mut SqliteArguments,
@@ -97,13 +78,6 @@ impl FenceStatements for Sqlite {
         Ok(Some(format!(
             "EXISTS (SELECT 1 FROM main.fencing_marks WHERE resource = ?{name} AND token = ?{number})"
         )))
-    }
-
-    plain_statements!();
-
-    async fn migrate(pool: &Pool<Sqlite>, migrator: Migrator) -> Result<bool, MigrateError> {
-        // IMMEDIATE takes the write lock.
-        in_one_transaction(pool, Sqlite::BEGIN, None, migrator).await
     }
 
     /// Prepared, as to compile the triggers takes longer than the statement. No mark, or one that is NULL, is as

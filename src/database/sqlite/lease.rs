@@ -3,25 +3,7 @@ use std::time::Duration;
 use sqlx::{AssertSqlSafe, Sqlite, SqliteConnection};
 
 use crate::database::lease::millis;
-use crate::database::{AcquireAnswer, LeaseClaim, LeaseStatements, ReleaseAnswer};
-
-pub const LEASES: &str = "
-        SELECT resource, token, owner, coalesce(part.key, owner),
-            coalesce(part.value, expires_at) - present, NULL
-        FROM (SELECT *, CAST(unixepoch('subsec') * 1000 AS INTEGER) AS present FROM main.fencing_leases
-            WHERE resource {after} {resource} AND expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER)
-            ORDER BY resource LIMIT {limit}) AS lease
-        LEFT JOIN json_each(CASE WHEN owner = 'shared' THEN parts END) AS part ON part.value > present
-        ORDER BY resource, 4";
-
-pub const END_LEASE: &str = "
-        UPDATE main.fencing_leases SET expires_at = 0 WHERE resource = {resource} AND owner = {owner}
-            AND token = {token} AND expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER);
-        INSERT INTO main.fencing_audit (resource, from_token, to_token, lowered_at)
-        SELECT {resource}, {token}, {token}, strftime('%Y-%m-%d %H:%M:%f', 'now') WHERE changes() = 1 RETURNING 1";
-
-pub const PROBE: &str = "SELECT 1 FROM main.fencing_leases AS lease, main.fencing_marks AS mark, main.fencing_floor AS floor
-        WHERE lease.token = 0 AND mark.token = 0 AND floor.token < 0 LIMIT 0";
+use crate::database::{AcquireAnswer, LeaseClaim, LeaseQueries, LeaseStatements, ReleaseAnswer};
 
 /// The time of a statement. SQLite reads it once, after the wait for the database's one write lock.
 const PRESENT: &str = "CAST(unixepoch('subsec') * 1000 AS INTEGER)";
@@ -192,4 +174,24 @@ impl LeaseStatements for Sqlite {
     async fn drain(conn: &mut SqliteConnection, claim: &LeaseClaim) -> sqlx::Result<()> {
         run(conn, DRAIN, claim, 0).await.map(drop)
     }
+}
+
+impl LeaseQueries for Sqlite {
+    const LEASES: &'static str = "
+        SELECT resource, token, owner, coalesce(part.key, owner),
+            coalesce(part.value, expires_at) - present, NULL
+        FROM (SELECT *, CAST(unixepoch('subsec') * 1000 AS INTEGER) AS present FROM main.fencing_leases
+            WHERE resource {after} {resource} AND expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER)
+            ORDER BY resource LIMIT {limit}) AS lease
+        LEFT JOIN json_each(CASE WHEN owner = 'shared' THEN parts END) AS part ON part.value > present
+        ORDER BY resource, 4";
+
+    const END_LEASE: &'static str = "
+        UPDATE main.fencing_leases SET expires_at = 0 WHERE resource = {resource} AND owner = {owner}
+            AND token = {token} AND expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER);
+        INSERT INTO main.fencing_audit (resource, from_token, to_token, lowered_at)
+        SELECT {resource}, {token}, {token}, strftime('%Y-%m-%d %H:%M:%f', 'now') WHERE changes() = 1 RETURNING 1";
+
+    const PROBE: &'static str = "SELECT 1 FROM main.fencing_leases AS lease, main.fencing_marks AS mark, main.fencing_floor AS floor
+        WHERE lease.token = 0 AND mark.token = 0 AND floor.token < 0 LIMIT 0";
 }

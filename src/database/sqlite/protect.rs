@@ -3,7 +3,7 @@ use sqlx::{Sqlite, SqliteConnection};
 
 use crate::database::protect::{Naming, Protect, ProtectStatements, Protected, TableName, Trigger};
 use crate::database::quoted::{quote, unquote};
-use crate::database::{FenceStatements, TextRow};
+use crate::database::{Dialect, TextRow};
 
 /// The events that have a trigger each, in the order in which the triggers are created: the
 /// newest one fires first, so that a token is cleared last.
@@ -48,11 +48,11 @@ const REPLACE: &str = "the row that INSERT OR REPLACE or UPDATE OR REPLACE remov
 /// skips the clearing: the write is refused, since the token would count as presented for good.
 ///
 /// AFTER: before an insert, a key that the database generates is not known.
-fn statements(protect: &Protect, rowid: &str) -> Vec<String> {
+fn write_statements(protect: &Protect, rowid: &str) -> Vec<String> {
     let name = |name: &str| protect.table.beside(name).path('"');
     let create = format!("CREATE TABLE IF NOT EXISTS {} (token, at)", name("fencing_presented"));
-    let triggers =
-        EVENTS.map(|event| (name(&trigger_name(protect, event)), body(protect, event, rowid)));
+    let triggers = EVENTS
+        .map(|event| (name(&trigger_name(protect, event)), write_body(protect, event, rowid)));
     let drops = triggers.iter().map(|(name, _)| format!("DROP TRIGGER IF EXISTS {name}"));
     let creates = triggers.iter().map(|(name, body)| format!("CREATE TRIGGER {name} {body}"));
     [create].into_iter().chain(drops).chain(creates).collect()
@@ -63,7 +63,7 @@ fn trigger_name(protect: &Protect, event: &str) -> String {
 }
 
 /// A trigger names no schema but in its own name.
-fn body(protect: &Protect, event: &str, rowid: &str) -> String {
+fn write_body(protect: &Protect, event: &str, rowid: &str) -> String {
     let own = quote(&protect.table.name, '"');
     let [old, new] = ["OLD", "NEW"].map(|row| Sqlite::row_name(&protect.naming, row));
     let admit = |name: &str, token: &str| {
@@ -114,7 +114,7 @@ fn body(protect: &Protect, event: &str, rowid: &str) -> String {
 }
 
 /// Reads from the trigger of an insert how the rows are named.
-fn naming(trigger: &str) -> Option<Naming> {
+fn parse_naming(trigger: &str) -> Option<Naming> {
     let (prefix, rest) = unquote(trigger.split_once(" VALUES (")?.1, '\'')?;
     let (expression, _) = rest.split_once(",\n")?;
     match expression.is_empty() {
@@ -128,7 +128,7 @@ fn is_own(trigger: &str) -> bool {
 }
 
 /// Returns a name for the number of a row that no column has taken, or why the triggers could not guard the table.
-async fn rowid(
+async fn find_rowid(
     conn: &mut SqliteConnection,
     table: &TableName,
 ) -> sqlx::Result<Result<&'static str, &'static str>> {
@@ -147,7 +147,10 @@ async fn rowid(
     Ok(free.first().copied().ok_or(hidden))
 }
 
-async fn triggers(conn: &mut SqliteConnection, table: &TableName) -> sqlx::Result<Vec<Trigger>> {
+async fn read_triggers(
+    conn: &mut SqliteConnection,
+    table: &TableName,
+) -> sqlx::Result<Vec<Trigger>> {
     let home = quote(table.schema.as_deref().unwrap_or("main"), '"');
     let triggers = Sqlite::of_table(TRIGGERS, table).replace("{home}", &home);
     Ok(Sqlite::texts(conn, triggers).await?.iter().filter_map(Trigger::read).collect())
@@ -155,7 +158,7 @@ async fn triggers(conn: &mut SqliteConnection, table: &TableName) -> sqlx::Resul
 
 /// Looks for the leftovers of a statement that failed and kept its changes: a token in a row, and
 /// one that was being cleared.
-async fn at_rest(conn: &mut SqliteConnection, table: &TableName) -> Vec<String> {
+async fn find_leftovers(conn: &mut SqliteConnection, table: &TableName) -> Vec<String> {
     let rows =
         format!("SELECT 'x' FROM {} WHERE fencing_token IS NOT NULL LIMIT 1", table.path('"'));
     let kept = "a row keeps a token in fencing_token, which counts for later writes to it: write each \
@@ -173,7 +176,7 @@ async fn at_rest(conn: &mut SqliteConnection, table: &TableName) -> Vec<String> 
     faults
 }
 
-fn faults(protect: &Protect, found: &[Trigger], rowid: &str) -> Vec<String> {
+fn find_faults(protect: &Protect, found: &[Trigger], rowid: &str) -> Vec<String> {
     let own: Vec<_> = found.iter().filter(|found| is_own(&found.name)).cloned().collect();
     if own.is_empty() {
         let what = "it has the column fencing_token and no trigger of the fence: protect it again, \
@@ -182,7 +185,8 @@ fn faults(protect: &Protect, found: &[Trigger], rowid: &str) -> Vec<String> {
     }
     let expected = EVENTS.map(|event| {
         let name = trigger_name(protect, event);
-        let text = format!("CREATE TRIGGER {} {}", quote(&name, '"'), body(protect, event, rowid));
+        let text =
+            format!("CREATE TRIGGER {} {}", quote(&name, '"'), write_body(protect, event, rowid));
         Trigger { name, text }
     });
     let mut faults = Trigger::faults(&expected, &own);
@@ -200,7 +204,7 @@ impl ProtectStatements for Sqlite {
     }
 
     fn protecting(protect: &Protect) -> Vec<String> {
-        statements(protect, "rowid")
+        write_statements(protect, "rowid")
     }
 
     /// Creates the application's triggers again as well, in their order: the token has to be there until the last of
@@ -210,7 +214,7 @@ impl ProtectStatements for Sqlite {
         protect: &Protect,
     ) -> sqlx::Result<Option<String>> {
         let table = protect.table.path('"');
-        let rowid = match rowid(conn, &protect.table).await? {
+        let rowid = match find_rowid(conn, &protect.table).await? {
             Ok(rowid) => rowid,
             Err(why) => return Ok(Some(why.into())),
         };
@@ -235,11 +239,11 @@ impl ProtectStatements for Sqlite {
                 Self::execute(conn, add).await?;
             }
         }
-        for statement in statements(protect, rowid) {
+        for statement in write_statements(protect, rowid) {
             Self::execute(conn, statement).await?;
         }
         let created = EVENTS.map(|event| trigger_name(protect, event));
-        for other in triggers(conn, &protect.table).await? {
+        for other in read_triggers(conn, &protect.table).await? {
             if created.iter().any(|created| created.eq_ignore_ascii_case(&other.name)) {
                 continue;
             }
@@ -266,19 +270,19 @@ impl ProtectStatements for Sqlite {
         mut table: Protect,
         row: &TextRow,
     ) -> sqlx::Result<Option<Protected>> {
-        let triggers = triggers(conn, &table.table).await?;
+        let triggers = read_triggers(conn, &table.table).await?;
         if !row.is_true(3) && !triggers.iter().any(|found| is_own(&found.name)) {
             return Ok(None);
         }
         let insert = trigger_name(&table, "insert");
         let insert = triggers.iter().find(|found| found.name == insert);
-        if let Some(naming) = insert.and_then(|insert| naming(&insert.text)) {
+        if let Some(naming) = insert.and_then(|insert| parse_naming(&insert.text)) {
             table.naming = naming;
         }
-        let rowid = rowid(conn, &table.table).await?.unwrap_or("rowid");
+        let rowid = find_rowid(conn, &table.table).await?.unwrap_or("rowid");
         let mut table = Protected::new(table, row.is_true(2));
-        table.faults = faults(&table.protect, &triggers, rowid);
-        table.faults.extend(at_rest(conn, &table.protect.table).await);
+        table.faults = find_faults(&table.protect, &triggers, rowid);
+        table.faults.extend(find_leftovers(conn, &table.protect.table).await);
         let replaces = matches!(table.protect.naming, Naming::Columns { .. });
         table.unseen.extend(replaces.then(|| REPLACE.to_owned()));
         let own = triggers.iter().filter(|found| is_own(&found.name));

@@ -4,7 +4,7 @@ use crate::database::{Meaning, meaning, text};
 
 /// Returns whether the same statement may succeed when it is run again.
 pub(super) fn is_conflict(error: &sqlx::Error) -> bool {
-    error.as_database_error().map(meaning) == Some(Meaning::Conflict)
+    meaning(error) == Some(Meaning::Conflict)
 }
 
 /// Returns why there is no connection. Nothing has been sent.
@@ -36,19 +36,19 @@ pub(super) fn of_statement(error: &sqlx::Error) -> Fault {
 }
 
 fn refused(error: &sqlx::Error) -> Fault {
-    let Some(error) = error.as_database_error() else { return Fault::Refused(text(error)) };
-    let text = error.message().to_owned();
+    let Some(said) = error.as_database_error() else { return Fault::Refused(text(error)) };
+    let text = said.message().to_owned();
     match meaning(error) {
-        Meaning::NotMigrated => Fault::Refused(format!(
+        Some(Meaning::NotMigrated) => Fault::Refused(format!(
             "{text}: run fencing::sql::migrate first, or `fencing migrate`, which says whether marks are lost"
         )),
-        Meaning::Denied => Fault::Denied(text),
-        Meaning::Closing => Fault::Disconnected(text),
-        Meaning::Starting => Fault::Loading,
+        Some(Meaning::Denied) => Fault::Denied(text),
+        Some(Meaning::Closing) => Fault::Disconnected(text),
+        Some(Meaning::Starting) => Fault::Loading,
         // The only check of the table that can fail.
-        Meaning::Other if error.is_check_violation() => Fault::Refused(
+        Some(Meaning::Other) if said.is_check_violation() => Fault::Refused(
             "the tokens of this resource have run out: 999999999999999 was the last".into(),
         ),
-        Meaning::Conflict | Meaning::Other => Fault::Refused(text),
+        _ => Fault::Refused(text),
     }
 }

@@ -32,8 +32,8 @@ impl<DB: Database> Operator for Pool<DB> {
     fn force_release<'a>(&'a self, lease: &'a LeaseRecord) -> BoxFuture<'a, Result<bool, Fault>> {
         Box::pin(async move {
             let conn = self.acquire().await.map_err(|error| fault::of_connection(&error))?;
-            let resource = DB::DIALECT.literal(lease.resource.as_str());
-            let owner = DB::DIALECT.literal(&lease.owner);
+            let resource = DB::literal(lease.resource.as_str());
+            let owner = DB::literal(&lease.owner);
             let end = fill(
                 DB::END_LEASE,
                 &[("{resource}", &resource), ("{owner}", &owner), ("{token}", &lease.token)],
@@ -55,7 +55,7 @@ async fn read<DB: Database>(
     limit: u32,
 ) -> Result<Vec<LeaseRecord>, Fault> {
     let mut conn = pool.acquire().await.map_err(|error| fault::of_connection(&error))?;
-    let resource = DB::DIALECT.literal(resource);
+    let resource = DB::literal(resource);
     let list =
         fill(DB::LEASES, &[("{after}", &after), ("{resource}", &resource), ("{limit}", &limit)]);
     let rows = DB::texts(&mut conn, list).await;

@@ -14,7 +14,7 @@ use super::in_flight::InFlight;
 use super::listener;
 use super::reserve::Reserve;
 use crate::database::quoted::fill;
-use crate::database::{AcquireAnswer, Database, Dialect, LeaseClaim, ReleaseAnswer};
+use crate::database::{AcquireAnswer, Database, LeaseClaim, ReleaseAnswer};
 use crate::holder::HolderName;
 use crate::lock::error::NodeCause;
 use crate::lock::wait::release_notifications::{ReleaseNotifications, Source};
@@ -150,7 +150,7 @@ impl<DB: Database> LeaseTable<DB> {
     /// notify one after another, and this one has nothing to write to disk.
     async fn notify(&self, resource: &Resource, budget: Duration) {
         let Some(notify) = DB::NOTIFY else { return };
-        let notify = fill(notify, &[("{resource}", &DB::DIALECT.literal(resource.as_str()))]);
+        let notify = fill(notify, &[("{resource}", &DB::literal(resource.as_str()))]);
         let limits = Limits::of(budget);
         let sent = self
             .call(&notify, limits, |conn, notify| DB::execute(conn, notify.clone()).boxed())
@@ -221,8 +221,7 @@ impl<DB: Database> LeaseTable<DB> {
             };
             let pause = jitter(MAX_CONFLICT_PAUSE);
             let conflict = fault::is_conflict(&error);
-            // A procedure of MySQL may leave its transaction open where it is interrupted.
-            if DB::DIALECT == Dialect::MySql && !conflict {
+            if DB::KEEPS_SESSION_STATE && !conflict {
                 conn.close_on_drop();
             }
             if !conflict || Instant::now() + pause >= limits.repeat {

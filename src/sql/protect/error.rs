@@ -61,9 +61,8 @@ impl ProtectError {
         column: Option<&str>,
         source: sqlx::Error,
     ) -> ProtectError {
-        let meaning = source.as_database_error().map(meaning);
         let table = table.name.clone();
-        match (meaning, column.map(str::to_owned)) {
+        match (meaning(&source), column.map(str::to_owned)) {
             (None | Some(Meaning::Conflict | Meaning::Closing), _) => source.into(),
             (_, Some(column)) => ProtectError::Column { table, column, source },
             (_, None) => ProtectError::Table { table, source },

@@ -5,8 +5,8 @@ mod error;
 use sqlx::{Pool, Transaction};
 
 pub use self::error::ProtectError;
-use super::migrate::unfit;
-use super::objects::lost;
+use super::migrate::find_unfit;
+use super::objects::find_lost;
 use crate::database::Database;
 use crate::database::opening::{open_transaction, procedure_connection};
 use crate::database::protect::TableName;
@@ -43,15 +43,15 @@ impl Protect {
         self.statements::<DB>()?;
         let mut tx = begin_change(pool).await?;
         DB::execute(&mut tx, "SELECT token FROM fencing_marks LIMIT 0".into()).await?;
-        check::<DB>(&mut tx, &self.table, None).await?;
+        check_readable::<DB>(&mut tx, &self.table, None).await?;
         for column in self.naming.columns() {
-            check::<DB>(&mut tx, &self.table, Some(column)).await?;
-            self.refuse(session_dependent::<DB>(&mut tx, &self.table, column).await?)?;
+            check_readable::<DB>(&mut tx, &self.table, Some(column)).await?;
+            self.refuse(check_column::<DB>(&mut tx, &self.table, column).await?)?;
         }
-        self.refuse(self.renamed::<DB>(&mut tx).await?)?;
-        self.refuse(self.unnamed::<DB>(&mut tx).await?)?;
+        self.refuse(self.check_naming::<DB>(&mut tx).await?)?;
+        self.refuse(self.check_rows::<DB>(&mut tx).await?)?;
         let home = DB::home(&mut tx, &self.table).await?;
-        self.refuse(unfit::<DB>(&mut tx, home.as_deref()).await?.into_iter().next())?;
+        self.refuse(find_unfit::<DB>(&mut tx, home.as_deref()).await?.into_iter().next())?;
         self.refuse(DB::protect(&mut tx, self).await?)?;
         Ok(tx.commit().await?)
     }
@@ -65,7 +65,7 @@ impl Protect {
 
     /// Refuses other names than those by which the table is protected already: the marks of the old
     /// names would not count any more, and a token that is stale under its old name could write.
-    async fn renamed<DB: Database>(
+    async fn check_naming<DB: Database>(
         &self,
         conn: &mut DB::Connection,
     ) -> sqlx::Result<Option<String>> {
@@ -84,7 +84,7 @@ impl Protect {
     }
 
     /// Refuses a table with rows that the triggers would refuse with any token: they could not be changed or deleted.
-    async fn unnamed<DB: Database>(
+    async fn check_rows<DB: Database>(
         &self,
         conn: &mut DB::Connection,
     ) -> sqlx::Result<Option<String>> {
@@ -149,7 +149,7 @@ pub async fn protected<DB: Database>(
     if let Some(table) = named {
         found.retain(|protected| protected.is(&table));
         if found.is_empty() {
-            check::<DB>(&mut conn, &table, None).await?;
+            check_readable::<DB>(&mut conn, &table, None).await?;
             let faults = vec![DB::UNPROTECTED.to_owned()];
             return Ok(vec![Protected {
                 faults,
@@ -159,15 +159,15 @@ pub async fn protected<DB: Database>(
     }
     for Protected { protect: Protect { table, naming, .. }, faults, .. } in &mut found {
         for column in naming.columns() {
-            match check::<DB>(&mut conn, table, Some(column)).await {
-                Ok(()) => faults.extend(session_dependent::<DB>(&mut conn, table, column).await?),
+            match check_readable::<DB>(&mut conn, table, Some(column)).await {
+                Ok(()) => faults.extend(check_column::<DB>(&mut conn, table, column).await?),
                 Err(error) => faults.push(error.to_string()),
             }
         }
         let home = DB::home(&mut conn, table).await?;
-        let lost = lost::<DB>(&mut conn, home.as_deref(), true, true).await?;
+        let lost = find_lost::<DB>(&mut conn, home.as_deref(), true, true).await?;
         faults.extend(lost.map(|error| error.to_string()));
-        faults.extend(unfit::<DB>(&mut conn, home.as_deref()).await?);
+        faults.extend(find_unfit::<DB>(&mut conn, home.as_deref()).await?);
     }
     Ok(found)
 }
@@ -191,12 +191,12 @@ async fn begin_change<DB: Database>(pool: &Pool<DB>) -> sqlx::Result<Transaction
     if let Some(set) = DB::SESSION_FOR_DDL {
         DB::execute(&mut conn, set.into()).await?;
     }
-    open_transaction(conn, DB::BEGIN_BOUNDED.into()).await
+    open_transaction(conn, DB::BOUNDED.begin.into()).await
 }
 
 /// Reads no row of the table, or of one column, to see that it is there: most databases
 /// create a trigger for a missing column, and then it refuses every write.
-async fn check<DB: Database>(
+async fn check_readable<DB: Database>(
     conn: &mut DB::Connection,
     table: &TableName,
     column: Option<&str>,
@@ -209,13 +209,13 @@ async fn check<DB: Database>(
 }
 
 /// Refuses a column whose text depends on the session: one row would have several names, each with a mark of its own.
-async fn session_dependent<DB: Database>(
+async fn check_column<DB: Database>(
     conn: &mut DB::Connection,
     table: &TableName,
     column: &str,
 ) -> sqlx::Result<Option<String>> {
     let Some(sql) = DB::SESSION_DEPENDENT else { return Ok(None) };
-    let name = DB::DIALECT.catalogue(Some(column));
+    let name = DB::catalogue(Some(column));
     let kind =
         DB::first_text(conn, fill(&DB::of_table(sql, table), &[("{column}", &name)])).await?;
     Ok(kind.map(|kind| {

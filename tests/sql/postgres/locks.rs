@@ -1,5 +1,7 @@
 //! Who waits for whom on PostgreSQL.
 
+use sqlx::PgConnection;
+
 use super::server::waits::{at_33, waiting};
 use super::setup::*;
 
@@ -77,4 +79,25 @@ async fn who_lowers_a_mark_queues_with_those_who_write() {
     operator.rollback().await.unwrap();
     turn.rollback().await.unwrap();
     sql::lower(&place.pool, &resource(), token(35), token(34)).await.unwrap();
+}
+
+/// The pool could give the connection to another one, inside of the failed transaction.
+#[tokio::test]
+async fn a_write_that_fails_with_its_admission_is_rolled_back_before_that_is_said() {
+    let place = ready().await;
+    raise(&place.pool, &resource(), 34).await;
+    let write = sql::guarded("UPDATE files SET token = 1 / late", "path = 'files/a'");
+    write.begin(&place.pool, &resource(), token(34)).await.unwrap_err();
+    let options = place.pool.connect_options();
+    // This runtime does nothing meanwhile.
+    let open = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let open = "SELECT count(*) FROM pg_stat_activity
+                WHERE datname = current_database() AND state LIKE 'idle in transaction%'";
+            let mut conn = PgConnection::connect_with(&options).await.unwrap();
+            number(&mut conn, open).await
+        })
+    });
+    assert_eq!(open.join().unwrap(), 0);
 }

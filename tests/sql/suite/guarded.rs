@@ -51,12 +51,14 @@ async fn what_the_guard_does_not_cover_is_refused() {
 
 /// The guard has values of its own: the statement must not take one of them for a value that was forgotten.
 #[tokio::test]
-async fn a_value_that_was_forgotten_is_an_error() {
+async fn a_value_too_few_or_too_many_is_an_error() {
     let place = ready().await;
     // The mark is the token from the second time on.
     for time in 1..=2 {
         let write = sql::guarded::<Db>(UPDATE, "path = 'files/a'").bind(33_i64);
         let error = run(write, &place.pool, 33).await.unwrap_err();
+        assert!(matches!(error, AdmitError::Database(_)), "{time}: {error}");
+        let error = run(guarded_write(34).bind(34_i64), &place.pool, 34).await.unwrap_err();
         assert!(matches!(error, AdmitError::Database(_)), "{time}: {error}");
         assert_eq!(run(guarded_write(33), &place.pool, 33).await.unwrap(), 1);
         assert_eq!(file(&place).await, (33, 0));

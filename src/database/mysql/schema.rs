@@ -1,0 +1,127 @@
+use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::{MySql, Pool};
+
+use crate::database::schema::migrations;
+use crate::database::{Migrations, Schema};
+
+/// A wait for a table's lock may last a day, as a rule, and everybody who comes later waits behind it. A procedure or
+/// trigger is read, and works, in the SQL mode of the session that creates it: sql_mode=ORACLE has another syntax.
+const SESSION_FOR_DDL: &str = "SET SESSION lock_wait_timeout = 1,
+    sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'";
+
+/// The name has no more than the 64 characters that MySQL takes.
+const LOCK: &str = "SELECT GET_LOCK(CONCAT('fencing:', SHA1(DATABASE())), 1)";
+const UNLOCK: &str = "SELECT RELEASE_LOCK(CONCAT('fencing:', SHA1(DATABASE())))";
+
+/// A server has those of its kind only.
+const CLUSTER: &str = "
+    SHOW GLOBAL VARIABLES
+    WHERE Variable_name IN ('wsrep_on', 'group_replication_single_primary_mode')";
+
+/// NULL, or no row, if the user may not see it.
+const COUNTS: &str = "
+    SELECT routine_definition LIKE '%wsrep_on%' FROM information_schema.routines
+    WHERE routine_schema = DATABASE() AND routine_name = 'fencing_count'";
+
+/// Removes the remains of a process that died while it migrated: each statement that creates a
+/// table commits implicitly. The migrations can be applied twice.
+const TIDY: &str = "DELETE FROM _fencing_migrations WHERE success = FALSE";
+
+/// A user sees the routines and triggers to which it has a right. With none at all for the schema, what it does not see
+/// may be there; but a user of the fence sees some routine. MySQL 8 may keep another text than it was given.
+const OBJECTS: &str = "
+    WITH own AS (
+        SELECT privilege_type AS held FROM information_schema.user_privileges WHERE grantee = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')
+        UNION ALL SELECT privilege_type FROM information_schema.schema_privileges
+        WHERE grantee = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''') AND COALESCE({schema}, DATABASE()) LIKE table_schema
+    ), routines AS (
+        SELECT CAST(routine_name AS CHAR) AS name,
+            IF(VERSION() LIKE '%MariaDB%', CONCAT('SQL SECURITY INVOKER ', CAST(routine_definition AS CHAR)), NULL) AS text
+        FROM information_schema.routines
+        WHERE routine_schema = COALESCE({schema}, DATABASE()) AND routine_name LIKE 'fencing%'
+    )
+    SELECT CONCAT('routine ', name), text, NULL FROM routines
+    UNION ALL SELECT CONCAT('trigger ', CAST(trigger_name AS CHAR)), NULL, NULL
+        FROM information_schema.triggers WHERE trigger_schema = COALESCE({schema}, DATABASE())
+    UNION ALL SELECT 'routine *', NULL, NULL FROM DUAL
+        WHERE EXISTS (SELECT 1 FROM routines)
+        AND NOT EXISTS (SELECT 1 FROM own WHERE held IN ('EXECUTE', 'ALTER ROUTINE'))
+    UNION ALL SELECT 'trigger *', NULL, NULL FROM DUAL
+        WHERE NOT EXISTS (SELECT 1 FROM own WHERE held = 'TRIGGER')";
+
+const UNFIT: &str = "
+    SELECT CONCAT(CAST(table_name AS CHAR), ' has the engine ', CAST(engine AS CHAR),
+        ', which has no transactions: ALTER TABLE ', CAST(table_name AS CHAR), ' ENGINE = InnoDB')
+    FROM information_schema.tables JOIN information_schema.engines USING (engine)
+    WHERE table_schema = COALESCE({schema}, DATABASE()) AND transactions <> 'YES'
+        AND table_name IN ('fencing_marks', 'fencing_floor', 'fencing_leases', 'fencing_audit')";
+
+impl Schema for MySql {
+    const MIGRATIONS: Migrations = migrations!("mysql");
+
+    const REMOVAL: &'static str = include_str!("../../../migrations/mysql/remove.sql");
+
+    const SESSION_FOR_DDL: Option<&'static str> = Some(SESSION_FOR_DDL);
+
+    const HOME: &'static str = "SELECT ''";
+
+    const OBJECTS: &'static str = OBJECTS;
+
+    const UNFIT: Option<&'static str> = Some(UNFIT);
+
+    async fn migrate(pool: &Pool<MySql>, migrator: Migrator) -> Result<bool, MigrateError> {
+        let mut conn = pool.acquire().await?;
+        // The lock belongs to the session: wherever this ends, so does the session.
+        conn.close_on_drop();
+        let locked = sqlx::query_scalar::<_, Option<i64>>(LOCK).fetch_one(&mut *conn).await?;
+        if locked != Some(1) {
+            return Ok(false);
+        }
+        sqlx::raw_sql(SESSION_FOR_DDL).execute(&mut *conn).await?;
+        // Before the first migration the table is not there.
+        let _ = sqlx::query(TIDY).execute(&mut *conn).await;
+        migrator.run_direct(None, &mut *conn, false).await?;
+        sqlx::query(UNLOCK).execute(&mut *conn).await?;
+        Ok(true)
+    }
+
+    async fn unguarded(pool: &Pool<MySql>) -> sqlx::Result<Option<&'static str>> {
+        let variables = sqlx::query_as(CLUSTER).fetch_all(pool).await?;
+        let counts = sqlx::query_scalar::<_, Option<bool>>(COUNTS).fetch_optional(pool).await?;
+        Ok(unguarded(&variables, counts.flatten() != Some(false)))
+    }
+}
+
+/// Judges a server by these variables, and by whether `fencing_count` counts where Galera is on.
+fn unguarded(variables: &[(String, String)], counts: bool) -> Option<&'static str> {
+    let is = |name: &str, value: &str| {
+        variables.iter().any(|(own, is)| own == name && is.eq_ignore_ascii_case(value))
+    };
+    if is("group_replication_single_primary_mode", "OFF") {
+        return Some(
+            "several servers of its group take writes: let one do that \
+             (group_replication_single_primary_mode = ON)",
+        );
+    }
+    (is("wsrep_on", "ON") && !counts).then_some(
+        "its Galera cluster needs the procedure fencing_count of MariaDB 10.6.2 or newer: empty \
+         the table _fencing_migrations, and migrate again there",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unguarded;
+
+    #[test]
+    fn a_group_with_several_writers_is_refused() {
+        let variable = |name: &str, value: &str| [(name.to_owned(), value.to_owned())];
+        assert!(unguarded(&[], false).is_none());
+        let mode = "group_replication_single_primary_mode";
+        assert!(unguarded(&variable(mode, "ON"), true).is_none());
+        assert!(unguarded(&variable(mode, "OFF"), true).is_some());
+        assert!(unguarded(&variable("wsrep_on", "OFF"), false).is_none());
+        assert!(unguarded(&variable("wsrep_on", "ON"), true).is_none());
+        assert!(unguarded(&variable("wsrep_on", "ON"), false).is_some());
+    }
+}

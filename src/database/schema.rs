@@ -1,0 +1,63 @@
+use sqlx::Pool;
+use sqlx::migrate::{MigrateError, Migrator};
+
+use super::Dialect;
+
+/// Migrations by version: description and SQL.
+pub type Migrations = &'static [(i64, &'static str, &'static str)];
+
+/// What the migrations create in one database, and how its catalogue shows that.
+pub trait Schema: Dialect {
+    const MIGRATIONS: Migrations;
+
+    /// The SQL that removes the tables and functions. It fails while a table is protected.
+    const REMOVAL: &'static str;
+
+    /// Prepares a session that creates functions or triggers.
+    const SESSION_FOR_DDL: Option<&'static str> = None;
+
+    /// Reads the schema where migrations are applied, with a dot after it.
+    const HOME: &'static str;
+
+    /// Reads the functions and procedures (`routine name`) and triggers (`trigger name`) in a schema, or in
+    /// the session's; the text of each, if it can be compared, with the word before it, for a short text may be a part
+    /// of others; its fault; and what to do before the migrations can replace it. A `*` for the name means that this
+    /// user may not see all of them.
+    const OBJECTS: &'static str;
+
+    /// Reads which tables of the fence in a schema, or in the session's, have no transactions or no log, which
+    /// the fence needs. Each row is a sentence.
+    const UNFIT: Option<&'static str> = None;
+
+    /// Applies the migrations, and keeps other processes from migrating meanwhile; false if
+    /// another one migrates. Dropped, it leaves no lock behind.
+    fn migrate(
+        pool: &Pool<Self>,
+        migrator: Migrator,
+    ) -> impl Future<Output = Result<bool, MigrateError>> + Send;
+
+    /// Returns why the fence does not hold on this server, if other servers of its cluster
+    /// take writes as well and nothing makes their commits conflict.
+    fn unguarded(
+        _: &Pool<Self>,
+    ) -> impl Future<Output = sqlx::Result<Option<&'static str>>> + Send {
+        async { Ok(None) }
+    }
+}
+
+/// Returns the migrations of this folder by version: description and SQL.
+macro_rules! migrations {
+    ($folder:literal) => {
+        migrations!($folder: 1 marks, 2 admit, 3 leases, 4 lower, 5 prune)
+    };
+    ($folder:literal: $($version:literal $name:ident),*) => {
+        &[$((
+            $version,
+            concat!("fencing ", stringify!($name)),
+            include_str!(concat!(
+                "../../../migrations/", $folder, "/000", $version, "_fencing_", stringify!($name), ".sql"
+            )),
+        )),*]
+    };
+}
+pub(super) use migrations;

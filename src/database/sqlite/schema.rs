@@ -1,0 +1,25 @@
+use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::{Pool, Sqlite};
+
+use crate::database::opening::in_one_transaction;
+use crate::database::schema::migrations;
+use crate::database::{FenceStatements, Migrations, Schema};
+
+/// The schema keeps the text from the name on.
+const OBJECTS: &str = "SELECT 'trigger ' || name, 'TRIGGER IF NOT EXISTS ' || substr(sql, 16), NULL, ': drop it first'
+    FROM main.sqlite_schema WHERE type = 'trigger'";
+
+impl Schema for Sqlite {
+    const MIGRATIONS: Migrations = migrations!("sqlite");
+
+    const REMOVAL: &'static str = include_str!("../../../migrations/sqlite/remove.sql");
+
+    const HOME: &'static str = "SELECT 'main.'";
+
+    const OBJECTS: &'static str = OBJECTS;
+
+    async fn migrate(pool: &Pool<Sqlite>, migrator: Migrator) -> Result<bool, MigrateError> {
+        // IMMEDIATE takes the write lock.
+        in_one_transaction(pool, Sqlite::BEGIN, None, migrator).await
+    }
+}
