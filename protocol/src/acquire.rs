@@ -202,6 +202,10 @@ fn all_or_none(replies: Vec<Result<Reply, Fault>>) -> Vec<Result<Reply, Fault>> 
 impl Ballot {
     fn on_reply(&mut self, node: usize, reply: Result<Reply, Fault>) {
         let Some(vote) = self.votes.get_mut(node) else { return };
+        // The network has repeated the grant: the answer to the publish is still to come.
+        if matches!((&*vote, &reply), (Vote::Publishing, Ok(Reply::Granted { .. }))) {
+            return;
+        }
         self.shared |= matches!(reply, Ok(Reply::Held { shared: true, .. }));
         *vote = match (&vote, reply) {
             (Vote::Asked, Ok(Reply::Granted { stamp, nonce, .. })) => match stamp.token() {

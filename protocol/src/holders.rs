@@ -10,7 +10,7 @@ pub(super) struct Holders {
     /// The expiry of each part.
     ends: BTreeMap<Owner, Time>,
     /// The end of the drain, in which no reader joins, because a writer waits.
-    draining: Option<Time>,
+    pub(super) draining: Option<Time>,
     /// The end of the drain and of the time after it, in which readers may join.
     drained: Option<Time>,
 }
@@ -41,11 +41,6 @@ impl Holders {
     /// Returns when the last of them ends.
     pub(super) fn until(&self) -> Time {
         self.ends.values().copied().max().unwrap_or_default()
-    }
-
-    /// Returns the end of the drain, if a writer waits.
-    pub(super) fn draining(&self) -> Option<Time> {
-        self.draining
     }
 
     /// Keeps others from joining for a time, within the limit of [`MAX_DRAIN`].

@@ -20,8 +20,7 @@ pub trait Machine {
     /// Returns how it ended, once no answer can change that.
     fn outcome(&self, now: Time) -> Option<Self::Outcome>;
 
-    /// Returns how long to wait before what comes next is sent. A client gives a request up after one
-    /// `budget`.
+    /// Returns how long to wait before what comes next is sent. A client gives a request up after one `budget`.
     fn pause(&self, _budget: Duration) -> Duration {
         Duration::ZERO
     }

@@ -228,6 +228,11 @@ impl Reply {
         if let Reply::Prepared(prepared) = self { Some(prepared.clone()) } else { None }
     }
 
+    /// Returns the memory in which the node has promised.
+    pub(super) fn promise(&self) -> Option<Nonce> {
+        if let Reply::Reserved { nonce } = self { Some(*nonce) } else { None }
+    }
+
     pub(super) fn state(&self) -> Option<NodeState> {
         if let Reply::State(state) = self { Some(*state) } else { None }
     }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::machine::{Address, Machine};
 use super::message::{NodeState, Prepared, Reply, Request};
-use super::round::{ReadmitError, Readmitted, Round, StartOrder, era_after};
+use super::round::{ReadmitError, Readmitted, Round, StartOrder, era_after, longest};
 use super::start::Start;
 use super::{Fault, Nonce, Time};
 
@@ -73,8 +73,7 @@ impl Readmit {
     }
 
     fn read(&mut self, target: Prepared) -> Next {
-        let states: Vec<NodeState> = self.round.each(Reply::state).into_iter().flatten().collect();
-        if states.len() >= self.round.majority() {
+        if let Some(states) = self.round.of_majority(self.round.each(Reply::state)) {
             let era = next_era(&target, &states)?;
             self.ask_others(&Request::Reserve { era, memory: None });
             return Ok(ReadmitPhase::Reserve(target, era));
@@ -88,32 +87,20 @@ impl Readmit {
 
     /// Continues once a majority has promised the era: it must not be used before.
     fn reserved(&mut self, target: Prepared, era: u64) -> Next {
-        let promised = self.round.each(|reply| match reply {
-            Reply::Reserved { nonce } => Some(*nonce),
-            _ => None,
-        });
-        if promised.iter().flatten().count() >= self.round.majority() {
+        if let Some(promised) = self.round.of_majority(self.round.each(Reply::promise)) {
             let has_promised = |node| matches!(promised.get(node), Some(Some(_)));
             self.round.ask_those(&Request::Read, has_promised);
             return Ok(ReadmitPhase::Confirm(target, era, promised));
         }
-        let is_promise = |reply: &Reply| matches!(reply, Reply::Reserved { .. });
-        Err(self.round.failure(is_promise, ReadmitError::Missing))
+        Err(self.round.failure(|reply| reply.promise().is_some(), ReadmitError::Missing))
     }
 
-    /// Continues once a majority still has the promise. The promises are not of one moment: a node
-    /// that promised early may have forgotten since. A node that still has the promise, in the
-    /// memory in which it gave it, had it when this round began.
+    /// Continues once a majority still has the promise, in the memory in which it gave it.
     fn confirmed(&mut self, target: Prepared, era: u64, promised: Vec<Option<Nonce>>) -> Next {
-        let states = promised.iter().zip(self.round.each(Reply::state));
-        let held = states.filter_map(|(nonce, state)| {
-            state.filter(|state| *nonce == Some(state.nonce) && state.highest() >= era)
-        });
-        let held: Vec<NodeState> = held.collect();
-        if held.len() >= self.round.majority() {
+        if let Some(held) = self.round.unchanged(&promised, era, |nonce, now| *nonce == now.nonce) {
             // One of these nodes as well granted or renewed each lease that the target has forgotten.
-            let longest = held.iter().chain([&target.state]).map(|state| state.longest).max();
-            return Ok(self.activate(&target, era, longest.unwrap_or_default()));
+            let longest = longest(&held).max(target.state.longest);
+            return Ok(self.activate(&target, era, longest));
         }
         Err(self.round.failure(|reply| matches!(reply, Reply::State(_)), ReadmitError::Missing))
     }
@@ -166,10 +153,7 @@ impl Machine for Readmit {
     }
 
     fn outcome(&self, _: Time) -> Option<Result<Readmitted, ReadmitError>> {
-        match &self.phase {
-            ReadmitPhase::Done(outcome) => Some(outcome.clone()),
-            _ => None,
-        }
+        if let ReadmitPhase::Done(outcome) = &self.phase { Some(outcome.clone()) } else { None }
     }
 
     fn pause(&self, budget: Duration) -> Duration {
@@ -189,8 +173,8 @@ impl Machine for Readmit {
 }
 
 /// Returns an era above all that these nodes know of.
-fn next_era(target: &Prepared, others: &[NodeState]) -> Result<u64, ReadmitError> {
-    let known = others.iter().chain([&target.state]).map(NodeState::highest);
+fn next_era(target: &Prepared, others: &[Option<NodeState>]) -> Result<u64, ReadmitError> {
+    let known = others.iter().flatten().chain([&target.state]).map(NodeState::highest);
     let (era, clock) = (era_after(known)?, target.clock.as_secs());
     if target.admitted && era >= clock {
         return Err(ReadmitError::AheadOfClock { era, clock });

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::machine::{Address, Machine, Side};
 use super::message::{NodeState, Reply, Request, Sealing};
-use super::round::{ReadmitError, Round, StartOrder, era_after};
+use super::round::{ReadmitError, Round, StartOrder, States, era_after, longest};
 use super::start::Start;
 use super::{Fault, Fleet, Nonce, Time};
 
@@ -41,9 +41,6 @@ pub enum RelocateError {
     /// The new list was not started. Every node of it must answer.
     NotStarted(ReadmitError),
 }
-
-/// The answer of each node of the old list, if it has left.
-type States = Vec<Option<NodeState>>;
 
 type Next = Result<RelocatePhase, RelocateError>;
 
@@ -126,7 +123,7 @@ impl Relocate {
     /// Ends the move if the new list, which has a majority already, continues the old one. If the
     /// old one is still in use, that is an error.
     fn peeked(&mut self, era: u64) -> Next {
-        if self.old.count(|reply| reply.state().is_some()) >= self.old.majority() {
+        if self.old.count(is_sealed) >= self.old.majority() {
             return Err(RelocateError::BothInUse);
         }
         Ok(self.sweep(era))
@@ -182,11 +179,11 @@ impl Relocate {
         let states = self.old.each(Reply::state);
         let known = states.iter().flatten().map(NodeState::highest);
         let era = era_after(known.chain(start.highest())).map_err(RelocateError::NotStarted)?;
-        if states.iter().flatten().count() >= self.old.majority() {
+        let longest = longest(&states).max(self.order.longest);
+        if let Some(states) = self.old.of_majority(states) {
             self.reserve(era, &states);
             return Ok(RelocatePhase::Promise(states, era, start));
         }
-        let longest = longest(&states).max(self.order.longest);
         Ok(RelocatePhase::Start(start.go_on(era, longest, &mut self.new), era))
     }
 
@@ -211,28 +208,19 @@ impl Relocate {
 
     /// Returns the answers from the same memory as before that know of `era`, if they are a majority.
     fn same_memory(&self, before: &States, era: u64) -> Result<States, RelocateError> {
-        let same = |(before, now): (&Option<NodeState>, Option<NodeState>)| {
-            let (before, now) = (before.as_ref()?, now?);
-            let same = before.nonce == now.nonce && before.era == now.era;
-            (same && now.highest() >= era).then_some(now)
-        };
-        let states: Vec<_> = before.iter().zip(self.old.each(Reply::state)).map(same).collect();
-        if states.iter().flatten().count() >= self.old.majority() {
-            return Ok(states);
-        }
-        if self.old.faults(is_sealed).is_empty() {
-            return Err(RelocateError::NotStarted(ReadmitError::Overtaken));
-        }
-        Err(self.old_missing())
+        let is_same = |a: &NodeState, b: &NodeState| (a.nonce, a.era) == (b.nonce, b.era);
+        self.old.unchanged(before, era, is_same).ok_or_else(|| {
+            match self.old.faults(is_sealed).is_empty() {
+                true => RelocateError::NotStarted(ReadmitError::Overtaken),
+                false => self.old_missing(),
+            }
+        })
     }
 
     fn started(&mut self, start: Start, era: u64) -> Next {
         let start = start.step(&mut self.new).map_err(RelocateError::NotStarted)?;
-        Ok(if start.closed().is_some() {
-            self.sweep(era)
-        } else {
-            RelocatePhase::Start(start, era)
-        })
+        let closed = start.closed().is_some();
+        Ok(if closed { self.sweep(era) } else { RelocatePhase::Start(start, era) })
     }
 }
 
@@ -266,18 +254,10 @@ impl Machine for Relocate {
     }
 
     fn outcome(&self, _: Time) -> Option<Result<(), RelocateError>> {
-        match &self.phase {
-            RelocatePhase::Done(outcome) => Some(outcome.clone()),
-            _ => None,
-        }
+        if let RelocatePhase::Done(outcome) = &self.phase { Some(outcome.clone()) } else { None }
     }
 }
 
 fn is_sealed(reply: &Reply) -> bool {
     reply.state().is_some()
-}
-
-/// Returns how long a lock that these nodes know of may still be held.
-fn longest(states: &States) -> Duration {
-    states.iter().flatten().map(|state| state.longest).max().unwrap_or_default()
 }

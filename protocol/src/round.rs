@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::machine::Address;
-use super::message::{Reply, Request, fault_of};
+use super::message::{NodeState, Reply, Request, fault_of};
 use super::{Fault, Nonce, Stamp, majority};
 
 /// The order for the start of a fleet, or for a re-admission, which may become one.
@@ -60,6 +60,9 @@ pub enum ReadmitError {
     #[error("superseded by another re-admission, or a node lost its state; try again")]
     Overtaken,
 }
+
+/// The state of each node that has shown it.
+pub(super) type States = Vec<Option<NodeState>>;
 
 /// One question to some nodes, and their answers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -129,6 +132,27 @@ impl Round {
         answers.map(|answer| answer.and_then(&read)).collect()
     }
 
+    /// Returns these answers, if a majority has given one.
+    pub(super) fn of_majority<T>(&self, answers: Vec<Option<T>>) -> Option<Vec<Option<T>>> {
+        (answers.iter().flatten().count() >= self.majority()).then_some(answers)
+    }
+
+    /// Returns the states of the nodes whose memory is the same as before, and which know of `era`, if they are a majority.
+    /// What they had shown before, they had at one moment, when this round began: the answers before are not of one
+    /// moment, and a node may have forgotten since.
+    pub(super) fn unchanged<T>(
+        &self,
+        before: &[Option<T>],
+        era: u64,
+        is_same: impl Fn(&T, &NodeState) -> bool,
+    ) -> Option<States> {
+        let unchanged = |(before, now): (&Option<T>, Option<NodeState>)| {
+            let (before, now) = (before.as_ref()?, now?);
+            (is_same(before, &now) && now.highest() >= era).then_some(now)
+        };
+        self.of_majority(before.iter().zip(self.each(Reply::state)).map(unchanged).collect())
+    }
+
     pub(super) fn count(&self, fits: impl Fn(&Reply) -> bool) -> usize {
         self.replies.iter().flatten().flatten().filter(|reply| fits(reply)).count()
     }
@@ -166,4 +190,9 @@ impl Round {
 pub(super) fn era_after(known: impl IntoIterator<Item = u64>) -> Result<u64, ReadmitError> {
     let era = known.into_iter().max().unwrap_or(0).saturating_add(1);
     if era > Stamp::MAX_ERA { Err(ReadmitError::NoEra) } else { Ok(era) }
+}
+
+/// Returns how long a lock that these nodes know of may still be held.
+pub(super) fn longest(states: &[Option<NodeState>]) -> Duration {
+    states.iter().flatten().map(|state| state.longest).max().unwrap_or_default()
 }

@@ -12,8 +12,8 @@ enum StartPhase {
     /// Waits until the move has chosen the era.
     Wait(Vec<Prepared>),
     Promise(Vec<Prepared>, u64),
-    /// With the nodes that have promised the era.
-    Confirm(Vec<Prepared>, u64, Vec<bool>),
+    /// With the memory in which each node has promised the era.
+    Confirm(Vec<Prepared>, u64, Vec<Option<Nonce>>),
     /// The quarantine of the fleet.
     Activate(Duration),
     Done(Duration),
@@ -63,11 +63,9 @@ impl Start {
             }
             StartPhase::Look(before) => self.looked(&before, round)?,
             StartPhase::Promise(before, era) => {
-                let is_promise = |reply: &Reply| matches!(reply, Reply::Reserved { .. });
-                let promised = round.each(|reply| Some(is_promise(reply)));
+                let promised = round.each(Reply::promise);
                 self.prepare(3, round);
-                let promised = promised.into_iter().map(|promise| promise == Some(true));
-                StartPhase::Confirm(before, era, promised.collect())
+                StartPhase::Confirm(before, era, promised)
             }
             StartPhase::Confirm(before, era, promised) => {
                 self.confirmed(&before, era, &promised, round)?
@@ -89,10 +87,7 @@ impl Start {
 
     /// Returns the largest era that the marked nodes showed, once it waits for the move.
     pub(super) fn highest(&self) -> Option<u64> {
-        match &self.phase {
-            StartPhase::Wait(answers) => Some(highest(answers)),
-            _ => None,
-        }
+        if let StartPhase::Wait(answers) = &self.phase { Some(highest(answers)) } else { None }
     }
 
     /// Continues with the era of the move. `longest` is how long locks of the old list may be held.
@@ -144,14 +139,16 @@ impl Start {
         &self,
         before: &[Prepared],
         era: u64,
-        promised: &[bool],
+        promised: &[Option<Nonce>],
         round: &mut Round,
     ) -> Next {
         let (answers, needed) = (answers(round)?, round.majority());
         let pairs = || before.iter().zip(&answers);
         let remembering = pairs().filter(|(first, second)| first.admitted || second.admitted);
-        let promised = answers.iter().zip(promised).filter(|(_, promised)| **promised);
-        let holding = promised.filter(|(answer, _)| answer.state.highest() >= era).count();
+        let holds = |(answer, promise): &(&Prepared, &Option<Nonce>)| {
+            **promise == Some(answer.state.nonce) && answer.state.highest() >= era
+        };
+        let holding = answers.iter().zip(promised).filter(holds).count();
         if !same_memory(before, &answers) || remembering.count() >= needed || holding < needed {
             return Err(ReadmitError::Overtaken);
         }
@@ -221,8 +218,7 @@ fn same_memory(before: &[Prepared], now: &[Prepared]) -> bool {
     before.iter().zip(now).all(same)
 }
 
-/// Returns the largest era of the nodes, stored or by clock. The one that begins is above it, and
-/// not below any clock.
+/// Returns the largest era of the nodes, stored or by clock. The one that begins is above it, and not below any clock.
 fn highest(answers: &[Prepared]) -> u64 {
     let clock = |answer: &Prepared| answer.clock.as_secs().saturating_sub(1);
     answers.iter().map(|it| it.state.highest().max(clock(it))).max().unwrap_or(0)

@@ -3,6 +3,7 @@ mod locks;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use self::locks::Claim;
 use super::holders::Holders;
 use super::message::{NodeState, Prepared, Reply, Request, Sealing};
 use super::{Fleet, Incarnation, Membership, Nonce, Owner, Resource, Stamp, Time};
@@ -93,26 +94,46 @@ impl Affiliation {
 impl Store {
     /// Answers one request of a session, in one atomic step.
     pub fn answer(&mut self, me: &Membership, request: &Request, clocks: Clocks) -> Reply {
-        self.expire(request, clocks.now);
-        match request {
-            Request::Several(parts) => self.several(me, parts, clocks),
-            Request::Prepare { nonce, from } => self.prepare(me, *nonce, from.as_ref(), clocks),
-            Request::Activate { .. } => self.activate(me, request, clocks.now),
-            Request::Reserve { era, memory } => self.reserve(me, *era, *memory),
-            Request::Seal { to, step } => self.seal(me, to, *step, clocks.now),
+        let now = clocks.now;
+        self.expire(request, now);
+        match *request {
+            Request::Prepare { nonce, ref from } => self.prepare(me, nonce, from.as_ref(), clocks),
+            Request::Activate { nonce, era, collect, quarantine, new } => {
+                match self.no_activation(me, nonce, era) {
+                    Some(refusal) => refusal,
+                    None if self.admits(me) => self.collect(era, collect),
+                    None => self.activate(me, era, new, (now + quarantine, quarantine)),
+                }
+            }
+            Request::Reserve { era, memory } => self.reserve(me, era, memory),
+            Request::Seal { ref to, step } => self.seal(me, to, step, now),
             _ if !self.admits(me) => self.refusal(me),
-            Request::Open { nonce } if self.nonce() == Some(*nonce) => {
+            Request::Several(ref parts) => self.several(me, parts, clocks),
+            Request::Open { nonce } if self.nonce() == Some(nonce) => {
                 self.quarantine = None;
                 Reply::Opened
             }
             Request::Open { .. } => Reply::Forgotten,
             Request::Inspect => Reply::Report {
-                state: self.state(clocks.now),
-                quarantine: self.quarantine.map(|(until, _)| until.since(clocks.now)),
+                state: self.state(now),
+                quarantine: self.quarantine.map(|(until, _)| until.since(now)),
                 counts: self.memory.counts.len() as u64,
             },
-            Request::Read => Reply::State(self.state(clocks.now)),
-            of_a_lock => self.answer_of_lock(of_a_lock, clocks.now),
+            Request::Read => Reply::State(self.state(now)),
+            Request::Acquire { ref resource, owner, mode, ttl } => {
+                self.acquire(Claim { resource, owner, mode, until: now + ttl }, now)
+            }
+            Request::Drain { ref resource, lasting } => self.drain(resource, lasting, now),
+            Request::Publish { ref resource, owner, nonce, token } => {
+                self.publish(resource, owner, nonce, token)
+            }
+            Request::Renew { ref resource, owner, mode, token, ttl } => {
+                self.renew(Claim { resource, owner, mode, until: now + ttl }, token, now)
+            }
+            Request::Release { ref resource, owner } => self.release(resource, owner),
+            Request::Shorten { ref resource, owner, rest } => {
+                self.shorten(resource, owner, now + rest, now)
+            }
         }
     }
 
@@ -253,33 +274,32 @@ impl Store {
         self.nonce().map_or(Reply::NotAdmitted, |nonce| Reply::Reserved { nonce })
     }
 
-    fn activate(&mut self, me: &Membership, request: &Request, now: Time) -> Reply {
-        let Request::Activate { nonce, era, collect, quarantine, new } = request else {
+    /// Returns why the node can't be activated in this era, if it can't.
+    fn no_activation(&self, me: &Membership, nonce: Nonce, era: u64) -> Option<Reply> {
+        let fits = self.is_prepared(me, nonce) && era <= Stamp::MAX_ERA;
+        self.memory.affiliation.elsewhere(me).or((!fits).then_some(Reply::Forgotten))
+    }
+
+    /// Drops the counts of an admitted node, if it is still crowded: racing re-admissions and collections do not drive
+    /// the era on.
+    fn collect(&mut self, era: u64, collect: bool) -> Reply {
+        if collect && self.crowded() && era > self.memory.era {
+            self.enter_era(era);
+            self.memory.reserved = self.memory.reserved.max(era);
+        }
+        Reply::Activated
+    }
+
+    fn activate(&mut self, me: &Membership, era: u64, new: bool, quarantine: Lasting) -> Reply {
+        if era <= self.memory.era {
             return Reply::Forgotten;
-        };
-        if let Some(refusal) = self.memory.affiliation.elsewhere(me) {
-            return refusal;
         }
-        if !self.is_prepared(me, *nonce) || *era > Stamp::MAX_ERA {
-            return Reply::Forgotten;
-        }
-        if self.admits(me) {
-            // Racing re-admissions and collections do not drive the era on.
-            if *collect && self.crowded() && *era > self.memory.era {
-                self.enter_era(*era);
-                self.memory.reserved = self.memory.reserved.max(*era);
-            }
-            return Reply::Activated;
-        }
-        if *era <= self.memory.era {
-            return Reply::Forgotten;
-        }
-        self.enter_era(*era);
+        self.enter_era(era);
         self.memory.affiliation = Affiliation::Admitted(me.clone());
         self.memory.granted = !new;
-        self.memory.reserved = self.memory.reserved.max(*era);
-        if !quarantine.is_zero() {
-            self.quarantine = self.quarantine.max(Some((now + *quarantine, *quarantine)));
+        self.memory.reserved = self.memory.reserved.max(era);
+        if !quarantine.1.is_zero() {
+            self.quarantine = self.quarantine.max(Some(quarantine));
         }
         Reply::Activated
     }

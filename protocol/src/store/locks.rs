@@ -5,29 +5,22 @@ use crate::holders::Holders;
 use crate::message::{Reply, Request};
 use crate::{Membership, Mode, Nonce, Owner, Resource, Stamp, Time, Token};
 
+/// What an owner asks for, or renews: its part of a lock.
+#[derive(Clone, Copy)]
+pub(super) struct Claim<'a> {
+    pub(super) resource: &'a Resource,
+    pub(super) owner: Owner,
+    pub(super) mode: Mode,
+    pub(super) until: Time,
+}
+
 /// The life of a lock on a node: granted, published, renewed and released.
 impl Store {
-    /// Answers a request about one lock.
-    pub(super) fn answer_of_lock(&mut self, request: &Request, now: Time) -> Reply {
-        match request {
-            Request::Acquire { resource, owner, mode, ttl } => {
-                self.acquire(resource, *mode, *owner, *ttl, now)
-            }
-            Request::Drain { resource, lasting } => {
-                if let Some(holders) = self.locks.get_mut(resource) {
-                    holders.drain(*lasting, now);
-                }
-                Reply::Draining
-            }
-            Request::Publish { resource, owner, nonce, token } => {
-                self.publish(resource, *owner, *nonce, *token)
-            }
-            Request::Release { resource, owner } => self.release(resource, *owner),
-            Request::Shorten { resource, owner, rest } => {
-                self.shorten(resource, *owner, *rest, now)
-            }
-            renewal => self.renew(renewal, now),
+    pub(super) fn drain(&mut self, resource: &Resource, lasting: Duration, now: Time) -> Reply {
+        if let Some(holders) = self.locks.get_mut(resource) {
+            holders.drain(lasting, now);
         }
+        Reply::Draining
     }
 
     /// Returns the refusal of a lock in this mode, if others hold it.
@@ -39,8 +32,7 @@ impl Store {
         (!joins).then_some(Reply::Held { remaining, shared, holder: None })
     }
 
-    fn lock(&mut self, resource: &Resource, mode: Mode, owner: Owner, ttl: Duration, now: Time) {
-        let until = now + ttl;
+    fn lock(&mut self, Claim { resource, owner, mode, until }: Claim<'_>, now: Time) {
         self.memory.granted = true;
         let latest = self.locks.get(resource).filter(|_| mode == Mode::Shared);
         let longest = latest.map_or(until, |holders| holders.until().max(until));
@@ -51,7 +43,7 @@ impl Store {
         }
     }
 
-    fn release(&mut self, resource: &Resource, owner: Owner) -> Reply {
+    pub(super) fn release(&mut self, resource: &Resource, owner: Owner) -> Reply {
         if !self.is_owner(resource, owner) {
             return Reply::NotOwner;
         }
@@ -68,23 +60,23 @@ impl Store {
         Reply::Released
     }
 
-    fn shorten(&mut self, resource: &Resource, owner: Owner, rest: Duration, now: Time) -> Reply {
+    pub(super) fn shorten(
+        &mut self,
+        resource: &Resource,
+        owner: Owner,
+        end: Time,
+        now: Time,
+    ) -> Reply {
         let holders = self.locks.get_mut(resource).filter(|holders| holders.has(owner));
         let Some(holders) = holders else { return Reply::NotOwner };
-        holders.shorten(owner, now + rest);
+        holders.shorten(owner, end);
         let until = holders.until();
         self.out.insert(resource.clone(), (until, until.since(now)));
         Reply::Released
     }
 
-    fn acquire(
-        &mut self,
-        resource: &Resource,
-        mode: Mode,
-        owner: Owner,
-        ttl: Duration,
-        now: Time,
-    ) -> Reply {
+    pub(super) fn acquire(&mut self, claim: Claim<'_>, now: Time) -> Reply {
+        let Claim { resource, owner, mode, .. } = claim;
         let Some(nonce) = self.nonce() else { return Reply::NotAdmitted };
         if let Some((until, _)) = self.quarantine {
             return Reply::Quarantined { remaining: until.since(now) };
@@ -100,16 +92,13 @@ impl Store {
             return held;
         }
         let holders = self.locks.get(resource).filter(|_| mode == Mode::Shared);
-        if let Some(until) = holders.and_then(Holders::draining) {
-            let remaining = until.since(now);
-            return Reply::Held { remaining, shared: false, holder: None };
+        if let Some(until) = holders.and_then(|holders| holders.draining) {
+            return Reply::Held { remaining: until.since(now), shared: false, holder: None };
         }
         // Readers share one count.
-        if count > 0 && holders.is_some_and(|holders| holders.mode().is_some()) {
-            self.lock(resource, mode, owner, ttl, now);
-            return Reply::Granted { stamp: Stamp { era, count }, nonce, crowded };
-        }
-        if count >= Stamp::MAX_COUNT {
+        let joins = count > 0 && holders.is_some_and(|holders| holders.mode().is_some());
+        let count = count + u64::from(!joins);
+        if count > Stamp::MAX_COUNT {
             self.memory.full = true;
             return Reply::Exhausted;
         }
@@ -120,12 +109,18 @@ impl Store {
         if self.out.len().is_power_of_two() {
             self.out.retain(|_, (until, _)| *until > now);
         }
-        self.memory.counts.insert(resource.clone(), count + 1);
-        self.lock(resource, mode, owner, ttl, now);
-        Reply::Granted { stamp: Stamp { era, count: count + 1 }, nonce, crowded }
+        self.memory.counts.insert(resource.clone(), count);
+        self.lock(claim, now);
+        Reply::Granted { stamp: Stamp { era, count }, nonce, crowded }
     }
 
-    fn publish(&mut self, resource: &Resource, owner: Owner, nonce: Nonce, token: Token) -> Reply {
+    pub(super) fn publish(
+        &mut self,
+        resource: &Resource,
+        owner: Owner,
+        nonce: Nonce,
+        token: Token,
+    ) -> Reply {
         if !self.is_owner(resource, owner) || self.nonce() != Some(nonce) {
             return Reply::NotOwner;
         }
@@ -139,11 +134,8 @@ impl Store {
         Reply::Published
     }
 
-    fn renew(&mut self, request: &Request, now: Time) -> Reply {
-        let Request::Renew { resource, owner, mode, token, ttl } = request else {
-            return Reply::NotOwner;
-        };
-        let (owner, mode) = (*owner, *mode);
+    pub(super) fn renew(&mut self, claim: Claim<'_>, token: Token, now: Time) -> Reply {
+        let Claim { resource, owner, mode, .. } = claim;
         if let Some((until, _)) = self.quarantine {
             return Reply::Quarantined { remaining: until.since(now) };
         }
@@ -152,7 +144,7 @@ impl Store {
                 return held;
             }
             // It is set again, but never over a count that another owner has taken since.
-            let (era, lease) = (self.memory.era, Stamp::from(*token));
+            let (era, lease) = (self.memory.era, Stamp::from(token));
             let count = self.memory.counts.get(resource).copied();
             if count.is_some_and(|count| Stamp { era, count } > lease) {
                 return Reply::NotOwner;
@@ -161,7 +153,7 @@ impl Store {
                 self.raise(resource, lease);
             }
         }
-        self.lock(resource, mode, owner, *ttl, now);
+        self.lock(claim, now);
         Reply::Renewed
     }
 
@@ -175,13 +167,9 @@ impl Store {
 
     /// Answers requests of one kind for several resources in one step: of locks, it grants all or none.
     pub(super) fn several(&mut self, me: &Membership, parts: &[Request], clocks: Clocks) -> Reply {
-        if !self.admits(me) {
-            return self.refusal(me);
-        }
-        if let Some(refusal) = self.in_the_way(parts, clocks) {
-            return refusal;
-        }
-        Reply::Several(parts.iter().map(|part| self.answer(me, part, clocks)).collect())
+        let granted =
+            |store: &mut Store| parts.iter().map(|part| store.answer(me, part, clocks)).collect();
+        self.in_the_way(parts, clocks).unwrap_or_else(|| Reply::Several(granted(self)))
     }
 
     /// Returns the refusal of a request to acquire several locks, unless all of them can be granted.

@@ -1,5 +1,6 @@
 //! A schedule for each rule of the protocol that one can show.
 
+use std::iter::from_fn;
 use std::time::Duration;
 
 use fencing_protocol::{
@@ -107,6 +108,28 @@ fn a_node_that_grants_a_part_of_several_has_no_vote() {
         let Some(Err(Lost::NoQuorum { faults, .. })) = all.outcome(fleet.now) else { panic!() };
         assert_eq!(faults.len(), 1);
     }
+}
+
+/// The network repeats the grant of a node that is sent the token by then: the answer to that still counts.
+#[test]
+fn a_repeated_grant_is_no_answer_to_the_publish() {
+    let mut fleet = World::started(3);
+    fleet.lease_on(&[0, 1]);
+    fleet.wait(TTL);
+    let mut acquire = Acquire::new(3, fleet.terms(), NonEmpty::new(resource()), fleet.now);
+    let requests: Vec<_> = from_fn(|| acquire.next_request()).collect();
+    acquire.on_reply(requests[1].0, Err(Fault::TimedOut));
+    for node in [0, 2] {
+        let (to, request) = &requests[node];
+        let grant = fleet.ask(node, request);
+        acquire.on_reply(*to, Ok(grant.clone()));
+        acquire.on_reply(*to, Ok(grant));
+    }
+    let (to, publish) = acquire.next_request().unwrap();
+    assert!(matches!(publish, Request::Publish { .. }), "{publish:?}");
+    let published = fleet.ask(to.node, &publish);
+    acquire.on_reply(to, Ok(published));
+    assert!(matches!(acquire.outcome(fleet.now), Some(Ok(_))), "{:?}", acquire.outcome(fleet.now));
 }
 
 #[test]
