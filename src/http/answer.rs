@@ -8,7 +8,6 @@ use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 
-use super::problem::grpc_text;
 use super::{HEADER, Problem, Refusal};
 use crate::fence::{FenceError, NotIssued, Stale};
 
@@ -27,13 +26,17 @@ impl AnswerStyle {
     }
 }
 
-/// Returns whether the client reads the statuses of gRPC rather than those of HTTP.
-pub(super) fn is_grpc(method: &Method, headers: &HeaderMap) -> bool {
+/// Returns whether the client reads the statuses of gRPC rather than those of HTTP, as one of gRPC-Web would.
+#[doc(hidden)]
+pub fn is_grpc(method: &Method, headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).map_or(&[][..], HeaderValue::as_bytes);
-    let rest = kind.strip_prefix(b"application/grpc");
+    let (kind, rest) = kind.split_at_checked(GRPC.len()).unwrap_or_default();
     *method == Method::POST
-        && rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
+        && kind.eq_ignore_ascii_case(GRPC.as_bytes())
+        && matches!(rest.first(), None | Some(b'+' | b';'))
 }
+
+const GRPC: &str = "application/grpc";
 
 /// A status of HTTP, and the one of gRPC for the same outcome.
 type Statuses = (StatusCode, u16);
@@ -209,26 +212,13 @@ impl Refusal {
             }
             _ => (None, None, None),
         };
-        Problem {
-            kind: kind.into(),
-            title: title.into(),
-            status: status.as_u16(),
-            detail: self.detail(style),
-            resource,
-            presented,
-            highest,
-        }
+        let problem = Problem::new(kind, title, status, self.detail(style));
+        Problem { resource, presented, highest, ..problem }
     }
 
-    /// Writes the refusal into the head of a gRPC response, or into its trailers.
+    /// Returns the refusal as the head of a gRPC response without a body, or as its trailers.
     pub(super) fn grpc_metadata(&self, style: &AnswerStyle) -> HeaderMap {
-        let mut metadata = HeaderMap::new();
-        metadata.insert("grpc-status", HeaderValue::from(self.terms().statuses.1));
-        if let Ok(message) = HeaderValue::try_from(grpc_text(&self.detail(style))) {
-            metadata.insert("grpc-message", message);
-        }
-        self.problem(style).write_grpc(&mut metadata);
-        metadata
+        self.problem(style).to_grpc(self.terms().statuses.1)
     }
 
     /// Makes the response, with the body that `body` makes of its text.
@@ -240,7 +230,7 @@ impl Refusal {
         let mut headers = HeaderMap::new();
         let (status, text) = if style.grpc {
             headers = self.grpc_metadata(style);
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(GRPC));
             (StatusCode::OK, None)
         } else {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(Problem::CONTENT_TYPE));

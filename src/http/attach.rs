@@ -7,7 +7,6 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue, Request, Response};
 use http_body::Body;
 use http_body_util::{BodyExt, Limited};
@@ -137,8 +136,7 @@ where
     R: Body,
     R::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let kind = response.headers().get(CONTENT_TYPE).map_or(&[][..], HeaderValue::as_bytes);
-    if response.status().is_success() || !kind.starts_with(Problem::CONTENT_TYPE.as_bytes()) {
+    if response.status().is_success() || !Problem::is_in(response.headers()) {
         return Ok(response.map(FenceBody::passing));
     }
     let (parts, body) = response.into_parts();

@@ -101,6 +101,8 @@ mod transaction;
 
 #[doc(hidden)]
 pub use admissions::Passage;
+#[doc(hidden)]
+pub use answer::is_grpc;
 pub use attach::{AttachError, AttachLayer, AttachService};
 pub use body::{FenceBody, FenceBodyError};
 pub use extract::{Fenced, NotFenced};

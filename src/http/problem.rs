@@ -2,7 +2,7 @@ use std::error::Error;
 
 use fencing_protocol::{Resource, Token};
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use percent_encoding::{percent_decode, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
@@ -49,11 +49,7 @@ pub enum ProblemError {
 
 /// The gRPC metadata that has the problem as JSON, percent-encoded.
 const GRPC: HeaderName = HeaderName::from_static("fencing-problem");
-
-/// Encodes a text as the gRPC protocol wants a `grpc-message`.
-pub(super) fn grpc_text(text: &str) -> String {
-    utf8_percent_encode(text, ENCODED).to_string()
-}
+const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
 impl Problem {
     /// The prefix of all kinds of this crate.
@@ -81,14 +77,19 @@ impl Problem {
     /// The fence could not decide, or the write behind it failed. Try again if the response carries `Retry-After`.
     pub const UNAVAILABLE: &'static str = "urn:fencing:unavailable";
 
+    /// Makes a problem of a program in front of the fence.
+    #[doc(hidden)]
+    pub fn new(kind: &str, title: &str, status: StatusCode, detail: String) -> Problem {
+        let (kind, title, status) = (kind.into(), title.into(), status.as_u16());
+        Problem { kind, title, status, detail, resource: None, presented: None, highest: None }
+    }
+
     /// Client side: reads the problem from the headers and the body of a response.
     ///
     /// # Errors
     /// Returns a [`ProblemError`] if the response is not a problem.
     pub fn read(headers: &HeaderMap, body: &[u8]) -> Result<Problem, ProblemError> {
-        let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
-        let kind = kind.split(';').next().unwrap_or("").trim();
-        if !kind.eq_ignore_ascii_case(Problem::CONTENT_TYPE) {
+        if !Problem::is_in(headers) {
             return Err(ProblemError::NotAProblem);
         }
         serde_json::from_slice(body).map_err(|error| ProblemError::Malformed(error.into()))
@@ -103,11 +104,27 @@ impl Problem {
         serde_json::from_slice(&text.collect::<Vec<u8>>()).ok()
     }
 
-    pub(super) fn write_grpc(&self, metadata: &mut HeaderMap) {
-        let text = serde_json::to_string(self).unwrap_or_default();
-        if let Ok(value) = HeaderValue::try_from(grpc_text(&text)) {
-            metadata.insert(GRPC, value);
+    /// Returns whether the body behind these headers is a problem.
+    pub(super) fn is_in(headers: &HeaderMap) -> bool {
+        let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+        let kind = kind.split(';').next().unwrap_or("").trim();
+        kind.eq_ignore_ascii_case(Problem::CONTENT_TYPE)
+    }
+
+    /// Returns the problem as the head of a gRPC response without a body, or as its trailers.
+    #[doc(hidden)]
+    pub fn to_grpc(&self, status: u16) -> HeaderMap {
+        let mut metadata = HeaderMap::new();
+        metadata.insert("grpc-status", HeaderValue::from(status));
+        let json = serde_json::to_string(self).unwrap_or_default();
+        for (name, text) in [(GRPC_MESSAGE, &self.detail), (GRPC, &json)] {
+            // As the gRPC protocol wants a `grpc-message`.
+            let encoded = utf8_percent_encode(text, ENCODED).to_string();
+            if let Ok(value) = HeaderValue::try_from(encoded) {
+                metadata.insert(name, value);
+            }
         }
+        metadata
     }
 
     /// Returns whether the server refused the token as stale.

@@ -5,7 +5,6 @@ use axum::response::IntoResponse;
 use fencing::http::Problem;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
-use serde_json::json;
 
 pub(crate) type HttpAnswer = Response<Body>;
 
@@ -36,15 +35,33 @@ impl ProblemKind {
 
     pub(crate) fn answer(self, detail: impl Display) -> HttpAnswer {
         let ProblemKind { status, kind, title, retry_after } = self;
-        let (number, detail) = (status.as_u16(), detail.to_string());
-        let text = json!({ "type": kind, "title": title, "status": number, "detail": detail });
-        let mut answer = answer(status, Problem::CONTENT_TYPE, text.to_string());
+        let problem = Problem::new(kind, title, status, detail.to_string());
+        let text = serde_json::to_string(&problem).unwrap_or_default();
+        let mut answer = answer(status, Problem::CONTENT_TYPE, text);
         if let Some(seconds) = retry_after {
             answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
+        answer.extensions_mut().insert(problem);
         answer
     }
 }
+
+/// Gives a client of gRPC the problem of this process in a status of gRPC, as the fence does with its refusals.
+pub(crate) fn in_grpc(answer: HttpAnswer) -> HttpAnswer {
+    let Some(problem) = answer.extensions().get::<Problem>() else { return answer };
+    let status = match problem.kind.as_str() {
+        Problem::MALFORMED | Problem::NOT_ISSUED => INVALID_ARGUMENT,
+        Problem::UNAVAILABLE if problem.status != StatusCode::INTERNAL_SERVER_ERROR => UNAVAILABLE,
+        _ => UNKNOWN,
+    };
+    let mut head = problem.to_grpc(status);
+    head.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    (head, Body::empty()).into_response()
+}
+
+const UNKNOWN: u16 = 2;
+const INVALID_ARGUMENT: u16 = 3;
+const UNAVAILABLE: u16 = 14;
 
 /// The request can be read in more than one way, or in none.
 pub(crate) const MALFORMED: ProblemKind =

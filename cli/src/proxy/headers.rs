@@ -103,10 +103,10 @@ pub(super) fn forwarded(
     end_to_end(&mut headers);
     // This proxy has answered it.
     headers.remove(EXPECT);
-    // The authority of an absolute URI goes before Host (RFC 9112, 3.2.2).
-    let host = parts.uri.authority().map(|host| HeaderValue::try_from(host.as_str()));
-    let host = host.transpose()?.or_else(|| headers.get(HOST).cloned());
-    headers.remove(HOST);
+    // The authority of an absolute URI goes before Host (RFC 9112, 3.2.2). HTTP/1.0 may have neither.
+    let host = |uri: &Uri| uri.authority().map(|host| HeaderValue::try_from(host.as_str()));
+    let own = host(&parts.uri).transpose()?.or(headers.remove(HOST));
+    let host = own.map_or_else(|| host(upstream).transpose(), |own| Ok(Some(own)))?;
     if let Some(host) = host.filter(|_| !http2) {
         headers.insert(HOST, host);
     }
@@ -177,6 +177,23 @@ mod tests {
         ]);
         end_to_end(&mut all);
         assert_eq!(all, headers(&[("content-length", "5"), ("x-other", "1")]));
+    }
+
+    #[test]
+    fn a_request_without_a_host_names_the_service() {
+        let upstream = Uri::from_static("http://files:8080");
+        let host = |uri: &str, host: Option<&str>| {
+            let mut request = Request::builder().uri(uri);
+            if let Some(host) = host {
+                request = request.header(HOST, host);
+            }
+            let (parts, body) = request.body(Body::empty()).unwrap().into_parts();
+            let sent = forwarded(parts, body, &upstream, false).unwrap();
+            sent.headers().get(HOST).unwrap().to_str().unwrap().to_owned()
+        };
+        assert_eq!(host("/a", None), "files:8080");
+        assert_eq!(host("/a", Some("h")), "h");
+        assert_eq!(host("http://other/a", Some("h")), "other");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::routing::get;
 use fencing::fence::{Marks, MemoryMarks};
-use fencing::http::{FenceLayer, Policy, Problem, SHADOW};
+use fencing::http::{FenceLayer, Policy, Problem, SHADOW, is_grpc};
 use fencing::sql::{self, SqlMarks};
 use fencing::{Fence, Resource};
 use http::header::CONTENT_LENGTH;
@@ -30,8 +30,8 @@ use self::upstream::Upstream;
 use crate::duration::show;
 use crate::exit::Failure;
 use crate::listen::{
-    Answers, Counted, HttpAnswer, Listener, MALFORMED, ProblemKind, bounded, record_metrics,
-    status, yaml,
+    Answers, Counted, HttpAnswer, Listener, MALFORMED, ProblemKind, bounded, in_grpc,
+    record_metrics, status, yaml,
 };
 use crate::marks::MarksPlace;
 use crate::place::NAMESPACE;
@@ -110,9 +110,13 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
     let settled = async move {
         let _all = permits.acquire_many(all).await;
     };
-    let answers = service_fn(move |request| {
+    let answers = service_fn(move |request: Request<Body>| {
         let proxy = Arc::clone(&proxy);
-        async move { Ok(proxy.answer(request).await) }
+        async move {
+            let reads_grpc = is_grpc(request.method(), request.headers());
+            let answer = proxy.answer(request).await;
+            Ok(if reads_grpc { in_grpc(answer) } else { answer })
+        }
     });
     listener.run(Answers::new(answers), status, settled).await
 }

@@ -70,7 +70,7 @@ impl Files {
 }
 
 /// The service, the proxy before it, and a client of the proxy. All methods are about one resource.
-async fn started() -> (Files, Door, Grpc<Channel>) {
+async fn started(options: &str) -> (Files, Door, Grpc<Channel>) {
     let files = Files::default();
     let incoming = TcpIncoming::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let upstream = format!("http://{}", incoming.local_addr().unwrap());
@@ -79,8 +79,8 @@ async fn started() -> (Files, Door, Grpc<Channel>) {
     let routes = Routes::from(axum::Router::new().fallback_service(answer));
     let server = Server::builder().add_routes(routes).serve_with_incoming(incoming);
     tokio::spawn(server);
-    let options = "--upstream-http2 --limit 300ms --resource-from /files.Files/**=files";
-    let door = Door::proxy(&upstream, options);
+    let own = "--upstream-http2 --limit 300ms --resource-from /files.Files/**=files";
+    let door = Door::proxy(&upstream, &format!("{own} {options}"));
     let channel = Endpoint::from_shared(format!("http://{}", door.requests)).unwrap();
     (files, door, Grpc::new(channel.connect().await.unwrap()))
 }
@@ -93,32 +93,72 @@ fn call<T>(message: T, token: Option<u64>) -> Request<T> {
     call
 }
 
-/// A stream of a thousand texts.
-async fn write(client: &mut Grpc<Channel>, token: Option<u64>) -> Result<String, Status> {
+async fn upload(
+    client: &mut Grpc<Channel>,
+    texts: usize,
+    token: Option<u64>,
+) -> Result<String, Status> {
     client.ready().await.unwrap();
     let path = PathAndQuery::from_static("/files.Files/Write");
-    let texts = iter(vec!["x".repeat(1000); 1000]);
+    let texts = iter(vec!["x".repeat(1000); texts]);
     let answer = client.client_streaming(call(texts, token), path, Text::default()).await?;
     Ok(answer.into_inner())
 }
 
+/// A stream of a thousand texts.
+async fn write(client: &mut Grpc<Channel>, token: u64) -> String {
+    upload(client, 1000, Some(token)).await.unwrap()
+}
+
+/// A call that gets no further than the proxy. It answers before the upload has ended, which a client may take for the
+/// end of its stream where the rest is long.
+async fn refused(client: &mut Grpc<Channel>, token: Option<u64>) -> Status {
+    upload(client, 10, token).await.unwrap_err()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_of_the_proxy_is_a_grpc_status() {
-    let (files, _door, mut client) = started().await;
-    assert_eq!(write(&mut client, Some(34)).await.unwrap(), "wrote 1000000");
-    let stale = write(&mut client, Some(33)).await.unwrap_err();
+    let (files, _door, mut client) = started("").await;
+    assert_eq!(write(&mut client, 34).await, "wrote 1000000");
+    let stale = refused(&mut client, Some(33)).await;
     assert_eq!(stale.code(), Code::Aborted, "{stale:?}");
     let problem = Problem::read_grpc(stale.metadata().as_ref()).unwrap();
     assert_eq!(problem.stale().unwrap().highest.get(), 34);
-    let missing = write(&mut client, None).await.unwrap_err();
+    let missing = refused(&mut client, None).await;
     assert_eq!(missing.code(), Code::FailedPrecondition, "{missing:?}");
     assert_eq!(files.writes.load(Ordering::SeqCst), 1);
+}
+
+/// Not only those of the fence.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_problem_of_the_proxy_is_a_grpc_status() {
+    let (files, _door, mut client) = started("--requests 1").await;
+    client.ready().await.unwrap();
+    let path = PathAndQuery::from_static("/files.Files/Watch");
+    let watch = call("".to_owned(), Some(34));
+    let mut texts =
+        client.server_streaming(watch, path, Text::default()).await.unwrap().into_inner();
+    assert_eq!(texts.message().await.unwrap().as_deref(), Some("first"));
+    let full = refused(&mut client, Some(35)).await;
+    assert_eq!(full.code(), Code::Unavailable, "{full:?}");
+    assert_eq!(full.message(), "too many requests are under way; nothing was sent");
+    let problem = Problem::read_grpc(full.metadata().as_ref()).unwrap();
+    assert_eq!((problem.kind.as_str(), problem.status), (Problem::UNAVAILABLE, 503));
+    files.gate.notify_one();
+    let door = Door::proxy("http://127.0.0.1:1", "--resource-from /files.Files/**=files");
+    let channel = Endpoint::from_shared(format!("http://{}", door.requests)).unwrap();
+    let down = refused(&mut Grpc::new(channel.connect().await.unwrap()), Some(1)).await;
+    assert_eq!(down.code(), Code::Unavailable, "{down:?}");
+    assert!(down.message().ends_with("nothing was sent"), "{down:?}");
+    // A client of gRPC-Web reads the statuses of HTTP.
+    let web = [("Content-Type", "application/grpc-web+proto"), ("Fencing-Token", "1")];
+    assert_eq!(door.ask("POST", "/files.Files/Write", &web, "").status, 502);
 }
 
 /// Messages come one by one, the status of the service comes in the trailers, and the call is in flight until then.
 #[tokio::test(flavor = "multi_thread")]
 async fn streams_and_trailers_pass_and_are_in_flight() {
-    let (files, _door, mut client) = started().await;
+    let (files, _door, mut client) = started("").await;
     client.ready().await.unwrap();
     let path = PathAndQuery::from_static("/files.Files/Watch");
     let watch = call("".to_owned(), Some(34));
@@ -126,13 +166,13 @@ async fn streams_and_trailers_pass_and_are_in_flight() {
         client.server_streaming(watch, path, Text::default()).await.unwrap().into_inner();
     assert_eq!(texts.message().await.unwrap().as_deref(), Some("first"));
     // The service waits in the middle of its answer.
-    let waited = write(&mut client, Some(35)).await.unwrap_err();
+    let waited = refused(&mut client, Some(35)).await;
     assert_eq!(waited.code(), Code::Unavailable, "{waited:?}");
     files.gate.notify_one();
     assert_eq!(texts.message().await.unwrap().as_deref(), Some("second"));
     let end = texts.message().await.unwrap_err();
     assert_eq!((end.code(), end.message()), (Code::DataLoss, "the end"));
     assert_eq!(end.metadata().get("x-end").unwrap(), "1");
-    assert_eq!(write(&mut client, Some(35)).await.unwrap(), "wrote 1000000");
-    assert_eq!(write(&mut client, Some(34)).await.unwrap_err().code(), Code::Aborted);
+    assert_eq!(write(&mut client, 35).await, "wrote 1000000");
+    assert_eq!(refused(&mut client, Some(34)).await.code(), Code::Aborted);
 }

@@ -118,6 +118,20 @@ async fn what_is_not_of_a_fence_stays_a_response() {
     }
 }
 
+/// Media types are compared without case (RFC 9110, 8.3.1).
+#[tokio::test]
+async fn a_refusal_is_found_by_its_type_in_any_case() {
+    async fn stale() -> Response<Body> {
+        let text = format!(r#"{{"type":"{}","title":"t","status":412}}"#, Problem::STALE);
+        let kind = "Application/Problem+JSON; charset=utf-8";
+        let response = Response::builder().status(412).header(header::CONTENT_TYPE, kind);
+        response.body(text.into()).unwrap()
+    }
+    let client = AttachLayer::new(Sequencer::new(Resource::new("a").unwrap(), token(1)));
+    let error = client.layer(Router::new().fallback(stale)).oneshot(to("/")).await.unwrap_err();
+    assert!(matches!(error, AttachError::Refused(_)), "{error:?}");
+}
+
 #[tokio::test]
 async fn the_sequencer_belongs_to_the_request() {
     let app = app(fence());
