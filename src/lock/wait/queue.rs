@@ -63,13 +63,15 @@ impl Streak {
     }
 }
 
-/// The place of the acquirer, until this is dropped.
-pub(crate) struct Head<'a> {
+/// The first place in the queue, that of the acquirer, until this is dropped.
+pub(crate) struct FirstPlace<'a> {
+    /// The time after which the acquirer asks, if it must not ask at once.
+    pub(crate) asks_after: Option<Instant>,
     queue: &'a WaitQueue,
     _first: FairGuard<'a, ()>,
 }
 
-impl Drop for Head<'_> {
+impl Drop for FirstPlace<'_> {
     fn drop(&mut self) {
         self.queue.state.lock().acquirer_since = None;
     }
@@ -94,9 +96,8 @@ impl WaitQueue {
         WaiterGuard(self)
     }
 
-    /// Waits for the first place, and returns it with the time after which the acquirer asks. `None` if the wait
-    /// has ended before an acquirer had an answer. A caller that finds the queue empty asks after `first`; an empty
-    /// queue `remembers` its streak if nothing else shows remote waiters.
+    /// Waits for the first place. `None` if the wait has ended before an acquirer had an answer. A caller that finds the
+    /// queue empty asks after `first`; an empty queue `remembers` its streak if nothing else shows remote waiters.
     ///
     /// # Errors
     /// The last one of the acquirer. When it gives up, the callers behind it fail with the same error, and do not ask
@@ -106,8 +107,8 @@ impl WaitQueue {
         (since, end): (Instant, Instant),
         first: Option<Instant>,
         remembers: bool,
-    ) -> Result<Option<(Head<'_>, Option<Instant>)>, AcquireError> {
-        let (head, after) = match self.head.try_lock() {
+    ) -> Result<Option<FirstPlace<'_>>, AcquireError> {
+        let (first_place, asks_after) = match self.head.try_lock() {
             Ok(head) => {
                 // The first caller has come after all others have left.
                 let mut state = self.state.lock();
@@ -131,7 +132,7 @@ impl WaitQueue {
             }
         };
         self.state.lock().acquirer_since = Some(since);
-        Ok(Some((Head { queue: self, _first: head }, after)))
+        Ok(Some(FirstPlace { asks_after, queue: self, _first: first_place }))
     }
 
     pub(crate) fn acquirer_since(&self) -> Option<Instant> {

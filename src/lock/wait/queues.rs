@@ -52,12 +52,12 @@ impl WaitQueues {
         let first = first.then(|| Instant::now() + pause(wanted.settings));
         let remembers = wanted.notifications().is_some_and(|(_, it)| !it.report_remote_waiters());
         let span = (wanted.since, wanted.ask.end);
-        let Some((_head, after)) = queue.place(span, first, remembers).await? else {
+        let Some(place) = queue.place(span, first, remembers).await? else {
             // It has no place in the queue: nothing can be handed over to it.
             drop(waiter);
             return attempt().await;
         };
-        Acquirer::new(&queue, wanted).acquire(after, acquirers, attempt).await
+        Acquirer::new(&queue, wanted).acquire(place.asks_after, acquirers, attempt).await
     }
 
     /// Reports whether a lease that is about to be released goes to the next caller of this process, and no other
