@@ -180,7 +180,7 @@ async fn the_audit_keeps_the_last_thousand_lines() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_that_hold_nothing_do_not_bring_it_back() {
     let servers = five();
-    let lease = client(&servers, "stuck").acquire(&resource()).await.unwrap();
+    let (lease, ..) = stuck(&servers).await;
     for server in &servers[3..] {
         server.cli(&["DEL", LOCK]);
         server.cli(&["HDEL", MEMORY, COUNT]);
@@ -198,9 +198,7 @@ async fn nodes_that_hold_nothing_do_not_bring_it_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_largest_token_of_all_is_used_up() {
     let servers = five();
-    let lease = client(&servers, "stuck").acquire(&resource()).await.unwrap();
-    let everywhere = async || servers.iter().all(|it| it.cli(&["EXISTS", LOCK]) == "1");
-    until("it comes late to some nodes", everywhere).await;
+    let (lease, ..) = stuck(&servers).await;
     let count = lease.token().get() % 1_000_000;
     // The first node knows of a smaller one, the second has it and no lock, and the last has neither.
     let memory = |server: &RedisServer, change: &[&str]| {
