@@ -8,9 +8,8 @@ use fencing::lock::redlock::BuildError;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::duration;
 use crate::exit::Failure;
-use crate::findings;
+use crate::findings::{self, NodeBudget};
 use crate::listen::{self, Listen, record_metrics, status};
 use crate::place::Redis;
 
@@ -23,9 +22,8 @@ pub(crate) struct ExporterArgs {
     /// Address for /metrics, /livez and /readyz. Port 0 takes a free one, and the first line of the output says which.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7435")]
     listen: SocketAddr,
-    /// Time limit for an answer of one node.
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
-    node_budget: Duration,
+    #[command(flatten)]
+    budget: NodeBudget,
 }
 
 /// The shortest time between two requests to the nodes, however often this process is asked.
@@ -51,7 +49,7 @@ pub(crate) async fn main(args: ExporterArgs) -> Result<u8, Failure> {
     // A list that no client could be built from is wrong usage; nodes that do not answer are what this is for.
     exporter.ask().await?;
     // Another client may have the nodes asked first, and one of them may take all of its time.
-    let asks = Some(2 * exporter.args.node_budget);
+    let asks = Some(2 * exporter.args.budget.node_budget);
     let ready = move || Arc::clone(&exporter).refresh();
     let status = status(recorder, ready, asks, CancellationToken::new());
     listen::run_alone(&settings, status).await
@@ -75,8 +73,9 @@ impl Exporter {
     /// Asks the nodes, sets the gauges, and returns whether a majority can grant. A figure that a node did not report
     /// is not a number: no alert takes it for zero.
     async fn ask(&self) -> Result<bool, BuildError> {
-        let ExporterArgs { redis: Redis { namespace, .. }, node_budget, .. } = &self.args;
-        let findings = findings::ask(&self.args.redis, *node_budget).await?;
+        let ExporterArgs { redis, budget, .. } = &self.args;
+        let Redis { namespace, .. } = redis;
+        let findings = findings::ask(redis, budget.node_budget).await?;
         let number = |count: usize| u32::try_from(count).map_or(f64::INFINITY, f64::from);
         let fleet = |name: &'static str, value: f64| {
             metrics::gauge!(name, "namespace" => namespace.to_owned()).set(value);

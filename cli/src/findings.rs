@@ -7,10 +7,17 @@ use fencing::lock::redlock::{BuildError, Fleet, Node as _, NodeReport, RedisNode
 use fencing::lock::{Fault, NodeCause};
 use futures_util::future::join_all;
 
-use crate::duration::{about, show};
+use crate::duration::{self, about, show};
 use crate::exit::Failure;
 use crate::place::Redis;
 use crate::say::{self, or_none};
+
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct NodeBudget {
+    /// Time limit for an answer of one node.
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
+    pub(crate) node_budget: Duration,
+}
 
 pub(crate) struct Findings {
     pub(crate) nodes: Vec<Finding>,

@@ -30,7 +30,7 @@ mod watch;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory, FromArgMatches, Parser};
 use tokio::runtime::Builder;
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -75,7 +75,8 @@ fn program() -> Result<u8, Failure> {
     let matches = with_statuses(Action::command()).try_get_matches();
     let action = match matches.and_then(|matches| Action::from_arg_matches(&matches)) {
         Ok(action) => action,
-        Err(error) if error.use_stderr() => {
+        Err(mut error) if error.use_stderr() => {
+            hide_stray_argument(&mut error);
             say::raw(say::without_passwords(&error.to_string()));
             let missing = error.kind() == ErrorKind::MissingRequiredArgument;
             if missing && std::env::var_os("FENCING_LOCK").is_some() {
@@ -126,6 +127,17 @@ fn program() -> Result<u8, Failure> {
     // A look-up of a name that hangs must not hold up the end.
     runtime.shutdown_background();
     status
+}
+
+/// Hides an argument that belongs to no option: it may be what a shell has cut off from a URL with a password.
+fn hide_stray_argument(error: &mut clap::Error) {
+    let is_stray = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(argument)) => !argument.starts_with('-'),
+        _ => false,
+    };
+    if is_stray && error.kind() == ErrorKind::UnknownArgument {
+        error.insert(ContextKind::InvalidArg, ContextValue::String("***".into()));
+    }
 }
 
 fn with_statuses(command: Command) -> Command {

@@ -1,13 +1,11 @@
 //! `fencing nodes`: the state of the nodes.
 
-use std::time::Duration;
-
 use fencing::lock::Fault;
 use serde_json::{Value, json};
 
-use crate::duration::{self, millis};
+use crate::duration::millis;
 use crate::exit::Failure;
-use crate::findings::{self, Finding, Findings};
+use crate::findings::{self, Finding, Findings, NodeBudget};
 use crate::place::Redis;
 use crate::say;
 
@@ -20,17 +18,16 @@ use crate::say;
 pub(crate) struct NodesArgs {
     #[command(flatten)]
     redis: Redis,
-    /// Time limit for an answer of one node.
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
-    node_budget: Duration,
+    #[command(flatten)]
+    budget: NodeBudget,
     /// Prints a JSON array with an object for each node.
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) async fn main(args: NodesArgs) -> Result<u8, Failure> {
-    let NodesArgs { redis, node_budget, json } = args;
-    let findings = findings::ask(&redis, node_budget).await?;
+    let NodesArgs { redis, budget, json } = args;
+    let findings = findings::ask(&redis, budget.node_budget).await?;
     if json {
         let array: Vec<Value> = findings.nodes.iter().map(described).collect();
         say::out(format_args!("{:#}\n", Value::Array(array)));

@@ -14,6 +14,8 @@ const WRONG: &[(&str, &str)] = &[
     ("nodes --redis redis://h,redis://h", "given twice"),
     ("nodes --redis redis://h --namespace {", "namespace"),
     ("nodes redis://me:s3cret@h", "***"),
+    // A shell has split the URL at a character of the password.
+    ("nodes --redis redis://me:pass s3cret@h", "***"),
     ("run $R --resource= -- true", "--resource"),
     ("run $R --resource a --ttl 5 -- true", "500ms, 2s, 1m"),
     ("run $R --resource a --wait=-1s -- true", "--wait"),

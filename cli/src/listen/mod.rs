@@ -35,6 +35,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The address of a service, and the bounds for its clients.
 #[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Connections")]
 pub(crate) struct Listen {
     /// The address for requests, in HTTP/1 and HTTP/2 without TLS. Port 0 takes a free port, and the
     /// first lines of the output say which.

@@ -17,13 +17,33 @@ use crate::listen::{Listen, count};
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProxyArgs {
     #[command(flatten)]
+    pub(super) service: ServiceArgs,
+    #[command(flatten)]
+    pub(super) marks: MarksPlaceArgs,
+    #[command(flatten)]
+    pub(super) names: NameArgs,
+    #[command(flatten)]
+    pub(super) policy: PolicyArgs,
+    #[command(flatten)]
+    pub(super) flight: FlightArgs,
+    #[command(flatten)]
     pub(super) listen: Listen,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Service")]
+pub(super) struct ServiceArgs {
     /// The service: http://HOST:PORT, without a path.
     #[arg(long, value_name = "URL", value_parser = upstream)]
     pub(super) upstream: Uri,
     /// Speaks HTTP/2 with the service, as gRPC needs it.
     #[arg(long)]
     pub(super) upstream_http2: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Marks")]
+pub(super) struct MarksPlaceArgs {
     /// The place of the marks: sqlite:PATH, postgres://... or mysql://..., where tables that are missing
     /// are created; or redis://... (valkey://...), where an operator has run `fencing marks open`.
     #[arg(long, value_name = "URL", env = "FENCING_MARKS", hide_env_values = true)]
@@ -37,6 +57,11 @@ pub(crate) struct ProxyArgs {
     /// passes until a newer one has come.
     #[arg(long)]
     pub(super) forget_marks_on_exit: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Resources")]
+pub(super) struct NameArgs {
     /// Takes the resource from this header instead of from the path. Use it only for a header that a
     /// gateway in front of the proxy always sets itself, whatever the client has sent in it.
     #[arg(long, value_name = "NAME")]
@@ -47,6 +72,11 @@ pub(crate) struct ProxyArgs {
     /// request about several resources carries a header Fencing-Sequencer for each.
     #[arg(long, value_name = "PATTERN=NAME", conflicts_with = "resource_header")]
     pub(super) resource_from: Vec<Pattern>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Refusals")]
+pub(super) struct PolicyArgs {
     /// Asks reads for a token as well.
     #[arg(long, conflicts_with = "ignore_reads")]
     pub(super) require_always: bool,
@@ -69,6 +99,11 @@ pub(crate) struct ProxyArgs {
     /// Time for which a request waits for those with older tokens, before it gets a 503.
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse)]
     pub(super) limit: Duration,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Requests in flight")]
+pub(super) struct FlightArgs {
     /// Time limit for an answer of the service, and for a pause in it, while no upload makes progress. After that the
     /// client gets a 504, and the resource stays closed until the service has answered, or nothing has moved for twice
     /// --quarantine.
@@ -96,7 +131,7 @@ pub(crate) struct ProxyArgs {
     pub(super) requests: usize,
 }
 
-impl ProxyArgs {
+impl FlightArgs {
     pub(super) fn quarantine(&self) -> Duration {
         self.quarantine.unwrap_or(self.upstream_timeout)
     }

@@ -76,7 +76,7 @@ impl Flight {
         passage: Passage,
         client: oneshot::Sender<HttpAnswer>,
     ) -> Flight {
-        let (progress, grace) = (upload.clone(), args.upload_grace);
+        let (progress, grace) = (upload.clone(), args.flight.upload_grace);
         let overtaken = passage.overtaken();
         let superseded = async move {
             overtaken.await;
@@ -86,7 +86,7 @@ impl Flight {
             }
         };
         let superseded = superseded.boxed();
-        let (client, patience) = (Client::Waiting(client), args.upstream_timeout);
+        let (client, patience) = (Client::Waiting(client), args.flight.upstream_timeout);
         Flight { upload, client, patience, superseded, closes: false, held: None, args, passage }
     }
 
@@ -98,7 +98,7 @@ impl Flight {
             self.give_up(doubt);
             self.upload.stop();
             if self.passage.is_fenced() {
-                sleep(self.args.quarantine()).await;
+                sleep(self.args.flight.quarantine()).await;
             }
         }
     }
@@ -191,7 +191,7 @@ impl Flight {
             metrics::counter!("fencing_proxy_given_up_total", "cause" => cause).increment(1);
             self.held = Some(Counted::new("fencing_proxy_held", ()));
         }
-        self.patience = self.args.quarantine();
+        self.patience = self.args.flight.quarantine();
         self.upload.note();
         let doubt = "the request may or may not have been carried out; read before you try again";
         self.client.answer(problem.answer(format_args!("{why}; {doubt}")));

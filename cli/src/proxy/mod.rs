@@ -25,6 +25,7 @@ use tokio::time::Instant;
 use tower::service_fn;
 
 pub(crate) use self::args::ProxyArgs;
+use self::args::{MarksPlaceArgs, PolicyArgs};
 use self::flight::Flight;
 use self::upstream::Upstream;
 use crate::duration::show;
@@ -67,29 +68,30 @@ struct FencingProxy<X> {
 
 pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
     let (args, recorder) = (Arc::new(args), record_metrics()?);
-    let keys = args.signing_keys.as_deref().map(SigningKeys::open).transpose()?;
-    let names = names::extractor(&args);
+    let keys = args.policy.signing_keys.as_deref().map(SigningKeys::open).transpose()?;
+    let names = names::extractor(&args.names);
     let names = names.map_err(|why| Failure::usage(format_args!("--resource-from {why}")))?;
-    if args.quarantine() < args.upstream_timeout {
+    if args.flight.quarantine() < args.flight.upstream_timeout {
         say::error(format_args!(
             "warning: --quarantine {} is shorter than --upstream-timeout {}: the service may still be at \
              work on a request when its resource is open to newer tokens",
-            show(args.quarantine()),
-            show(args.upstream_timeout),
+            show(args.flight.quarantine()),
+            show(args.flight.upstream_timeout),
         ));
     }
     // Any name does: the mark is only read.
     let probe = Resource::new("readyz").map_err(Failure::failed)?;
-    let marks = open_marks(&args, &probe).await?;
+    let marks = open_marks(&args.marks, &probe).await?;
     // An earlier proxy frees its port at once when it is stopped, and sends for up to --stop-within.
-    let earlier = args.quarantine() + args.listen.stop_within;
-    let opens = Instant::now() + if args.clean_start { Duration::ZERO } else { earlier };
-    let fence = Fence::new(marks).closed_until(opens).limit(args.limit).ceiling(args.ceiling);
+    let earlier = args.flight.quarantine() + args.listen.stop_within;
+    let opens = Instant::now() + if args.flight.clean_start { Duration::ZERO } else { earlier };
+    let fence =
+        Fence::new(marks).closed_until(opens).limit(args.policy.limit).ceiling(args.policy.ceiling);
     let listener = Listener::bind(&args.listen).await?;
-    let permits = Arc::new(Semaphore::new(args.requests));
+    let permits = Arc::new(Semaphore::new(args.flight.requests));
     let proxy = Arc::new(FencingProxy {
-        fence: layer(&args, fence.clone(), names),
-        upstream: Upstream::new(args.upstream_http2),
+        fence: layer(&args.policy, fence.clone(), names),
+        upstream: Upstream::new(args.service.upstream_http2),
         permits: Arc::clone(&permits),
         args: Arc::clone(&args),
         keys,
@@ -106,7 +108,7 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
     };
     let status = status(recorder, ready, None, listener.stop.clone())
         .route("/openapi.yaml", get(async || yaml(OPENAPI)));
-    let all = u32::try_from(args.requests).unwrap_or(u32::MAX);
+    let all = u32::try_from(args.flight.requests).unwrap_or(u32::MAX);
     let settled = async move {
         let _all = permits.acquire_many(all).await;
     };
@@ -121,7 +123,7 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
     listener.run(Answers::new(answers), status, settled).await
 }
 
-async fn open_marks(args: &ProxyArgs, probe: &Resource) -> Result<Arc<dyn Marks>, Failure> {
+async fn open_marks(args: &MarksPlaceArgs, probe: &Resource) -> Result<Arc<dyn Marks>, Failure> {
     let Some(url) = &args.marks else { return Ok(Arc::new(MemoryMarks::default())) };
     let url = match MarksPlace::new(url, args.namespace.as_deref().unwrap_or(NAMESPACE))? {
         MarksPlace::Redis(marks) if marks.look().await?.is_open() => return Ok(Arc::new(*marks)),
@@ -143,7 +145,7 @@ fn refused(cause: &'static str) {
     metrics::counter!("fencing_proxy_refused_total", "cause" => cause).increment(1);
 }
 
-fn layer<X>(args: &ProxyArgs, fence: Fence, names: X) -> FenceLayer<X>
+fn layer<X>(args: &PolicyArgs, fence: Fence, names: X) -> FenceLayer<X>
 where
     X: Fn(&Parts) -> Result<Vec<Resource>, String> + Clone,
 {
@@ -169,7 +171,7 @@ impl<X: Fn(&Parts) -> Result<Vec<Resource>, String>> FencingProxy<X> {
             "the request has more than one Content-Length"
         } else if parts.uri.path() == "*" && parts.method != Method::OPTIONS {
             "only OPTIONS is about the whole service"
-        } else if self.args.resource_header.is_none()
+        } else if self.args.names.resource_header.is_none()
             && parts.headers.contains_key(headers::DESTINATION)
         {
             "the header Destination names a second resource, which the fence does not check"
@@ -186,7 +188,7 @@ impl<X: Fn(&Parts) -> Result<Vec<Resource>, String>> FencingProxy<X> {
         };
         let permit = Counted::new("fencing_proxy_requests", permit);
         let args = &self.args;
-        let (request, upload) = bounded(request, args.listen.client_timeout, args.longest);
+        let (request, upload) = bounded(request, args.listen.client_timeout, args.flight.longest);
         let (mut parts, body) = request.into_parts();
         if let Some((cause, answer)) = self.refused(&parts) {
             refused(cause);
@@ -205,7 +207,12 @@ impl<X: Fn(&Parts) -> Result<Vec<Resource>, String>> FencingProxy<X> {
             Err(refusal) => return refusal,
         };
         let (is_fenced, shadow) = (passage.is_fenced(), passage.shadow());
-        let request = match headers::forwarded(parts, body, &args.upstream, args.upstream_http2) {
+        let request = match headers::forwarded(
+            parts,
+            body,
+            &args.service.upstream,
+            args.service.upstream_http2,
+        ) {
             Ok(request) => request,
             Err(error) => return NOT_SENT.answer(format_args!("{error}; nothing was sent")),
         };

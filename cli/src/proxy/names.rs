@@ -4,11 +4,11 @@ use http::HeaderName;
 use http::request::Parts;
 use percent_encoding::percent_decode_str;
 
-use super::args::ProxyArgs;
+use super::args::NameArgs;
 use super::patterns::Patterns;
 
 pub(super) fn extractor(
-    args: &ProxyArgs,
+    args: &NameArgs,
 ) -> Result<impl Fn(&Parts) -> Result<Vec<Resource>, String> + Clone + use<>, String> {
     let header = args.resource_header.clone();
     let patterns = match args.resource_from.as_slice() {

@@ -60,8 +60,6 @@ const FROM_A_PAGE: &str =
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     lock: LockArgs,
-    #[command(flatten)]
-    listen: Listen,
     /// Default TTL of a lease.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     ttl: Duration,
@@ -82,6 +80,8 @@ pub(crate) struct ServeArgs {
     /// Requests that may wait for a lock at a time, at most half of --connections. Further ones get a 429.
     #[arg(long, value_name = "NUMBER", default_value_t = 1000, value_parser = count)]
     waiters: usize,
+    #[command(flatten)]
+    listen: Listen,
 }
 
 struct LeaseServer {

@@ -31,11 +31,12 @@ use tokio::time::{sleep, timeout};
 use wildmatch::WildMatch;
 
 use crate::exit::{self, Failure};
+use crate::findings::{self, NodeBudget};
 use crate::leases::LeaseList;
 use crate::marks::MarksPlace;
 use crate::place::{Chosen, LockPlace, Service};
 use crate::signals::Signals;
-use crate::{duration, findings, say};
+use crate::{duration, say};
 use sources::refresh;
 use view::{Moment, Part, View};
 
@@ -43,7 +44,7 @@ use view::{Moment, Part, View};
 ///
 /// Keys: q, Esc or Ctrl-C quit. The arrows, PgUp, PgDn, Home and End scroll the leases. p pauses, and p again resumes.
 /// Ctrl-L redraws, Ctrl-Z suspends. With NO_COLOR in the environment it shows no colours. Without a terminal it prints
-/// the same as text each time.
+/// the same as text each time. A node has ten times its limit to list its locks, a database 10s.
 #[derive(Debug, clap::Args)]
 pub(crate) struct WatchArgs {
     #[command(flatten)]
@@ -54,9 +55,8 @@ pub(crate) struct WatchArgs {
     /// How often it asks: from 500ms to 1h.
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = every)]
     every: Duration,
-    /// Time limit for an answer of one node; ten times that to list its locks. A database has 10s.
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
-    node_budget: Duration,
+    #[command(flatten)]
+    budget: NodeBudget,
     /// Where the storage keeps its marks: sqlite:PATH, postgres://... or mysql://..., or redis://... (valkey://...)
     /// [default: the database of --database]. A Redis that was restarted notes that its marks are closed.
     #[arg(long, value_name = "URL", env = "FENCING_MARKS", hide_env_values = true)]
@@ -86,7 +86,7 @@ pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
     let given = given.map(|url| MarksPlace::new(url, args.place.namespace())).transpose()?;
     // The namespace may be that of marks on a Redis.
     let place = args.place.chosen(matches!(given, Some(MarksPlace::Redis(_))))?;
-    let (wanted, budget) = (WildMatch::new(&args.resource), args.node_budget);
+    let (wanted, budget) = (WildMatch::new(&args.resource), args.budget.node_budget);
     let mut view = View::new(args.every, budget);
     let own_marks = match &place {
         Chosen::Redis(redis) => {
