@@ -13,6 +13,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The timeout of a call that takes no long time by itself, its waits for a connection and for a lock included.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
+#[derive(Clone)]
 pub(crate) enum Pool {
     Sqlite(SqlitePool),
     Postgres(PgPool),

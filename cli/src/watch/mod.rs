@@ -122,7 +122,8 @@ pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
     };
     let marks = async {
         let Some(place) = &marks_at else { return pending().await };
-        let ask = async || sources::marks(place, budget, view).await;
+        let mut kept = None;
+        let ask = async || sources::marks(place, budget, view, &mut kept).await;
         refresh(view, DATABASE, ask, |view, now, answer| view.marks.set(now, answer)).await
     };
     let shown = async {

@@ -13,7 +13,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use super::view::{MarkList, Moment, View};
 use crate::exit::{self, Failure};
 use crate::marks::MarksPlace;
-use crate::pool::{connect, on};
+use crate::pool::{Pool, connect, on};
 use crate::say;
 
 /// The most marks counted.
@@ -43,12 +43,15 @@ pub(super) async fn refresh<T>(
     }
 }
 
-/// Looks at the marks, and reads those of the leases on the screen.
+/// Looks at the marks, and reads those of the leases on the screen. A server is asked through the pool that the last
+/// answer has `kept`. Without an answer there is none: only a new connection says why it cannot be made.
 pub(super) async fn marks(
     place: &MarksPlace,
     budget: Duration,
     view: &Sender<View>,
+    kept: &mut Option<Pool>,
 ) -> Result<MarkList, Failure> {
+    let (last, mut next) = (kept.take(), None);
     let (wanted, mut list) = (view.borrow().on_screen(), MarkList::default());
     let marks: Box<dyn Marks> = match place {
         MarksPlace::Redis(marks) => {
@@ -59,9 +62,14 @@ pub(super) async fn marks(
             Box::new(marks)
         }
         MarksPlace::Database(url) => {
-            let pool = connect("--marks", url, false, 1).await?;
+            let pool = match last {
+                Some(pool) => pool,
+                None => connect("--marks", url, false, 1).await?,
+            };
             let rows = on!(&pool, pool => sql::marks(pool, &[], COUNTED).await)?;
             list.count = rows.len() as u64;
+            // The file of SQLite may be another one by then.
+            next = Some(pool.clone()).filter(|pool| !matches!(pool, Pool::Sqlite(_)));
             on!(pool, pool => Box::new(SqlMarks::new(pool)) as Box<dyn Marks>)
         }
     };
@@ -69,5 +77,6 @@ pub(super) async fn marks(
         let mark = marks.highest(&resource).await?;
         list.of.insert(resource, mark);
     }
+    *kept = next;
     Ok(list)
 }
