@@ -1,7 +1,8 @@
 //! `fencing migrate`, `marks` and `protect` on a database, also as they print what they would do; and `fencing run
 //! --database`: the lock in one database, and no Redis.
 
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use serde_json::json;
@@ -400,4 +401,22 @@ async fn a_lease_on_mariadb_until_it_hangs_or_dies() {
     let url = server.database().await.to_url_lossy().to_string();
     in_order(&url);
     until_it_hangs_or_dies(&url, |signal| server.signal(signal));
+}
+
+/// Each question would cost the server a process of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn watch_asks_over_one_connection() {
+    let database = Database::postgres().await;
+    database.ask("migrate").is(0);
+    let mut command = fencing("redis://127.0.0.1:1", "watch --every 500ms --marks");
+    let mut child = command.arg(&database.url).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut connection = || {
+        assert!((0..2).all(|_| lines.any(|line| line.starts_with("MARKS  0"))));
+        let of = "SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()";
+        (database.client)(of).unwrap()
+    };
+    assert_eq!(connection(), connection());
+    drop(lines);
+    end(child);
 }
