@@ -21,11 +21,7 @@ pub(crate) const SIGNATURE: HeaderName = HeaderName::from_static("fencing-signat
 
 /// Prefix of signed text: the same key may sign other things.
 const PREFIX: &str = "fencing-sequencer-v1\n";
-const NOT_ISSUED: ProblemKind = ProblemKind::new(
-    StatusCode::BAD_REQUEST,
-    Problem::NOT_ISSUED,
-    "Fencing token was never issued",
-);
+const NOT_ISSUED: ProblemKind = ProblemKind::new(StatusCode::BAD_REQUEST, Problem::NOT_ISSUED);
 const MIN_KEY: usize = 32;
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 

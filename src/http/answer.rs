@@ -49,56 +49,40 @@ const UNAVAILABLE: Statuses = (StatusCode::SERVICE_UNAVAILABLE, 14);
 const IN_DOUBT: Statuses = (StatusCode::SERVICE_UNAVAILABLE, 2);
 const ROLLED_BACK: Statuses = (StatusCode::SERVICE_UNAVAILABLE, 13);
 
-const MALFORMED_REQUEST: &str = "Malformed request";
-const FENCE_UNAVAILABLE: &str = "Fence unavailable";
-
 /// The constant part of the answer to a kind of refusal.
 struct AnswerTerms {
     statuses: Statuses,
     kind: &'static str,
-    title: &'static str,
     /// Its label in the metrics.
     label: &'static str,
 }
 
 impl Refusal {
     fn terms(&self) -> AnswerTerms {
-        let (statuses, kind, title, label) = match self {
-            Refusal::Stale(_) => (STALE, Problem::STALE, "Stale fencing token", "stale"),
-            Refusal::NotIssued(_) => {
-                (INVALID, Problem::NOT_ISSUED, "Fencing token was never issued", "not_issued")
-            }
-            Refusal::Superseded(_) => {
-                (IN_DOUBT, Problem::SUPERSEDED, "Superseded by a newer token", "superseded")
-            }
-            Refusal::Missing => (MISSING, Problem::MISSING, "Fencing token required", "missing"),
+        let (statuses, kind, label) = match self {
+            Refusal::Stale(_) => (STALE, Problem::STALE, "stale"),
+            Refusal::NotIssued(_) => (INVALID, Problem::NOT_ISSUED, "not_issued"),
+            Refusal::Superseded(_) => (IN_DOUBT, Problem::SUPERSEDED, "superseded"),
+            Refusal::Missing => (MISSING, Problem::MISSING, "missing"),
             Refusal::Malformed(_) | Refusal::Repeated | Refusal::Mismatch(_) => {
-                (INVALID, Problem::MALFORMED, MALFORMED_REQUEST, "malformed")
+                (INVALID, Problem::MALFORMED, "malformed")
             }
-            Refusal::Resource(_) => (INVALID, Problem::MALFORMED, MALFORMED_REQUEST, "no_resource"),
-            Refusal::NoResource(_) => {
-                (INTERNAL, Problem::UNAVAILABLE, FENCE_UNAVAILABLE, "no_resource")
-            }
-            Refusal::NotSetUp(_) => {
-                (INTERNAL, Problem::UNAVAILABLE, FENCE_UNAVAILABLE, "not_set_up")
-            }
+            Refusal::Resource(_) => (INVALID, Problem::MALFORMED, "no_resource"),
+            Refusal::NoResource(_) => (INTERNAL, Problem::UNAVAILABLE, "no_resource"),
+            Refusal::NotSetUp(_) => (INTERNAL, Problem::UNAVAILABLE, "not_set_up"),
             Refusal::Unnamed(_) | Refusal::Unavailable { .. } => {
-                (UNAVAILABLE, Problem::UNAVAILABLE, FENCE_UNAVAILABLE, "unavailable")
+                (UNAVAILABLE, Problem::UNAVAILABLE, "unavailable")
             }
-            Refusal::Conflict(_) => {
-                (UNAVAILABLE, Problem::CONFLICT, "Conflicting transaction", "retryable")
+            Refusal::Conflict(_) => (UNAVAILABLE, Problem::CONFLICT, "retryable"),
+            Refusal::RolledBack(_) if self.may_pass_later() => {
+                (UNAVAILABLE, Problem::ROLLED_BACK, "rolled_back")
             }
-            Refusal::RolledBack(_) => {
-                let statuses = if self.may_pass_later() { UNAVAILABLE } else { ROLLED_BACK };
-                (statuses, Problem::ROLLED_BACK, "Rolled back", "rolled_back")
-            }
-            Refusal::Kept => (INTERNAL, Problem::ROLLED_BACK, "Rolled back", "kept"),
-            Refusal::InDoubt(_) => {
-                (IN_DOUBT, Problem::IN_DOUBT, "Commit failed, in doubt", "in_doubt")
-            }
-            Refusal::Failed(_) => (IN_DOUBT, Problem::UNAVAILABLE, "Write failed", "failed"),
+            Refusal::RolledBack(_) => (ROLLED_BACK, Problem::ROLLED_BACK, "rolled_back"),
+            Refusal::Kept => (INTERNAL, Problem::ROLLED_BACK, "kept"),
+            Refusal::InDoubt(_) => (IN_DOUBT, Problem::IN_DOUBT, "in_doubt"),
+            Refusal::Failed(_) => (IN_DOUBT, Problem::UNAVAILABLE, "failed"),
         };
-        AnswerTerms { statuses, kind, title, label }
+        AnswerTerms { statuses, kind, label }
     }
 
     /// Returns the HTTP status of its response. A gRPC client gets 200 and a gRPC status.
@@ -199,7 +183,7 @@ impl Refusal {
     }
 
     fn problem(&self, style: &AnswerStyle) -> Problem {
-        let AnswerTerms { statuses: (status, _), kind, title, .. } = self.terms();
+        let AnswerTerms { statuses: (status, _), kind, .. } = self.terms();
         let (resource, presented, highest) = match self {
             Refusal::Stale(stale) | Refusal::Superseded(stale) => (
                 Some(stale.resource.clone()),
@@ -212,7 +196,7 @@ impl Refusal {
             }
             _ => (None, None, None),
         };
-        let problem = Problem::new(kind, title, status, self.detail(style));
+        let problem = Problem::new(kind, status, self.detail(style));
         Problem { resource, presented, highest, ..problem }
     }
 

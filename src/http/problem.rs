@@ -76,10 +76,31 @@ impl Problem {
     pub const IN_DOUBT: &'static str = "urn:fencing:in-doubt";
     /// The fence could not decide, or the write behind it failed. Try again if the response carries `Retry-After`.
     pub const UNAVAILABLE: &'static str = "urn:fencing:unavailable";
+    /// Of `fencing serve`: another client holds the lock.
+    pub const HELD: &'static str = "urn:fencing:held";
+    /// Of `fencing serve`: too many requests wait for locks. Nothing was asked.
+    pub const OVERLOADED: &'static str = "urn:fencing:overloaded";
+    /// Of `fencing serve`: there is no such lease, or it is over.
+    pub const NO_LEASE: &'static str = "urn:fencing:no-lease";
 
-    /// Makes a problem of a program in front of the fence.
+    /// Makes a problem that is about no token. Its title says the same for all of its type (RFC 9457, 3.1.3).
     #[doc(hidden)]
-    pub fn new(kind: &str, title: &str, status: StatusCode, detail: String) -> Problem {
+    pub fn new(kind: &str, status: StatusCode, detail: String) -> Problem {
+        let title = match kind {
+            Problem::STALE => "Stale fencing token",
+            Problem::SUPERSEDED => "Superseded by a newer token",
+            Problem::MISSING => "Fencing token required",
+            Problem::NOT_ISSUED => "Fencing token was never issued",
+            Problem::MALFORMED => "Malformed request",
+            Problem::CONFLICT => "Conflicting transaction",
+            Problem::ROLLED_BACK => "Rolled back",
+            Problem::IN_DOUBT => "In doubt",
+            Problem::UNAVAILABLE => "Unavailable",
+            Problem::HELD => "Held by another client",
+            Problem::OVERLOADED => "Too many requests",
+            Problem::NO_LEASE => "No such lease",
+            _ => status.canonical_reason().unwrap_or_default(),
+        };
         let (kind, title, status) = (kind.into(), title.into(), status.as_u16());
         Problem { kind, title, status, detail, resource: None, presented: None, highest: None }
     }

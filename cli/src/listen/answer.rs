@@ -19,14 +19,13 @@ pub(crate) fn answer(status: StatusCode, kind: &'static str, text: impl Into<Bod
 pub(crate) struct ProblemKind {
     status: StatusCode,
     kind: &'static str,
-    title: &'static str,
     /// After how many seconds the client may try again.
     retry_after: Option<u64>,
 }
 
 impl ProblemKind {
-    pub(crate) const fn new(status: StatusCode, kind: &'static str, title: &'static str) -> Self {
-        ProblemKind { status, kind, title, retry_after: None }
+    pub(crate) const fn new(status: StatusCode, kind: &'static str) -> ProblemKind {
+        ProblemKind { status, kind, retry_after: None }
     }
 
     pub(crate) const fn retry_after(self, seconds: u64) -> Self {
@@ -34,8 +33,8 @@ impl ProblemKind {
     }
 
     pub(crate) fn answer(self, detail: impl Display) -> HttpAnswer {
-        let ProblemKind { status, kind, title, retry_after } = self;
-        let problem = Problem::new(kind, title, status, detail.to_string());
+        let ProblemKind { status, kind, retry_after } = self;
+        let problem = Problem::new(kind, status, detail.to_string());
         let text = serde_json::to_string(&problem).unwrap_or_default();
         let mut answer = answer(status, Problem::CONTENT_TYPE, text);
         if let Some(seconds) = retry_after {
@@ -65,4 +64,4 @@ const UNAVAILABLE: u16 = 14;
 
 /// The request can be read in more than one way, or in none.
 pub(crate) const MALFORMED: ProblemKind =
-    ProblemKind::new(StatusCode::BAD_REQUEST, Problem::MALFORMED, "Malformed request");
+    ProblemKind::new(StatusCode::BAD_REQUEST, Problem::MALFORMED);

@@ -55,18 +55,13 @@ const LATE: Doubt =
 const LONG: Doubt = doubt(StatusCode::GATEWAY_TIMEOUT, "the request took too long in all", "long");
 const UPLOAD: Doubt = doubt(StatusCode::REQUEST_TIMEOUT, "the upload broke off", "upload");
 const SUPERSEDED: Doubt = Doubt {
-    problem: ProblemKind::new(
-        StatusCode::SERVICE_UNAVAILABLE,
-        Problem::SUPERSEDED,
-        "Superseded by a newer token",
-    ),
+    problem: ProblemKind::new(StatusCode::SERVICE_UNAVAILABLE, Problem::SUPERSEDED),
     why: "a newer token came, and the upload was cut off",
     cause: "superseded",
 };
 
 const fn doubt(status: StatusCode, why: &'static str, cause: &'static str) -> Doubt {
-    let title = "No answer from the service, in doubt";
-    Doubt { problem: ProblemKind::new(status, Problem::IN_DOUBT, title), why, cause }
+    Doubt { problem: ProblemKind::new(status, Problem::IN_DOUBT), why, cause }
 }
 
 impl Flight {

@@ -47,15 +47,13 @@ const NOT_OPEN: &str = "the marks in this Redis are not open: the server may hav
                         see `fencing marks open --help`";
 
 const NOT_PASSED_ON: ProblemKind =
-    ProblemKind::new(StatusCode::METHOD_NOT_ALLOWED, Problem::MALFORMED, "Malformed request");
+    ProblemKind::new(StatusCode::METHOD_NOT_ALLOWED, Problem::MALFORMED);
 const FULL: ProblemKind =
-    ProblemKind::new(StatusCode::SERVICE_UNAVAILABLE, Problem::UNAVAILABLE, "Proxy unavailable")
-        .retry_after(1);
+    ProblemKind::new(StatusCode::SERVICE_UNAVAILABLE, Problem::UNAVAILABLE).retry_after(1);
 const NOT_SENT: ProblemKind =
-    ProblemKind::new(StatusCode::BAD_GATEWAY, Problem::UNAVAILABLE, "Service unavailable")
-        .retry_after(1);
+    ProblemKind::new(StatusCode::BAD_GATEWAY, Problem::UNAVAILABLE).retry_after(1);
 const FAILED: ProblemKind =
-    ProblemKind::new(StatusCode::INTERNAL_SERVER_ERROR, Problem::UNAVAILABLE, "Proxy unavailable");
+    ProblemKind::new(StatusCode::INTERNAL_SERVER_ERROR, Problem::UNAVAILABLE);
 
 /// The shared state of the requests. `X` names the resources of a request.
 struct FencingProxy<X> {

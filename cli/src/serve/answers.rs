@@ -12,29 +12,23 @@ use crate::duration::{about, millis};
 use crate::listen::{HttpAnswer, ProblemKind, answer};
 use crate::signing::{SIGNATURE, SigningKeys};
 
-const HELD: ProblemKind =
-    ProblemKind::new(StatusCode::CONFLICT, "urn:fencing:held", "Held by another client");
+const HELD: ProblemKind = ProblemKind::new(StatusCode::CONFLICT, Problem::HELD);
 pub(super) const OVERLOADED: ProblemKind =
-    ProblemKind::new(StatusCode::TOO_MANY_REQUESTS, "urn:fencing:overloaded", "Too many requests")
-        .retry_after(1);
-pub(super) const NO_LEASE: ProblemKind =
-    ProblemKind::new(StatusCode::NOT_FOUND, "urn:fencing:no-lease", "No such lease");
+    ProblemKind::new(StatusCode::TOO_MANY_REQUESTS, Problem::OVERLOADED).retry_after(1);
+pub(super) const NO_LEASE: ProblemKind = ProblemKind::new(StatusCode::NOT_FOUND, Problem::NO_LEASE);
 pub(super) const UNAVAILABLE: ProblemKind =
-    ProblemKind::new(StatusCode::SERVICE_UNAVAILABLE, Problem::UNAVAILABLE, "Locks unavailable")
-        .retry_after(1);
+    ProblemKind::new(StatusCode::SERVICE_UNAVAILABLE, Problem::UNAVAILABLE).retry_after(1);
 pub(super) const TOO_LONG: ProblemKind =
-    ProblemKind::new(StatusCode::PAYLOAD_TOO_LARGE, Problem::MALFORMED, "Malformed request");
+    ProblemKind::new(StatusCode::PAYLOAD_TOO_LARGE, Problem::MALFORMED);
 pub(super) const NOT_JSON: ProblemKind =
-    ProblemKind::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Problem::MALFORMED, "Malformed request");
+    ProblemKind::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Problem::MALFORMED);
 pub(super) const IN_DOUBT: ProblemKind =
-    ProblemKind::new(StatusCode::SERVICE_UNAVAILABLE, Problem::IN_DOUBT, "Release in doubt");
-pub(super) const FORBIDDEN: ProblemKind =
-    ProblemKind::new(StatusCode::FORBIDDEN, "about:blank", "Forbidden");
-pub(super) const NOT_FOUND: ProblemKind =
-    ProblemKind::new(StatusCode::NOT_FOUND, "about:blank", "Not Found");
+    ProblemKind::new(StatusCode::SERVICE_UNAVAILABLE, Problem::IN_DOUBT);
+pub(super) const FORBIDDEN: ProblemKind = ProblemKind::new(StatusCode::FORBIDDEN, "about:blank");
+pub(super) const NOT_FOUND: ProblemKind = ProblemKind::new(StatusCode::NOT_FOUND, "about:blank");
 /// The router adds which methods are allowed.
 pub(super) const WRONG_METHOD: ProblemKind =
-    ProblemKind::new(StatusCode::METHOD_NOT_ALLOWED, "about:blank", "Method Not Allowed");
+    ProblemKind::new(StatusCode::METHOD_NOT_ALLOWED, "about:blank");
 
 pub(super) fn no_lease() -> HttpAnswer {
     NO_LEASE.answer("there is no such lease, or it is over: stop the work, or acquire again")
