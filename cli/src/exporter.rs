@@ -2,10 +2,9 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fencing::lock::redlock::BuildError;
-use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::exit::Failure;
@@ -26,15 +25,6 @@ pub(crate) struct ExporterArgs {
     budget: NodeBudget,
 }
 
-/// The shortest time between two requests to the nodes, however often this process is asked.
-const FRESH: Duration = Duration::from_secs(1);
-
-/// The last answer of the nodes. One client at a time has them asked.
-struct Exporter {
-    args: ExporterArgs,
-    last: Mutex<Option<(Instant, Result<(), String>)>>,
-}
-
 pub(crate) async fn main(args: ExporterArgs) -> Result<u8, Failure> {
     let recorder = record_metrics()?;
     let settings = Listen {
@@ -45,35 +35,27 @@ pub(crate) async fn main(args: ExporterArgs) -> Result<u8, Failure> {
         client_timeout: Duration::from_secs(10),
         connections: 64,
     };
-    let exporter = Arc::new(Exporter { args, last: Mutex::default() });
     // A list that no client could be built from is wrong usage; nodes that do not answer are what this is for.
-    exporter.ask().await?;
-    // Another client may have the nodes asked first, and one of them may take all of its time.
-    let asks = Some(2 * exporter.args.budget.node_budget);
-    let ready = move || Arc::clone(&exporter).refresh();
+    args.ask().await?;
+    // The nodes may take all of their time.
+    let asks = Some(2 * args.budget.node_budget);
+    let args = Arc::new(args);
+    let ready = move || {
+        let args = Arc::clone(&args);
+        async move {
+            let has_quorum = args.ask().await.map_err(|error| error.to_string())?;
+            has_quorum.then_some(()).ok_or_else(|| "no quorum".to_owned())
+        }
+    };
     let status = status(recorder, ready, asks, CancellationToken::new());
     listen::run_alone(&settings, status).await
 }
 
-impl Exporter {
-    /// Asks the nodes, unless that was done a moment ago, and reports whether a majority can grant.
-    async fn refresh(self: Arc<Self>) -> Result<(), String> {
-        let mut last = self.last.lock().await;
-        if let Some((_, found)) = last.as_ref().filter(|(when, _)| when.elapsed() < FRESH) {
-            return found.clone();
-        }
-        let found = match self.ask().await {
-            Ok(true) => Ok(()),
-            Ok(false) => Err("no quorum".to_owned()),
-            Err(error) => Err(error.to_string()),
-        };
-        last.insert((Instant::now(), found)).1.clone()
-    }
-
+impl ExporterArgs {
     /// Asks the nodes, sets the gauges, and returns whether a majority can grant. A figure that a node did not report
     /// is not a number: no alert takes it for zero.
     async fn ask(&self) -> Result<bool, BuildError> {
-        let ExporterArgs { redis, budget, .. } = &self.args;
+        let ExporterArgs { redis, budget, .. } = self;
         let Redis { namespace, .. } = redis;
         let findings = findings::ask(redis, budget.node_budget).await?;
         let number = |count: usize| u32::try_from(count).map_or(f64::INFINITY, f64::from);

@@ -1,9 +1,11 @@
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::routing::get;
 use http::StatusCode;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -14,6 +16,8 @@ use crate::exit::Failure;
 const BOUNDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 5.0, 30.0];
 /// How often records are put into buckets. Until then each of them takes memory.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
+/// For how long the last check of the readiness counts.
+const FRESH: Duration = Duration::from_secs(1);
 const READY_TIMEOUT: Duration = Duration::from_secs(3);
 const TEXT: &str = "text/plain; charset=utf-8";
 
@@ -30,28 +34,35 @@ pub(crate) fn record_metrics() -> Result<PrometheusHandle, Failure> {
     Ok(recorder)
 }
 
-/// The pages for operators: whether the process is ready, and its metrics.
-/// With `asks`, each request for metrics first makes the readiness check, which sets them, and may take for this long.
+/// The pages for operators: whether the process is ready, and its metrics. However often they are asked for, the check
+/// is made once a second at most. With `asks`, which is how long it may take, it is also made for the metrics, which it
+/// sets.
 pub(crate) fn status<R: Future<Output = Result<(), String>> + Send + 'static>(
     recorder: PrometheusHandle,
     ready: impl Fn() -> R + Clone + Send + Sync + 'static,
     asks: Option<Duration>,
     stop: CancellationToken,
 ) -> Router {
-    let asked = ready.clone();
+    let limit = asks.unwrap_or_default().max(READY_TIMEOUT);
+    let last = Arc::new(Mutex::new(None));
+    let readiness = async move || {
+        if stop.is_cancelled() {
+            return Err("stopping".to_owned());
+        }
+        let mut last: MutexGuard<'_, Option<(Instant, Result<(), String>)>> = last.lock().await;
+        if let Some((_, found)) = last.as_ref().filter(|(when, _)| when.elapsed() < FRESH) {
+            return found.clone();
+        }
+        let late = |_| Err(format!("no answer within {limit:?}"));
+        let found = timeout(limit, ready()).await.unwrap_or_else(late);
+        last.insert((Instant::now(), found)).1.clone()
+    };
+    let asked = readiness.clone();
     let metrics = async move || {
         if asks.is_some() {
             let _ = asked().await;
         }
         answer(StatusCode::OK, TEXT, recorder.render())
-    };
-    let ready_timeout = asks.unwrap_or_default().max(READY_TIMEOUT);
-    let readiness = async move || {
-        if stop.is_cancelled() {
-            return Err("stopping".to_owned());
-        }
-        let late = |_| format!("no answer within {ready_timeout:?}");
-        timeout(ready_timeout, ready()).await.map_err(late)?
     };
     let readyz = async move || match readiness().await {
         Ok(()) => answer(StatusCode::OK, TEXT, "ready\n"),
