@@ -1,5 +1,7 @@
 //! Leases over HTTP: who holds one, for how long, and what becomes of those whose client goes away.
 
+use std::time::Instant;
+
 use super::*;
 
 const JSON: (&str, &str) = ("Content-Type", "application/json");
@@ -55,6 +57,26 @@ fn a_client_that_hangs_up_while_it_waits_leaves_no_lock_behind() {
     // With the TTL of the one that has gone, this would be held for ten minutes.
     until("it is free", || door.acquire("a", "").status == 201);
     assert_eq!(door.metric("fencing_serve_leases"), 1.0);
+}
+
+/// Probes reach the nodes once a second at most, however many there are.
+#[test]
+fn a_probe_is_not_a_question_to_the_nodes() {
+    let servers = five();
+    let door = Door::serve(&servers, "");
+    until("it is ready", || door.page("/readyz").status == 200);
+    let asked = || {
+        let stats = servers[0].cli(&["INFO", "commandstats"]);
+        let scripts = stats.lines().filter(|line| line.starts_with("cmdstat_eval"));
+        let calls = scripts.filter_map(|line| line.split_once(":calls=")?.1.split(',').next());
+        calls.map(|calls| calls.parse::<u64>().unwrap()).sum::<u64>()
+    };
+    let (before, start) = (asked(), Instant::now());
+    for _ in 0..50 {
+        assert_eq!(door.page("/readyz").status, 200);
+    }
+    let (asked, seconds) = (asked() - before, start.elapsed().as_secs() + 2);
+    assert!(asked <= 25 + seconds, "{asked} questions in {seconds} s");
 }
 
 #[test]
