@@ -118,23 +118,10 @@ where
                 // A statement that the handler abandoned may delay it.
                 drop(timeout(ROLLBACK, T::rollback(transaction.into_inner())).await);
             }
-            let mut response = failed?;
-            return Ok(match refusal_of_handler(&mut response) {
-                Some(refusal) => {
-                    let answer = refusal.rolled_back().answer_below(FenceBody::refusal);
-                    replace_answer(response, answer)
-                }
-                None => response.map(FenceBody::passing),
-            });
+            return Ok(rolled_back(failed?));
         }
     };
-    let committed = match Arc::into_inner(owner) {
-        Some(transaction) => {
-            T::commit(transaction.into_inner()).await.map_err(Refusal::from_commit)
-        }
-        None => Err(Refusal::Kept),
-    };
-    Ok(match committed {
+    Ok(match commit::<T>(owner).await {
         Ok(()) => response.map(FenceBody::passing),
         Err(refusal) => {
             // If the body has kept the transaction, this ends it.
@@ -145,6 +132,30 @@ where
             refusal.answer_below(FenceBody::refusal)
         }
     })
+}
+
+/// Commits what the handler has written, unless something still holds the transaction.
+async fn commit<T: Transactions>(owner: Arc<Mutex<T::Transaction>>) -> Result<(), Refusal> {
+    match Arc::into_inner(owner) {
+        Some(transaction) => {
+            T::commit(transaction.into_inner()).await.map_err(Refusal::from_commit)
+        }
+        None => Err(Refusal::Kept),
+    }
+}
+
+/// Makes the answer of a handler that has failed, and whose transaction has been rolled back.
+fn rolled_back<R: Body + Send + 'static>(mut response: Response<R>) -> Response<FenceBody<R>>
+where
+    R::Data: From<Bytes>,
+{
+    match refusal_of_handler(&mut response) {
+        Some(refusal) => {
+            let answer = refusal.rolled_back().answer_below(FenceBody::refusal);
+            replace_answer(response, answer)
+        }
+        None => response.map(FenceBody::passing),
+    }
 }
 
 /// Whether the handler succeeded. A gRPC service that fails at once says so in the head.
