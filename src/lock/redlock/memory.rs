@@ -119,11 +119,12 @@ impl MemoryNode {
     }
 
     fn answer(&self, me: &Membership, holder: &Arc<str>, request: &Request) -> Answer {
+        // The clock may be the caller's code: it is not read under the lock.
+        let now = self.clock.now();
         let mut server = self.server.lock();
         if server.incarnation != me.incarnation {
             return Err(restarted());
         }
-        let now = self.clock.now();
         let clock = self.base.saturating_add(now.since(Default::default()));
         let uptime = server.since.map_or(Duration::MAX, |since| now.since(since));
         let mut reply = server.store.answer(me, request, Clocks { now, clock, uptime });
