@@ -104,9 +104,13 @@ pub(super) fn forwarded(
     // This proxy has answered it.
     headers.remove(EXPECT);
     // The authority of an absolute URI goes before Host (RFC 9112, 3.2.2). HTTP/1.0 may have neither.
-    let host = |uri: &Uri| uri.authority().map(|host| HeaderValue::try_from(host.as_str()));
-    let own = host(&parts.uri).transpose()?.or(headers.remove(HOST));
-    let host = own.map_or_else(|| host(upstream).transpose(), |own| Ok(Some(own)))?;
+    let host = match (parts.uri.authority(), headers.remove(HOST)) {
+        (None, Some(host)) => Some(host),
+        (own, _) => {
+            let host = own.or(upstream.authority()).map(|host| host.as_str().try_into());
+            host.transpose()?
+        }
+    };
     if let Some(host) = host.filter(|_| !http2) {
         headers.insert(HOST, host);
     }
