@@ -145,56 +145,76 @@ async fn listen(mut attachment: Attachment, source: Arc<Source>) {
     }
 }
 
+/// An open channel to a source: the waits that are registered there, and the number of answers that it owes.
+struct Channel {
+    listener: Box<dyn ReleaseListener>,
+    registered: BTreeMap<Resource, u64>,
+    owed: usize,
+}
+
+impl Channel {
+    /// Registers the wait that is wanted now, in place of the one before.
+    fn register(&mut self, resource: Resource, wanted: Option<(u64, Instant)>) {
+        if let Some(old) = self.registered.remove(&resource)
+            && wanted.is_none_or(|(ticket, _)| ticket != old)
+        {
+            self.leave(&resource, old);
+        }
+        if let Some((ticket, since)) = wanted {
+            self.owed += 1;
+            self.listener.wait(&resource, ticket, since.elapsed());
+            self.registered.insert(resource, ticket);
+        }
+    }
+
+    fn leave(&mut self, resource: &Resource, ticket: u64) {
+        self.owed += 1;
+        self.listener.leave(resource, ticket);
+    }
+
+    /// Passes on what the source has sent.
+    fn take(&mut self, notice: Notice, attachment: &Attachment) {
+        match notice {
+            Notice::Released(resource, ticket) => {
+                let waits = attachment.report(&resource, ticket, SourceReport::Released);
+                if attachment.subscriptions.notifies == Notifies::LongestWaiter {
+                    self.registered.remove(&resource);
+                    if !waits && self.owed < MAX_CALLS {
+                        self.leave(&resource, ticket);
+                    }
+                }
+            }
+            Notice::Registered(resource, ticket, free) => {
+                self.owed = self.owed.saturating_sub(1);
+                let report = if free { SourceReport::Free } else { SourceReport::Armed };
+                attachment.report(&resource, ticket, report);
+            }
+            Notice::Left => self.owed = self.owed.saturating_sub(1),
+        }
+    }
+}
+
 /// Keeps the waits registered and takes the notifications, until there are no waiters, or the channel breaks: returns why.
-async fn receive(
-    attachment: &mut Attachment,
-    mut listener: Box<dyn ReleaseListener>,
-) -> Option<Fault> {
+async fn receive(attachment: &mut Attachment, listener: Box<dyn ReleaseListener>) -> Option<Fault> {
     let mut changes = attachment.connected();
-    let once = attachment.subscriptions.notifies == Notifies::LongestWaiter;
-    let mut registered = BTreeMap::<Resource, u64>::new();
+    let mut channel = Channel { listener, registered: BTreeMap::new(), owed: 0 };
     let (mut idle, mut used) = (interval(IDLE_TIMEOUT), Instant::now());
-    // The answers that the server owes, and since when it has given none.
-    let (mut owed, mut silent_since) = (0_usize, Instant::now());
+    // The time since which the source has given none of the answers that it owes.
+    let mut silent_since = Instant::now();
     loop {
-        let before = owed;
+        let before = channel.owed;
         tokio::select! {
             biased;
             Some(resource) = changes.recv() => {
                 used = Instant::now();
                 let wanted = attachment.subscriptions.wanted(&resource);
-                if let Some(old) = registered.remove(&resource)
-                    && wanted.is_none_or(|(ticket, _)| ticket != old)
-                {
-                    owed += 1;
-                    listener.leave(&resource, old);
-                }
-                if let Some((ticket, since)) = wanted {
-                    owed += 1;
-                    listener.wait(&resource, ticket, since.elapsed());
-                    registered.insert(resource, ticket);
-                }
+                channel.register(resource, wanted);
             }
-            notice = listener.next() => match notice {
-                Ok(Notice::Released(resource, ticket)) => {
-                    let waits = attachment.report(&resource, ticket, SourceReport::Released);
-                    if once {
-                        registered.remove(&resource);
-                        if !waits && owed < MAX_CALLS {
-                            owed += 1;
-                            listener.leave(&resource, ticket);
-                        }
-                    }
-                }
-                Ok(Notice::Registered(resource, ticket, free)) => {
-                    owed = owed.saturating_sub(1);
-                    let report = if free { SourceReport::Free } else { SourceReport::Armed };
-                    attachment.report(&resource, ticket, report);
-                }
-                Ok(Notice::Left) => owed = owed.saturating_sub(1),
+            notice = channel.listener.next() => match notice {
+                Ok(notice) => channel.take(notice, attachment),
                 Err(fault) => return Some(fault),
             },
-            () = sleep_until(silent_since + ANSWER_TIMEOUT), if owed > 0 => {
+            () = sleep_until(silent_since + ANSWER_TIMEOUT), if before > 0 => {
                 return Some(Fault::TimedOut);
             }
             _ = idle.tick() => {
@@ -203,7 +223,7 @@ async fn receive(
                 }
             }
         }
-        if before == 0 || owed < before {
+        if before == 0 || channel.owed < before {
             silent_since = Instant::now();
         }
     }
