@@ -11,8 +11,9 @@ use serde_json::json;
 use tokio::time::timeout;
 use wildmatch::WildMatch;
 
-use crate::duration::{self, about, millis};
+use crate::duration::{about, millis};
 use crate::exit::Failure;
+use crate::findings::NodeBudget;
 use crate::place::{Chosen, LockPlace, Redis};
 use crate::pool::answer;
 use crate::say;
@@ -32,9 +33,8 @@ pub(crate) struct LeasesArgs {
     /// Lists only resources that match: * is any text, ? any character.
     #[arg(long, value_name = "GLOB", default_value = "*")]
     resource: String,
-    /// Time limit for an answer of one node.
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
-    node_budget: Duration,
+    #[command(flatten)]
+    budget: NodeBudget,
     /// Prints a JSON object for each lease, one in each line.
     #[arg(long)]
     json: bool,
@@ -45,7 +45,7 @@ const HEAD: [&str; 6] = ["RESOURCE", "HOLDER", "SINCE", "ENDS IN", "TOKEN", "NOD
 
 pub(crate) async fn main(args: LeasesArgs) -> Result<u8, Failure> {
     let (place, glob) = (args.place.chosen(false)?, WildMatch::new(&args.resource));
-    let leases = LeaseList::of(&place, &glob, args.node_budget, Duration::MAX).await?;
+    let leases = LeaseList::of(&place, &glob, args.budget.node_budget, Duration::MAX).await?;
     if args.json {
         for lease in &leases.all {
             say::out(format_args!("{}\n", described(lease, leases.turnout)));

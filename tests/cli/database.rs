@@ -405,18 +405,20 @@ async fn a_lease_on_mariadb_until_it_hangs_or_dies() {
 
 /// Each question would cost the server a process of its own.
 #[tokio::test(flavor = "multi_thread")]
-async fn watch_asks_over_one_connection() {
+async fn watch_asks_over_the_same_connections() {
     let database = Database::postgres().await;
     database.ask("migrate").is(0);
-    let mut command = fencing("redis://127.0.0.1:1", "watch --every 500ms --marks");
-    let mut child = command.arg(&database.url).stdout(Stdio::piped()).spawn().unwrap();
+    let mut command = fencing(&*database.url, "watch --every 500ms");
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let mut connection = || {
-        assert!((0..2).all(|_| lines.any(|line| line.starts_with("MARKS  0"))));
-        let of = "SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()";
-        (database.client)(of).unwrap()
+    let mut connections = || {
+        for part in ["MARKS  0", "LEASES  0", "MARKS  0", "LEASES  0"] {
+            assert!(lines.any(|line| line.starts_with(part)));
+        }
+        let others = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+        (database.client)(&format!("{others} ORDER BY pid")).unwrap()
     };
-    assert_eq!(connection(), connection());
+    assert_eq!(connections(), connections());
     drop(lines);
     end(child);
 }

@@ -3,8 +3,6 @@
 mod holders;
 mod outcome;
 
-use std::time::Duration;
-
 use fencing::lock::redlock::NodeView;
 use fencing::lock::{Fault, Operator};
 use fencing::{Resource, Token};
@@ -13,10 +11,11 @@ use tokio::time::timeout;
 use self::holders::{LockHolders, named};
 use self::outcome::{ForcedOutcome, NodeAnswers};
 use crate::exit::Failure;
+use crate::findings::NodeBudget;
 use crate::place::{Chosen, LockPlace, Redis};
 use crate::pool::{ANSWER_TIMEOUT, answer};
+use crate::say;
 use crate::voters::{Turnout, Voters, print_faults};
-use crate::{duration, say};
 
 /// Takes a lock from its holder by force, so that others can have it at once.
 ///
@@ -33,9 +32,8 @@ pub(crate) struct ReleaseArgs {
     /// The resource: one name, no pattern.
     #[arg(long, value_name = "NAME")]
     resource: Resource,
-    /// Time limit for an answer of one node.
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
-    node_budget: Duration,
+    #[command(flatten)]
+    budget: NodeBudget,
     /// The token of the lease to end, as the command shows it without --yes. If the lock has another one by now,
     /// nothing is done. For "a token below N" give any token below N. On less than a majority a lock has none.
     #[arg(long, value_name = "TOKEN")]
@@ -63,7 +61,7 @@ pub(crate) async fn main(args: ReleaseArgs) -> Result<u8, Failure> {
 }
 
 async fn on_nodes(args: &ReleaseArgs, redis: &Redis) -> Result<Option<String>, Failure> {
-    let (resource, budget) = (&args.resource, args.node_budget);
+    let (resource, budget) = (&args.resource, args.budget.node_budget);
     let mut voters = Voters::of(redis, budget).await?;
     let list = voters.list.clone();
     let views: Vec<NodeView> =

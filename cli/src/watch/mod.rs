@@ -32,7 +32,6 @@ use wildmatch::WildMatch;
 
 use crate::exit::{self, Failure};
 use crate::findings::{self, NodeBudget};
-use crate::leases::LeaseList;
 use crate::marks::MarksPlace;
 use crate::place::{Chosen, LockPlace, Service};
 use crate::signals::Signals;
@@ -71,8 +70,6 @@ fn every(text: &str) -> Result<Duration, String> {
 
 /// Time limit for a database.
 const DATABASE: Duration = Duration::from_secs(10);
-/// A node's time limit to list its locks, in budgets.
-const LIST: u32 = 10;
 /// How often the picture is drawn at least: the ages in it grow.
 const TICK: Duration = Duration::from_secs(1);
 /// Time limit of the end after a signal, if the terminal is blocked.
@@ -116,7 +113,8 @@ pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
         refresh(view, Duration::MAX, ask, View::set_nodes).await
     };
     let leases = async {
-        let ask = async || LeaseList::of(&place, &wanted, budget, LIST * budget).await;
+        let mut kept = None;
+        let ask = async || sources::leases(&place, &wanted, budget, &mut kept).await;
         let bound = if let Chosen::Redis(_) = &place { Duration::MAX } else { DATABASE };
         refresh(view, bound, ask, |view, now, answer| view.leases.set(now, answer)).await
     };

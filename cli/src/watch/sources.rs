@@ -2,20 +2,27 @@
 //! answered, and has a bound of its own: one that hangs holds up nothing else.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fencing::fence::Marks;
+use fencing::lock::Operator;
 use fencing::redis::{FencedError, RedisMarks};
 use fencing::sql::{self, SqlMarks};
 use tokio::sync::watch::Sender;
 use tokio::time::{MissedTickBehavior, interval, timeout};
+use wildmatch::WildMatch;
 
 use super::view::{MarkList, Moment, View};
 use crate::exit::{self, Failure};
+use crate::leases::LeaseList;
 use crate::marks::MarksPlace;
+use crate::place::Chosen;
 use crate::pool::{Pool, connect, on};
 use crate::say;
 
+/// A node's time limit to list its locks, in budgets.
+const LIST: u32 = 10;
 /// The most marks counted.
 pub(super) const COUNTED: u32 = 1000;
 
@@ -43,8 +50,28 @@ pub(super) async fn refresh<T>(
     }
 }
 
-/// Looks at the marks, and reads those of the leases on the screen. A server is asked through the pool that the last
-/// answer has `kept`. Without an answer there is none: only a new connection says why it cannot be made.
+/// Lists the leases. A service is asked over the connection that the last answer has `kept`. Without an answer there is
+/// none: only a new connection says why it cannot be made.
+pub(super) async fn leases(
+    place: &Chosen,
+    glob: &WildMatch,
+    budget: Duration,
+    kept: &mut Option<Arc<dyn Operator>>,
+) -> Result<LeaseList, Failure> {
+    let Chosen::Service(service) = place else {
+        return LeaseList::of(place, glob, budget, LIST * budget).await;
+    };
+    let operator = match kept.take() {
+        Some(operator) => operator,
+        None => service.operator().await?,
+    };
+    let list = LeaseList::of_service(&*operator, glob).await?;
+    // The file of SQLite may be another one by then.
+    *kept = Some(operator).filter(|_| !service.url().starts_with("sqlite:"));
+    Ok(list)
+}
+
+/// Looks at the marks, and reads those of the leases on the screen. `kept` is as for the leases.
 pub(super) async fn marks(
     place: &MarksPlace,
     budget: Duration,
@@ -68,7 +95,6 @@ pub(super) async fn marks(
             };
             let rows = on!(&pool, pool => sql::marks(pool, &[], COUNTED).await)?;
             list.count = rows.len() as u64;
-            // The file of SQLite may be another one by then.
             next = Some(pool.clone()).filter(|pool| !matches!(pool, Pool::Sqlite(_)));
             on!(pool, pool => Box::new(SqlMarks::new(pool)) as Box<dyn Marks>)
         }
