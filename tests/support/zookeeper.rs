@@ -31,6 +31,38 @@ impl ZookeeperServer {
         ZookeeperServer { folder, port, keeper }
     }
 
+    /// Starts three members of one ensemble.
+    pub fn three() -> Vec<ZookeeperServer> {
+        let members = [(); 3].map(|()| (own_folder("fencing-zk", &[]), free_port()));
+        let peers: String = (1..=3)
+            .map(|id| format!("server.{id}=127.0.0.1:{}:{}\n", free_port(), free_port()))
+            .collect();
+        for ((folder, port), id) in members.iter().zip(1..) {
+            configure(folder, *port, &format!("initLimit=20\nsyncLimit=6\n{peers}"));
+            fs::write(folder.join("data/myid"), format!("{id}")).expect("the folder is ours");
+        }
+        // None serves before there is a majority.
+        let start = |(folder, port): (PathBuf, u16)| {
+            std::thread::spawn(move || {
+                let keeper = launch(&folder, port);
+                ZookeeperServer { folder, port, keeper }
+            })
+        };
+        let started = members.map(start);
+        started.into_iter().map(|member| member.join().expect("it starts")).collect()
+    }
+
+    /// Keeps a copy of its data. It must not run.
+    pub fn save(&self) {
+        copy(&self.folder.join("data"), &self.folder.join("saved"));
+    }
+
+    /// Takes its data back to the copy. It must not run.
+    pub fn restore(&self) {
+        fs::remove_dir_all(self.folder.join("data")).expect("the folder is ours");
+        copy(&self.folder.join("saved"), &self.folder.join("data"));
+    }
+
     /// `host:port`.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
@@ -67,6 +99,11 @@ fn configure(folder: &Path, port: u16, settings: &str) {
     );
     fs::create_dir_all(data).expect("the folder is ours");
     fs::write(folder.join("zoo.cfg"), text).expect("the folder is ours");
+}
+
+fn copy(from: &Path, to: &Path) {
+    let status = Command::new("cp").arg("-a").arg(from).arg(to).status();
+    assert!(status.expect("cp runs").success());
 }
 
 fn launch(folder: &Path, port: u16) -> Keeper {

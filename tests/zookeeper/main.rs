@@ -1,6 +1,8 @@
 //! Leases on real ZooKeeper servers.
 
 mod locks;
+mod members;
+mod operator;
 mod servers;
 mod shared;
 

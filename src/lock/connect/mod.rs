@@ -215,7 +215,7 @@ const BACK_ENDS: &[BackEnd] = &[
     #[cfg(feature = "sqlite")]
     BackEnd { feature: "sqlite", open: sqlite::open, operator: sql::operator::<sqlx::Sqlite> },
     #[cfg(feature = "zookeeper")]
-    BackEnd { feature: "zookeeper", open: zookeeper::open, operator: of_nodes },
+    BackEnd { feature: "zookeeper", open: zookeeper::open, operator: zookeeper::operator },
 ];
 
 fn of_nodes(options: &ConnectOptions) -> Result<Arc<dyn Operator>, ConnectError> {

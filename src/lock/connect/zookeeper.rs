@@ -1,15 +1,24 @@
 use std::sync::Arc;
 
 use super::{ConnectError, ConnectOptions, Connected};
-use crate::lock::zookeeper::ZookeeperLock;
+use crate::lock::operator::Operator;
+use crate::lock::zookeeper::{ZookeeperLock, ZookeeperLockBuilder};
 
 pub(super) fn open(options: &ConnectOptions) -> Result<Connected, ConnectError> {
-    let mut builder = ZookeeperLock::builder(&options.url);
-    builder.settings = options.settings.with_defaults_of(&builder.settings);
-    if let Some(namespace) = &options.namespace {
-        builder = builder.namespace(namespace);
-    }
     // It needs nothing before the first acquisition.
     let ready = Box::pin(std::future::ready(Ok(())));
-    Ok(Connected { lock: Arc::new(builder.build()?), ready })
+    Ok(Connected { lock: Arc::new(builder(options).build()?), ready })
+}
+
+pub(super) fn operator(options: &ConnectOptions) -> Result<Arc<dyn Operator>, ConnectError> {
+    Ok(Arc::new(builder(options).operator()?))
+}
+
+fn builder(options: &ConnectOptions) -> ZookeeperLockBuilder {
+    let mut builder = ZookeeperLock::builder(&options.url);
+    builder.settings = options.settings.with_defaults_of(&builder.settings);
+    match &options.namespace {
+        Some(namespace) => builder.namespace(namespace),
+        None => builder,
+    }
 }

@@ -48,7 +48,7 @@ impl LockBackend for Arc<Ensemble> {
         let session = session.map_err(|fault| self.unavailable(first, fault))?;
         let owner = Owner(random::stamped());
         let signature = format!("{owner} {}", self.holder.as_str());
-        let contents = contents(&signature, terms.closed_for());
+        let contents = contents(&signature, terms.closed_for(), &session);
         let claim = Claim { resources: resources.clone(), mode: ask.mode, owner, contents };
         let (sessions, asked) = (Arc::clone(&self.sessions), session.ask());
         let drained = Arc::clone(&session);
@@ -60,7 +60,7 @@ impl LockBackend for Arc<Ensemble> {
             let _counted = counted;
             let taken = session.take(&sessions, &claim).await;
             drop(asked);
-            taken.map(|nodes| Taken { session, sessions, nodes: Some(nodes) })
+            taken.map(|nodes| Taken { session, sessions, nodes: Some(nodes), owner })
         };
         match timeout_at(end, tokio::spawn(take.in_current_span())).await {
             Ok(Ok(Ok(mut taken))) => {
@@ -93,10 +93,10 @@ impl LockBackend for Arc<Ensemble> {
                     drained.drain(self.sessions.paths.lock(&resource), until);
                 }
                 let text = contents.and_then(|bytes| String::from_utf8(bytes).ok());
-                let (signature, left) =
-                    text.as_deref().and_then(|text| text.split_once('\n')).unwrap_or_default();
-                let left = left.parse().map(Duration::from_millis);
-                let retry_after = left.unwrap_or(terms.closed_for());
+                let mut lines = text.as_deref().unwrap_or_default().lines();
+                let signature = lines.next().unwrap_or_default();
+                let left = lines.next().and_then(|left| left.parse().ok());
+                let retry_after = left.map_or(terms.closed_for(), Duration::from_millis);
                 Err(AcquireError::Held { resource, retry_after, holder: Holder::read(signature) })
             }
             Ok(Ok(Err(Refusal::Fault { resource, fault }))) => {
@@ -150,12 +150,14 @@ struct Taken {
     session: Arc<Session>,
     sessions: Arc<Sessions>,
     nodes: Option<NonEmpty<Node>>,
+    owner: Owner,
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
         if let Some(nodes) = self.nodes.take() {
-            let release = Arc::clone(&self.session).release(nodes.into_iter().collect());
+            let (session, owner) = (Arc::clone(&self.session), self.owner.to_string());
+            let release = session.release(nodes.into_iter().collect(), owner);
             let counted = self.sessions.outstanding.token();
             self.session.runtime.spawn(async move {
                 let _counted = counted;

@@ -5,9 +5,9 @@ use super::backend::Ensemble;
 use super::paths::Paths;
 use super::sessions::Sessions;
 use super::url::Address;
-use super::{BuildError, ZookeeperLock};
+use super::{BuildError, ZookeeperLock, ZookeeperOperator, line};
 use crate::lock::settings::{Settings, settings_setters};
-use crate::lock::wait::release_notifications::ReleaseNotifications;
+use crate::lock::wait::release_notifications::{ReleaseNotifications, Source};
 use crate::lock::wait::subscriptions::Notifies;
 use crate::time::{Clock, SystemClock};
 
@@ -62,17 +62,29 @@ impl ZookeeperLockBuilder {
     /// # Errors
     /// [`BuildError`] says which value does not fit, and why.
     pub fn build(self) -> Result<ZookeeperLock, BuildError> {
+        let sessions = self.sessions()?;
         let settings = self.settings.checked()?;
         let holder = settings.holder_name()?;
-        let address =
-            Address::parse(&self.url).map_err(|problem| BuildError::new("url", problem))?;
+        let (opened, name) = (Arc::clone(&sessions), sessions.name());
+        let (timeout, budget) = (settings.terms().closed_for(), settings.budget());
+        let source = Source::new(&name, move || line::open(&opened, timeout, budget));
+        let notifications = ReleaseNotifications::new(1, Notifies::Everyone, vec![source]);
+        let ensemble = Ensemble { sessions, holder, notifications };
+        Ok(ZookeeperLock::over(Arc::new(ensemble), settings))
+    }
+
+    /// Returns the operator functions. They ask nothing before the first call.
+    pub(in crate::lock) fn operator(self) -> Result<ZookeeperOperator, BuildError> {
+        Ok(ZookeeperOperator(self.sessions()?))
+    }
+
+    fn sessions(&self) -> Result<Arc<Sessions>, BuildError> {
+        let address = Address::parse(&self.url);
+        let address = address.map_err(|problem| BuildError::new("url", problem))?;
         if self.namespace.is_empty() {
             return Err(BuildError::new("namespace", "it is empty"));
         }
         let paths = Paths::new(&address.chroot, &self.namespace);
-        let sessions = Arc::new(Sessions::new(address, paths, self.clock));
-        let notifications = ReleaseNotifications::new(1, Notifies::Everyone, Vec::new());
-        let ensemble = Ensemble { sessions, holder, notifications };
-        Ok(ZookeeperLock::over(Arc::new(ensemble), settings))
+        Ok(Arc::new(Sessions::new(address, paths, Arc::clone(&self.clock))))
     }
 }

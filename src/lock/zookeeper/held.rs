@@ -16,6 +16,7 @@ use super::session::Session;
 use super::sessions::Sessions;
 use crate::lock::error::{NodeCause, ReleaseError};
 use crate::lock::lease::held_lock::{HeldLock, SentRelease};
+use crate::lock::lease::state::LeaseState;
 use crate::lock::settings::Settings;
 use crate::lock::sleep::sleep_until;
 use crate::time::Time;
@@ -67,8 +68,12 @@ impl HeldNodes {
         }
         if !self.ended.swap(true, Ordering::AcqRel) {
             let _counted = self.sessions.outstanding.token();
-            let _ = Arc::clone(&self.session).release(Arc::clone(&self.nodes)).await;
+            let _ = Arc::clone(&self.session).release(Arc::clone(&self.nodes), self.owner()).await;
         }
+    }
+
+    fn owner(&self) -> String {
+        self.signature.chars().take_while(|c| *c != ' ').collect()
     }
 
     /// Sends what the work sends first before it returns, outside of a runtime as well. A task does the rest.
@@ -121,10 +126,10 @@ impl HeldLock for HeldNodes {
         }
         let (session, nodes) = (Arc::clone(&self.session), Arc::clone(&self.nodes));
         let sent = if rest.is_zero() {
-            self.begin(session.release(nodes))
+            self.begin(session.release(nodes, self.owner()))
         } else {
             // If this process ends before the rest does, the session times out, which takes longer.
-            let later = Arc::clone(&session).release(Arc::clone(&nodes));
+            let later = Arc::clone(&session).release(Arc::clone(&nodes), self.owner());
             session.runtime.spawn(async move {
                 sleep(rest).await;
                 later.await
@@ -146,5 +151,9 @@ impl HeldLock for HeldNodes {
     /// A session is answered in order, but a request whose answer was lost is sent again later.
     fn releases_in_order(&self) -> bool {
         true
+    }
+
+    fn watched(&self, state: &Arc<LeaseState>) {
+        self.session.watch(state);
     }
 }

@@ -43,9 +43,16 @@ pub(super) enum Refusal {
     Fault { resource: Resource, fault: Fault },
 }
 
-/// Returns what stands in a node.
-pub(super) fn contents(signature: &str, held_for: Duration) -> String {
-    format!("{signature}\n{}", held_for.as_millis())
+/// Returns what stands in the node of a lock: who holds it, for how many milliseconds unless it is renewed, and on which
+/// session.
+pub(super) fn contents(signature: &str, held_for: Duration, session: &Session) -> String {
+    format!("{signature}\n{}\n{}", held_for.as_millis(), session.owner)
+}
+
+/// Reads what tokens count from, and whether locks may be closed since an operator has raised them.
+pub(super) fn base_of(data: &[u8]) -> Option<(u64, bool)> {
+    let mut lines = std::str::from_utf8(data).ok()?.lines();
+    Some((lines.next()?.parse().ok()?, lines.next().is_some()))
 }
 
 impl Claim {
@@ -107,6 +114,10 @@ impl Session {
         };
         let first = claim.resources.first();
         let (mut write, mut about) = (client.new_multi_writer(), Vec::new());
+        // An operator removes it.
+        if let Err(error) = write.add_check_version(&self.node, -1) {
+            return Outcome::Refused(refused(first, &error));
+        }
         for (resource, folder) in claim.resources.iter().zip(&folders) {
             let ephemeral = CreateMode::Ephemeral.with_acls(self.acls);
             let mut added = Ok(());
@@ -138,9 +149,13 @@ impl Session {
         match written.await.map_err(fault::of_write) {
             Ok(_) => {}
             Err((index, error)) => {
-                let (resource, other) =
-                    index.and_then(|index| about.get(index)).copied().unwrap_or((first, ALONE));
+                let made = index.and_then(|index| about.get(index.checked_sub(1)?));
+                let (resource, other) = made.copied().unwrap_or((first, ALONE));
                 return match error {
+                    Error::NoNode if index == Some(0) => {
+                        self.end();
+                        Outcome::Refused(refused(first, &Error::SessionExpired))
+                    }
                     Error::NoNode => Outcome::NoFolder(resource.clone()),
                     Error::NodeExists => {
                         let path = format!("{}/{other}", sessions.paths.lock(resource));
@@ -161,7 +176,17 @@ impl Session {
             found.push((look.0.await, look.1.await));
         }
         let base = match base.await {
-            Ok((data, _)) => std::str::from_utf8(&data).ok().and_then(|text| text.parse().ok()),
+            Ok((data, stat)) => match base_of(&data) {
+                Some((base, true)) => match self.is_closed(sessions, base, stat.version).await {
+                    Ok(()) => Some(base),
+                    Err(fault) => {
+                        let resource = first.clone();
+                        return Outcome::InDoubt(Refusal::Fault { resource, fault });
+                    }
+                },
+                base => base.map(|(base, _)| base),
+            },
+            Err(Error::NoNode) => None,
             Err(error) => return Outcome::InDoubt(refused(first, &error)),
         };
         for ((resource, folder), found) in claim.resources.iter().zip(folders).zip(found) {
@@ -181,7 +206,10 @@ impl Session {
                 return Outcome::InDoubt(Refusal::Held { resource, contents, shared: true });
             }
             let Some(base) = base else {
-                return broken(Fault::InvalidReply("the base of tokens is no number".into()));
+                let path = sessions.paths.base();
+                return broken(Fault::Refused(format!(
+                    "{path} has no number to count tokens from: raise the tokens above those that were given out"
+                )));
             };
             let count = u64::try_from(stat.czxid).unwrap_or(0);
             let granted = token(base, count)
@@ -198,6 +226,23 @@ impl Session {
         match nodes.next() {
             Some(head) => Outcome::Granted(NonEmpty { head, tail: nodes.collect() }),
             None => Outcome::Refused(refused(first, &Error::NoNode)),
+        }
+    }
+
+    /// Checks that the leases of the time before the tokens were raised are over.
+    async fn is_closed(&self, sessions: &Sessions, base: u64, version: i32) -> Result<(), Fault> {
+        match self.client.check_stat(&sessions.paths.child("closed")).await {
+            Ok(None) => {
+                let text = base.to_string();
+                let _ = self.client.set_data(&sessions.paths.base(), text.as_bytes(), Some(version)).await;
+                Ok(())
+            }
+            Ok(Some(_)) => Err(Fault::Refused(
+                "an operator has raised the tokens; locks are granted when the leases of before have ended, within the \
+                 longest timeout of the servers"
+                    .into(),
+            )),
+            Err(error) => Err(fault::of(&error)),
         }
     }
 
@@ -219,53 +264,69 @@ impl Session {
     /// Removes the nodes of an attempt which may be there, until that is known or the session has ended.
     ///
     /// Nothing else is granted on these before: the nodes are there, or this session's later requests come after.
-    async fn undo(self: &Arc<Self>, sessions: &Sessions, claim: &Claim) {
-        let owner = claim.owner.to_string();
+    async fn undo(&self, sessions: &Sessions, claim: &Claim) {
         for resource in &claim.resources {
             let folder = sessions.paths.lock(resource);
             let path = format!("{folder}/{}", claim.node());
-            while !self.has_ended() {
-                // Behind a lost connection, the next server may not have what the last one wrote.
-                let synced = self.client.sync(&folder);
-                let (folder_stat, found) =
-                    (self.client.check_stat(&folder), self.client.get_data(&path));
-                let (synced, folder_stat, found) = (synced.await, folder_stat.await, found.await);
-                match (synced, folder_stat, found) {
-                    (Ok(()), Ok(Some(stat)), Ok((data, _)))
-                        if data.starts_with(owner.as_bytes()) =>
-                    {
-                        let removed = self.remove(&folder, stat.version, &path).await;
-                        if !removed.is_err_and(|error| fault::is_in_doubt(&error)) {
-                            break;
-                        }
+            let _ = self.remove_own(&folder, &path, &claim.owner.to_string()).await;
+        }
+    }
+
+    /// Removes a node if it is there and this owner's, until that is known or the session has ended.
+    async fn remove_own(&self, folder: &str, path: &str, owner: &str) -> Result<Released, Error> {
+        loop {
+            // Behind a lost connection, the next server may not have what the last one wrote.
+            let synced = self.client.sync(folder);
+            let (stat, found) = (self.client.check_stat(folder), self.client.get_data(path));
+            let error = match (synced.await, stat.await, found.await) {
+                (Ok(()), Ok(Some(stat)), Ok((data, _))) if data.starts_with(owner.as_bytes()) => {
+                    // Whoever releases by force at this moment sees that the folder has changed.
+                    let mut write = self.client.new_multi_writer();
+                    write.add_set_data(folder, b"", Some(stat.version))?;
+                    write.add_check_version(&self.node, -1)?;
+                    write.add_delete(path, None)?;
+                    match write.commit().await.map_err(|error| fault::of_write(error).1) {
+                        Ok(_) => return Ok(Released::Released),
+                        Err(error) => error,
                     }
-                    (Ok(()), Ok(_), Ok(_) | Err(Error::NoNode)) => break,
-                    _ => {}
                 }
-                sleep(PAUSE).await;
+                (Ok(()), Ok(_), Ok(_) | Err(Error::NoNode)) => return Ok(Released::Lapsed),
+                (Err(error), ..) | (_, Err(error), _) | (.., Err(error)) => error,
+            };
+            let again = fault::is_in_doubt(&error) || error == Error::BadVersion;
+            if !again || self.has_ended() {
+                return Err(error);
             }
+            sleep(PAUSE).await;
         }
     }
 
     /// Releases these. All requests are sent by the first poll, and sent again until the outcome is known or the session
     /// has ended.
-    pub(super) async fn release(self: Arc<Self>, nodes: Arc<[Node]>) -> Result<Released, Fault> {
+    pub(super) async fn release(
+        self: Arc<Self>,
+        nodes: Arc<[Node]>,
+        owner: String,
+    ) -> Result<Released, Fault> {
         let _asked = self.ask();
         let remove = |node: &Node| self.remove(&node.folder, node.version, &node.path);
         let sent: Vec<_> = nodes.iter().map(remove).collect();
         let mut outcome = Ok(Released::Released);
         for (node, sent) in nodes.iter().zip(sent) {
-            let (mut removed, mut again) = (sent.await, false);
-            while removed.as_ref().is_err_and(fault::is_in_doubt) && !self.has_ended() {
-                again = true;
-                sleep(PAUSE).await;
-                removed = remove(node).await;
-            }
+            let removed = match sent.await {
+                Ok(()) => continue,
+                // The first request may have done it.
+                Err(error) if fault::is_in_doubt(&error) => self
+                    .remove_own(&node.folder, &node.path, &owner)
+                    .await
+                    .map(|_| Released::Released),
+                // Somebody was about to release by force.
+                Err(Error::BadVersion) => self.remove_own(&node.folder, &node.path, &owner).await,
+                Err(error) => Err(error),
+            };
             match removed {
-                Ok(()) => {}
-                // The first request has done it.
-                Err(Error::NoNode) if again => {}
-                Err(Error::NoNode | Error::BadVersion) => {
+                Ok(Released::Released) => {}
+                Ok(Released::Lapsed) | Err(Error::NoNode) => {
                     outcome = outcome.and(Ok(Released::Lapsed))
                 }
                 Err(error) if fault::is_over(&error) => outcome = outcome.and(Ok(Released::Lapsed)),
@@ -283,7 +344,7 @@ impl Session {
         rest: Duration,
     ) -> Result<Released, Fault> {
         let _asked = self.ask();
-        let contents = contents(&format!("{signature}."), rest);
+        let contents = contents(&format!("{signature}."), rest, &self);
         let write = |node: &Node| self.client.set_data(&node.path, contents.as_bytes(), None);
         for sent in nodes.iter().map(write).collect::<Vec<_>>() {
             let _ = sent.await;

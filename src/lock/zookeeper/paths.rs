@@ -32,9 +32,19 @@ impl Paths {
         format!("{}/base", self.root)
     }
 
+    /// A folder of the namespace: `l` for locks, `q` for lines, `s` for sessions.
+    pub(super) fn child(&self, name: &str) -> String {
+        format!("{}/{name}", self.root)
+    }
+
     /// The node of a session.
     pub(super) fn session(&self, owner: Owner) -> String {
         format!("{}/s/{owner}", self.root)
+    }
+
+    /// The folder of those who wait.
+    pub(super) fn line(&self, resource: &Resource) -> String {
+        format!("{}/q/{}", self.root, escaped(resource.as_str()))
     }
 
     /// The folder of a lock.
@@ -58,6 +68,21 @@ pub(super) fn escaped(text: &str) -> String {
     name
 }
 
+/// Returns the text of a node's name, if it is one of [`escaped`].
+pub(super) fn unescaped(name: &str) -> Option<String> {
+    let (mut bytes, mut rest) = (Vec::with_capacity(name.len()), name.bytes());
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'%' => {
+                let digits = [rest.next()?, rest.next()?];
+                u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
+            }
+            byte => byte,
+        });
+    }
+    String::from_utf8(bytes).ok().filter(|text| escaped(text) == name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,6 +95,10 @@ mod tests {
         distinct.sort();
         distinct.dedup();
         assert_eq!(distinct.len(), names.len(), "{nodes:?}");
+        for (name, node) in names.iter().zip(&nodes) {
+            assert_eq!(unescaped(node).as_deref(), Some(*name));
+        }
+        assert_eq!(unescaped("a%2"), None);
         assert_eq!(nodes[..3], ["a%2Fb", "a%252Fb", "a"]);
         assert!(!nodes.iter().any(|node| node.contains('/') || node.starts_with('.')));
     }

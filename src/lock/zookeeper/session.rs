@@ -1,7 +1,8 @@
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use fencing_protocol::Owner;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -10,6 +11,8 @@ use zookeeper_client::{Acls, Client, SessionState};
 
 use super::drains::Drains;
 use super::renewals::{Renewal, renew_all};
+use crate::lock::error::Loss;
+use crate::lock::lease::state::LeaseState;
 use crate::time::Clock;
 
 /// A session with the ensemble, and its own node, which each renewal writes.
@@ -17,12 +20,15 @@ use crate::time::Clock;
 /// Servers answer the requests of a session in their order, also across a reconnection.
 pub(super) struct Session {
     pub(super) client: Client,
+    pub(super) owner: Owner,
     pub(super) node: String,
     pub(super) acls: Acls<'static>,
     pub(super) runtime: Handle,
     pub(super) renewals: mpsc::UnboundedSender<Renewal>,
     pub(super) drains: Drains,
     timeout: Duration,
+    /// The states of its leases.
+    leases: Mutex<Vec<Weak<LeaseState>>>,
     /// Its node is gone: an operator has raised the tokens.
     pub(super) ended: Arc<AtomicBool>,
     unanswered: Mutex<Unanswered>,
@@ -40,7 +46,7 @@ pub(super) struct Asked(Arc<Session>);
 impl Session {
     pub(super) fn new(
         client: Client,
-        node: String,
+        (owner, node): (Owner, String),
         acls: Acls<'static>,
         timeout: Duration,
         clock: Arc<dyn Clock>,
@@ -49,18 +55,51 @@ impl Session {
         let (ended, runtime) = (Arc::<AtomicBool>::default(), Handle::current());
         runtime.spawn(renew_all(client.clone(), node.clone(), Arc::clone(&ended), clock, due));
         let unanswered = Mutex::new(Unanswered { count: 0, since: Instant::now() });
-        let drains = Drains::default();
-        Arc::new(Session {
+        let (drains, leases) = Default::default();
+        let session = Arc::new(Session {
             client,
+            owner,
             node,
             acls,
             runtime,
             renewals,
             drains,
             timeout,
+            leases,
             ended,
             unanswered,
-        })
+        });
+        let (mut states, lives) = (session.client.state_watcher(), Arc::downgrade(&session));
+        session.runtime.spawn(async move {
+            while !states.changed().await.is_terminated() {}
+            if let Some(session) = lives.upgrade() {
+                session.end();
+            }
+        });
+        session
+    }
+
+    /// Learns the state of a lease: it is lost with the session.
+    pub(super) fn watch(&self, lease: &Arc<LeaseState>) {
+        let mut leases = self.leases.lock();
+        if leases.len() >= 64 && leases.len().is_power_of_two() {
+            leases.retain(|lease| lease.strong_count() > 0);
+        }
+        leases.push(Arc::downgrade(lease));
+        drop(leases);
+        if self.has_ended() {
+            self.end();
+        }
+    }
+
+    /// Ends all leases: an operator has removed the session's node, or the servers have ended it.
+    pub(super) fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+        for lease in std::mem::take(&mut *self.leases.lock()) {
+            if let Some(lease) = lease.upgrade() {
+                lease.close(Loss::Superseded);
+            }
+        }
     }
 
     /// Counts requests as in flight.

@@ -50,7 +50,12 @@ impl Sessions {
     }
 
     pub(super) fn cause(&self, cause: Fault) -> NodeCause {
-        NodeCause { node: format!("zookeeper://{}", self.address.servers), cause }
+        NodeCause { node: self.name(), cause }
+    }
+
+    /// Returns the name of the ensemble.
+    pub(super) fn name(&self) -> String {
+        format!("zookeeper://{}", self.address.servers)
     }
 
     /// Returns the session of this runtime that outlives its client by `timeout`. A session that has ended is replaced.
@@ -90,8 +95,12 @@ impl Sessions {
         slot
     }
 
-    async fn open(&self, timeout: Duration, budget: Duration) -> Result<Arc<Session>, Fault> {
-        let failed = |error: Error| fault::of(&error);
+    /// Connects a new client.
+    pub(super) async fn connect(
+        &self,
+        timeout: Duration,
+        budget: Duration,
+    ) -> Result<Client, Fault> {
         // A lock is never freed because a client was dropped: the session is left to time out.
         let mut connector = Client::connector().with_fail_eagerly().with_detached();
         connector = connector.with_session_timeout(timeout).with_connection_timeout(budget * 2);
@@ -99,12 +108,35 @@ impl Sessions {
             connector = connector.with_auth("digest", user.as_bytes());
         }
         let start = Instant::now();
-        let client =
-            connector.connect(&self.address.servers).await.map_err(|error| match error {
-                // The servers accept the connection and say nothing.
-                _ if start.elapsed() >= budget => Fault::TimedOut,
-                error => failed(error),
-            })?;
+        connector.connect(&self.address.servers).await.map_err(|error| match error {
+            // The servers accept the connection and say nothing.
+            _ if start.elapsed() >= budget => Fault::TimedOut,
+            error => fault::of(&error),
+        })
+    }
+
+    /// Makes what all locks need, where it is missing.
+    pub(super) async fn plant(&self, client: &Client) -> Result<(), Error> {
+        let persistent = CreateMode::Persistent.with_acls(self.address.acls());
+        if client.get_data(&self.paths.base()).await.map(drop) != Err(Error::NoNode) {
+            return Ok(());
+        }
+        for folder in self.paths.folders() {
+            match client.create(&folder, b"", &persistent).await {
+                // A folder above may belong to somebody else.
+                Ok(_) | Err(Error::NodeExists | Error::NoAuth) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let base = first_base().to_string();
+        match client.create(&self.paths.base(), base.as_bytes(), &persistent).await {
+            Ok(_) | Err(Error::NodeExists) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn open(&self, timeout: Duration, budget: Duration) -> Result<Arc<Session>, Fault> {
+        let client = self.connect(timeout, budget).await?;
         let granted = client.session_timeout();
         if granted < timeout {
             return Err(Fault::Refused(format!(
@@ -112,24 +144,14 @@ impl Sessions {
                  maxSessionTimeout of the servers, or take a shorter TTL"
             )));
         }
-        let (node, acls) = (self.paths.session(Owner(random::stamped())), self.address.acls());
-        let persistent = CreateMode::Persistent.with_acls(acls);
-        if client.get_data(&self.paths.base()).await.is_err_and(|error| error == Error::NoNode) {
-            for folder in self.paths.folders() {
-                match client.create(&folder, b"", &persistent).await {
-                    // A folder above may belong to somebody else.
-                    Ok(_) | Err(Error::NodeExists | Error::NoAuth) => {}
-                    Err(error) => return Err(failed(error)),
-                }
-            }
-            let base = first_base().to_string();
-            match client.create(&self.paths.base(), base.as_bytes(), &persistent).await {
-                Ok(_) | Err(Error::NodeExists) => {}
-                Err(error) => return Err(failed(error)),
-            }
-        }
-        let ephemeral = CreateMode::Ephemeral.with_acls(acls);
-        client.create(&node, b"", &ephemeral).await.map_err(failed)?;
-        Ok(Session::new(client, node, acls, timeout, Arc::clone(&self.clock)))
+        let (owner, acls) = (Owner(random::stamped()), self.address.acls());
+        let node = self.paths.session(owner);
+        let made = async {
+            self.plant(&client).await?;
+            client.create(&node, b"", &CreateMode::Ephemeral.with_acls(acls)).await
+        };
+        made.await.map_err(|error| fault::of(&error))?;
+        let session = Session::new(client, (owner, node), acls, timeout, Arc::clone(&self.clock));
+        Ok(session)
     }
 }

@@ -1,0 +1,154 @@
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fencing_protocol::{Fault, Owner, Resource};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::time::sleep;
+use zookeeper_client::{CreateMode, Error};
+
+use super::fault;
+use super::locks::PAUSE;
+use super::paths::{ALONE, SHARED};
+use super::session::Session;
+use super::sessions::Sessions;
+use crate::lock::wait::line::{LineListener, PlaceReports, WaitingLine};
+use crate::lock::wait::listener::ReleaseListener;
+use crate::lock::wait::release_notifications::OpeningListener;
+use crate::random;
+
+/// Opens the lines of waiting clients, on a session of this client.
+pub(super) fn open(
+    sessions: &Arc<Sessions>,
+    timeout: Duration,
+    budget: Duration,
+) -> OpeningListener {
+    let sessions = Arc::clone(sessions);
+    async move {
+        let session = sessions.get(timeout, budget).await?;
+        let listener = LineListener::new(Arc::new(Line { sessions, session }));
+        Ok(Box::new(listener) as Box<dyn ReleaseListener>)
+    }
+    .boxed()
+}
+
+struct Line {
+    sessions: Arc<Sessions>,
+    session: Arc<Session>,
+}
+
+impl WaitingLine for Line {
+    fn keep_place(
+        self: Arc<Self>,
+        resource: Resource,
+        reports: PlaceReports,
+    ) -> BoxFuture<'static, Fault> {
+        async move {
+            let paths = &self.sessions.paths;
+            let (line, lock) = (paths.line(&resource), paths.lock(&resource));
+            let (session, owner) = (Arc::clone(&self.session), Owner(random::stamped()));
+            let place = Place { session, line, lock, owner: owner.to_string() };
+            match place.keep(reports).await {
+                Ok(never) => match never {},
+                Err(error) => fault::of(&error),
+            }
+        }
+        .boxed()
+    }
+}
+
+/// A place in a line: a node with this owner and a number. Dropped, it is left.
+struct Place {
+    session: Arc<Session>,
+    line: String,
+    lock: String,
+    owner: String,
+}
+
+impl Place {
+    /// Takes the last place, and watches the one ahead. When this one is the first, it watches the lock.
+    async fn keep(&self, reports: PlaceReports) -> Result<Infallible, Error> {
+        let (client, acls) = (&self.session.client, self.session.acls);
+        let path = format!("{}/{}-", self.line, self.owner);
+        let place = CreateMode::EphemeralSequential.with_acls(acls);
+        if let Err(error) = client.create(&path, b"", &place).await {
+            if error != Error::NoNode {
+                return Err(error);
+            }
+            let _ = client.create(&self.line, b"", &CreateMode::Container.with_acls(acls)).await;
+            client.create(&path, b"", &place).await?;
+        }
+        reports.registered(false);
+        loop {
+            let ahead = match self.ahead().await? {
+                Some(ahead) => {
+                    client.check_and_watch_stat(&format!("{}/{ahead}", self.line)).await?
+                }
+                None => {
+                    // The connected server may not have the last release yet.
+                    let synced = client.sync(&self.lock);
+                    let looked = client.list_and_watch_children(&self.lock);
+                    synced.await?;
+                    let (children, change) = match looked.await {
+                        Ok(found) => found,
+                        // It was removed because it was empty.
+                        Err(Error::NoNode) => {
+                            reports.released();
+                            sleep(PAUSE).await;
+                            continue;
+                        }
+                        Err(error) => return Err(error),
+                    };
+                    if !children.iter().any(|child| child == ALONE || child.starts_with(SHARED)) {
+                        reports.released();
+                    }
+                    change.changed().await;
+                    continue;
+                }
+            };
+            if let (Some(_), change) = ahead {
+                change.changed().await;
+            }
+        }
+    }
+
+    /// Returns the place ahead of this one.
+    async fn ahead(&self) -> Result<Option<String>, Error> {
+        let mut places = self.session.client.list_children(&self.line).await?;
+        // Places are numbered as they are taken.
+        let number = |place: &str| place.rsplit('-').next().and_then(|it| it.parse::<i64>().ok());
+        places.sort_by_key(|place| number(place));
+        let own = places.iter().position(|place| place.starts_with(&self.owner));
+        // An operator has removed it.
+        let own = own.ok_or(Error::NoNode)?;
+        Ok(own.checked_sub(1).and_then(|ahead| places.get(ahead).cloned()))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let (session, line) = (Arc::clone(&self.session), self.line.clone());
+        let owner = std::mem::take(&mut self.owner);
+        // Also where the answer to its creation was lost.
+        self.session.runtime.spawn(async move {
+            while !session.has_ended() {
+                let (synced, places) =
+                    (session.client.sync(&line), session.client.list_children(&line));
+                let left = match (synced.await, places.await) {
+                    (Ok(()), Ok(places)) => match places.iter().find(|it| it.starts_with(&owner)) {
+                        Some(place) => {
+                            session.client.delete(&format!("{line}/{place}"), None).await
+                        }
+                        None => return,
+                    },
+                    (Err(error), _) | (_, Err(error)) => Err(error),
+                };
+                if !left.is_err_and(|error| fault::is_in_doubt(&error)) {
+                    return;
+                }
+                sleep(PAUSE).await;
+            }
+        });
+    }
+}

@@ -1,0 +1,215 @@
+//! Operator functions for leases on a ZooKeeper ensemble.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fencing_protocol::{Fault, Resource, Token};
+use futures_util::future::BoxFuture;
+use zookeeper_client::{Client, CreateMode, Error};
+
+use super::fault;
+use super::paths::{ALONE, SHARED, unescaped};
+use super::sessions::Sessions;
+use crate::holder::Holder;
+use crate::lock::operator::{LeaseRecord, Operator};
+use crate::lock::token_base::token;
+
+/// Time limit to connect. Each call has a session of its own.
+const BUDGET: Duration = Duration::from_secs(10);
+/// Longer than any server permits: it grants what it does.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+/// The number of locks that are read at one time.
+const PAGE: usize = 64;
+
+/// The ensemble, as an operator sees it.
+#[derive(derive_more::Debug)]
+#[debug("ZookeeperOperator({:?})", _0.address)]
+pub(in crate::lock) struct ZookeeperOperator(pub(super) Arc<Sessions>);
+
+impl Operator for ZookeeperOperator {
+    fn leases<'a>(
+        &'a self,
+        after: Option<&'a Resource>,
+        limit: u32,
+    ) -> BoxFuture<'a, Result<Vec<LeaseRecord>, Fault>> {
+        Box::pin(async move {
+            let client = self.0.connect(BUDGET, BUDGET).await?;
+            let folders = self.0.paths.child("l");
+            let (synced, listed) = (client.sync(&folders), client.list_children(&folders));
+            synced.await.map_err(|error| fault::of(&error))?;
+            let names = match listed.await {
+                Err(Error::NoNode) => return Ok(Vec::new()),
+                listed => listed.map_err(|error| fault::of(&error))?,
+            };
+            let named = names.iter().filter_map(|name| Resource::new(unescaped(name)?).ok());
+            let mut resources: Vec<_> = named
+                .filter(|name| after.is_none_or(|after| name.as_str() > after.as_str()))
+                .collect();
+            resources.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
+            let (mut leases, mut count) = (Vec::new(), 0);
+            for page in resources.chunks(PAGE) {
+                for found in self.read(&client, page).await? {
+                    if count == limit {
+                        return Ok(leases);
+                    }
+                    count += u32::from(!found.is_empty());
+                    leases.extend(found);
+                }
+            }
+            Ok(leases)
+        })
+    }
+
+    fn leases_of<'a>(
+        &'a self,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, Result<Vec<LeaseRecord>, Fault>> {
+        Box::pin(async move {
+            let client = self.0.connect(BUDGET, BUDGET).await?;
+            client.sync(&self.0.paths.lock(resource)).await.map_err(|error| fault::of(&error))?;
+            let found = self.read(&client, std::slice::from_ref(resource)).await?;
+            Ok(found.into_iter().flatten().collect())
+        })
+    }
+
+    fn force_release<'a>(&'a self, lease: &'a LeaseRecord) -> BoxFuture<'a, Result<bool, Fault>> {
+        Box::pin(async move {
+            let client = self.0.connect(BUDGET, BUDGET).await?;
+            self.end(&client, lease).await.map_err(|error| fault::of(&error))
+        })
+    }
+
+    fn raise(&self, above: Token) -> BoxFuture<'_, Result<(), Fault>> {
+        Box::pin(async move {
+            // No client has a longer session. It is not closed: what it holds stays until all of theirs are over.
+            let client = self.0.connect(LONGEST, BUDGET).await?;
+            self.raise_with(&client, above).await.map_err(|error| fault::of(&error))
+        })
+    }
+}
+
+impl ZookeeperOperator {
+    /// Reads the leases of each of these.
+    async fn read(
+        &self,
+        client: &Client,
+        resources: &[Resource],
+    ) -> Result<Vec<Vec<LeaseRecord>>, Fault> {
+        let (data, _) = match client.get_data(&self.0.paths.base()).await {
+            Err(Error::NoNode) => return Ok(Vec::new()),
+            found => found.map_err(|error| fault::of(&error))?,
+        };
+        let base = super::locks::base_of(&data).map_or(0, |(base, _)| base);
+        let folders: Vec<_> = resources.iter().map(|name| self.0.paths.lock(name)).collect();
+        let listed: Vec<_> = folders.iter().map(|folder| client.list_children(folder)).collect();
+        let mut found = Vec::new();
+        for ((resource, folder), listed) in resources.iter().zip(&folders).zip(listed) {
+            let mut children = match listed.await {
+                Err(Error::NoNode) => Vec::new(),
+                listed => listed.map_err(|error| fault::of(&error))?,
+            };
+            children.retain(|child| child == ALONE || child.starts_with(SHARED));
+            let reads: Vec<_> = children
+                .iter()
+                .map(|child| client.get_data(&format!("{folder}/{child}")))
+                .collect();
+            let mut leases = Vec::new();
+            for (child, read) in children.iter().zip(reads) {
+                // It was released meanwhile.
+                let Ok((data, stat)) = read.await else { continue };
+                let text = String::from_utf8_lossy(&data);
+                let signature = text.lines().next().unwrap_or_default();
+                let count = u64::try_from(stat.czxid).unwrap_or(0);
+                let Ok(token) = token(base, count) else { continue };
+                leases.push(LeaseRecord {
+                    resource: resource.clone(),
+                    token,
+                    holder: Holder::read(signature),
+                    shared: child != ALONE,
+                    remaining: None,
+                    owner: signature.get(..32).unwrap_or_default().to_owned(),
+                });
+            }
+            found.push(leases);
+        }
+        Ok(found)
+    }
+
+    /// Ends a lease that was seen. From the first change of the folder on, its holder can't release it; while its
+    /// session is there, it is not freed otherwise.
+    async fn end(&self, client: &Client, lease: &LeaseRecord) -> Result<bool, Error> {
+        let folder = self.0.paths.lock(&lease.resource);
+        let persistent = CreateMode::Persistent.with_acls(self.0.address.acls());
+        // The folder must not begin again with its first version.
+        match client.create(&format!("{folder}/f"), b"", &persistent).await {
+            Ok(_) | Err(Error::NodeExists) => {}
+            Err(Error::NoNode) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        let version = client.set_data(&folder, b"", None).await?.version;
+        let mut children = client.list_children(&folder).await?;
+        children.retain(|child| child == ALONE || child.starts_with(SHARED));
+        let paths: Vec<_> = children.iter().map(|child| format!("{folder}/{child}")).collect();
+        let mut write = client.new_multi_writer();
+        write.add_set_data(&folder, b"", Some(version))?;
+        let mut is_there = false;
+        for path in &paths {
+            let data = match client.get_data(path).await {
+                Ok((data, _)) => data,
+                Err(Error::NoNode) => continue,
+                Err(error) => return Err(error),
+            };
+            let text = String::from_utf8_lossy(&data).into_owned();
+            is_there |= text.starts_with(&lease.owner);
+            if let Some(session) = text.lines().nth(2) {
+                write.add_check_version(&format!("{}/{session}", self.0.paths.child("s")), -1)?;
+            }
+            write.add_delete(path, None)?;
+        }
+        if !is_there {
+            return Ok(false);
+        }
+        match write.commit().await.map_err(fault::of_write) {
+            Ok(_) => Ok(true),
+            // It was released, or its session has ended.
+            Err((_, Error::NoNode | Error::BadVersion)) => Ok(false),
+            Err((_, error)) => Err(error),
+        }
+    }
+
+    async fn raise_with(&self, client: &Client, above: Token) -> Result<(), Error> {
+        let (paths, acls) = (&self.0.paths, self.0.address.acls());
+        let (closed, base) = (paths.child("closed"), paths.base());
+        // That of an earlier time may end too early.
+        match client.delete(&closed, None).await {
+            Ok(()) | Err(Error::NoNode) => {}
+            Err(error) => return Err(error),
+        }
+        self.0.plant(client).await?;
+        client.create(&closed, b"", &CreateMode::Ephemeral.with_acls(acls)).await?;
+        let (data, stat) = client.get_data(&base).await?;
+        let before = super::locks::base_of(&data).map_or(0, |(base, _)| base);
+        let text = format!("{}\nclosed", before.max(above.get()));
+        client.set_data(&base, text.as_bytes(), Some(stat.version)).await?;
+        // First the sessions: without its node, none acquires or releases.
+        for folder in ["s", "l", "q"] {
+            let folder = paths.child(folder);
+            for name in client.list_children(&folder).await? {
+                let path = format!("{folder}/{name}");
+                for child in client.list_children(&path).await.unwrap_or_default() {
+                    gone(client.delete(&format!("{path}/{child}"), None).await)?;
+                }
+                gone(client.delete(&path, None).await)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Somebody else may have removed it, or added to it.
+fn gone(deleted: Result<(), Error>) -> Result<(), Error> {
+    match deleted {
+        Err(Error::NoNode | Error::NotEmpty) => Ok(()),
+        other => other,
+    }
+}

@@ -1,0 +1,108 @@
+use std::sync::Arc;
+
+use super::*;
+use fencing::Token;
+use fencing::lock::{ConnectOptions, Loss, Operator};
+use support::lease::named as resource;
+
+fn operator(server: &ZookeeperServer) -> Arc<dyn Operator> {
+    ConnectOptions::new(server.url()).operator().unwrap()
+}
+
+#[tokio::test]
+async fn an_operator_lists_leases_and_ends_one() {
+    let server = ZookeeperServer::start();
+    let (lock, operator) = (on(&server).holder("me").build().unwrap(), operator(&server));
+    assert!(operator.leases(None, 10).await.unwrap().is_empty());
+    let (a, b) = (resource("a/1"), resource("b ä"));
+    let lease = lock.acquire(&a).await.unwrap();
+    let readers = [lock.acquire_shared(&b).await.unwrap(), lock.acquire_shared(&b).await.unwrap()];
+
+    let found = operator.leases(None, 10).await.unwrap();
+    assert_eq!(found.len(), 3, "{found:?}");
+    assert_eq!((&found[0].resource, found[0].token, found[0].shared), (&a, lease.token(), false));
+    assert_eq!(found[0].holder.as_ref().unwrap().name.as_deref(), Some("me"));
+    assert_eq!(operator.leases(Some(&a), 10).await.unwrap().len(), 2);
+    assert_eq!(operator.leases(None, 1).await.unwrap().len(), 1);
+
+    assert!(operator.force_release(&found[0]).await.unwrap());
+    assert!(lease.renew().await.is_err());
+    let next = lock.acquire(&a).await.unwrap();
+    assert!(next.token() > lease.token());
+    // That of before is not the one which is held now, to an operator and to its holder.
+    assert!(!operator.force_release(&found[0]).await.unwrap());
+    drop(lease);
+    next.renew().await.unwrap();
+    // An operator who was too late has changed the folder.
+    assert_eq!(next.release().await, Ok(fencing::lock::Released::Released));
+    lock.acquire(&a).await.unwrap().release().await.unwrap();
+
+    let parts = operator.leases_of(&b).await.unwrap();
+    assert!(parts.iter().all(|part| part.shared) && parts.len() == 2);
+    assert!(operator.force_release(&parts[0]).await.unwrap());
+    for reader in &readers {
+        assert!(reader.renew().await.is_err());
+    }
+}
+
+/// The servers come back with an older state: their counts begin again below what was given out.
+#[tokio::test]
+async fn after_a_restore_no_smaller_token_is_granted() {
+    let settings = "minSessionTimeout=1000\nmaxSessionTimeout=4000";
+    let mut server = ZookeeperServer::with(settings);
+    let brief = on(&server).ttl(Duration::from_secs(3)).budget(Duration::from_secs(1));
+    let lock = brief.clone().build().unwrap();
+    let r = resource("r");
+    lock.acquire(&r).await.unwrap().release().await.unwrap();
+    server.kill();
+    server.save();
+    server.restart();
+    let mut last = Token::new(1).unwrap();
+    for _ in 0..5 {
+        let lease = until("it grants", async || lock.try_acquire(&r).await.ok()).await;
+        last = lease.token();
+        lease.release().await.unwrap();
+    }
+    let held = lock.acquire(&resource("held")).await.unwrap();
+    server.kill();
+    server.restore();
+    server.restart();
+    held.lost().await;
+    // A client that has seen more refuses, and is not stuck with its session.
+    until("it says what to do", async || match lock.try_acquire(&r).await {
+        Ok(lease) => panic!("{lease:?} after {last}"),
+        Err(error) => error.to_string().contains("raise").then_some(()),
+    })
+    .await;
+    let operator = operator(&server);
+    operator.raise(last).await.unwrap();
+    // Old holders may work until then.
+    let closed = fault(brief.clone().build().unwrap().try_acquire(&r).await).to_string();
+    assert!(closed.contains("raised"), "{closed}");
+    for client in [lock, brief.build().unwrap()] {
+        let lease = until("locks are granted", async || client.try_acquire(&r).await.ok()).await;
+        assert!(lease.token() > last, "{lease:?} after {last}");
+        last = lease.token();
+        lease.release().await.unwrap();
+    }
+}
+
+/// Every lease ends when the tokens are raised, and its holder hears of it with the next renewal.
+#[tokio::test]
+async fn raising_ends_every_lease() {
+    let server = ZookeeperServer::with("maxSessionTimeout=16000");
+    let lock = on(&server).build().unwrap();
+    let lease = lock.acquire(&resource("r")).await.unwrap();
+    let other = lock.acquire_shared(&resource("s")).await.unwrap();
+    let above = Token::new(lease.token().get() + 1_000_000_000_000).unwrap();
+    operator(&server).raise(above).await.unwrap();
+    assert!(lease.renew().await.is_err());
+    assert_eq!(other.lost().await, Loss::Superseded);
+    let next =
+        until("locks are granted", async || lock.try_acquire(&resource("r")).await.ok()).await;
+    assert!(next.token() > above);
+    // Its release does not touch the next one.
+    drop(lease);
+    lock.settle().await;
+    next.renew().await.unwrap();
+}
