@@ -93,6 +93,11 @@ impl AcquireError {
         }
     }
 
+    /// Returns whether asking again is useless: the one service refuses this client.
+    pub(super) fn is_permanent(&self) -> bool {
+        matches!(self, AcquireError::Unavailable { cause, .. } if matches!(cause.cause, Fault::Denied(_)))
+    }
+
     pub(super) fn label(&self) -> &'static str {
         match self {
             AcquireError::Held { .. } => "held",

@@ -20,6 +20,8 @@
 mod connect;
 mod counted;
 mod error;
+#[cfg(feature = "etcd")]
+pub mod etcd;
 mod lease;
 mod operator;
 pub mod redlock;

@@ -22,6 +22,12 @@ impl BuildError {
         BuildError { setting, problem: problem.into() }
     }
 
+    /// Returns what is wrong with the value.
+    #[allow(dead_code, reason = "of URLs")]
+    pub(super) fn problem(&self) -> &str {
+        &self.problem
+    }
+
     /// Returns the name of the builder's method that was given the value.
     #[must_use]
     pub fn setting(&self) -> &'static str {
@@ -33,6 +39,8 @@ impl BuildError {
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub(super) ttl: Duration,
+    /// The shortest TTL of the back end.
+    pub(super) least_ttl: Duration,
     pub(super) drift: Option<Duration>,
     pub(super) retry_delay: Duration,
     pub(super) wait: Duration,
@@ -55,6 +63,7 @@ impl Settings {
     pub(super) fn new(budget_name: &'static str, default_budget: (Duration, u32)) -> Settings {
         Settings {
             ttl: Duration::from_secs(10),
+            least_ttl: Duration::from_millis(10),
             drift: None,
             retry_delay: Duration::from_millis(100),
             wait: Duration::from_secs(30),
@@ -71,8 +80,8 @@ impl Settings {
 
     /// Returns these settings for a back end with these defaults.
     pub(super) fn with_defaults_of(&self, defaults: &Settings) -> Settings {
-        let Settings { budget_name, default_budget, .. } = *defaults;
-        Settings { budget_name, default_budget, ..self.clone() }
+        let Settings { budget_name, default_budget, least_ttl, .. } = *defaults;
+        Settings { budget_name, default_budget, least_ttl, ..self.clone() }
     }
 
     pub(super) fn terms(&self) -> Terms {
@@ -108,7 +117,7 @@ impl Settings {
         let (millisecond, half) = (Duration::from_millis(1), self.ttl / 2);
         let max_hold = self.max_hold.unwrap_or(self.ttl);
         for (setting, value, least, most) in [
-            ("ttl", self.ttl, millisecond * 10, MAX_DURATION),
+            ("ttl", self.ttl, self.least_ttl, MAX_DURATION),
             (self.budget_name, self.budget(), millisecond, half),
             ("drift", self.drift(), Duration::ZERO, half),
             ("retry_delay", self.retry_delay, millisecond, MAX_DURATION),

@@ -11,6 +11,7 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use fencing::fence::MemoryMarks;
+use fencing::lock::etcd::EtcdLock;
 use fencing::lock::redlock::{MemoryNode, RedisNode, RedlockBuilder};
 use fencing::lock::sql::SqlLock;
 use fencing::lock::zookeeper::ZookeeperLock;
@@ -21,6 +22,7 @@ use futures_util::FutureExt;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
 
 use support::clock::TokioClock;
+use support::etcd::EtcdCluster;
 use support::lease::named as resource;
 use support::place::{mysql, postgres};
 use support::redis::{RedisServer, five};
@@ -159,5 +161,15 @@ async fn lease_in_zookeeper() {
     lock_contract(&builder().build().unwrap()).await;
     shared_contract(&builder().build().unwrap()).await;
     let brief = builder().ttl(Duration::from_secs(4)).renew(false);
+    lapse_contract(&brief.build().unwrap()).await;
+}
+
+#[tokio::test]
+async fn lease_in_etcd() {
+    let cluster = EtcdCluster::start();
+    let builder = EtcdLock::builder(cluster.url());
+    lock_contract(&builder.clone().build().unwrap()).await;
+    shared_contract(&builder.clone().build().unwrap()).await;
+    let brief = builder.ttl(Duration::from_secs(4)).renew(false);
     lapse_contract(&brief.build().unwrap()).await;
 }

@@ -6,6 +6,7 @@
 pub mod cli;
 pub mod clients;
 pub mod clock;
+pub mod etcd;
 pub mod galera;
 pub mod history;
 pub mod http;

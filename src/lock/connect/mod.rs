@@ -1,5 +1,7 @@
 //! Creates a lock service from a URL. No other part of `lock` knows every back end.
 
+#[cfg(feature = "etcd")]
+mod etcd;
 #[cfg(feature = "redis")]
 mod redis;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
@@ -30,6 +32,7 @@ use super::settings::{BuildError, Settings, settings_setters};
 /// | `postgres://user@host/db` | leases in PostgreSQL | `postgres` |
 /// | `mysql://user@host/db`, `mariadb://...` | leases in MySQL or MariaDB | `mysql` |
 /// | `sqlite:path` | leases in a SQLite file | `sqlite` |
+/// | `etcd://a,b,c`, `etcds://...` | leases in an etcd cluster | `etcd` |
 /// | `zookeeper://a:2181,b:2181/chroot` | leases on a ZooKeeper ensemble | `zookeeper` |
 /// | `memory:` | five nodes in this process | none |
 ///
@@ -134,7 +137,7 @@ pub enum ConnectError {
     /// The URL has no scheme, or one that no back end has.
     #[error(
         "the URL of a lock service begins with redis://, postgres://, mysql://, sqlite:, \
-         zookeeper:// or memory:, and {}", .0.as_ref().map_or_else(|| "this one has no scheme".to_owned(), |scheme| format!("not with {scheme:?}"))
+         etcd://, zookeeper:// or memory:, and {}", .0.as_ref().map_or_else(|| "this one has no scheme".to_owned(), |scheme| format!("not with {scheme:?}"))
     )]
     Scheme(Option<String>),
     /// The call came from outside of a tokio runtime.
@@ -192,6 +195,7 @@ const FEATURES: &[(&str, &[&str])] = &[
     ("postgres", &["postgres", "postgresql"]),
     ("mysql", &["mysql", "mariadb"]),
     ("sqlite", &["sqlite"]),
+    ("etcd", &["etcd", "etcds"]),
     ("zookeeper", &["zookeeper"]),
 ];
 
@@ -214,6 +218,8 @@ const BACK_ENDS: &[BackEnd] = &[
     },
     #[cfg(feature = "sqlite")]
     BackEnd { feature: "sqlite", open: sqlite::open, operator: sql::operator::<sqlx::Sqlite> },
+    #[cfg(feature = "etcd")]
+    BackEnd { feature: "etcd", open: etcd::open, operator: etcd::operator },
     #[cfg(feature = "zookeeper")]
     BackEnd { feature: "zookeeper", open: zookeeper::open, operator: zookeeper::operator },
 ];

@@ -29,7 +29,7 @@ async fn leases_in_memory_are_held_under_the_name_that_is_given() {
 #[tokio::test]
 async fn what_gives_no_lock_service_says_why() {
     let error = async |url: &str| connect(url).await.unwrap_err().to_string();
-    for url in ["", "etcd://a", "http://a", "a,b,c"] {
+    for url in ["", "ftp://a", "http://a", "a,b,c"] {
         let error = error(url).await;
         assert!(error.contains("begins with redis://, postgres://"), "{url:?}: {error}");
     }

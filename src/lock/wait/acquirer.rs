@@ -133,7 +133,7 @@ impl<'a> Acquirer<'a> {
             let next = self.next(&error, acquirers(&error));
             // The next acquirer is not bound by the longer pauses of this one.
             self.queue.on_error(&error, next.min(self.in_a_pause()));
-            if next >= self.end {
+            if next >= self.end || error.is_permanent() {
                 if !self.queue.take_hand_over() {
                     return Err(error);
                 }

@@ -1,0 +1,334 @@
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use fencing_protocol::Fault;
+use futures_util::StreamExt;
+use futures_util::stream::{once, pending};
+use http::uri::PathAndQuery;
+use parking_lot::Mutex;
+use tokio::runtime::{Handle, Id};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout, timeout_at};
+use tonic::client::Grpc;
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status, Streaming};
+use tonic_prost::ProstCodec;
+
+use super::fault::{Failure, causes, needs_login, unconnected};
+use super::keys::Span;
+use super::messages::{
+    Answer, Authenticate, LeaseKeepAlive, LeaseKeptAlive, Request, Watch, WatchAnswer, WatchCreate,
+};
+use super::url::Address;
+
+/// A runtime's channels are forgotten beyond this many runtimes: they are opened again.
+const MAX_RUNTIMES: usize = 8;
+
+/// The members of one cluster. A request goes to the one that has answered last.
+pub(super) struct Client {
+    members: Vec<Member>,
+    /// The member that is asked first.
+    preferred: AtomicUsize,
+    user: Option<(String, String)>,
+    /// The token of the user, once it has logged in.
+    token: Mutex<Option<MetadataValue<Ascii>>>,
+    /// The cluster that has answered first, or zero.
+    cluster: AtomicU64,
+}
+
+struct Member {
+    name: String,
+    endpoint: Endpoint,
+    /// The channel of each runtime, whose task moves its bytes.
+    channels: tokio::sync::Mutex<HashMap<Id, Channel>>,
+    /// How often its connections were given up. It ends the watches on them.
+    given_up: watch::Sender<u64>,
+}
+
+/// How a request is treated whose answer is lost.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Repeat {
+    /// It is sent to the next member.
+    Elsewhere,
+    /// It may still take effect.
+    Never,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name())
+    }
+}
+
+impl Client {
+    pub(super) fn new(Address { members, user }: Address) -> Client {
+        let member = |(name, endpoint)| Member {
+            name,
+            endpoint,
+            channels: tokio::sync::Mutex::default(),
+            given_up: watch::Sender::new(0),
+        };
+        let members = members.into_iter().map(member).collect();
+        let (preferred, token, cluster) = Default::default();
+        Client { members, preferred, user, token, cluster }
+    }
+
+    /// Returns the names of the members.
+    pub(super) fn name(&self) -> String {
+        let names: Vec<&str> = self.members.iter().map(|member| &*member.name).collect();
+        format!("etcd://{}", names.join(","))
+    }
+
+    pub(super) fn members(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.members.iter().map(|member| &*member.name).enumerate()
+    }
+
+    /// Sends a request to the first member that can be asked, and returns its answer and the number of the member.
+    pub(super) async fn call<Q: Request>(
+        &self,
+        request: &Q,
+        budget: Duration,
+        repeat: Repeat,
+    ) -> Result<(Q::Answer, usize), Failure> {
+        let (end, first) = (Instant::now() + budget, self.preferred.load(Ordering::Relaxed));
+        let mut failure = Failure::unsent(Fault::TimedOut);
+        for left in (1..=self.members.len()).rev() {
+            let number = (first + self.members.len() - left) % self.members.len();
+            let now = Instant::now();
+            // A part of the budget is left for each of the others.
+            let slice = now + end.saturating_duration_since(now) / if left > 1 { 2 } else { 1 };
+            let limit = if repeat == Repeat::Elsewhere { slice } else { end };
+            let asked = async {
+                let channel = timeout_at(slice, self.channel(number)).await;
+                let channel = channel.unwrap_or(Err(Failure::unsent(Fault::TimedOut)))?;
+                let answer = timeout_at(limit, self.send(&channel, request)).await;
+                let answer = answer.unwrap_or(Err(Failure::lost(Fault::TimedOut)))?;
+                self.check(&answer)?;
+                Ok(answer)
+            };
+            match asked.await {
+                Ok(answer) => {
+                    if number != first {
+                        self.preferred.store(number, Ordering::Relaxed);
+                    }
+                    return Ok((answer, number));
+                }
+                Err(next) => failure = next,
+            }
+            if failure.elsewhere {
+                self.give_up(number).await;
+            }
+            if !failure.elsewhere || failure.in_doubt && repeat == Repeat::Never {
+                break;
+            }
+        }
+        Err(failure)
+    }
+
+    /// Sends a request that may be sent again, if the answer of a member is lost.
+    pub(super) async fn ask<Q: Request>(
+        &self,
+        request: &Q,
+        budget: Duration,
+    ) -> Result<Q::Answer, Failure> {
+        Ok(self.call(request, budget, Repeat::Elsewhere).await?.0)
+    }
+
+    /// Sends a request to this member.
+    pub(super) async fn ask_member<Q: Request>(
+        &self,
+        number: usize,
+        request: &Q,
+        budget: Duration,
+    ) -> Result<Q::Answer, Failure> {
+        let asked = async {
+            let channel = self.channel(number).await?;
+            let answer = self.send(&channel, request).await?;
+            self.check(&answer)?;
+            Ok(answer)
+        };
+        timeout(budget, asked).await.unwrap_or(Err(Failure::lost(Fault::TimedOut)))
+    }
+
+    /// Prolongs an etcd lease by this member.
+    pub(super) async fn keep_alive(
+        &self,
+        number: usize,
+        id: i64,
+        budget: Duration,
+    ) -> Result<LeaseKeptAlive, Failure> {
+        let kept = async {
+            let channel = self.channel(number).await?;
+            let requests = once(async move { LeaseKeepAlive { id } });
+            let mut answers: Streaming<LeaseKeptAlive> =
+                self.stream::<LeaseKeepAlive>(&channel, requests).await?;
+            let answer = answers.message().await.map_err(|status| Failure::of(&status))?;
+            answer.ok_or_else(|| Failure::lost(Fault::Disconnected("no answer".into())))
+        };
+        let kept = timeout(budget, kept).await.unwrap_or(Err(Failure::lost(Fault::TimedOut)));
+        if kept.as_ref().is_err_and(|failure| failure.elsewhere) {
+            self.give_up(number).await;
+        }
+        kept
+    }
+
+    /// Watches keys for deletions from this revision on. The caller bounds the time.
+    pub(super) async fn watch(&self, (key, end): Span, start: i64) -> Result<Watcher, Failure> {
+        let number = self.preferred.load(Ordering::Relaxed);
+        let member = self.members.get(number);
+        let given_up = member.map(|member| member.given_up.subscribe());
+        let channel = self.channel(number).await?;
+        let create = WatchCreate { key, end, start, filters: vec![0] };
+        let request = Watch { create: Some(create) };
+        // The watch ends with the requests.
+        let requests = once(async move { request }).chain(pending());
+        let answers = self.stream::<Watch>(&channel, requests).await?;
+        Ok(Watcher { answers, given_up })
+    }
+
+    /// Closes the connections to a member, and asks the next one first.
+    async fn give_up(&self, number: usize) {
+        let next = (number + 1) % self.members.len();
+        let _ = self.preferred.compare_exchange(number, next, Ordering::Relaxed, Ordering::Relaxed);
+        if let (Some(member), Ok(runtime)) = (self.members.get(number), Handle::try_current()) {
+            member.channels.lock().await.remove(&runtime.id());
+            member.given_up.send_modify(|times| *times += 1);
+        }
+    }
+
+    async fn channel(&self, number: usize) -> Result<Channel, Failure> {
+        let gone = || Failure::unsent(Fault::NoRuntime);
+        let member = self.members.get(number).ok_or_else(gone)?;
+        let runtime = Handle::try_current().map_err(|_| gone())?.id();
+        let mut channels = member.channels.lock().await;
+        if let Some(channel) = channels.get(&runtime) {
+            return Ok(channel.clone());
+        }
+        let channel = member.endpoint.connect().await;
+        let channel = channel.map_err(|error| unconnected(&member.name, &causes(&error)))?;
+        if channels.len() >= MAX_RUNTIMES {
+            channels.clear();
+        }
+        channels.insert(runtime, channel.clone());
+        Ok(channel)
+    }
+
+    async fn send<Q: Request>(&self, channel: &Channel, request: &Q) -> Result<Q::Answer, Failure> {
+        let answer = match self.unary(channel, request, self.login(channel).await?).await {
+            Err(status) if self.user.is_some() && needs_login(&status) => {
+                self.token.lock().take();
+                self.unary(channel, request, self.login(channel).await?).await
+            }
+            answer => answer,
+        };
+        answer.map_err(|status| Failure::of(&status))
+    }
+
+    async fn unary<Q: Request>(
+        &self,
+        channel: &Channel,
+        request: &Q,
+        token: Option<MetadataValue<Ascii>>,
+    ) -> Result<Q::Answer, Status> {
+        let mut grpc = Grpc::new(channel.clone());
+        grpc.ready().await.map_err(|error| Status::unknown(causes(&error)))?;
+        let request = signed(request.clone(), token);
+        let codec = ProstCodec::<Q, Q::Answer>::default();
+        let answer = grpc.unary(request, PathAndQuery::from_static(Q::PATH), codec).await?;
+        Ok(answer.into_inner())
+    }
+
+    async fn stream<Q: Request>(
+        &self,
+        channel: &Channel,
+        requests: impl futures_util::Stream<Item = Q> + Send + 'static,
+    ) -> Result<Streaming<Q::Answer>, Failure> {
+        let token = self.login(channel).await?;
+        let mut grpc = Grpc::new(channel.clone());
+        let broken = |error| Failure::lost(Fault::Disconnected(causes(&error)));
+        grpc.ready().await.map_err(broken)?;
+        let codec = ProstCodec::<Q, Q::Answer>::default();
+        let path = PathAndQuery::from_static(Q::PATH);
+        let answers = grpc.streaming(signed(requests, token), path, codec).await;
+        answers.map(tonic::Response::into_inner).map_err(|status| {
+            if needs_login(&status) {
+                self.token.lock().take();
+            }
+            Failure::of(&status)
+        })
+    }
+
+    /// Returns the token of the user, if there is one.
+    async fn login(&self, channel: &Channel) -> Result<Option<MetadataValue<Ascii>>, Failure> {
+        let Some((name, password)) = self.user.clone() else { return Ok(None) };
+        if let Some(token) = self.token.lock().clone() {
+            return Ok(Some(token));
+        }
+        let request = Authenticate { name, password };
+        // Nothing has been asked of the lock.
+        let unsent = |failure| Failure { in_doubt: false, ..failure };
+        let token = match self.unary(channel, &request, None).await {
+            Ok(answer) => MetadataValue::try_from(answer.token).ok(),
+            // Users are not asked for their passwords there.
+            Err(status) if status.code() == Code::FailedPrecondition => return Ok(None),
+            Err(status) => return Err(unsent(Failure::of(&status))),
+        };
+        self.token.lock().clone_from(&token);
+        Ok(token)
+    }
+
+    /// Checks that it is the cluster that has answered before.
+    fn check(&self, answer: &impl Answer) -> Result<(), Failure> {
+        let found = answer.header().cluster;
+        let known = self.cluster.compare_exchange(0, found, Ordering::AcqRel, Ordering::Acquire);
+        match known {
+            Err(known) if known != found => Err(Failure::refused(Fault::Denied(format!(
+                "a member belongs to the cluster {found:x}, and the others to {known:x}: give members of one cluster"
+            )))),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn signed<T>(message: T, token: Option<MetadataValue<Ascii>>) -> tonic::Request<T> {
+    let mut request = tonic::Request::new(message);
+    // A member without a leader says so at once.
+    request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));
+    if let Some(token) = token {
+        request.metadata_mut().insert("token", token);
+    }
+    request
+}
+
+/// A watch for deletions.
+pub(super) struct Watcher {
+    answers: Streaming<WatchAnswer>,
+    given_up: Option<watch::Receiver<u64>>,
+}
+
+impl Watcher {
+    /// Waits until a key is deleted, and returns the revision then. Fails where no more is heard.
+    pub(super) async fn deleted(&mut self) -> Result<i64, Failure> {
+        let lost = |text: &str| Failure::lost(Fault::Disconnected(text.to_owned()));
+        loop {
+            let answer = tokio::select! {
+                answer = self.answers.message() => answer.map_err(|status| Failure::of(&status))?,
+                _ = async {
+                    match &mut self.given_up {
+                        Some(given_up) => given_up.changed().await,
+                        None => std::future::pending().await,
+                    }
+                } => return Err(lost("the member does not answer")),
+            };
+            match answer {
+                Some(answer) if answer.canceled => return Err(lost(&answer.reason)),
+                Some(answer) if answer.events.is_empty() => {}
+                Some(answer) => return Ok(answer.header().revision),
+                None => return Err(lost("the watch has ended")),
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+use std::error::Error;
+
+use fencing_protocol::Fault;
+use tonic::{Code, Status};
+
+/// Why a request has no answer that counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Failure {
+    pub(super) fault: Fault,
+    /// Whether the request may still take effect.
+    pub(super) in_doubt: bool,
+    /// Whether another member may do better.
+    pub(super) elsewhere: bool,
+}
+
+impl Failure {
+    /// The request has no effect, and never will have one.
+    pub(super) fn refused(fault: Fault) -> Failure {
+        Failure { fault, in_doubt: false, elsewhere: false }
+    }
+
+    /// The member could not be asked.
+    pub(super) fn unsent(fault: Fault) -> Failure {
+        Failure { elsewhere: true, ..Failure::refused(fault) }
+    }
+
+    pub(super) fn lost(fault: Fault) -> Failure {
+        Failure { fault, in_doubt: true, elsewhere: true }
+    }
+
+    /// Returns whether the etcd lease that the request names is gone.
+    pub(super) fn is_lease_gone(&self) -> bool {
+        matches!(&self.fault, Fault::Refused(text) if text.contains("lease not found"))
+    }
+
+    pub(super) fn of(status: &Status) -> Failure {
+        let text = status.message();
+        let hint = |hint: &str| format!("{text}: {hint}");
+        match status.code() {
+            Code::InvalidArgument if text.contains("user name is empty") => Failure::refused(
+                Fault::Denied(hint("put the user and its password before the host in the URL")),
+            ),
+            Code::InvalidArgument if text.contains("authentication failed") => {
+                Failure::refused(Fault::Denied(hint("check the user and the password in the URL")))
+            }
+            Code::Unauthenticated | Code::PermissionDenied => {
+                Failure::refused(Fault::Denied(text.to_owned()))
+            }
+            Code::ResourceExhausted if text.contains("space exceeded") => {
+                Failure::refused(Fault::Refused(hint(
+                    "compact and defragment the members, then `etcdctl alarm disarm`",
+                )))
+            }
+            Code::InvalidArgument
+            | Code::FailedPrecondition
+            | Code::NotFound
+            | Code::OutOfRange
+            | Code::Unimplemented
+            | Code::ResourceExhausted => Failure::refused(Fault::Refused(text.to_owned())),
+            Code::Unavailable if text.contains("no leader") => {
+                Failure::unsent(Fault::Unreachable(text.to_owned()))
+            }
+            _ => Failure::lost(Fault::Disconnected(causes(status))),
+        }
+    }
+}
+
+/// Returns the failure of a connection.
+pub(super) fn unconnected(member: &str, text: &str) -> Failure {
+    let denied = |hint: &str| Failure::refused(Fault::Denied(format!("{member}: {text}: {hint}")));
+    if text.contains("CertificateRequired") {
+        return denied("give a certificate as cert= and key= in the URL");
+    }
+    if text.contains("certificate") {
+        return denied(
+            "give the certificate of its authority as ca= in the URL, and its name as host",
+        );
+    }
+    Failure::unsent(Fault::Unreachable(format!("{member}: {text}")))
+}
+
+/// Returns whether the token of the user has lapsed: another one is needed.
+pub(super) fn needs_login(status: &Status) -> bool {
+    status.code() == Code::Unauthenticated
+        || status.message().contains("revision in header is old")
+        || status.message().contains("invalid auth token")
+}
+
+/// Returns an error and what it says of its causes, each once.
+pub(super) fn causes(error: &(dyn Error + 'static)) -> String {
+    let (mut text, mut next) = (String::new(), Some(error));
+    while let Some(error) = next {
+        let part = match error.downcast_ref::<Status>() {
+            Some(status) => status.message().to_owned(),
+            None => error.to_string(),
+        };
+        if !text.contains(&part) {
+            text = if text.is_empty() { part } else { format!("{text}: {part}") };
+        }
+        next = error.source();
+    }
+    text
+}

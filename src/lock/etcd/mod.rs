@@ -1,0 +1,84 @@
+//! A lease with a fencing token, kept in an etcd cluster that you have already.
+//!
+//! ```no_run
+//! # async fn work() -> Result<(), Box<dyn std::error::Error>> {
+//! use fencing::{Resource, lock::etcd::EtcdLock};
+//!
+//! let lock = EtcdLock::new("etcd://user:password@a:2379,b:2379,c:2379")?;
+//! let invoice = Resource::new("invoice/42")?;
+//! let lease = lock.acquire(&invoice).await?;
+//! lease.run(async { /* give lease.token() to every write */ }).await?;
+//! lease.release().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! With `etcds://a,b,c?ca=ca.pem&cert=me.pem&key=me.key` the connections use TLS. Without `ca` the certificates of the
+//! system count; `cert` and `key` are those of the client, if the members ask for one.
+//!
+//! **Fencing.** A token is the base in the key `{namespace}/base` plus the revision of the transaction that acquired,
+//! so tokens grow across all resources for as long as the cluster forgets nothing. The first client sets the base from
+//! its clock, so that tokens are larger than those of Redis nodes before; only an operator raises it. A cluster that is
+//! restored from a backup counts from an earlier revision. A client that has seen a larger token refuses a smaller
+//! one, but a new process can't know: stop the clients, raise the tokens above those that were given out
+//! ([`Operator::raise`](crate::lock::Operator::raise)), and start them again.
+//!
+//! **Exclusion** depends on the rates of clocks: the client counts a lease from before its request, and etcd keeps
+//! the lock for a third of the TTL longer. Below etcd 3.5.13, a leader that was stopped for longer than the TTL may
+//! revoke an etcd lease that was renewed meanwhile, and another client gets the lock. A watch on the session's key then
+//! ends the lease, as a rule within milliseconds; until then two hold it, and the token distinguishes them.
+//!
+//! All leases of a service with one TTL are on one etcd lease, its session, and one renewal of two round trips serves
+//! them. An acquisition and a release are one transaction each. A request whose answer is lost may take effect
+//! later: its owner is never granted, and the session deletes its locks and keeps it from taking effect. At most 127
+//! resources are acquired with one call. The shortest TTL is 2 s.
+//!
+//! | key | what it is |
+//! |---|---|
+//! | `{ns}/l/{resource}\0w` | a lock that is held alone: its owner and the owner's name |
+//! | `{ns}/l/{resource}\0r{owner}` | a part of a shared lock; `{ns}/g/{resource}` is its group, `{ns}/d/{resource}` closes it |
+//! | `{ns}/q/{resource}\0{number}` | a place in the line of those who wait |
+//! | `{ns}/s/{lease}` | the sentinel of a session |
+//! | `{ns}/base`, `{ns}/ttl` | what is added to revisions, and the longest etcd lease: the only keys without a lease |
+//! | `{ns}/closed` | nobody may lock yet, after the tokens were raised |
+
+mod backend;
+mod builder;
+mod claim;
+mod client;
+mod fault;
+mod held;
+mod keys;
+mod line;
+mod messages;
+mod operator;
+mod round;
+mod session;
+mod sessions;
+mod url;
+
+use std::sync::Arc;
+
+use super::service::LockService;
+use backend::EtcdCluster;
+
+pub use super::settings::BuildError;
+pub use builder::EtcdLockBuilder;
+
+/// A lock service in an etcd cluster. Clones share its connections, its sessions and the local queues.
+pub type EtcdLock = LockService<Arc<EtcdCluster>>;
+
+impl EtcdLock {
+    /// Returns a lock service in the cluster of this URL, with the default settings: `etcd://a:2379,b:2379,c:2379`.
+    ///
+    /// # Errors
+    /// [`BuildError`] says what is wrong with the URL.
+    pub fn new(url: impl Into<String>) -> Result<EtcdLock, BuildError> {
+        EtcdLock::builder(url).build()
+    }
+
+    /// Returns a builder: what you set before the first lease.
+    pub fn builder(url: impl Into<String>) -> EtcdLockBuilder {
+        EtcdLockBuilder::new(url.into())
+    }
+}

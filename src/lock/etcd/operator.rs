@@ -1,0 +1,159 @@
+//! What operators do with leases in etcd: list them, end one, raise the tokens.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use fencing_protocol::{Fault, Resource, Token};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use super::claim::{FoundHolder, number};
+use super::fault::Failure;
+use super::keys::Span;
+use super::messages::{
+    Compare, Is, KeyValue, LeaseGrant, LeaseTimeToLive, Op, Range, Txn, TxnAnswer,
+};
+use super::session::{Cluster, MIN_SECONDS};
+use crate::lock::operator::{LeaseRecord, Operator};
+use crate::lock::token_base::token;
+
+/// The keys of one read.
+const PAGE: i64 = 1000;
+
+/// The operator functions of the leases in an etcd cluster.
+#[derive(Debug)]
+pub(in crate::lock) struct EtcdOperator {
+    pub(super) cluster: Cluster,
+    pub(super) budget: Duration,
+}
+
+impl Operator for EtcdOperator {
+    fn leases<'a>(
+        &'a self,
+        after: Option<&'a Resource>,
+        limit: u32,
+    ) -> BoxFuture<'a, Result<Vec<LeaseRecord>, Fault>> {
+        let keys = &self.cluster.keys;
+        let (start, end) = keys.every("l/");
+        let start = after.map_or(start, |after| keys.holders(after).1);
+        self.read((start, end), limit).boxed()
+    }
+
+    fn leases_of<'a>(
+        &'a self,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, Result<Vec<LeaseRecord>, Fault>> {
+        self.read(self.cluster.keys.holders(resource), 1).boxed()
+    }
+
+    fn force_release<'a>(&'a self, lease: &'a LeaseRecord) -> BoxFuture<'a, Result<bool, Fault>> {
+        async move {
+            let (keys, resource) = (&self.cluster.keys, &lease.resource);
+            let Ok(revision) = lease.owner.parse() else { return Ok(false) };
+            let (compare, success) = if lease.shared {
+                let group = keys.group(resource);
+                let delete = vec![Op::delete_all(keys.parts(resource)), Op::delete(group.clone())];
+                (Compare::modified(group, revision), delete)
+            } else {
+                let alone = keys.alone(resource);
+                (Compare::created(alone.clone(), Is::Equal, revision), vec![Op::delete(alone)])
+            };
+            let end = Txn { compare: vec![compare], success, failure: Vec::new() };
+            let ended = self.cluster.client.call(&end, self.budget, super::client::Repeat::Never);
+            Ok(ended.await.map_err(fault)?.0.succeeded)
+        }
+        .boxed()
+    }
+
+    fn raise(&self, above: Token) -> BoxFuture<'_, Result<(), Fault>> {
+        async move {
+            while !self.try_raise(above.get()).await? {}
+            Ok(())
+        }
+        .boxed()
+    }
+}
+
+impl EtcdOperator {
+    /// Raises the base and deletes every lock, place and session at once. While `closed` is there, no session starts:
+    /// for as long as an earlier one may have renewed its leases. Returns false if the base was changed meanwhile.
+    async fn try_raise(&self, above: u64) -> Result<bool, Fault> {
+        let keys = &self.cluster.keys;
+        let [base, longest] = [keys.base(), keys.longest()].map(|key| Op::range(Range::one(key)));
+        let found = self.ask(Txn { success: vec![base, longest], ..Txn::default() }).await?;
+        let known = found.read(0).first();
+        // What is no number is replaced.
+        let present = known.and_then(|base| number(&base.value).ok()).unwrap_or(0);
+        let longest = found.read(1).first().and_then(|longest| number(&longest.value).ok());
+        let seconds = longest.unwrap_or(0).max(MIN_SECONDS);
+        let grant = LeaseGrant { seconds: i64::try_from(seconds).unwrap_or(i64::MAX) };
+        let lease = self.cluster.client.ask(&grant, self.budget).await.map_err(fault)?.id;
+        let raised = present.max(above).to_string();
+        let mut success =
+            vec![Op::put(keys.base(), raised.into(), 0), Op::put(keys.closed(), Vec::new(), lease)];
+        success.extend(["l/", "g/", "d/", "q/", "s/"].map(|kind| Op::delete_all(keys.every(kind))));
+        let modified = known.map_or(0, |base| base.modified);
+        let compare = vec![Compare::modified(keys.base(), modified)];
+        Ok(self.ask(Txn { compare, success, failure: Vec::new() }).await?.succeeded)
+    }
+
+    /// Reads the leases of up to `limit` resources.
+    async fn read(&self, (mut start, end): Span, limit: u32) -> Result<Vec<LeaseRecord>, Fault> {
+        let keys = &self.cluster.keys;
+        let (mut names, mut found) = (BTreeSet::new(), Vec::<(Resource, bool, KeyValue)>::new());
+        'pages: loop {
+            let page = Range { limit: PAGE, ..Range::all((start.clone(), end.clone())) };
+            let page = self.cluster.client.ask(&page, self.budget).await.map_err(fault)?.kvs;
+            let Some(last) = page.last() else { break };
+            start = [last.key.as_slice(), b"\0"].concat();
+            for lock in page {
+                let Some((resource, shared)) = keys.resource(&lock.key) else { continue };
+                names.insert(resource.clone());
+                if names.len() > usize::try_from(limit).unwrap_or(usize::MAX) {
+                    break 'pages;
+                }
+                found.push((resource, shared, lock));
+            }
+        }
+        let base = self.cluster.client.ask(&Range::one(keys.base()), self.budget).await;
+        let base = base.map_err(fault)?.kvs;
+        let base = base.first().map_or(Ok(0), |base| number(&base.value));
+        let base = base.map_err(Fault::InvalidReply)?;
+        let (mut groups, mut left) = (BTreeMap::new(), BTreeMap::new());
+        let mut records = Vec::new();
+        for (resource, shared, lock) in found {
+            let mut revision = lock.created;
+            if shared && !groups.contains_key(&resource) {
+                let group = Range::one(keys.group(&resource));
+                let group = self.cluster.client.ask(&group, self.budget).await.map_err(fault)?;
+                let modified = group.kvs.first().map_or(0, |group| group.modified);
+                groups.insert(resource.clone(), modified);
+            }
+            let group = groups.get(&resource).copied().filter(|_| shared);
+            revision = group.filter(|group| *group > 0).unwrap_or(revision);
+            if let std::collections::btree_map::Entry::Vacant(place) = left.entry(lock.lease) {
+                let ask = LeaseTimeToLive { id: lock.lease };
+                let answer = self.cluster.client.ask(&ask, self.budget).await.map_err(fault)?;
+                place.insert(u64::try_from(answer.seconds).ok().map(Duration::from_secs));
+            }
+            let found = FoundHolder::read(&resource, &lock);
+            records.push(LeaseRecord {
+                token: token(base, u64::try_from(revision).unwrap_or(0))?,
+                holder: found.holder,
+                shared,
+                remaining: left.get(&lock.lease).copied().flatten(),
+                owner: group.unwrap_or(revision).to_string(),
+                resource,
+            });
+        }
+        Ok(records)
+    }
+
+    async fn ask(&self, txn: Txn) -> Result<TxnAnswer, Fault> {
+        self.cluster.client.ask(&txn, self.budget).await.map_err(fault)
+    }
+}
+
+fn fault(failure: Failure) -> Fault {
+    failure.fault
+}

@@ -1,0 +1,92 @@
+//! Requests whose answers are lost, or that take effect late.
+
+use std::time::Duration;
+
+use fencing::lock::etcd::EtcdLock;
+use futures_util::future::join;
+use support::etcd::EtcdCluster;
+use support::lease::{named, release, resource};
+use support::waiting::{in_time, polled, until};
+use tokio::time::sleep;
+
+use crate::lock;
+use crate::proxy::Proxy;
+
+fn is_there(cluster: &EtcdCluster, key: &str) -> bool {
+    !cluster.ctl(&["get", "--prefix", key]).is_empty()
+}
+
+#[tokio::test]
+async fn a_late_transaction_has_no_effect_after_the_sweep() {
+    let cluster = EtcdCluster::start();
+    let proxy = Proxy::before(cluster.host(0)).await;
+    let url = format!("etcd://{},{}", proxy.host, cluster.host(0));
+    let budget = Duration::from_millis(800);
+    let one = EtcdLock::builder(url).ttl(Duration::from_secs(9)).budget(budget).build().unwrap();
+    let kept = one.acquire(&named("kept")).await.unwrap();
+    proxy.hold();
+    let cut = async {
+        sleep(budget / 2).await;
+        proxy.lose();
+    };
+    let (x, y) = (resource(), named("shared"));
+    let (lost, (shared, ())) =
+        join(one.try_acquire(&x), join(one.try_acquire_shared(&y), cut)).await;
+    assert!(lost.is_err() && shared.is_err(), "{lost:?} {shared:?}");
+    // The sweep goes another way.
+    in_time(one.settle()).await;
+    proxy.deliver().await;
+    sleep(Duration::from_millis(500)).await;
+    assert!(!is_there(&cluster, "fencing/l/invoice/42"));
+    assert!(cluster.ctl(&["get", "--prefix", "fencing/l/shared"]).is_empty());
+    // The session goes on: its lease as well.
+    kept.renew().await.unwrap();
+    release(one.acquire(&x).await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_grant_whose_answer_is_lost_is_swept() {
+    let cluster = EtcdCluster::start();
+    let budget = Duration::from_millis(500);
+    let one = lock(&cluster).budget(budget).build().unwrap();
+    let other = lock(&cluster).build().unwrap();
+    // It keeps the session: the lock would be held for ever.
+    let kept = one.acquire(&named("kept")).await.unwrap();
+    cluster.signal(0, "STOP");
+    let lost = one.try_acquire(&resource()).await;
+    cluster.signal(0, "CONT");
+    assert!(lost.is_err());
+    until("the lock is free", async || other.try_acquire(&resource()).await.is_ok()).await;
+    assert!(!kept.valid_for().is_zero());
+}
+
+#[tokio::test]
+async fn what_is_dropped_at_any_point_leaves_no_lock() {
+    let cluster = EtcdCluster::start();
+    let lock = lock(&cluster).build().unwrap();
+    let names = [named("a"), named("b"), named("c")];
+    let kept = lock.acquire(&named("kept")).await.unwrap();
+    for polls in 0..12 {
+        drop(polled(lock.acquire_all(&names), polls).await);
+        drop(polled(lock.acquire_shared(&names[0]), polls).await);
+        if let Ok(lease) = lock.try_acquire(&resource()).await {
+            drop(polled(lease.release(), polls).await);
+        }
+    }
+    in_time(lock.settle()).await;
+    let keys = cluster.ctl(&["get", "--prefix", "fencing/l/", "--keys-only"]);
+    assert_eq!(keys.trim(), "fencing/l/kept\0w");
+    release(kept).await;
+}
+
+/// A lease that is dropped outside of its runtime, which is the one of a single thread.
+#[test]
+fn a_lease_that_is_dropped_elsewhere_is_released() {
+    let cluster = EtcdCluster::start();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let lock = lock(&cluster).build().unwrap();
+    let lease = runtime.block_on(lock.acquire(&resource())).unwrap();
+    drop(lease);
+    runtime.block_on(lock.settle());
+    assert!(!is_there(&cluster, "fencing/l/invoice/42"));
+}

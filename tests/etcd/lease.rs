@@ -1,0 +1,123 @@
+//! A lease and its token.
+
+use std::time::Duration;
+
+use fencing::Token;
+use fencing::lock::{AcquireError, Fault, Lock, Loss, connect};
+use support::etcd::EtcdCluster;
+use support::lease::{assert_held, holder, named, release, resource};
+use support::waiting::{in_time, until};
+use tokio::time::sleep;
+
+use crate::lock;
+
+/// The number that is added to revisions.
+fn base(cluster: &EtcdCluster) -> u64 {
+    cluster.ctl(&["get", "--print-value-only", "fencing/base"]).parse().unwrap()
+}
+
+fn revision_of(cluster: &EtcdCluster, key: &str) -> u64 {
+    let fields = cluster.ctl(&["get", "--prefix", key, "-w", "fields"]);
+    let created = fields.lines().find_map(|line| line.strip_prefix("\"CreateRevision\" : "));
+    created.unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_token_is_the_base_and_the_revision() {
+    let cluster = EtcdCluster::start();
+    let lock = lock(&cluster).build().unwrap();
+    let lease = lock.acquire(&resource()).await.unwrap();
+    let revision = revision_of(&cluster, "fencing/l/invoice/42");
+    assert_eq!(lease.token().get(), base(&cluster) + revision);
+    assert_eq!(holder(lock.try_acquire(&resource()).await).name.as_deref(), Some("billing-7"));
+    let all = lock.acquire_all(&[named("a"), named("b")]).await.unwrap();
+    assert!(all.token_of(&named("b")).unwrap() > lease.token());
+    release(lease).await;
+    release(all).await;
+    let first = Token::new(base(&cluster)).unwrap();
+    assert!(first > Token::new(1_000_000).unwrap(), "the base is from the clock: {first}");
+}
+
+#[tokio::test]
+async fn leases_are_renewed_and_those_of_a_lost_key_or_session_end_at_once() {
+    let cluster = EtcdCluster::start();
+    let lock = lock(&cluster).ttl(Duration::from_secs(2)).build().unwrap();
+    let [kept, deleted] = [named("kept"), named("deleted")];
+    let leases = (lock.acquire(&kept).await.unwrap(), lock.acquire(&deleted).await.unwrap());
+    sleep(Duration::from_secs(4)).await;
+    assert_held(lock.try_acquire(&kept).await);
+    cluster.ctl(&["del", "--prefix", "fencing/l/deleted"]);
+    assert_eq!(in_time(leases.1.lost()).await, Loss::Superseded);
+    assert!(!leases.0.valid_for().is_zero());
+    // Long before the renewal is due.
+    let long = lock.with_ttl(Duration::from_secs(600)).unwrap();
+    let lease = long.acquire(&named("long")).await.unwrap();
+    cluster.ctl(&["del", "--prefix", "fencing/s/"]);
+    assert_eq!(in_time(lease.lost()).await, Loss::Expired);
+    assert_eq!(in_time(leases.0.lost()).await, Loss::Expired);
+    // The locks of the old sessions go with their etcd leases, and a new session locks others.
+    release(lock.acquire(&named("new")).await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_session_that_is_not_used_leaves_nothing() {
+    let cluster = EtcdCluster::start();
+    let keys = || cluster.ctl(&["get", "--prefix", "fencing/", "--keys-only"]);
+    let lock = lock(&cluster).ttl(Duration::from_secs(2)).build().unwrap();
+    release(lock.acquire(&resource()).await.unwrap()).await;
+    assert!(keys().contains("fencing/s/"));
+    until("the session is revoked", async || !keys().contains("fencing/s/")).await;
+    let lease = lock.acquire(&resource()).await.unwrap();
+    drop(lock);
+    drop(lease);
+    until("nothing is left", async || keys().split_whitespace().count() == 2).await;
+    assert!(keys().contains("fencing/base") && keys().contains("fencing/ttl"));
+}
+
+#[tokio::test]
+async fn what_does_not_fit_says_so() {
+    let cluster = EtcdCluster::start();
+    let short = lock(&cluster).ttl(Duration::from_millis(1900)).build().unwrap_err();
+    assert_eq!(short.to_string(), "ttl: 1.9s is not between 2s and 86400s");
+    let lock = lock(&cluster).build().unwrap();
+    assert!(lock.with_ttl(Duration::from_secs(1)).is_err());
+    let many: Vec<_> = (0..128).map(|number| named(&format!("many/{number}"))).collect();
+    let error = lock.acquire_all(&many).await.unwrap_err();
+    assert!(matches!(error, AcquireError::WrongCount { count: 128, most: 127, .. }), "{error:?}");
+    release(lock.acquire_all(&many[1..]).await.unwrap()).await;
+    cluster.ctl(&["put", "fencing/base", "999999999999999"]);
+    let error = lock.try_acquire(&resource()).await.unwrap_err();
+    let [cause] = error.causes() else { panic!("{error:?}") };
+    assert!(matches!(&cause.cause, Fault::InvalidReply(text) if text.contains("999999999999999")));
+    let other = EtcdCluster::start();
+    let mixed = format!("{},{}", cluster.url(), other.host(0));
+    let mixed = connect(&mixed).await.unwrap();
+    let _ = mixed.health().await;
+    let health = mixed.health().await;
+    assert!(
+        health.causes.iter().any(|cause| cause.to_string().contains("the cluster")),
+        "{health:?}"
+    );
+    let wrong = connect("etcd://me@host").await.unwrap_err().to_string();
+    assert_eq!(
+        wrong,
+        "the etcd URL is not usable: put a password behind the user: user:password@host"
+    );
+}
+
+#[tokio::test]
+async fn a_user_needs_the_password() {
+    let cluster = EtcdCluster::start();
+    cluster.ctl(&["user", "add", "root:s3cret"]);
+    cluster.ctl(&["auth", "enable"]);
+    let host = cluster.host(0);
+    for (user, advice) in [("", "before the host in the URL"), ("root:wrong@", "check the user")] {
+        let lock = connect(&format!("etcd://{user}{host}")).await.unwrap();
+        let error = in_time(lock.try_acquire(&resource())).await.unwrap_err();
+        let [cause] = error.causes() else { panic!("{error:?}") };
+        assert!(matches!(&cause.cause, Fault::Denied(text) if text.contains(advice)), "{error}");
+        assert!(!error.to_string().contains("wrong@"));
+    }
+    let lock = connect(&format!("etcd://root:s3cret@{host}")).await.unwrap();
+    release(lock.acquire(&resource()).await.unwrap()).await;
+}

@@ -1,0 +1,17 @@
+//! The lease in an etcd cluster, on real members.
+
+mod doubt;
+mod lease;
+mod members;
+mod operator;
+mod proxy;
+
+use std::time::Duration;
+
+use fencing::lock::etcd::{EtcdLock, EtcdLockBuilder};
+use support::etcd::EtcdCluster;
+
+/// A machine that is busy with other tests must not look like a cluster that is down.
+fn lock(cluster: &EtcdCluster) -> EtcdLockBuilder {
+    EtcdLock::builder(cluster.url()).ttl(Duration::from_secs(9)).holder("billing-7")
+}

@@ -1,0 +1,75 @@
+//! What lies between a client and a member: it may hold requests back.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
+use tokio::net::tcp::OwnedWriteHalf;
+use tokio::net::{TcpListener, TcpStream};
+
+#[derive(Clone, Copy, PartialEq)]
+enum Mode {
+    Pass,
+    Hold,
+    /// What comes now is lost, such as that the client waits no more.
+    Lose,
+}
+
+pub struct Proxy {
+    pub host: String,
+    state: Arc<Mutex<(Mode, Vec<(Arc<tokio::sync::Mutex<OwnedWriteHalf>>, Vec<u8>)>)>>,
+}
+
+impl Proxy {
+    pub async fn before(member: String) -> Proxy {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let host = listener.local_addr().unwrap().to_string();
+        let state = Arc::new(Mutex::new((Mode::Pass, Vec::new())));
+        let shared = Arc::clone(&state);
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let Ok(server) = TcpStream::connect(&member).await else { continue };
+                let (mut requests, mut to_client) = client.into_split();
+                let (mut answers, to_server) = server.into_split();
+                let (to_server, state) =
+                    (Arc::new(tokio::sync::Mutex::new(to_server)), Arc::clone(&shared));
+                tokio::spawn(async move { copy(&mut answers, &mut to_client).await });
+                tokio::spawn(async move {
+                    let mut buffer = vec![0; 1 << 16];
+                    while let Ok(count @ 1..) = requests.read(&mut buffer).await {
+                        let bytes = buffer[..count].to_vec();
+                        let passes = {
+                            let (mode, held) = &mut *state.lock().unwrap();
+                            if *mode == Mode::Hold {
+                                held.push((Arc::clone(&to_server), bytes.clone()));
+                            }
+                            *mode == Mode::Pass
+                        };
+                        if passes && to_server.lock().await.write_all(&bytes).await.is_err() {
+                            return;
+                        }
+                    }
+                    // The server never learns that the client has gone.
+                    std::future::pending::<()>().await;
+                });
+            }
+        });
+        Proxy { host, state }
+    }
+
+    pub fn hold(&self) {
+        self.state.lock().unwrap().0 = Mode::Hold;
+    }
+
+    pub fn lose(&self) {
+        self.state.lock().unwrap().0 = Mode::Lose;
+    }
+
+    /// Delivers what was held.
+    pub async fn deliver(&self) {
+        let held = std::mem::take(&mut self.state.lock().unwrap().1);
+        assert!(!held.is_empty(), "nothing was held");
+        for (to_server, bytes) in held {
+            to_server.lock().await.write_all(&bytes).await.unwrap();
+        }
+    }
+}

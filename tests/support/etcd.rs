@@ -1,0 +1,212 @@
+//! Private etcd clusters: real members, on ports of their own and in a temporary folder, stopped with the test.
+
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::process;
+
+/// The members of one cluster.
+pub struct EtcdCluster {
+    folder: TempDir,
+    members: Vec<Member>,
+    settings: Vec<String>,
+    /// How often it was restored: each life has data of its own.
+    lives: u32,
+}
+
+struct Member {
+    /// The ports for clients and for the other members.
+    ports: [u16; 2],
+    child: Option<Child>,
+}
+
+impl EtcdCluster {
+    /// Starts a cluster of one member.
+    pub fn start() -> EtcdCluster {
+        EtcdCluster::of(1)
+    }
+
+    /// Starts a cluster of so many members.
+    pub fn of(count: usize) -> EtcdCluster {
+        EtcdCluster::with(count, &[])
+    }
+
+    /// Starts a cluster with these settings of the members besides.
+    pub fn with(count: usize, settings: &[&str]) -> EtcdCluster {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let member = |ports| Member { ports, child: None };
+        let members = free_ports(count).into_iter().map(member).collect();
+        let settings = settings.iter().map(ToString::to_string).collect();
+        let mut cluster = EtcdCluster { folder, members, settings, lives: 0 };
+        (0..count).for_each(|number| cluster.spawn(number));
+        cluster.until_healthy();
+        cluster
+    }
+
+    /// The URL of the lock service in it.
+    pub fn url(&self) -> String {
+        let all: Vec<usize> = (0..self.members.len()).collect();
+        self.url_of(&all)
+    }
+
+    /// The same, with these members in this order.
+    pub fn url_of(&self, numbers: &[usize]) -> String {
+        let hosts: Vec<String> = numbers.iter().map(|number| self.host(*number)).collect();
+        format!("etcd://{}", hosts.join(","))
+    }
+
+    pub fn host(&self, number: usize) -> String {
+        format!("127.0.0.1:{}", self.members[number].ports[0])
+    }
+
+    /// Kills a member with SIGKILL, if it runs.
+    pub fn kill(&mut self, number: usize) {
+        if let Some(mut child) = self.members[number].child.take() {
+            child.kill().expect("the member is ours");
+            child.wait().expect("the member is ours");
+        }
+    }
+
+    /// Starts a member that was killed.
+    pub fn restart(&mut self, number: usize) {
+        self.kill(number);
+        self.spawn(number);
+    }
+
+    /// Sends a signal to a member: `STOP`, `CONT`.
+    pub fn signal(&self, number: usize, name: &str) {
+        process::signal(self.members[number].child.as_ref().expect("the member runs").id(), name);
+    }
+
+    /// Returns the number of the leader, as a member sees it that runs.
+    pub fn leader(&self) -> usize {
+        let mut leader = None;
+        process::until("a leader", || {
+            leader = (0..self.members.len()).find(|number| {
+                let status = self.try_ctl(&[*number], &["endpoint", "status", "-w", "fields"]);
+                let field = |status: &str, name: &str| {
+                    let line = status.lines().find(|line| line.starts_with(name));
+                    line.and_then(|line| line.rsplit_once(' ')).map(|(_, id)| id.to_owned())
+                };
+                status.is_some_and(|status| {
+                    let leader = field(&status, "\"Leader\"");
+                    leader.is_some() && leader == field(&status, "\"MemberID\"")
+                })
+            });
+            leader.is_some()
+        });
+        leader.expect("a leader")
+    }
+
+    /// Has another member lead.
+    pub fn move_leader(&self) {
+        let (leader, ids) = (self.leader(), self.ctl(&["member", "list"]));
+        let other = (leader + 1) % self.members.len();
+        let id = ids.lines().find(|line| line.contains(&format!("m{other},")));
+        let id = id.and_then(|line| line.split(',').next()).expect("a member");
+        self.try_ctl(&[leader], &["move-leader", id]).expect("the leader moves");
+    }
+
+    /// Writes a snapshot of the data.
+    pub fn snapshot(&self) -> PathBuf {
+        let file = self.folder.path().join("snapshot");
+        let text = file.to_str().expect("a path");
+        let _ = std::fs::remove_file(&file);
+        self.try_ctl(&[0], &["snapshot", "save", text]).expect("a snapshot");
+        file
+    }
+
+    /// Kills all members, and starts them with the data of a snapshot.
+    pub fn restore(&mut self, snapshot: &Path) {
+        (0..self.members.len()).for_each(|number| self.kill(number));
+        self.lives += 1;
+        for number in 0..self.members.len() {
+            let mut restore = self.etcdctl();
+            restore.args(["snapshot", "restore"]).arg(snapshot).args(self.identity(number));
+            let restored = restore.stdout(Stdio::null()).stderr(Stdio::null()).status();
+            assert!(restored.expect("etcdctl runs").success(), "the snapshot is restored");
+            self.spawn(number);
+        }
+        self.until_healthy();
+    }
+
+    /// Runs a command through etcdctl, which asks any member.
+    pub fn ctl(&self, arguments: &[&str]) -> String {
+        let all: Vec<usize> = (0..self.members.len()).collect();
+        self.try_ctl(&all, arguments).expect("etcd answers")
+    }
+
+    fn try_ctl(&self, members: &[usize], arguments: &[&str]) -> Option<String> {
+        let hosts: Vec<String> = members.iter().map(|number| self.host(*number)).collect();
+        let output =
+            self.etcdctl().args(["--endpoints", &hosts.join(",")]).args(arguments).output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        output.status.success().then_some(text)
+    }
+
+    fn etcdctl(&self) -> Command {
+        let mut etcdctl = Command::new("etcdctl");
+        etcdctl.env("ETCDCTL_API", "3").args(["--command-timeout", "2s"]);
+        etcdctl
+    }
+
+    /// What names a member within its cluster, and where its data is.
+    fn identity(&self, number: usize) -> Vec<String> {
+        let peer = |number: usize| format!("http://127.0.0.1:{}", self.members[number].ports[1]);
+        let all = (0..self.members.len()).map(|number| format!("m{number}={}", peer(number)));
+        let data = self.folder.path().join(format!("{}-{number}", self.lives));
+        vec![
+            format!("--name=m{number}"),
+            format!("--data-dir={}", data.display()),
+            format!("--initial-cluster={}", all.collect::<Vec<_>>().join(",")),
+            format!("--initial-advertise-peer-urls={}", peer(number)),
+        ]
+    }
+
+    fn spawn(&mut self, number: usize) {
+        let [client, peer] = self.members[number].ports;
+        let log = self.folder.path().join(format!("log-{number}"));
+        let log = std::fs::File::options().create(true).append(true).open(log).expect("a file");
+        // A group of its own: where a shell ends, the kernel continues what is stopped in its group.
+        let child = Command::new("etcd")
+            .process_group(0)
+            .args(self.identity(number))
+            .arg(format!("--listen-peer-urls=http://127.0.0.1:{peer}"))
+            .arg(format!("--listen-client-urls=http://127.0.0.1:{client}"))
+            .arg(format!("--advertise-client-urls=http://127.0.0.1:{client}"))
+            .args(&self.settings)
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("etcd is installed: tests/run does that");
+        self.members[number].child = Some(child);
+    }
+
+    fn until_healthy(&mut self) {
+        process::until("etcd answers", || {
+            for member in &mut self.members {
+                let ended = member.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
+                assert!(ended.is_none(), "etcd has ended: {ended:?}");
+            }
+            (0..self.members.len()).all(|number| self.try_ctl(&[number], &["get", "x"]).is_some())
+        });
+    }
+}
+
+impl Drop for EtcdCluster {
+    fn drop(&mut self) {
+        (0..self.members.len()).for_each(|number| self.kill(number));
+    }
+}
+
+/// Ports that nobody listens on, two for each member.
+fn free_ports(count: usize) -> Vec<[u16; 2]> {
+    let listen = || TcpListener::bind("127.0.0.1:0").expect("a port");
+    let listeners: Vec<_> = (0..count).map(|_| [listen(), listen()]).collect();
+    let port = |listener: &TcpListener| listener.local_addr().expect("an address").port();
+    listeners.iter().map(|pair| pair.each_ref().map(port)).collect()
+}
