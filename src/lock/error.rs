@@ -52,7 +52,7 @@ pub enum AcquireError {
         /// The requested resource.
         resource: Resource,
     },
-    /// The database gave no answer, or refused the attempt. Perhaps no client holds the lock.
+    /// The database, etcd or ZooKeeper gave no answer, or refused the attempt. Perhaps no client holds the lock.
     #[error("{resource} was not acquired: {cause}")]
     #[non_exhaustive]
     Unavailable {

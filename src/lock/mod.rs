@@ -1,4 +1,4 @@
-//! The client's side: a lease over N nodes, or in a database, with a token that never goes backwards.
+//! The client's side: a lease on Redis nodes, in a database, etcd or ZooKeeper, with a token that never goes backwards.
 //!
 //! ```no_run
 //! # async fn work() -> Result<(), Box<dyn std::error::Error>> {
@@ -7,7 +7,7 @@
 //! use fencing::Resource;
 //! use fencing::lock::{self, Lock};
 //!
-//! // redis://a,b,c or postgres://, mysql://, sqlite: and memory:
+//! // redis://a,b,c, postgres://, mysql://, sqlite:, etcd://, zookeeper:// or memory:
 //! let lock: Arc<dyn Lock> = lock::connect("memory:").await?;
 //! let invoice = Resource::new("invoice/42")?;
 //! let lease = lock.acquire(&invoice).await?;

@@ -23,10 +23,10 @@
 //! one, but a new process can't know: stop the clients, raise the tokens above those that were given out
 //! ([`Operator::raise`](crate::lock::Operator::raise)), and start them again.
 //!
-//! **Exclusion** depends on the rates of clocks: the client counts a lease from before its request, and etcd keeps
-//! the lock for a third of the TTL longer. Below etcd 3.5.13, a leader that was stopped for longer than the TTL may
-//! revoke an etcd lease that was renewed meanwhile, and another client gets the lock. A watch on the session's key then
-//! ends the lease, as a rule within milliseconds; until then two hold it, and the token distinguishes them.
+//! **Exclusion** depends on the rates of clocks: the client counts a lease from before its request, and etcd keeps the
+//! lock for a third of the TTL longer. Below etcd 3.5.13, a leader that was stopped for longer than the TTL may revoke
+//! an etcd lease that has been renewed since, and another client gets the lock. A watch on the session's key then ends
+//! the lease, usually within milliseconds; until then two leases are valid, and the token distinguishes them.
 //!
 //! All leases of a service with one TTL are on one etcd lease, its session, and one renewal of two round trips serves
 //! them. An acquisition and a release are one transaction each. A request whose answer is lost may take effect
@@ -35,12 +35,12 @@
 //!
 //! | key | what it is |
 //! |---|---|
-//! | `{ns}/l/{resource}\0w` | a lock that is held alone: its owner and the owner's name |
+//! | `{ns}/l/{resource}\0w` | an exclusive lock: its owner, and the holder's name |
 //! | `{ns}/l/{resource}\0r{owner}` | a part of a shared lock; `{ns}/g/{resource}` is its group, `{ns}/d/{resource}` closes it |
-//! | `{ns}/q/{resource}\0{number}` | a place in the line of those who wait |
+//! | `{ns}/q/{resource}\0{number}` | a place in the line of waiting clients |
 //! | `{ns}/s/{lease}` | the sentinel of a session |
 //! | `{ns}/base`, `{ns}/ttl` | what is added to revisions, and the longest etcd lease: the only keys without a lease |
-//! | `{ns}/closed` | nobody may lock yet, after the tokens were raised |
+//! | `{ns}/closed` | no lock is granted yet: the tokens were raised |
 
 mod backend;
 mod builder;

@@ -39,7 +39,8 @@ const TURN_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest that `settle` waits: longer than anything is tried.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A lock service over one back end: [`Redlock`](super::redlock::Redlock), or `SqlLock` over a database.
+/// A lock service over one back end: [`Redlock`](super::redlock::Redlock), `SqlLock` over a database, `EtcdLock` or
+/// `ZookeeperLock`.
 ///
 /// Its methods are those of the trait [`Lock`], which has their documentation. Clones share the back end, its
 /// connections, and the local queues.
