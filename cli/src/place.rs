@@ -94,7 +94,7 @@ impl Service {
     }
 }
 
-const ENGINES: [&str; 3] = ["etcd:", "zookeeper:", "memory:"];
+const ENGINES: [&str; 4] = ["etcd:", "etcds:", "zookeeper:", "memory:"];
 const REDIS: [&str; 7] =
     ["redis:", "rediss:", "valkey:", "valkeys:", "unix:", "redis+unix:", "valkey+unix:"];
 const VARIABLES: [&str; 3] = ["FENCING_LOCK", "FENCING_REDIS", "FENCING_DATABASE"];
