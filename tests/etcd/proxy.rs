@@ -14,9 +14,12 @@ enum Mode {
     Lose,
 }
 
+/// What was to be sent, and where.
+type Held = (Arc<tokio::sync::Mutex<OwnedWriteHalf>>, Vec<u8>);
+
 pub struct Proxy {
     pub host: String,
-    state: Arc<Mutex<(Mode, Vec<(Arc<tokio::sync::Mutex<OwnedWriteHalf>>, Vec<u8>)>)>>,
+    state: Arc<Mutex<(Mode, Vec<Held>)>>,
 }
 
 impl Proxy {
