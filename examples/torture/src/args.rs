@@ -1,5 +1,6 @@
 use clap::Parser;
 
+use crate::engine::Engine;
 use crate::faults::Fault;
 
 /// Tortures locks and fence with real processes, and checks the history.
@@ -25,6 +26,9 @@ pub struct Args {
     /// and all keys begin with {torture-...}
     #[arg(long, value_delimiter = ',')]
     pub redis: Vec<String>,
+    /// Three members of this in place of Redis nodes; it must be installed
+    #[arg(long, value_enum, conflicts_with = "redis")]
+    pub engine: Option<Engine>,
     /// How many client processes
     #[arg(long, default_value_t = 6)]
     pub clients: u32,

@@ -3,10 +3,11 @@
 use std::error::Error;
 use std::io::{BufRead, Write as _};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fencing::http::{Problem, attach};
-use fencing::lock::{AcquireError, BuildError};
+use fencing::lock::{AcquireError, ConnectError, ConnectOptions, Lock};
 use fencing::time::{Clock, SystemClock, Time};
 use fencing::{Lease, Redlock, Resource, Sequencer};
 use reqwest::{Request, StatusCode};
@@ -38,7 +39,7 @@ struct Client {
     nodes: String,
     /// The last attempt found no quorum.
     refused: bool,
-    redlock: Redlock,
+    lock: Arc<dyn Lock>,
     http: reqwest::Client,
     rng: fastrand::Rng,
     writes: u64,
@@ -49,18 +50,27 @@ pub async fn run(orders: &str) -> Result<(), Box<dyn Error>> {
     let orders: Orders = serde_json::from_str(orders)?;
     let rng = fastrand::Rng::with_seed(orders.seed);
     let nodes = std::fs::read_to_string(&orders.nodes)?;
-    let redlock = service(&orders, &nodes)?;
+    let lock = service(&orders, &nodes).await?;
     let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(2)).build()?;
     let input = std::thread::spawn(|| std::io::stdin().lock().lines().for_each(drop));
-    let mut client = Client { orders, nodes, refused: false, redlock, http, rng, writes: 0 };
+    let mut client = Client { orders, nodes, refused: false, lock, http, rng, writes: 0 };
     while !input.is_finished() {
         client.round().await?;
     }
     Ok(())
 }
 
-fn service(orders: &Orders, nodes: &str) -> Result<Redlock, BuildError> {
-    Redlock::builder()
+async fn service(orders: &Orders, nodes: &str) -> Result<Arc<dyn Lock>, Box<dyn Error>> {
+    // One of three keeps its leases alive: while it is stopped, that ends too.
+    let renew = orders.number.is_multiple_of(3);
+    if !nodes.contains("redis://") {
+        let options = ConnectOptions::new(nodes).ttl(orders.ttl).wait(orders.ttl * 10).renew(renew);
+        return match options.connect().await {
+            Err(ConnectError::NotReady { lock, .. }) => Ok(lock),
+            connected => Ok(connected?),
+        };
+    }
+    let redlock = Redlock::builder()
         .redis(nodes.lines())
         .first_start(true)
         .namespace(&orders.namespace)
@@ -69,43 +79,43 @@ fn service(orders: &Orders, nodes: &str) -> Result<Redlock, BuildError> {
         .retry_delay(Duration::from_millis(30))
         // The machine is busy with all the other processes.
         .node_budget(Duration::from_millis(100))
-        // One of three keeps its leases alive: while it is stopped, that ends too.
-        .renew(orders.number.is_multiple_of(3))
-        .build()
+        .renew(renew)
+        .build()?;
+    Ok(Arc::new(redlock))
 }
 
 impl Client {
     /// A client is deployed with the new list some time after the others, and at once when it is
     /// refused: an attempt with an older list waits for long.
-    fn deploy(&mut self) -> Result<(), Box<dyn Error>> {
+    async fn deploy(&mut self) -> Result<(), Box<dyn Error>> {
         let nodes = std::fs::read_to_string(&self.orders.nodes)?;
         if nodes != self.nodes && (self.refused || self.rng.u8(0..3) == 0) {
-            (self.redlock, self.nodes) = (service(&self.orders, &nodes)?, nodes);
+            (self.lock, self.nodes) = (service(&self.orders, &nodes).await?, nodes);
         }
         Ok(())
     }
 
     async fn round(&mut self) -> Result<(), Box<dyn Error>> {
-        self.deploy()?;
+        self.deploy().await?;
         let wish = self.rng.u8(0..10);
         // In any order: a client that asks for all of them has no other to keep to.
         self.rng.shuffle(&mut self.orders.files);
         let names = self.orders.files.iter().map(|(file, _)| Resource::new(file.as_str()));
         let resources: Vec<Resource> = names.collect::<Result<_, _>>()?;
-        let (redlock, first, asked) = (self.redlock.clone(), &resources[0], now());
+        let (lock, first, asked) = (Arc::clone(&self.lock), &resources[0], now());
         let one = |lease: &Lease| vec![lease.sequencer()];
         match wish {
-            0..5 => self.turn(asked, redlock.acquire(first).await, one, Outcome::Granted).await,
+            0..5 => self.turn(asked, lock.acquire(first).await, one, Outcome::Granted).await,
             5..8 => {
-                let part = redlock.acquire_shared(first).await;
+                let part = lock.acquire_shared(first).await;
                 self.turn(asked, part, |lease| vec![lease.sequencer()], Outcome::Shared).await
             }
             8 => {
-                let all = redlock.acquire_all(&resources).await;
+                let all = lock.acquire_all(&resources).await;
                 self.turn(asked, all, |lease| lease.sequencers().to_vec(), Outcome::Granted).await
             }
             _ => {
-                let any = redlock.acquire_any(&resources).await;
+                let any = lock.acquire_any(&resources).await;
                 self.turn(asked, any, one, Outcome::Granted).await
             }
         }

@@ -31,6 +31,12 @@ pub enum Fault {
     Move,
     /// A node's clock jumps, seconds or an hour, either way
     Clock,
+    /// SIGSTOP of the leader of etcd or ZooKeeper, also for longer than leases last
+    StopLeader,
+    /// Another member of etcd or ZooKeeper leads
+    MoveLeader,
+    /// etcd or ZooKeeper is restored from a backup, and its tokens are raised
+    Restore,
     /// The network loses what is sent to a node
     LoseRequests,
     /// The network loses what a node answers
@@ -47,6 +53,17 @@ impl Fault {
     /// Needs servers of our own.
     pub fn is_to_servers(self) -> bool {
         !self.is_to_the_network() && !matches!(self, Fault::StopClient | Fault::StopStorage)
+    }
+
+    /// Can be done to Redis nodes, or to etcd and ZooKeeper.
+    pub fn is_of(self, engine: bool) -> bool {
+        use Fault::{Kill, MoveLeader, Repeat, Restore, StopLeader, StopMajority, StopNode};
+        match self {
+            StopLeader | MoveLeader | Restore => engine,
+            Kill | StopMajority | StopNode => true,
+            Repeat => !engine,
+            _ => !engine || !self.is_to_servers(),
+        }
     }
 
     /// A node has forgotten something after it.

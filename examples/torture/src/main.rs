@@ -9,6 +9,7 @@
 
 mod args;
 mod client;
+mod engine;
 mod faults;
 mod list;
 mod nemesis;

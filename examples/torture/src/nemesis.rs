@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::client::now;
+use crate::engine::Members;
 use crate::faults::Fault;
 use crate::list::List;
 use crate::nodes;
@@ -22,6 +23,9 @@ pub struct Nemesis {
     pub seed: u64,
     /// None of ours: nothing is done to them.
     pub servers: Vec<Mutex<RedisServer>>,
+    /// Three members in place of the servers, and the URL without the network.
+    pub engine: Option<Mutex<Box<dyn Members>>>,
+    pub url: String,
     pub list: List,
     pub weather: Vec<Arc<Weather>>,
     pub storages: Vec<u32>,
@@ -35,15 +39,16 @@ pub struct Nemesis {
 impl Nemesis {
     /// One thread for each kind; they end when told to.
     pub fn start(self: &Arc<Nemesis>) -> Vec<std::thread::JoinHandle<()>> {
-        let kinds: [fn(&Fault) -> bool; 5] = [
-            |fault| fault.forgets() || *fault == Fault::Clock,
-            |fault| {
+        let engine = self.engine.is_some();
+        let kinds: [&dyn Fn(&Fault) -> bool; 5] = [
+            &|fault| !engine && (fault.forgets() || *fault == Fault::Clock),
+            &|fault| {
                 let apart = fault.forgets() || matches!(fault, Fault::Clock | Fault::Move);
-                fault.is_to_servers() && !apart
+                fault.is_to_servers() && (engine || !apart)
             },
-            |fault| fault.is_to_the_network(),
-            |fault| *fault == Fault::StopStorage,
-            |fault| *fault == Fault::Move,
+            &|fault| fault.is_to_the_network(),
+            &|fault| *fault == Fault::StopStorage,
+            &|fault| *fault == Fault::Move,
         ];
         let of = |kind| self.faults.iter().copied().filter(kind).collect::<Vec<Fault>>();
         let kinds = (0..).zip(kinds.map(of)).filter(|(_, faults)| !faults.is_empty());
@@ -131,6 +136,9 @@ impl Nemesis {
     }
 
     fn make(&self, fault: Fault, rng: &mut fastrand::Rng) {
+        if let Some(engine) = self.engine.as_ref().filter(|_| fault.is_to_servers()) {
+            return self.harm(&mut **engine.lock(), fault, rng);
+        }
         let time = Duration::from_millis(rng.u64(20..1500));
         match fault {
             Fault::StopClient => {}
@@ -209,6 +217,8 @@ impl Nemesis {
     }
 
     fn weather(&self, fault: Fault, time: Duration, rng: &mut fastrand::Rng) {
+        // Nothing undoes what keeps clients away from members that are restored.
+        let _turn = self.engine.as_ref().map(|_| self.list.hold());
         // A minority, so that work goes on.
         let mut nodes: Vec<&Arc<Weather>> = self.weather.iter().collect();
         rng.shuffle(&mut nodes);

@@ -31,22 +31,27 @@ impl Place {
 
 /// What the network does at the moment, and how late it is if that is a delay.
 #[derive(Default)]
-pub struct Weather(Mutex<Option<(Fault, Duration)>>);
+pub struct Weather {
+    now: Mutex<Option<(Fault, Duration)>>,
+    /// A connection that has lost bytes brings no more: those who speak HTTP/2 rely on that.
+    lasts: bool,
+}
 
 impl Weather {
     pub fn set(&self, fault: Option<(Fault, Duration)>) {
-        *self.0.lock() = fault;
+        *self.now.lock() = fault;
     }
 
     fn is(&self, fault: Fault) -> Option<Duration> {
-        self.0.lock().filter(|(now, _)| *now == fault).map(|(_, delay)| delay)
+        self.now.lock().filter(|(now, _)| *now == fault).map(|(_, delay)| delay)
     }
 }
 
 /// Listens for clients of the node. Returns the port, and what switches the weather.
-pub async fn proxy(place: Place) -> std::io::Result<(u16, Arc<Weather>)> {
+pub async fn proxy(place: Place, lasts: bool) -> std::io::Result<(u16, Arc<Weather>)> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let (port, weather) = (listener.local_addr()?.port(), Arc::<Weather>::default());
+    let weather = Arc::new(Weather { lasts, ..Weather::default() });
+    let port = listener.local_addr()?.port();
     let shared = Arc::clone(&weather);
     tokio::spawn(async move {
         while let Ok((client, _)) = listener.accept().await {
@@ -86,12 +91,13 @@ async fn way(
     loss: Fault,
     is_cut: impl Fn(&[u8]) -> bool,
 ) {
-    let mut bytes = vec![0; 1 << 16];
+    let (mut bytes, mut lost) = (vec![0; 1 << 16], false);
     while let Ok(count @ 1..) = from.read(&mut bytes).await {
         if let Some(delay) = weather.is(Fault::Delay) {
             tokio::time::sleep(delay).await;
         }
-        if weather.is(loss).is_some() {
+        lost = weather.is(loss).is_some() || lost && weather.lasts;
+        if lost {
             continue;
         }
         if to.write_all(&bytes[..count]).await.is_err() || is_cut(&bytes[..count]) {

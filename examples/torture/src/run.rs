@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use crate::args::Args;
 use crate::client::{Orders, now};
+use crate::engine::hosts;
 use crate::faults::Fault;
 use crate::list::List;
 use crate::nemesis::{Nemesis, stopped};
@@ -19,6 +20,8 @@ use crate::storage::Storage;
 use support::history::{Event, History, Report, commit};
 
 const TTL: Duration = Duration::from_millis(700);
+/// The shortest that etcd takes.
+const ENGINE_TTL: Duration = Duration::from_secs(2);
 
 /// Leases and stale writes per minute below which a run shows nothing.
 const LEAST_LEASES: f64 = 30.0;
@@ -29,13 +32,17 @@ pub async fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
     let seed = args.seed.unwrap_or_else(now);
     println!("seed {seed}, commit {}, {} minutes", commit(), args.minutes);
     let own = args.redis.is_empty();
-    let servers = if own { nodes::start() } else { Vec::new() };
+    let engine = args.engine.map(|engine| (engine, engine.start()));
+    let hosts = engine.as_ref().map_or_else(Vec::new, |(_, members)| hosts(&**members));
+    let ttl = if engine.is_some() { ENGINE_TTL } else { TTL };
+    let servers = if own && engine.is_none() { nodes::start() } else { Vec::new() };
     let sockets = servers.iter().map(|server| Ok(Place::Socket(server.lock().socket())));
-    let places = sockets.chain(args.redis.iter().map(|url| place(url)));
-    let (mut urls, mut weather) = (Vec::new(), Vec::new());
+    let addresses = hosts.iter().map(|host| Ok(Place::Address(host.clone())));
+    let places = sockets.chain(args.redis.iter().map(|url| place(url))).chain(addresses);
+    let (mut proxies, mut weather) = (Vec::new(), Vec::new());
     for place in places.collect::<Result<Vec<_>, String>>()? {
-        let (port, switches) = proxy(place).await?;
-        urls.push(format!("redis://127.0.0.1:{port}"));
+        let (port, switches) = proxy(place, engine.is_some()).await?;
+        proxies.push(format!("127.0.0.1:{port}"));
         weather.push(switches);
     }
     let mut storages = vec![Storage::sqlite(args.unguarded).await?];
@@ -44,12 +51,20 @@ pub async fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
     }
     let namespace = if own { "fencing".into() } else { format!("torture-{}", std::process::id()) };
     let folder = tempfile::tempdir()?;
-    let list = List::new(&urls, &namespace, TTL, folder.path());
+    let urls: Vec<String> = proxies.iter().map(|host| format!("redis://{host}")).collect();
+    let list = List::new(&urls, &namespace, ttl, folder.path());
     let file = list.file().to_owned();
+    let mut url = String::new();
+    if let Some((engine, _)) = &engine {
+        std::fs::write(&file, engine.url(&proxies))?;
+        url = engine.url(&hosts);
+    }
     let nemesis = Arc::new(Nemesis {
         faults: chosen(args),
         seed,
         servers,
+        engine: engine.map(|(_, members)| Mutex::new(members)),
+        url,
         list,
         weather,
         storages: storages.iter().map(|storage| storage.service.pid()).collect(),
@@ -62,8 +77,7 @@ pub async fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
     let files = (0..2)
         .zip(storages.iter().cycle())
         .map(|(n, storage)| (format!("files/{n}"), storage.address.clone()));
-    let orders =
-        Orders { number: 0, seed, nodes: file, namespace, ttl: TTL, files: files.collect() };
+    let orders = Orders { number: 0, seed, nodes: file, namespace, ttl, files: files.collect() };
     let clients = Clients::start(args.clients, args.verbose, &orders, &nemesis)?;
     // A fleet that starts remembers nothing yet.
     nemesis.first_leases(args.clients as usize)?;
@@ -130,7 +144,7 @@ fn chosen(args: &Args) -> Vec<Fault> {
     let (own, all) = (args.redis.is_empty(), args.faults.is_empty());
     let mut faults = Fault::value_variants().to_vec();
     faults.retain(|fault| {
-        let can = own || !fault.is_to_servers();
+        let can = (own || !fault.is_to_servers()) && fault.is_of(args.engine.is_some());
         can && (all || args.faults.contains(fault)) && !args.without.contains(fault)
     });
     faults
@@ -164,9 +178,11 @@ impl Clients {
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
             let mut child = command.spawn()?;
             let output = BufReader::new(child.stdout.take().ok_or("no output")?);
-            let (pid, nemesis) = (child.id(), Arc::clone(nemesis));
+            let (pid, ttl, nemesis) = (child.id(), orders.ttl, Arc::clone(nemesis));
             clients.children.push(child);
-            clients.readers.push(std::thread::spawn(move || listen(output, pid, seed, &nemesis)));
+            clients
+                .readers
+                .push(std::thread::spawn(move || listen(output, pid, seed, ttl, &nemesis)));
         }
         Ok(clients)
     }
@@ -188,7 +204,7 @@ impl Drop for Clients {
 }
 
 /// Takes down what one client says, and stops it now and then when it has got a lease.
-fn listen(output: impl BufRead, pid: u32, seed: u64, nemesis: &Nemesis) {
+fn listen(output: impl BufRead, pid: u32, seed: u64, ttl: Duration, nemesis: &Nemesis) {
     let mut rng = fastrand::Rng::with_seed(seed ^ 0x5709);
     for line in output.lines().map_while(Result::ok) {
         let Ok(event) = serde_json::from_str::<Event>(&line) else { continue };
@@ -196,7 +212,7 @@ fn listen(output: impl BufRead, pid: u32, seed: u64, nemesis: &Nemesis) {
         nemesis.events.lock().push(event);
         if granted && nemesis.stops_clients() && rng.u8(0..4) == 0 {
             nemesis.count(Fault::StopClient);
-            stopped(pid, TTL.mul_f64(0.5 + 3.5 * rng.f64()));
+            stopped(pid, ttl.mul_f64(0.5 + 3.5 * rng.f64()));
         }
     }
 }

@@ -1,0 +1,229 @@
+//! Three members of etcd or ZooKeeper, and what is done to them.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use fencing::Token;
+use fencing::lock::ConnectOptions;
+use support::etcd::EtcdCluster;
+use support::history::{Event, History};
+use support::process::until;
+use support::zookeeper::ZookeeperServer;
+
+use crate::client::now;
+use crate::faults::Fault;
+use crate::nemesis::Nemesis;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Engine {
+    Etcd,
+    Zookeeper,
+}
+
+impl Engine {
+    /// Starts three members.
+    pub fn start(self) -> Box<dyn Members> {
+        match self {
+            Engine::Etcd => Box::new(Etcd { cluster: EtcdCluster::of(MEMBERS), snapshot: None }),
+            Engine::Zookeeper => Box::new(ZookeeperServer::three()),
+        }
+    }
+
+    /// The URL of a lock service on these hosts.
+    pub fn url(self, hosts: &[String]) -> String {
+        let name = self.to_possible_value().map(|value| value.get_name().to_owned());
+        format!("{}://{}", name.unwrap_or_default(), hosts.join(","))
+    }
+}
+
+const MEMBERS: usize = 3;
+/// For how long tokens are tried to be raised.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Above the largest token that was told of: others may have been given out since, also after an election of ZooKeeper.
+const UNTOLD: u64 = 2 << 32;
+
+/// The members, by number.
+pub trait Members: Send {
+    fn host(&self, number: usize) -> String;
+    fn signal(&self, number: usize, name: &str);
+    /// Kills one with SIGKILL, and starts it again after that time.
+    fn kill(&mut self, number: usize, down: Duration);
+    fn leader(&self) -> usize;
+    fn move_leader(&mut self);
+    /// Saves the state that a restore goes back to.
+    fn save(&mut self);
+    /// Kills all, and starts them in the state that was saved.
+    fn restore(&mut self);
+}
+
+struct Etcd {
+    cluster: EtcdCluster,
+    snapshot: Option<PathBuf>,
+}
+
+impl Members for Etcd {
+    fn host(&self, number: usize) -> String {
+        self.cluster.host(number)
+    }
+
+    fn signal(&self, number: usize, name: &str) {
+        self.cluster.signal(number, name);
+    }
+
+    fn kill(&mut self, number: usize, down: Duration) {
+        self.cluster.kill(number);
+        std::thread::sleep(down);
+        self.cluster.restart(number);
+    }
+
+    fn leader(&self) -> usize {
+        self.cluster.leader()
+    }
+
+    fn move_leader(&mut self) {
+        self.cluster.move_leader();
+    }
+
+    fn save(&mut self) {
+        self.snapshot = Some(self.cluster.snapshot());
+    }
+
+    fn restore(&mut self) {
+        self.snapshot.iter().for_each(|snapshot| self.cluster.restore(snapshot));
+    }
+}
+
+impl Members for Vec<ZookeeperServer> {
+    fn host(&self, number: usize) -> String {
+        self[number].address()
+    }
+
+    fn signal(&self, number: usize, name: &str) {
+        self[number].signal(name);
+    }
+
+    fn kill(&mut self, number: usize, down: Duration) {
+        self[number].kill();
+        std::thread::sleep(down);
+        self[number].restart();
+    }
+
+    fn leader(&self) -> usize {
+        let mut leader = None;
+        until("a leader", || {
+            leader = self.iter().position(|server| leads(&server.address()).unwrap_or(false));
+            leader.is_some()
+        });
+        leader.unwrap()
+    }
+
+    fn move_leader(&mut self) {
+        // It has no command for that.
+        self.kill(self.leader(), Duration::ZERO);
+    }
+
+    fn save(&mut self) {
+        restart_all(self, ZookeeperServer::save);
+    }
+
+    fn restore(&mut self) {
+        restart_all(self, ZookeeperServer::restore);
+    }
+}
+
+/// Whether the server at this address leads.
+fn leads(address: &str) -> std::io::Result<bool> {
+    let (mut stream, mut answer) = (TcpStream::connect(address)?, String::new());
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    stream.write_all(b"srvr")?;
+    stream.read_to_string(&mut answer)?;
+    Ok(answer.contains("Mode: leader"))
+}
+
+/// Does this to each while none runs.
+fn restart_all(servers: &mut [ZookeeperServer], down: fn(&ZookeeperServer)) {
+    servers.iter_mut().for_each(ZookeeperServer::kill);
+    servers.iter().for_each(down);
+    // None serves before there is a majority.
+    std::thread::scope(|scope| {
+        servers.iter_mut().for_each(|server| drop(scope.spawn(|| server.restart())));
+    });
+}
+
+pub fn hosts(members: &dyn Members) -> Vec<String> {
+    (0..MEMBERS).map(|number| members.host(number)).collect()
+}
+
+impl Nemesis {
+    /// Makes a fault of the members, and ends it.
+    pub fn harm(&self, members: &mut dyn Members, fault: Fault, rng: &mut fastrand::Rng) {
+        let (one, time) = (rng.usize(0..MEMBERS), Duration::from_millis(rng.u64(20..3000)));
+        match fault {
+            Fault::Kill => members.kill(one, time / 3),
+            Fault::StopLeader => {
+                // Now and then long enough for leases of the old leader to end.
+                let leader = members.leader();
+                stop(members, &[leader], if rng.bool() { time } else { time + TWO_ELECTIONS });
+            }
+            Fault::StopMajority => {
+                let from = stop(members, &[one, (one + 1) % MEMBERS], time);
+                self.events.lock().push(Event::Outage {
+                    client: None,
+                    from,
+                    to: from + nanos(time),
+                });
+            }
+            Fault::MoveLeader => members.move_leader(),
+            Fault::Restore => self.restore(members, time),
+            _ => drop(stop(members, &[one], time)),
+        }
+    }
+
+    /// Does what the runbook says: no client reaches a restored cluster before its tokens were raised.
+    fn restore(&self, members: &mut dyn Members, time: Duration) {
+        members.save();
+        std::thread::sleep(time);
+        let _turn = self.list.hold();
+        self.weather.iter().for_each(|it| it.set(Some((Fault::LoseRequests, Duration::ZERO))));
+        members.restore();
+        let history = History { events: self.events.lock().clone(), ..History::default() };
+        let told = history.attempts().filter_map(|attempt| attempt.outcome.token()).max();
+        let above = Token::new(told.unwrap_or_default() + UNTOLD);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let raised = runtime.unwrap().block_on(raise(&self.url, above.unwrap()));
+        self.failures
+            .lock()
+            .extend(raised.err().map(|why| format!("tokens were not raised: {why}")));
+        self.weather.iter().for_each(|it| it.set(None));
+    }
+}
+
+async fn raise(url: &str, above: Token) -> Result<(), String> {
+    let end = Instant::now() + PATIENCE;
+    let operator = ConnectOptions::new(url).operator().map_err(|error| error.to_string())?;
+    loop {
+        match operator.raise(above).await {
+            Err(_) if Instant::now() < end => tokio::time::sleep(Duration::from_millis(100)).await,
+            raised => return raised.map_err(|error| error.to_string()),
+        }
+    }
+}
+
+/// Longer than it takes others to elect, and to revoke what the leader had.
+const TWO_ELECTIONS: Duration = Duration::from_secs(4);
+
+fn nanos(time: Duration) -> u64 {
+    time.as_nanos() as u64
+}
+
+/// SIGSTOP, and SIGCONT after that time. Returns when all had stopped.
+fn stop(members: &dyn Members, numbers: &[usize], time: Duration) -> u64 {
+    numbers.iter().for_each(|number| members.signal(*number, "STOP"));
+    let from = now();
+    std::thread::sleep(time);
+    numbers.iter().for_each(|number| members.signal(*number, "CONT"));
+    from
+}
