@@ -5,8 +5,11 @@ use std::time::Duration;
 use fencing::Resource;
 use fencing::lock::{AcquireError, ConnectOptions, Released};
 use support::cli::*;
+use support::etcd::EtcdCluster;
+use support::zookeeper::ZookeeperServer;
 
 use crate::database::Database;
+use crate::holders;
 
 /// One program: leases of one resource, shared, and of several, and their tokens.
 async fn works(url: &str) {
@@ -47,9 +50,37 @@ async fn one_program_runs_over_every_lock_service() {
     let (servers, folder) = (five(), tempfile::tempdir().unwrap());
     let sqlite = Database::sqlite(&folder, "leases.db").url;
     let (postgres, mariadb) = (Database::postgres().await.url, Database::mariadb().await.url);
-    for url in ["memory:".to_owned(), urls(&servers), sqlite, postgres, mariadb] {
-        works(&url).await;
+    let (etcd, zookeeper) = (EtcdCluster::start(), ZookeeperServer::start());
+    let engines = [etcd.url(), zookeeper.url()];
+    for url in ["memory:".into(), urls(&servers), sqlite, postgres, mariadb].iter().chain(&engines)
+    {
+        works(url).await;
     }
+}
+
+/// After a restore the operator raises the tokens.
+fn is_raised(url: &str) {
+    let token = || finish(run(url, "", "echo $FENCING_TOKEN")).number();
+    let above = token() + 1_000_000_000_000;
+    ask(url, &format!("raise --above {above}")).says(64, "end 0 leases, and grant none until");
+    let holder = holders::hold(url, "");
+    let asked = ask(url, &format!("raise --above {above}"));
+    asked.says(64, &format!("would raise all later tokens above {above}, end 1 leases"));
+    let done = ask(url, &format!("raise --above {above} --yes")).printed();
+    assert_eq!(done, format!("above {above}, 1 leases ended\n"));
+    drop(holder);
+}
+
+#[test]
+fn tokens_of_etcd_are_raised() {
+    let cluster = EtcdCluster::start();
+    is_raised(&cluster.url());
+}
+
+#[test]
+fn tokens_of_zookeeper_are_raised() {
+    let server = ZookeeperServer::start();
+    is_raised(&server.url());
 }
 
 /// The same commands with `--lock`, which has any URL.
