@@ -54,6 +54,7 @@ impl ZookeeperServer {
 
     /// Keeps a copy of its data. It must not run.
     pub fn save(&self) {
+        let _ = fs::remove_dir_all(self.folder.join("saved"));
         copy(&self.folder.join("data"), &self.folder.join("saved"));
     }
 

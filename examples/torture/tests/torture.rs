@@ -33,6 +33,22 @@ fn real_processes_under_all_faults() {
     assert!(text.contains(" 0 violations"), "{text}");
 }
 
+fn of_three_members(engine: &str) {
+    let (nothing_found, text) = torture(&["--engine", engine, "--minutes", "0.5", "--seed", "1"]);
+    assert!(nothing_found, "{text}");
+    assert!(text.contains(" 0 violations"), "{text}");
+}
+
+#[test]
+fn etcd_under_faults() {
+    of_three_members("etcd");
+}
+
+#[test]
+fn zookeeper_under_faults() {
+    of_three_members("zookeeper");
+}
+
 #[test]
 fn without_the_fence_it_corrupts() {
     // A slow machine plays few leases in that time.
