@@ -43,6 +43,10 @@ async fn a_lock_that_was_removed_is_lost() {
         .unwrap();
     assert!(lease.renew().await.is_err());
     assert_eq!(lease.lost().await, Loss::Superseded);
+    // It is another's: neither dropped nor settled does the lease remove it.
+    drop(lease);
+    lock.settle().await;
+    assert!(hand.check_stat("/fencing/l/r/x").await.unwrap().is_some());
 }
 
 /// The session outlives a lease that nobody renews; the lock does not.

@@ -106,3 +106,43 @@ async fn raising_ends_every_lease() {
     lock.settle().await;
     next.renew().await.unwrap();
 }
+
+/// What stays for a minimum time, and was ended by force, is another's then.
+#[tokio::test]
+async fn a_late_holder_keeps_nothing() {
+    let server = ZookeeperServer::start();
+    let (operator, hand) = (operator(&server), by_hand(&server).await);
+    let brief = on(&server).ttl(Duration::from_secs(4)).budget(Duration::from_secs(2));
+    let (lock, other) = (brief.renew(false).build().unwrap(), on(&server).build().unwrap());
+    let least = Duration::from_secs(4);
+    let lock = lock.with_lock_at_least_for(least).unwrap();
+    let lease = lock.acquire(&resource("r")).await.unwrap();
+    let found = operator.leases_of(&resource("r")).await.unwrap();
+    assert!(operator.force_release(&found[0]).await.unwrap());
+    let next = other.acquire(&resource("r")).await.unwrap();
+    let contents = async || hand.get_data("/fencing/l/r/x").await.unwrap().0;
+    let before = contents().await;
+    let _ = lease.release().await;
+    lock.settle().await;
+    assert_eq!(contents().await, before);
+    sleep(least * 2).await;
+    assert_eq!(contents().await, before);
+    next.release().await.unwrap();
+}
+
+/// Nor is a lock granted while tokens are raised once more.
+#[tokio::test]
+async fn locks_stay_closed_while_tokens_are_raised_again() {
+    let server = ZookeeperServer::start();
+    let (operator, hand) = (operator(&server), by_hand(&server).await);
+    operator.raise(Token::new(1).unwrap()).await.unwrap();
+    let raised = tokio::spawn(async move {
+        for above in 2..10 {
+            operator.raise(Token::new(above).unwrap()).await.unwrap();
+        }
+    });
+    while !raised.is_finished() {
+        assert!(hand.check_stat("/fencing/closed").await.unwrap().is_some());
+    }
+    raised.await.unwrap();
+}

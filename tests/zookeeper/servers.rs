@@ -7,8 +7,11 @@ async fn what_can_not_be_had_is_said_at_once() {
     let server = ZookeeperServer::start();
     let r = resource("r");
     let long = on(&server).ttl(Duration::from_secs(50)).build().unwrap();
-    let said = fault(long.try_acquire(&r).await).to_string();
-    assert!(said.contains("maxSessionTimeout"), "{said}");
+    // It does not wait for what no wait changes.
+    match fault(long.acquire(&r).await) {
+        Fault::Denied(said) => assert!(said.contains("maxSessionTimeout"), "{said}"),
+        other => panic!("{other:?}"),
+    }
 
     let nobody = ZookeeperLock::builder("zookeeper://127.0.0.1:1").build().unwrap();
     let asked = Instant::now();
@@ -26,28 +29,50 @@ async fn what_can_not_be_had_is_said_at_once() {
     assert!(own.health().await.has_quorum());
 }
 
-/// A server that hangs costs a caller its budget, and not each.
+/// A server that hangs is asked once, and not by each caller who comes after.
 #[tokio::test]
 async fn a_server_that_hangs_costs_one_budget() {
     let server = ZookeeperServer::start();
-    let budget = Duration::from_secs(2);
-    let lock = on(&server).budget(budget).build().unwrap();
+    let hand = by_hand(&server).await;
+    let lock = on(&server).budget(Duration::from_secs(2)).build().unwrap();
     let lease = lock.acquire(&resource("r")).await.unwrap();
     server.signal("STOP");
-    assert_eq!(fault(lock.try_acquire(&resource("a")).await), Fault::TimedOut);
-    let begun = Instant::now();
     for _ in 0..20 {
-        assert!(lock.try_acquire(&resource("a")).await.is_err());
+        assert_eq!(fault(lock.try_acquire(&resource("a")).await), Fault::TimedOut);
     }
-    assert!(begun.elapsed() < budget * 10, "{:?}", begun.elapsed());
     assert!(lease.renew().await.is_err());
     server.signal("CONT");
+    let mut asked = 1;
+    let next = until("it answers", async || {
+        asked += 1;
+        lock.try_acquire(&resource("a")).await.ok()
+    });
     // What it was asked for meanwhile is not kept.
-    until("it answers", async || lock.try_acquire(&resource("a")).await.ok())
-        .await
-        .release()
-        .await
-        .unwrap();
+    next.await.release().await.unwrap();
+    let folder = hand.check_stat("/fencing/l/a").await.unwrap().unwrap();
+    assert!(folder.cversion <= 2 * asked, "{folder:?} of {asked}");
+}
+
+/// A session that nobody uses ends: each TTL has one.
+#[tokio::test]
+async fn sessions_that_are_not_used_end() {
+    let server = ZookeeperServer::with("minSessionTimeout=1000");
+    let (hand, ttl) = (by_hand(&server).await, Duration::from_secs(2));
+    let lock = on(&server).ttl(ttl).budget(Duration::from_secs(1)).build().unwrap();
+    let with = |more| lock.with_ttl(ttl + Duration::from_millis(more)).unwrap();
+    let held = with(0).acquire(&resource("held")).await.unwrap();
+    for more in 1..5 {
+        with(more).acquire(&resource("r")).await.unwrap().release().await.unwrap();
+    }
+    assert_eq!(hand.list_children("/fencing/s").await.unwrap().len(), 5);
+    sleep(ttl * 2).await;
+    drop(until("another session", async || with(5).try_acquire(&resource("r")).await.ok()).await);
+    until("two are left", async || {
+        (hand.list_children("/fencing/s").await.unwrap().len() == 2).then_some(())
+    })
+    .await;
+    assert!(hand.check_stat("/fencing/l/held/x").await.unwrap().is_some());
+    drop(held);
 }
 
 /// A session that the servers have ended.

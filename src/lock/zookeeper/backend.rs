@@ -1,12 +1,15 @@
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use fencing_protocol::{Fault, NonEmpty, Owner, Resource};
+use parking_lot::Mutex;
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
+use super::claim::{Claim, Refusal, contents};
 use super::held::HeldNodes;
-use super::locks::{Claim, Node, Refusal, contents};
 use super::session::Session;
 use super::sessions::Sessions;
 use crate::holder::{Holder, HolderName};
@@ -19,7 +22,6 @@ use crate::lock::wait::acquirer::Ask;
 use crate::lock::wait::backoff::draining;
 use crate::lock::wait::release_notifications::ReleaseNotifications;
 use crate::random;
-use crate::sequencer::Sequencer;
 use crate::time::Clock;
 
 /// A ZooKeeper ensemble, as one lock service uses it.
@@ -42,71 +44,37 @@ impl LockBackend for Arc<Ensemble> {
         ask: Ask,
         settings: &Settings,
     ) -> Result<Grant, AcquireError> {
-        let (terms, budget, first) = (settings.terms(), settings.budget(), resources.first());
-        let end = Instant::now() + budget;
-        let session = self.sessions.get(terms.closed_for(), budget).await;
-        let session = session.map_err(|fault| self.unavailable(first, fault))?;
-        let owner = Owner(random::stamped());
-        let signature = format!("{owner} {}", self.holder.as_str());
-        let contents = contents(&signature, terms.closed_for(), &session);
-        let claim = Claim { resources: resources.clone(), mode: ask.mode, owner, contents };
-        let (sessions, asked) = (Arc::clone(&self.sessions), session.ask());
-        let drained = Arc::clone(&session);
-        // Before the servers are asked: their timeout counts from a later moment.
-        let start = self.sessions.clock.now();
-        let counted = sessions.outstanding.token();
+        let (terms, first, end) =
+            (settings.terms(), resources.first(), Instant::now() + settings.budget());
+        let counted = self.sessions.outstanding.token();
+        let attempt = Attempt { ensemble: Arc::clone(self), ask, settings: settings.clone(), end };
+        let resources = resources.clone();
         // A task is not dropped with the attempt: what was asked for is released when it is known.
-        let take = async move {
+        let acquire = async move {
             let _counted = counted;
-            let taken = session.take(&sessions, &claim).await;
-            drop(asked);
-            taken.map(|nodes| Taken { session, sessions, nodes: Some(nodes), owner })
+            attempt.acquire(resources).await
         };
-        match timeout_at(end, tokio::spawn(take.in_current_span())).await {
-            Ok(Ok(Ok(mut taken))) => {
-                let deadline = terms.deadline(start);
-                if self.sessions.clock.now() >= deadline {
-                    return Err(self.unavailable(first, Fault::GrantedTooLate));
+        let fault = match timeout_at(end, tokio::spawn(acquire.in_current_span())).await {
+            Ok(Ok(Ok((mut unclaimed, grant)))) => {
+                if self.clock().now() < grant.deadline {
+                    unclaimed.0 = None;
+                    return Ok(grant);
                 }
-                let Some(nodes) = taken.nodes.take() else {
-                    return Err(self.unavailable(first, Fault::GrantedTooLate));
-                };
-                nodes.iter().for_each(|node| drained.end_drain(&node.folder));
-                let lock = |node: &Node| Sequencer::new(node.resource.clone(), node.token);
-                let locks = NonEmpty {
-                    head: lock(nodes.first()),
-                    tail: nodes.tail().iter().map(lock).collect(),
-                };
-                let sessions = (Arc::clone(&self.sessions), Arc::clone(&taken.session));
-                let held = HeldNodes::new(
-                    sessions,
-                    nodes.into_iter().collect(),
-                    signature,
-                    settings,
-                    start,
-                );
-                Ok(Grant { locks, deadline, held })
+                Fault::GrantedTooLate
             }
-            Ok(Ok(Err(Refusal::Held { resource, contents, shared }))) => {
-                if shared && ask.drains {
-                    let until = Instant::now() + draining(settings, budget, ask.end);
-                    drained.drain(self.sessions.paths.lock(&resource), until);
-                }
+            Ok(Ok(Err(Refusal::Held { resource, contents, .. }))) => {
                 let text = contents.and_then(|bytes| String::from_utf8(bytes).ok());
                 let mut lines = text.as_deref().unwrap_or_default().lines();
-                let signature = lines.next().unwrap_or_default();
+                let holder = Holder::read(lines.next().unwrap_or_default());
                 let left = lines.next().and_then(|left| left.parse().ok());
                 let retry_after = left.map_or(terms.closed_for(), Duration::from_millis);
-                Err(AcquireError::Held { resource, retry_after, holder: Holder::read(signature) })
+                return Err(AcquireError::Held { resource, retry_after, holder });
             }
-            Ok(Ok(Err(Refusal::Fault { resource, fault }))) => {
-                Err(self.unavailable(&resource, fault))
-            }
-            Ok(Err(_)) => {
-                Err(self.unavailable(first, Fault::Disconnected("the runtime is gone".into())))
-            }
-            Err(_) => Err(self.unavailable(first, Fault::TimedOut)),
-        }
+            Ok(Ok(Err(Refusal::Fault(fault)))) => fault,
+            Ok(Err(_)) => Fault::Disconnected("the runtime is gone".into()),
+            Err(_) => Fault::TimedOut,
+        };
+        Err(self.unavailable(first, fault))
     }
 
     fn notifications(&self) -> &ReleaseNotifications {
@@ -136,7 +104,6 @@ impl Ensemble {
     async fn probe(&self, settings: &Settings) -> Result<(), Fault> {
         let (end, budget) = (Instant::now() + settings.budget(), settings.budget());
         let session = self.sessions.get(settings.terms().closed_for(), budget).await?;
-        let _asked = session.ask();
         let written = timeout_at(end, session.client.set_data(&session.node, b"", None)).await;
         match written.map_err(|_| Fault::TimedOut)? {
             Ok(_) => Ok(()),
@@ -145,24 +112,86 @@ impl Ensemble {
     }
 }
 
-/// What was granted, until a lease takes it. Dropped, it is released.
-struct Taken {
-    session: Arc<Session>,
-    sessions: Arc<Sessions>,
-    nodes: Option<NonEmpty<Node>>,
-    owner: Owner,
+/// One attempt, whose caller may have given up.
+struct Attempt {
+    ensemble: Arc<Ensemble>,
+    ask: Ask,
+    settings: Settings,
+    end: Instant,
 }
 
-impl Drop for Taken {
+/// What was granted, until a lease takes it. Dropped, it is released.
+struct Unclaimed(Option<Arc<HeldNodes>>);
+
+impl Drop for Unclaimed {
     fn drop(&mut self) {
-        if let Some(nodes) = self.nodes.take() {
-            let (session, owner) = (Arc::clone(&self.session), self.owner.to_string());
-            let release = session.release(nodes.into_iter().collect(), owner);
-            let counted = self.sessions.outstanding.token();
-            self.session.runtime.spawn(async move {
-                let _counted = counted;
-                release.await
-            });
+        if let Some(held) = self.0.take() {
+            drop(held.lapse());
+        }
+    }
+}
+
+impl Attempt {
+    async fn acquire(self, resources: NonEmpty<Resource>) -> Result<(Unclaimed, Grant), Refusal> {
+        let sessions = &self.ensemble.sessions;
+        let (terms, budget) = (self.settings.terms(), self.settings.budget());
+        let mut again = true;
+        loop {
+            let session = sessions.get(terms.closed_for(), budget).await;
+            let session = session.map_err(Refusal::Fault)?;
+            let owner = Owner(random::stamped());
+            let signature = format!("{owner} {}", self.ensemble.holder.as_str());
+            let contents = contents(&signature, terms.closed_for(), &session);
+            let (resources, mode) = (resources.clone(), self.ask.mode);
+            let claim = Claim { resources, mode, owner, contents };
+            // Before the servers are asked: their timeout counts from a later moment.
+            let since = sessions.clock.now();
+            let mut take = pin!(session.take(sessions, &claim));
+            let taken = match timeout_at(self.end, &mut take).await {
+                Ok(taken) => taken,
+                Err(_) => {
+                    session.late.fetch_add(1, Ordering::AcqRel);
+                    let taken = take.await;
+                    session.late.fetch_sub(1, Ordering::AcqRel);
+                    taken
+                }
+            };
+            match taken {
+                // The servers had ended the session.
+                Err(Refusal::Fault(_)) if again && session.has_ended() => again = false,
+                Err(refusal) => {
+                    self.drain(&session, &refusal);
+                    return Err(refusal);
+                }
+                Ok((nodes, locks)) => {
+                    nodes.iter().for_each(|node| session.end_drain(&node.folder));
+                    let held = HeldNodes {
+                        sessions: Arc::clone(sessions),
+                        session: Arc::clone(&session),
+                        nodes,
+                        owner,
+                        signature,
+                        terms,
+                        budget,
+                        since: Mutex::new(since),
+                        is_lost: AtomicBool::default(),
+                        state: OnceLock::default(),
+                    };
+                    let held = Arc::new(held);
+                    session.hold(&held);
+                    let unclaimed = Unclaimed(Some(Arc::clone(&held)));
+                    return Ok((unclaimed, Grant { locks, deadline: terms.deadline(since), held }));
+                }
+            }
+        }
+    }
+
+    /// Keeps others from joining those who share the lock, if the caller waits.
+    fn drain(&self, session: &Arc<Session>, refusal: &Refusal) {
+        if let (Refusal::Held { resource, shared: true, .. }, true) = (refusal, self.ask.drains) {
+            let until = draining(&self.settings, self.settings.budget(), self.ask.end);
+            let folder = self.ensemble.sessions.paths.lock(resource);
+            session.drain(folder, Instant::now() + until);
         }
     }
 }

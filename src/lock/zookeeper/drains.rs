@@ -3,9 +3,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, timeout_at};
 use zookeeper_client::{CreateMode, Error};
 
+use super::nodes::PAUSE;
 use super::paths::WAITS;
 use super::session::Session;
 
@@ -39,23 +40,28 @@ impl Session {
         let path = format!("{folder}/{WAITS}");
         loop {
             let until = *ends.borrow_and_update();
-            if until <= Instant::now() {
-                break;
+            if until > Instant::now() {
+                let ephemeral = CreateMode::Ephemeral.with_acls(self.acls);
+                // Another client may keep it closed already.
+                let _ = self.client.create(&path, b"", &ephemeral).await;
+                let _ = timeout_at(until, ends.changed()).await;
+                continue;
             }
-            let ephemeral = CreateMode::Ephemeral.with_acls(self.acls);
-            // Another client may keep it closed already.
-            let _ = self.client.create(&path, b"", &ephemeral).await;
-            tokio::select! {
-                () = sleep_until(until) => {}
-                _ = ends.changed() => {}
+            self.open_again(&path).await;
+            let mut drains = self.drains.0.lock();
+            if *ends.borrow() <= Instant::now() {
+                drains.remove(&folder);
+                return;
             }
         }
-        self.drains.0.lock().remove(&folder);
+    }
+
+    async fn open_again(&self, path: &str) {
         while !self.has_ended() {
-            let (synced, found) = (self.client.sync(&path), self.client.check_stat(&path));
+            let (synced, found) = (self.client.sync(path), self.client.check_stat(path));
             let removed = match (synced.await, found.await) {
                 (Ok(()), Ok(Some(stat))) if stat.ephemeral_owner == self.client.session_id().0 => {
-                    self.client.delete(&path, None).await
+                    self.client.delete(path, None).await
                 }
                 (Ok(()), Ok(_)) => return,
                 (Err(error), _) | (_, Err(error)) => Err(error),
@@ -63,7 +69,7 @@ impl Session {
             if matches!(removed, Ok(()) | Err(Error::NoNode | Error::NoAuth)) {
                 return;
             }
-            tokio::time::sleep(super::locks::PAUSE).await;
+            sleep(PAUSE).await;
         }
     }
 }

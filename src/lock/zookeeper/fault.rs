@@ -10,6 +10,7 @@ pub(super) fn is_in_doubt(error: &Error) -> bool {
             | Error::Timeout
             | Error::Custom(_)
             | Error::UnexpectedError(_)
+            | Error::UnexpectedErrorCode(_)
             | Error::UnmarshalError { .. }
     )
 }
@@ -45,5 +46,13 @@ pub(super) fn of(error: &Error) -> Fault {
             Fault::InvalidReply(error.to_string())
         }
         error => Fault::Refused(error.to_string()),
+    }
+}
+
+/// Returns the fault, which names the node.
+pub(super) fn at(path: &str, error: &Error) -> Fault {
+    match of(error) {
+        Fault::Refused(text) => Fault::Refused(format!("{path}: {text}")),
+        fault => fault,
     }
 }

@@ -1,24 +1,22 @@
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use fencing_protocol::{Fault, Released, Renewed, Terms};
+use fencing_protocol::{Fault, Owner, Released, Renewed, Terms};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
-use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{sleep, timeout};
 
-use super::locks::Node;
+use super::claim::contents;
+use super::nodes::{Leaving, Node};
 use super::renewals::Renewal;
 use super::session::Session;
 use super::sessions::Sessions;
-use crate::lock::error::{NodeCause, ReleaseError};
+use crate::lock::error::{Loss, NodeCause, ReleaseError};
 use crate::lock::lease::held_lock::{HeldLock, SentRelease};
 use crate::lock::lease::state::LeaseState;
-use crate::lock::settings::Settings;
-use crate::lock::sleep::sleep_until;
 use crate::time::Time;
 
 /// The nodes of one lease.
@@ -26,79 +24,35 @@ pub(super) struct HeldNodes {
     pub(super) sessions: Arc<Sessions>,
     pub(super) session: Arc<Session>,
     pub(super) nodes: Arc<[Node]>,
+    pub(super) owner: Owner,
     /// The owner, and the name of the holder.
     pub(super) signature: String,
     pub(super) terms: Terms,
     pub(super) budget: Duration,
     /// When the lease counts from.
     pub(super) since: Mutex<Time>,
-    /// The nodes are removed, or are going to be.
-    ended: AtomicBool,
-    /// The task that removes them when the lease has lapsed.
-    lapse: OnceLock<AbortHandle>,
+    /// A renewal has found a node of another in the place of one.
+    pub(super) is_lost: AtomicBool,
+    pub(super) state: OnceLock<Weak<LeaseState>>,
 }
 
 impl HeldNodes {
-    pub(super) fn new(
-        (sessions, session): (Arc<Sessions>, Arc<Session>),
-        nodes: Arc<[Node]>,
-        signature: String,
-        settings: &Settings,
-        since: Time,
-    ) -> Arc<HeldNodes> {
-        let (terms, budget) = (settings.terms(), settings.budget());
-        let (since, ended, lapse) = (Mutex::new(since), AtomicBool::default(), OnceLock::new());
-        let held =
-            HeldNodes { sessions, session, nodes, signature, terms, budget, since, ended, lapse };
-        let held = Arc::new(held);
-        let lapse = held.session.runtime.spawn(Arc::clone(&held).remove_when_lapsed());
-        let _ = held.lapse.set(lapse.abort_handle());
-        held
-    }
-
-    /// Removes the nodes when the lease has lapsed, and its lock-delay after it: the session lives on.
-    async fn remove_when_lapsed(self: Arc<Self>) {
-        let clock = Arc::clone(&self.sessions.clock);
-        loop {
-            let end = *self.since.lock() + self.terms.closed_for();
-            if clock.now() >= end {
-                break;
-            }
-            sleep_until(&*clock, end).await;
-        }
-        if !self.ended.swap(true, Ordering::AcqRel) {
-            let _counted = self.sessions.outstanding.token();
-            let _ = Arc::clone(&self.session).release(Arc::clone(&self.nodes), self.owner()).await;
+    /// Ends the lease, for this reason.
+    pub(super) fn close(&self, loss: Loss) {
+        if let Some(state) = self.state.get().and_then(Weak::upgrade) {
+            state.close(loss);
         }
     }
 
-    fn owner(&self) -> String {
-        self.signature.chars().take_while(|c| *c != ' ').collect()
-    }
-
-    /// Sends what the work sends first before it returns, outside of a runtime as well. A task does the rest.
-    fn begin<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = T> + Send + 'static,
-    ) -> JoinHandle<T> {
-        let (mut work, counted) = (work.boxed(), self.sessions.outstanding.token());
-        let runtime = &self.session.runtime;
-        let _entered = runtime.enter();
-        let done = (&mut work).now_or_never();
-        runtime.spawn(async move {
-            let _counted = counted;
-            match done {
-                Some(done) => done,
-                None => work.await,
-            }
-        })
+    /// Removes the nodes. What this returns has been sent, and needs no poll.
+    pub(super) fn lapse(self: Arc<Self>) -> SentRelease {
+        self.release(Duration::ZERO, false)
     }
 }
 
 impl HeldLock for HeldNodes {
     fn renew(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
         Box::pin(async {
-            let _asked = self.session.ask();
             let (renewed, answer) = oneshot::channel();
             let renewal = Renewal { nodes: Arc::clone(&self.nodes), renewed };
             let _ = self.session.renewals.send(renewal);
@@ -108,7 +62,10 @@ impl HeldLock for HeldNodes {
                     *known = since.max(*known);
                     return Ok(Renewed::Until(self.terms.deadline(since)));
                 }
-                Ok(Ok(Ok(None))) => return Ok(Renewed::Superseded),
+                Ok(Ok(Ok(None))) => {
+                    self.is_lost.store(true, Ordering::Release);
+                    return Ok(Renewed::Superseded);
+                }
                 Ok(Ok(Err(fault))) => fault,
                 Ok(Err(_)) => Fault::Disconnected("the runtime is gone".into()),
                 Err(_) => Fault::TimedOut,
@@ -117,25 +74,38 @@ impl HeldLock for HeldNodes {
         })
     }
 
+    /// The first requests are sent before this returns, outside of a runtime as well. A task does the rest.
     fn release(self: Arc<Self>, rest: Duration, _: bool) -> SentRelease {
-        if self.ended.swap(true, Ordering::AcqRel) {
+        if !self.session.forget(self.owner) {
             return std::future::ready(Ok(Released::Lapsed)).boxed();
         }
-        if let Some(lapse) = self.lapse.get() {
-            lapse.abort();
-        }
         let (session, nodes) = (Arc::clone(&self.session), Arc::clone(&self.nodes));
-        let sent = if rest.is_zero() {
-            self.begin(session.release(nodes, self.owner()))
-        } else {
+        let keep = || contents(&format!("{}.", self.signature), rest, &session);
+        let kept = (!rest.is_zero()).then(keep);
+        let seen = !self.is_lost.load(Ordering::Acquire);
+        let leaving = Leaving { owner: self.owner, kept, seen };
+        let removing = Leaving { kept: None, ..leaving.clone() };
+        let mut left = Arc::clone(&session).leave(Arc::clone(&nodes), leaving).boxed();
+        let runtime = session.runtime.clone();
+        let _entered = runtime.enter();
+        let done = (&mut left).now_or_never();
+        let counted = self.sessions.outstanding.token();
+        let sent = runtime.spawn(async move {
+            let counted = counted;
+            let left = match done {
+                Some(done) => done,
+                None => left.await,
+            };
             // If this process ends before the rest does, the session times out, which takes longer.
-            let later = Arc::clone(&session).release(Arc::clone(&nodes), self.owner());
-            session.runtime.spawn(async move {
-                sleep(rest).await;
-                later.await
-            });
-            self.begin(session.keep(nodes, self.signature.clone(), rest))
-        };
+            if !rest.is_zero() && left != Ok(Released::Lapsed) {
+                drop(counted);
+                tokio::spawn(async move {
+                    sleep(rest).await;
+                    session.leave(nodes, removing).await
+                });
+            }
+            left
+        });
         async move {
             let fault = match timeout(self.budget, sent).await {
                 Ok(Ok(Ok(released))) => return Ok(released),
@@ -154,6 +124,10 @@ impl HeldLock for HeldNodes {
     }
 
     fn watched(&self, state: &Arc<LeaseState>) {
-        self.session.watch(state);
+        let _ = self.state.set(Arc::downgrade(state));
+        if let Some(loss) = self.session.loss() {
+            self.session.end(loss);
+            self.close(loss);
+        }
     }
 }

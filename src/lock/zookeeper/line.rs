@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use zookeeper_client::{CreateMode, Error};
 
 use super::fault;
-use super::locks::PAUSE;
+use super::nodes::PAUSE;
 use super::paths::{ALONE, SHARED};
 use super::session::Session;
 use super::sessions::Sessions;
@@ -47,11 +47,12 @@ impl WaitingLine for Line {
         async move {
             let paths = &self.sessions.paths;
             let (line, lock) = (paths.line(&resource), paths.lock(&resource));
-            let (session, owner) = (Arc::clone(&self.session), Owner(random::stamped()));
-            let place = Place { session, line, lock, owner: owner.to_string() };
+            let (sessions, session) = (Arc::clone(&self.sessions), Arc::clone(&self.session));
+            let owner = Owner(random::stamped()).to_string();
+            let place = Place { sessions, session, line, lock, owner };
             match place.keep(reports).await {
                 Ok(never) => match never {},
-                Err(error) => fault::of(&error),
+                Err(fault) => fault,
             }
         }
         .boxed()
@@ -60,6 +61,7 @@ impl WaitingLine for Line {
 
 /// A place in a line: a node with this owner and a number. Dropped, it is left.
 struct Place {
+    sessions: Arc<Sessions>,
     session: Arc<Session>,
     line: String,
     lock: String,
@@ -67,19 +69,27 @@ struct Place {
 }
 
 impl Place {
-    /// Takes the last place, and watches the one ahead. When this one is the first, it watches the lock.
-    async fn keep(&self, reports: PlaceReports) -> Result<Infallible, Error> {
-        let (client, acls) = (&self.session.client, self.session.acls);
-        let path = format!("{}/{}-", self.line, self.owner);
-        let place = CreateMode::EphemeralSequential.with_acls(acls);
-        if let Err(error) = client.create(&path, b"", &place).await {
-            if error != Error::NoNode {
-                return Err(error);
-            }
-            let _ = client.create(&self.line, b"", &CreateMode::Container.with_acls(acls)).await;
-            client.create(&path, b"", &place).await?;
-        }
+    async fn keep(&self, reports: PlaceReports) -> Result<Infallible, Fault> {
+        self.take().await?;
         reports.registered(false);
+        self.follow(&reports).await.map_err(|error| fault::of(&error))
+    }
+
+    /// Takes the last place.
+    async fn take(&self) -> Result<(), Fault> {
+        let (client, path) = (&self.session.client, format!("{}/{}-", self.line, self.owner));
+        let place = CreateMode::EphemeralSequential.with_acls(self.session.acls);
+        let mut taken = client.create(&path, b"", &place).await;
+        if matches!(taken, Err(Error::NoNode)) {
+            self.sessions.make_folder(client, &self.line).await?;
+            taken = client.create(&path, b"", &place).await;
+        }
+        taken.map(drop).map_err(|error| fault::at(&path, &error))
+    }
+
+    /// Watches the place ahead. When this one is the first, it watches the lock.
+    async fn follow(&self, reports: &PlaceReports) -> Result<Infallible, Error> {
+        let client = &self.session.client;
         loop {
             let ahead = match self.ahead().await? {
                 Some(ahead) => {

@@ -29,11 +29,12 @@
 
 mod backend;
 mod builder;
+mod claim;
 mod drains;
 mod fault;
 mod held;
 mod line;
-mod locks;
+mod nodes;
 mod operator;
 mod paths;
 mod renewals;

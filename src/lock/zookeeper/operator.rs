@@ -7,6 +7,7 @@ use fencing_protocol::{Fault, Resource, Token};
 use futures_util::future::BoxFuture;
 use zookeeper_client::{Client, CreateMode, Error};
 
+use super::claim::base_of;
 use super::fault;
 use super::paths::{ALONE, SHARED, unescaped};
 use super::sessions::Sessions;
@@ -83,6 +84,7 @@ impl Operator for ZookeeperOperator {
         Box::pin(async move {
             // No client has a longer session. It is not closed: what it holds stays until all of theirs are over.
             let client = self.0.connect(LONGEST, BUDGET).await?;
+            self.0.plant(&client).await?;
             self.raise_with(&client, above).await.map_err(|error| fault::of(&error))
         })
     }
@@ -99,7 +101,7 @@ impl ZookeeperOperator {
             Err(Error::NoNode) => return Ok(Vec::new()),
             found => found.map_err(|error| fault::of(&error))?,
         };
-        let base = super::locks::base_of(&data).map_or(0, |(base, _)| base);
+        let base = base_of(&data).unwrap_or(0);
         let folders: Vec<_> = resources.iter().map(|name| self.0.paths.lock(name)).collect();
         let listed: Vec<_> = folders.iter().map(|folder| client.list_children(folder)).collect();
         let mut found = Vec::new();
@@ -179,18 +181,17 @@ impl ZookeeperOperator {
 
     async fn raise_with(&self, client: &Client, above: Token) -> Result<(), Error> {
         let (paths, acls) = (&self.0.paths, self.0.address.acls());
-        let (closed, base) = (paths.child("closed"), paths.base());
+        let (closed, base) = (paths.closed(), paths.base());
+        let mut write = client.new_multi_writer();
         // That of an earlier time may end too early.
-        match client.delete(&closed, None).await {
-            Ok(()) | Err(Error::NoNode) => {}
-            Err(error) => return Err(error),
+        if client.check_stat(&closed).await?.is_some() {
+            write.add_delete(&closed, None)?;
         }
-        self.0.plant(client).await?;
-        client.create(&closed, b"", &CreateMode::Ephemeral.with_acls(acls)).await?;
+        write.add_create(&closed, b"", &CreateMode::Ephemeral.with_acls(acls))?;
+        write.commit().await.map_err(|error| fault::of_write(error).1)?;
         let (data, stat) = client.get_data(&base).await?;
-        let before = super::locks::base_of(&data).map_or(0, |(base, _)| base);
-        let text = format!("{}\nclosed", before.max(above.get()));
-        client.set_data(&base, text.as_bytes(), Some(stat.version)).await?;
+        let raised = base_of(&data).unwrap_or(0).max(above.get()).to_string();
+        client.set_data(&base, raised.as_bytes(), Some(stat.version)).await?;
         // First the sessions: without its node, none acquires or releases.
         for folder in ["s", "l", "q"] {
             let folder = paths.child(folder);

@@ -20,16 +20,23 @@ impl Paths {
         Paths { root: format!("{chroot}/{}", escaped(namespace)) }
     }
 
-    /// Returns the persistent nodes above all others, parents first.
-    pub(super) fn folders(&self) -> Vec<String> {
+    /// Returns the persistent nodes that all others need, parents first, and the base before the folders of locks.
+    pub(super) fn persistent(&self) -> Vec<String> {
         let ends = self.root.match_indices('/').skip(1).map(|(end, _)| end);
         let above = ends.filter_map(|end| self.root.get(..end).map(str::to_owned));
-        above.chain(["", "/l", "/q", "/s"].map(|name| format!("{}{name}", self.root))).collect()
+        above
+            .chain(["", "/base", "/l", "/q", "/s"].map(|name| format!("{}{name}", self.root)))
+            .collect()
     }
 
     /// What tokens count from.
     pub(super) fn base(&self) -> String {
         format!("{}/base", self.root)
+    }
+
+    /// No lock is granted while it is there.
+    pub(super) fn closed(&self) -> String {
+        self.child("closed")
     }
 
     /// A folder of the namespace: `l` for locks, `q` for lines, `s` for sessions.
@@ -105,8 +112,8 @@ mod tests {
 
     #[test]
     fn parents_come_first() {
-        let folders = Paths::new("/app/x", "fencing").folders();
+        let folders = Paths::new("/app/x", "fencing").persistent();
         assert_eq!(folders[..3], ["/app", "/app/x", "/app/x/fencing"]);
-        assert_eq!(Paths::new("", "n").folders()[0], "/n");
+        assert_eq!(Paths::new("", "n").persistent()[0], "/n");
     }
 }

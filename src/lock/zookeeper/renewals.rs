@@ -1,12 +1,13 @@
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 use fencing_protocol::Fault;
 use tokio::sync::{mpsc, oneshot};
-use zookeeper_client::{Client, Error};
+use zookeeper_client::Error;
 
 use super::fault;
-use super::locks::Node;
+use super::nodes::Node;
+use super::session::Session;
+use crate::lock::error::Loss;
 use crate::time::{Clock, Time};
 
 /// The renewal of one lease.
@@ -21,9 +22,7 @@ pub(super) struct Renewal {
 /// A ping would prove nothing: the connected server answers it, which may be cut off. The write is agreed on by a
 /// majority. Behind it, the same server reads the node of each lease: it has what the majority had.
 pub(super) async fn renew_all(
-    client: Client,
-    session: String,
-    ended: Arc<AtomicBool>,
+    session: Weak<Session>,
     clock: Arc<dyn Clock>,
     mut due: mpsc::UnboundedReceiver<Renewal>,
 ) {
@@ -31,23 +30,25 @@ pub(super) async fn renew_all(
     while due.recv_many(&mut batch, usize::MAX).await > 0 {
         // Their callers have given up.
         batch.retain(|renewal| !renewal.renewed.is_closed());
+        let Some(session) = session.upgrade() else { return };
         if batch.is_empty() {
             continue;
         }
         let start = clock.now();
-        let written = client.set_data(&session, b"", None);
-        let ask = |node: &Node| client.check_stat(&node.path);
+        let written = session.client.set_data(&session.node, b"", None);
+        let ask = |node: &Node| session.client.check_stat(&node.path);
         let asked: Vec<Vec<_>> =
             batch.iter().map(|renewal| renewal.nodes.iter().map(ask).collect()).collect();
         let written = written.await.map(drop);
-        if written == Err(Error::NoNode) {
-            ended.store(true, Ordering::Release);
+        match &written {
+            Err(Error::NoNode) => session.end(Loss::Superseded),
+            Err(error) if fault::is_over(error) => session.end(Loss::Expired),
+            _ => {}
         }
         for (Renewal { nodes, renewed }, stats) in batch.drain(..).zip(asked) {
             let mut outcome = match &written {
                 Ok(()) => Ok(Some(start)),
-                Err(Error::NoNode) => Ok(None),
-                Err(error) if fault::is_over(error) => Ok(None),
+                Err(_) if session.has_ended() => Ok(None),
                 Err(error) => Err(fault::of(error)),
             };
             for (node, stat) in nodes.iter().zip(stats) {

@@ -1,18 +1,19 @@
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::collections::HashMap;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use fencing_protocol::Owner;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
-use zookeeper_client::{Acls, Client, SessionState};
+use zookeeper_client::{Acls, Client};
 
 use super::drains::Drains;
+use super::held::HeldNodes;
 use super::renewals::{Renewal, renew_all};
 use crate::lock::error::Loss;
-use crate::lock::lease::state::LeaseState;
+use crate::lock::sleep::sleep_until;
 use crate::time::Clock;
 
 /// A session with the ensemble, and its own node, which each renewal writes.
@@ -26,116 +27,84 @@ pub(super) struct Session {
     pub(super) runtime: Handle,
     pub(super) renewals: mpsc::UnboundedSender<Renewal>,
     pub(super) drains: Drains,
-    timeout: Duration,
-    /// The states of its leases.
-    leases: Mutex<Vec<Weak<LeaseState>>>,
-    /// Its node is gone: an operator has raised the tokens.
-    pub(super) ended: Arc<AtomicBool>,
-    unanswered: Mutex<Unanswered>,
+    /// The attempts that were not answered in time, and are not yet.
+    pub(super) late: AtomicUsize,
+    held: Mutex<HashMap<Owner, Arc<HeldNodes>>>,
+    /// Why its leases are lost: an operator who has raised the tokens has removed its node, or the servers have ended it.
+    ended: OnceLock<Loss>,
 }
-
-/// The requests in flight, and since when none was answered.
-struct Unanswered {
-    count: usize,
-    since: Instant,
-}
-
-/// Requests in flight, until this is dropped: they are answered.
-pub(super) struct Asked(Arc<Session>);
 
 impl Session {
+    /// The nodes of its leases stay for `timeout` after the last renewal.
     pub(super) fn new(
         client: Client,
         (owner, node): (Owner, String),
         acls: Acls<'static>,
+        clock: &Arc<dyn Clock>,
         timeout: Duration,
-        clock: Arc<dyn Clock>,
     ) -> Arc<Session> {
         let (renewals, due) = mpsc::unbounded_channel();
-        let (ended, runtime) = (Arc::<AtomicBool>::default(), Handle::current());
-        runtime.spawn(renew_all(client.clone(), node.clone(), Arc::clone(&ended), clock, due));
-        let unanswered = Mutex::new(Unanswered { count: 0, since: Instant::now() });
-        let (drains, leases) = Default::default();
-        let session = Arc::new(Session {
-            client,
-            owner,
-            node,
-            acls,
-            runtime,
-            renewals,
-            drains,
-            timeout,
-            leases,
-            ended,
-            unanswered,
-        });
-        let (mut states, lives) = (session.client.state_watcher(), Arc::downgrade(&session));
+        let (runtime, mut states) = (Handle::current(), client.state_watcher());
+        let (drains, late, held, ended) = Default::default();
+        let session =
+            Session { client, owner, node, acls, runtime, renewals, drains, late, held, ended };
+        let session = Arc::new(session);
+        let lives = Arc::downgrade(&session);
+        session.runtime.spawn(renew_all(Weak::clone(&lives), Arc::clone(clock), due));
+        session.runtime.spawn(sweep(Weak::clone(&lives), Arc::clone(clock), timeout));
         session.runtime.spawn(async move {
             while !states.changed().await.is_terminated() {}
             if let Some(session) = lives.upgrade() {
-                session.end();
+                session.end(Loss::Expired);
             }
         });
         session
     }
 
-    /// Learns the state of a lease: it is lost with the session.
-    pub(super) fn watch(&self, lease: &Arc<LeaseState>) {
-        let mut leases = self.leases.lock();
-        if leases.len() >= 64 && leases.len().is_power_of_two() {
-            leases.retain(|lease| lease.strong_count() > 0);
-        }
-        leases.push(Arc::downgrade(lease));
-        drop(leases);
-        if self.has_ended() {
-            self.end();
-        }
+    /// Holds the nodes of a lease until it leaves them, or has lapsed.
+    pub(super) fn hold(&self, held: &Arc<HeldNodes>) {
+        self.held.lock().insert(held.owner, Arc::clone(held));
     }
 
-    /// Ends all leases: an operator has removed the session's node, or the servers have ended it.
-    pub(super) fn end(&self) {
-        self.ended.store(true, Ordering::Release);
-        for lease in std::mem::take(&mut *self.leases.lock()) {
-            if let Some(lease) = lease.upgrade() {
-                lease.close(Loss::Superseded);
-            }
-        }
+    /// Reports whether they were held until now.
+    pub(super) fn forget(&self, owner: Owner) -> bool {
+        self.held.lock().remove(&owner).is_some()
     }
 
-    /// Counts requests as in flight.
-    pub(super) fn ask(self: &Arc<Self>) -> Asked {
-        let mut unanswered = self.unanswered.lock();
-        if unanswered.count == 0 {
-            unanswered.since = Instant::now();
-        }
-        unanswered.count += 1;
-        Asked(Arc::clone(self))
+    /// Ends all leases, for this reason.
+    pub(super) fn end(&self, loss: Loss) {
+        let _ = self.ended.set(loss);
+        let ended = std::mem::take(&mut *self.held.lock());
+        ended.values().for_each(|held| held.close(loss));
     }
 
-    /// Returns for how long requests wait for any answer.
-    pub(super) fn silence(&self) -> Duration {
-        let unanswered = self.unanswered.lock();
-        if unanswered.count == 0 { Duration::ZERO } else { unanswered.since.elapsed() }
+    /// Returns why all locks of the session are lost, if they are.
+    pub(super) fn loss(&self) -> Option<Loss> {
+        // Closed: its runtime has ended.
+        let is_over = self.client.state().is_terminated() || self.renewals.is_closed();
+        self.ended.get().copied().or(is_over.then_some(Loss::Expired))
     }
 
-    /// Reports whether new locks need another session: this one has ended, or nothing was heard for so long that its
-    /// leases have. An ensemble that was restored answers no client that has seen more.
-    pub(super) fn is_over(&self) -> bool {
-        self.has_ended() || self.silence() > self.timeout
-    }
-
-    /// Reports whether all locks of the session are lost.
     pub(super) fn has_ended(&self) -> bool {
-        use SessionState::{AuthFailed, Closed, Expired};
-        self.ended.load(Ordering::Acquire)
-            || matches!(self.client.state(), Expired | Closed | AuthFailed)
+        self.loss().is_some()
     }
 }
 
-impl Drop for Asked {
-    fn drop(&mut self) {
-        let mut unanswered = self.0.unanswered.lock();
-        unanswered.count = unanswered.count.saturating_sub(1);
-        unanswered.since = Instant::now();
+/// Removes the nodes of leases that have lapsed, and their lock-delay after it: the session lives on.
+async fn sweep(session: Weak<Session>, clock: Arc<dyn Clock>, timeout: Duration) {
+    let mut next = clock.now();
+    loop {
+        sleep_until(&*clock, next).await;
+        let Some(session) = session.upgrade() else { return };
+        let now = clock.now();
+        // None that is granted or renewed from now on lapses before.
+        next = now + timeout;
+        let held: Vec<_> = session.held.lock().values().cloned().collect();
+        for held in held {
+            match *held.since.lock() + timeout {
+                end if end > now => next = next.min(end),
+                _ => drop(Arc::clone(&held).lapse()),
+            }
+        }
     }
 }

@@ -1,5 +1,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fencing_protocol::{Fault, Owner};
@@ -33,12 +34,16 @@ pub(super) struct Sessions {
 
 type Opening = Shared<BoxFuture<'static, Result<Arc<Session>, Fault>>>;
 
+/// How long the failure to open a session is the answer to all.
+const PAUSE: Duration = Duration::from_secs(1);
+
 /// A session that is open, or is being opened.
 #[derive(Clone)]
 struct Slot {
     opening: Opening,
     /// Since when nothing has been heard of the servers.
     since: Instant,
+    used: Instant,
 }
 
 impl Sessions {
@@ -65,32 +70,38 @@ impl Sessions {
         timeout: Duration,
         budget: Duration,
     ) -> Result<Arc<Session>, Fault> {
-        let Slot { opening, since } = self.slot(timeout, budget);
-        let session = match timeout_at(since + budget, opening).await {
-            Ok(opened) => opened?,
-            Err(_) => return Err(Fault::TimedOut),
-        };
-        if session.silence() > budget { Err(Fault::TimedOut) } else { Ok(session) }
+        let Slot { opening, since, .. } = self.slot(timeout, budget);
+        let opened = timeout_at(since + budget, opening).await;
+        let session = opened.unwrap_or(Err(Fault::TimedOut))?;
+        let is_late = session.late.load(Ordering::Acquire) > 0;
+        if is_late { Err(Fault::TimedOut) } else { Ok(session) }
     }
 
     fn slot(self: &Arc<Self>, timeout: Duration, budget: Duration) -> Slot {
         let (mut slots, key) = (self.slots.lock(), (Handle::current().id(), timeout));
-        let mut since = Instant::now();
-        if let Some(slot) = slots.get(&key) {
+        let now = Instant::now();
+        let mut since = now;
+        if let Some(slot) = slots.get_mut(&key) {
+            slot.used = now;
             match slot.opening.peek() {
-                None => return slot.clone(),
-                Some(Ok(session)) if !session.is_over() => return slot.clone(),
                 // The next attempt goes on in the background.
                 Some(Err(Fault::TimedOut)) => since = slot.since,
-                Some(_) => {}
+                Some(Err(_)) if slot.since + PAUSE <= now => {}
+                Some(Ok(session)) if session.has_ended() => {}
+                _ => return slot.clone(),
             }
         }
+        slots.retain(|(_, timeout), slot| match slot.opening.peek() {
+            Some(Ok(session)) if session.has_ended() => false,
+            Some(Ok(session)) if Arc::strong_count(session) > 1 => true,
+            _ => slot.used + *timeout > now,
+        });
         let sessions = Arc::clone(self);
         let open = tokio::spawn(async move { sessions.open(timeout, budget).await });
         let open = async move {
             open.await.unwrap_or_else(|_| Err(Fault::Disconnected("the runtime is gone".into())))
         };
-        let slot = Slot { opening: open.boxed().shared(), since };
+        let slot = Slot { opening: open.boxed().shared(), since, used: now };
         slots.insert(key, slot.clone());
         slot
     }
@@ -116,22 +127,34 @@ impl Sessions {
     }
 
     /// Makes what all locks need, where it is missing.
-    pub(super) async fn plant(&self, client: &Client) -> Result<(), Error> {
+    pub(super) async fn plant(&self, client: &Client) -> Result<(), Fault> {
         let persistent = CreateMode::Persistent.with_acls(self.address.acls());
-        if client.get_data(&self.paths.base()).await.map(drop) != Err(Error::NoNode) {
-            return Ok(());
-        }
-        for folder in self.paths.folders() {
-            match client.create(&folder, b"", &persistent).await {
+        for path in self.paths.persistent() {
+            let base = (path == self.paths.base()).then(|| first_base().to_string());
+            match client.create(&path, base.unwrap_or_default().as_bytes(), &persistent).await {
                 // A folder above may belong to somebody else.
                 Ok(_) | Err(Error::NodeExists | Error::NoAuth) => {}
-                Err(error) => return Err(error),
+                Err(error) => return Err(fault::at(&path, &error)),
             }
         }
-        let base = first_base().to_string();
-        match client.create(&self.paths.base(), base.as_bytes(), &persistent).await {
+        Ok(())
+    }
+
+    /// Makes a folder for nodes of sessions, where it is missing.
+    pub(super) async fn make_folder(&self, client: &Client, path: &str) -> Result<(), Fault> {
+        self.make(client, path, CreateMode::Container).await
+    }
+
+    async fn make(&self, client: &Client, path: &str, mode: CreateMode) -> Result<(), Fault> {
+        let options = mode.with_acls(self.address.acls());
+        let mut made = client.create(path, b"", &options).await;
+        if matches!(made, Err(Error::NoNode)) {
+            self.plant(client).await?;
+            made = client.create(path, b"", &options).await;
+        }
+        match made {
             Ok(_) | Err(Error::NodeExists) => Ok(()),
-            Err(error) => Err(error),
+            Err(error) => Err(fault::at(path, &error)),
         }
     }
 
@@ -139,19 +162,14 @@ impl Sessions {
         let client = self.connect(timeout, budget).await?;
         let granted = client.session_timeout();
         if granted < timeout {
-            return Err(Fault::Refused(format!(
+            return Err(Fault::Denied(format!(
                 "sessions last {granted:?} at most, and the TTL with its lock-delay needs {timeout:?}: raise \
                  maxSessionTimeout of the servers, or take a shorter TTL"
             )));
         }
-        let (owner, acls) = (Owner(random::stamped()), self.address.acls());
+        let owner = Owner(random::stamped());
         let node = self.paths.session(owner);
-        let made = async {
-            self.plant(&client).await?;
-            client.create(&node, b"", &CreateMode::Ephemeral.with_acls(acls)).await
-        };
-        made.await.map_err(|error| fault::of(&error))?;
-        let session = Session::new(client, (owner, node), acls, timeout, Arc::clone(&self.clock));
-        Ok(session)
+        self.make(&client, &node, CreateMode::Ephemeral).await?;
+        Ok(Session::new(client, (owner, node), self.address.acls(), &self.clock, timeout))
     }
 }

@@ -1,0 +1,219 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use fencing_protocol::{Fault, Mode, NonEmpty, Owner, Resource};
+use zookeeper_client::{CreateMode, Error};
+
+use super::fault;
+use super::nodes::{Leaving, Node};
+use super::paths::{ALONE, Paths, SHARED, WAITS};
+use super::session::Session;
+use super::sessions::Sessions;
+use crate::lock::error::Loss;
+use crate::lock::token_base::token;
+use crate::sequencer::Sequencer;
+
+/// How often an attempt makes the folders of its locks: they are removed while they are empty.
+const TRIES: usize = 5;
+
+/// What one attempt asks for.
+pub(super) struct Claim {
+    pub(super) resources: NonEmpty<Resource>,
+    pub(super) mode: Mode,
+    pub(super) owner: Owner,
+    /// See [`contents`].
+    pub(super) contents: String,
+}
+
+/// Why an attempt was not granted.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    Held { resource: Resource, contents: Option<Vec<u8>>, shared: bool },
+    Fault(Fault),
+}
+
+/// Returns what stands in the node of a lock: who holds it, for how many milliseconds unless it is renewed, and on which
+/// session.
+pub(super) fn contents(signature: &str, held_for: Duration, session: &Session) -> String {
+    format!("{signature}\n{}\n{}", held_for.as_millis(), session.owner)
+}
+
+/// Reads what tokens count from.
+pub(super) fn base_of(data: &[u8]) -> Option<u64> {
+    std::str::from_utf8(data).ok()?.trim().parse().ok()
+}
+
+impl Claim {
+    fn nodes(&self, paths: &Paths) -> Vec<Node> {
+        let name = match self.mode {
+            Mode::Exclusive => ALONE.to_owned(),
+            Mode::Shared => format!("{SHARED}{}", self.owner),
+        };
+        let folders = self.resources.iter().map(|resource| paths.lock(resource));
+        let node = |folder| Node { path: format!("{folder}/{name}"), folder, czxid: 0, version: 0 };
+        folders.map(node).collect()
+    }
+}
+
+/// The nodes of an attempt, and what was read behind them.
+struct Placed {
+    nodes: Vec<Node>,
+    /// Somebody's part of each lock.
+    parts: Vec<Option<String>>,
+    base: Option<u64>,
+    /// The tokens were raised, and leases of before may not be over.
+    is_closed: bool,
+    /// The largest token before.
+    before: u64,
+}
+
+/// Why there are none.
+enum Unplaced {
+    /// A folder is missing.
+    NoFolder,
+    /// Nothing was made.
+    Refused(Refusal),
+    /// Nodes may be there.
+    InDoubt(Fault),
+}
+
+impl From<Error> for Unplaced {
+    fn from(error: Error) -> Unplaced {
+        Unplaced::InDoubt(fault::of(&error))
+    }
+}
+
+impl Session {
+    /// Acquires all of these or none. What it may have made without a grant is removed before it returns: nothing else
+    /// is granted on these before, as this session's later requests come after.
+    pub(super) async fn take(
+        self: &Arc<Self>,
+        sessions: &Sessions,
+        claim: &Claim,
+    ) -> Result<(Arc<[Node]>, NonEmpty<Sequencer>), Refusal> {
+        for _ in 0..TRIES {
+            let (nodes, seen, refusal) = match self.place(sessions, claim).await {
+                Ok(placed) => match self.judge(sessions, claim, &placed).await {
+                    Ok(locks) => return Ok((placed.nodes.into(), locks)),
+                    Err(refusal) => (placed.nodes, true, refusal),
+                },
+                Err(Unplaced::InDoubt(fault)) => {
+                    (claim.nodes(&sessions.paths), false, Refusal::Fault(fault))
+                }
+                Err(Unplaced::Refused(refusal)) => return Err(refusal),
+                Err(Unplaced::NoFolder) => {
+                    for resource in &claim.resources {
+                        let folder = sessions.paths.lock(resource);
+                        let made = sessions.make_folder(&self.client, &folder).await;
+                        made.map_err(Refusal::Fault)?;
+                    }
+                    continue;
+                }
+            };
+            let leaving = Leaving { owner: claim.owner, kept: None, seen };
+            let _ = Arc::clone(self).leave(nodes.into(), leaving).await;
+            return Err(refusal);
+        }
+        let lock = sessions.paths.lock(claim.resources.first());
+        Err(Refusal::Fault(Fault::Refused(format!("{lock} is removed again and again"))))
+    }
+
+    /// Sends one write with all nodes, and behind it what is to be known of them: one round trip.
+    async fn place(&self, sessions: &Sessions, claim: &Claim) -> Result<Placed, Unplaced> {
+        let (client, before) = (&self.client, sessions.largest.get());
+        let mut nodes = claim.nodes(&sessions.paths);
+        let mut write = client.new_multi_writer();
+        // An operator removes it.
+        write.add_check_version(&self.node, -1)?;
+        let mut about = Vec::new();
+        let ephemeral = CreateMode::Ephemeral.with_acls(self.acls);
+        for (resource, node) in claim.resources.iter().zip(&nodes) {
+            if claim.mode == Mode::Shared {
+                // That they can be made proves that they are not there.
+                for path in [ALONE, WAITS].map(|name| format!("{}/{name}", node.folder)) {
+                    write.add_create(&path, b"", &ephemeral)?;
+                    write.add_delete(&path, None)?;
+                    about.extend([(resource, path.clone()), (resource, path)]);
+                }
+            }
+            write.add_create(&node.path, claim.contents.as_bytes(), &ephemeral)?;
+            about.push((resource, node.path.clone()));
+        }
+        let written = write.commit();
+        let look = |node: &Node| (client.check_stat(&node.path), client.get_children(&node.folder));
+        let looks: Vec<_> = nodes.iter().map(look).collect();
+        // In this order: with a base that was raised, it is seen that locks are closed.
+        let base = client.get_data(&sessions.paths.base());
+        let closed = client.check_stat(&sessions.paths.closed());
+        if let Err((index, error)) = written.await.map_err(fault::of_write) {
+            let about = index.and_then(|index| about.get(index.checked_sub(1)?));
+            return Err(match (error, about) {
+                (Error::NoNode, Some(_)) => Unplaced::NoFolder,
+                (Error::NoNode, None) => {
+                    self.end(Loss::Superseded);
+                    Unplaced::Refused(Refusal::Fault(fault::of(&Error::SessionExpired)))
+                }
+                (Error::NodeExists, Some((resource, path))) => {
+                    let contents = self.read(path).await;
+                    let resource = (*resource).clone();
+                    Unplaced::Refused(Refusal::Held { resource, contents, shared: false })
+                }
+                (error, _) if fault::is_in_doubt(&error) => error.into(),
+                (error, _) => Unplaced::Refused(Refusal::Fault(fault::of(&error))),
+            });
+        }
+        let mut parts = Vec::new();
+        for (node, (stat, children)) in nodes.iter_mut().zip(looks) {
+            // `None`: somebody has removed it by force.
+            let stat = stat.await?.ok_or(Unplaced::InDoubt(Fault::GrantedTooLate))?;
+            let (children, folder) = children.await?;
+            (node.czxid, node.version) = (stat.czxid, folder.version);
+            parts.push(children.into_iter().find(|child| child.starts_with(SHARED)));
+        }
+        let base = match base.await {
+            Err(Error::NoNode) => None,
+            read => base_of(&read?.0),
+        };
+        Ok(Placed { nodes, parts, base, is_closed: closed.await?.is_some(), before })
+    }
+
+    /// Returns the tokens, unless there is a reason to remove the nodes again.
+    async fn judge(
+        &self,
+        sessions: &Sessions,
+        claim: &Claim,
+        placed: &Placed,
+    ) -> Result<NonEmpty<Sequencer>, Refusal> {
+        if placed.is_closed {
+            return Err(Refusal::Fault(Fault::Refused(
+                "an operator has raised the tokens; locks are granted when the leases of before have ended, within the \
+                 longest timeout of the servers"
+                    .into(),
+            )));
+        }
+        let base = placed.base.ok_or_else(|| {
+            Refusal::Fault(Fault::Refused(format!(
+                "{} has no number to count tokens from: raise the tokens above those that were given out",
+                sessions.paths.base()
+            )))
+        })?;
+        let mut locks = Vec::new();
+        let found = placed.nodes.iter().zip(&placed.parts);
+        for (resource, (node, part)) in claim.resources.iter().zip(found) {
+            if let (Mode::Exclusive, Some(part)) = (claim.mode, part) {
+                let contents = self.read(&format!("{}/{part}", node.folder)).await;
+                return Err(Refusal::Held { resource: resource.clone(), contents, shared: true });
+            }
+            let token = token(base, u64::try_from(node.czxid).unwrap_or(0));
+            let token = token.map_err(Refusal::Fault)?;
+            sessions.largest.take(placed.before, token.get()).map_err(Refusal::Fault)?;
+            locks.push(Sequencer::new(resource.clone(), token));
+        }
+        let nothing = || Refusal::Fault(Fault::InvalidReply("no node".into()));
+        NonEmpty::from_vec(locks).ok_or_else(nothing)
+    }
+
+    async fn read(&self, path: &str) -> Option<Vec<u8>> {
+        self.client.get_data(path).await.ok().map(|(data, _)| data)
+    }
+}
