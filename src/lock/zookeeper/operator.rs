@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencing_protocol::{Fault, Resource, Token};
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 use zookeeper_client::{Client, CreateMode, Error};
 
 use super::claim::base_of;
@@ -49,7 +49,9 @@ impl Operator for ZookeeperOperator {
             resources.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
             let (mut leases, mut count) = (Vec::new(), 0);
             for page in resources.chunks(PAGE) {
-                for found in self.read(&client, page).await? {
+                let reads = page.iter().map(|resource| self.read(&client, resource));
+                for found in join_all(reads).await {
+                    let found = found.map_err(|error| fault::of(&error))?;
                     if count == limit {
                         return Ok(leases);
                     }
@@ -67,9 +69,10 @@ impl Operator for ZookeeperOperator {
     ) -> BoxFuture<'a, Result<Vec<LeaseRecord>, Fault>> {
         Box::pin(async move {
             let client = self.0.connect(BUDGET, BUDGET).await?;
-            client.sync(&self.0.paths.lock(resource)).await.map_err(|error| fault::of(&error))?;
-            let found = self.read(&client, std::slice::from_ref(resource)).await?;
-            Ok(found.into_iter().flatten().collect())
+            let (synced, found) =
+                (client.sync(&self.0.paths.lock(resource)), self.read(&client, resource));
+            let read = async { synced.await.and(found.await) };
+            read.await.map_err(|error| fault::of(&error))
         })
     }
 
@@ -91,50 +94,31 @@ impl Operator for ZookeeperOperator {
 }
 
 impl ZookeeperOperator {
-    /// Reads the leases of each of these.
-    async fn read(
-        &self,
-        client: &Client,
-        resources: &[Resource],
-    ) -> Result<Vec<Vec<LeaseRecord>>, Fault> {
-        let (data, _) = match client.get_data(&self.0.paths.base()).await {
-            Err(Error::NoNode) => return Ok(Vec::new()),
-            found => found.map_err(|error| fault::of(&error))?,
+    /// Reads the leases of a resource.
+    async fn read(&self, client: &Client, name: &Resource) -> Result<Vec<LeaseRecord>, Error> {
+        let (base, folder) = (self.0.paths.base(), self.0.paths.lock(name));
+        let (base, children) = (client.get_data(&base), held(client, &folder));
+        let (base, children) = match (base.await, children.await) {
+            (Err(Error::NoNode), _) | (_, Err(Error::NoNode)) => return Ok(Vec::new()),
+            (base, children) => (base_of(&base?.0).unwrap_or(0), children?),
         };
-        let base = base_of(&data).unwrap_or(0);
-        let folders: Vec<_> = resources.iter().map(|name| self.0.paths.lock(name)).collect();
-        let listed: Vec<_> = folders.iter().map(|folder| client.list_children(folder)).collect();
-        let mut found = Vec::new();
-        for ((resource, folder), listed) in resources.iter().zip(&folders).zip(listed) {
-            let mut children = match listed.await {
-                Err(Error::NoNode) => Vec::new(),
-                listed => listed.map_err(|error| fault::of(&error))?,
-            };
-            children.retain(|child| child == ALONE || child.starts_with(SHARED));
-            let reads: Vec<_> = children
-                .iter()
-                .map(|child| client.get_data(&format!("{folder}/{child}")))
-                .collect();
-            let mut leases = Vec::new();
-            for (child, read) in children.iter().zip(reads) {
-                // It was released meanwhile.
-                let Ok((data, stat)) = read.await else { continue };
-                let text = String::from_utf8_lossy(&data);
-                let signature = text.lines().next().unwrap_or_default();
-                let count = u64::try_from(stat.czxid).unwrap_or(0);
-                let Ok(token) = token(base, count) else { continue };
-                leases.push(LeaseRecord {
-                    resource: resource.clone(),
-                    token,
-                    holder: Holder::read(signature),
-                    shared: child != ALONE,
-                    remaining: None,
-                    owner: signature.get(..32).unwrap_or_default().to_owned(),
-                });
-            }
-            found.push(leases);
+        let mut leases = Vec::new();
+        for path in children {
+            // It was released meanwhile.
+            let Ok((data, stat)) = client.get_data(&path).await else { continue };
+            let text = String::from_utf8_lossy(&data);
+            let signature = text.lines().next().unwrap_or_default();
+            let Ok(token) = token(base, u64::try_from(stat.czxid).unwrap_or(0)) else { continue };
+            leases.push(LeaseRecord {
+                resource: name.clone(),
+                token,
+                holder: Holder::read(signature),
+                shared: !path.ends_with(ALONE),
+                remaining: None,
+                owner: signature.get(..32).unwrap_or_default().to_owned(),
+            });
         }
-        Ok(found)
+        Ok(leases)
     }
 
     /// Ends a lease that was seen. From the first change of the folder on, its holder can't release it; while its
@@ -149,9 +133,7 @@ impl ZookeeperOperator {
             Err(error) => return Err(error),
         }
         let version = client.set_data(&folder, b"", None).await?.version;
-        let mut children = client.list_children(&folder).await?;
-        children.retain(|child| child == ALONE || child.starts_with(SHARED));
-        let paths: Vec<_> = children.iter().map(|child| format!("{folder}/{child}")).collect();
+        let paths = held(client, &folder).await?;
         let mut write = client.new_multi_writer();
         write.add_set_data(&folder, b"", Some(version))?;
         let mut is_there = false;
@@ -205,6 +187,13 @@ impl ZookeeperOperator {
         }
         Ok(())
     }
+}
+
+/// Lists the nodes of those who hold a lock.
+async fn held(client: &Client, folder: &str) -> Result<Vec<String>, Error> {
+    let mut children = client.list_children(folder).await?;
+    children.retain(|child| child == ALONE || child.starts_with(SHARED));
+    Ok(children.iter().map(|child| format!("{folder}/{child}")).collect())
 }
 
 /// Somebody else may have removed it, or added to it.
