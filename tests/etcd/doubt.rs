@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use crate::lock;
 use crate::proxy::Proxy;
 
-fn is_there(cluster: &EtcdCluster, key: &str) -> bool {
+pub fn is_there(cluster: &EtcdCluster, key: &str) -> bool {
     !cluster.ctl(&["get", "--prefix", key]).is_empty()
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fencing::Token;
-use fencing::lock::Loss;
+use fencing::lock::{Lock, Loss, connect};
 use support::etcd::EtcdCluster;
 use support::lease::{named, release, resource};
 use support::waiting::{in_time, until};
@@ -43,6 +43,33 @@ async fn leases_outlive_a_leader_that_moves_is_killed_or_stops() {
     assert!(other.token() > lease.token());
     release(other).await;
     release(lease).await;
+}
+
+/// A member of another cluster that is named among them, too.
+#[tokio::test]
+async fn a_member_of_another_cluster_blocks_nothing() {
+    let (mut cluster, other) = (EtcdCluster::of(3), EtcdCluster::start());
+    let [a, b, c] = [0, 1, 2].map(|number| cluster.host(number));
+    let url = format!("etcd://{a},{},{b},{c}", other.host(0));
+    let lock = fencing::lock::etcd::EtcdLock::new(url).unwrap();
+    let lease = lock.acquire(&resource()).await.unwrap();
+    cluster.kill(0);
+    until("renewed", async || lease.renew().await.is_ok()).await;
+    release(in_time(lock.acquire(&named("next"))).await.unwrap()).await;
+    release(lease).await;
+}
+
+#[tokio::test]
+async fn members_are_known_by_their_certificates() {
+    let clusters = [EtcdCluster::secure(), EtcdCluster::secure()];
+    let [one, other] = clusters.each_ref();
+    let url = format!("etcds://{},{}?ca={}", other.host(0), one.host(0), one.certificate());
+    let lease = connect(&url).await.unwrap().acquire(&resource()).await.unwrap();
+    release(lease).await;
+    let url = format!("etcds://{}?ca={}", other.host(0), one.certificate());
+    let lock = connect(&url).await.unwrap();
+    let error = in_time(lock.acquire(&resource())).await.unwrap_err().to_string();
+    assert!(error.contains("as ca= in the URL"), "{error}");
 }
 
 /// The member that is asked first stops: that costs no other call its budget.

@@ -46,6 +46,21 @@ async fn leases_are_listed_and_ended() {
 }
 
 #[tokio::test]
+async fn asking_while_the_service_is_closed_leaves_nothing() {
+    let cluster = EtcdCluster::start();
+    cluster.ctl(&["put", "fencing/ttl", "600"]);
+    let operator = ConnectOptions::new(cluster.url()).operator().unwrap();
+    operator.raise(Token::MIN).await.unwrap();
+    let lock = lock(&cluster).ttl(Duration::from_secs(600)).build().unwrap();
+    for _ in 0..3 {
+        let error = lock.try_acquire(&resource()).await.unwrap_err();
+        assert!(matches!(error.causes()[0].cause, Fault::Quarantined(_)), "{error}");
+    }
+    let leases = || cluster.ctl(&["lease", "list"]);
+    until("one etcd lease is left", async || leases().contains("found 1 leases")).await;
+}
+
+#[tokio::test]
 async fn a_restored_cluster_gives_no_smaller_token_and_after_raise_to_nobody() {
     let mut cluster = EtcdCluster::of(3);
     let (old, ttl) = (lock(&cluster).build().unwrap(), Duration::from_secs(3));

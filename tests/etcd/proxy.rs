@@ -9,6 +9,8 @@ use tokio::net::{TcpListener, TcpStream};
 #[derive(Clone, Copy, PartialEq)]
 enum Mode {
     Pass,
+    /// From the first request with this on, all of them are held.
+    HoldFrom(&'static str),
     Hold,
     /// What comes now is lost, such as that the client waits no more.
     Lose,
@@ -42,10 +44,15 @@ impl Proxy {
                         let bytes = buffer[..count].to_vec();
                         let passes = {
                             let (mode, held) = &mut *state.lock().unwrap();
+                            if let Mode::HoldFrom(text) = *mode
+                                && bytes.windows(text.len()).any(|part| part == text.as_bytes())
+                            {
+                                *mode = Mode::Hold;
+                            }
                             if *mode == Mode::Hold {
                                 held.push((Arc::clone(&to_server), bytes.clone()));
                             }
-                            *mode == Mode::Pass
+                            !matches!(mode, Mode::Hold | Mode::Lose)
                         };
                         if passes && to_server.lock().await.write_all(&bytes).await.is_err() {
                             return;
@@ -57,6 +64,10 @@ impl Proxy {
             }
         });
         Proxy { host, state }
+    }
+
+    pub fn hold_from(&self, text: &'static str) {
+        self.state.lock().unwrap().0 = Mode::HoldFrom(text);
     }
 
     pub fn hold(&self) {

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
+use crate::clients::certify;
 use crate::process;
 
 /// The members of one cluster.
@@ -37,7 +38,26 @@ impl EtcdCluster {
 
     /// Starts a cluster with these settings of the members besides.
     pub fn with(count: usize, settings: &[&str]) -> EtcdCluster {
+        EtcdCluster::within(tempfile::tempdir().expect("a temporary folder"), count, settings)
+    }
+
+    /// Starts a cluster of one member that has a certificate of its own.
+    pub fn secure() -> EtcdCluster {
         let folder = tempfile::tempdir().expect("a temporary folder");
+        certify(folder.path(), "IP:127.0.0.1");
+        let file = |name: &str| folder.path().join(name).display().to_string();
+        let settings =
+            [format!("--cert-file={}", file("certificate")), format!("--key-file={}", file("key"))];
+        let settings = settings.each_ref().map(String::as_str);
+        EtcdCluster::within(folder, 1, &settings)
+    }
+
+    /// The certificate of the members, which vouches for itself.
+    pub fn certificate(&self) -> String {
+        self.folder.path().join("certificate").display().to_string()
+    }
+
+    fn within(folder: TempDir, count: usize, settings: &[&str]) -> EtcdCluster {
         let member = |ports| Member { ports, child: None };
         let members = free_ports(count).into_iter().map(member).collect();
         let settings = settings.iter().map(ToString::to_string).collect();
@@ -141,15 +161,24 @@ impl EtcdCluster {
     }
 
     fn try_ctl(&self, members: &[usize], arguments: &[&str]) -> Option<String> {
-        let hosts: Vec<String> = members.iter().map(|number| self.host(*number)).collect();
+        let scheme = self.scheme();
+        let host = |number: &usize| format!("{scheme}://{}", self.host(*number));
+        let hosts: Vec<String> = members.iter().map(host).collect();
         let output =
             self.etcdctl().args(["--endpoints", &hosts.join(",")]).args(arguments).output().ok()?;
         let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         output.status.success().then_some(text)
     }
 
+    fn scheme(&self) -> &'static str {
+        if self.folder.path().join("certificate").exists() { "https" } else { "http" }
+    }
+
     fn etcdctl(&self) -> Command {
         let mut etcdctl = Command::new("etcdctl");
+        if self.scheme() == "https" {
+            etcdctl.arg("--cacert").arg(self.certificate());
+        }
         etcdctl.env("ETCDCTL_API", "3").args(["--command-timeout", "2s"]);
         etcdctl
     }
@@ -168,7 +197,7 @@ impl EtcdCluster {
     }
 
     fn spawn(&mut self, number: usize) {
-        let [client, peer] = self.members[number].ports;
+        let ([client, peer], scheme) = (self.members[number].ports, self.scheme());
         let log = self.folder.path().join(format!("log-{number}"));
         let log = std::fs::File::options().create(true).append(true).open(log).expect("a file");
         // A group of its own: where a shell ends, the kernel continues what is stopped in its group.
@@ -176,8 +205,8 @@ impl EtcdCluster {
             .process_group(0)
             .args(self.identity(number))
             .arg(format!("--listen-peer-urls=http://127.0.0.1:{peer}"))
-            .arg(format!("--listen-client-urls=http://127.0.0.1:{client}"))
-            .arg(format!("--advertise-client-urls=http://127.0.0.1:{client}"))
+            .arg(format!("--listen-client-urls={scheme}://127.0.0.1:{client}"))
+            .arg(format!("--advertise-client-urls={scheme}://127.0.0.1:{client}"))
             .args(&self.settings)
             .stdout(Stdio::null())
             .stderr(log)

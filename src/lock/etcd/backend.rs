@@ -1,17 +1,16 @@
-use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fencing_protocol::{Fault, Mode, NonEmpty, Resource};
-use parking_lot::Mutex;
 use tokio::time::Instant;
-use tracing::Instrument;
 
-use super::claim::{Claim, FoundHolder, MAX_LOCKS, Outcome};
+use super::claim::{Claim, FoundHolder, MAX_LOCKS, Refusal};
 use super::client::Repeat;
+use super::doubt::InDoubt;
 use super::held::HeldInEtcd;
-use super::messages::{Answer, LeaseGrant, Op, Range, Status, Txn};
-use super::session::{Cluster, EtcdSession, InDoubt, MIN_SECONDS, seconds};
+use super::messages::{Answer, Range, Status};
+use super::session::EtcdSession;
 use super::sessions::Sessions;
 use crate::holder::HolderName;
 use crate::lock::error::{AcquireError, NodeCause};
@@ -33,16 +32,8 @@ pub struct EtcdCluster {
     pub(super) sessions: Arc<Sessions>,
     pub(super) holder: HolderName,
     pub(super) notifications: ReleaseNotifications,
-    /// The resources that this process keeps others from joining, and until when.
-    pub(super) drained: Mutex<HashMap<Resource, Instant>>,
-}
-
-/// Why an attempt was not granted.
-enum Refusal {
-    Held(FoundHolder),
-    /// The session has ended, or its sentinel has changed: ask again.
-    Again,
-    Failed(Fault),
+    /// Whether an old version was reported.
+    pub(super) warned: AtomicBool,
 }
 
 impl LockBackend for Arc<EtcdCluster> {
@@ -67,18 +58,23 @@ impl LockBackend for Arc<EtcdCluster> {
         let closed_for = terms.closed_for();
         let claim = Arc::new(Claim::new(keys, resources, ask.mode, &self.holder, closed_for));
         loop {
-            let session = self.sessions.get(settings).await;
+            let session = self.sessions.get(settings, end).await;
             let session = session.map_err(|fault| self.unavailable(first, fault))?;
             // What this process has released goes first.
-            session.clear(&claim, Instant::now() + budget / 2).await;
+            session.clear(&claim, end.min(Instant::now() + budget / 2)).await;
             match session.acquire(&claim, settings).await {
-                Ok(grant) => return Ok(grant),
-                Err(Refusal::Again) if Instant::now() < end => {}
-                Err(Refusal::Again) => return Err(self.unavailable(first, Fault::TimedOut)),
+                Ok(grant) => {
+                    session.undrain(first);
+                    return Ok(grant);
+                }
+                Err(Refusal::Moved(_) | Refusal::Over) if Instant::now() < end => {}
+                Err(Refusal::Moved(_) | Refusal::Over) => {
+                    return Err(self.unavailable(first, Fault::TimedOut));
+                }
                 Err(Refusal::Failed(fault)) => return Err(self.unavailable(first, fault)),
                 Err(Refusal::Held(FoundHolder { resource, holder, shared, left })) => {
                     if shared && ask.mode == Mode::Exclusive && ask.drains {
-                        self.drain(&resource, draining(settings, budget / 2, ask.end), budget);
+                        session.drain(&resource, draining(settings, budget / 2, ask.end));
                     }
                     let retry_after = session.closes_in(&resource).unwrap_or(left);
                     return Err(AcquireError::Held { resource, retry_after, holder });
@@ -105,13 +101,7 @@ impl LockBackend for Arc<EtcdCluster> {
     }
 
     async fn settle(&self) {
-        self.sessions.settle().await;
-    }
-}
-
-impl Cluster {
-    pub(super) fn cause(&self, cause: Fault) -> NodeCause {
-        NodeCause { node: self.client.name(), cause }
+        self.sessions.cluster.requests.wait().await;
     }
 }
 
@@ -127,38 +117,30 @@ impl EtcdSession {
         let acquire = claim.acquire(&cluster.keys, self.lease, modified);
         // An owner in doubt is never granted.
         let doubt = InDoubt::new(self, claim);
-        let answer = match cluster.client.call(&acquire, settings.budget(), Repeat::Never).await {
-            Ok((answer, _)) => answer,
-            Err(failure) if failure.is_lease_gone() => {
-                doubt.decided();
-                self.end();
-                return Err(Refusal::Again);
-            }
+        let asked = cluster.client.call(&acquire, settings.budget(), Repeat::Never).await;
+        let granted = match asked {
+            Ok((answer, _)) => claim
+                .outcome(&answer, self.created, modified)
+                .map(|(base, counted)| (base, answer.header().revision, counted)),
+            Err(failure) if failure.is_lease_gone() => Err(Refusal::Over),
+            Err(failure) if failure.in_doubt => return Err(Refusal::Failed(failure.fault)),
             Err(failure) => {
-                if !failure.in_doubt {
-                    doubt.decided();
-                }
+                doubt.decided();
                 return Err(Refusal::Failed(failure.fault));
             }
         };
-        let revision = answer.header().revision;
-        let outcome = claim.outcome(&answer, revision, (self.created, modified));
-        let outcome = outcome.map_err(|text| Refusal::Failed(Fault::InvalidReply(text)))?;
-        let (base, revision, counted) = match outcome {
-            Outcome::Granted { base, revision, counted } => (base, revision, counted),
-            outcome => {
+        let (base, revision, counted) = match granted {
+            Ok(granted) => granted,
+            // It may be granted.
+            Err(refusal @ Refusal::Failed(_)) => return Err(refusal),
+            Err(refusal) => {
+                match &refusal {
+                    Refusal::Moved(modified) => self.note_modified(*modified),
+                    Refusal::Over => self.end(),
+                    _ => {}
+                }
                 doubt.decided();
-                return Err(match outcome {
-                    Outcome::Held(found) => Refusal::Held(found),
-                    Outcome::Moved(modified) => {
-                        self.note_modified(modified);
-                        Refusal::Again
-                    }
-                    _ => {
-                        self.end();
-                        Refusal::Again
-                    }
-                });
+                return Err(refusal);
             }
         };
         let count = |revision: i64| base.saturating_add(u64::try_from(revision).unwrap_or(0));
@@ -170,47 +152,18 @@ impl EtcdSession {
             return Err(Refusal::Failed(Fault::GrantedTooLate));
         }
         if !self.hold(claim, deadline + terms.lock_delay) {
-            return Err(Refusal::Again);
+            return Err(Refusal::Over);
         }
         // From now on the lease releases.
         doubt.decided();
         let locks = claim.locks.clone().map(|(resource, _)| Sequencer::new(resource, token));
         let (session, claim) = (Arc::clone(self), Arc::clone(claim));
-        let held = Arc::new(HeldInEtcd { session, claim, revision, terms });
+        let held = Arc::new(HeldInEtcd { session, claim, terms });
         Ok(Grant { locks, deadline, held })
     }
 }
 
 impl EtcdCluster {
-    /// Keeps others from joining the shared lock, in a separate task. If that fails, the waiter asks again.
-    fn drain(&self, resource: &Resource, lasting: Duration, budget: Duration) {
-        let now = Instant::now();
-        {
-            let mut drained = self.drained.lock();
-            drained.retain(|_, until| *until > now);
-            if drained.get(resource).is_some_and(|until| *until > now + lasting / 2) {
-                return;
-            }
-            drained.insert(resource.clone(), now + lasting);
-        }
-        let (cluster, resource) = (Arc::clone(&self.sessions.cluster), resource.clone());
-        let counted = cluster.requests.token();
-        let drain = async move {
-            let seconds = i64::try_from(seconds(lasting)).unwrap_or(i64::MAX);
-            let drained = async {
-                let lease = cluster.client.ask(&LeaseGrant { seconds }, budget).await?.id;
-                let put = Op::put(cluster.keys.drain(&resource), Vec::new(), lease);
-                let put = Txn { success: vec![put], ..Txn::default() };
-                cluster.client.ask(&put, budget).await
-            };
-            if let Err(failure) = drained.await {
-                tracing::debug!(%resource, fault = %failure.fault, "others may still join");
-            }
-            drop(counted);
-        };
-        tokio::spawn(drain.in_current_span());
-    }
-
     /// Asks each member for its state, and the cluster for what only a majority can answer.
     async fn probe(&self, budget: Duration) -> Health {
         let cluster = &self.sessions.cluster;
@@ -221,7 +174,17 @@ impl EtcdCluster {
                 Err(failure) => failure.fault,
                 Ok(status) if status.leader == 0 => Fault::Refused("it has no leader".into()),
                 Ok(status) if !status.errors.is_empty() => Fault::Refused(status.errors.join(", ")),
-                Ok(_) => return None,
+                Ok(status) => {
+                    if is_old(&status.version) && !self.warned.swap(true, Ordering::Relaxed) {
+                        let version = status.version;
+                        tracing::warn!(
+                            name,
+                            version,
+                            "this etcd may revoke what was renewed: take 3.5.13 or later"
+                        );
+                    }
+                    return None;
+                }
             };
             Some(NodeCause { node: name.to_owned(), cause })
         });
@@ -237,5 +200,22 @@ impl EtcdCluster {
     }
 }
 
-/// A TTL must be as long as the shortest etcd lease.
-pub(super) const MIN_TTL: Duration = Duration::from_secs(MIN_SECONDS);
+/// Returns whether a leader of this version that was stopped may revoke an etcd lease that others have renewed.
+fn is_old(version: &str) -> bool {
+    let parts = version.split('.').map(|part| part.parse().unwrap_or(u32::MAX));
+    parts.collect::<Vec<u32>>().as_slice() < [3, 5, 13].as_slice()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_old;
+
+    #[test]
+    fn versions_are_told_apart() {
+        for (version, old) in
+            [("3.4.23", true), ("3.5.12", true), ("3.5.13", false), ("3.6.0-rc", false)]
+        {
+            assert_eq!(is_old(version), old, "{version}");
+        }
+    }
+}

@@ -1,15 +1,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio_util::task::TaskTracker;
 
-use super::backend::{EtcdCluster, MIN_TTL};
+use super::backend::EtcdCluster;
 use super::client::Client;
+use super::cluster::Cluster;
 use super::keys::Keys;
 use super::line;
 use super::operator::EtcdOperator;
-use super::session::Cluster;
+use super::session::MIN_SECONDS;
 use super::sessions::Sessions;
 use super::url::Address;
 use super::{BuildError, EtcdLock};
@@ -36,7 +36,10 @@ pub struct EtcdLockBuilder {
 
 impl EtcdLockBuilder {
     pub(super) fn new(url: String) -> EtcdLockBuilder {
-        let settings = Settings { least_ttl: MIN_TTL, ..Settings::new("budget", (BUDGET, 3)) };
+        let settings = Settings {
+            least_ttl: Duration::from_secs(MIN_SECONDS),
+            ..Settings::new("budget", (BUDGET, 3))
+        };
         let clock = Arc::new(SystemClock);
         EtcdLockBuilder { url, namespace: "fencing".into(), clock, settings }
     }
@@ -74,7 +77,7 @@ impl EtcdLockBuilder {
         let name = sessions.cluster.client.name();
         let source = Source::new(&name, move || line::open(&opened, &waits));
         let notifications = ReleaseNotifications::new(1, Notifies::Everyone, vec![source]);
-        let cluster = EtcdCluster { sessions, holder, notifications, drained: Mutex::default() };
+        let cluster = EtcdCluster { sessions, holder, notifications, warned: false.into() };
         Ok(EtcdLock::over(Arc::new(cluster), settings))
     }
 

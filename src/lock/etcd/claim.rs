@@ -1,10 +1,9 @@
-use std::sync::Arc;
 use std::time::Duration;
 
-use fencing_protocol::{Mode, NonEmpty, Owner, Resource, Token};
+use fencing_protocol::{Fault, Mode, NonEmpty, Owner, Resource, Token};
 
 use super::keys::Keys;
-use super::messages::{Compare, Is, KeyValue, Op, Range, Txn, TxnAnswer};
+use super::messages::{Answer, Compare, Is, KeyValue, Op, Range, Txn, TxnAnswer};
 use crate::holder::{Holder, HolderName};
 use crate::random;
 
@@ -33,20 +32,15 @@ pub(super) struct FoundHolder {
     pub(super) left: Duration,
 }
 
-/// What an attempt has come to.
+/// Why an attempt was not granted.
 #[derive(Debug)]
-pub(super) enum Outcome {
-    /// It is granted: with the base, the revision, and that of the token.
-    Granted {
-        base: u64,
-        revision: i64,
-        counted: i64,
-    },
+pub(super) enum Refusal {
     Held(FoundHolder),
     /// The sentinel has changed at this revision. Nothing was asked of the locks.
     Moved(i64),
     /// The session is over.
     Over,
+    Failed(Fault),
 }
 
 impl Claim {
@@ -66,12 +60,22 @@ impl Claim {
         Claim { owner, mode, value: value.into(), locks: resources.clone().map(lock) }
     }
 
-    /// Returns it as it stands in the locks after an early release, closed for this long.
-    pub(super) fn closing(&self, rest: Duration) -> Arc<Claim> {
-        let name = self.value.split(|byte| *byte == 0).next().unwrap_or_default();
-        let value = [name, b".\0", rest.as_millis().to_string().as_bytes()].concat();
-        let Claim { owner, mode, ref locks, .. } = *self;
-        Arc::new(Claim { owner, mode, value, locks: locks.clone() })
+    /// Returns a claim of one key that is there while a client waits.
+    pub(super) fn waiting(resource: &Resource, key: Vec<u8>) -> Claim {
+        let owner = Owner(random::stamped());
+        let locks = NonEmpty::new((resource.clone(), key));
+        Claim { owner, mode: Mode::Exclusive, value: owner.to_string().into(), locks }
+    }
+
+    /// Puts its one key, if the session's sentinel is as it was at `modified`.
+    pub(super) fn put(&self, keys: &Keys, lease: i64, modified: i64) -> Txn {
+        let sentinel = keys.sentinel(lease);
+        let (_, key) = self.locks.first();
+        Txn {
+            compare: vec![Compare::modified(sentinel.clone(), modified)],
+            success: vec![Op::put(key.clone(), self.value.clone(), lease)],
+            failure: vec![Op::range(Range::one(sentinel))],
+        }
     }
 
     /// Takes all locks if they are free and the session's sentinel is as it was at `modified`: a sweep changes it, and
@@ -108,30 +112,30 @@ impl Claim {
         Txn { compare, success, failure }
     }
 
-    /// Reads the answer to [`acquire`](Claim::acquire) of the session whose sentinel was created at `created`.
+    /// Reads the answer to [`acquire`](Claim::acquire) of the session whose sentinel was created at `created`: the base
+    /// and the revision of the token.
     pub(super) fn outcome(
         &self,
         answer: &TxnAnswer,
-        revision: i64,
-        (created, modified): (i64, i64),
-    ) -> Result<Outcome, String> {
+        created: i64,
+        modified: i64,
+    ) -> Result<(u64, i64), Refusal> {
         if answer.succeeded {
-            let base = answer.read(0).first().ok_or("the base of its tokens is missing")?;
-            let base = number(&base.value)?;
-            let counted = match self.mode {
-                Mode::Exclusive => revision,
-                Mode::Shared => answer.read(2).first().ok_or("the group is missing")?.modified,
-            };
-            return Ok(Outcome::Granted { base, revision, counted });
+            let invalid = |text: &str| Refusal::Failed(Fault::InvalidReply(text.to_owned()));
+            let first = |number| answer.read(number).first();
+            let base = first(0).ok_or_else(|| invalid("the base of its tokens is missing"))?;
+            let base = number(&base.value).map_err(|text| invalid(&text))?;
+            return Ok((
+                base,
+                match self.mode {
+                    Mode::Exclusive => answer.header().revision,
+                    Mode::Shared => {
+                        first(2).ok_or_else(|| invalid("the group is missing"))?.modified
+                    }
+                },
+            ));
         }
-        match answer.read(0).first() {
-            // An earlier one is that of a cluster that was restored from a backup.
-            Some(sentinel) if sentinel.created == created && sentinel.modified > modified => {
-                return Ok(Outcome::Moved(sentinel.modified));
-            }
-            Some(sentinel) if sentinel.created == created && sentinel.modified == modified => {}
-            _ => return Ok(Outcome::Over),
-        }
+        moved(answer, created, modified)?;
         let found = self.locks.iter().zip(1..).find_map(|((resource, _), number)| {
             answer.read(number).first().map(|holder| FoundHolder::read(resource, holder))
         });
@@ -143,37 +147,45 @@ impl Claim {
             shared: true,
             left: Duration::from_secs(1),
         };
-        Ok(Outcome::Held(found.unwrap_or_else(closing)))
+        Err(Refusal::Held(found.unwrap_or_else(closing)))
     }
 
-    /// Releases all locks, if each is still the one that was acquired at this revision.
-    pub(super) fn release(&self, keys: &Keys, revision: i64) -> Txn {
-        let still = |(_, key): &(_, Vec<u8>)| Compare::created(key.clone(), Is::Equal, revision);
-        Txn {
-            compare: self.locks.iter().map(still).collect(),
-            success: self.locks.iter().flat_map(|lock| self.deletes(keys, lock)).collect(),
-            failure: Vec::new(),
-        }
+    /// Releases all locks, if each is still this one's.
+    pub(super) fn release(&self, keys: &Keys) -> Txn {
+        let success = self.locks.iter().flat_map(|lock| self.deletes(keys, lock)).collect();
+        Txn { compare: self.still(), success, failure: Vec::new() }
+    }
+
+    /// Moves the locks to another etcd lease, if each is still this one's.
+    pub(super) fn keep_closed(&self, lease: i64) -> Txn {
+        let put = |(_, key): &(_, Vec<u8>)| Op::put(key.clone(), self.value.clone(), lease);
+        let success = self.locks.iter().map(put).collect();
+        Txn { compare: self.still(), success, failure: Vec::new() }
+    }
+
+    /// Returns whether a lock is this one's, as it was read. Revisions alone repeat in a restored cluster.
+    pub(super) fn is_in(&self, read: &[KeyValue]) -> bool {
+        read.first().is_some_and(|lock| lock.value == self.value)
+    }
+
+    pub(super) fn concerns(&self, resource: &Resource) -> bool {
+        self.locks.iter().any(|(it, _)| it == resource)
+    }
+
+    fn still(&self) -> Vec<Compare> {
+        self.locks.iter().map(|(_, key)| self.is_at(key)).collect()
+    }
+
+    fn is_at(&self, key: &[u8]) -> Compare {
+        Compare::value(key.to_vec(), Is::Equal, self.value.clone())
     }
 
     /// Returns, for each lock, what releases it if it is this one's.
     pub(super) fn sweeps<'a>(&'a self, keys: &'a Keys) -> impl Iterator<Item = Op> + 'a {
         self.locks.iter().map(|lock| {
-            let compare = Compare::value(lock.1.clone(), Is::Equal, self.value.clone());
             let success = self.deletes(keys, lock);
-            Op::txn(Txn { compare: vec![compare], success, failure: Vec::new() })
+            Op::txn(Txn { compare: vec![self.is_at(&lock.1)], success, failure: Vec::new() })
         })
-    }
-
-    /// Keeps the locks closed on another etcd lease, if they are still those of this revision.
-    pub(super) fn keep_closed(&self, revision: i64, lease: i64) -> Txn {
-        let still = |(_, key): &(_, Vec<u8>)| Compare::created(key.clone(), Is::Equal, revision);
-        let put = |(_, key): &(_, Vec<u8>)| Op::put(key.clone(), self.value.clone(), lease);
-        Txn {
-            compare: self.locks.iter().map(still).collect(),
-            success: self.locks.iter().map(put).collect(),
-            failure: Vec::new(),
-        }
     }
 
     /// Deletes a lock, and with the last part its group. Conditions are those before the transaction: no other part.
@@ -205,6 +217,16 @@ impl FoundHolder {
             shared: !found.key.ends_with(b"\0w"),
             left: Duration::from_millis(left.parse().unwrap_or(1000)),
         }
+    }
+}
+
+/// Fails if the first thing that a refused transaction has read is not the sentinel that the session knows. An earlier
+/// one is that of a cluster that was restored from a backup.
+pub(super) fn moved(answer: &TxnAnswer, created: i64, modified: i64) -> Result<(), Refusal> {
+    match answer.read(0).first().filter(|it| it.created == created && it.modified >= modified) {
+        None => Err(Refusal::Over),
+        Some(sentinel) if sentinel.modified > modified => Err(Refusal::Moved(sentinel.modified)),
+        Some(_) => Ok(()),
     }
 }
 

@@ -1,5 +1,6 @@
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use futures_util::stream::{once, pending};
 use http::uri::PathAndQuery;
 use parking_lot::Mutex;
 use tokio::runtime::{Handle, Id};
-use tokio::sync::watch;
+use tokio::sync::{OnceCell, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 use tonic::client::Grpc;
 use tonic::metadata::{Ascii, MetadataValue};
@@ -20,7 +21,7 @@ use tonic_prost::ProstCodec;
 use super::fault::{Failure, causes, needs_login, unconnected};
 use super::keys::Span;
 use super::messages::{
-    Answer, Authenticate, LeaseKeepAlive, LeaseKeptAlive, Request, Watch, WatchAnswer, WatchCreate,
+    Answer, Authenticate, LeaseAnswer, LeaseKeepAlive, Request, Watch, WatchAnswer, WatchCreate,
 };
 use super::url::Address;
 
@@ -43,7 +44,7 @@ struct Member {
     name: String,
     endpoint: Endpoint,
     /// The channel of each runtime, whose task moves its bytes.
-    channels: tokio::sync::Mutex<HashMap<Id, Channel>>,
+    channels: Mutex<HashMap<Id, Arc<OnceCell<Channel>>>>,
     /// How often its connections were given up. It ends the watches on them.
     given_up: watch::Sender<u64>,
 }
@@ -68,7 +69,7 @@ impl Client {
         let member = |(name, endpoint)| Member {
             name,
             endpoint,
-            channels: tokio::sync::Mutex::default(),
+            channels: Mutex::default(),
             given_up: watch::Sender::new(0),
         };
         let members = members.into_iter().map(member).collect();
@@ -107,7 +108,7 @@ impl Client {
                 let answer = timeout_at(limit, self.send(&channel, request)).await;
                 let answer = answer.unwrap_or(Err(Failure::lost(Fault::TimedOut)))?;
                 self.check(&answer)?;
-                Ok(answer)
+                Ok::<_, Failure>(answer)
             };
             match asked.await {
                 Ok(answer) => {
@@ -116,12 +117,17 @@ impl Client {
                     }
                     return Ok((answer, number));
                 }
+                // What refuses this client is what there is to mend.
+                Err(next) if next.elsewhere && matches!(failure.fault, Fault::Denied(_)) => {
+                    failure.in_doubt |= next.in_doubt;
+                }
                 Err(next) => failure = next,
             }
-            if failure.elsewhere {
-                self.give_up(number).await;
+            if !failure.elsewhere {
+                break;
             }
-            if !failure.elsewhere || failure.in_doubt && repeat == Repeat::Never {
+            self.give_up(number);
+            if failure.in_doubt && repeat == Repeat::Never {
                 break;
             }
         }
@@ -159,18 +165,17 @@ impl Client {
         number: usize,
         id: i64,
         budget: Duration,
-    ) -> Result<LeaseKeptAlive, Failure> {
+    ) -> Result<LeaseAnswer, Failure> {
         let kept = async {
             let channel = self.channel(number).await?;
             let requests = once(async move { LeaseKeepAlive { id } });
-            let mut answers: Streaming<LeaseKeptAlive> =
-                self.stream::<LeaseKeepAlive>(&channel, requests).await?;
+            let mut answers = self.stream::<LeaseKeepAlive>(&channel, requests).await?;
             let answer = answers.message().await.map_err(|status| Failure::of(&status))?;
             answer.ok_or_else(|| Failure::lost(Fault::Disconnected("no answer".into())))
         };
         let kept = timeout(budget, kept).await.unwrap_or(Err(Failure::lost(Fault::TimedOut)));
         if kept.as_ref().is_err_and(|failure| failure.elsewhere) {
-            self.give_up(number).await;
+            self.give_up(number);
         }
         kept
     }
@@ -190,11 +195,11 @@ impl Client {
     }
 
     /// Closes the connections to a member, and asks the next one first.
-    async fn give_up(&self, number: usize) {
+    fn give_up(&self, number: usize) {
         let next = (number + 1) % self.members.len();
         let _ = self.preferred.compare_exchange(number, next, Ordering::Relaxed, Ordering::Relaxed);
         if let (Some(member), Ok(runtime)) = (self.members.get(number), Handle::try_current()) {
-            member.channels.lock().await.remove(&runtime.id());
+            member.channels.lock().remove(&runtime.id());
             member.given_up.send_modify(|times| *times += 1);
         }
     }
@@ -203,17 +208,16 @@ impl Client {
         let gone = || Failure::unsent(Fault::NoRuntime);
         let member = self.members.get(number).ok_or_else(gone)?;
         let runtime = Handle::try_current().map_err(|_| gone())?.id();
-        let mut channels = member.channels.lock().await;
-        if let Some(channel) = channels.get(&runtime) {
-            return Ok(channel.clone());
-        }
-        let channel = member.endpoint.connect().await;
-        let channel = channel.map_err(|error| unconnected(&member.name, &causes(&error)))?;
-        if channels.len() >= MAX_RUNTIMES {
-            channels.clear();
-        }
-        channels.insert(runtime, channel.clone());
-        Ok(channel)
+        let channel = {
+            let mut channels = member.channels.lock();
+            if channels.len() >= MAX_RUNTIMES && !channels.contains_key(&runtime) {
+                channels.clear();
+            }
+            Arc::clone(channels.entry(runtime).or_default())
+        };
+        // One caller connects, and the others of its runtime wait for it.
+        let connected = channel.get_or_try_init(|| member.endpoint.connect()).await;
+        connected.cloned().map_err(|error| unconnected(&member.name, &causes(&error)))
     }
 
     async fn send<Q: Request>(&self, channel: &Channel, request: &Q) -> Result<Q::Answer, Failure> {
@@ -285,8 +289,9 @@ impl Client {
         let found = answer.header().cluster;
         let known = self.cluster.compare_exchange(0, found, Ordering::AcqRel, Ordering::Acquire);
         match known {
-            Err(known) if known != found => Err(Failure::refused(Fault::Denied(format!(
-                "a member belongs to the cluster {found:x}, and the others to {known:x}: give members of one cluster"
+            Err(known) if known != found => Err(Failure::unsent(Fault::Denied(format!(
+                "a member belongs to the cluster {found:x}, and another one to {known:x}: give members of one cluster, \
+                 or restart this client if the cluster was made anew"
             )))),
             _ => Ok(()),
         }

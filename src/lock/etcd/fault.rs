@@ -67,7 +67,7 @@ impl Failure {
 
 /// Returns the failure of a connection.
 pub(super) fn unconnected(member: &str, text: &str) -> Failure {
-    let denied = |hint: &str| Failure::refused(Fault::Denied(format!("{member}: {text}: {hint}")));
+    let denied = |hint: &str| Failure::unsent(Fault::Denied(format!("{member}: {text}: {hint}")));
     if text.contains("CertificateRequired") {
         return denied("give a certificate as cert= and key= in the URL");
     }

@@ -3,11 +3,12 @@ use std::time::Duration;
 
 use fencing_protocol::{Fault, Released, Renewed, Terms};
 use futures_util::future::BoxFuture;
+use tokio::time::timeout;
 
 use super::claim::Claim;
 use super::client::Repeat;
-use super::messages::LeaseGrant;
-use super::session::{EtcdSession, InDoubt, revoke, seconds};
+use super::doubt::InDoubt;
+use super::session::{EtcdSession, seconds};
 use crate::lock::error::{NodeCause, ReleaseError};
 use crate::lock::lease::held_lock::{HeldLock, SentRelease};
 use crate::lock::lease::state::LeaseState;
@@ -16,25 +17,23 @@ use crate::lock::lease::state::LeaseState;
 pub(super) struct HeldInEtcd {
     pub(super) session: Arc<EtcdSession>,
     pub(super) claim: Arc<Claim>,
-    /// The revision that created the locks.
-    pub(super) revision: i64,
     pub(super) terms: Terms,
 }
 
 impl HeldLock for HeldInEtcd {
     fn renew(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
         Box::pin(async {
-            let Some(answer) = self.session.renew(&self.claim, self.revision) else {
+            let Some(answer) = self.session.renew(&self.claim) else {
                 return Ok(Renewed::Superseded);
             };
             match answer.await {
-                Ok(Ok(Some(start))) => {
+                Ok(Ok(start)) => {
                     let deadline = self.terms.deadline(start);
                     self.session.hold_until(self.claim.owner, deadline + self.terms.lock_delay);
                     Ok(Renewed::Until(deadline))
                 }
                 // A lock is gone, or the session is over.
-                Ok(Ok(None)) | Err(_) => Ok(Renewed::Superseded),
+                Err(_) => Ok(Renewed::Superseded),
                 Ok(Err(fault)) => Err(vec![self.session.cluster.cause(fault)]),
             }
         })
@@ -42,17 +41,17 @@ impl HeldLock for HeldInEtcd {
 
     /// Where the answer is lost, or this is dropped, the next sweep releases.
     fn release(self: Arc<Self>, rest: Duration, _: bool) -> SentRelease {
-        let HeldInEtcd { session, claim, revision, .. } = &*self;
+        let HeldInEtcd { session, claim, .. } = &*self;
         if !session.forget(claim.owner) {
             return Box::pin(async { Ok(Released::Lapsed) });
         }
         if !rest.is_zero() {
             return self.release_after(rest);
         }
-        let (doubt, revision) = (InDoubt::new(session, claim), *revision);
+        let doubt = InDoubt::new(session, claim);
         Box::pin(async move {
             let cluster = &self.session.cluster;
-            let release = self.claim.release(&cluster.keys, revision);
+            let release = self.claim.release(&cluster.keys);
             match cluster.client.call(&release, self.session.budget, Repeat::Never).await {
                 Ok((answer, _)) if answer.succeeded => {
                     doubt.decided();
@@ -78,31 +77,25 @@ impl HeldInEtcd {
     /// Keeps the locks closed for this long: on an etcd lease of their own, which also ends if this process does. The
     /// session deletes them in time, as an etcd lease has whole seconds.
     fn release_after(self: Arc<Self>, rest: Duration) -> SentRelease {
-        let HeldInEtcd { session, claim, revision, .. } = &*self;
-        let (cluster, budget, revision) = (Arc::clone(&session.cluster), session.budget, *revision);
-        let closing = claim.closing(rest);
-        let until = cluster.clock.now() + rest;
-        session.close(until, [Arc::clone(claim), Arc::clone(&closing)]);
-        let counted = cluster.requests.token();
-        let held = Arc::clone(&self);
+        let (cluster, budget) = (Arc::clone(&self.session.cluster), self.session.budget);
+        self.session.close(cluster.clock.now() + rest, &self.claim);
+        let (counted, held) = (cluster.requests.token(), Arc::clone(&self));
         let put = self.session.runtime.spawn(async move {
-            let (_counted, _held) = (counted, held);
-            let seconds = i64::try_from(seconds(rest)).unwrap_or(i64::MAX);
-            let lease = cluster.client.ask(&LeaseGrant { seconds }, budget).await;
-            let lease = lease.map_err(|failure| failure.fault)?.id;
-            let put = closing.keep_closed(revision, lease);
-            let put = cluster.client.ask(&put, budget).await.map_err(|failure| failure.fault)?;
-            if !put.succeeded {
-                revoke(&cluster, lease, budget).await;
+            let lease = cluster.grant(seconds(rest), budget).await?;
+            let put = cluster.client.ask(&held.claim.keep_closed(lease), budget).await;
+            if put.as_ref().is_ok_and(|put| !put.succeeded) {
+                cluster.revoke(&held.session.runtime, lease, budget);
             }
-            Ok(put.succeeded)
+            drop(counted);
+            Ok(put.map_err(|failure| failure.fault)?.succeeded)
         });
         Box::pin(async move {
-            let fault = match put.await {
-                Ok(Ok(true)) => return Ok(Released::Released),
-                Ok(Ok(false)) => return Ok(Released::Lapsed),
-                Ok(Err(fault)) => fault,
-                Err(_) => Fault::Disconnected("the runtime is gone".into()),
+            let fault = match timeout(budget * 2, put).await {
+                Ok(Ok(Ok(true))) => return Ok(Released::Released),
+                Ok(Ok(Ok(false))) => return Ok(Released::Lapsed),
+                Ok(Ok(Err(fault))) => fault,
+                Err(_) => Fault::TimedOut,
+                Ok(Err(_)) => Fault::Disconnected("the runtime is gone".into()),
             };
             Err(ReleaseError { causes: vec![self.session.cluster.cause(fault)] })
         })

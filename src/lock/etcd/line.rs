@@ -5,13 +5,16 @@ use std::time::Duration;
 use fencing_protocol::{Fault, Resource};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
+use super::claim::{Claim, Refusal, moved};
 use super::client::Repeat;
+use super::cluster::Cluster;
+use super::doubt::InDoubt;
 use super::fault::Failure;
 use super::keys::Span;
 use super::messages::{Answer, Op, Range, Txn};
-use super::session::{Cluster, EtcdSession};
+use super::session::EtcdSession;
 use super::sessions::Sessions;
 use crate::lock::settings::Settings;
 use crate::lock::wait::line::{LineListener, PlaceReports, WaitingLine};
@@ -25,7 +28,7 @@ pub(super) fn open(sessions: &Arc<Sessions>, settings: &Settings) -> OpeningList
     async move {
         let session = match sessions.any() {
             Some(session) => session,
-            None => sessions.get(&settings).await?,
+            None => sessions.get(&settings, Instant::now() + settings.budget() * 2).await?,
         };
         let listener = LineListener::new(Arc::new(EtcdLine(session)));
         Ok(Box::new(listener) as Box<dyn ReleaseListener>)
@@ -42,9 +45,7 @@ impl WaitingLine for EtcdLine {
         reports: PlaceReports,
     ) -> BoxFuture<'static, Fault> {
         async move {
-            let key = self.0.cluster.keys.place(&resource, random::u128());
-            let place = Place { session: Arc::clone(&self.0), resource, key };
-            match place.keep(reports).await {
+            match keep(&self.0, &resource, reports).await {
                 Ok(never) => match never {},
                 Err(failure) => failure.fault,
             }
@@ -53,62 +54,80 @@ impl WaitingLine for EtcdLine {
     }
 }
 
-/// A place in a line. Dropped, it is left.
-struct Place {
-    session: Arc<EtcdSession>,
-    resource: Resource,
-    key: Vec<u8>,
-}
-
-impl Place {
-    /// Takes the last place, and watches the one ahead. When this one is the first, it watches the lock.
-    async fn keep(&self, reports: PlaceReports) -> Result<Infallible, Failure> {
-        let (EtcdSession { cluster, lease, budget, .. }, resource) =
-            (&*self.session, &self.resource);
-        let (line, holders) = (cluster.keys.places(resource), cluster.keys.holders(resource));
-        let take = Txn {
-            success: vec![
-                Op::put(self.key.clone(), Vec::new(), *lease),
-                Op::range(Range::last(line.clone(), 2, 0)),
-                Op::range(Range { limit: 1, ..Range::all(holders.clone()) }),
-            ],
-            ..Txn::default()
-        };
-        let (answer, _) = cluster.client.call(&take, *budget, Repeat::Never).await?;
-        let (taken, mut seen) = (answer.header().revision, answer.header().revision);
-        let mut ahead = answer.read(1).get(1).map(|place| place.key.clone());
-        reports.registered(ahead.is_none() && answer.read(2).is_empty());
-        while let Some(key) = ahead.take() {
-            self.deleted((key, Vec::new()), seen).await?;
-            // Another one may be ahead: the one that has left may have been in the middle.
-            let first = Range::last(line.clone(), 1, taken - 1);
-            let answer = cluster.client.ask(&first, *budget).await?;
-            seen = answer.header().revision;
-            ahead = answer.kvs.first().map(|place| place.key.clone());
-            if ahead.is_none() && self.is_free(cluster, *budget).await? {
-                reports.released();
+/// Takes the last place, and watches the one ahead. When this one is the first, it watches the lock.
+async fn keep(
+    session: &Arc<EtcdSession>,
+    resource: &Resource,
+    reports: PlaceReports,
+) -> Result<Infallible, Failure> {
+    let (cluster, budget) = (&session.cluster, session.budget);
+    let (line, holders) = (cluster.keys.places(resource), cluster.keys.holders(resource));
+    let key = cluster.keys.place(resource, random::u128());
+    let claim = Arc::new(Claim::waiting(resource, key.clone()));
+    let reads = [
+        Op::range(Range::last(line.clone(), 2, 0)),
+        Op::range(Range { limit: 1, ..Range::all(holders.clone()) }),
+    ];
+    // A place that is put late is swept, or is kept from being put.
+    let doubt = InDoubt::new(session, &claim);
+    let answer = loop {
+        let modified = session.modified();
+        let mut take = claim.put(&cluster.keys, session.lease, modified);
+        take.success.extend(reads.clone());
+        let (answer, _) = cluster.client.call(&take, budget, Repeat::Never).await?;
+        if answer.succeeded {
+            break answer;
+        }
+        match moved(&answer, session.created, modified) {
+            Err(Refusal::Moved(modified)) => session.note_modified(modified),
+            _ => {
+                session.end();
+                return Err(Failure::unsent(Fault::Disconnected("the session has ended".into())));
             }
         }
-        loop {
-            seen = self.deleted(holders.clone(), seen).await?;
+    };
+    doubt.decided();
+    let _place = Place { session: Arc::clone(session), key };
+    let (taken, mut seen) = (answer.header().revision, answer.header().revision);
+    let mut ahead = answer.read(1).get(1).map(|place| place.key.clone());
+    reports.registered(ahead.is_none() && answer.read(2).is_empty());
+    while let Some(key) = ahead.take() {
+        deleted(session, (key, Vec::new()), seen).await?;
+        // Another one may be ahead: the one that has left may have been in the middle.
+        let first = Range::last(line.clone(), 1, taken - 1);
+        let answer = cluster.client.ask(&first, budget).await?;
+        seen = answer.header().revision;
+        ahead = answer.kvs.first().map(|place| place.key.clone());
+        if ahead.is_none() && is_free(cluster, resource, budget).await? {
             reports.released();
         }
     }
-
-    /// Returns whether nobody holds the lock alone: who shares it lets others in.
-    async fn is_free(&self, cluster: &Cluster, budget: Duration) -> Result<bool, Failure> {
-        let alone = Range::one(cluster.keys.alone(&self.resource));
-        Ok(cluster.client.ask(&alone, budget).await?.kvs.is_empty())
+    loop {
+        seen = deleted(session, holders.clone(), seen).await?;
+        reports.released();
     }
+}
 
-    /// Waits until one of these keys is deleted after this revision, and returns the revision then.
-    async fn deleted(&self, keys: Span, seen: i64) -> Result<i64, Failure> {
-        let EtcdSession { cluster, budget, .. } = &*self.session;
-        let watch = cluster.client.watch(keys, seen + 1);
-        let lost = || Failure::lost(Fault::TimedOut);
-        let mut watch = timeout(*budget, watch).await.unwrap_or_else(|_| Err(lost()))?;
-        watch.deleted().await
-    }
+/// Returns whether nobody holds the lock alone: who shares it lets others in.
+async fn is_free(
+    cluster: &Cluster,
+    resource: &Resource,
+    budget: Duration,
+) -> Result<bool, Failure> {
+    let alone = Range::one(cluster.keys.alone(resource));
+    Ok(cluster.client.ask(&alone, budget).await?.kvs.is_empty())
+}
+
+/// Waits until one of these keys is deleted after this revision, and returns the revision then.
+async fn deleted(session: &EtcdSession, keys: Span, seen: i64) -> Result<i64, Failure> {
+    let watch = timeout(session.budget, session.cluster.client.watch(keys, seen + 1)).await;
+    watch.unwrap_or_else(|_| Err(Failure::lost(Fault::TimedOut)))?.deleted().await
+}
+
+/// A place in a line. Dropped, it is left.
+struct Place {
+    session: Arc<EtcdSession>,
+    key: Vec<u8>,
 }
 
 impl Drop for Place {

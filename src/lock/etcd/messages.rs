@@ -19,7 +19,11 @@ macro_rules! requests {
             type Answer = $answer;
             const PATH: &'static str = concat!("/etcdserverpb.", $path);
         }
+    )*};
+}
 
+macro_rules! answers {
+    ($($answer:ty)*) => {$(
         impl Answer for $answer {
             fn header(&self) -> Header {
                 self.header.clone().unwrap_or_default()
@@ -31,37 +35,133 @@ macro_rules! requests {
 requests! {
     Txn => TxnAnswer, "KV/Txn";
     Range => RangeAnswer, "KV/Range";
-    LeaseGrant => LeaseGranted, "Lease/LeaseGrant";
-    LeaseRevoke => LeaseRevoked, "Lease/LeaseRevoke";
-    LeaseKeepAlive => LeaseKeptAlive, "Lease/LeaseKeepAlive";
-    LeaseTimeToLive => LeaseLeft, "Lease/LeaseTimeToLive";
+    LeaseGrant => LeaseAnswer, "Lease/LeaseGrant";
+    LeaseRevoke => LeaseAnswer, "Lease/LeaseRevoke";
+    LeaseKeepAlive => LeaseAnswer, "Lease/LeaseKeepAlive";
+    LeaseTimeToLive => LeaseAnswer, "Lease/LeaseTimeToLive";
     Authenticate => Authenticated, "Auth/Authenticate";
     Status => StatusAnswer, "Maintenance/Status";
     Watch => WatchAnswer, "Watch/Watch";
 }
 
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct Header {
-    #[prost(uint64, tag = "1")]
-    pub(super) cluster: u64,
-    #[prost(uint64, tag = "2")]
-    pub(super) member: u64,
-    #[prost(int64, tag = "3")]
-    pub(super) revision: i64,
+answers! { TxnAnswer RangeAnswer LeaseAnswer Authenticated StatusAnswer WatchAnswer }
+
+macro_rules! messages {
+    ($($(#[$about:meta])* $name:ident { $($(#[$note:meta])* [$($prost:tt)*] $field:ident: $type:ty,)* })*) => {$(
+        $(#[$about])*
+        #[derive(Clone, PartialEq, Message)]
+        pub(super) struct $name {
+            $($(#[$note])* #[prost($($prost)*)] pub(super) $field: $type,)*
+        }
+    )*};
 }
 
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct KeyValue {
-    #[prost(bytes = "vec", tag = "1")]
-    pub(super) key: Vec<u8>,
-    #[prost(int64, tag = "2")]
-    pub(super) created: i64,
-    #[prost(int64, tag = "3")]
-    pub(super) modified: i64,
-    #[prost(bytes = "vec", tag = "5")]
-    pub(super) value: Vec<u8>,
-    #[prost(int64, tag = "6")]
-    pub(super) lease: i64,
+messages! {
+    Header {
+        [uint64, tag = "1"] cluster: u64,
+        [uint64, tag = "2"] member: u64,
+        [int64, tag = "3"] revision: i64,
+    }
+    KeyValue {
+        [bytes = "vec", tag = "1"] key: Vec<u8>,
+        [int64, tag = "2"] created: i64,
+        [int64, tag = "3"] modified: i64,
+        [bytes = "vec", tag = "5"] value: Vec<u8>,
+        [int64, tag = "6"] lease: i64,
+    }
+    /// A condition of a transaction. About a range of keys it is that of each of them, and none counts as created at 0.
+    Compare {
+        [int32, tag = "1"] is: i32,
+        [int32, tag = "2"] target: i32,
+        [bytes = "vec", tag = "3"] key: Vec<u8>,
+        [int64, optional, tag = "5"] created_at: Option<i64>,
+        [int64, optional, tag = "6"] modified_at: Option<i64>,
+        [bytes = "vec", optional, tag = "7"] valued: Option<Vec<u8>>,
+        [bytes = "vec", tag = "64"] end: Vec<u8>,
+    }
+    Range {
+        [bytes = "vec", tag = "1"] key: Vec<u8>,
+        [bytes = "vec", tag = "2"] end: Vec<u8>,
+        [int64, tag = "3"] limit: i64,
+        /// 2: the last first.
+        [int32, tag = "5"] order: i32,
+        /// 2: by their creation.
+        [int32, tag = "6"] by: i32,
+        [int64, tag = "13"] max_created: i64,
+    }
+    RangeAnswer {
+        [message, optional, tag = "1"] header: Option<Header>,
+        [message, repeated, tag = "2"] kvs: Vec<KeyValue>,
+    }
+    Put {
+        [bytes = "vec", tag = "1"] key: Vec<u8>,
+        [bytes = "vec", tag = "2"] value: Vec<u8>,
+        [int64, tag = "3"] lease: i64,
+    }
+    Delete {
+        [bytes = "vec", tag = "1"] key: Vec<u8>,
+        [bytes = "vec", tag = "2"] end: Vec<u8>,
+    }
+    /// One operation of a transaction: one of these.
+    Op {
+        [message, optional, tag = "1"] range: Option<Range>,
+        [message, optional, tag = "2"] put: Option<Put>,
+        [message, optional, tag = "3"] delete: Option<Delete>,
+        [message, optional, tag = "4"] txn: Option<Txn>,
+    }
+    Txn {
+        [message, repeated, tag = "1"] compare: Vec<Compare>,
+        [message, repeated, tag = "2"] success: Vec<Op>,
+        [message, repeated, tag = "3"] failure: Vec<Op>,
+    }
+    OpAnswer { [message, optional, tag = "1"] range: Option<RangeAnswer>, }
+    TxnAnswer {
+        [message, optional, tag = "1"] header: Option<Header>,
+        [bool, tag = "2"] succeeded: bool,
+        [message, repeated, tag = "3"] ops: Vec<OpAnswer>,
+    }
+    LeaseGrant { [int64, tag = "1"] seconds: i64, }
+    LeaseRevoke { [int64, tag = "1"] id: i64, }
+    LeaseKeepAlive { [int64, tag = "1"] id: i64, }
+    LeaseTimeToLive { [int64, tag = "1"] id: i64, }
+    Authenticate {
+        [string, tag = "1"] name: String,
+        [string, tag = "2"] password: String,
+    }
+    Authenticated {
+        [message, optional, tag = "1"] header: Option<Header>,
+        [string, tag = "2"] token: String,
+    }
+    Status {}
+    StatusAnswer {
+        [message, optional, tag = "1"] header: Option<Header>,
+        [string, tag = "2"] version: String,
+        [uint64, tag = "4"] leader: u64,
+        [string, repeated, tag = "8"] errors: Vec<String>,
+    }
+    Watch { [message, optional, tag = "1"] create: Option<WatchCreate>, }
+    /// Watches for deletions.
+    WatchCreate {
+        [bytes = "vec", tag = "1"] key: Vec<u8>,
+        [bytes = "vec", tag = "2"] end: Vec<u8>,
+        [int64, tag = "3"] start: i64,
+        /// 0: no puts.
+        [int32, repeated, tag = "5"] filters: Vec<i32>,
+    }
+    WatchAnswer {
+        [message, optional, tag = "1"] header: Option<Header>,
+        [bool, tag = "4"] canceled: bool,
+        [string, tag = "6"] reason: String,
+        [message, repeated, tag = "11"] events: Vec<Event>,
+    }
+    /// That a key was deleted.
+    Event {}
+    /// The answer to every request about an etcd lease.
+    LeaseAnswer {
+        [message, optional, tag = "1"] header: Option<Header>,
+        [int64, tag = "2"] id: i64,
+        [int64, tag = "3"] seconds: i64,
+    }
 }
 
 /// How a condition compares.
@@ -69,25 +169,6 @@ pub(super) struct KeyValue {
 pub(super) enum Is {
     Equal = 0,
     Greater = 1,
-}
-
-/// A condition of a transaction. About a range of keys it is that of each of them, and none counts as created at 0.
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct Compare {
-    #[prost(int32, tag = "1")]
-    is: i32,
-    #[prost(int32, tag = "2")]
-    target: i32,
-    #[prost(bytes = "vec", tag = "3")]
-    key: Vec<u8>,
-    #[prost(int64, optional, tag = "5")]
-    created_at: Option<i64>,
-    #[prost(int64, optional, tag = "6")]
-    modified_at: Option<i64>,
-    #[prost(bytes = "vec", optional, tag = "7")]
-    valued: Option<Vec<u8>>,
-    #[prost(bytes = "vec", tag = "64")]
-    end: Vec<u8>,
 }
 
 impl Compare {
@@ -116,26 +197,6 @@ impl Compare {
     }
 }
 
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct Range {
-    #[prost(bytes = "vec", tag = "1")]
-    pub(super) key: Vec<u8>,
-    #[prost(bytes = "vec", tag = "2")]
-    pub(super) end: Vec<u8>,
-    #[prost(int64, tag = "3")]
-    pub(super) limit: i64,
-    /// 2: the last first.
-    #[prost(int32, tag = "5")]
-    pub(super) order: i32,
-    /// 2: by their creation.
-    #[prost(int32, tag = "6")]
-    pub(super) by: i32,
-    #[prost(bool, tag = "8")]
-    pub(super) keys_only: bool,
-    #[prost(int64, tag = "13")]
-    pub(super) max_created: i64,
-}
-
 impl Range {
     pub(super) fn one(key: Vec<u8>) -> Range {
         Range { key, ..Range::default() }
@@ -147,47 +208,8 @@ impl Range {
 
     /// Returns the key that was created last, up to a revision or at all.
     pub(super) fn last((key, end): (Vec<u8>, Vec<u8>), limit: i64, max_created: i64) -> Range {
-        Range { key, end, limit, order: 2, by: 2, max_created, ..Range::default() }
+        Range { key, end, limit, order: 2, by: 2, max_created }
     }
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct RangeAnswer {
-    #[prost(message, optional, tag = "1")]
-    header: Option<Header>,
-    #[prost(message, repeated, tag = "2")]
-    pub(super) kvs: Vec<KeyValue>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct Put {
-    #[prost(bytes = "vec", tag = "1")]
-    key: Vec<u8>,
-    #[prost(bytes = "vec", tag = "2")]
-    value: Vec<u8>,
-    #[prost(int64, tag = "3")]
-    lease: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct Delete {
-    #[prost(bytes = "vec", tag = "1")]
-    key: Vec<u8>,
-    #[prost(bytes = "vec", tag = "2")]
-    end: Vec<u8>,
-}
-
-/// One operation of a transaction: one of these.
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct Op {
-    #[prost(message, optional, tag = "1")]
-    range: Option<Range>,
-    #[prost(message, optional, tag = "2")]
-    put: Option<Put>,
-    #[prost(message, optional, tag = "3")]
-    delete: Option<Delete>,
-    #[prost(message, optional, tag = "4")]
-    txn: Option<Txn>,
 }
 
 impl Op {
@@ -212,37 +234,11 @@ impl Op {
     }
 }
 
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct Txn {
-    #[prost(message, repeated, tag = "1")]
-    pub(super) compare: Vec<Compare>,
-    #[prost(message, repeated, tag = "2")]
-    pub(super) success: Vec<Op>,
-    #[prost(message, repeated, tag = "3")]
-    pub(super) failure: Vec<Op>,
-}
-
 impl Txn {
     /// Does this if the condition holds, and else nothing.
     pub(super) fn only_if(compare: Compare, then: Op) -> Txn {
         Txn { compare: vec![compare], success: vec![then], failure: Vec::new() }
     }
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct OpAnswer {
-    #[prost(message, optional, tag = "1")]
-    range: Option<RangeAnswer>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct TxnAnswer {
-    #[prost(message, optional, tag = "1")]
-    header: Option<Header>,
-    #[prost(bool, tag = "2")]
-    pub(super) succeeded: bool,
-    #[prost(message, repeated, tag = "3")]
-    ops: Vec<OpAnswer>,
 }
 
 impl TxnAnswer {
@@ -252,124 +248,3 @@ impl TxnAnswer {
         range.map_or(&[], |range| &range.kvs)
     }
 }
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct LeaseGrant {
-    #[prost(int64, tag = "1")]
-    pub(super) seconds: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct LeaseGranted {
-    #[prost(message, optional, tag = "1")]
-    header: Option<Header>,
-    #[prost(int64, tag = "2")]
-    pub(super) id: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct LeaseRevoke {
-    #[prost(int64, tag = "1")]
-    pub(super) id: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct LeaseRevoked {
-    #[prost(message, optional, tag = "1")]
-    header: Option<Header>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct LeaseKeepAlive {
-    #[prost(int64, tag = "1")]
-    pub(super) id: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct LeaseKeptAlive {
-    #[prost(message, optional, tag = "1")]
-    header: Option<Header>,
-    #[prost(int64, tag = "3")]
-    pub(super) seconds: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct LeaseTimeToLive {
-    #[prost(int64, tag = "1")]
-    pub(super) id: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct LeaseLeft {
-    #[prost(message, optional, tag = "1")]
-    header: Option<Header>,
-    #[prost(int64, tag = "3")]
-    pub(super) seconds: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct Authenticate {
-    #[prost(string, tag = "1")]
-    pub(super) name: String,
-    #[prost(string, tag = "2")]
-    pub(super) password: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct Authenticated {
-    #[prost(message, optional, tag = "1")]
-    header: Option<Header>,
-    #[prost(string, tag = "2")]
-    pub(super) token: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct Status {}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct StatusAnswer {
-    #[prost(message, optional, tag = "1")]
-    header: Option<Header>,
-    #[prost(string, tag = "2")]
-    pub(super) version: String,
-    #[prost(uint64, tag = "4")]
-    pub(super) leader: u64,
-    #[prost(string, repeated, tag = "8")]
-    pub(super) errors: Vec<String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct Watch {
-    #[prost(message, optional, tag = "1")]
-    pub(super) create: Option<WatchCreate>,
-}
-
-/// Watches for deletions.
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct WatchCreate {
-    #[prost(bytes = "vec", tag = "1")]
-    pub(super) key: Vec<u8>,
-    #[prost(bytes = "vec", tag = "2")]
-    pub(super) end: Vec<u8>,
-    #[prost(int64, tag = "3")]
-    pub(super) start: i64,
-    /// 0: no puts.
-    #[prost(int32, repeated, tag = "5")]
-    pub(super) filters: Vec<i32>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct WatchAnswer {
-    #[prost(message, optional, tag = "1")]
-    header: Option<Header>,
-    #[prost(bool, tag = "4")]
-    pub(super) canceled: bool,
-    #[prost(string, tag = "6")]
-    pub(super) reason: String,
-    #[prost(message, repeated, tag = "11")]
-    pub(super) events: Vec<Event>,
-}
-
-/// That a key was deleted.
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct Event {}

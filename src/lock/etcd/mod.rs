@@ -30,8 +30,9 @@
 //!
 //! All leases of a service with one TTL are on one etcd lease, its session, and one renewal of two round trips serves
 //! them. An acquisition and a release are one transaction each. A request whose answer is lost may take effect
-//! later: its owner is never granted, and the session deletes its locks and keeps it from taking effect. At most 127
-//! resources are acquired with one call. The shortest TTL is 2 s.
+//! later: its owner is never granted, and the session deletes its locks and keeps it from taking effect. While the quota of
+//! a member is exceeded, it can do so only when the alarm is disarmed. At most 127 resources are acquired with one call.
+//! The shortest TTL is 2 s.
 //!
 //! | key | what it is |
 //! |---|---|
@@ -46,6 +47,8 @@ mod backend;
 mod builder;
 mod claim;
 mod client;
+mod cluster;
+mod doubt;
 mod fault;
 mod held;
 mod keys;
@@ -55,6 +58,7 @@ mod operator;
 mod round;
 mod session;
 mod sessions;
+mod task;
 mod url;
 
 use std::sync::Arc;

@@ -8,12 +8,11 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::claim::{FoundHolder, number};
+use super::cluster::Cluster;
 use super::fault::Failure;
 use super::keys::Span;
-use super::messages::{
-    Compare, Is, KeyValue, LeaseGrant, LeaseTimeToLive, Op, Range, Txn, TxnAnswer,
-};
-use super::session::{Cluster, MIN_SECONDS};
+use super::messages::{Compare, Is, KeyValue, LeaseTimeToLive, Op, Range, Txn, TxnAnswer};
+use super::session::MIN_SECONDS;
 use crate::lock::operator::{LeaseRecord, Operator};
 use crate::lock::token_base::token;
 
@@ -86,8 +85,7 @@ impl EtcdOperator {
         let present = known.and_then(|base| number(&base.value).ok()).unwrap_or(0);
         let longest = found.read(1).first().and_then(|longest| number(&longest.value).ok());
         let seconds = longest.unwrap_or(0).max(MIN_SECONDS);
-        let grant = LeaseGrant { seconds: i64::try_from(seconds).unwrap_or(i64::MAX) };
-        let lease = self.cluster.client.ask(&grant, self.budget).await.map_err(fault)?.id;
+        let lease = self.cluster.grant(seconds, self.budget).await?;
         let raised = present.max(above).to_string();
         let mut success =
             vec![Op::put(keys.base(), raised.into(), 0), Op::put(keys.closed(), Vec::new(), lease)];

@@ -1,10 +1,8 @@
 //! What a session does for all of its leases at once: it renews them, and sweeps what is in doubt.
 
-use std::sync::Arc;
-
 use fencing_protocol::Fault;
 
-use super::claim::{Claim, MAX_LOCKS, MAX_SWEPT};
+use super::claim::{MAX_LOCKS, MAX_SWEPT};
 use super::client::Repeat;
 use super::messages::{Answer, Compare, Is, Op, Range, Txn, TxnAnswer};
 use super::session::{EtcdSession, Renewal};
@@ -16,65 +14,62 @@ impl EtcdSession {
     /// locks of all clients, and finds a lock that an operator has deleted. The reads are linearizable, so that no old
     /// leader answers. Then the same member prolongs the etcd lease. That alone would prove nothing: an old leader does
     /// it, too. Validity counts from before the reads.
-    pub(super) async fn round(&self, renewals: Vec<Renewal>) -> Result<(), Fault> {
+    pub(super) async fn round(&self, mut renewals: Vec<Renewal>) -> Result<(), Fault> {
         let start = self.cluster.clock.now();
-        let mut kept: Vec<_> = renewals.into_iter().map(|renewal| (renewal, true)).collect();
-        match self.read_and_prolong(&mut kept).await {
+        let renewed = self.read_and_prolong(&mut renewals).await;
+        match &renewed {
             Ok(true) => {
                 let mut state = self.state.lock();
                 state.renewed = state.renewed.max(start);
             }
-            Ok(false) => self.end(),
-            Err(fault) => {
-                for (renewal, _) in kept {
-                    let _ = renewal.answer.send(Err(fault.clone()));
-                }
-                return Err(fault);
+            // No lease is renewed.
+            Ok(false) => {
+                self.end();
+                return Ok(());
             }
+            Err(_) => {}
         }
-        for (renewal, kept) in kept {
-            let _ = renewal.answer.send(Ok(kept.then_some(start)));
+        for renewal in renewals {
+            let _ = renewal.answer.send(renewed.clone().map(|_| start));
         }
-        Ok(())
+        renewed.map(drop)
     }
 
-    /// Returns false if the session is over.
-    async fn read_and_prolong(&self, renewals: &mut [(Renewal, bool)]) -> Result<bool, Fault> {
-        let key = self.cluster.keys.sentinel(self.lease);
-        let sentinel = || vec![Op::range(Range::one(key.clone()))];
-        let locks: Vec<(usize, Vec<u8>)> = renewals
-            .iter()
-            .enumerate()
-            .flat_map(|(number, (renewal, _))| {
-                renewal.claim.locks.iter().map(move |(_, key)| (number, key.clone()))
-            })
-            .collect();
+    /// Leaves out the renewals whose locks are gone. Returns false if the session is over.
+    async fn read_and_prolong(&self, renewals: &mut Vec<Renewal>) -> Result<bool, Fault> {
+        let sentinel = || vec![Op::range(Range::one(self.cluster.keys.sentinel(self.lease)))];
+        let of = |(number, renewal): (usize, &Renewal)| {
+            let keys = renewal.claim.locks.iter().map(|(_, key)| key.clone());
+            keys.map(move |key| (number, key)).collect::<Vec<_>>()
+        };
+        let locks: Vec<_> = renewals.iter().enumerate().flat_map(of).collect();
+        let mut kept = vec![true; renewals.len()];
         let mut pages: Vec<_> = locks.chunks(MAX_LOCKS).collect();
         if pages.is_empty() {
             pages.push(&[]);
         }
         let mut last = None;
         for page in pages {
-            let read = |(_, key): &(_, Vec<u8>)| {
-                Op::range(Range { keys_only: true, ..Range::one(key.clone()) })
-            };
-            let mut success: Vec<_> = page.iter().map(read).collect();
+            let reads = page.iter().map(|(_, key)| Op::range(Range::one(key.clone())));
+            let mut success: Vec<_> = reads.collect();
             if success.is_empty() {
                 success = sentinel();
             }
             let reads = Txn { compare: vec![self.is_mine()], success, failure: sentinel() };
-            let (answer, member) = self.call(&reads).await?;
+            let (answer, number) = self.call(&reads).await?;
             if !answer.succeeded {
                 return Ok(false);
             }
             for (place, (number, _)) in page.iter().enumerate() {
-                if let Some((renewal, kept)) = renewals.get_mut(*number) {
-                    let found = answer.read(place).first().map(|lock| lock.created);
-                    *kept &= found == Some(renewal.revision);
+                if let (Some(renewal), Some(kept)) = (renewals.get(*number), kept.get_mut(*number))
+                {
+                    *kept &= renewal.claim.is_in(answer.read(place));
                 }
             }
-            last = Some((answer.header().member, member));
+            last = Some((answer.header().member, number));
         }
+        let mut kept = kept.into_iter();
+        renewals.retain(|_| kept.next().unwrap_or(false));
         let Some((member, number)) = last else { return Ok(true) };
         let kept = self.cluster.client.keep_alive(number, self.lease, self.budget).await;
         let kept = kept.map_err(|failure| failure.fault)?;
@@ -87,9 +82,12 @@ impl EtcdSession {
     /// Deletes the locks of all owners in doubt, and changes the sentinel: of a transaction that compares the earlier
     /// one nothing takes effect any more.
     pub(super) async fn sweep(&self) -> Result<(), Fault> {
-        let doubtful = self.state.lock().doubtful.clone();
         let keys = &self.cluster.keys;
-        let ops: Vec<_> = doubtful.iter().flat_map(|claim| claim.sweeps(keys)).collect();
+        let (count, ops) = {
+            let doubtful = &self.state.lock().doubtful;
+            let ops = doubtful.iter().flat_map(|(claim, _)| claim.sweeps(keys));
+            (doubtful.len(), ops.collect::<Vec<_>>())
+        };
         for page in ops.chunks(MAX_SWEPT) {
             let sentinel = Op::put(keys.sentinel(self.lease), Vec::new(), self.lease);
             let success = page.iter().cloned().chain([sentinel]).collect();
@@ -101,8 +99,10 @@ impl EtcdSession {
             }
             self.note_modified(answer.header().revision);
         }
-        let is_swept = |claim: &Arc<Claim>| doubtful.iter().any(|it| Arc::ptr_eq(it, claim));
-        self.state.lock().doubtful.retain(|claim| !is_swept(claim));
+        let mut state = self.state.lock();
+        // Others come behind them. The end of the session forgets all.
+        let count = count.min(state.doubtful.len());
+        state.doubtful.drain(..count);
         self.swept.notify_waiters();
         Ok(())
     }

@@ -5,9 +5,11 @@ use std::time::Duration;
 use fencing_protocol::Fault;
 use parking_lot::Mutex;
 use tokio::runtime::{Handle, Id};
-use tokio::time::timeout;
+use tokio::sync::OnceCell;
+use tokio::time::{Instant, timeout_at};
 
-use super::session::{Cluster, EtcdSession};
+use super::cluster::Cluster;
+use super::session::EtcdSession;
 use crate::lock::settings::Settings;
 
 /// The sessions of one lock service, which are started when they are needed: one for each runtime, TTL and lock-delay.
@@ -15,38 +17,36 @@ use crate::lock::settings::Settings;
 #[debug("{cluster:?}")]
 pub(super) struct Sessions {
     pub(super) cluster: Arc<Cluster>,
-    open: Mutex<HashMap<(Id, Duration, Duration), Arc<EtcdSession>>>,
-    /// Held while one is started, so that others wait for it and don't start theirs.
-    starting: tokio::sync::Mutex<()>,
+    open: Mutex<HashMap<(Id, Duration, Duration), Place>>,
 }
+
+/// One caller starts a session, and the others wait for it.
+type Place = Arc<OnceCell<Arc<EtcdSession>>>;
 
 impl Sessions {
     pub(super) fn new(cluster: Cluster) -> Sessions {
-        let (open, starting) = Default::default();
-        Sessions { cluster: Arc::new(cluster), open, starting }
+        Sessions { cluster: Arc::new(cluster), open: Mutex::default() }
     }
 
-    /// Returns the session for these settings.
-    pub(super) async fn get(&self, settings: &Settings) -> Result<Arc<EtcdSession>, Fault> {
+    /// Returns the session for these settings, by then.
+    pub(super) async fn get(
+        &self,
+        settings: &Settings,
+        end: Instant,
+    ) -> Result<Arc<EtcdSession>, Fault> {
         let (terms, budget) = (settings.terms(), settings.budget());
         let runtime = Handle::try_current().map_err(|_| Fault::NoRuntime)?.id();
-        let place = (runtime, terms.ttl, terms.lock_delay);
-        if let Some(session) = self.usable(&place) {
-            return Ok(session);
-        }
-        let start = async {
-            let _one = self.starting.lock().await;
-            if let Some(session) = self.usable(&place) {
-                return Ok(session);
-            }
-            let session = EtcdSession::start(&self.cluster, &terms, budget).await?;
+        let place = {
             let mut open = self.open.lock();
-            open.retain(|_, session| session.is_usable());
-            open.insert(place, Arc::clone(&session));
-            Ok(session)
+            let is_over = |place: &Place| place.get().is_some_and(|session| !session.is_usable());
+            let key = (runtime, terms.ttl, terms.lock_delay);
+            if open.get(&key).is_none_or(is_over) {
+                open.retain(|_, place| !is_over(place));
+            }
+            Arc::clone(open.entry(key).or_default())
         };
-        // A start has two requests.
-        timeout(budget * 2, start).await.unwrap_or(Err(Fault::TimedOut))
+        let start = place.get_or_try_init(|| EtcdSession::start(&self.cluster, &terms, budget));
+        timeout_at(end, start).await.unwrap_or(Err(Fault::TimedOut)).cloned()
     }
 
     /// Returns a session of this runtime, if there is one.
@@ -54,25 +54,7 @@ impl Sessions {
         let runtime = Handle::try_current().ok()?.id();
         let open = self.open.lock();
         let of_runtime = open.iter().filter(|((id, ..), _)| *id == runtime);
-        of_runtime.map(|(_, session)| session).find(|session| session.is_usable()).cloned()
-    }
-
-    /// Waits until every request is answered or given up, and nothing is in doubt.
-    pub(super) async fn settle(&self) {
-        loop {
-            self.cluster.requests.wait().await;
-            let open: Vec<_> = self.open.lock().values().cloned().collect();
-            for session in open {
-                session.settle().await;
-            }
-            if self.cluster.requests.is_empty() {
-                return;
-            }
-        }
-    }
-
-    fn usable(&self, place: &(Id, Duration, Duration)) -> Option<Arc<EtcdSession>> {
-        let session = self.open.lock().get(place).cloned()?;
-        session.is_usable().then_some(session)
+        let mut sessions = of_runtime.filter_map(|(_, place)| place.get());
+        sessions.find(|session| session.is_usable()).cloned()
     }
 }

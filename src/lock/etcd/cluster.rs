@@ -1,0 +1,49 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use fencing_protocol::Fault;
+use tokio::runtime::Handle;
+use tokio_util::task::TaskTracker;
+
+use super::client::Client;
+use super::keys::Keys;
+use super::messages::{LeaseGrant, LeaseRevoke};
+use crate::lock::error::NodeCause;
+use crate::lock::token_base::Largest;
+use crate::time::Clock;
+
+/// What all sessions of one lock service share.
+#[derive(derive_more::Debug)]
+#[debug("{client:?}")]
+pub(super) struct Cluster {
+    pub(super) client: Client,
+    pub(super) keys: Keys,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) largest: Largest,
+    /// The requests in flight, and what is in doubt: `settle` waits for them. It is closed.
+    pub(super) requests: TaskTracker,
+}
+
+impl Cluster {
+    /// Returns an etcd lease of this many seconds.
+    pub(super) async fn grant(&self, seconds: u64, budget: Duration) -> Result<i64, Fault> {
+        let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+        let granted = self.client.ask(&LeaseGrant { seconds }, budget).await;
+        Ok(granted.map_err(|failure| failure.fault)?.id)
+    }
+
+    /// Ends an etcd lease and what is on it, in a separate task.
+    pub(super) fn revoke(self: &Arc<Self>, runtime: &Handle, id: i64, budget: Duration) {
+        let (cluster, counted) = (Arc::clone(self), self.requests.token());
+        runtime.spawn(async move {
+            if let Err(failure) = cluster.client.ask(&LeaseRevoke { id }, budget).await {
+                tracing::debug!(fault = %failure.fault, "an etcd lease is left to end by itself");
+            }
+            drop(counted);
+        });
+    }
+
+    pub(super) fn cause(&self, cause: Fault) -> NodeCause {
+        NodeCause { node: self.client.name(), cause }
+    }
+}

@@ -1,0 +1,104 @@
+//! The tasks of a session: one renews and sweeps, and ends it when it is not used any more; one watches its sentinel.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use super::cluster::Cluster;
+use super::messages::{Answer, Range};
+use super::session::{EtcdSession, Renewal};
+use crate::random::jitter;
+
+/// The pause before a broken watch is set up again.
+const WATCH_PAUSE: Duration = Duration::from_millis(100);
+
+pub(super) fn spawn(session: &Arc<EtcdSession>) -> [JoinHandle<()>; 2] {
+    let (weak, work) = (Arc::downgrade(session), Arc::clone(&session.work));
+    let runs = async move {
+        while let Some(session) = weak.upgrade() {
+            let Some(pause) = session.turn().await else { return };
+            drop(session);
+            let _ = timeout(pause, work.notified()).await;
+        }
+    };
+    let (cluster, weak) = (Arc::clone(&session.cluster), Arc::downgrade(session));
+    let watches = watch(weak, cluster, session.lease, session.created, session.budget);
+    [tokio::spawn(runs), tokio::spawn(watches)]
+}
+
+/// Ends the session as soon as its sentinel is gone. A member that is not up to date may renew for a while.
+async fn watch(
+    session: Weak<EtcdSession>,
+    cluster: Arc<Cluster>,
+    lease: i64,
+    created: i64,
+    budget: Duration,
+) {
+    let key = cluster.keys.sentinel(lease);
+    let is_gone = async || {
+        let answer = cluster.client.ask(&Range::one(key.clone()), budget).await.ok()?;
+        if answer.kvs.first().is_none_or(|sentinel| sentinel.created != created) {
+            return Some(());
+        }
+        let watch = cluster.client.watch((key.clone(), Vec::new()), answer.header().revision + 1);
+        timeout(budget, watch).await.ok()?.ok()?.deleted().await.ok().map(drop)
+    };
+    while is_gone().await.is_none() {
+        sleep(WATCH_PAUSE / 2 + jitter(WATCH_PAUSE)).await;
+    }
+    if let Some(session) = session.upgrade() {
+        session.end();
+    }
+}
+
+impl EtcdSession {
+    /// Does what is due, and returns when to look again; nothing once it is over.
+    async fn turn(self: &Arc<Self>) -> Option<Duration> {
+        let (renewals, renews, sweeps) = self.due()?;
+        let round = async { if renews { self.round(renewals).await } else { Ok(()) } };
+        let sweep = async { if sweeps { self.sweep().await } else { Ok(()) } };
+        let (round, sweep) = futures_util::future::join(round, sweep).await;
+        if let Err(fault) = round.and(sweep) {
+            tracing::debug!(%fault, "etcd gave no answer that counts");
+            return Some(self.ttl / 48 + jitter(self.ttl / 48));
+        }
+        let (now, state) = (self.cluster.clock.now(), self.state.lock());
+        if !state.doubtful.is_empty() || !state.renewals.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let later = state.closing.iter().chain(&state.drains).map(|(until, _)| *until);
+        let next = later.chain([state.renewed + self.ttl / 3]).min()?;
+        Some(next.since(now).max(Duration::from_millis(1)))
+    }
+
+    /// Returns, in one step, the renewals that are asked for, and whether to renew and to sweep; nothing once the
+    /// session is over.
+    fn due(self: &Arc<Self>) -> Option<(Vec<Renewal>, bool, bool)> {
+        let (now, mut guard) = (self.cluster.clock.now(), self.state.lock());
+        if guard.over || now >= self.expires(guard.renewed) {
+            drop(guard);
+            self.end();
+            return None;
+        }
+        let state = &mut *guard;
+        let lapsed = state.held.extract_if(|_, held| held.until <= now).map(|(_, held)| held.claim);
+        let closing = state.closing.extract_if(.., |(until, _)| *until <= now);
+        let drains = state.drains.extract_if(.., |(until, _)| *until <= now);
+        let due = lapsed.chain(closing.chain(drains).map(|(_, claim)| claim));
+        state.doubtful.extend(due.map(|claim| (claim, self.cluster.requests.token())));
+        // The service has it, and this task.
+        if Arc::strong_count(self) > 2 || !state.closing.is_empty() || !state.held.is_empty() {
+            state.used = now;
+        }
+        if state.doubtful.is_empty() && now.since(state.used) >= self.ttl {
+            state.over = true;
+            self.cluster.revoke(&self.runtime, self.lease, self.budget);
+            return None;
+        }
+        let renews = now >= state.renewed + self.ttl / 3 || !state.renewals.is_empty();
+        let renewals = std::mem::take(&mut state.renewals);
+        Some((renewals, renews, !state.doubtful.is_empty()))
+    }
+}
