@@ -10,11 +10,11 @@ use tracing::Instrument;
 
 use super::claim::{Claim, Refusal, contents};
 use super::held::HeldNodes;
-use super::session::Session;
+use super::session::{Held, Session};
 use super::sessions::Sessions;
 use crate::holder::{Holder, HolderName};
 use crate::lock::error::AcquireError;
-use crate::lock::lease::held_lock::Grant;
+use crate::lock::lease::held_lock::{Grant, HeldLock};
 use crate::lock::service::backend::LockBackend;
 use crate::lock::service::health::Health;
 use crate::lock::settings::Settings;
@@ -126,7 +126,7 @@ struct Unclaimed(Option<Arc<HeldNodes>>);
 impl Drop for Unclaimed {
     fn drop(&mut self) {
         if let Some(held) = self.0.take() {
-            drop(held.lapse());
+            drop(held.release(Duration::ZERO, false));
         }
     }
 }
@@ -145,7 +145,7 @@ impl Attempt {
             let (resources, mode) = (resources.clone(), self.ask.mode);
             let claim = Claim { resources, mode, owner, contents };
             // Before the servers are asked: their timeout counts from a later moment.
-            let since = sessions.clock.now();
+            let began = sessions.clock.now();
             let mut take = pin!(session.take(sessions, &claim));
             let taken = match timeout_at(self.end, &mut take).await {
                 Ok(taken) => taken,
@@ -165,22 +165,16 @@ impl Attempt {
                 }
                 Ok((nodes, locks)) => {
                     nodes.iter().for_each(|node| session.end_drain(&node.folder));
-                    let held = HeldNodes {
-                        sessions: Arc::clone(sessions),
-                        session: Arc::clone(&session),
-                        nodes,
-                        owner,
-                        signature,
-                        terms,
-                        budget,
-                        since: Mutex::new(since),
-                        is_lost: AtomicBool::default(),
-                        state: OnceLock::default(),
-                    };
+                    let (since, state) = (Mutex::new(began), OnceLock::new());
+                    let held = Arc::new(Held { owner, nodes, since, state });
+                    session.leases.lock().insert(owner, Arc::clone(&held));
+                    let (sessions, session) = (Arc::clone(sessions), Arc::clone(&session));
+                    let is_lost = AtomicBool::default();
+                    let held =
+                        HeldNodes { sessions, session, held, signature, terms, budget, is_lost };
                     let held = Arc::new(held);
-                    session.hold(&held);
                     let unclaimed = Unclaimed(Some(Arc::clone(&held)));
-                    return Ok((unclaimed, Grant { locks, deadline: terms.deadline(since), held }));
+                    return Ok((unclaimed, Grant { locks, deadline: terms.deadline(began), held }));
                 }
             }
         }

@@ -5,8 +5,8 @@ use fencing_protocol::{Fault, Mode, NonEmpty, Owner, Resource};
 use zookeeper_client::{CreateMode, Error};
 
 use super::fault;
-use super::nodes::{Leaving, Node};
-use super::paths::{ALONE, Paths, SHARED, WAITS};
+use super::nodes::Leaving;
+use super::paths::{ALONE, Node, Paths, SHARED, WAITS};
 use super::session::Session;
 use super::sessions::Sessions;
 use crate::lock::error::Loss;

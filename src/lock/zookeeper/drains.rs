@@ -1,7 +1,5 @@
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 use zookeeper_client::{CreateMode, Error};
@@ -10,15 +8,10 @@ use super::nodes::PAUSE;
 use super::paths::WAITS;
 use super::session::Session;
 
-/// The shared locks that clients of this session wait to hold alone, by folder, and until when. Nobody joins those who
-/// share them.
-#[derive(Default)]
-pub(super) struct Drains(Mutex<HashMap<String, watch::Sender<Instant>>>);
-
 impl Session {
     /// Keeps others from joining the shared lock until then.
     pub(super) fn drain(self: &Arc<Self>, folder: String, until: Instant) {
-        let mut drains = self.drains.0.lock();
+        let mut drains = self.drains.lock();
         if let Some(drain) = drains.get(&folder) {
             drain.send_replace(until);
             return;
@@ -31,7 +24,7 @@ impl Session {
 
     /// Ends it: the lock is acquired.
     pub(super) fn end_drain(&self, folder: &str) {
-        if let Some(drain) = self.drains.0.lock().get(folder) {
+        if let Some(drain) = self.drains.lock().get(folder) {
             drain.send_replace(Instant::now());
         }
     }
@@ -48,7 +41,7 @@ impl Session {
                 continue;
             }
             self.open_again(&path).await;
-            let mut drains = self.drains.0.lock();
+            let mut drains = self.drains.lock();
             if *ends.borrow() <= Instant::now() {
                 drains.remove(&folder);
                 return;

@@ -1,64 +1,43 @@
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use fencing_protocol::{Fault, Owner, Released, Renewed, Terms};
+use fencing_protocol::{Fault, Released, Renewed, Terms};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use super::claim::contents;
-use super::nodes::{Leaving, Node};
-use super::renewals::Renewal;
-use super::session::Session;
+use super::nodes::Leaving;
+use super::session::{Held, Renewal, Session};
 use super::sessions::Sessions;
-use crate::lock::error::{Loss, NodeCause, ReleaseError};
+use crate::lock::error::{NodeCause, ReleaseError};
 use crate::lock::lease::held_lock::{HeldLock, SentRelease};
 use crate::lock::lease::state::LeaseState;
-use crate::time::Time;
 
 /// The nodes of one lease.
 pub(super) struct HeldNodes {
     pub(super) sessions: Arc<Sessions>,
     pub(super) session: Arc<Session>,
-    pub(super) nodes: Arc<[Node]>,
-    pub(super) owner: Owner,
+    pub(super) held: Arc<Held>,
     /// The owner, and the name of the holder.
     pub(super) signature: String,
     pub(super) terms: Terms,
     pub(super) budget: Duration,
-    /// When the lease counts from.
-    pub(super) since: Mutex<Time>,
     /// A renewal has found a node of another in the place of one.
     pub(super) is_lost: AtomicBool,
-    pub(super) state: OnceLock<Weak<LeaseState>>,
-}
-
-impl HeldNodes {
-    /// Ends the lease, for this reason.
-    pub(super) fn close(&self, loss: Loss) {
-        if let Some(state) = self.state.get().and_then(Weak::upgrade) {
-            state.close(loss);
-        }
-    }
-
-    /// Removes the nodes. What this returns has been sent, and needs no poll.
-    pub(super) fn lapse(self: Arc<Self>) -> SentRelease {
-        self.release(Duration::ZERO, false)
-    }
 }
 
 impl HeldLock for HeldNodes {
     fn renew(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
         Box::pin(async {
             let (renewed, answer) = oneshot::channel();
-            let renewal = Renewal { nodes: Arc::clone(&self.nodes), renewed };
+            let renewal = Renewal { nodes: Arc::clone(&self.held.nodes), renewed };
             let _ = self.session.renewals.send(renewal);
             let fault = match timeout(self.budget, answer).await {
                 Ok(Ok(Ok(Some(since)))) => {
-                    let mut known = self.since.lock();
+                    let mut known = self.held.since.lock();
                     *known = since.max(*known);
                     return Ok(Renewed::Until(self.terms.deadline(since)));
                 }
@@ -76,14 +55,14 @@ impl HeldLock for HeldNodes {
 
     /// The first requests are sent before this returns, outside of a runtime as well. A task does the rest.
     fn release(self: Arc<Self>, rest: Duration, _: bool) -> SentRelease {
-        if !self.session.forget(self.owner) {
+        if !self.session.forget(self.held.owner) {
             return std::future::ready(Ok(Released::Lapsed)).boxed();
         }
-        let (session, nodes) = (Arc::clone(&self.session), Arc::clone(&self.nodes));
+        let (session, nodes) = (Arc::clone(&self.session), Arc::clone(&self.held.nodes));
         let keep = || contents(&format!("{}.", self.signature), rest, &session);
         let kept = (!rest.is_zero()).then(keep);
         let seen = !self.is_lost.load(Ordering::Acquire);
-        let leaving = Leaving { owner: self.owner, kept, seen };
+        let leaving = Leaving { owner: self.held.owner, kept, seen };
         let removing = Leaving { kept: None, ..leaving.clone() };
         let mut left = Arc::clone(&session).leave(Arc::clone(&nodes), leaving).boxed();
         let runtime = session.runtime.clone();
@@ -124,10 +103,10 @@ impl HeldLock for HeldNodes {
     }
 
     fn watched(&self, state: &Arc<LeaseState>) {
-        let _ = self.state.set(Arc::downgrade(state));
+        let _ = self.held.state.set(Arc::downgrade(state));
         if let Some(loss) = self.session.loss() {
             self.session.end(loss);
-            self.close(loss);
+            self.held.close(loss);
         }
     }
 }

@@ -1,26 +1,20 @@
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use fencing_protocol::{Fault, Owner, Released};
 use futures_util::future::join_all;
 use tokio::time::sleep;
+use tokio_util::task::TaskTracker;
 use zookeeper_client::Error;
 
 use super::fault;
+use super::paths::Node;
 use super::session::Session;
+use crate::lock::sleep::sleep_until;
+use crate::time::Clock;
 
 /// The pause before a request is sent again whose answer was lost.
 pub(super) const PAUSE: Duration = Duration::from_millis(50);
-
-/// One lock that this session has, or may have.
-#[derive(Debug, Clone)]
-pub(super) struct Node {
-    pub(super) folder: String,
-    pub(super) path: String,
-    pub(super) czxid: i64,
-    /// The version of the folder, which a release by force changes.
-    pub(super) version: i32,
-}
 
 /// How an owner leaves its nodes.
 #[derive(Debug, Clone)]
@@ -120,5 +114,34 @@ impl Session {
         });
         let written = added.map(|()| write.commit());
         async move { written?.await.map(drop).map_err(|error| fault::of_write(error).1) }
+    }
+}
+
+/// Removes the nodes of leases that have lapsed, and their lock-delay after it: the session lives on. They stay for
+/// `timeout` after the last renewal.
+pub(super) async fn sweep(
+    session: Weak<Session>,
+    clock: Arc<dyn Clock>,
+    timeout: Duration,
+    outstanding: TaskTracker,
+) {
+    let mut next = clock.now();
+    loop {
+        sleep_until(&*clock, next).await;
+        let Some(session) = session.upgrade() else { return };
+        let now = clock.now();
+        // None that is granted or renewed from now on lapses before.
+        next = now + timeout;
+        let leases: Vec<_> = session.leases.lock().values().cloned().collect();
+        for held in leases {
+            let end = *held.since.lock() + timeout;
+            if end > now {
+                next = next.min(end);
+            } else if session.forget(held.owner) {
+                let leaving = Leaving { owner: held.owner, kept: None, seen: true };
+                let left = Arc::clone(&session).leave(Arc::clone(&held.nodes), leaving);
+                drop(tokio::spawn(outstanding.track_future(left)));
+            }
+        }
     }
 }

@@ -8,6 +8,16 @@ pub(super) struct Paths {
     root: String,
 }
 
+/// One lock that this session has, or may have.
+#[derive(Debug, Clone)]
+pub(super) struct Node {
+    pub(super) folder: String,
+    pub(super) path: String,
+    pub(super) czxid: i64,
+    /// The version of the folder, which a release by force changes.
+    pub(super) version: i32,
+}
+
 /// The one who holds a lock alone.
 pub(super) const ALONE: &str = "x";
 /// A client that waits to hold a lock alone: nobody joins those who share it.

@@ -1,21 +1,13 @@
 use std::sync::{Arc, Weak};
 
-use fencing_protocol::Fault;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use zookeeper_client::Error;
 
 use super::fault;
-use super::nodes::Node;
-use super::session::Session;
+use super::paths::Node;
+use super::session::{Renewal, Session};
 use crate::lock::error::Loss;
-use crate::time::{Clock, Time};
-
-/// The renewal of one lease.
-pub(super) struct Renewal {
-    pub(super) nodes: Arc<[Node]>,
-    /// Takes when the lease counts from. `None`: it is lost.
-    pub(super) renewed: oneshot::Sender<Result<Option<Time>, Fault>>,
-}
+use crate::time::Clock;
 
 /// Renews the leases of a session: those that are due at one time with one write.
 ///

@@ -1,20 +1,18 @@
 use std::collections::HashMap;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
 
-use fencing_protocol::Owner;
+use fencing_protocol::{Fault, Owner};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
 use zookeeper_client::{Acls, Client};
 
-use super::drains::Drains;
-use super::held::HeldNodes;
-use super::renewals::{Renewal, renew_all};
+use super::paths::Node;
 use crate::lock::error::Loss;
-use crate::lock::sleep::sleep_until;
-use crate::time::Clock;
+use crate::lock::lease::state::LeaseState;
+use crate::time::Time;
 
 /// A session with the ensemble, and its own node, which each renewal writes.
 ///
@@ -26,32 +24,54 @@ pub(super) struct Session {
     pub(super) acls: Acls<'static>,
     pub(super) runtime: Handle,
     pub(super) renewals: mpsc::UnboundedSender<Renewal>,
-    pub(super) drains: Drains,
+    /// The shared locks that its clients wait to hold alone, by folder, and until when. Nobody joins those who share
+    /// them.
+    pub(super) drains: Mutex<HashMap<String, watch::Sender<Instant>>>,
     /// The attempts that were not answered in time, and are not yet.
     pub(super) late: AtomicUsize,
-    held: Mutex<HashMap<Owner, Arc<HeldNodes>>>,
+    pub(super) leases: Mutex<HashMap<Owner, Arc<Held>>>,
     /// Why its leases are lost: an operator who has raised the tokens has removed its node, or the servers have ended it.
     ended: OnceLock<Loss>,
 }
 
+/// What a lease holds, until it leaves it or has lapsed.
+pub(super) struct Held {
+    pub(super) owner: Owner,
+    pub(super) nodes: Arc<[Node]>,
+    /// When the lease counts from.
+    pub(super) since: Mutex<Time>,
+    pub(super) state: OnceLock<Weak<LeaseState>>,
+}
+
+/// The renewal of one lease.
+pub(super) struct Renewal {
+    pub(super) nodes: Arc<[Node]>,
+    /// Takes when the lease counts from. `None`: it is lost.
+    pub(super) renewed: oneshot::Sender<Result<Option<Time>, Fault>>,
+}
+
+impl Held {
+    /// Ends the lease, for this reason.
+    pub(super) fn close(&self, loss: Loss) {
+        if let Some(state) = self.state.get().and_then(Weak::upgrade) {
+            state.close(loss);
+        }
+    }
+}
+
 impl Session {
-    /// The nodes of its leases stay for `timeout` after the last renewal.
     pub(super) fn new(
         client: Client,
         (owner, node): (Owner, String),
         acls: Acls<'static>,
-        clock: &Arc<dyn Clock>,
-        timeout: Duration,
+        renewals: mpsc::UnboundedSender<Renewal>,
     ) -> Arc<Session> {
-        let (renewals, due) = mpsc::unbounded_channel();
         let (runtime, mut states) = (Handle::current(), client.state_watcher());
-        let (drains, late, held, ended) = Default::default();
+        let (drains, late, leases, ended) = Default::default();
         let session =
-            Session { client, owner, node, acls, runtime, renewals, drains, late, held, ended };
+            Session { client, owner, node, acls, runtime, renewals, drains, late, leases, ended };
         let session = Arc::new(session);
         let lives = Arc::downgrade(&session);
-        session.runtime.spawn(renew_all(Weak::clone(&lives), Arc::clone(clock), due));
-        session.runtime.spawn(sweep(Weak::clone(&lives), Arc::clone(clock), timeout));
         session.runtime.spawn(async move {
             while !states.changed().await.is_terminated() {}
             if let Some(session) = lives.upgrade() {
@@ -61,20 +81,15 @@ impl Session {
         session
     }
 
-    /// Holds the nodes of a lease until it leaves them, or has lapsed.
-    pub(super) fn hold(&self, held: &Arc<HeldNodes>) {
-        self.held.lock().insert(held.owner, Arc::clone(held));
-    }
-
-    /// Reports whether they were held until now.
+    /// Lets go of what a lease holds. Returns whether it did until now.
     pub(super) fn forget(&self, owner: Owner) -> bool {
-        self.held.lock().remove(&owner).is_some()
+        self.leases.lock().remove(&owner).is_some()
     }
 
     /// Ends all leases, for this reason.
     pub(super) fn end(&self, loss: Loss) {
         let _ = self.ended.set(loss);
-        let ended = std::mem::take(&mut *self.held.lock());
+        let ended = std::mem::take(&mut *self.leases.lock());
         ended.values().for_each(|held| held.close(loss));
     }
 
@@ -87,24 +102,5 @@ impl Session {
 
     pub(super) fn has_ended(&self) -> bool {
         self.loss().is_some()
-    }
-}
-
-/// Removes the nodes of leases that have lapsed, and their lock-delay after it: the session lives on.
-async fn sweep(session: Weak<Session>, clock: Arc<dyn Clock>, timeout: Duration) {
-    let mut next = clock.now();
-    loop {
-        sleep_until(&*clock, next).await;
-        let Some(session) = session.upgrade() else { return };
-        let now = clock.now();
-        // None that is granted or renewed from now on lapses before.
-        next = now + timeout;
-        let held: Vec<_> = session.held.lock().values().cloned().collect();
-        for held in held {
-            match *held.since.lock() + timeout {
-                end if end > now => next = next.min(end),
-                _ => drop(Arc::clone(&held).lapse()),
-            }
-        }
     }
 }

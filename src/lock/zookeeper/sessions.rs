@@ -1,6 +1,6 @@
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use fencing_protocol::{Fault, Owner};
@@ -8,12 +8,15 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 use parking_lot::Mutex;
 use tokio::runtime::{Handle, Id};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::TaskTracker;
 use zookeeper_client::{Client, CreateMode, Error};
 
 use super::fault;
+use super::nodes::sweep;
 use super::paths::Paths;
+use super::renewals::renew_all;
 use super::session::Session;
 use super::url::Address;
 use crate::lock::error::NodeCause;
@@ -170,6 +173,11 @@ impl Sessions {
         let owner = Owner(random::stamped());
         let node = self.paths.session(owner);
         self.make(&client, &node, CreateMode::Ephemeral).await?;
-        Ok(Session::new(client, (owner, node), self.address.acls(), &self.clock, timeout))
+        let (renewals, due) = mpsc::unbounded_channel();
+        let session = Session::new(client, (owner, node), self.address.acls(), renewals);
+        let (lives, clock) = (Arc::downgrade(&session), Arc::clone(&self.clock));
+        tokio::spawn(renew_all(Weak::clone(&lives), Arc::clone(&clock), due));
+        tokio::spawn(sweep(lives, clock, timeout, self.outstanding.clone()));
+        Ok(session)
     }
 }
