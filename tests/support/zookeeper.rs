@@ -33,12 +33,17 @@ impl ZookeeperServer {
 
     /// Starts three members of one ensemble.
     pub fn three() -> Vec<ZookeeperServer> {
+        ZookeeperServer::three_with("")
+    }
+
+    /// The same, with these lines in their settings besides.
+    pub fn three_with(settings: &str) -> Vec<ZookeeperServer> {
         let members = [(); 3].map(|()| (own_folder("fencing-zk", &[]), free_port()));
         let peers: String = (1..=3)
             .map(|id| format!("server.{id}=127.0.0.1:{}:{}\n", free_port(), free_port()))
             .collect();
         for ((folder, port), id) in members.iter().zip(1..) {
-            configure(folder, *port, &format!("initLimit=20\nsyncLimit=6\n{peers}"));
+            configure(folder, *port, &format!("initLimit=20\nsyncLimit=6\n{peers}{settings}"));
             fs::write(folder.join("data/myid"), format!("{id}")).expect("the folder is ours");
         }
         // None serves before there is a majority.

@@ -28,7 +28,8 @@ impl Engine {
     pub fn start(self) -> Box<dyn Members> {
         match self {
             Engine::Etcd => Box::new(Etcd { cluster: EtcdCluster::of(MEMBERS), snapshot: None }),
-            Engine::Zookeeper => Box::new(ZookeeperServer::three()),
+            // Raised tokens close it for the longest session.
+            Engine::Zookeeper => Box::new(ZookeeperServer::three_with("maxSessionTimeout=5000")),
         }
     }
 

@@ -65,7 +65,12 @@ impl Nemesis {
             let fault = faults[rng.usize(0..faults.len())];
             self.count(fault);
             self.make(fault, &mut rng);
-            let rest = if fault == Fault::Move { 3 } else { 1 };
+            let rest = match fault {
+                Fault::Move => 3,
+                // Nobody locks for a while after one.
+                Fault::Restore => 10,
+                _ => 1,
+            };
             std::thread::sleep(Duration::from_millis(rest * rng.u64(300..2000)));
         }
     }
