@@ -3,10 +3,9 @@ mod locks;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use self::locks::Claim;
 use super::holders::Holders;
 use super::message::{NodeState, Prepared, Reply, Request, Sealing};
-use super::{Fleet, Incarnation, Membership, Nonce, Owner, Resource, Stamp, Time};
+use super::{Fleet, Incarnation, Membership, Mode, Nonce, Owner, Resource, Stamp, Time};
 
 /// The server's clocks at one step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -51,6 +50,15 @@ struct Memory {
     /// Whether a count has run out.
     full: bool,
     counts: BTreeMap<Resource, u64>,
+}
+
+/// What an owner asks for, or renews: its part of a lock.
+#[derive(Clone, Copy)]
+struct Claim<'a> {
+    resource: &'a Resource,
+    owner: Owner,
+    mode: Mode,
+    until: Time,
 }
 
 /// The fleet that a node belongs to, in the life that is written there: in a later one it forgot.

@@ -1,18 +1,9 @@
 use std::time::Duration;
 
-use super::{CROWDED, Clocks, Store};
+use super::{CROWDED, Claim, Clocks, Store};
 use crate::holders::Holders;
 use crate::message::{Reply, Request};
 use crate::{Membership, Mode, Nonce, Owner, Resource, Stamp, Time, Token};
-
-/// What an owner asks for, or renews: its part of a lock.
-#[derive(Clone, Copy)]
-pub(super) struct Claim<'a> {
-    pub(super) resource: &'a Resource,
-    pub(super) owner: Owner,
-    pub(super) mode: Mode,
-    pub(super) until: Time,
-}
 
 /// The life of a lock on a node: granted, published, renewed and released.
 impl Store {

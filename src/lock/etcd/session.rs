@@ -7,6 +7,7 @@ use fencing_protocol::{Fault, Owner, Resource, Terms};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinHandle;
 use tokio_util::task::AbortOnDropHandle;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -14,7 +15,6 @@ use super::claim::Claim;
 use super::client::Repeat;
 use super::cluster::Cluster;
 use super::messages::{Answer, Compare, Is, LeaseTimeToLive, Op, Range, Txn};
-use super::task;
 use crate::lock::error::Loss;
 use crate::lock::lease::state::LeaseState;
 use crate::lock::token_base::first_base;
@@ -86,7 +86,7 @@ impl EtcdSession {
         let lease = cluster.grant(seconds, budget).await?;
         let created = put_sentinel(cluster, lease, seconds, budget).await;
         let created = created.inspect_err(|_| cluster.revoke(&Handle::current(), lease, budget))?;
-        let session = Arc::new(EtcdSession {
+        Ok(Arc::new(EtcdSession {
             cluster: Arc::clone(cluster),
             ttl: terms.ttl,
             budget,
@@ -98,9 +98,12 @@ impl EtcdSession {
             swept: Notify::new(),
             runtime: Handle::current(),
             tasks: OnceLock::new(),
-        });
-        let _ = session.tasks.set(task::spawn(&session).map(AbortOnDropHandle::new));
-        Ok(session)
+        }))
+    }
+
+    /// Takes the tasks that run for it: they end with it.
+    pub(super) fn keep(&self, tasks: [JoinHandle<()>; 2]) {
+        let _ = self.tasks.set(tasks.map(AbortOnDropHandle::new));
     }
 
     /// Returns whether new locks may be put on it.

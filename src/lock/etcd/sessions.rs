@@ -10,6 +10,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::cluster::Cluster;
 use super::session::EtcdSession;
+use super::task;
 use crate::lock::settings::Settings;
 
 /// The sessions of one lock service, which are started when they are needed: one for each runtime, TTL and lock-delay.
@@ -45,7 +46,11 @@ impl Sessions {
             }
             Arc::clone(open.entry(key).or_default())
         };
-        let start = place.get_or_try_init(|| EtcdSession::start(&self.cluster, &terms, budget));
+        let start = place.get_or_try_init(async || {
+            let session = EtcdSession::start(&self.cluster, &terms, budget).await?;
+            session.keep(task::spawn(&session));
+            Ok(session)
+        });
         timeout_at(end, start).await.unwrap_or(Err(Fault::TimedOut)).cloned()
     }
 
