@@ -134,8 +134,8 @@ pub(crate) struct LockView {
 }
 
 impl LeaseList {
-    /// Reads the leases of this form, on all nodes at once or where one service keeps them. Each node may take `budget` for each step,
-    /// and `longest` in all.
+    /// Reads the leases of this form, on all nodes at once or where one service keeps them. Each node may take `budget`
+    /// for each step, and `longest` in all.
     pub(crate) async fn of(
         place: &Chosen,
         glob: &WildMatch,

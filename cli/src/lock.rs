@@ -14,8 +14,8 @@ use crate::say;
 pub(crate) struct LockArgs {
     #[command(flatten)]
     place: LockPlace,
-    /// Time limit for an answer of one node [default: 50ms, or a quarter of a short TTL; for any
-    /// other lock service 2s, or half of a short TTL].
+    /// Time limit for one answer [default: 50ms on nodes, otherwise 2s; at most a quarter of the TTL on nodes and in
+    /// ZooKeeper, a third in etcd, half in a database].
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     node_budget: Option<Duration>,
 }

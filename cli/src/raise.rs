@@ -9,15 +9,16 @@ use crate::place::{Chosen, LockPlace, Service};
 use crate::pool::answer;
 use crate::say;
 
-/// Raises the tokens of etcd or ZooKeeper above one, after a restore from a backup took their counts back.
+/// Raises the tokens of etcd or ZooKeeper above --above, after a restore from a backup.
 ///
-/// It ends all leases that are there. No lock is granted until the holders of those before the restore have stopped,
-/// which takes the longest TTL. Tokens never fall: a lower --above changes none.
+/// It ends all leases. Then no lock is granted until earlier holders have stopped: in etcd for the longest TTL and a
+/// third of it, in ZooKeeper for maxSessionTimeout. Tokens never fall: a lower --above lowers none, and ends all leases
+/// as well.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RaiseArgs {
     #[command(flatten)]
     place: LockPlace,
-    /// The largest token that may have been given out: see the marks of the storage, and its log.
+    /// The largest token that may have been granted: see `fencing marks`, or the logs of the clients.
     #[arg(long, value_name = "TOKEN")]
     above: Token,
     /// Does it. Without this, the command only says what it would do.
@@ -30,7 +31,7 @@ pub(crate) async fn main(args: RaiseArgs) -> Result<u8, Failure> {
     let service = match place.chosen(false)? {
         Chosen::Service(service @ Service::Engine { .. }) => service.operator().await?,
         Chosen::Service(_) => {
-            return Err(Failure::usage("a database has `fencing marks raise-floor` for that"));
+            return Err(Failure::usage("for a database run `fencing marks raise-floor`"));
         }
         Chosen::Redis(_) => return Err(Failure::usage("nodes have `fencing fleet` for that")),
     };
@@ -38,11 +39,11 @@ pub(crate) async fn main(args: RaiseArgs) -> Result<u8, Failure> {
     Failure::unless(
         yes,
         format_args!(
-            "would raise all later tokens above {above}, end {held} leases, and grant none until earlier holders have \
+            "would raise all later tokens above {above}, end every lease (held now: {held}), and grant none until earlier holders have \
              stopped. Add --yes to do it"
         ),
     )?;
     answer(service.raise(above)).await?;
-    say::out(format_args!("above {above}, {held} leases ended\n"));
+    say::out(format_args!("later tokens are above {above}; leases ended: {held}\n"));
     Ok(0)
 }

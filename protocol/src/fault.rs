@@ -53,7 +53,7 @@ pub enum Fault {
     Strict,
     /// It is quarantined until the locks that it may have forgotten have expired.
     #[error(
-        "quarantined for {} (locks that it may have forgotten must expire first)",
+        "quarantined for {} (earlier locks may still be held until then)",
         about(*.0)
     )]
     Quarantined(Duration),

@@ -58,7 +58,7 @@ pub enum AcquireError {
     Unavailable {
         /// The requested resource.
         resource: Resource,
-        /// The database and its fault.
+        /// The service and its fault.
         cause: NodeCause,
     },
     /// The list is empty or too long. Nothing was requested.
@@ -80,7 +80,7 @@ fn by(holder: Option<&Holder>) -> String {
 pub(super) const MAX_RESOURCES: usize = 128;
 
 impl AcquireError {
-    /// Returns why the servers did not grant it: the cause of each node, or that of the database.
+    /// Returns why the servers did not grant it: the cause of each node, or that of the one service.
     /// Empty if another client holds the lock, or no server was asked.
     #[must_use]
     pub fn causes(&self) -> &[NodeCause] {

@@ -66,7 +66,7 @@ pub trait Operator: fmt::Debug + Send + Sync {
     /// the lease: with the rights of docs/sql.md only the owner of the tables may write there. etcd and ZooKeeper keep
     /// no record of it.
     ///
-    /// **Fencing.** It does not stop the holder, which continues until its lease ends, because its renewals fail
+    /// **Fencing.** It does not stop the holder, which learns of it at its next renewal. Its renewals fail
     /// from now on. Only a storage that compares tokens refuses its writes, once it has seen a newer one.
     ///
     /// # Errors
@@ -76,8 +76,8 @@ pub trait Operator: fmt::Debug + Send + Sync {
     /// Dropped, the lease was ended and recorded, or neither.
     fn force_release<'a>(&'a self, lease: &'a LeaseRecord) -> BoxFuture<'a, Result<bool, Fault>>;
 
-    /// Raises all later tokens above this one, and ends all leases: for etcd or ZooKeeper after a restore from a backup,
-    /// which takes their counts back. No lock is granted until the leases of old holders have ended. A smaller
+    /// Raises all later tokens above this one, and ends all leases: for etcd or ZooKeeper after a restore from a
+    /// backup, which takes their counts back. No lock is granted until the leases of old holders have ended. A smaller
     /// token than is given out by now lowers nothing.
     ///
     /// # Errors

@@ -3,8 +3,6 @@
 //! A token is base + count. The engine keeps the base. The first client sets it from its clock, as Redis nodes set an
 //! era, so that a service can move between back ends and its tokens still grow. Only an operator raises it.
 
-#![allow(dead_code, reason = "until the engines use it")]
-
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
@@ -47,8 +45,8 @@ impl Largest {
     pub(crate) fn take(&self, before: u64, count: u64) -> Result<(), Fault> {
         if count <= before {
             return Err(Fault::Refused(format!(
-                "it counts {count}, and had answered {before} before: it was restored from a backup or made anew; raise \
-                 its tokens above those that were given out"
+                "its tokens went back from {before} to {count}: it was restored from a backup or created again; stop \
+                 the clients and run `fencing raise`"
             )));
         }
         self.0.fetch_max(count, Ordering::AcqRel);

@@ -2,7 +2,7 @@
 //! bind, in this order; bind a token as a 64-bit integer.
 //!
 //! Run `ADMIT` in the transaction that writes, before it writes. If it succeeds, the token is admitted until that
-//! transaction ends, as by [`admit`](super::admit()), whatever rows and counts it reports. If it fails, do not write:
+//! transaction ends, as by [`admit`](super::admit()), whether it reports rows or not. If it fails, do not write:
 //! roll back, and [`stale`](super::stale) reads from the library's error whether the token was stale.
 //!
 //! `is_retryable` says by the code of an error whether the whole transaction may succeed when it

@@ -62,12 +62,15 @@ async fn one_program_runs_over_every_lock_service() {
 fn is_raised(url: &str) {
     let token = || finish(run(url, "", "echo $FENCING_TOKEN")).number();
     let above = token() + 1_000_000_000_000;
-    ask(url, &format!("raise --above {above}")).says(64, "end 0 leases, and grant none until");
+    ask(url, &format!("raise --above {above}")).says(64, "(held now: 0), and grant none until");
     let holder = holders::hold(url, "");
     let asked = ask(url, &format!("raise --above {above}"));
-    asked.says(64, &format!("would raise all later tokens above {above}, end 1 leases"));
+    asked.says(
+        64,
+        &format!("would raise all later tokens above {above}, end every lease (held now: 1)"),
+    );
     let done = ask(url, &format!("raise --above {above} --yes")).printed();
-    assert_eq!(done, format!("above {above}, 1 leases ended\n"));
+    assert_eq!(done, format!("later tokens are above {above}; leases ended: 1\n"));
     drop(holder);
 }
 

@@ -90,7 +90,7 @@ async fn after_a_restore_no_smaller_token_is_granted() {
 /// Every lease ends when the tokens are raised, and its holder hears of it with the next renewal.
 #[tokio::test]
 async fn raising_ends_every_lease() {
-    let server = ZookeeperServer::with("maxSessionTimeout=16000");
+    let server = ZookeeperServer::with("maxSessionTimeout=20000");
     let lock = on(&server).build().unwrap();
     let lease = lock.acquire(&resource("r")).await.unwrap();
     let other = lock.acquire_shared(&resource("s")).await.unwrap();

@@ -6,7 +6,7 @@ use zookeeper_client::{Acls, CreateMode};
 async fn what_can_not_be_had_is_said_at_once() {
     let server = ZookeeperServer::start();
     let r = resource("r");
-    let long = on(&server).ttl(Duration::from_secs(50)).build().unwrap();
+    let long = on(&server).ttl(Duration::from_secs(31)).build().unwrap();
     // It does not wait for what no wait changes.
     match fault(long.acquire(&r).await) {
         Fault::Denied(said) => assert!(said.contains("maxSessionTimeout"), "{said}"),
@@ -73,6 +73,20 @@ async fn sessions_that_are_not_used_end() {
     .await;
     assert!(hand.check_stat("/fencing/l/held/x").await.unwrap().is_some());
     drop(held);
+}
+
+/// An operator who raises the tokens removes the nodes of all sessions.
+#[tokio::test]
+async fn a_session_whose_node_is_gone_takes_no_locks() {
+    let server = ZookeeperServer::start();
+    let lock = on(&server).build().unwrap();
+    lock.acquire(&resource("r")).await.unwrap().release().await.unwrap();
+    let hand = by_hand(&server).await;
+    for node in hand.list_children("/fencing/s").await.unwrap() {
+        hand.delete(&format!("/fencing/s/{node}"), None).await.unwrap();
+    }
+    let lease = lock.acquire(&resource("r")).await.unwrap();
+    lease.renew().await.unwrap();
 }
 
 /// A session that the servers have ended.

@@ -43,7 +43,7 @@ impl Engine {
 const MEMBERS: usize = 3;
 /// For how long tokens are tried to be raised.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Above the largest token that was told of: others may have been given out since, also after an election of ZooKeeper.
+/// Added to the largest token in the log: larger ones may have been granted since, also after an election of ZooKeeper.
 const UNTOLD: u64 = 2 << 32;
 
 /// The members, by number.

@@ -70,7 +70,8 @@ impl ConnectOptions {
         ConnectOptions { url: url.into(), namespace: None, settings }
     }
 
-    /// Sets what the keys on Redis servers begin with. Default: `fencing`. Databases have none.
+    /// Sets the prefix of the keys on Redis servers and in etcd, and the node of ZooKeeper that all others are below.
+    /// Default: `fencing`. Databases have none.
     pub fn namespace(mut self, namespace: impl Into<String>) -> ConnectOptions {
         self.namespace = Some(namespace.into());
         self
@@ -78,8 +79,8 @@ impl ConnectOptions {
 
     settings_setters!();
 
-    /// Sets how long one server may take to answer. Default for Redis: 50 ms, and at most a quarter
-    /// of the TTL. Default for a database: 2 s, and at most half of the TTL.
+    /// Sets how long one server may take to answer. Default: 50 ms for Redis and 2 s for the others, and at most a part
+    /// of the TTL: half for a database, a third for etcd, a quarter for Redis and ZooKeeper.
     pub fn budget(mut self, budget: Duration) -> ConnectOptions {
         self.settings.budget = Some(budget);
         self

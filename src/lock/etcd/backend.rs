@@ -115,7 +115,7 @@ impl EtcdSession {
         let (start, before) = (cluster.clock.now(), cluster.largest.get());
         let modified = self.modified();
         let acquire = claim.acquire(&cluster.keys, self.lease, modified);
-        // An owner in doubt is never granted.
+        // An attempt in doubt never becomes a lease.
         let doubt = InDoubt::new(self, claim);
         let asked = cluster.client.call(&acquire, settings.budget(), Repeat::Never).await;
         let granted = match asked {
@@ -180,7 +180,7 @@ impl EtcdCluster {
                         tracing::warn!(
                             name,
                             version,
-                            "this etcd may revoke what was renewed: take 3.5.13 or later"
+                            "when a stopped leader resumes, this etcd may revoke a renewed lease: upgrade to 3.5.13 or later"
                         );
                     }
                     return None;

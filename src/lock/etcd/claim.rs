@@ -234,6 +234,6 @@ pub(super) fn moved(answer: &TxnAnswer, created: i64, modified: i64) -> Result<(
 pub(super) fn number(value: &[u8]) -> Result<u64, String> {
     let text = String::from_utf8_lossy(value);
     text.parse().ok().filter(|base| *base <= Token::MAX.get()).ok_or_else(|| {
-        format!("{text:?} is no base of tokens; `fencing etcd raise` writes a new one")
+        format!("the base of the tokens is {text:?}, which is not a number: `fencing raise` writes a new one")
     })
 }

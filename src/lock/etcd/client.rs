@@ -96,6 +96,7 @@ impl Client {
     ) -> Result<(Q::Answer, usize), Failure> {
         let (end, first) = (Instant::now() + budget, self.preferred.load(Ordering::Relaxed));
         let mut failure = Failure::unsent(Fault::TimedOut);
+        let mut may_recover = false;
         for left in (1..=self.members.len()).rev() {
             let number = (first + self.members.len() - left) % self.members.len();
             let now = Instant::now();
@@ -110,14 +111,18 @@ impl Client {
                 self.check(&answer)?;
                 Ok::<_, Failure>(answer)
             };
-            match asked.await {
+            let asked = asked.await;
+            may_recover |= asked
+                .as_ref()
+                .is_err_and(|next| next.elsewhere && !matches!(next.fault, Fault::Denied(_)));
+            match asked {
                 Ok(answer) => {
                     if number != first {
                         self.preferred.store(number, Ordering::Relaxed);
                     }
                     return Ok((answer, number));
                 }
-                // What refuses this client is what there is to mend.
+                // A member that refuses this client names the fault that the operator must fix.
                 Err(next) if next.elsewhere && matches!(failure.fault, Fault::Denied(_)) => {
                     failure.in_doubt |= next.in_doubt;
                 }
@@ -130,6 +135,10 @@ impl Client {
             if failure.in_doubt && repeat == Repeat::Never {
                 break;
             }
+        }
+        // It is not the end of it where another member may come back.
+        if may_recover && let Fault::Denied(text) = failure.fault {
+            failure.fault = Fault::Refused(text);
         }
         Err(failure)
     }
@@ -221,9 +230,10 @@ impl Client {
     }
 
     async fn send<Q: Request>(&self, channel: &Channel, request: &Q) -> Result<Q::Answer, Failure> {
-        let answer = match self.unary(channel, request, self.login(channel).await?).await {
+        let token = self.login(channel).await?;
+        let answer = match self.unary(channel, request, token.clone()).await {
             Err(status) if self.user.is_some() && needs_login(&status) => {
-                self.token.lock().take();
+                self.forget(token);
                 self.unary(channel, request, self.login(channel).await?).await
             }
             answer => answer,
@@ -256,10 +266,10 @@ impl Client {
         grpc.ready().await.map_err(broken)?;
         let codec = ProstCodec::<Q, Q::Answer>::default();
         let path = PathAndQuery::from_static(Q::PATH);
-        let answers = grpc.streaming(signed(requests, token), path, codec).await;
+        let answers = grpc.streaming(signed(requests, token.clone()), path, codec).await;
         answers.map(tonic::Response::into_inner).map_err(|status| {
             if needs_login(&status) {
-                self.token.lock().take();
+                self.forget(token);
             }
             Failure::of(&status)
         })
@@ -284,6 +294,14 @@ impl Client {
         Ok(token)
     }
 
+    /// Forgets this token, unless another caller has a newer one already.
+    fn forget(&self, token: Option<MetadataValue<Ascii>>) {
+        let mut known = self.token.lock();
+        if *known == token {
+            *known = None;
+        }
+    }
+
     /// Checks that it is the cluster that has answered before.
     fn check(&self, answer: &impl Answer) -> Result<(), Failure> {
         let found = answer.header().cluster;
@@ -291,7 +309,7 @@ impl Client {
         match known {
             Err(known) if known != found => Err(Failure::unsent(Fault::Denied(format!(
                 "a member belongs to the cluster {found:x}, and another one to {known:x}: give members of one cluster, \
-                 or restart this client if the cluster was made anew"
+                 or restart this client if the cluster was created again"
             )))),
             _ => Ok(()),
         }

@@ -83,6 +83,7 @@ pub(super) fn unconnected(member: &str, text: &str) -> Failure {
 pub(super) fn needs_login(status: &Status) -> bool {
     status.code() == Code::Unauthenticated
         || status.message().contains("revision in header is old")
+        || status.message().contains("revision of auth store is old")
         || status.message().contains("invalid auth token")
 }
 

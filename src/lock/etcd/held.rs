@@ -26,7 +26,11 @@ impl HeldLock for HeldInEtcd {
             let Some(answer) = self.session.renew(&self.claim) else {
                 return Ok(Renewed::Superseded);
             };
-            match answer.await {
+            // None comes from a runtime that has ended. Later than this it helps nobody.
+            let Ok(answer) = timeout(self.terms.ttl, answer).await else {
+                return Err(vec![self.session.cluster.cause(Fault::TimedOut)]);
+            };
+            match answer {
                 Ok(Ok(start)) => {
                     let deadline = self.terms.deadline(start);
                     self.session.hold_until(self.claim.owner, deadline + self.terms.lock_delay);

@@ -24,7 +24,7 @@ impl Keys {
         self.key("base", "")
     }
 
-    /// There while nobody may lock, after the tokens were raised.
+    /// Exists after the tokens were raised, until locks are granted again.
     pub(super) fn closed(&self) -> Vec<u8> {
         self.key("closed", "")
     }
@@ -66,7 +66,7 @@ impl Keys {
         self.key("g/", resource.as_str())
     }
 
-    /// There while nobody may join the group, because another client waits to hold the lock alone.
+    /// Exists while a waiting writer keeps new readers out of the group.
     pub(super) fn drain(&self, resource: &Resource) -> Vec<u8> {
         self.key("d/", resource.as_str())
     }

@@ -86,8 +86,7 @@ async fn keep(
             }
         }
     };
-    doubt.decided();
-    let _place = Place { session: Arc::clone(session), key };
+    let _place = Place { session: Arc::clone(session), key, doubt: Some(doubt) };
     let (taken, mut seen) = (answer.header().revision, answer.header().revision);
     let mut ahead = answer.read(1).get(1).map(|place| place.key.clone());
     reports.registered(ahead.is_none() && answer.read(2).is_empty());
@@ -128,17 +127,20 @@ async fn deleted(session: &EtcdSession, keys: Span, seen: i64) -> Result<i64, Fa
 struct Place {
     session: Arc<EtcdSession>,
     key: Vec<u8>,
+    /// Until it is known to be deleted, the session sweeps it: nobody behind it would be woken.
+    doubt: Option<InDoubt>,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let (session, key) = (Arc::clone(&self.session), std::mem::take(&mut self.key));
-        let counted = session.cluster.requests.token();
+        let doubt = self.doubt.take();
         self.session.runtime.spawn(async move {
             let leave = Txn { success: vec![Op::delete(key)], ..Txn::default() };
-            // It ends with the session otherwise.
-            let _ = session.cluster.client.ask(&leave, session.budget).await;
-            drop(counted);
+            let left = session.cluster.client.ask(&leave, session.budget).await;
+            if let (Ok(_), Some(doubt)) = (left, doubt) {
+                doubt.decided();
+            }
         });
     }
 }

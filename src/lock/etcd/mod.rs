@@ -20,7 +20,7 @@
 //! so tokens grow across all resources for as long as the cluster forgets nothing. The first client sets the base from
 //! its clock, so that tokens are larger than those of Redis nodes before; only an operator raises it. A cluster that is
 //! restored from a backup counts from an earlier revision. A client that has seen a larger token refuses a smaller
-//! one, but a new process can't know: stop the clients, raise the tokens above those that were given out
+//! one, but a new process can't know: stop the clients, raise the tokens above those that were granted
 //! ([`Operator::raise`](crate::lock::Operator::raise)), and start them again.
 //!
 //! **Exclusion** depends on the rates of clocks: the client counts a lease from before its request, and etcd keeps the
@@ -29,9 +29,9 @@
 //! the lease, usually within milliseconds; until then two leases are valid, and the token distinguishes them.
 //!
 //! All leases of a service with one TTL are on one etcd lease, its session, and one renewal of two round trips serves
-//! them. An acquisition and a release are one transaction each. A request whose answer is lost may take effect
-//! later: its owner is never granted, and the session deletes its locks and keeps it from taking effect. While the quota of
-//! a member is exceeded, it can do so only when the alarm is disarmed. At most 127 resources are acquired with one call.
+//! them. An acquisition and a release are one transaction each. A request whose answer is lost may take effect later.
+//! No lease is granted for it: the session deletes its locks, or prevents it from taking effect. While the quota of a
+//! member is exceeded, it cannot do so until the alarm is disarmed. At most 127 resources are acquired with one call.
 //! The shortest TTL is 2 s.
 //!
 //! | key | what it is |

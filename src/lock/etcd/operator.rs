@@ -8,6 +8,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::claim::{FoundHolder, number};
+use super::client::Repeat;
 use super::cluster::Cluster;
 use super::fault::Failure;
 use super::keys::Span;
@@ -58,7 +59,7 @@ impl Operator for EtcdOperator {
                 (Compare::created(alone.clone(), Is::Equal, revision), vec![Op::delete(alone)])
             };
             let end = Txn { compare: vec![compare], success, failure: Vec::new() };
-            let ended = self.cluster.client.call(&end, self.budget, super::client::Repeat::Never);
+            let ended = self.cluster.client.call(&end, self.budget, Repeat::Never);
             Ok(ended.await.map_err(fault)?.0.succeeded)
         }
         .boxed()
@@ -120,7 +121,6 @@ impl EtcdOperator {
         let (mut groups, mut left) = (BTreeMap::new(), BTreeMap::new());
         let mut records = Vec::new();
         for (resource, shared, lock) in found {
-            let mut revision = lock.created;
             if shared && !groups.contains_key(&resource) {
                 let group = Range::one(keys.group(&resource));
                 let group = self.cluster.client.ask(&group, self.budget).await.map_err(fault)?;
@@ -128,7 +128,7 @@ impl EtcdOperator {
                 groups.insert(resource.clone(), modified);
             }
             let group = groups.get(&resource).copied().filter(|_| shared);
-            revision = group.filter(|group| *group > 0).unwrap_or(revision);
+            let revision = group.filter(|group| *group > 0).unwrap_or(lock.created);
             if let std::collections::btree_map::Entry::Vacant(place) = left.entry(lock.lease) {
                 let ask = LeaseTimeToLive { id: lock.lease };
                 let answer = self.cluster.client.ask(&ask, self.budget).await.map_err(fault)?;

@@ -52,7 +52,7 @@ pub(super) struct State {
     pub(super) renewed: Time,
     pub(super) used: Time,
     pub(super) held: HashMap<u128, HeldClaim>,
-    /// Those that may be in their locks, or come into them late, and must not be. Each is a request that is not over.
+    /// Attempts in doubt: their requests may have taken effect, or may still do so. The next sweep deletes their locks.
     pub(super) doubtful: Vec<(Arc<Claim>, TaskTrackerToken)>,
     /// Those that are released and stay closed until then.
     pub(super) closing: Vec<(Time, Arc<Claim>)>,

@@ -30,8 +30,9 @@ mod tests;
 const TOGETHER: Duration = Duration::from_millis(40);
 
 /// The number of renewals begun at once. With more, answers would be too old to count when this
-/// task reads them. The next ones begin when those have ended, or a moment later.
+/// task reads them. The next ones begin when those have ended, or this much later.
 const MAX_RENEWALS: usize = 256;
+const NEXT_RENEWALS: Duration = Duration::from_millis(10);
 
 /// The pause before a task starts again after a panic.
 const RESTART_PAUSE: Duration = Duration::from_millis(100);
@@ -202,7 +203,7 @@ async fn run(watchdog: &Watchdog, clock: &dyn Clock) {
         let due = watchdog.watched.lock().due(now, room);
         // Is not put off by each renewal that begins: then slow ones would hold up all that wait.
         if !due.is_empty() && now >= busy_until {
-            busy_until = now + TOGETHER;
+            busy_until = now + NEXT_RENEWALS;
         }
         renewals.extend(due.into_iter().filter_map(|lease| look(watchdog, lease)));
         let next = {

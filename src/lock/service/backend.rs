@@ -14,8 +14,8 @@ use crate::lock::wait::acquirer::Ask;
 use crate::lock::wait::release_notifications::ReleaseNotifications;
 use crate::time::Clock;
 
-/// The port behind every lock service: it makes attempts and reports its health. Redlock's nodes and the table in a
-/// database are two back ends; etcd or ZooKeeper would be more. Nobody outside can name it.
+/// The port behind every lock service: it makes attempts and reports its health. Its back ends are Redlock's nodes, the
+/// table in a database, an etcd cluster and a ZooKeeper ensemble. Nobody outside can name it.
 pub trait LockBackend: fmt::Debug + Clone + Send + Sync + 'static {
     /// Returns the clock that leases are timed by in this process.
     fn clock(&self) -> &Arc<dyn Clock>;

@@ -2,19 +2,19 @@ use std::time::Duration;
 
 use crate::lock::error::NodeCause;
 
-/// The state of the servers, as this client sees it: the nodes, or the one database.
+/// The state of the servers, as this client sees it: the nodes, or the one service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Health {
-    /// Number of nodes in a majority; one for a database.
+    /// Number of nodes in a majority; one where one service keeps the leases.
     pub needed: usize,
     /// Number of nodes that can grant a lock now. A quarantined node can't.
     pub granting: usize,
     /// The faults of the others.
     pub causes: Vec<NodeCause>,
-    /// The names of the nodes: the identity of the fleet. Empty for a database.
+    /// The names of the nodes: the identity of the fleet. Empty where there are no nodes.
     pub fleet: Vec<String>,
-    /// The state of each admitted node, quarantined or not. Empty for a database.
+    /// The state of each admitted node, quarantined or not. Empty where there are no nodes.
     pub nodes: Vec<NodeHealth>,
 }
 
@@ -45,7 +45,7 @@ impl Health {
         Health { needed: 1, granting, causes, fleet: Vec::new(), nodes: Vec::new() }
     }
 
-    /// Reports whether a majority can grant a lock now, or the database.
+    /// Reports whether a majority can grant a lock now, or the one service.
     #[must_use]
     pub fn has_quorum(&self) -> bool {
         self.granting >= self.needed

@@ -1,5 +1,3 @@
-#![allow(dead_code, reason = "until the engines use it")]
-
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;

@@ -38,6 +38,7 @@ impl LockBackend for Arc<Ensemble> {
         &self.sessions.clock
     }
 
+    /// Asks for all of them in one write. Dropped at any await point, or late, it releases what it gets.
     async fn attempt(
         &self,
         resources: &NonEmpty<Resource>,
@@ -166,12 +167,11 @@ impl Attempt {
                 Ok((nodes, locks)) => {
                     nodes.iter().for_each(|node| session.end_drain(&node.folder));
                     let (since, state) = (Mutex::new(began), OnceLock::new());
-                    let held = Arc::new(Held { owner, nodes, since, state });
+                    let is_lost = AtomicBool::default();
+                    let held = Arc::new(Held { owner, nodes, since, state, is_lost });
                     session.leases.lock().insert(owner, Arc::clone(&held));
                     let (sessions, session) = (Arc::clone(sessions), Arc::clone(&session));
-                    let is_lost = AtomicBool::default();
-                    let held =
-                        HeldNodes { sessions, session, held, signature, terms, budget, is_lost };
+                    let held = HeldNodes { sessions, session, held, signature, terms, budget };
                     let held = Arc::new(held);
                     let unclaimed = Unclaimed(Some(Arc::clone(&held)));
                     return Ok((unclaimed, Grant { locks, deadline: terms.deadline(began), held }));

@@ -32,8 +32,8 @@ pub(super) enum Refusal {
     Fault(Fault),
 }
 
-/// Returns what stands in the node of a lock: who holds it, for how many milliseconds unless it is renewed, and on which
-/// session.
+/// Returns what stands in the node of a lock: who holds it, for how many milliseconds unless it is renewed, and on
+/// which session.
 pub(super) fn contents(signature: &str, held_for: Duration, session: &Session) -> String {
     format!("{signature}\n{}\n{}", held_for.as_millis(), session.owner)
 }
@@ -115,7 +115,9 @@ impl Session {
             return Err(refusal);
         }
         let lock = sessions.paths.lock(claim.resources.first());
-        Err(Refusal::Fault(Fault::Refused(format!("{lock} is removed again and again"))))
+        Err(Refusal::Fault(Fault::Refused(format!(
+            "another client keeps removing {lock}: try again"
+        ))))
     }
 
     /// Sends one write with all nodes, and behind it what is to be known of them: one round trip.
@@ -186,14 +188,14 @@ impl Session {
     ) -> Result<NonEmpty<Sequencer>, Refusal> {
         if placed.is_closed {
             return Err(Refusal::Fault(Fault::Refused(
-                "an operator has raised the tokens; locks are granted when the leases of before have ended, within the \
+                "an operator has raised the tokens; locks are granted again when earlier leases have ended, within the \
                  longest timeout of the servers"
                     .into(),
             )));
         }
         let base = placed.base.ok_or_else(|| {
             Refusal::Fault(Fault::Refused(format!(
-                "{} has no number to count tokens from: raise the tokens above those that were given out",
+                "{} has no number to count tokens from: run `fencing raise` with a token above all that were granted",
                 sessions.paths.base()
             )))
         })?;

@@ -1,5 +1,5 @@
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fencing_protocol::{Fault, Released, Renewed, Terms};
@@ -25,8 +25,6 @@ pub(super) struct HeldNodes {
     pub(super) signature: String,
     pub(super) terms: Terms,
     pub(super) budget: Duration,
-    /// A renewal has found a node of another in the place of one.
-    pub(super) is_lost: AtomicBool,
 }
 
 impl HeldLock for HeldNodes {
@@ -42,7 +40,7 @@ impl HeldLock for HeldNodes {
                     return Ok(Renewed::Until(self.terms.deadline(since)));
                 }
                 Ok(Ok(Ok(None))) => {
-                    self.is_lost.store(true, Ordering::Release);
+                    self.held.is_lost.store(true, Ordering::Release);
                     return Ok(Renewed::Superseded);
                 }
                 Ok(Ok(Err(fault))) => fault,
@@ -61,7 +59,7 @@ impl HeldLock for HeldNodes {
         let (session, nodes) = (Arc::clone(&self.session), Arc::clone(&self.held.nodes));
         let keep = || contents(&format!("{}.", self.signature), rest, &session);
         let kept = (!rest.is_zero()).then(keep);
-        let seen = !self.is_lost.load(Ordering::Acquire);
+        let seen = !self.held.is_lost.load(Ordering::Acquire);
         let leaving = Leaving { owner: self.held.owner, kept, seen };
         let removing = Leaving { kept: None, ..leaving.clone() };
         let mut left = Arc::clone(&session).leave(Arc::clone(&nodes), leaving).boxed();

@@ -50,9 +50,18 @@ impl WaitingLine for Line {
             let (sessions, session) = (Arc::clone(&self.sessions), Arc::clone(&self.session));
             let owner = Owner(random::stamped()).to_string();
             let place = Place { sessions, session, line, lock, owner };
-            match place.keep(reports).await {
-                Ok(never) => match never {},
-                Err(fault) => fault,
+            // The servers may not know it yet: a place would keep it alive, with its locks.
+            let ended = async {
+                while !self.session.has_ended() {
+                    sleep(PAUSE * 20).await;
+                }
+            };
+            tokio::select! {
+                kept = place.keep(reports) => match kept {
+                    Ok(never) => match never {},
+                    Err(fault) => fault,
+                },
+                () = ended => Fault::Disconnected("the session has ended".into()),
             }
         }
         .boxed()

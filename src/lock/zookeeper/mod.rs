@@ -3,7 +3,8 @@
 //! **Fencing.** A token is the base of the namespace plus the zxid at which the lock's node was created. The first
 //! client sets the base from its clock; only an operator raises it. An ensemble that is restored from a backup counts
 //! from an earlier zxid. A client that has seen a larger token refuses a smaller one, but a new process can't know:
-//! raise the tokens above those that were given out ([`Operator::raise`](crate::lock::Operator::raise)).
+//! stop the clients, and raise the tokens above those that were granted
+//! ([`Operator::raise`](crate::lock::Operator::raise)).
 //!
 //! | node, below the chroot and the namespace | is |
 //! |---|---|
@@ -15,8 +16,10 @@
 //! | `s/{owner}` | a session; each renewal writes it |
 //! | `closed` | no lock is granted yet: the tokens were raised |
 //!
-//! A lock service has one session for each runtime and TTL. Its timeout is the TTL and the lock-delay, which the
-//! `maxSessionTimeout` of the servers must permit (40 s by default). Acquiring and releasing take one round trip each.
+//! A lock service has one session for each runtime and TTL. Its timeout is 4/3 of the TTL with its lock-delay: the
+//! leader counts it from the last ping that it has heard of (one each half tick), and a lease counts from its renewal.
+//! The `maxSessionTimeout` of the servers must permit it: with 40 s, the default, a TTL of 30 s. Keep `tickTime` below
+//! 2/3 of the TTL. Acquiring and releasing take one round trip each.
 //! A renewal is a write, on which a majority agrees, and a read of each lease's own node after it: leases that are due
 //! together share the write. A ping proves nothing, as the connected server answers it alone. When the session ends,
 //! all its leases are lost.

@@ -1,3 +1,4 @@
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -92,7 +93,8 @@ impl Session {
     /// Sends the write that leaves a node, at once.
     ///
     /// The node may be that of another client only where somebody has released this one by force. That has changed the
-    /// folder, or removed the node of this session. One who `marks` the folder is seen by whoever does so at this moment.
+    /// folder, or removed the node of this session. One who `marks` the folder is seen by whoever does so at this
+    /// moment.
     fn write<'a>(
         &'a self,
         node: &Node,
@@ -138,7 +140,11 @@ pub(super) async fn sweep(
             if end > now {
                 next = next.min(end);
             } else if session.forget(held.owner) {
-                let leaving = Leaving { owner: held.owner, kept: None, seen: true };
+                let leaving = Leaving {
+                    owner: held.owner,
+                    kept: None,
+                    seen: !held.is_lost.load(Ordering::Acquire),
+                };
                 let left = Arc::clone(&session).leave(Arc::clone(&held.nodes), leaving);
                 drop(tokio::spawn(outstanding.track_future(left)));
             }

@@ -1,5 +1,5 @@
 use std::collections::HashMap;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, OnceLock, Weak};
 
 use fencing_protocol::{Fault, Owner};
@@ -30,7 +30,7 @@ pub(super) struct Session {
     /// The attempts that were not answered in time, and are not yet.
     pub(super) late: AtomicUsize,
     pub(super) leases: Mutex<HashMap<Owner, Arc<Held>>>,
-    /// Why its leases are lost: an operator who has raised the tokens has removed its node, or the servers have ended it.
+    /// Why its leases are lost: an operator raised the tokens and removed its node, or the servers ended it.
     ended: OnceLock<Loss>,
 }
 
@@ -41,6 +41,8 @@ pub(super) struct Held {
     /// When the lease counts from.
     pub(super) since: Mutex<Time>,
     pub(super) state: OnceLock<Weak<LeaseState>>,
+    /// A renewal has found that a node is not there, or is another's.
+    pub(super) is_lost: AtomicBool,
 }
 
 /// The renewal of one lease.

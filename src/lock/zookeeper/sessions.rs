@@ -24,7 +24,7 @@ use crate::lock::token_base::{Largest, first_base};
 use crate::random;
 use crate::time::Clock;
 
-/// The sessions of one lock service with an ensemble: one for each runtime and each timeout.
+/// The sessions of one lock service with an ensemble: one for each runtime, and each TTL with its lock-delay.
 pub(super) struct Sessions {
     pub(super) address: Address,
     pub(super) paths: Paths,
@@ -66,22 +66,22 @@ impl Sessions {
         format!("zookeeper://{}", self.address.servers)
     }
 
-    /// Returns the session of this runtime that outlives its client by `timeout`. A session that has ended is replaced.
-    /// Callers share the wait for it: servers that are down or hang do not cost each of them its budget.
+    /// Returns the session of this runtime for locks that stay `closed_for` this long. A session that has ended is
+    /// replaced. Callers share the wait for it: servers that are down or hang do not cost each of them its budget.
     pub(super) async fn get(
         self: &Arc<Self>,
-        timeout: Duration,
+        closed_for: Duration,
         budget: Duration,
     ) -> Result<Arc<Session>, Fault> {
-        let Slot { opening, since, .. } = self.slot(timeout, budget);
+        let Slot { opening, since, .. } = self.slot(closed_for, budget);
         let opened = timeout_at(since + budget, opening).await;
         let session = opened.unwrap_or(Err(Fault::TimedOut))?;
         let is_late = session.late.load(Ordering::Acquire) > 0;
         if is_late { Err(Fault::TimedOut) } else { Ok(session) }
     }
 
-    fn slot(self: &Arc<Self>, timeout: Duration, budget: Duration) -> Slot {
-        let (mut slots, key) = (self.slots.lock(), (Handle::current().id(), timeout));
+    fn slot(self: &Arc<Self>, closed_for: Duration, budget: Duration) -> Slot {
+        let (mut slots, key) = (self.slots.lock(), (Handle::current().id(), closed_for));
         let now = Instant::now();
         let mut since = now;
         if let Some(slot) = slots.get_mut(&key) {
@@ -94,13 +94,13 @@ impl Sessions {
                 _ => return slot.clone(),
             }
         }
-        slots.retain(|(_, timeout), slot| match slot.opening.peek() {
+        slots.retain(|(_, closed_for), slot| match slot.opening.peek() {
             Some(Ok(session)) if session.has_ended() => false,
             Some(Ok(session)) if Arc::strong_count(session) > 1 => true,
-            _ => slot.used + *timeout > now,
+            _ => slot.used + *closed_for > now,
         });
         let sessions = Arc::clone(self);
-        let open = tokio::spawn(async move { sessions.open(timeout, budget).await });
+        let open = tokio::spawn(async move { sessions.open(closed_for, budget).await });
         let open = async move {
             open.await.unwrap_or_else(|_| Err(Fault::Disconnected("the runtime is gone".into())))
         };
@@ -161,12 +161,14 @@ impl Sessions {
         }
     }
 
-    async fn open(&self, timeout: Duration, budget: Duration) -> Result<Arc<Session>, Fault> {
+    async fn open(&self, closed_for: Duration, budget: Duration) -> Result<Arc<Session>, Fault> {
+        // Servers count from the last ping that the leader has heard of, and a lease from its renewal after it.
+        let timeout = closed_for * 4 / 3;
         let client = self.connect(timeout, budget).await?;
         let granted = client.session_timeout();
         if granted < timeout {
             return Err(Fault::Denied(format!(
-                "sessions last {granted:?} at most, and the TTL with its lock-delay needs {timeout:?}: raise \
+                "sessions last {granted:?} at most, and a TTL with lock-delay of {closed_for:?} needs {timeout:?}: raise \
                  maxSessionTimeout of the servers, or take a shorter TTL"
             )));
         }
@@ -177,7 +179,7 @@ impl Sessions {
         let session = Session::new(client, (owner, node), self.address.acls(), renewals);
         let (lives, clock) = (Arc::downgrade(&session), Arc::clone(&self.clock));
         tokio::spawn(renew_all(Weak::clone(&lives), Arc::clone(&clock), due));
-        tokio::spawn(sweep(lives, clock, timeout, self.outstanding.clone()));
+        tokio::spawn(sweep(lives, clock, closed_for, self.outstanding.clone()));
         Ok(session)
     }
 }
