@@ -163,7 +163,9 @@ impl Sessions {
 
     async fn open(&self, closed_for: Duration, budget: Duration) -> Result<Arc<Session>, Fault> {
         // Servers count from the last ping that the leader has heard of, and a lease from its renewal after it.
-        let timeout = closed_for * 4 / 3;
+        // It has whole milliseconds.
+        let millis = (closed_for * 4 / 3).as_nanos().div_ceil(1_000_000);
+        let timeout = Duration::from_millis(millis as u64);
         let client = self.connect(timeout, budget).await?;
         let granted = client.session_timeout();
         if granted < timeout {
