@@ -18,7 +18,9 @@ const KEEPER: &str = r#"
 trap '' HUP INT TERM
 folder=$1; shift
 "$@" </dev/null & driver=$!
-cat >/dev/null
+# The output ends with the driver.
+exec >/dev/null
+cat
 kill -KILL $driver; wait $driver
 pkill -KILL -f -- "--user-data-dir=$folder"
 exit 0"#;
@@ -41,17 +43,9 @@ impl Browser {
     /// Opens a page in a window of this width.
     pub async fn open(url: &str, width: u32) -> Browser {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut keeper = Command::new("sh");
-        keeper.args(["-c", KEEPER, "sh"]).arg(folder.path()).args(["chromedriver", "--port=0"]);
-        keeper.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut keeper = keeper.spawn().expect("sh runs");
-        let mut output = BufReader::new(keeper.stdout.take().expect("its output")).lines();
-        let port = output.by_ref().map_while(Result::ok).find_map(|line| {
-            let port = line.strip_prefix("ChromeDriver was started successfully on port ")?;
-            Some(port.trim_end_matches('.').to_owned())
-        });
-        let port = port.expect("chromedriver runs: install Debian's chromium-driver");
-        std::thread::spawn(move || output.for_each(drop));
+        let (keeper, port) = (0..5)
+            .find_map(|_| start_driver(folder.path()))
+            .expect("chromedriver runs: install Debian's chromium-driver");
         let connector = hyper_util::client::legacy::connect::HttpConnector::new();
         let mut builder = ClientBuilder::new(connector);
         let builder = builder.capabilities(capabilities(folder.path()));
@@ -178,6 +172,26 @@ impl Drop for Browser {
             let _ = keeper.wait();
         }
     }
+}
+
+/// Starts a driver, and returns its port: now and then one finds no free port, and ends.
+fn start_driver(folder: &Path) -> Option<(Child, String)> {
+    let mut keeper = Command::new("sh");
+    keeper.args(["-c", KEEPER, "sh"]).arg(folder).args(["chromedriver", "--port=0"]);
+    keeper.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut keeper = keeper.spawn().expect("sh runs");
+    let mut output = BufReader::new(keeper.stdout.take().expect("its output")).lines();
+    let port = output.by_ref().map_while(Result::ok).find_map(|line| {
+        let port = line.strip_prefix("ChromeDriver was started successfully on port ")?;
+        Some(port.trim_end_matches('.').to_owned())
+    });
+    std::thread::spawn(move || output.for_each(drop));
+    let Some(port) = port else {
+        drop(keeper.stdin.take());
+        keeper.wait().expect("the keeper ends");
+        return None;
+    };
+    Some((keeper, port))
 }
 
 fn capabilities(folder: &Path) -> Capabilities {
