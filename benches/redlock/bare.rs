@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use futures_util::future::join_all;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
 
@@ -49,6 +50,31 @@ impl Bare {
         let mut command = redis::cmd("EVALSHA");
         command.arg(&self.scripts[1]).arg(1).arg(format!("bare:{name}")).arg(owner);
         self.majority(&command, &Value::Int(1)).await;
+    }
+
+    /// Locks all of these on all nodes, whoever holds them.
+    pub async fn lock(&self, names: &[String]) {
+        self.on_all(names, |name| Cmd::pset_ex(name, "owner", TTL.as_millis() as u64)).await;
+    }
+
+    /// Extends all of these on all nodes, whoever holds them: one command for each and node, the least that a lock that
+    /// ends by itself can cost a server.
+    pub async fn extend(&self, names: &[String]) {
+        self.on_all(names, |name| Cmd::pexpire(name, TTL.as_millis() as i64)).await;
+    }
+
+    async fn on_all(&self, names: &[String], command: impl Fn(&String) -> Cmd) {
+        let mut commands = redis::pipe();
+        for name in names {
+            commands.add_command(command(name));
+        }
+        let calls = self.connections.iter().cloned().map(|mut connection| {
+            let commands = &commands;
+            async move { connection.send_packed_commands(commands, 0, names.len()).await.unwrap() }
+        });
+        for answers in join_all(calls).await {
+            assert!(answers.iter().all(|answer| [Value::Okay, Value::Int(1)].contains(answer)));
+        }
     }
 
     async fn majority(&self, command: &Cmd, good: &Value) -> bool {

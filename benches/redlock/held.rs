@@ -6,6 +6,7 @@ use tokio::task::JoinSet;
 use tokio::time::interval;
 
 use crate::allocations;
+use crate::bare::Bare;
 use crate::contestant::TTL;
 use crate::fleet::{self, Spent};
 use crate::scripts::Scripts;
@@ -45,9 +46,11 @@ pub async fn measure(number: usize, table: &mut Table) {
     drop(leases);
     redlock.settle().await;
     let scripts = by_scripts(number, &servers).await;
+    let bare = by_commands(number, &servers).await;
     let percent = |time: Duration| time.as_secs_f64() * 100.0 / WATCHED.as_secs_f64();
     let both = |of: &dyn Fn(&Spent) -> Duration| {
-        [("scripts", percent(of(&scripts))), ("fencing", percent(of(&fencing)))]
+        [("bare", &bare), ("scripts", &scripts), ("fencing", &fencing)]
+            .map(|(contestant, spent)| (contestant, percent(of(spent))))
     };
     table.figure("client, of a core", "%", &both(&|cpu| cpu.client));
     table.figure("five servers, of a core", "%", &both(&|cpu| cpu.servers));
@@ -57,15 +60,28 @@ pub async fn measure(number: usize, table: &mut Table) {
     table.own("leases lost", "number", lost as f64);
 }
 
-/// The least that it takes to keep this many locks: the same scripts to the same nodes at the same rate, a batch after each
-/// pause, by a client that watches no deadline and has no lease to tell.
+/// The least that it takes to keep this many locks with this crate's scripts: the same requests to the same nodes at the
+/// same rate, by a client that watches no deadline and has no lease to tell.
 async fn by_scripts(number: usize, servers: &[RedisServer]) -> Spent {
     let scripts = Scripts::connect(&fleet::urls(servers)).await;
     let mut held = Vec::with_capacity(number);
     for lock in 0..number {
         held.push(scripts.acquire(&format!("held/{lock}")).await.unwrap());
     }
-    let each = number * usize::try_from(BATCHES.as_millis()).unwrap() * 3;
+    spent(&held, servers, async |batch| assert_eq!(scripts.renew(batch).await, batch.len())).await
+}
+
+/// The same with one command for each lock, which checks nothing.
+async fn by_commands(number: usize, servers: &[RedisServer]) -> Spent {
+    let bare = Bare::connect(&fleet::urls(servers)).await;
+    let names: Vec<String> = (0..number).map(|lock| format!("bare:held/{lock}")).collect();
+    bare.lock(&names).await;
+    spent(&names, servers, async |batch| bare.extend(batch).await).await
+}
+
+/// Renews all that is held each third of the TTL, a batch after each pause, and returns what that took.
+async fn spent<T>(held: &[T], servers: &[RedisServer], renew: impl AsyncFn(&[T])) -> Spent {
+    let each = held.len() * usize::try_from(BATCHES.as_millis()).unwrap() * 3;
     let batch = (each / usize::try_from(TTL.as_millis()).unwrap()).max(1);
     let mut ticks = interval(BATCHES);
     let (start, end) = (Spent::now(servers), Instant::now() + WATCHED);
@@ -74,7 +90,7 @@ async fn by_scripts(number: usize, servers: &[RedisServer]) -> Spent {
         if Instant::now() >= end {
             break;
         }
-        assert_eq!(scripts.renew(batch).await, batch.len());
+        renew(batch).await;
     }
     Spent::now(servers).since(start)
 }
