@@ -1,4 +1,4 @@
-//! Locks that give a token too, on servers of their own: etcd and ZooKeeper, one member each. Both write to disk before
+//! Locks that give a token too, those of this crate first, on servers of their own: etcd and ZooKeeper, one member each. Both write to disk before
 //! they answer; so each is measured a second time where it does not, as redis-servers without persistence don't.
 //!
 //! It needs Debian's `etcd-server` and `zookeeper`.
@@ -7,9 +7,12 @@ mod etcd;
 mod server;
 mod zookeeper;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use etcd::Etcd;
+use fencing::Resource;
+use fencing::lock::{self, Lock};
 use server::PeerServer;
 use tokio::task::JoinSet;
 use zookeeper::Zookeeper;
@@ -23,6 +26,8 @@ const TASKS: usize = 64;
 #[derive(Clone)]
 enum Peer {
     Redlock(Contestant),
+    /// This crate's leases in the same server.
+    Ours(Arc<dyn Lock>),
     /// The `Lock` service of etcd, under one lease of the process: what `concurrency.Mutex` does.
     EtcdLock(Etcd),
     /// The same with a lease for each lock.
@@ -35,6 +40,10 @@ impl Peer {
     async fn pair(&self, name: &str) {
         match self {
             Peer::Redlock(contestant) => contestant.pair(name).await,
+            Peer::Ours(lock) => {
+                let lease = lock.acquire(&Resource::new(name).unwrap()).await.unwrap();
+                lease.release().await.unwrap();
+            }
             Peer::EtcdLock(etcd) => {
                 let key = etcd.lock(name, etcd.lease).await;
                 etcd.unlock(key).await;
@@ -79,11 +88,15 @@ pub async fn measure(rounds: usize) {
     for (disk, said) in [(true, "on disk"), (false, "not on disk")] {
         let server = PeerServer::etcd(disk);
         let etcd = Etcd::connect(server.port).await;
+        let ours = lock::connect(&format!("etcd://127.0.0.1:{}", server.port)).await.unwrap();
+        peers.push((format!("etcd, fencing, {said}"), Peer::Ours(ours)));
         peers.push((format!("etcd, its Lock, {said}"), Peer::EtcdLock(etcd.clone())));
         peers.push((format!("etcd, a lease for each lock, {said}"), Peer::EtcdLease(etcd)));
         servers.push(server);
         let server = PeerServer::zookeeper(disk);
         let zookeeper = Zookeeper::connect(server.port).await;
+        let ours = lock::connect(&format!("zookeeper://127.0.0.1:{}", server.port)).await.unwrap();
+        peers.push((format!("ZooKeeper, fencing, {said}"), Peer::Ours(ours)));
         peers.push((format!("ZooKeeper, Curator's recipe, {said}"), Peer::Zookeeper(zookeeper)));
         servers.push(server);
     }
