@@ -60,8 +60,8 @@ pub async fn measure(number: usize, table: &mut Table) {
     table.own("leases lost", "number", lost as f64);
 }
 
-/// The least that it takes to keep this many locks with this crate's scripts: the same requests to the same nodes at the
-/// same rate, by a client that watches no deadline and has no lease to tell.
+/// The least that it takes to keep this many locks with this crate's scripts: the same requests to the same nodes at
+/// the same rate, by a client that watches no deadline and has no lease to tell.
 async fn by_scripts(number: usize, servers: &[RedisServer]) -> Spent {
     let scripts = Scripts::connect(&fleet::urls(servers)).await;
     let mut held = Vec::with_capacity(number);

@@ -96,7 +96,7 @@ fn print_migrations(kind: DatabaseKind, down: bool) {
     }
     if matches!(kind, DatabaseKind::MySql) {
         say::out(
-            "-- For `mysql --comments`: without it the client changes the routines, and `--check` finds that.\n\n",
+            "-- Use `mysql --comments`: otherwise the client changes the routines, and `--check` reports it.\n\n",
         );
     }
     for (version, what, sql) in migrations {
@@ -169,7 +169,7 @@ async fn remove(pool: &Pool, table: &str, yes: bool) -> Result<(), Failure> {
         return Err(Failure::refused(format_args!("the table {table} is not protected")));
     }
     let would = format!(
-        "would remove the triggers from the table {table}: its writes are no longer fenced then. Add --yes to do it"
+        "would remove the triggers from the table {table}: its writes would no longer be fenced. Add --yes to do it"
     );
     Failure::unless(yes, would)?;
     Ok(on!(pool, pool => found.remove(pool).await)?)

@@ -37,7 +37,7 @@ pub(crate) enum FleetAction {
     Move(MoveArgs),
 }
 
-/// Brings back every node that has restarted or forgotten, with no client running.
+/// Brings back every node that restarted or lost its state. No client has to run.
 ///
 /// If too few nodes remember, every node must answer, and this command starts the fleet again: the order of the tokens
 /// then depends on the nodes' clocks. A node that comes back grants nothing until the locks that it may have forgotten
@@ -87,7 +87,7 @@ pub(crate) struct MoveArgs {
     /// Continues although no majority of the old list answers with its state. Needs --yes.
     #[arg(long)]
     lost: bool,
-    /// Does what --lost says; without --yes, the command only explains it.
+    /// Confirms --lost; without --yes, the command only explains it.
     #[arg(long, requires = "lost")]
     yes: bool,
 }
@@ -212,7 +212,7 @@ async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
     let old = findings::ask(&from, budget).await?;
     if old.nodes.len() < findings.needed() {
         say::out(
-            "The old list fits into a minority of the new one: where its servers restart without their data, a client that \
+            "The old list is a minority of the new one. If its servers restart without their data, a client that \
              still has it may start the old fleet again, beside the new one. Restart none of them before every client \
              has the new list.\n",
         );
@@ -221,11 +221,11 @@ async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
     match order.lost {
         _ if left.is_empty() => {}
         true => say::out(format_args!(
-            "Stop what is left of the old list ({left}) for good: it must never serve a client with that list again.\n"
+            "Stop the remaining servers of the old list ({left}) for good: they must never serve that list again.\n"
         )),
         false => say::out(format_args!(
-            "Leave what is left of the old list ({left}) running, and stop it only when no client has \
-             that list any more.\n"
+            "Keep the remaining servers of the old list ({left}) running until no client has \
+             that list.\n"
         )),
     }
     Ok(())
@@ -259,7 +259,7 @@ fn advised(error: OperatorError, to: &Redis) -> Failure {
              If you cannot, and no client uses a list with this node, restart its server without its data"
         }
         OperatorError::NotAll { .. } => {
-            "; mend that and run the same command again. If an earlier run has begun the move, \
+            "; fix that and run the same command again. If an earlier run has begun the move, \
              no client gets a lease until it is done"
         }
         OperatorError::OtherFleet(_) => "; is --from the list that clients have now?",

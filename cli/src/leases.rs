@@ -59,7 +59,7 @@ pub(crate) async fn main(args: LeasesArgs) -> Result<u8, Failure> {
     if turnout.may_be_held(0) {
         let Turnout { remember, size, .. } = turnout;
         say::error(format_args!(
-            "{remember} of {size} nodes remember: a lock that the others have forgotten may be held, and is not shown"
+            "{remember} of {size} nodes remember: a lock that the others have forgotten may be held, but is not listed"
         ));
     }
     Ok(0)
@@ -90,7 +90,7 @@ fn on_nodes(lease: &LockView, turnout: Option<Turnout>) -> String {
     match lease.held {
         Some(true) => format!("{on}/{size}"),
         Some(false) => format!("{on}/{size}, no majority"),
-        None => format!("{on} of {remember} that remember, of {size}: perhaps held"),
+        None => format!("{on} of {remember} nodes that remember, of {size}: perhaps held"),
     }
 }
 
@@ -129,7 +129,8 @@ pub(crate) struct LockView {
     pub(crate) remaining: Option<Duration>,
     pub(crate) token: Option<Token>,
     pub(crate) nodes: Option<usize>,
-    /// Whether a majority has it. `None` where nodes that do not answer, or that have forgotten locks, could make it one.
+    /// Whether a majority has it. `None` where nodes that do not answer, or that have forgotten locks, could make it
+    /// one.
     pub(crate) held: Option<bool>,
 }
 

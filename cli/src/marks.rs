@@ -60,12 +60,12 @@ enum MarksAction {
     /// Removes marks that were not raised for a long time. The floor takes their place: where a resource has no mark,
     /// the highest token that was removed, and all smaller ones, are refused for good.
     ///
-    /// Choose an age that is longer than any holder keeps one token. With tokens of Redis nodes, see that the floor stays
-    /// below those that the nodes grant now.
+    /// Choose an age that is longer than any holder keeps one token. With tokens of Redis nodes, see that the floor
+    /// stays below those that the nodes grant now.
     Prune {
         #[command(flatten)]
         change: Change,
-        /// For how long a mark must not have been raised: 90d, 12h.
+        /// Removes only marks last raised at least this long ago, as in 90d or 12h.
         #[arg(long, value_name = "AGE", value_parser = duration::parse)]
         older_than: Duration,
         /// The highest floor: marks above it stay. Without --yes the command says where the floor would be.
@@ -108,7 +108,7 @@ struct OpenArgs {
     /// The marks are in the hash {NS}:marks.
     #[arg(long, value_name = "NS", default_value = NAMESPACE)]
     namespace: String,
-    /// Where a resource has no higher mark, smaller tokens are refused from then on, for good. Choose one not
+    /// Where a resource has no higher mark, smaller tokens are refused permanently. Choose one not
     /// below any token granted before, and make sure that the lock service grants larger ones.
     #[arg(long, value_name = "TOKEN")]
     floor: Option<Token>,
@@ -119,7 +119,7 @@ struct OpenArgs {
     /// nothing is opened.
     #[arg(long, value_name = "WORD")]
     seen: Option<MarksState>,
-    /// Opens them as they were --seen. Without this, the command only says what it would do.
+    /// Opens the marks if their state is still that of --seen. Without this, the command only says what it would do.
     #[arg(long, requires = "seen")]
     yes: bool,
 }
@@ -178,7 +178,7 @@ async fn raise(change: &Change, resource: &Resource, token: Token) -> Result<(),
     let from = or_none(mark);
     let would = format!(
         "would raise the mark of {resource} from {from} to {token}: all smaller tokens are \
-         refused from then on, for good. Add --yes to do it"
+         refused permanently. Add --yes to do it"
     );
     Failure::unless(change.yes, would)?;
     // Its waits for locks are short, through a pooler as well.
@@ -220,8 +220,8 @@ async fn prune(change: &Change, prune: sql::Prune) -> Result<(), Failure> {
     };
     Err(Failure::usage(format_args!(
         "would remove {marks} marks, and raise the floor from {from} to {floor}. The highest of them is that \
-         of {}. Where a resource has no mark, {floor} and all smaller tokens are refused from then on, for \
-         good. Add --floor {floor} --yes to do it",
+         of {}. Where a resource has no mark, {floor} and all smaller tokens are refused permanently. \
+         Add --floor {floor} --yes to do it",
         String::from_utf8_lossy(&name)
     )))
 }
@@ -230,7 +230,7 @@ async fn raise_floor(change: &Change, floor: Token) -> Result<(), Failure> {
     let pool = change.database.connect(false).await?;
     let would = format!(
         "would raise the floor to {floor}, if it is lower: where a resource has no mark, {floor} and all smaller \
-         tokens are refused from then on, for good, and new leases in this database get larger ones. Leases on Redis \
+         tokens are refused permanently, and new leases in this database get larger ones. Leases on Redis \
          nodes may not: for those name a --token below what they grant next. Add --yes to do it"
     );
     Failure::unless(change.yes, would)?;
@@ -257,7 +257,8 @@ impl MarksPlace {
         if is_redis(url) {
             return in_redis(url, namespace).map(Box::new).map(MarksPlace::Redis);
         }
-        let schemes = "--marks: the URL begins with sqlite:, postgres:, mysql:, redis: or valkey:";
+        let schemes =
+            "--marks: the URL must begin with sqlite:, postgres:, mysql:, redis: or valkey:";
         kind(url).map_err(|_| Failure::usage(schemes))?;
         Ok(MarksPlace::Database(url.to_owned()))
     }

@@ -39,7 +39,8 @@ impl Redis {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct LockPlace {
-    /// The lock service: etcd://A,B,C or zookeeper://A,B,C/PATH, or what --redis and --database take [env: FENCING_LOCK].
+    /// The lock service: etcd://A,B,C or zookeeper://A,B,C/PATH, or what --redis and --database take [env:
+    /// FENCING_LOCK].
     #[arg(long, value_name = "URL", conflicts_with_all = ["redis", "database"])]
     lock: Option<String>,
     /// The nodes: independent masters [env: FENCING_REDIS].
@@ -167,7 +168,7 @@ impl LockPlace {
             false if is_redis(url) || is_redis(behind_name) => self.on_nodes(url),
             false if kind(url).is_ok() => Chosen::Service(Service::Database(owned)),
             false => {
-                let schemes = "--lock: the URL begins with etcd:, zookeeper:, redis:, postgres:, mysql:, sqlite: or memory:";
+                let schemes = "--lock: the URL must begin with etcd:, zookeeper:, redis:, postgres:, mysql:, sqlite: or memory:";
                 return Err(Failure::usage(schemes));
             }
         })

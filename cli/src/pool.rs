@@ -58,7 +58,9 @@ pub(crate) fn kind(url: &str) -> Result<DatabaseKind, Failure> {
         Some("sqlite") => Ok(DatabaseKind::Sqlite),
         Some("postgres" | "postgresql") => Ok(DatabaseKind::Postgres),
         Some("mysql" | "mariadb") => Ok(DatabaseKind::MySql),
-        _ => Err(Failure::usage("--database: the URL begins with sqlite:, postgres: or mysql:")),
+        _ => {
+            Err(Failure::usage("--database: the URL must begin with sqlite:, postgres: or mysql:"))
+        }
     }
 }
 
@@ -118,7 +120,7 @@ pub(crate) async fn answer<T, E>(call: impl Future<Output = Result<T, E>>) -> Re
 where
     Failure: From<E>,
 {
-    let late = "the database: timed out; if this was to change something, it may have done so";
+    let late = "the database timed out; a change may have been made nevertheless";
     let late = |_| Failure::unavailable(late);
     Ok(timeout(ANSWER_TIMEOUT, call).await.map_err(late)??)
 }
@@ -131,9 +133,6 @@ mod tests {
     async fn a_change_without_an_answer_may_have_been_made() {
         let Failure(status, why) = answer::<(), Failure>(std::future::pending()).await.unwrap_err();
         assert_eq!(status, crate::exit::UNAVAILABLE);
-        assert!(
-            why.ends_with("timed out; if this was to change something, it may have done so"),
-            "{why}"
-        );
+        assert!(why.ends_with("timed out; a change may have been made nevertheless"), "{why}");
     }
 }

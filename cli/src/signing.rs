@@ -54,7 +54,8 @@ impl SigningKeys {
         keys.any(|(_, key)| hmac::verify(key, text(sequencer).as_bytes(), &tag).is_ok())
     }
 
-    /// Refuses tokens of which no key says that they were issued. Nothing was asked of the marks then, and none was raised.
+    /// Refuses tokens of which no key says that they were issued. Nothing was asked of the marks then, and none was
+    /// raised.
     pub(crate) fn refuse(&self, headers: &HeaderMap, fenced: &Fenced) -> Option<HttpAnswer> {
         let sequencers = fenced.sequencers();
         let signatures: Vec<_> =
@@ -108,10 +109,11 @@ fn parse(path: &Path, text: &str) -> Result<Parsed, String> {
         let (id, digits) = line.split_once('=').ok_or_else(|| wrong("write ID=KEY"))?;
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if id.is_empty() || !id.chars().all(plain) {
-            return Err(wrong("the id has letters, digits, '-', '_' and '.' only"));
+            return Err(wrong("the id may have only letters, digits, '-', '_' and '.'"));
         }
         let secret = hex::decode(digits).ok().filter(|secret| secret.len() >= MIN_KEY);
-        let secret = secret.ok_or_else(|| wrong("the key has 64 hexadecimal digits or more"))?;
+        let secret =
+            secret.ok_or_else(|| wrong("the key must have at least 64 hexadecimal digits"))?;
         keys.push((id.to_owned(), Key::new(HMAC_SHA256, &secret)));
     }
     if keys.is_empty() { Err(format!("{}: no key", path.display())) } else { Ok(keys) }

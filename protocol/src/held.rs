@@ -10,7 +10,7 @@ use super::{Attempt, Fault, NonEmpty, Resource, Time, Token, majority};
 /// The result of a renewal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Renewed {
-    /// A majority of all nodes has extended each lock: when the lease ends now.
+    /// A majority of all nodes has extended each lock. The lease now ends at this time.
     Until(Time),
     /// A majority of all nodes reports another owner: a retry is useless.
     Superseded,
@@ -35,7 +35,7 @@ pub struct AskAll<T> {
     /// The outcome if each lock is renewed or released by a majority, and the time when that is too late.
     done: T,
     too_late: Option<Time>,
-    /// The outcome if this many nodes say of one lock that the owner has lost it.
+    /// The outcome if this many nodes report that the owner has lost one of the locks.
     gone: T,
     enough: usize,
 }

@@ -1,8 +1,8 @@
 //! The protocol: how N nodes that may forget hand out a token that never goes backwards.
 //!
-//! No async, no IO, no clock of its own: state machines that are fed replies and a
-//! `now`, and say what to send next. [`Store`] is what a node answers. Its words ([`Token`], [`Resource`], [`Time`]) are
-//! those of the crate `fencing`, which drives it; nothing here is stable but what that crate exports.
+//! No async, no IO, no clock of its own: state machines that are fed replies and a `now`, and say what to send next.
+//! [`Store`] is what a node answers. Its words ([`Token`], [`Resource`], [`Time`]) are those of the crate `fencing`,
+//! which drives it. Only what that crate exports is stable.
 
 #![forbid(unsafe_code)]
 

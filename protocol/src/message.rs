@@ -9,7 +9,7 @@ use super::{ClientId, Fault, Fleet, Nonce, Owner, Resource, Stamp, Token};
 #[allow(missing_docs, reason = "the names of most fields say enough")]
 pub enum Request {
     /// Lock `resource` for `owner` if it is free, and count. In shared mode, others may share it already,
-    /// unless a writer waits; then the grant is not counted. `ttl`, lock delay included: when the owner's
+    /// unless a writer waits; a grant that joins is not counted. After `ttl`, lock delay included, the owner's
     /// part of the lock expires.
     Acquire { resource: Resource, owner: Owner, mode: Mode, ttl: Duration },
     /// Keep new owners from sharing the lock, because a writer waits.
@@ -19,7 +19,7 @@ pub enum Request {
     Publish { resource: Resource, owner: Owner, nonce: Nonce, token: Token },
     /// Let the lock of `owner` last for another `ttl`, or set it again where it is missing. Where a shared
     /// lock is set again, the count is raised to `token`: an owner that joins is not counted, and must not be
-    /// granted a token from before.
+    /// granted an older token.
     Renew { resource: Resource, owner: Owner, mode: Mode, token: Token, ttl: Duration },
     /// Unlock, if `owner` holds the lock.
     Release { resource: Resource, owner: Owner },
@@ -29,8 +29,8 @@ pub enum Request {
     Shorten { resource: Resource, owner: Owner, rest: Duration },
     /// Do the same for several locks in one step. Of locks that are asked for, grant all or none.
     Several(Vec<Request>),
-    /// Mark this stretch of memory before a re-admission. A nonce of this incarnation that the node has
-    /// stays. `from` is the fleet that moves to the one of the session, if one does: a node that has left
+    /// Mark this stretch of memory before a re-admission. If the node already has a nonce of this incarnation, it
+    /// keeps that. `from` is the fleet that moves to the one of the session, if one does: a node that has left
     /// another fleet for `from`, or for any that was started since, joins the session's.
     Prepare { nonce: Nonce, from: Option<Fleet> },
     /// Report the era, the promise, and how long locks may still be held.
@@ -95,7 +95,7 @@ impl Request {
         }
     }
 
-    /// Reports whether the request gives something back. It may then come late, and often.
+    /// Reports whether the request only releases something. Such a request may arrive late or repeatedly.
     pub fn is_release(&self) -> bool {
         let is_release =
             |part: &Request| matches!(part, Request::Release { .. } | Request::Shorten { .. });
@@ -212,7 +212,7 @@ impl Reply {
         self.parts().iter().any(|part| matches!(part, Reply::Granted { .. } | Reply::Held { .. }))
     }
 
-    /// Returns the answer to each part of a request. A reply that has not one for each counts for each.
+    /// Returns the answer to each part of a request. A reply that has no separate answers counts for every part.
     pub fn apart(
         reply: Result<Reply, Fault>,
         parts: usize,

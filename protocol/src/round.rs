@@ -31,7 +31,7 @@ pub struct Readmitted {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum ReadmitError {
     /// These nodes did not answer, or refused.
-    #[error("a node that is needed does not answer, or refuses; try again")]
+    #[error("a node whose answer is needed did not answer, or refused; try again")]
     Missing(Vec<(usize, Fault)>),
     /// Too few nodes remember. A new start needs every node to answer, and these did not.
     #[error("too few nodes remember, and a new start needs an answer from every node")]
@@ -137,9 +137,9 @@ impl Round {
         (answers.iter().flatten().count() >= self.majority()).then_some(answers)
     }
 
-    /// Returns the states of the nodes whose memory is the same as before, and which know of `era`, if they are a majority.
-    /// What they had shown before, they had at one moment, when this round began: the answers before are not of one
-    /// moment, and a node may have forgotten since.
+    /// Returns the states of the nodes whose memory is the same as before, and which know of `era`, if they are a
+    /// majority. What they had shown before, they had at one moment, when this round began: the answers before are not
+    /// of one moment, and a node may have forgotten since.
     pub(super) fn unchanged<T>(
         &self,
         before: &[Option<T>],

@@ -11,8 +11,8 @@ pub trait Dialect: sqlx::Database<Connection: Migrate, Arguments: Clone> {
     /// The first parameter of a statement.
     const PARAMETER: &'static str;
 
-    /// Whether an interrupted procedure leaves its transaction open, and settings and table locks stay: then the session
-    /// serves nobody else.
+    /// Whether an interrupted procedure leaves its transaction open, and settings and table locks stay: then the
+    /// session is not used again.
     const KEEPS_SESSION_STATE: bool = false;
 
     /// Returns the name of the database that these options lead to, without user and password.
@@ -63,8 +63,8 @@ pub trait Dialect: sqlx::Database<Connection: Migrate, Arguments: Clone> {
     }
 }
 
-/// Writes the methods of [`Dialect`] that only pass a statement on. Without a macro each user of a database would have to
-/// repeat the bounds of its driver.
+/// Writes the methods of [`Dialect`] that only pass a statement on. Without a macro each user of a database would have
+/// to repeat the bounds of its driver.
 macro_rules! plain_statements {
     () => {
         async fn run(

@@ -41,8 +41,8 @@ pub fn text(error: &sqlx::Error) -> String {
     let todo = match said.message() {
         message if message.contains("LOCK TABLES") => ": run UNLOCK TABLES first",
         message if message.contains("unsafe use of json_extract") => {
-            "; this version of SQLite takes the fence's triggers for unsafe under PRAGMA trusted_schema = OFF: \
-             switch it on, or take a newer version"
+            "; this version of SQLite rejects the fence's triggers as unsafe under PRAGMA trusted_schema = OFF: \
+             set it to ON, or use a newer version"
         }
         message if message.contains("fencing_") && meaning(error) == Some(Meaning::Denied) => {
             "; give this user the rights in docs/sql.md, Rights"

@@ -85,8 +85,8 @@ impl From<i64> for ReleaseAnswer {
 /// it counts: an error of the commit comes last.
 pub trait LeaseStatements: sqlx::Database {
     /// Acquires the row of the resource if it is free or has expired by the database's
-    /// clock, with a token above all that the row and the mark have seen. A shared claim joins others
-    /// who share the row, with the row's token, unless an exclusive one waits for them to leave.
+    /// clock, with a token above all that the row and the mark have seen. A shared claim joins the holders
+    /// of a shared row, with the row's token, unless a writer waits for them to leave.
     fn acquire(
         conn: &mut Self::Connection,
         claim: &LeaseClaim,
@@ -118,13 +118,13 @@ pub trait LeaseStatements: sqlx::Database {
 
 /// What one database says of its leases.
 pub trait LeaseQueries: sqlx::Database {
-    /// Reads `{limit}` leases whose resource stands in the relation `{after}`, such as `=`, to `{resource}`. Columns:
+    /// Reads `{limit}` leases whose resource compares to `{resource}` by the operator `{after}`, such as `=`. Columns:
     /// resource, token, the row's owner, the holder, and for how many milliseconds; and the parts
     /// where Rust has to split them: then the holder is the time in microseconds.
     const LEASES: &'static str;
 
-    /// Ends the lease of this `{resource}`, `{owner}` and `{token}`, if it has not ended, records that in the audit, and
-    /// returns a row then. It runs in a transaction.
+    /// Ends the lease of this `{resource}`, `{owner}` and `{token}`, if it has not ended, records that in the audit,
+    /// and returns a row then. It runs in a transaction.
     const END_LEASE: &'static str;
 
     /// Reads from the tables, to see whether that works.

@@ -46,8 +46,8 @@ pub enum FenceError {
     },
     /// Too many requests with this token already wait for older ones to end. Try again later.
     #[error(
-        "token {presented} of {resource} was not admitted to wait for a request with token \
-         {in_flight}: {limit} requests wait already; try again later"
+        "token {presented} of {resource} was refused: too many requests wait for one with token \
+         {in_flight} (limit {limit}); try again later"
     )]
     Crowded {
         /// The resource of the request.
@@ -68,7 +68,8 @@ pub enum FenceError {
     /// The marks answer, but may have forgotten some: no request passes until an operator has opened them.
     #[error(transparent)]
     Closed(Box<dyn std::error::Error + Send + Sync>),
-    /// Requests of an earlier process may still be at work: no request passes until the quarantine ends. Try again then.
+    /// Requests of an earlier process may still be at work: no request passes until the quarantine ends. Try again
+    /// then.
     #[error("in quarantine for another {} s: requests of an earlier process may still be running", .left.as_secs() + 1)]
     Quarantine {
         /// The time left of the quarantine.

@@ -49,7 +49,7 @@ impl MemoryMarks {
         if others.any(|marks| marks.contains_key(resource)) {
             tracing::error!(
                 %resource,
-                "two fences of this process keep a mark of this resource: a token that one has refused passes the \
+                "two fences of this process mark this resource separately: a token that one refuses may pass the \
                  other. Make one Fence, and clone it for each route"
             );
         }

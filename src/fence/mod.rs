@@ -84,7 +84,7 @@ pub struct Fence {
     checks: Option<Arc<Checks>>,
     /// The highest token that can have been issued.
     ceiling: Token,
-    /// Until then it admits nothing.
+    /// The time before which it admits nothing.
     closed_until: Option<Instant>,
     #[debug(skip)]
     outcomes: Arc<Outcomes>,
@@ -108,8 +108,8 @@ impl Fence {
         }
     }
 
-    /// Limits how long an admission takes: the [question](Fence::check_sequencer) whether the token
-    /// was issued, the answer of the marks, and the end of older requests in flight, together. Default: 5 s; at most one day.
+    /// Limits how long an admission takes: the [question](Fence::check_sequencer) whether the token was issued, the
+    /// answer of the marks, and the end of older requests in flight, together. Default: 5 s; at most one day.
     #[must_use]
     pub fn limit(self, limit: Duration) -> Fence {
         Fence { limit, ..self }
@@ -175,8 +175,8 @@ impl Fence {
         Fence { ceiling, ..self }
     }
 
-    /// Refuses every token until then ([`FenceError::Quarantine`]): requests of an earlier process may still be at work.
-    /// Call it before you clone the fence.
+    /// Refuses every token until then ([`FenceError::Quarantine`]): requests of an earlier process may still be at
+    /// work. Call it before you clone the fence.
     #[must_use]
     pub fn closed_until(self, time: Instant) -> Fence {
         Fence { closed_until: Some(time), ..self }

@@ -15,8 +15,8 @@ type ChoosePolicy = Arc<dyn Fn(&Parts) -> Policy + Send + Sync>;
 /// unless its policy [ignores reads](Policy::ignoring_reads).
 ///
 /// In axum, `route_layer` covers only the methods that the route has **before** it:
-/// `put(write).route_layer(fence).delete(remove)` leaves `DELETE` open. Put it last. Make one [`Fence`] and clone it for
-/// each route.
+/// `put(write).route_layer(fence).delete(remove)` leaves `DELETE` open. Put it last. Make one [`Fence`] and clone it
+/// for each route.
 #[derive(Clone, derive_more::Debug)]
 pub struct FenceLayer<X> {
     pub(super) fence: Fence,

@@ -42,8 +42,8 @@ pub enum PathError {
 /// `/files//a`, `/files/./a` and `/files/b/../a` as well, however they are encoded. Such paths name nothing here.
 ///
 /// Below axum's `nest` use [`matched`](super::matched()): this one sees the path without what the router is nested
-/// under. `/tenants/red/files/a` and `/tenants/blue/files/a` would both be `files/a` and share a mark, and one tenant could
-/// shut out the other.
+/// under. `/tenants/red/files/a` and `/tenants/blue/files/a` would both be `files/a` and share a mark, and one tenant
+/// could shut out the other.
 ///
 /// # Errors
 /// Returns a [`PathError`] if the decoded path is not UTF-8, is not a valid [`Resource`], or

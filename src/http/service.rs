@@ -92,7 +92,7 @@ where
         // If the token has a header of its own, a proxy may watch that one only.
         let own_header = self.header != HEADER;
         if shown.len() > 1 && (own_header || token.is_some()) {
-            let alone = format!("send no other token beside several headers {SEQUENCER}");
+            let alone = format!("with several headers {SEQUENCER} send no other token");
             return Err(Refusal::Mismatch(alone));
         }
         let token = match (token, shown.iter().next()) {

@@ -84,7 +84,7 @@ fn failed(error: &RedisError) -> FencedError {
     refused(error).unwrap_or_else(|| FencedError::InDoubt(words(error)))
 }
 
-/// Reads who the server is from `INFO`, and refuses one that can't keep marks.
+/// Reads the server's identity from `INFO`, and refuses a server that can't keep marks.
 fn life(info: &str) -> Result<String, FencedError> {
     let info = ServerInfo::read(info).map_err(FencedError::Unreachable)?;
     let unfit = Unfit::of(info.loading, info.master, info.maxmemory, &info.policy);

@@ -40,8 +40,8 @@ pub enum FencedError {
     /// The server cannot keep marks. Nothing was written.
     #[error("the server cannot keep marks: {0}")]
     Unfit(Unfit),
-    /// In a Redis Cluster, the key and the marks are not both on this server. Nothing was written. Give the key the hash
-    /// tag of the namespace, as in `{files}:a`, and connect to the master that has this slot.
+    /// In a Redis Cluster, the key and the marks are not both on this server. Nothing was written. Give the key the
+    /// hash tag of the namespace, as in `{files}:a`, and connect to the master that has this slot.
     #[error(
         "the key and the marks are not in one slot of this server: give the key the namespace as \
          its hash tag, and connect to the master of that slot: {0}"
@@ -65,9 +65,9 @@ pub enum FencedError {
     /// There is no connection. Nothing was sent.
     #[error("the server cannot be reached: {0}")]
     Unreachable(String),
-    /// The request was sent and not answered. It may have been executed, or may still be. Send only the same write
+    /// The request was sent and not answered. It may have run, or may run later. Send only the same write
     /// again: another one could be overwritten. For another write take a new lease, seal, then read.
-    #[error("in doubt: {0}; the write may have been applied, or may still be")]
+    #[error("in doubt: {0}; the write may have been applied, or may be applied later")]
     InDoubt(String),
 }
 
@@ -121,6 +121,6 @@ pub enum SettingsError {
     #[error("not a valid redis://, rediss:// or unix:// URL")]
     Url,
     /// The namespace cannot be part of a key.
-    #[error("a namespace has 1 to 64 bytes, no control characters, no braces")]
+    #[error("a namespace must have 1 to 64 bytes, no control characters, no braces")]
     Namespace,
 }

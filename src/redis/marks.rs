@@ -27,7 +27,7 @@ const MAX_BUDGET: Duration = Duration::from_secs(60);
 /// **Fencing.** See [the module](super) for lost marks. Everything is refused until an operator has
 /// [opened](RedisMarks::open) the marks, once after each start of the server. It does not guard against writers that
 /// do not call it. As a [`Marks`] it fences no write that goes elsewhere: only the gate of the fence makes a newer
-/// token wait for it, within one process.
+/// token wait for that write, within one process.
 ///
 /// # Rights
 /// An ACL user needs `eval`, `evalsha`, `info`, `hmget`, `hset`, `hlen`, `hscan`, `type` and the commands

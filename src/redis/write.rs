@@ -36,8 +36,8 @@ impl RedisMarks {
     /// resource.
     ///
     /// # Errors
-    /// [`FencedError::Stale`] if the mark is higher. After [`FencedError::InDoubt`] the write may be stored, or may
-    /// still be: send only the same write again. After all other errors nothing was written.
+    /// [`FencedError::Stale`] if the mark is higher. After [`FencedError::InDoubt`] the write may be stored now or
+    /// later: send only the same write again. After all other errors nothing was written.
     ///
     /// # Cancel safety
     /// If you drop the future, it is as after [`FencedError::InDoubt`].
@@ -72,8 +72,8 @@ impl RedisMarks {
         Ok(self.write(resource, token, command).await? > 0)
     }
 
-    /// Sets up to 1000 fields of a hash, if `token` is not stale, as [`fenced_set`](RedisMarks::fenced_set) writes a key.
-    /// Returns how many of the fields are new.
+    /// Sets up to 1000 fields of a hash, if `token` is not stale, as [`fenced_set`](RedisMarks::fenced_set) writes a
+    /// key. Returns how many of the fields are new.
     ///
     /// # Errors
     /// As [`fenced_set`](RedisMarks::fenced_set); [`FencedError::WrongType`] if the key holds no hash: then the mark is

@@ -169,7 +169,7 @@ pub enum MigrateError {
     /// The migrations were applied, and other tables, functions, procedures or triggers are lost, or look for the marks
     /// in another schema. On MySQL this is also the error of a user without EXECUTE on any of the procedures.
     #[error(
-        "the database has lost {what}: a dump may have left them out (mysqldump takes --routines \
+        "the database has lost {what}: a dump may have left them out (mysqldump needs --routines \
          and --triggers). Run DELETE FROM _fencing_migrations and migrate again: that creates them \
          and changes no mark. On MySQL, run all GRANTs again then"
     )]

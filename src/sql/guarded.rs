@@ -149,8 +149,8 @@ fn read_decision(written: sqlx::Result<u64>) -> Result<Option<u64>, AdmitError> 
 }
 
 /// Returns the number of parameters of a statement: of those with a number, the last one. `None` if others have none,
-/// which drivers and databases count differently. Only the database itself knows what is quoted or a comment: what looks
-/// like a parameter there counts as well. A database whose `first` parameter is `$1` has `?` as an operator.
+/// which drivers and databases count differently. Only the database itself knows what is quoted or a comment: what
+/// looks like a parameter there counts as well. A database whose `first` parameter is `$1` has `?` as an operator.
 fn count_parameters(sql: &str, first: &str) -> Option<usize> {
     let (mut last, mut plain) = (0, 0);
     for (at, mark) in sql.match_indices(['$', '?']) {

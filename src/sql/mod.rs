@@ -28,7 +28,7 @@
 //! ```
 //!
 //! The marks are in the table `fencing_marks`. On PostgreSQL the functions use the schema where [`migrate()`] created
-//! it, whatever the caller's search path and temporary tables are. The functions themselves are found through the path:
+//! it, whatever the caller's search path and temporary tables. The functions themselves are found through the path:
 //! all writers must find the same ones. Marks are never lowered or deleted, except by an operator ([`lower()`],
 //! [`Prune`]). You can bind and read a [`Token`](fencing_protocol::Token) as a `BIGINT`, and a
 //! [`Resource`](fencing_protocol::Resource) as text.

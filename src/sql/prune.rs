@@ -106,9 +106,9 @@ impl Prune {
     /// locked at that moment stay until the next prune.
     ///
     /// On MySQL the floor can rise only while no transaction is open that has created a mark. The prune tries that ten
-    /// times within two seconds without a wait, and then waits three times, for a second each. While it waits, others
-    /// who create a mark wait as well. On PostgreSQL it waits only for a transaction that has created the mark of a
-    /// lease that has not ended, three times for a second at most, and no client waits for it. On SQLite none waits for
+    /// times within two seconds without a wait, and then waits three times, for a second each. Meanwhile others
+    /// that create a mark wait as well. On PostgreSQL it waits only for a transaction that has created the mark of a
+    /// lease that has not ended, three times for a second at most, and no client waits for it. On SQLite no wait is
     /// longer than a statement takes. On MySQL each step is a transaction of its own, at READ COMMITTED: with
     /// `binlog_format = STATEMENT` the server refuses it.
     ///

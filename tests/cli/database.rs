@@ -351,7 +351,7 @@ async fn a_database_that_stops_to_answer_holds_nobody_up_for_ever() {
     let lines = ["marks", "marks --resource a", "marks raise --resource a --token 1"];
     let asked = lines.map(|line| fencing(&url, line).spawn().unwrap());
     for asked in asked {
-        end(asked).says(69, "the database: timed out");
+        end(asked).says(69, "the database timed out");
     }
 }
 

@@ -186,7 +186,8 @@ fn a_lock_on_few_nodes_is_taken_only_where_nobody_has_most() {
     assert_eq!(locks(&servers), ["", "", "", "minority", "minority"]);
 
     // It has no token: whoever comes next may get the same.
-    let asked = release(&servers, "").says(64, "on 2 of 5 nodes: an attempt, or what is left");
+    let asked =
+        release(&servers, "").says(64, "on 2 of 5 nodes: an unfinished attempt, or the rest");
     assert!(!asked.stderr.contains(", token "), "{asked:?}");
     let token = servers[3].cli(&["HGET", "{fencing}:memory", "era"]) + "000001";
     for token in [token.as_str(), "1"] {
@@ -209,7 +210,7 @@ fn what_silent_nodes_may_have_may_well_be_held() {
     let token = servers[2].cli(&["HGET", "{fencing}:memory", "era"]) + "000001";
     release(&servers, &format!("--yes --token {token}"))
         .prints(69, "")
-        .says(69, "Run it again when more nodes do");
+        .says(69, "Run it again when more nodes are back");
     assert_eq!(servers[2].cli(&["GET", LOCK]), "holder");
 }
 
@@ -224,7 +225,7 @@ fn what_quarantined_nodes_have_forgotten_may_be_held() {
     assert_eq!((found.len(), &found[0]["held"]), (1, &Value::Null), "{found:?}");
     assert_eq!((&found[0]["answered"], &found[0]["remember"]), (&5.into(), &2.into()), "{found:?}");
     let table = ask(&servers, "leases --node-budget 5s");
-    assert!(table.stdout.contains("2 of 2 that remember, of 5: perhaps held"), "{table:?}");
+    assert!(table.stdout.contains("2 of 2 nodes that remember, of 5: perhaps held"), "{table:?}");
     let forgotten = "2 of 5 nodes remember: a lock that the others have forgotten may be held";
     assert!(table.stderr.contains(forgotten), "{table:?}");
     ask(&servers, "release --node-budget 5s --resource invoice/43")
@@ -239,7 +240,7 @@ fn nodes_of_another_list_do_not_count() {
     let servers = with_locks([Some("stuck"); 5]);
     let wrong = release(&servers[..3], "").says(69, "0 of 3 nodes answered as nodes of this list");
     assert!(wrong.stderr.contains("a node of another fleet"), "{wrong:?}");
-    assert!(wrong.stderr.contains("is it the list that the clients have?"), "{wrong:?}");
+    assert!(wrong.stderr.contains("do the clients use this list?"), "{wrong:?}");
     // One node has gone over to another list.
     let admitted = servers[0].cli(&["HGET", "{fencing}:memory", "admitted"]);
     servers[0].cli(&["HSET", "{fencing}:memory", "admitted", &format!("{admitted},x")]);

@@ -1,5 +1,5 @@
-//! The rules of the house, in the library, the program and the pages: who may import whom, no circles,
-//! where `#[cfg(feature)]` stands, how long a file may be, what operators are given. docs/architecture.md has the floors.
+//! The rules of the house, in the library, the program and the pages: who may import whom, no circles, where
+//! `#[cfg(feature)]` stands, how long a file may be, what operators are given. docs/architecture.md has the floors.
 
 mod docs;
 mod floors;

@@ -6,8 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::thread::spawn;
 
-/// Starts a proxy, and returns its address. Each connection has a filter of its own, which says what comes in place of an
-/// answer, if anything.
+/// Starts a proxy, and returns its address. Each connection has a filter of its own, which says what comes in place of
+/// an answer, if anything.
 pub fn proxy<F>(server: PathBuf, filter: impl Fn() -> F + Send + 'static) -> String
 where
     F: Fn(Vec<u8>) -> Option<Vec<u8>> + Send + 'static,

@@ -103,8 +103,8 @@ async fn works(redlock: &Redlock, round: usize) {
     assert_eq!(lease.release().await, Ok(Released::Released), "round {round}");
 }
 
-/// Which connection is gone is known at once, and not when a request is lost with it: of those that were closed a moment
-/// ago, and of those that a middlebox closes while they are idle.
+/// Which connection is gone is known at once, and not when a request is lost with it: of those that were closed a
+/// moment ago, and of those that a middlebox closes while they are idle.
 #[tokio::test]
 async fn connections_that_were_closed_cost_no_call() {
     let servers = five();

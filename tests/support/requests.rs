@@ -64,7 +64,8 @@ pub fn shorten(resource: &Resource, owner: Owner, rest: Duration) -> Request {
     Request::Shorten { resource: resource.clone(), owner, rest }
 }
 
-/// All that a node grants or tells only as a member of the fleet that asks; `memory` is the one that an era is promised in.
+/// All that a node grants or tells only as a member of the fleet that asks; `memory` is the one that an era is promised
+/// in.
 pub fn votes(
     resource: &Resource,
     nonce: Nonce,

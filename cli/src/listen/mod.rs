@@ -53,8 +53,8 @@ pub(crate) struct Listen {
     /// The longest pause of a client while it sends a body, or reads an answer.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     pub(crate) client_timeout: Duration,
-    /// Connections open at a time. One more ends those that have had no request for a second, or waits while all
-    /// of them have one.
+    /// Limit of open connections. One more closes those that have been idle for a second, or waits while all
+    /// are busy.
     #[arg(long, value_name = "NUMBER", default_value_t = 1024, value_parser = count)]
     pub(crate) connections: usize,
 }

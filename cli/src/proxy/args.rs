@@ -10,8 +10,8 @@ use crate::listen::{Listen, count};
 
 /// Proxies a service that does not support tokens, and refuses stale requests.
 ///
-/// A request that writes needs the header Fencing-Token of its lease. The resource is the path, without the slash at its
-/// beginning. All requests to the service must come through one such process. A request that the service has not
+/// A request that writes needs the header Fencing-Token of its lease. The resource is the path, without the slash at
+/// its beginning. All requests to the service must come through one such process. A request that the service has not
 /// answered keeps its resource closed to newer tokens, even when the client has gone away: the proxy waits for the
 /// answer and for the end of the upload, or for --quarantine if they can no longer come. See docs/http.md.
 #[derive(Debug, clap::Args)]
@@ -66,10 +66,11 @@ pub(super) struct NameArgs {
     /// gateway in front of the proxy always sets itself, whatever the client has sent in it.
     #[arg(long, value_name = "NAME")]
     pub(super) resource_header: Option<HeaderName>,
-    /// Which resources a request is about, by its path: PATTERN=NAME[,NAME...], as in '/accounts/{id}/**=accounts/{id}'.
-    /// {id} is one segment, {id:int} a number without leading zeros, {*rest} all that follow, ** at the end anything. Of
-    /// several patterns the most specific one that matches decides; writes to a path that none matches are refused. A
-    /// request about several resources carries a header Fencing-Sequencer for each.
+    /// Which resources a request is about, by its path: PATTERN=NAME[,NAME...], as in
+    /// '/accounts/{id}/**=accounts/{id}'. {id} is one segment, {id:int} a number without leading zeros, {*rest} all
+    /// that follow, ** at the end anything. Of several patterns the most specific one that matches decides; writes to a
+    /// path that none matches are refused. A request about several resources carries a header Fencing-Sequencer for
+    /// each.
     #[arg(long, value_name = "PATTERN=NAME", conflicts_with = "resource_header")]
     pub(super) resource_from: Vec<Pattern>,
 }

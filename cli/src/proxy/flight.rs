@@ -148,7 +148,8 @@ impl Flight {
             tokio::select! {
                 biased;
                 () = &mut self.superseded => return Err(SUPERSEDED),
-                // Until then the upload is bounded, and the wait for the answer. It may have waited at the fence for long.
+                // Until then the upload is bounded, and the wait for the answer. It may have waited at the fence for
+                // long.
                 () = sleep_until(self.upload.until), if has_answer => return Err(LONG),
                 come = &mut coming => return Ok(come),
                 () = self.upload.stalled(self.patience) => {}

@@ -71,8 +71,8 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
     let names = names.map_err(|why| Failure::usage(format_args!("--resource-from {why}")))?;
     if args.flight.quarantine() < args.flight.upstream_timeout {
         say::error(format_args!(
-            "warning: --quarantine {} is shorter than --upstream-timeout {}: the service may still be at \
-             work on a request when its resource is open to newer tokens",
+            "warning: --quarantine {} is shorter than --upstream-timeout {}: the service may still \
+             work on a request when newer tokens are admitted",
             show(args.flight.quarantine()),
             show(args.flight.upstream_timeout),
         ));
@@ -168,7 +168,7 @@ impl<X: Fn(&Parts) -> Result<Vec<Resource>, String>> FencingProxy<X> {
         } else if parts.headers.get_all(CONTENT_LENGTH).iter().count() > 1 {
             "the request has more than one Content-Length"
         } else if parts.uri.path() == "*" && parts.method != Method::OPTIONS {
-            "only OPTIONS is about the whole service"
+            "only OPTIONS may address the whole service (*)"
         } else if self.args.names.resource_header.is_none()
             && parts.headers.contains_key(headers::DESTINATION)
         {
@@ -182,7 +182,7 @@ impl<X: Fn(&Parts) -> Result<Vec<Resource>, String>> FencingProxy<X> {
     async fn answer(&self, request: Request<Body>) -> HttpAnswer {
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
             refused("full");
-            return FULL.answer("too many requests are under way; nothing was sent");
+            return FULL.answer("too many requests are in progress; nothing was sent");
         };
         let permit = Counted::new("fencing_proxy_requests", permit);
         let args = &self.args;

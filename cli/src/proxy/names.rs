@@ -34,12 +34,12 @@ fn by_path(parts: &Parts) -> Result<Resource, String> {
     let hex = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_hexdigit);
     let encodes = |three: &[u8]| hex(three.first()) && hex(three.get(1));
     if raw.split(|byte| *byte == b'%').skip(1).any(|after| !encodes(after)) {
-        return Err("a % in the path needs two hexadecimal digits behind it".to_owned());
+        return Err("a % in the path must be followed by two hexadecimal digits".to_owned());
     }
     let decoded = percent_decode_str(parts.uri.path()).collect::<Vec<u8>>();
     if let Some(byte) = decoded.iter().find(|byte| matches!(byte, b'\\' | b';' | b'?' | b'#')) {
         let byte = char::from(*byte);
-        return Err(format!("the path has a {byte} in it; send it without"));
+        return Err(format!("the path contains {byte}; send it without"));
     }
     if decoded.split(|byte| *byte == b'%').skip(1).any(encodes) {
         return Err("the path is encoded twice; send it encoded once".to_owned());
@@ -50,7 +50,7 @@ fn by_path(parts: &Parts) -> Result<Resource, String> {
 fn by_header(parts: &Parts, header: &HeaderName) -> Result<Resource, String> {
     let mut values = parts.headers.get_all(header).iter();
     let (Some(value), None) = (values.next(), values.next()) else {
-        return Err("the gateway must name the resource once".to_owned());
+        return Err("the gateway must send exactly one header that names the resource".to_owned());
     };
     let name = std::str::from_utf8(value.as_bytes()).map_err(|error| error.to_string())?;
     Resource::new(name).map_err(|error| error.to_string())

@@ -72,7 +72,7 @@ impl FromStr for Pattern {
     fn from_str(text: &str) -> Result<Pattern, String> {
         let (path, names) =
             text.split_once('=').ok_or("give PATTERN=NAME, as in /a/{id}/**=a/{id}")?;
-        let path = path.strip_prefix('/').ok_or("a pattern begins with a slash")?;
+        let path = path.strip_prefix('/').ok_or("a pattern must begin with a slash")?;
         let (mut route, mut routes) = (String::new(), Vec::new());
         let (mut captures, mut integers) = (Vec::new(), Vec::new());
         for segment in path.split('/') {
@@ -114,8 +114,8 @@ fn is_plain(segment: &str) -> bool {
     !matches!(segment, "" | "." | "..") && !segment.contains(odd)
 }
 
-const NOT_PLAIN: &str = "a segment is a capture as a whole, or a text that is not empty, . or .., without { } * % \\ ; ? # \
-                         and control characters: paths are compared when they are decoded, and without a query";
+const NOT_PLAIN: &str = "a segment must be a capture, or non-empty text except . and .., without { } * % \\ ; ? # \
+                         and control characters: paths are compared decoded and without the query";
 
 const NO_CAPTURE: &str = "a capture is {name}, {name:int} or at the end {*name}; the name has letters, digits and \
                           underscores, and is in the pattern once";

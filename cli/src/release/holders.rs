@@ -24,8 +24,8 @@ pub(super) struct LockHolders {
 }
 
 impl LockHolders {
-    /// Puts together who holds the lock. On less than a majority it is an attempt, or what is left of a lease: it counts
-    /// only where no client has a majority.
+    /// Puts together who holds the lock. On less than a majority it is an attempt, or what is left of a lease: it
+    /// counts only where no client has a majority.
     pub(super) fn of(views: &[NodeView], turnout: Turnout) -> Vec<LockHolders> {
         let mut all: BTreeMap<Option<&[u8]>, Vec<&NodeView>> = BTreeMap::new();
         for view in views {
@@ -72,7 +72,7 @@ impl LockHolders {
                     "perhaps {named} (seen on {nodes} of {remember} nodes that remember, of {size})"
                 ),
                 None => format!(
-                    "{named} (on {nodes} of {size} nodes: an attempt, or what is left of a lease)"
+                    "{named} (on {nodes} of {size} nodes: an unfinished attempt, or the rest of a lease)"
                 ),
             }
         };

@@ -84,8 +84,8 @@ async fn on_nodes(args: &ReleaseArgs, redis: &Redis) -> Result<Option<String>, F
         && holders.iter().any(|holders| holders.uncertain)
     {
         return Err(Failure::unavailable(format_args!(
-            "nothing was released: the nodes that remember do not show whether token {token} is that of the lease of \
-             {resource}; it is held by {found}. Run it again when more nodes do"
+            "nothing was released: too few nodes remember to tell whether token {token} is that of the lease of \
+             {resource}; it is held by {found}. Run it again when more nodes are back"
         )));
     }
     let only = holders.iter().find_map(LockHolders::own_token);
@@ -149,7 +149,7 @@ fn check_majority(voters: &Voters) -> Result<(), Failure> {
         matches!(fault, Fault::OtherFleet { .. } | Fault::Moved { .. })
     };
     let so = match voters.faults.iter().any(other) {
-        true => "nothing was released; is it the list that the clients have?",
+        true => "nothing was released; do the clients use this list?",
         false => "nothing was released; run it again when more nodes answer",
     };
     voters.turnout().check_majority(so).inspect_err(|_| print_faults(&voters.faults))
@@ -180,7 +180,7 @@ fn gone(resource: &Resource, named: &str, taken: usize) -> Failure {
     Failure::refused(match taken {
         0 => format!("{resource} is not held by {named} any more: nothing was released"),
         _ => format!(
-            "{resource} is held by another client now, which keeps it; what {named} still had on {taken} nodes was released"
+            "another client now holds {resource}, and keeps it; {named} still had it on {taken} nodes, and lost it there"
         ),
     })
 }

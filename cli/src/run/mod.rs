@@ -26,13 +26,13 @@ use crate::signals::Signals;
 /// with every write that the lease is to protect: a lease can be lost at any moment.
 ///
 /// If the lease is not renewed, the command and all its descendants get SIGTERM a quarter of the TTL before the
-/// lease ends (5 s at most), and SIGKILL just before it ends; if the lease is lost at once, SIGKILL at once. A guard
-/// does that, the parent of the command, also if `fencing` itself is killed or stopped; not if both are killed at once.
+/// lease ends (5 s at most), and SIGKILL just before it ends; if it is lost without warning, SIGKILL at once. A guard
+/// process, the command's parent, does this even if `fencing` is killed or stopped, but not if both are killed at once.
 ///
 /// `fencing` passes INT, TERM, HUP, QUIT, USR1 and USR2 on to all of them. Processes that the command leaves in the
 /// background when it ends continue without the lease. From a terminal the command stays in the terminal's process
-/// group, so that Ctrl-C and Ctrl-Z work as usual; while it is suspended its lease is not renewed. Elsewhere than on
-/// Linux only the process group is stopped, or the command itself from a terminal.
+/// group, so that Ctrl-C and Ctrl-Z work as usual; while suspended, its lease is not renewed. On systems other than
+/// Linux, only the process group is stopped; from a terminal, only the command.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
     #[command(flatten)]

@@ -31,7 +31,7 @@ pub(super) const WRONG_METHOD: ProblemKind =
     ProblemKind::new(StatusCode::METHOD_NOT_ALLOWED, "about:blank");
 
 pub(super) fn no_lease() -> HttpAnswer {
-    NO_LEASE.answer("there is no such lease, or it is over: stop the work, or acquire again")
+    NO_LEASE.answer("there is no such lease, or it has ended: stop the work, or acquire again")
 }
 
 pub(super) fn lease(

@@ -184,7 +184,7 @@ async fn acquire(State(leases): Server, request: Request) -> Result<HttpAnswer, 
     let resource = resource(request.uri().path()).map_err(|why| MALFORMED.answer(why))?;
     // Before the body: a slow one takes a connection as a waiter does.
     let Ok(_waiting) = leases.waiters.try_acquire() else {
-        return Err(OVERLOADED.answer("too many requests wait for locks; nothing was asked"));
+        return Err(OVERLOADED.answer("too many requests wait for locks; no lock was requested"));
     };
     let wanted = acquire_request(request).await?;
     let ttl = wanted.ttl_ms.map_or(leases.args.ttl, Duration::from_millis);
@@ -200,7 +200,7 @@ async fn acquire(State(leases): Server, request: Request) -> Result<HttpAnswer, 
     let wrong = |error: BuildError| MALFORMED.answer(error);
     let lock = leases.lock.with_ttl(ttl).and_then(|lock| lock.with_wait(wait)).map_err(wrong)?;
     let Some(permit) = leases.table.permit() else {
-        return Err(UNAVAILABLE.answer("too many leases are held; nothing was asked"));
+        return Err(UNAVAILABLE.answer("too many leases are held; no lock was requested"));
     };
     // If the client goes away, this is dropped, which releases.
     let acquired = async {
@@ -210,7 +210,7 @@ async fn acquire(State(leases): Server, request: Request) -> Result<HttpAnswer, 
         }
     };
     let lease = leases.stop.run_until_cancelled(acquired).await;
-    let stopping = || UNAVAILABLE.answer("the service stops; nothing was acquired");
+    let stopping = || UNAVAILABLE.answer("the service is stopping; nothing was acquired");
     let lease = lease.ok_or_else(stopping)?.map_err(|error| answers::not_acquired(&error))?;
     let valid_for = lease.valid_for();
     let kept = leases.table.keep(lease, ttl, permit);
@@ -304,7 +304,7 @@ async fn acquire_request(request: Request) -> Result<AcquireRequest, HttpAnswer>
     let kind = parts.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
     if !kind.eq_ignore_ascii_case(JSON) {
-        return Err(NOT_JSON.answer("the body is JSON: send it as Content-Type: application/json"));
+        return Err(NOT_JSON.answer("the body must be JSON: send Content-Type: application/json"));
     }
     serde_json::from_slice(&bytes).map_err(|error| MALFORMED.answer(error))
 }

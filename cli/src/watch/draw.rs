@@ -70,7 +70,7 @@ fn heading<T>(view: &View, part: &Part<T>, title: &str, now: Moment) -> Vec<Line
         Part::Asking => Span::raw("asking ...").dim(),
         // A newer answer should have come by now.
         Part::Answered { at, .. } if at.age(now) > view.fresh => {
-            Span::raw(format!("OLD: of {}, {} ago", at.clock(), ago(at))).yellow()
+            Span::raw(format!("OLD: from {}, {} ago", at.clock(), ago(at))).yellow()
         }
         Part::Answered { at, answer: Ok(_), .. } => Span::raw(format!("{} ago", ago(at))).dim(),
         Part::Answered { since, .. } => {

@@ -57,7 +57,7 @@ pub(crate) struct WatchArgs {
     #[command(flatten)]
     budget: NodeBudget,
     /// Where the storage keeps its marks: sqlite:PATH, postgres://... or mysql://..., or redis://... (valkey://...)
-    /// [default: the database of --database]. A Redis that was restarted notes that its marks are closed.
+    /// [default: the database of --database]. In a Redis that was restarted, this records that the marks are closed.
     #[arg(long, value_name = "URL", env = "FENCING_MARKS", hide_env_values = true)]
     marks: Option<String>,
 }

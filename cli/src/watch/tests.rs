@@ -173,7 +173,7 @@ fn an_old_answer_is_called_old() {
     let lines = drawn(&mut view, 13, (80, 24));
     for part in ["NODES", "MARKS", "LEASES"] {
         let line = lines.iter().find(|line| line.starts_with(part)).unwrap();
-        assert!(line.ends_with("OLD: of 12:00:01Z, 12s ago"), "{line}");
+        assert!(line.ends_with("OLD: from 12:00:01Z, 12s ago"), "{line}");
     }
     view.paused = Some(after(14));
     assert!(has(&drawn(&mut view, 20, (60, 24)), "PAUSED since 12:00:14Z  p resumes"));

@@ -90,7 +90,9 @@ impl Store {
                 Pool::MySql(MySqlPool::connect(url).await?)
             }
             Some(_) => {
-                return Err("--database: the URL begins with sqlite:, postgres: or mysql:".into());
+                return Err(
+                    "--database: the URL must begin with sqlite:, postgres: or mysql:".into()
+                );
             }
         };
         let store = Store { pool, guarded };

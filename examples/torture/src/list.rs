@@ -59,10 +59,10 @@ impl List {
         builder.node_budget(Duration::from_millis(100)).build().unwrap()
     }
 
-    /// Moves the fleet to another list: of three, five or seven. The mover is killed half-way
-    /// now and then, and sometimes there are two of them. Why it could not be done, if so.
-    /// `has_left` tells of a server whether it knows that it may join another list. To delete what it knows would not do
-    /// instead: clients may have the older list still, and could start that again.
+    /// Moves the fleet to another list: of three, five or seven. The mover is killed half-way now and then, and
+    /// sometimes there are two of them. Why it could not be done, if so. `has_left` tells of a server whether it knows
+    /// that it may join another list. To delete what it knows would not do instead: clients may have the older list
+    /// still, and could start that again.
     pub fn change(
         &self,
         rng: &mut fastrand::Rng,

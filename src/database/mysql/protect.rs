@@ -18,8 +18,8 @@ const NOT_TRANSACTIONAL: &str = "
     FROM information_schema.tables JOIN information_schema.engines USING (engine)
     WHERE table_schema = COALESCE({schema}, DATABASE()) AND table_name = {table} AND transactions <> 'YES'";
 
-/// Reads the tables in a schema, or in the session's, that have triggers of the fence: schema, name, and whether the name
-/// alone is enough.
+/// Reads the tables in a schema, or in the session's, that have triggers of the fence: schema, name, and whether the
+/// name alone is enough.
 const TABLES: &str = "
     SELECT DISTINCT CAST(event_object_schema AS CHAR), CAST(event_object_table AS CHAR),
         event_object_schema <=> DATABASE()

@@ -4,7 +4,7 @@ use sqlx::{MySql, Pool};
 use crate::database::schema::migrations;
 use crate::database::{Migrations, Schema};
 
-/// A wait for a table's lock may last a day, as a rule, and everybody who comes later waits behind it. A procedure or
+/// By default a wait for a table's lock may last a day, and all later sessions wait behind it. A procedure or
 /// trigger is read, and works, in the SQL mode of the session that creates it: sql_mode=ORACLE has another syntax.
 const SESSION_FOR_DDL: &str = "SET SESSION lock_wait_timeout = 1,
     sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'";

@@ -25,7 +25,7 @@ pub(super) async fn listen(
     pool: Pool<Postgres>,
 ) -> sqlx::Result<BoxStream<'static, sqlx::Result<String>>> {
     if !is_direct(&pool).await? {
-        let why = "a pooler may share the sessions of this database out";
+        let why = "a pooler may give this session to other clients";
         return Err(sqlx::Error::Configuration(why.into()));
     }
     let own = pool.options().clone().min_connections(0).max_connections(1);

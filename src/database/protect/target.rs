@@ -6,8 +6,8 @@ use super::table_name::TableName;
 /// A name that a table or column cannot have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the name of a table or column has 1 to 64 characters and no control characters, and a prefix \
-     does not begin with white space"
+    "the name of a table or column must have 1 to 64 characters and no control characters, and a prefix \
+     must not begin with white space"
 )]
 #[non_exhaustive]
 pub struct NameError;
@@ -27,7 +27,7 @@ pub struct NameError;
 ///   carry a token.
 ///
 /// A bare token (`34`; on MySQL in `@fencing_token`) counts for rows of every resource. It guards
-/// less: the holder of one lease may then write, and shut out, what belongs to another.
+/// less: the holder of one lease may then write what belongs to another, and lock that holder out.
 ///
 /// The message of a refusal names the resource, the token and the mark. Its SQLSTATE is
 /// ZF412 if the token is stale, and ZF428 if none was presented.
@@ -101,7 +101,7 @@ impl Protect {
 
     /// Protects the table in shadow mode, on PostgreSQL: the triggers warn instead of refusing, in the server's log
     /// and to the client. They raise marks, but wait 10 ms at most for that. To switch the protection on, apply it
-    /// without this. A warning of a trigger is lost on MySQL, MariaDB and SQLite: there use
+    /// without this call. On MySQL, MariaDB and SQLite a trigger's warning is lost: there use
     /// [`admit_in_shadow`](crate::sql::admit_in_shadow()).
     ///
     /// **Fencing.** None. It shows which writers would be refused.

@@ -28,7 +28,7 @@ const TRIGGERS: &str = "
     SELECT name, sql FROM {home}.sqlite_schema
     WHERE type = 'trigger' AND lower(tbl_name) = lower({table}) ORDER BY rowid";
 
-/// The token that is being cleared. In SQLite the time stands still within a statement.
+/// The token that is being cleared. In SQLite the time does not change within a statement.
 const PRESENTED: &str = "SELECT token FROM fencing_presented
         WHERE at = julianday('now') ORDER BY rowid DESC LIMIT 1";
 

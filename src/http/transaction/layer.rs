@@ -43,8 +43,8 @@ use super::TransactionService;
 /// | answers with 2xx or 3xx | is committed; then the head of the response goes out |
 /// | answers with anything else, or with a `grpc-status` other than 0 in the head | is rolled back; then the response goes out |
 /// | fails or panics | is rolled back |
-/// | is dropped (a timeout, a newer request, a client that disconnects) | is rolled back; in doubt if its commit was in
-/// progress | | answers with success while the transaction is still borrowed | is not committed: a 500 |
+/// | is dropped (a timeout, a newer request, a client that disconnects) | is rolled back; in doubt during its commit |
+/// | answers with success while the transaction is still borrowed | is not committed: a 500 |
 ///
 /// A commit that fails is a 503: [`Problem::IN_DOUBT`](crate::http::Problem::IN_DOUBT) if the database did
 /// not report whether it committed, [`CONFLICT`](crate::http::Problem::CONFLICT) where another transaction
@@ -62,11 +62,11 @@ use super::TransactionService;
 /// - A request keeps a connection of the pool from its admission to its commit, its upload included. Take no second
 ///   connection in the handler, and no second `sql::begin`: it would wait for this transaction, which waits for the
 ///   handler. With two of these layers around one handler, every request gets a 500.
-/// - On MySQL the handler of a dropped request goes on for up to two seconds, and is rolled back then: sqlx 0.9 loses a
-///   connection for good on which it is dropped while it prepares a statement. So put no timeout between this layer
+/// - On MySQL the handler of a dropped request continues for up to two seconds, then is rolled back: sqlx 0.9 loses a
+///   connection for good if its future is dropped while it prepares a statement. So put no timeout between this layer
 ///   and the handler there, but above this layer.
-/// - A transaction that is rolled back leaves no mark in the database, unless the request is about several resources: an
-///   older token may still write.
+/// - A transaction that is rolled back leaves no mark in the database, unless the request is about several resources:
+///   an older token may still write.
 /// - In shadow mode the fence refuses nothing, but this layer does.
 ///
 /// **Fencing.** Do not end the transaction in the handler (`COMMIT`, or on MySQL a statement that creates or alters a

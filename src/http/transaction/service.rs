@@ -63,7 +63,7 @@ where
                 return async move { Ok(passed.await?.map(FenceBody::passing)) }.boxed();
             }
             Err(_) => {
-                "the FenceLayer must stand outside of the TransactionLayer: the last `route_layer` is \
+                "the FenceLayer must be outside the TransactionLayer: the last `route_layer` is \
                  the outermost"
             }
         };

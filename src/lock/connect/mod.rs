@@ -70,7 +70,7 @@ impl ConnectOptions {
         ConnectOptions { url: url.into(), namespace: None, settings }
     }
 
-    /// Sets the prefix of the keys on Redis servers and in etcd, and the node of ZooKeeper that all others are below.
+    /// Sets the prefix of the keys on Redis servers and in etcd, and the ZooKeeper node that contains all others.
     /// Default: `fencing`. Databases have none.
     pub fn namespace(mut self, namespace: impl Into<String>) -> ConnectOptions {
         self.namespace = Some(namespace.into());
@@ -137,7 +137,7 @@ impl ConnectOptions {
 pub enum ConnectError {
     /// The URL has no scheme, or one that no back end has.
     #[error(
-        "the URL of a lock service begins with redis://, postgres://, mysql://, sqlite:, \
+        "the URL of a lock service must begin with redis://, postgres://, mysql://, sqlite:, \
          etcd://, zookeeper:// or memory:, and {}", .0.as_ref().map_or_else(|| "this one has no scheme".to_owned(), |scheme| format!("not with {scheme:?}"))
     )]
     Scheme(Option<String>),

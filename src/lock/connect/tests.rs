@@ -31,7 +31,7 @@ async fn what_gives_no_lock_service_says_why() {
     let error = async |url: &str| connect(url).await.unwrap_err().to_string();
     for url in ["", "ftp://a", "http://a", "a,b,c"] {
         let error = error(url).await;
-        assert!(error.contains("begins with redis://, postgres://"), "{url:?}: {error}");
+        assert!(error.contains("must begin with redis://, postgres://"), "{url:?}: {error}");
     }
     // What is not a URL may be a password.
     for url in ["host=h user=u password=s3cret", "s3cret", "/run/r.sock?pass=s3cret", "a/s3cret:"] {

@@ -152,8 +152,8 @@ impl<K> Lease<K> {
         self.holding.state.valid_for()
     }
 
-    /// Waits for the end of the lease, and returns its cause: at its deadline at the latest, even if no server answers. The
-    /// deadline includes time while the machine is suspended, if the system has such a clock.
+    /// Waits for the end of the lease, and returns its cause: at its deadline at the latest, even if no server answers.
+    /// The deadline includes time while the machine is suspended, if the system has such a clock.
     ///
     /// # Cancel safety
     /// You may await any number of these, and drop them.

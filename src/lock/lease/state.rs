@@ -15,7 +15,7 @@ pub struct LeaseState {
     end: Option<Time>,
     /// The deadline, unless it is renewed; or why it is over.
     now: Mutex<Result<Time, Loss>>,
-    /// Notifies those who wait for the end. A renewal wakes nobody.
+    /// Notifies waiters for the end. A renewal wakes none.
     ended: Notify,
 }
 

@@ -65,8 +65,8 @@ pub trait Session: Send + Sync + 'static {
         Poll::Pending
     }
 
-    /// Reports whether any task of its runtime may begin calls, and not only the one that owns it: then an attempt need not
-    /// wait for that task. By default none may.
+    /// Reports whether any task of its runtime may begin calls, and not only the one that owns it: then an attempt need
+    /// not wait for that task. By default none may.
     fn is_open_to_callers(&self) -> bool {
         false
     }

@@ -41,9 +41,9 @@ const MAX_SUBMITTED: usize = 100_000;
 
 /// The nodes of one lock service, and what all of its clones share.
 ///
-/// Requests to a node run there in the order in which they were submitted, so that a release never overtakes the acquire
-/// that it undoes. [`submit`](Nodes::submit) never waits, so that you can call it in `drop`: a task, [`Drivers`], owns
-/// the sessions, and queues what the nodes can't take yet.
+/// Requests to a node run there in the order in which they were submitted, so that a release never overtakes the
+/// acquire that it undoes. [`submit`](Nodes::submit) never waits, so that you can call it in `drop`: a task,
+/// [`Drivers`], owns the sessions, and queues what the nodes can't take yet.
 #[derive(derive_more::Debug)]
 #[debug("Nodes({})", context.fleet)]
 pub struct Nodes {

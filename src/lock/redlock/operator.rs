@@ -96,7 +96,7 @@ impl Operator {
     }
 
     /// Starts new nodes at once, and ends the quarantine of those that clients have started
-    /// already and that have granted nothing yet. By this you say that no lock can be held: no node
+    /// already and that have granted nothing yet. You thereby declare that no lock can be held: no node
     /// has been restarted without its data. Nodes that are in use stay as they are.
     ///
     /// # Errors
@@ -169,7 +169,7 @@ impl Operator {
         done
     }
 
-    /// Ends the quarantine of every admitted node, and returns which nodes had one. By this you say
+    /// Ends the quarantine of every admitted node, and returns which nodes had one. You thereby declare
     /// that no lock can be held any more. If one is, two leases of one resource may be valid at once,
     /// until the storage refuses the older one.
     ///
@@ -222,8 +222,8 @@ impl Operator {
         self.relocate(new, false).await
     }
 
-    /// Moves a fleet whose list is lost: a majority of it has forgotten or does not answer, and
-    /// will not. Order then depends on the nodes' clocks, and on the lost nodes staying away.
+    /// Moves a fleet whose list is lost: a majority of it has forgotten, or does not answer and
+    /// never will. Order then depends on the nodes' clocks, and on the lost nodes staying away.
     /// Exclusion depends on no lease being longer than the longest TTL of `new`.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use crate::lock::wait::release_notifications::ReleaseNotifications;
 use crate::time::Clock;
 
 /// The port behind every lock service: it makes attempts and reports its health. Its back ends are Redlock's nodes, the
-/// table in a database, an etcd cluster and a ZooKeeper ensemble. Nobody outside can name it.
+/// table in a database, an etcd cluster and a ZooKeeper ensemble. It is private to the crate.
 pub trait LockBackend: fmt::Debug + Clone + Send + Sync + 'static {
     /// Returns the clock that leases are timed by in this process.
     fn clock(&self) -> &Arc<dyn Clock>;

@@ -33,10 +33,10 @@ const FIRST_START_TIMEOUT: Duration = Duration::from_millis(1500);
 /// The pause before it asks them again.
 const FIRST_START_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How long `try_acquire` waits for its turn where this process makes very many attempts at one time.
+/// How long `try_acquire` waits in the queue while this process makes very many concurrent attempts.
 const TURN_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The longest that `settle` waits: longer than anything is tried.
+/// The longest that `settle` waits: longer than any request is retried.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A lock service over one back end: [`Redlock`](super::redlock::Redlock), `SqlLock` over a database, `EtcdLock` or

@@ -96,8 +96,8 @@ impl WaitQueue {
         WaiterGuard(self)
     }
 
-    /// Waits for the first place. `None` if the wait has ended before an acquirer had an answer. A caller that finds the
-    /// queue empty asks after `first`; an empty queue `remembers` its streak if nothing else shows remote waiters.
+    /// Waits for the first place. `None` if the wait has ended before an acquirer had an answer. A caller that finds
+    /// the queue empty asks after `first`; an empty queue `remembers` its streak if nothing else shows remote waiters.
     ///
     /// # Errors
     /// The last one of the acquirer. When it gives up, the callers behind it fail with the same error, and do not ask

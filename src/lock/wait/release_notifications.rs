@@ -194,7 +194,8 @@ impl Channel {
     }
 }
 
-/// Keeps the waits registered and takes the notifications, until there are no waiters, or the channel breaks: returns why.
+/// Keeps the waits registered and takes the notifications, until there are no waiters, or the channel breaks: returns
+/// why.
 async fn receive(attachment: &mut Attachment, listener: Box<dyn ReleaseListener>) -> Option<Fault> {
     let mut changes = attachment.connected();
     let mut channel = Channel { listener, registered: BTreeMap::new(), owed: 0 };

@@ -27,7 +27,7 @@ pub enum ProtectError {
         /// The database's message.
         source: sqlx::Error,
     },
-    /// The triggers could not guard this table as it is, or it is protected already under other names of its rows.
+    /// The triggers could not guard this table as it is, or it is already protected and names its rows differently.
     #[error("the table {table} can't be protected: {why}")]
     Unguardable {
         /// The table.

@@ -28,7 +28,7 @@ impl Protect {
 
     /// Protects the table, on PostgreSQL with its partitions and the children that inherit from it. It reads the whole
     /// table first (not in shadow mode), because a row whose name is NULL, empty or longer than 255 bytes could not be
-    /// changed. It waits a second at most for others who use the table, because later ones wait behind it. On MySQL
+    /// changed. It waits a second at most for sessions that use the table, because later ones wait behind it. On MySQL
     /// each statement commits separately: if you may not LOCK TABLES, a table that was protected before is open for a
     /// moment.
     ///

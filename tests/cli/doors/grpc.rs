@@ -141,7 +141,7 @@ async fn a_problem_of_the_proxy_is_a_grpc_status() {
     assert_eq!(texts.message().await.unwrap().as_deref(), Some("first"));
     let full = refused(&mut client, Some(35)).await;
     assert_eq!(full.code(), Code::Unavailable, "{full:?}");
-    assert_eq!(full.message(), "too many requests are under way; nothing was sent");
+    assert_eq!(full.message(), "too many requests are in progress; nothing was sent");
     let problem = Problem::read_grpc(full.metadata().as_ref()).unwrap();
     assert_eq!((problem.kind.as_str(), problem.status), (Problem::UNAVAILABLE, 503));
     files.gate.notify_one();

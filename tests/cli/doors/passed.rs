@@ -1,5 +1,5 @@
-//! What the proxy passes on, and under which name. Requests and answers in odd forms: trailers, bodies of reads, HTTP/2 by
-//! hand, and an unasked upgrade.
+//! What the proxy passes on, and under which name. Requests and answers in odd forms: trailers, bodies of reads, HTTP/2
+//! by hand, and an unasked upgrade.
 
 use super::limits::HTTP2;
 use super::*;

@@ -122,7 +122,7 @@ fn a_lease_of_the_old_list_keeps_the_new_one_closed() {
     init(&from);
     let holder = Job::start(&from, "--ttl 10s", "", "");
     let printed = moved(finish(mover(&from, &to)), &to);
-    let stop = format!("Leave what is left of the old list ({}) running", servers[0].url());
+    let stop = format!("Keep the remaining servers of the old list ({}) running", servers[0].url());
     assert!(printed.contains("Leases are granted in ") && printed.contains(&stop), "{printed}");
     // Nobody gets it while it may be held.
     finish(run(&to, "--ttl 10s --wait 0s", "echo never")).says(69, "");
@@ -136,7 +136,7 @@ fn an_old_list_that_is_a_minority_of_the_new_one_is_warned_of() {
     for (old, new, warns) in [(1, 3, true), (3, 5, false)] {
         let (old, new) = (urls(&servers[..old]), urls(&servers[..new]));
         let printed = moved(finish(mover(&old, &new)), &new);
-        let warned = printed.contains("The old list fits into a minority of the new one");
+        let warned = printed.contains("The old list is a minority of the new one");
         assert_eq!(warned, warns, "{printed}");
     }
 }

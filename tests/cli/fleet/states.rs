@@ -1,5 +1,5 @@
-//! `fencing nodes` and `health()` tell the truth in each state that a fleet can be in, and change nothing. What is never
-//! said, and what a namespace keeps apart.
+//! `fencing nodes` and `health()` tell the truth in each state that a fleet can be in, and change nothing. What is
+//! never said, and what a namespace keeps apart.
 
 use fencing::lock::{Fault, Health};
 use fencing::{Lease, Redlock};

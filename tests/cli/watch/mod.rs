@@ -153,9 +153,9 @@ fn a_narrow_screen_without_colours_says_it_too() {
         terminal.shows(&["LEASES  0 held"]);
         terminal.press(b"p");
         terminal.shows(&[" PAUSED since "]);
-        terminal.shows(&["OLD: of "]);
+        terminal.shows(&["OLD: from "]);
         terminal.press(b"p");
-        terminal.hides(&["OLD: of "]);
+        terminal.hides(&["OLD: from "]);
         terminal.press(b"q");
         let left = terminal.left();
         left.assert_whole("0");

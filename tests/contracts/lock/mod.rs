@@ -74,8 +74,8 @@ fn refused<L: Debug>(found: &Result<L, AcquireError>, resource: &Resource, case:
     assert!(held, "{case}: {found:?}");
 }
 
-/// Drops what acquires these after each number of polls, while its requests are not sent yet or under way, and checks that
-/// they are free then.
+/// Drops what acquires these after each number of polls, while its requests are not sent yet or under way, and checks
+/// that they are free then.
 async fn dropped<F: Future>(
     lock: &impl Lock,
     resources: &[Resource],
@@ -123,7 +123,8 @@ struct State {
 }
 
 impl Inside {
-    /// Stays for a moment under a lease that was just granted: who holds the lock alone is alone, and tokens keep their order.
+    /// Stays for a moment under a lease that was just granted: who holds the lock alone is alone, and tokens keep their
+    /// order.
     async fn visit(&self, shares: bool, token: Token) {
         {
             let State { holders, largest: [any, alone] } = &mut *self.0.lock().unwrap();

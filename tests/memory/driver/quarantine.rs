@@ -42,8 +42,8 @@ async fn a_new_start_waits_for_the_longest_ttl_of_the_client() {
     assert!(closed_for.iter().all(|left| *left <= HOUR), "{closed_for:?}");
 }
 
-/// It may have granted a lock before, however long the others have been up. The lock-delay counts, too, and so does what
-/// an operator starts again.
+/// It may have granted a lock before, however long the others have been up. The lock-delay counts, too, and so does
+/// what an operator starts again.
 #[tokio::test(start_paused = true)]
 async fn a_new_start_waits_for_the_server_that_came_up_last_and_for_the_lock_delay() {
     for case in ["ttl", "lock-delay", "lock-delay, by hand"] {

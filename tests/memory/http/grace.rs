@@ -136,5 +136,5 @@ async fn those_who_wait_are_bounded_in_number() {
     drop(newest);
     let app = app(fence.clone().waiters(0));
     let _older = fence.admit(&file(), token(40)).await.unwrap();
-    assert!(refused(write(&app, 41).await, 503).await.detail.contains("0 requests wait already"));
+    assert!(refused(write(&app, 41).await, 503).await.detail.contains("(limit 0)"));
 }

@@ -1,5 +1,5 @@
-//! Which requests look at the fence: what a closure says of each, what a read seals, what is no request of the route. And
-//! a layer that only tells what it would refuse.
+//! Which requests look at the fence: what a closure says of each, what a read seals, what is no request of the route.
+//! And a layer that only tells what it would refuse.
 
 use fencing::http::{Policy, SHADOW};
 

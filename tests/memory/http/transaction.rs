@@ -274,7 +274,7 @@ async fn without_a_token_or_without_a_fence() {
     let handler = handler.route_layer(TransactionLayer::new(storage.clone()));
     let (said, response) = said(&Router::new().route("/files/{name}", handler)).await;
     assert_eq!(response.status(), 500);
-    assert!(said.contains("FenceLayer must stand outside of the TransactionLayer"), "{said}");
+    assert!(said.contains("FenceLayer must be outside the TransactionLayer"), "{said}");
     let handler = put(async |_: InTransaction<Storage>| "reached").route_layer(layer(fence()));
     let app: Router = Router::new().route("/files/{name}", handler);
     assert_eq!(write(&app, 33).await.status(), 500);

@@ -19,8 +19,8 @@ fn seen(node: usize, (admitted, era): (bool, u64), reserved: u64) -> Prepared {
 /// A node answers that it promises the era, and shows the promise after that.
 const PROMISES: (bool, bool) = (true, true);
 
-/// Starts three nodes that show themselves so in each of three rounds: admitted or not, and in which era. `promises` says of
-/// each whether it answers that it promises the era, and whether it shows the promise after that.
+/// Starts three nodes that show themselves so in each of three rounds: admitted or not, and in which era. `promises`
+/// says of each whether it answers that it promises the era, and whether it shows the promise after that.
 fn start(
     rounds: [[(bool, u64); 3]; 3],
     promises: [(bool, bool); 3],

@@ -7,8 +7,8 @@ use crate::directed::world::{TTL, World};
 const OLD: [usize; 3] = [0, 1, 2];
 const NEW: [usize; 3] = [0, 1, 3];
 
-/// The slow one marks a node of the new list late: the other one has started it in a larger era,
-/// leases were granted there, and the node forgot. Its clock is behind, and says nothing of that. It is the only one that ever forgets.
+/// The slow one marks a node of the new list late: the other one has started it in a larger era, leases were granted
+/// there, and the node forgot. Its clock is behind, and says nothing of that. It is the only one that ever forgets.
 #[test]
 fn a_slow_mover_does_not_start_the_new_list_once_more() {
     let mut started = 0;

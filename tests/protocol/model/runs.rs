@@ -1,5 +1,5 @@
-//! The searches of every run of the suite, and the long ones: clients that lock, and then first starts and moves, with a
-//! node that forgets, without attempts.
+//! The searches of every run of the suite, and the long ones: clients that lock, and then first starts and moves, with
+//! a node that forgets, without attempts.
 
 use crate::model::check::{run, search};
 use crate::model::lists::Lists;

@@ -1,5 +1,5 @@
-//! A server without memory left for writes, and counts that pile up: the node says so. The contract of a node drops them
-//! in a larger era.
+//! A server without memory left for writes, and counts that pile up: the node says so. The contract of a node drops
+//! them in a larger era.
 
 use fencing_protocol::Sealing;
 

@@ -84,8 +84,8 @@ async fn the_answer_of_another_session_is_nobodys() {
     assert!(matches!(answer, Ok(Reply::Held { .. })), "{answer:?}");
 }
 
-/// Redis numbers nothing: each later answer looks like that of the request before. The one is held by another; a grant of
-/// the other must not be taken for it.
+/// Redis numbers nothing: each later answer looks like that of the request before. The one is held by another; a grant
+/// of the other must not be taken for it.
 #[tokio::test]
 async fn an_answer_is_not_taken_for_the_one_before() {
     let (server, member) = admitted().await;

@@ -1,5 +1,5 @@
-//! For how long a lock may be out: what a node reports of that closes others that have forgotten. A node that an operator
-//! has closed by hand has a quarantine key that never expires.
+//! For how long a lock may be out: what a node reports of that closes others that have forgotten. A node that an
+//! operator has closed by hand has a quarantine key that never expires.
 
 use crate::scripts::member::*;
 

@@ -1,13 +1,13 @@
-//! What one client sends to a server arrives in its order. A TTL is rounded up to milliseconds: a lock must not end before
-//! its lease.
+//! What one client sends to a server arrives in its order. A TTL is rounded up to milliseconds: a lock must not end
+//! before its lease.
 
 use futures_util::future::join_all;
 use tokio::task::unconstrained;
 
 use crate::scripts::member::*;
 
-/// Some requests are sent while others are written. An attempt that is dropped takes its lock back: the release must not
-/// come before the request for the lock, or the lock stays for its TTL.
+/// Some requests are sent while others are written. An attempt that is dropped takes its lock back: the release must
+/// not come before the request for the lock, or the lock stays for its TTL.
 #[tokio::test]
 async fn no_release_overtakes_its_attempt() {
     let server = RedisServer::start();

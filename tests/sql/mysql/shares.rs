@@ -29,8 +29,8 @@ async fn equal_tokens_write_rows_of_a_protected_table_side_by_side() {
 #[tokio::test]
 async fn a_prepared_transaction_keeps_newer_tokens_out() {
     let place = ready().await;
-    // In the first round the token is new, in the others its mark is raised already. Each changes the row: PREPARE gives
-    // up nothing of a transaction that has changed none.
+    // In the first round the token is new, in the others its mark is raised already. Each changes the row: PREPARE
+    // gives up nothing of a transaction that has changed none.
     for branch in ["one", "two", "three"] {
         let mut old = place.pool.acquire().await.unwrap();
         let level = if branch == "two" { "REPEATABLE READ" } else { "READ COMMITTED" };

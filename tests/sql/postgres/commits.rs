@@ -1,4 +1,5 @@
-//! Commits that fail, and what they say of what is stored. The HTTP layer tells its client the same: tests/memory/http/transaction.rs.
+//! Commits that fail, and what they say of what is stored. The HTTP layer tells its client the same:
+//! tests/memory/http/transaction.rs.
 
 use sqlx::{PgPool, Postgres};
 

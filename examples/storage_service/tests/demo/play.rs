@@ -41,7 +41,7 @@ fn embedded() {
 fn wrong_use_is_told() {
     for (arguments, words) in [
         (["--lock", "elsewhere"], "--play needs leases"),
-        (["--database", "oracle:x"], "--database: the URL begins with"),
+        (["--database", "oracle:x"], "--database: the URL must begin with"),
         (["--database", "postgres://127.0.0.1:1/files"], "cannot connect to the database"),
     ] {
         play(&arguments).says(1, words);

@@ -153,7 +153,8 @@ async fn a_lease_that_is_let_go_in_the_middle_of_its_renewal_is_forgotten() {
     assert_eq!(Arc::strong_count(&lock), 1);
 }
 
-/// Also by one whose renewal was about to begin: nothing is behind it to undo it where the lock-delay is all that is left.
+/// Also by one whose renewal was about to begin: nothing is behind it to undo it where the lock-delay is all that is
+/// left.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_over_is_not_renewed() {
     let clock = Service::clock();

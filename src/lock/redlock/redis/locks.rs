@@ -37,7 +37,7 @@ const MAX_SHOWN_HOLDERS: usize = 16;
 pub struct NodeLock {
     /// The resource.
     pub resource: Resource,
-    /// The value of the lock on the node. It is another one for each lease.
+    /// The value of the lock on the node; it differs for each lease.
     pub value: Vec<u8>,
     /// The holder, if the value can be read.
     pub holder: Option<Holder>,
@@ -167,11 +167,11 @@ impl RedisNode {
     /// one without the lock: each records the largest of these tokens as used, so that the holder's next renewal cannot
     /// set the lock there. Views of other fleets, and of other resources, do not count.
     ///
-    /// The node writes it down, with the name of this process, in the sorted set `{namespace}:audit`, which
+    /// The node records the release, with the name of this process, in the sorted set `{namespace}:audit`, which
     /// keeps the last 1000 lines.
     ///
-    /// **Fencing.** It stops no holder, which continues until its next renewal, which fails once a majority has
-    /// answered as above, or until its lease ends. Only a storage that compares tokens refuses its writes, once it has
+    /// **Fencing.** It does not stop the holder, which continues until its next renewal (that fails once a majority has
+    /// answered as above) or until its lease ends. Only a storage that compares tokens refuses its writes, once it has
     /// seen a newer one.
     ///
     /// # Errors
@@ -236,7 +236,7 @@ impl RedisNode {
     }
 }
 
-/// Returns who the server is as a member of this fleet.
+/// Returns the server's identity as a member of this fleet.
 async fn member(
     connection: &mut MultiplexedConnection,
     fleet: &Fleet,

@@ -137,7 +137,7 @@ impl Node for RedisNode {
 }
 
 impl RedisNode {
-    /// Logs in, reads who the server is, loads the scripts, and makes the session.
+    /// Logs in, reads the server's identity, loads the scripts, and makes the session.
     async fn begin(self, wire: Wire, fleet: Fleet, holder: String) -> Result<RedisSession, Fault> {
         let settings = self.client.get_connection_info().redis_settings();
         if let Some(password) = settings.password() {

@@ -13,7 +13,7 @@ use crate::lock::redlock::group::{GroupKind, renewed_for};
 #[derive(Debug)]
 pub(super) struct Scripts {
     keys: Keys,
-    /// The name of this client, which stands behind the owner in its locks.
+    /// The name of this client, stored after the owner in its locks.
     holder: String,
     head: String,
     /// The digests under which the server keeps the scripts that were loaded. None of them if it takes none: then
@@ -185,7 +185,7 @@ impl Scripts {
     }
 }
 
-/// Returns what stands in front of each script of a session of this member.
+/// Returns the head of each script in a session of this member.
 pub(super) fn head(keys: &Keys, me: &Membership) -> String {
     let (life, fleet) = (me.incarnation.as_str(), me.fleet.as_str());
     let constants = [("MARKER", &*marker(me)), ("RUN_ID", life), ("FLEET", fleet)];

@@ -20,7 +20,7 @@ fn wrong_part(url: &str) -> (&'static str, Option<char>) {
     let parts = rest.split(['?', '#']).next().unwrap_or("");
     let (authority, path) = parts.split_once('/').unwrap_or((parts, ""));
     if scheme.ends_with("unix") {
-        return ("cannot be read: check the path, and user, pass and db behind it", None);
+        return ("cannot be read: check the path, and user, pass and db after it", None);
     }
     if !authority.contains('@') && rest.contains('@') {
         return ("has a character in its user or password that a URL must write as %XX", None);

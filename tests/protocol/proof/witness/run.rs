@@ -1,5 +1,5 @@
-//! A run of a small world, with fleet `f` of nodes 1, 2, 3 and fleet `g` of nodes 2, 3, 4. Each word has a version for each
-//! step that changed it.
+//! A run of a small world, with fleet `f` of nodes 1, 2, 3 and fleet `g` of nodes 2, 3, 4. Each word has a version for
+//! each step that changed it.
 
 use std::collections::BTreeMap;
 
