@@ -101,7 +101,7 @@ async fn what_does_not_fit_says_so() {
     let wrong = connect("etcd://me@host").await.unwrap_err().to_string();
     assert_eq!(
         wrong,
-        "the etcd URL is not usable: put a password behind the user: user:password@host"
+        "the etcd URL is not usable: put a password after the user: user:password@host"
     );
 }
 

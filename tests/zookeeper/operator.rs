@@ -45,6 +45,23 @@ async fn an_operator_lists_leases_and_ends_one() {
     }
 }
 
+/// The record of a node that somebody has changed ends no later lease.
+#[tokio::test]
+async fn a_lock_that_was_changed_by_hand_names_no_other_lease() {
+    let server = ZookeeperServer::start();
+    let (hand, operator) = (by_hand(&server).await, operator(&server));
+    let lock = on(&server).build().unwrap();
+    let lease = lock.acquire(&resource("r")).await.unwrap();
+    hand.set_data("/fencing/l/r/x", b"", None).await.unwrap();
+    let changed = operator.leases_of(&resource("r")).await.unwrap();
+    assert_eq!(changed.len(), 1, "{changed:?}");
+    hand.delete("/fencing/l/r/x", None).await.unwrap();
+    assert!(lease.renew().await.is_err());
+    let next = lock.acquire(&resource("r")).await.unwrap();
+    assert!(!operator.force_release(&changed[0]).await.unwrap());
+    next.renew().await.unwrap();
+}
+
 /// The servers come back with an older state: their counts begin again below what was given out.
 #[tokio::test]
 async fn after_a_restore_no_smaller_token_is_granted() {

@@ -17,7 +17,7 @@ pub(super) const MAX_SWEPT: usize = 123;
 pub(super) struct Claim {
     pub(super) owner: Owner,
     pub(super) mode: Mode,
-    /// What stands in each lock: the owner, its name, and for how many milliseconds it is closed at most.
+    /// The contents of each lock: the owner, its name, and for how many milliseconds it is closed at most.
     value: Vec<u8>,
     pub(super) locks: NonEmpty<(Resource, Vec<u8>)>,
 }

@@ -56,12 +56,12 @@ impl Keys {
         within(self.key("l/", &format!("{resource}\0")))
     }
 
-    /// Those who share a lock.
+    /// Returns the parts of a shared lock.
     pub(super) fn parts(&self, resource: &Resource) -> Span {
         within(self.key("l/", &format!("{resource}\0r")))
     }
 
-    /// The group of those who share a lock: its last change is their token.
+    /// Returns the group of a shared lock: its last change is the token of the holders.
     pub(super) fn group(&self, resource: &Resource) -> Vec<u8> {
         self.key("g/", resource.as_str())
     }

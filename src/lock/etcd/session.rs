@@ -139,9 +139,14 @@ impl EtcdSession {
 
     /// Learns which lease the locks belong to. If the session is over, so is the lease.
     pub(super) fn watched(&self, owner: Owner, lease: &Arc<LeaseState>) {
-        match self.state.lock().held.get_mut(&owner.0) {
-            Some(held) => held.lease = Arc::downgrade(lease),
-            None => drop(lease.close(Loss::Expired)),
+        let known = {
+            let mut state = self.state.lock();
+            let held = state.held.get_mut(&owner.0);
+            held.map(|held| held.lease = Arc::downgrade(lease))
+        };
+        // The caller's clock is asked without the lock.
+        if known.is_none() {
+            lease.close(Loss::Expired);
         }
     }
 

@@ -23,7 +23,7 @@ impl Address {
         let (secure, rest) = match url.split_once("://") {
             Some(("etcd", rest)) => (false, rest),
             Some(("etcds", rest)) => (true, rest),
-            _ => return Err(wrong("it begins with etcd:// or etcds://")),
+            _ => return Err(wrong("it must begin with etcd:// or etcds://")),
         };
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (user, hosts) = match rest.rsplit_once('@') {
@@ -31,7 +31,7 @@ impl Address {
             Some((user, hosts)) => {
                 let (name, password) = user
                     .split_once(':')
-                    .ok_or_else(|| wrong("put a password behind the user: user:password@host"))?;
+                    .ok_or_else(|| wrong("put a password after the user: user:password@host"))?;
                 (Some((decoded(name)?, decoded(password)?)), hosts)
             }
         };
@@ -65,7 +65,7 @@ fn member(host: &str, tls: Option<&ClientTlsConfig>) -> Result<(String, Endpoint
     let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
     let name = if has_port { host.to_owned() } else { format!("{host}:{PORT}") };
     let scheme = if tls.is_some() { "https" } else { "http" };
-    let unusable = |error| wrong(format!("{name:?} is no host and port: {error}"));
+    let unusable = |error| wrong(format!("{name:?} is not a host and port: {error}"));
     let endpoint = Endpoint::from_shared(format!("{scheme}://{name}")).map_err(unusable)?;
     let mut endpoint = endpoint
         .tcp_nodelay(true)
@@ -120,14 +120,14 @@ mod tests {
     #[test]
     fn a_url_that_does_not_fit_says_what_to_do() {
         for (url, advice) in [
-            ("http://a", "begins with etcd://"),
+            ("http://a", "must begin with etcd://"),
             ("etcd://", "names no member"),
             ("etcd://me@a", "user:password@host"),
             ("etcd://a?ca=x", "only etcds://"),
             ("etcds://a?ca=/nowhere/ca.pem", "ca=/nowhere/ca.pem: No such file"),
             ("etcds://a?cert=/dev/null", "both cert= and key="),
             ("etcds://a?certificate=x", "not one of ca, cert and key"),
-            ("etcd://a b", "is no host and port"),
+            ("etcd://a b", "is not a host and port"),
         ] {
             let error = Address::read(url).err().unwrap().to_string();
             assert!(error.contains(advice), "{url}: {error}");

@@ -37,7 +37,7 @@ impl ZookeeperLockBuilder {
         }
     }
 
-    /// Sets the node that all others are below, in the node of the URL. Default: `fencing`.
+    /// Sets the node, below the chroot of the URL, that contains all others. Default: `fencing`.
     pub fn namespace(mut self, namespace: impl Into<String>) -> ZookeeperLockBuilder {
         self.namespace = namespace.into();
         self

@@ -32,8 +32,8 @@ pub(super) enum Refusal {
     Fault(Fault),
 }
 
-/// Returns what stands in the node of a lock: who holds it, for how many milliseconds unless it is renewed, and on
-/// which session.
+/// Returns the contents of a lock's node: the holder, for how many milliseconds unless it is renewed, and on which
+/// session.
 pub(super) fn contents(signature: &str, held_for: Duration, session: &Session) -> String {
     format!("{signature}\n{}\n{}", held_for.as_millis(), session.owner)
 }

@@ -23,7 +23,7 @@ pub(super) struct Leaving {
     pub(super) owner: Owner,
     /// They stay, and say this to others: for how long.
     pub(super) kept: Option<String>,
-    /// Whether they were seen, and nobody is known to have removed them.
+    /// Whether they were seen, and are not known to have been removed.
     pub(super) seen: bool,
 }
 

@@ -115,7 +115,7 @@ impl ZookeeperOperator {
                 holder: Holder::read(signature),
                 shared: !path.ends_with(ALONE),
                 remaining: None,
-                owner: signature.get(..32).unwrap_or_default().to_owned(),
+                owner: owner(&text).to_owned(),
             });
         }
         Ok(leases)
@@ -144,7 +144,7 @@ impl ZookeeperOperator {
                 Err(error) => return Err(error),
             };
             let text = String::from_utf8_lossy(&data).into_owned();
-            is_there |= text.starts_with(&lease.owner);
+            is_there |= owner(&text) == lease.owner;
             if let Some(session) = text.lines().nth(2) {
                 write.add_check_version(&format!("{}/{session}", self.0.paths.child("s")), -1)?;
             }
@@ -202,4 +202,10 @@ fn gone(deleted: Result<(), Error>) -> Result<(), Error> {
         Err(Error::NoNode | Error::NotEmpty) => Ok(()),
         other => other,
     }
+}
+
+/// Returns the owner of a lock, or the first line of what somebody has written by hand.
+fn owner(contents: &str) -> &str {
+    let signature = contents.lines().next().unwrap_or_default();
+    signature.get(..32).unwrap_or(signature)
 }

@@ -18,9 +18,9 @@ pub(super) struct Node {
     pub(super) version: i32,
 }
 
-/// The one who holds a lock alone.
+/// The exclusive holder of a lock.
 pub(super) const ALONE: &str = "x";
-/// A client that waits to hold a lock alone: nobody joins those who share it.
+/// A waiting writer: no client joins the shared lock.
 pub(super) const WAITS: &str = "w";
 /// What the parts of a shared lock begin with.
 pub(super) const SHARED: &str = "s-";
@@ -59,7 +59,7 @@ impl Paths {
         format!("{}/s/{owner}", self.root)
     }
 
-    /// The folder of those who wait.
+    /// Returns the folder of the waiting clients.
     pub(super) fn line(&self, resource: &Resource) -> String {
         format!("{}/q/{}", self.root, escaped(resource.as_str()))
     }

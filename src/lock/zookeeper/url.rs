@@ -27,11 +27,11 @@ impl Address {
         let (servers, chroot) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let chroot = chroot.trim_end_matches('/');
         if chroot.split('/').skip(1).any(|name| matches!(name, "" | "." | "..")) {
-            return Err(format!("{chroot} is no path of a node"));
+            return Err(format!("{chroot} is not the path of a node"));
         }
         let servers: Vec<&str> = servers.split(',').map(str::trim).collect();
         if let Some(server) = servers.iter().find(|server| !is_server(server)) {
-            return Err(format!("{server:?} is no server: give host:port, as in a:2181,b:2181"));
+            return Err(format!("{server:?} is not a server: give host:port, as in a:2181,b:2181"));
         }
         Ok(Address { servers: servers.join(","), chroot: chroot.to_owned(), user })
     }
