@@ -32,7 +32,7 @@ type Client = Box<dyn Fn(&str) -> Result<String, String>>;
 /// A new database, and the client that comes with its server.
 pub struct Database {
     pub url: String,
-    client: Client,
+    pub client: Client,
 }
 
 const PYTHON: &str = "

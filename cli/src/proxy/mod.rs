@@ -79,7 +79,7 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
     }
     // Any name does: the mark is only read.
     let probe = Resource::new("readyz").map_err(Failure::failed)?;
-    let marks = open_marks(&args.marks, &probe).await?;
+    let marks = open_marks(&args.marks).await?;
     // An earlier proxy frees its port at once when it is stopped, and sends for up to --stop-within.
     let earlier = args.flight.quarantine() + args.listen.stop_within;
     let opens = Instant::now() + if args.flight.clean_start { Duration::ZERO } else { earlier };
@@ -121,7 +121,7 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
     listener.run(Answers::new(answers), status, settled).await
 }
 
-async fn open_marks(args: &MarksPlaceArgs, probe: &Resource) -> Result<Arc<dyn Marks>, Failure> {
+async fn open_marks(args: &MarksPlaceArgs) -> Result<Arc<dyn Marks>, Failure> {
     let Some(url) = &args.marks else { return Ok(Arc::new(MemoryMarks::default())) };
     let url = match MarksPlace::new(url, args.namespace.as_deref().unwrap_or(NAMESPACE))? {
         MarksPlace::Redis(marks) if marks.look().await?.is_open() => return Ok(Arc::new(*marks)),
@@ -132,9 +132,8 @@ async fn open_marks(args: &MarksPlaceArgs, probe: &Resource) -> Result<Arc<dyn M
         MarksPlace::Database(url) => url,
     };
     let pool = connect("--marks", &url, true, MAX_CONNECTIONS).await?;
-    if on!(&pool, pool => sql::highest(pool, probe).await).is_err() {
-        on!(&pool, pool => sql::migrate(pool).await)?;
-    }
+    // At each start: a table may have lost its log since, or the cluster its only writer.
+    on!(&pool, pool => sql::migrate(pool).await)?;
     Ok(on!(pool, pool => Arc::new(SqlMarks::new(pool)) as Arc<dyn Marks>))
 }
 

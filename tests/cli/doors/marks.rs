@@ -48,6 +48,18 @@ async fn marks_in_a_database_outlive_the_proxy() {
     }
 }
 
+/// The fence does not hold there, whatever an earlier start has created.
+#[tokio::test]
+async fn marks_that_are_not_logged_are_refused_at_each_start() {
+    let (upstream, database) = (Upstream::start(), Database::postgres().await);
+    drop(before(&upstream, &database.url));
+    (database.client)("ALTER TABLE fencing_marks SET UNLOGGED").unwrap();
+    for _ in 0..2 {
+        let line = format!("proxy --upstream {} --marks {}", upstream.url(), database.url);
+        ask("", &line).says(65, "fencing_marks is not logged");
+    }
+}
+
 #[test]
 fn marks_in_a_redis_outlive_the_proxy() {
     let server = RedisServer::start();
