@@ -52,13 +52,13 @@ impl Bare {
         self.majority(&command, &Value::Int(1)).await;
     }
 
-    /// Locks all of these on all nodes, whoever holds them.
+    /// Sets all of these locks on all nodes, without a look at their holders.
     pub async fn lock(&self, names: &[String]) {
         self.on_all(names, |name| Cmd::pset_ex(name, "owner", TTL.as_millis() as u64)).await;
     }
 
-    /// Extends all of these on all nodes, whoever holds them: one command for each and node, the least that a lock that
-    /// ends by itself can cost a server.
+    /// Extends all of these locks on all nodes, without a look at their holders: one command for each lock and node,
+    /// the least that a lock with a TTL can cost a server.
     pub async fn extend(&self, names: &[String]) {
         self.on_all(names, |name| Cmd::pexpire(name, TTL.as_millis() as i64)).await;
     }

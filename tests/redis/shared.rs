@@ -28,7 +28,8 @@ async fn the_last_holder_that_leaves_notifies_a_waiter() {
         tokio::spawn(async move { reader.acquire_shared(&resource()).await.unwrap() })
     });
     until_waiting(&servers, 3).await;
-    assert_eq!(notified(&servers), 0);
+    // A reader that a late node lets in leaves it again, and notifies.
+    let early = notified(&servers);
     for part in parts {
         release(part).await;
     }
@@ -36,7 +37,7 @@ async fn the_last_holder_that_leaves_notifies_a_waiter() {
     assert!(readers.iter().all(|reader| !reader.is_finished()));
     // Most have notified; on a busy machine some are late.
     let before = notified(&servers);
-    assert!(before > 0, "{before}");
+    assert!(before > early, "{before}");
     let alone_token = alone.token();
     alone.release().await.unwrap();
     let [one, other] = readers;

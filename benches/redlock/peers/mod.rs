@@ -1,5 +1,6 @@
-//! Locks that give a token too, those of this crate first, on servers of their own: etcd and ZooKeeper, one member each. Both write to disk before
-//! they answer; so each is measured a second time where it does not, as redis-servers without persistence don't.
+//! Locks that give a token too, those of this crate first, on servers of their own: etcd and ZooKeeper, one member
+//! each. Both write to disk before they answer; so each is measured a second time where it does not, as redis-servers
+//! without persistence don't.
 //!
 //! It needs Debian's `etcd-server` and `zookeeper`.
 
