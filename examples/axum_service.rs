@@ -16,10 +16,7 @@ use tokio::net::TcpListener;
 
 type Files = Arc<Mutex<HashMap<Resource, String>>>;
 
-async fn read(
-    State(files): State<Files>,
-    Fenced { resource, .. }: Fenced,
-) -> Result<String, StatusCode> {
+async fn read(State(files): State<Files>, Fenced { resource, .. }: Fenced) -> Result<String, StatusCode> {
     let files = files.lock().unwrap_or_else(PoisonError::into_inner);
     files.get(&resource).cloned().ok_or(StatusCode::NOT_FOUND)
 }
@@ -37,9 +34,8 @@ async fn main() -> anyhow::Result<()> {
     // A client that stops in the middle of its upload holds up the next one for a second.
     let fence = Fence::new(MemoryMarks::default()).drop_older_after(Duration::from_secs(1));
     let layer = FenceLayer::new(fence, http::path);
-    let app = Router::new()
-        .route("/files/{name}", get(read).put(write).route_layer(layer))
-        .with_state(Files::default());
+    let app =
+        Router::new().route("/files/{name}", get(read).put(write).route_layer(layer)).with_state(Files::default());
     let listener = TcpListener::bind(address).await?;
     println!("listening on http://{}", listener.local_addr()?);
     axum::serve(listener, app).await?;

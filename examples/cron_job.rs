@@ -18,9 +18,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     let options = SqliteConnectOptions::new().filename(path).create_if_missing(true);
     let pool = SqlitePool::connect_with(options).await?;
     sql::migrate(&pool).await?;
-    sqlx::query("CREATE TABLE IF NOT EXISTS reports (day TEXT PRIMARY KEY, token INTEGER)")
-        .execute(&pool)
-        .await?;
+    sqlx::query("CREATE TABLE IF NOT EXISTS reports (day TEXT PRIMARY KEY, token INTEGER)").execute(&pool).await?;
 
     let report = Resource::new("nightly-report")?;
     let lock = SqlLock::new(pool.clone());
@@ -31,11 +29,10 @@ async fn main() -> anyhow::Result<ExitCode> {
     };
     // The report records that it is done for today: the lock alone does not know it.
     let mut tx = sql::begin(&pool, &report, lease.token()).await?;
-    let written =
-        sqlx::query("INSERT INTO reports VALUES (date('now'), $1) ON CONFLICT DO NOTHING")
-            .bind(i64::from(lease.token()))
-            .execute(&mut *tx)
-            .await?;
+    let written = sqlx::query("INSERT INTO reports VALUES (date('now'), $1) ON CONFLICT DO NOTHING")
+        .bind(i64::from(lease.token()))
+        .execute(&mut *tx)
+        .await?;
     tx.commit().await?;
     match written.rows_affected() {
         0 => println!("written before"),

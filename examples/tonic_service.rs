@@ -37,8 +37,7 @@ async fn main() -> anyhow::Result<()> {
         let incoming = TcpIncoming::bind(second.parse()?)?;
         println!("listening on http://{}", incoming.local_addr()?);
         let ledger = service_fn(|request: http::Request<Body>| async {
-            let answer =
-                tonic::server::Grpc::new(Text::default()).unary(service_fn(append), request).await;
+            let answer = tonic::server::Grpc::new(Text::default()).unary(service_fn(append), request).await;
             Ok::<_, Infallible>(answer)
         });
         Server::builder().layer(layer).serve_with_incoming(ledger, incoming).await?;

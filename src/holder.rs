@@ -81,9 +81,7 @@ impl HolderName {
     /// Returns what the environment says, or else `host:pid`.
     pub(crate) fn own() -> Result<HolderName, String> {
         match env::var(VARIABLE) {
-            Ok(name) if !name.is_empty() => {
-                HolderName::new(&name).map_err(|problem| format!("{VARIABLE}: {problem}"))
-            }
+            Ok(name) if !name.is_empty() => HolderName::new(&name).map_err(|problem| format!("{VARIABLE}: {problem}")),
             Err(VarError::NotUnicode(_)) => Err(format!("{VARIABLE} is not valid UTF-8")),
             _ => Ok(HolderName::of_process()),
         }

@@ -23,8 +23,7 @@ impl ServerInfo {
     pub(crate) fn read(text: &str) -> Result<ServerInfo, String> {
         let field = |name: &str| -> Option<String> {
             let mut lines = text.lines();
-            let value =
-                lines.find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'));
+            let value = lines.find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'));
             value.map(|value| value.chars().filter(|c| !c.is_control()).take(129).collect())
         };
         let needed = |name| field(name).ok_or_else(|| format!("INFO without {name}"));
@@ -52,9 +51,7 @@ impl ServerInfo {
 #[non_exhaustive]
 pub enum Unfit {
     /// It has a limit of memory, and a policy that evicts keys.
-    #[error(
-        "its maxmemory-policy is {policy}; it must be noeviction, as other policies evict keys"
-    )]
+    #[error("its maxmemory-policy is {policy}; it must be noeviction, as other policies evict keys")]
     Evicts {
         /// Its `maxmemory-policy`.
         policy: String,
@@ -91,14 +88,7 @@ mod tests {
         let good = ServerInfo::read(good).unwrap();
         assert_eq!((good.run_id.as_str(), good.master, good.loading), ("abc", true, true));
         assert_eq!((good.maxmemory, good.policy.as_str()), (100, "noeviction"));
-        for text in [
-            "",
-            "role:master\nrun_id:",
-            "run_id",
-            "role:master",
-            "role:master\nrun_id:",
-            "\0\u{ff}:",
-        ] {
+        for text in ["", "role:master\nrun_id:", "run_id", "role:master", "role:master\nrun_id:", "\0\u{ff}:"] {
             assert!(ServerInfo::read(text).is_err(), "{text:?}");
         }
     }

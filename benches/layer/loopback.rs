@@ -41,8 +41,7 @@ impl Connection {
             "PUT /invoices/2026/{number} HTTP/1.1\r\nhost: storage\r\naccept: application/json\r\n\
              fencing-token: 34\r\ncontent-length: 0\r\n\r\n"
         );
-        let mut connection =
-            Connection { stream, request: request.into_bytes(), answer: vec![0; 4096] };
+        let mut connection = Connection { stream, request: request.into_bytes(), answer: vec![0; 4096] };
         connection.stream.write_all(&connection.request).await.unwrap();
         // The date in it changes, its length does not.
         let bytes = connection.stream.read(&mut connection.answer).await.unwrap();
@@ -60,8 +59,7 @@ impl Connection {
 }
 
 pub fn measure(rounds: usize, median: fn(Vec<f64>) -> f64) {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.unwrap().block_on(async {
         let bare = Router::new().route("/invoices/2026/{number}", put(async || "stored"));
         let validate = ValidateRequestHeaderLayer::accept("application/json");

@@ -49,8 +49,7 @@ fn added(storage: &Storage, requests: &Requests) {
             for turn in 0..WAYS.len() {
                 let which = (round + turn) % WAYS.len();
                 let from = round * COUNT;
-                times[which] =
-                    nanos(storage.run(WAYS[which].0, requests, from, COUNT).await, COUNT);
+                times[which] = nanos(storage.run(WAYS[which].0, requests, from, COUNT).await, COUNT);
             }
             for (which, time) in times.into_iter().enumerate() {
                 found[which].push(if which == 0 { time } else { time - times[0] });
@@ -121,11 +120,7 @@ fn memory() {
     let (_, bytes) = allocations::end();
     let named: usize = names.iter().map(String::len).sum();
     drop(marks);
-    println!(
-        "  {:<28}{:>9.0}",
-        "bytes, besides the name",
-        (bytes as f64 - named as f64) / MANY as f64
-    );
+    println!("  {:<28}{:>9.0}", "bytes, besides the name", (bytes as f64 - named as f64) / MANY as f64);
 }
 
 fn main() {

@@ -42,9 +42,8 @@ pub struct Requests(Vec<Uri>);
 
 impl Requests {
     pub fn to(resources: usize) -> Requests {
-        let mut paths: Vec<Uri> = (0..resources)
-            .map(|number| format!("/invoices/2026/{number:07}").parse().unwrap())
-            .collect();
+        let mut paths: Vec<Uri> =
+            (0..resources).map(|number| format!("/invoices/2026/{number:07}").parse().unwrap()).collect();
         // Fisher and Yates, with the numbers of a linear congruential generator (Knuth, MMIX).
         let mut state: u64 = 4711;
         for place in (1..paths.len()).rev() {
@@ -108,10 +107,7 @@ fn cpu() -> Duration {
 /// The least: one map behind one lock.
 type Map = Arc<Mutex<HashMap<Box<str>, u64>>>;
 
-async fn compare(
-    map: Map,
-    request: Request<Empty<Bytes>>,
-) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn compare(map: Map, request: Request<Empty<Bytes>>) -> Result<Response<Full<Bytes>>, Infallible> {
     let token = request.headers().get("fencing-token").unwrap().to_str().unwrap().parse().unwrap();
     let passes = match map.lock().unwrap().get_mut(request.uri().path()) {
         Some(mark) if *mark > token => false,
@@ -161,8 +157,7 @@ impl Storage {
                 run(builder.layer(layer).service(handler), requests, from, count).await
             }
             Way::DropOlder => {
-                let layer =
-                    FenceLayer::new(self.fence.clone().drop_older_after(Duration::ZERO), path);
+                let layer = FenceLayer::new(self.fence.clone().drop_older_after(Duration::ZERO), path);
                 run(builder.layer(layer).service(handler), requests, from, count).await
             }
         }

@@ -39,10 +39,8 @@ pub async fn in_one_process(table: &mut Table) {
         fleet::settle(std::slice::from_ref(&contestant)).await;
         figures.push((contestant.name(), waiters(&contestant, NAME, 2, None).await));
     }
-    for contestant in [
-        Contestant::Bare(Bare::connect(&urls).await),
-        Contestant::Scripts(Scripts::connect(&urls).await),
-    ] {
+    for contestant in [Contestant::Bare(Bare::connect(&urls).await), Contestant::Scripts(Scripts::connect(&urls).await)]
+    {
         let turn = Some(Arc::new(Mutex::new(())));
         figures.push((contestant.name(), waiters(&contestant, NAME, 2, turn).await));
     }
@@ -60,11 +58,7 @@ pub async fn with_waiters(table: &mut Table) {
         let seen = waiters(&contestant, NAME, number, None).await;
         let cpu = Spent::now(&servers).since(start);
         let each = |time: Duration| time.as_secs_f64() * 1e6 / seen.holds as f64;
-        table.own(
-            &format!("{number} waiters, holds"),
-            "1/s",
-            seen.holds as f64 / SPAN.as_secs_f64(),
-        );
+        table.own(&format!("{number} waiters, holds"), "1/s", seen.holds as f64 / SPAN.as_secs_f64());
         let ahead = (number - 1) as f64 * SPAN.as_secs_f64() / seen.holds as f64;
         let longest = seen.longest.as_secs_f64() / ahead;
         table.own(&format!("{number} waiters, longest, to a fair wait"), "times", longest);
@@ -110,12 +104,7 @@ pub async fn child(arguments: Vec<String>) {
     println!("{} {}", seen.holds, seen.longest.as_micros());
 }
 
-async fn waiters(
-    contestant: &Contestant,
-    name: &str,
-    number: usize,
-    turn: Option<Arc<Mutex<()>>>,
-) -> Seen {
+async fn waiters(contestant: &Contestant, name: &str, number: usize, turn: Option<Arc<Mutex<()>>>) -> Seen {
     let holds = Arc::<AtomicU64>::default();
     let end = Instant::now() + SPAN;
     let mut tasks = JoinSet::new();

@@ -22,8 +22,7 @@ const BATCHES: Duration = Duration::from_millis(40);
 /// This many leases that are held, and nothing else.
 pub async fn measure(number: usize, table: &mut Table) {
     let (servers, redlock) = fleet::of_fencing().await;
-    let resources: Vec<_> =
-        (0..number).map(|number| Resource::new(format!("held/{number}")).unwrap()).collect();
+    let resources: Vec<_> = (0..number).map(|number| Resource::new(format!("held/{number}")).unwrap()).collect();
     let mut leases: Vec<Lease> = Vec::with_capacity(number);
     allocations::begin();
     // One after another over a few seconds, as a service gets them, but for the batches.

@@ -87,7 +87,6 @@ async fn measure(row: &str, rounds: usize, table: &mut Table) {
 }
 
 fn run(work: impl Future<Output = ()>) {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("a runtime").block_on(work);
 }

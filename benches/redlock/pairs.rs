@@ -22,11 +22,7 @@ pub async fn measure(nodes: usize, rounds: usize, table: &mut Table) {
 }
 
 /// Runs interleaved rounds, with this many pairs of each contestant in a round.
-pub async fn rounds_of(
-    contestants: &[Contestant],
-    rounds: usize,
-    pairs: impl Fn(&Contestant) -> usize,
-) -> Times {
+pub async fn rounds_of(contestants: &[Contestant], rounds: usize, pairs: impl Fn(&Contestant) -> usize) -> Times {
     let mut times: Times = contestants.iter().map(|each| (each.name(), Vec::new())).collect();
     for turn in 0..rounds * contestants.len() {
         // Each goes first in its turn.

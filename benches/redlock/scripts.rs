@@ -35,8 +35,7 @@ impl Scripts {
         let number = self.owners.fetch_add(1, Ordering::Relaxed);
         let owner = Owner((u128::from(std::process::id()) << 64) | u128::from(number));
         let resource = Resource::new(format!("scripts/{name}")).unwrap();
-        let request =
-            Request::Acquire { mode: Mode::Exclusive, resource: resource.clone(), owner, ttl: TTL };
+        let request = Request::Acquire { mode: Mode::Exclusive, resource: resource.clone(), owner, ttl: TTL };
         let granted = self.majority(&request, |reply| matches!(reply, Reply::Granted { .. })).await;
         granted.then_some((resource, owner))
     }
@@ -51,13 +50,7 @@ impl Scripts {
         let renewals = held.iter().map(|(resource, owner)| {
             let (resource, owner) = (resource.clone(), *owner);
             // The lock is still held: nobody looks at the token.
-            let request = Request::Renew {
-                mode: Mode::Exclusive,
-                resource,
-                owner,
-                token: Token::MIN,
-                ttl: TTL,
-            };
+            let request = Request::Renew { mode: Mode::Exclusive, resource, owner, token: Token::MIN, ttl: TTL };
             async move { self.all(&request, |reply| *reply == Reply::Renewed).await }
         });
         let renewed: Vec<bool> = join_all(renewals).await;

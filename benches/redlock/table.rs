@@ -59,11 +59,7 @@ impl Table {
 }
 
 fn text(value: f64) -> String {
-    if value < 100.0 && value.fract() != 0.0 {
-        format!("{value:.1}")
-    } else {
-        format!("{value:.0}")
-    }
+    if value < 100.0 && value.fract() != 0.0 { format!("{value:.1}") } else { format!("{value:.0}") }
 }
 
 pub fn micros(sorted: &[Duration], share: f64) -> f64 {

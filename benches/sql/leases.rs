@@ -30,10 +30,7 @@ impl Contestant {
             }
             Contestant::Advisory(pool) => {
                 let mut conn = pool.acquire().await.unwrap();
-                for call in [
-                    "SELECT pg_advisory_lock(hashtext($1))",
-                    "SELECT pg_advisory_unlock(hashtext($1))",
-                ] {
+                for call in ["SELECT pg_advisory_lock(hashtext($1))", "SELECT pg_advisory_unlock(hashtext($1))"] {
                     sqlx::query(call).bind(name).execute(&mut *conn).await.unwrap();
                 }
             }
@@ -42,17 +39,14 @@ impl Contestant {
 }
 
 pub async fn measure(rounds: usize) {
-    println!(
-        "\nleases on PostgreSQL, synchronous_commit = on: p50 of one task in us, pairs/s of {TASKS} tasks"
-    );
+    println!("\nleases on PostgreSQL, synchronous_commit = on: p50 of one task in us, pairs/s of {TASKS} tasks");
     let server = PostgresServer::with(&[]);
     let database = server.database().await;
     for size in [16, 64] {
         let pool = PgPoolOptions::new().max_connections(size);
         let pool = pool.connect_with(database.clone()).await.unwrap();
         fencing::sql::migrate(&pool).await.unwrap();
-        let contestants =
-            [Contestant::Lease(Arc::new(SqlLock::new(pool.clone()))), Contestant::Advisory(pool)];
+        let contestants = [Contestant::Lease(Arc::new(SqlLock::new(pool.clone()))), Contestant::Advisory(pool)];
         let (mut times, mut rates) = ([vec![], vec![]], [vec![], vec![]]);
         for turn in 0..rounds * 2 {
             // Each goes first in its turn.

@@ -92,8 +92,7 @@ macro_rules! database {
                         assert_eq!(row.execute(pool).await?.rows_affected(), 1);
                     }
                     Way::Upsert | Way::Share => {
-                        let text =
-                            if way == Way::Share { statements.share } else { statements.one };
+                        let text = if way == Way::Share { statements.share } else { statements.one };
                         let one = sqlx::query(text.unwrap()).bind(body);
                         let one = one.bind(path.to_owned()).bind(i64::from(token));
                         assert_eq!(one.execute(pool).await?.rows_affected(), 1);

@@ -95,9 +95,7 @@ fn print_migrations(kind: DatabaseKind, down: bool) {
         return part("remove", removal);
     }
     if matches!(kind, DatabaseKind::MySql) {
-        say::out(
-            "-- Use `mysql --comments`: otherwise the client changes the routines, and `--check` reports it.\n\n",
-        );
+        say::out("-- Use `mysql --comments`: otherwise the client changes the routines, and `--check` reports it.\n\n");
     }
     for (version, what, sql) in migrations {
         part(&format!("{version:04} {what}"), sql);
@@ -115,8 +113,9 @@ pub(crate) async fn protect(args: ProtectArgs) -> Result<u8, Failure> {
     }
     let columns: Vec<&str> = args.column.iter().map(String::as_str).collect();
     let protect = match &args.resource {
-        None => Protect::rows_by(table, &columns)
-            .and_then(|protect| protect.prefix(args.prefix.as_deref().unwrap_or(""))),
+        None => {
+            Protect::rows_by(table, &columns).and_then(|protect| protect.prefix(args.prefix.as_deref().unwrap_or("")))
+        }
         Some(resource) => Protect::whole(table, resource.clone()),
     };
     let protect = protect.map_err(Failure::usage)?;
@@ -147,8 +146,7 @@ async fn check(pool: &Pool, table: Option<&str>, json: bool) -> Result<(), Failu
     } else {
         tables.iter().for_each(print);
     }
-    let (all, broken) =
-        (tables.len(), tables.iter().filter(|table| !table.faults.is_empty()).count());
+    let (all, broken) = (tables.len(), tables.iter().filter(|table| !table.faults.is_empty()).count());
     Err(Failure::refused(match (all, broken, shadowed) {
         (0, ..) => "no table is protected".to_owned(),
         (_, 0, 0) => return Ok(()),
@@ -156,9 +154,7 @@ async fn check(pool: &Pool, table: Option<&str>, json: bool) -> Result<(), Failu
             "{shadowed} of {all} tables are in shadow mode, where nothing is refused: protect \
              them without --shadow"
         ),
-        _ => format!(
-            "{broken} of {all} tables are not protected as they should be: protect them again"
-        ),
+        _ => format!("{broken} of {all} tables are not protected as they should be: protect them again"),
     }))
 }
 

@@ -34,8 +34,7 @@ mod tests {
             assert_eq!(parse(text), Ok(Duration::from_millis(millis)), "{text}");
         }
         assert_eq!(parse("90d"), parse("2160h"));
-        for text in ["", "5", "s", "-1s", "+1s", "1S", "１s", "1001years", "99999999999999999999s"]
-        {
+        for text in ["", "5", "s", "-1s", "+1s", "1S", "１s", "1001years", "99999999999999999999s"] {
             assert!(parse(text).is_err(), "{text}");
         }
         assert_eq!(show(Duration::from_secs(90)), "1m30s");

@@ -74,9 +74,7 @@ impl Findings {
 
     /// Reports whether the problem of a node is this one: then it need not be said twice.
     pub(crate) fn show(&self, cause: &NodeCause) -> bool {
-        let same = |finding: &Finding| {
-            finding.node == cause.node && finding.problem.as_ref() == Some(&cause.cause)
-        };
+        let same = |finding: &Finding| finding.node == cause.node && finding.problem.as_ref() == Some(&cause.cause);
         self.nodes.iter().any(same)
     }
 
@@ -115,9 +113,7 @@ impl Findings {
 
     /// Returns the fault of a node whose server is in the list under another name, too.
     fn twin(&self, report: &NodeReport) -> Option<Fault> {
-        let same = |finding: &&Finding| {
-            finding.report.as_ref().is_ok_and(|other| other.run_id == report.run_id)
-        };
+        let same = |finding: &&Finding| finding.report.as_ref().is_ok_and(|other| other.run_id == report.run_id);
         let twin = self.nodes.iter().find(same)?;
         Some(Fault::SameServer(twin.node.clone()))
     }
@@ -190,15 +186,11 @@ fn advice(fault: &Fault, finding: &Finding, findings: &Findings) -> String {
         }
         Fault::Denied(_) => " (check user, password and ACL)",
         Fault::NotMaster => " (give the address of a master that has no failover)",
-        Fault::MaxmemoryPolicy(_) => {
-            ", as other policies evict locks (CONFIG SET maxmemory-policy noeviction)"
-        }
+        Fault::MaxmemoryPolicy(_) => ", as other policies evict locks (CONFIG SET maxmemory-policy noeviction)",
         Fault::OtherFleet { .. } => {
             " (is that the newer list? then use it here, too; only `fencing fleet move` changes a fleet's list)"
         }
-        Fault::Moved { .. } => {
-            " (give clients that list; if it grants nothing, run `fencing fleet move` again)"
-        }
+        Fault::Moved { .. } => " (give clients that list; if it grants nothing, run `fencing fleet move` again)",
         Fault::SameServer(_) => " (one server has one vote: take one of the names out)",
         Fault::NotAdmitted => return forgotten(finding, findings),
         _ => "",
@@ -216,9 +208,7 @@ fn forgotten(finding: &Finding, findings: &Findings) -> String {
         true => "it has restarted since",
         false => "it knows of no locks (new, flushed or restarted empty)",
     };
-    let elsewhere = |other: &Finding| {
-        matches!(other.problem, Some(Fault::OtherFleet { .. } | Fault::Moved { .. }))
-    };
+    let elsewhere = |other: &Finding| matches!(other.problem, Some(Fault::OtherFleet { .. } | Fault::Moved { .. }));
     // Nodes that have all restarted empty are blank as well: nothing shows that they were in use.
     let blank = |it: &Finding| it.report.as_ref().is_ok_and(|report| report.era.is_none());
     let missing = findings.nodes.iter().filter(|finding| finding.report.is_err());
@@ -228,8 +218,7 @@ fn forgotten(finding: &Finding, findings: &Findings) -> String {
     } else if findings.admitted() >= findings.needed() {
         "the next client brings it back, or `fencing fleet admit`".to_owned()
     } else if findings.nodes.iter().any(elsewhere) {
-        "it can't come back in this list while other nodes of the list belong to another fleet"
-            .to_owned()
+        "it can't come back in this list while other nodes of the list belong to another fleet".to_owned()
     } else if !missing.is_empty() {
         format!(
             "too few nodes remember, so it comes back only when every node answers. No answer from: {}. If a \

@@ -108,9 +108,7 @@ impl Budget {
 impl From<OperatorError> for Failure {
     fn from(error: OperatorError) -> Failure {
         match error {
-            OperatorError::NotAll { .. } | OperatorError::OldForgot { .. } => {
-                Failure::unavailable(error)
-            }
+            OperatorError::NotAll { .. } | OperatorError::OldForgot { .. } => Failure::unavailable(error),
             OperatorError::SameList => Failure::usage(error),
             _ => Failure::refused(error),
         }
@@ -252,9 +250,7 @@ fn advised(error: OperatorError, to: &Redis) -> Failure {
             "; if clients got the new list too early, stop them, restart the nodes that are only in the \
              new list without their data, and run the same command again"
         }
-        OperatorError::NotAll { causes }
-            if causes.iter().any(|cause| matches!(cause.cause, Fault::Moved { .. })) =>
-        {
+        OperatorError::NotAll { causes } if causes.iter().any(|cause| matches!(cause.cause, Fault::Moved { .. })) => {
             "; if a node was left behind by an earlier move that did not finish, run that move again, and then this one. \
              If you cannot, and no client uses a list with this node, restart its server without its data"
         }

@@ -145,9 +145,7 @@ impl LeaseList {
     ) -> Result<LeaseList, Failure> {
         match place {
             Chosen::Redis(redis) => LeaseList::on_nodes(redis, glob, budget, longest).await,
-            Chosen::Service(service) => {
-                LeaseList::of_service(&*service.operator().await?, glob).await
-            }
+            Chosen::Service(service) => LeaseList::of_service(&*service.operator().await?, glob).await,
         }
     }
 
@@ -160,9 +158,7 @@ impl LeaseList {
         let mut voters = Voters::of(redis, budget).await?;
         let fits = |resource: &Resource| glob.matches(resource.as_str());
         let locks = voters
-            .each(async |node| {
-                timeout(longest, node.locks(fits, budget)).await.unwrap_or(Err(Fault::TimedOut))
-            })
+            .each(async |node| timeout(longest, node.locks(fits, budget)).await.unwrap_or(Err(Fault::TimedOut)))
             .await;
         let mut leases: BTreeMap<(Resource, Vec<u8>), Vec<NodeLock>> = BTreeMap::new();
         for lock in locks.into_iter().flatten() {
@@ -173,10 +169,7 @@ impl LeaseList {
         Ok(LeaseList { all, turnout: Some(turnout), faults: voters.faults })
     }
 
-    pub(crate) async fn of_service(
-        service: &dyn Operator,
-        glob: &WildMatch,
-    ) -> Result<LeaseList, Failure> {
+    pub(crate) async fn of_service(service: &dyn Operator, glob: &WildMatch) -> Result<LeaseList, Failure> {
         let (mut after, mut list) = (None::<Resource>, LeaseList::default());
         loop {
             let page = answer(service.leases(after.as_ref(), PAGE)).await?;

@@ -61,11 +61,7 @@ impl ChosenLock {
     }
 
     /// Waits for the lock. Says once if it waits for a quarantine, which can be long, and ends where no wait helps.
-    pub(crate) async fn acquire(
-        &self,
-        resource: &Resource,
-        wait: Duration,
-    ) -> Result<Lease, AcquireError> {
+    pub(crate) async fn acquire(&self, resource: &Resource, wait: Duration) -> Result<Lease, AcquireError> {
         let mut said = false;
         let acquired = async {
             match wait.is_zero() {
@@ -109,8 +105,7 @@ impl ChosenLock {
 
 /// Reports whether too few nodes belong to this fleet for any wait to help.
 fn has_moved(health: &Health) -> bool {
-    let elsewhere =
-        |cause: &&NodeCause| matches!(cause.cause, Fault::Moved { .. } | Fault::OtherFleet { .. });
+    let elsewhere = |cause: &&NodeCause| matches!(cause.cause, Fault::Moved { .. } | Fault::OtherFleet { .. });
     let minority = health.fleet.len().saturating_sub(health.needed);
     health.causes.iter().filter(elsewhere).count() > minority
 }

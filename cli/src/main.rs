@@ -98,9 +98,7 @@ fn program() -> Result<u8, Failure> {
     }
     let mut builder = match action {
         // A terminal that takes nothing must not hold up the end of the view.
-        Action::Serve(_) | Action::Proxy(_) | Action::Exporter(_) | Action::Watch(_) => {
-            Builder::new_multi_thread()
-        }
+        Action::Serve(_) | Action::Proxy(_) | Action::Exporter(_) | Action::Watch(_) => Builder::new_multi_thread(),
         // One thread: what a release sends is on its way before any answer can be read.
         _ => Builder::new_current_thread(),
     };

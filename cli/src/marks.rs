@@ -187,12 +187,7 @@ async fn raise(change: &Change, resource: &Resource, token: Token) -> Result<(),
     Ok(())
 }
 
-async fn lower(
-    change: &Change,
-    resource: &Resource,
-    from: Token,
-    token: Token,
-) -> Result<(), Failure> {
+async fn lower(change: &Change, resource: &Resource, from: Token, token: Token) -> Result<(), Failure> {
     let pool = change.database.connect(false).await?;
     let mark = or_none(on!(&pool, pool => answer(sql::highest(pool, resource)).await)?);
     let would = format!(
@@ -257,8 +252,7 @@ impl MarksPlace {
         if is_redis(url) {
             return in_redis(url, namespace).map(Box::new).map(MarksPlace::Redis);
         }
-        let schemes =
-            "--marks: the URL must begin with sqlite:, postgres:, mysql:, redis: or valkey:";
+        let schemes = "--marks: the URL must begin with sqlite:, postgres:, mysql:, redis: or valkey:";
         kind(url).map_err(|_| Failure::usage(schemes))?;
         Ok(MarksPlace::Database(url.to_owned()))
     }
@@ -278,9 +272,7 @@ async fn open(args: &OpenArgs) -> Result<(), Failure> {
         let state = match (&found.opened_in, found.is_open()) {
             (_, true) => "open",
             (None, _) => "closed: never opened, or flushed, evicted or deleted since",
-            (Some(_), false) => {
-                "closed: the server was restarted or replaced since they were opened"
-            }
+            (Some(_), false) => "closed: the server was restarted or replaced since they were opened",
         };
         return Err(Failure::usage(format_args!(
             "the marks are {state}; {} are there, floor {}; would open them with floor {floor}. Where marks are \
@@ -295,11 +287,7 @@ async fn open(args: &OpenArgs) -> Result<(), Failure> {
 }
 
 /// Refuses a floor above everything that is there, unless it is said to be meant: it would never fall again.
-async fn check_floor(
-    args: &OpenArgs,
-    marks: &RedisMarks,
-    found: &MarksState,
-) -> Result<(), Failure> {
+async fn check_floor(args: &OpenArgs, marks: &RedisMarks, found: &MarksState) -> Result<(), Failure> {
     let Some(floor) = args.floor.filter(|_| !args.above_marks) else { return Ok(()) };
     let listed = marks.list(None, usize::MAX).await;
     let listed = listed.map_err(|error| Failure::unavailable(say::chain(&error)))?;
@@ -307,8 +295,7 @@ async fn check_floor(
     if Some(floor) <= highest {
         return Ok(());
     }
-    let there =
-        highest.map_or("there is none".into(), |highest| format!("the highest is {highest}"));
+    let there = highest.map_or("there is none".into(), |highest| format!("the highest is {highest}"));
     Err(Failure::usage(format_args!(
         "the floor {floor} is above all marks and the floor: {there}. A floor never falls. Add --above-marks if \
          it is meant"

@@ -96,12 +96,12 @@ impl Service {
 }
 
 const ENGINES: [&str; 4] = ["etcd:", "etcds:", "zookeeper:", "memory:"];
-const REDIS: [&str; 7] =
-    ["redis:", "rediss:", "valkey:", "valkeys:", "unix:", "redis+unix:", "valkey+unix:"];
+const REDIS: [&str; 7] = ["redis:", "rediss:", "valkey:", "valkeys:", "unix:", "redis+unix:", "valkey+unix:"];
 const VARIABLES: [&str; 3] = ["FENCING_LOCK", "FENCING_REDIS", "FENCING_DATABASE"];
 const OPTIONS: &str = "--lock, --redis or --database";
 
-pub(crate) const NOT_FOR_LOCK: &str = "FENCING_LOCK is for run, serve, leases, release, watch and raise: this command has its own options";
+pub(crate) const NOT_FOR_LOCK: &str =
+    "FENCING_LOCK is for run, serve, leases, release, watch and raise: this command has its own options";
 
 /// Whether it is the URL of a Redis.
 pub(crate) fn is_redis(url: &str) -> bool {
@@ -122,8 +122,7 @@ impl LockPlace {
         }
         let given = |(_, url): &(_, String)| !url.trim_matches([',', ' ']).is_empty();
         let named = VARIABLES.into_iter().zip(urls);
-        let given: Vec<_> =
-            named.filter_map(|(name, url)| Some((name, url?))).filter(given).collect();
+        let given: Vec<_> = named.filter_map(|(name, url)| Some((name, url?))).filter(given).collect();
         let chosen = match &given[..] {
             [("FENCING_LOCK", url)] => self.of(url.trim())?,
             [("FENCING_REDIS", urls)] => self.on_nodes(urls),
@@ -140,9 +139,7 @@ impl LockPlace {
             }
         };
         match chosen {
-            Chosen::Service(Service::Database(_))
-                if self.namespace.is_some() && !needs_namespace =>
-            {
+            Chosen::Service(Service::Database(_)) if self.namespace.is_some() && !needs_namespace => {
                 Err(Failure::usage(
                     "--namespace is for nodes, etcd and ZooKeeper: in a database, the schema of its URL keeps locks apart",
                 ))
@@ -168,7 +165,8 @@ impl LockPlace {
             false if is_redis(url) || is_redis(behind_name) => self.on_nodes(url),
             false if kind(url).is_ok() => Chosen::Service(Service::Database(owned)),
             false => {
-                let schemes = "--lock: the URL must begin with etcd:, zookeeper:, redis:, postgres:, mysql:, sqlite: or memory:";
+                let schemes =
+                    "--lock: the URL must begin with etcd:, zookeeper:, redis:, postgres:, mysql:, sqlite: or memory:";
                 return Err(Failure::usage(schemes));
             }
         })

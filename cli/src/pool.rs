@@ -58,19 +58,12 @@ pub(crate) fn kind(url: &str) -> Result<DatabaseKind, Failure> {
         Some("sqlite") => Ok(DatabaseKind::Sqlite),
         Some("postgres" | "postgresql") => Ok(DatabaseKind::Postgres),
         Some("mysql" | "mariadb") => Ok(DatabaseKind::MySql),
-        _ => {
-            Err(Failure::usage("--database: the URL must begin with sqlite:, postgres: or mysql:"))
-        }
+        _ => Err(Failure::usage("--database: the URL must begin with sqlite:, postgres: or mysql:")),
     }
 }
 
 /// Connects to the database of this option with up to `most` connections. SQLite always has one.
-pub(crate) async fn connect(
-    option: &str,
-    url: &str,
-    create: bool,
-    most: u32,
-) -> Result<Pool, Failure> {
+pub(crate) async fn connect(option: &str, url: &str, create: bool, most: u32) -> Result<Pool, Failure> {
     let wrong = |error: sqlx::Error| Failure::usage(format_args!("{option}: {error}"));
     let closed = |error: sqlx::Error| {
         let text = "the SQLite file cannot be opened; `fencing migrate` creates it";

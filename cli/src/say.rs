@@ -29,8 +29,7 @@ fn write(waiting: Receiver<Message>) {
         let _ = message();
         let dropped = DROPPED.swap(0, Ordering::Relaxed);
         if dropped > 0 {
-            let _ =
-                writeln!(stderr(), "fencing: {dropped} messages dropped: the output was not read");
+            let _ = writeln!(stderr(), "fencing: {dropped} messages dropped: the output was not read");
         }
     }
 }
@@ -143,10 +142,7 @@ mod tests {
             ("'postgres:///d?password=s3cret&x=1'", "'postgres:///d?password=***&x=1'"),
             ("'unix:///s?pass=s3cret'", "'unix:///s?pass=***'"),
             ("'unix:///a?pass=s3 ,cret' found", "'unix:///a?pass=***' found"),
-            (
-                "unix:///a?pass=s3cret&db=1,unix:///b?pass=s3",
-                "unix:///a?pass=***&db=1,unix:///b?pass=***",
-            ),
+            ("unix:///a?pass=s3cret&db=1,unix:///b?pass=s3", "unix:///a?pass=***&db=1,unix:///b?pass=***"),
             ("mysql://me:s3@h/d: denied for 'me'@'h'", "mysql://***@h/d: denied for 'me'@'h'"),
             ("redis://me:s3/c r@et@a,redis://b", "redis://***@a,redis://b"),
             ("--marks 'postgres://me:s3,c r@et@h/d' found", "--marks 'postgres://***@h/d' found"),

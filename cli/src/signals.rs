@@ -8,8 +8,7 @@ use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 use crate::exit::Failure;
 
 /// The signals that end a wait for the lock and are passed on to the command.
-const PASSED_ON: [Signal; 6] =
-    [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
+const PASSED_ON: [Signal; 6] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
 
 #[derive(Default)]
 pub(crate) struct Signals(Vec<(Signal, Stream)>);
@@ -34,9 +33,8 @@ impl Signals {
     /// Waits for the next signal. Cancel safe.
     pub(crate) async fn next(&mut self) -> Signal {
         poll_fn(|context| {
-            let came = self.0.iter_mut().find_map(|(signal, stream)| {
-                stream.poll_recv(context).is_ready().then_some(*signal)
-            });
+            let came =
+                self.0.iter_mut().find_map(|(signal, stream)| stream.poll_recv(context).is_ready().then_some(*signal));
             came.map_or(Poll::Pending, Poll::Ready)
         })
         .await

@@ -58,15 +58,12 @@ impl SigningKeys {
     /// raised.
     pub(crate) fn refuse(&self, headers: &HeaderMap, fenced: &Fenced) -> Option<HttpAnswer> {
         let sequencers = fenced.sequencers();
-        let signatures: Vec<_> =
-            headers.get_all(&SIGNATURE).iter().flat_map(|it| it.to_str()).collect();
-        let is_signed =
-            |sequencer| signatures.iter().any(|signature| self.verify(sequencer, signature));
+        let signatures: Vec<_> = headers.get_all(&SIGNATURE).iter().flat_map(|it| it.to_str()).collect();
+        let is_signed = |sequencer| signatures.iter().any(|signature| self.verify(sequencer, signature));
         if signatures.len() == sequencers.len() && sequencers.iter().all(is_signed) {
             return None;
         }
-        metrics::counter!("fencing_admissions_total", "layer" => "http", "outcome" => "not_issued")
-            .increment(1);
+        metrics::counter!("fencing_admissions_total", "layer" => "http", "outcome" => "not_issued").increment(1);
         let tokens: Vec<String> = sequencers.iter().map(Sequencer::to_string).collect();
         let tokens = tokens.join(", ");
         Some(NOT_ISSUED.answer(format_args!("header {SIGNATURE}: no signature for {tokens}")))
@@ -112,8 +109,7 @@ fn parse(path: &Path, text: &str) -> Result<Parsed, String> {
             return Err(wrong("the id may have only letters, digits, '-', '_' and '.'"));
         }
         let secret = hex::decode(digits).ok().filter(|secret| secret.len() >= MIN_KEY);
-        let secret =
-            secret.ok_or_else(|| wrong("the key must have at least 64 hexadecimal digits"))?;
+        let secret = secret.ok_or_else(|| wrong("the key must have at least 64 hexadecimal digits"))?;
         keys.push((id.to_owned(), Key::new(HMAC_SHA256, &secret)));
     }
     if keys.is_empty() { Err(format!("{}: no key", path.display())) } else { Ok(keys) }

@@ -49,10 +49,7 @@ impl Voters {
     }
 
     /// Asks all of them at once, and returns what each has answered. A node that does not answer is at fault.
-    pub(crate) async fn each<T>(
-        &mut self,
-        ask: impl AsyncFn(&RedisNode) -> Result<T, Fault>,
-    ) -> Vec<T> {
+    pub(crate) async fn each<T>(&mut self, ask: impl AsyncFn(&RedisNode) -> Result<T, Fault>) -> Vec<T> {
         let answers = join_all(self.nodes.iter().map(|voter| ask(&voter.server))).await;
         let mut heard = Vec::new();
         for (voter, answer) in mem::take(&mut self.nodes).into_iter().zip(answers) {

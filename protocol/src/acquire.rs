@@ -147,9 +147,7 @@ impl Machine for Acquire {
 
     fn on_reply(&mut self, from: Address, reply: Result<Reply, Fault>) {
         let node = from.node;
-        let awaits = |part: &&mut Ballot| {
-            matches!(part.votes.get(node), Some(Vote::Asked | Vote::Publishing))
-        };
+        let awaits = |part: &&mut Ballot| matches!(part.votes.get(node), Some(Vote::Asked | Vote::Publishing));
         let awaiting: Vec<&mut Ballot> = self.parts.iter_mut().filter(awaits).collect();
         let replies = all_or_none(Reply::apart(reply, awaiting.len()).collect());
         for (part, reply) in awaiting.into_iter().zip(replies) {
@@ -212,9 +210,7 @@ impl Ballot {
                 Some(token) => Vote::Granted { token, nonce },
                 None => Vote::Failed(Fault::InvalidReply(format!("{stamp:?}"))),
             },
-            (Vote::Asked, Ok(Reply::Held { remaining, holder, .. })) => {
-                Vote::Held(remaining, holder)
-            }
+            (Vote::Asked, Ok(Reply::Held { remaining, holder, .. })) => Vote::Held(remaining, holder),
             (Vote::Asked, Ok(Reply::Free)) => Vote::Held(Duration::ZERO, None),
             (Vote::Publishing, Ok(Reply::Published)) => Vote::Published,
             (Vote::Publishing, Ok(Reply::NotOwner)) => Vote::Failed(Fault::GrantedTooLate),
@@ -282,8 +278,7 @@ impl Ballot {
 
     /// Returns when that many of the locks seen will have expired.
     fn retry_after(&self, missing: usize) -> Duration {
-        let remaining =
-            |vote: &Vote| if let Vote::Held(left, _) = vote { Some(*left) } else { None };
+        let remaining = |vote: &Vote| if let Vote::Held(left, _) = vote { Some(*left) } else { None };
         let mut held: Vec<Duration> = self.votes.iter().filter_map(remaining).collect();
         held.sort_unstable();
         missing.checked_sub(1).and_then(|last| held.get(last).copied()).unwrap_or_default()

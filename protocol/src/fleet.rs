@@ -38,16 +38,13 @@ impl Fleet {
     /// # Errors
     /// Returns a [`FleetError`] for no name, too many, one that is not valid, or one given twice.
     pub fn new<N: AsRef<str>>(names: impl IntoIterator<Item = N>) -> Result<Fleet, FleetError> {
-        let mut sorted: Vec<String> =
-            names.into_iter().map(|name| name.as_ref().to_owned()).collect();
+        let mut sorted: Vec<String> = names.into_iter().map(|name| name.as_ref().to_owned()).collect();
         sorted.sort_unstable();
         if sorted.is_empty() || sorted.len() > Fleet::MAX_NODES {
             return Err(FleetError::Number);
         }
         let unfit = |name: &&String| {
-            name.is_empty()
-                || name.len() > Fleet::MAX_NAME_BYTES
-                || name.contains(|c: char| c == ',' || c.is_control())
+            name.is_empty() || name.len() > Fleet::MAX_NAME_BYTES || name.contains(|c: char| c == ',' || c.is_control())
         };
         if let Some(name) = sorted.iter().find(unfit) {
             return Err(FleetError::Name(name.clone()));

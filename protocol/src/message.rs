@@ -97,8 +97,7 @@ impl Request {
 
     /// Reports whether the request only releases something. Such a request may arrive late or repeatedly.
     pub fn is_release(&self) -> bool {
-        let is_release =
-            |part: &Request| matches!(part, Request::Release { .. } | Request::Shorten { .. });
+        let is_release = |part: &Request| matches!(part, Request::Release { .. } | Request::Shorten { .. });
         self.parts().iter().all(is_release)
     }
 
@@ -197,8 +196,7 @@ impl Reply {
 
     /// Reports whether the node should begin a new era.
     pub fn is_full(&self) -> bool {
-        let is_full =
-            |part: &Reply| matches!(part, Reply::Exhausted | Reply::Granted { crowded: true, .. });
+        let is_full = |part: &Reply| matches!(part, Reply::Exhausted | Reply::Granted { crowded: true, .. });
         self.parts().iter().any(is_full)
     }
 
@@ -213,10 +211,7 @@ impl Reply {
     }
 
     /// Returns the answer to each part of a request. A reply that has no separate answers counts for every part.
-    pub fn apart(
-        reply: Result<Reply, Fault>,
-        parts: usize,
-    ) -> impl Iterator<Item = Result<Reply, Fault>> {
+    pub fn apart(reply: Result<Reply, Fault>, parts: usize) -> impl Iterator<Item = Result<Reply, Fault>> {
         let (each, same) = match reply {
             Ok(Reply::Several(replies)) if replies.len() == parts => (replies, None),
             other => (Vec::new(), Some(repeat_n(other, parts))),

@@ -164,9 +164,7 @@ impl Machine for Readmit {
             ReadmitPhase::Reserve(target, _) if !target.admitted => budget * 2,
             // Blank nodes may belong to a longer list, whose clients bring them back meanwhile: the promise is
             // then refused. Later it would be too late, as a node that is active is bound to this list.
-            ReadmitPhase::Start(start) if start.may_be_of_others() => {
-                OTHER_LISTS_TIMEOUT + budget * 4
-            }
+            ReadmitPhase::Start(start) if start.may_be_of_others() => OTHER_LISTS_TIMEOUT + budget * 4,
             _ => Duration::ZERO,
         }
     }

@@ -209,11 +209,9 @@ impl Relocate {
     /// Returns the answers from the same memory as before that know of `era`, if they are a majority.
     fn same_memory(&self, before: &States, era: u64) -> Result<States, RelocateError> {
         let is_same = |a: &NodeState, b: &NodeState| (a.nonce, a.era) == (b.nonce, b.era);
-        self.old.unchanged(before, era, is_same).ok_or_else(|| {
-            match self.old.faults(is_sealed).is_empty() {
-                true => RelocateError::NotStarted(ReadmitError::Overtaken),
-                false => self.old_missing(),
-            }
+        self.old.unchanged(before, era, is_same).ok_or_else(|| match self.old.faults(is_sealed).is_empty() {
+            true => RelocateError::NotStarted(ReadmitError::Overtaken),
+            false => self.old_missing(),
         })
     }
 

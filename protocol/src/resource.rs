@@ -18,9 +18,7 @@ pub struct Resource(Arc<str>);
 
 /// Why a text is not a valid [`Resource`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "a resource name has 1 to 255 bytes, no control characters, and no white space at either end: {defect}"
-)]
+#[error("a resource name has 1 to 255 bytes, no control characters, and no white space at either end: {defect}")]
 pub struct ResourceError {
     defect: Defect,
 }

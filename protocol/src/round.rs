@@ -47,9 +47,7 @@ pub enum ReadmitError {
     NoEra,
     /// Counts are not collected in an era that the node's clock has not reached: after a loss of
     /// all nodes the clocks must be ahead of every era in use.
-    #[error(
-        "counts are not collected yet: era {era} is ahead of the node's clock ({clock}); try later"
-    )]
+    #[error("counts are not collected yet: era {era} is ahead of the node's clock ({clock}); try later")]
     AheadOfClock {
         /// The era that would begin.
         era: u64,

@@ -67,9 +67,7 @@ impl Start {
                 self.prepare(3, round);
                 StartPhase::Confirm(before, era, promised)
             }
-            StartPhase::Confirm(before, era, promised) => {
-                self.confirmed(&before, era, &promised, round)?
-            }
+            StartPhase::Confirm(before, era, promised) => self.confirmed(&before, era, &promised, round)?,
             StartPhase::Activate(closed) => activated(closed, round)?,
             waits @ (StartPhase::Wait(_) | StartPhase::Done(_)) => waits,
         };
@@ -135,13 +133,7 @@ impl Start {
     /// rounds, in one stretch of memory, had forgotten when the second round began. Only where so many had forgotten
     /// that no majority remembers may an era be used that no node has promised before. And a node that has promised,
     /// and still has the promise in that memory, held it when this round began.
-    fn confirmed(
-        &self,
-        before: &[Prepared],
-        era: u64,
-        promised: &[Option<Nonce>],
-        round: &mut Round,
-    ) -> Next {
+    fn confirmed(&self, before: &[Prepared], era: u64, promised: &[Option<Nonce>], round: &mut Round) -> Next {
         let (answers, needed) = (answers(round)?, round.majority());
         let pairs = || before.iter().zip(&answers);
         let remembering = pairs().filter(|(first, second)| first.admitted || second.admitted);
@@ -212,8 +204,7 @@ fn all_blank(answers: &[Prepared]) -> bool {
 /// Returns whether no node has forgotten in between, nor left and come back.
 fn same_memory(before: &[Prepared], now: &[Prepared]) -> bool {
     let same = |(before, now): (&Prepared, &Prepared)| {
-        before.state.nonce == now.state.nonce
-            && (before.admitted || now.admitted || before.state.era == now.state.era)
+        before.state.nonce == now.state.nonce && (before.admitted || now.admitted || before.state.era == now.state.era)
     };
     before.iter().zip(now).all(same)
 }

@@ -106,13 +106,11 @@ impl Store {
         self.expire(request, now);
         match *request {
             Request::Prepare { nonce, ref from } => self.prepare(me, nonce, from.as_ref(), clocks),
-            Request::Activate { nonce, era, collect, quarantine, new } => {
-                match self.no_activation(me, nonce, era) {
-                    Some(refusal) => refusal,
-                    None if self.admits(me) => self.collect(era, collect),
-                    None => self.activate(me, era, new, (now + quarantine, quarantine)),
-                }
-            }
+            Request::Activate { nonce, era, collect, quarantine, new } => match self.no_activation(me, nonce, era) {
+                Some(refusal) => refusal,
+                None if self.admits(me) => self.collect(era, collect),
+                None => self.activate(me, era, new, (now + quarantine, quarantine)),
+            },
             Request::Reserve { era, memory } => self.reserve(me, era, memory),
             Request::Seal { ref to, step } => self.seal(me, to, step, now),
             _ if !self.admits(me) => self.refusal(me),
@@ -132,16 +130,12 @@ impl Store {
                 self.acquire(Claim { resource, owner, mode, until: now + ttl }, now)
             }
             Request::Drain { ref resource, lasting } => self.drain(resource, lasting, now),
-            Request::Publish { ref resource, owner, nonce, token } => {
-                self.publish(resource, owner, nonce, token)
-            }
+            Request::Publish { ref resource, owner, nonce, token } => self.publish(resource, owner, nonce, token),
             Request::Renew { ref resource, owner, mode, token, ttl } => {
                 self.renew(Claim { resource, owner, mode, until: now + ttl }, token, now)
             }
             Request::Release { ref resource, owner } => self.release(resource, owner),
-            Request::Shorten { ref resource, owner, rest } => {
-                self.shorten(resource, owner, now + rest, now)
-            }
+            Request::Shorten { ref resource, owner, rest } => self.shorten(resource, owner, now + rest, now),
         }
     }
 
@@ -226,8 +220,7 @@ impl Store {
     }
 
     fn prepare(&mut self, me: &Membership, new: Nonce, from: Option<&Fleet>, at: Clocks) -> Reply {
-        if let (Affiliation::Sealed { from: left, to, started }, Some(from)) =
-            (&mut self.memory.affiliation, from)
+        if let (Affiliation::Sealed { from: left, to, started }, Some(from)) = (&mut self.memory.affiliation, from)
             && left.incarnation == me.incarnation
             && *to != me.fleet
             && (*started || to == from)
@@ -248,8 +241,7 @@ impl Store {
             };
         // A node that joins gets a nonce of its own. Otherwise a mover that was asleep while the
         // node came and went would believe that it had been away all the while.
-        let joins =
-            !self.memory.joining && matches!(self.memory.affiliation, Affiliation::Sealed { .. });
+        let joins = !self.memory.joining && matches!(self.memory.affiliation, Affiliation::Sealed { .. });
         if joins || self.memory.prepared.as_ref().is_none_or(|(life, _)| older(life)) {
             self.memory.prepared = Some((me.incarnation.clone(), new));
             self.memory.joining = joins;
@@ -272,8 +264,7 @@ impl Store {
 
     fn reserve(&mut self, me: &Membership, era: u64, memory: Option<Nonce>) -> Reply {
         let about_to_start = || {
-            memory.is_some_and(|nonce| self.is_prepared(me, nonce))
-                && self.memory.affiliation.elsewhere(me).is_none()
+            memory.is_some_and(|nonce| self.is_prepared(me, nonce)) && self.memory.affiliation.elsewhere(me).is_none()
         };
         if !self.admits(me) && !about_to_start() {
             return self.refusal(me);
@@ -330,15 +321,12 @@ impl Store {
             if !leaves {
                 return Reply::Forgotten;
             }
-            self.memory.affiliation =
-                Affiliation::Sealed { from: me.clone(), to: to.clone(), started: false };
+            self.memory.affiliation = Affiliation::Sealed { from: me.clone(), to: to.clone(), started: false };
             self.memory.joining = false;
         } else if !left {
             return self.refusal(me);
         }
-        if let (Sealing::Done(_), Affiliation::Sealed { started, .. }) =
-            (step, &mut self.memory.affiliation)
-        {
+        if let (Sealing::Done(_), Affiliation::Sealed { started, .. }) = (step, &mut self.memory.affiliation) {
             *started = true;
         }
         if let Sealing::Promise(era) = step {

@@ -33,22 +33,13 @@ pub trait Dialect: sqlx::Database<Connection: Migrate, Arguments: Clone> {
         values: Self::Arguments,
     ) -> impl Future<Output = sqlx::Result<u64>> + Send;
 
-    fn execute(
-        conn: &mut Self::Connection,
-        sql: String,
-    ) -> impl Future<Output = sqlx::Result<()>> + Send;
+    fn execute(conn: &mut Self::Connection, sql: String) -> impl Future<Output = sqlx::Result<()>> + Send;
 
     /// Reads all rows of a statement as texts.
-    fn texts(
-        conn: &mut Self::Connection,
-        sql: String,
-    ) -> impl Future<Output = sqlx::Result<Vec<TextRow>>> + Send;
+    fn texts(conn: &mut Self::Connection, sql: String) -> impl Future<Output = sqlx::Result<Vec<TextRow>>> + Send;
 
     /// Reads the first column of a statement, where it is not NULL.
-    fn column(
-        conn: &mut Self::Connection,
-        sql: String,
-    ) -> impl Future<Output = sqlx::Result<Vec<String>>> + Send {
+    fn column(conn: &mut Self::Connection, sql: String) -> impl Future<Output = sqlx::Result<Vec<String>>> + Send {
         async {
             let rows = Self::texts(conn, sql).await?;
             Ok(rows.iter().filter_map(|row| row.owned(0)).collect())
@@ -67,11 +58,7 @@ pub trait Dialect: sqlx::Database<Connection: Migrate, Arguments: Clone> {
 /// to repeat the bounds of its driver.
 macro_rules! plain_statements {
     () => {
-        async fn run(
-            conn: &mut Self::Connection,
-            sql: String,
-            values: Self::Arguments,
-        ) -> sqlx::Result<u64> {
+        async fn run(conn: &mut Self::Connection, sql: String, values: Self::Arguments) -> sqlx::Result<u64> {
             let run = sqlx::query_with::<Self, _>(sqlx::AssertSqlSafe(sql), values);
             Ok(run.execute(conn).await?.rows_affected())
         }
@@ -80,10 +67,7 @@ macro_rules! plain_statements {
             sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(conn).await.map(drop)
         }
 
-        async fn texts(
-            conn: &mut Self::Connection,
-            sql: String,
-        ) -> sqlx::Result<Vec<$crate::database::TextRow>> {
+        async fn texts(conn: &mut Self::Connection, sql: String) -> sqlx::Result<Vec<$crate::database::TextRow>> {
             use sqlx::Row;
             let rows = sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).fetch_all(conn).await?;
             let texts = |row: &Self::Row| {

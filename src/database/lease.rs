@@ -24,12 +24,7 @@ pub struct LeaseClaim {
 }
 
 impl LeaseClaim {
-    pub fn new(
-        resource: &Resource,
-        owner: impl Display,
-        lasting: Duration,
-        patience: Duration,
-    ) -> LeaseClaim {
+    pub fn new(resource: &Resource, owner: impl Display, lasting: Duration, patience: Duration) -> LeaseClaim {
         let owner = owner.to_string();
         let (lasting, patience) = (millis(lasting), millis(patience));
         LeaseClaim { resource: resource.clone(), owner, lasting, patience, shared: false }
@@ -110,10 +105,7 @@ pub trait LeaseStatements: sqlx::Database {
 
     /// Keeps others from joining the shared row, for as long as the claim lasts. Nothing depends on
     /// it: it need not be on disk.
-    fn drain(
-        conn: &mut Self::Connection,
-        claim: &LeaseClaim,
-    ) -> impl Future<Output = sqlx::Result<()>> + Send;
+    fn drain(conn: &mut Self::Connection, claim: &LeaseClaim) -> impl Future<Output = sqlx::Result<()>> + Send;
 }
 
 /// What one database says of its leases.
@@ -135,9 +127,7 @@ pub trait LeaseQueries: sqlx::Database {
 
     /// Opens a connection of its own that listens, with the options of this pool, and returns the names of resources
     /// that are released. Fails where it does not receive what is sent through the pool.
-    fn listen(
-        _: Pool<Self>,
-    ) -> BoxFuture<'static, sqlx::Result<BoxStream<'static, sqlx::Result<String>>>> {
+    fn listen(_: Pool<Self>) -> BoxFuture<'static, sqlx::Result<BoxStream<'static, sqlx::Result<String>>>> {
         let error = sqlx::Error::Configuration("this database sends no notifications".into());
         Box::pin(std::future::ready(Err(error)))
     }
@@ -158,10 +148,8 @@ async fn call<DB: LeaseFunctions>(
     arguments: String,
 ) -> sqlx::Result<TextRow> {
     let arguments = format!("{}, {arguments}", DB::literal(claim.resource.as_str()));
-    let call = fill(
-        DB::CALL,
-        &[("{function}", &function), ("{arguments}", &arguments), ("{patience}", &claim.patience)],
-    );
+    let call =
+        fill(DB::CALL, &[("{function}", &function), ("{arguments}", &arguments), ("{patience}", &claim.patience)]);
     Ok(DB::texts(conn, call).await?.into_iter().next().unwrap_or_default())
 }
 
@@ -178,22 +166,14 @@ impl<DB: LeaseFunctions> LeaseStatements for DB {
         Ok(AcquireAnswer::Held { left, shared, holder: answer.owned(3) })
     }
 
-    async fn renew(
-        conn: &mut DB::Connection,
-        claim: &LeaseClaim,
-        token: i64,
-    ) -> sqlx::Result<bool> {
+    async fn renew(conn: &mut DB::Connection, claim: &LeaseClaim, token: i64) -> sqlx::Result<bool> {
         let owner = DB::literal(&claim.owner);
         let arguments = format!("{owner}, {token}, {}", claim.lasting);
         let answer = call::<DB>(conn, claim, "renew", arguments).await?;
         Ok(answer.is_true(0))
     }
 
-    async fn release(
-        conn: &mut DB::Connection,
-        claim: &LeaseClaim,
-        rest: Duration,
-    ) -> sqlx::Result<ReleaseAnswer> {
+    async fn release(conn: &mut DB::Connection, claim: &LeaseClaim, rest: Duration) -> sqlx::Result<ReleaseAnswer> {
         let arguments = format!("{}, {}", DB::literal(&claim.owner), millis(rest));
         let answer = call::<DB>(conn, claim, "release", arguments).await?;
         Ok(answer.number::<i64>(0).unwrap_or_default().into())

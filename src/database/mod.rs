@@ -30,12 +30,6 @@ pub use text_row::TextRow;
 /// A database that can keep marks and leases: PostgreSQL, MySQL and MariaDB, SQLite.
 ///
 /// Sealed: each needs statements, locks and a proof of its own.
-pub trait Database:
-    Schema + FenceStatements + LeaseStatements + LeaseQueries + ProtectStatements
-{
-}
+pub trait Database: Schema + FenceStatements + LeaseStatements + LeaseQueries + ProtectStatements {}
 
-impl<DB: Schema + FenceStatements + LeaseStatements + LeaseQueries + ProtectStatements> Database
-    for DB
-{
-}
+impl<DB: Schema + FenceStatements + LeaseStatements + LeaseQueries + ProtectStatements> Database for DB {}

@@ -25,9 +25,7 @@ pub async fn open_transaction<DB: Dialect>(
 }
 
 /// Takes a connection for procedures and settings. It is closed afterwards where they would stay in its session.
-pub async fn procedure_connection<DB: Dialect>(
-    pool: &Pool<DB>,
-) -> sqlx::Result<PoolConnection<DB>> {
+pub async fn procedure_connection<DB: Dialect>(pool: &Pool<DB>) -> sqlx::Result<PoolConnection<DB>> {
     let mut conn = pool.acquire().await?;
     if DB::KEEPS_SESSION_STATE {
         conn.close_on_drop();

@@ -31,16 +31,11 @@ pub trait Schema: Dialect {
 
     /// Applies the migrations, and keeps other processes from migrating meanwhile; false if
     /// another one migrates. Dropped, it leaves no lock behind.
-    fn migrate(
-        pool: &Pool<Self>,
-        migrator: Migrator,
-    ) -> impl Future<Output = Result<bool, MigrateError>> + Send;
+    fn migrate(pool: &Pool<Self>, migrator: Migrator) -> impl Future<Output = Result<bool, MigrateError>> + Send;
 
     /// Returns why the fence does not hold on this server, if other servers of its cluster
     /// take writes as well and nothing makes their commits conflict.
-    fn unguarded(
-        _: &Pool<Self>,
-    ) -> impl Future<Output = sqlx::Result<Option<&'static str>>> + Send {
+    fn unguarded(_: &Pool<Self>) -> impl Future<Output = sqlx::Result<Option<&'static str>>> + Send {
         async { Ok(None) }
     }
 }

@@ -42,11 +42,7 @@ impl Fence {
 
     /// Admits or refuses without a wait, as is usual with marks in memory. Returns `None` if the request
     /// has to wait: it is not in flight then, and [`admit_later`](Fence::admit_later) admits it.
-    pub(crate) fn admit_now(
-        &self,
-        resource: &Resource,
-        token: Token,
-    ) -> Option<Result<Admission, FenceError>> {
+    pub(crate) fn admit_now(&self, resource: &Resource, token: Token) -> Option<Result<Admission, FenceError>> {
         let outcome = self.pass_now(resource, token).transpose()?;
         let span = tracing::debug_span!("fencing.admit", %resource, %token);
         span.in_scope(|| self.outcomes.note(Duration::ZERO, outcome.as_ref().map(drop)));
@@ -54,11 +50,7 @@ impl Fence {
     }
 
     /// Admits a request that may have to wait for the lock service, for the marks or for older requests.
-    pub(crate) async fn admit_later(
-        &self,
-        resource: &Resource,
-        token: Token,
-    ) -> Result<Admission, FenceError> {
+    pub(crate) async fn admit_later(&self, resource: &Resource, token: Token) -> Result<Admission, FenceError> {
         let since = StdInstant::now();
         let pass = async {
             let outcome = self.pass(resource, token).await;
@@ -139,9 +131,7 @@ impl Fence {
         match timeout_at(end, asked).await.unwrap_or_else(|_| Err(self.too_late("").into())) {
             Ok(Some(question)) => Ok(Some(question)),
             Ok(None) => Err(refuse(None).into()),
-            Err(cause) => {
-                Err(FenceError::Unchecked { resource: resource.clone(), presented: token, cause })
-            }
+            Err(cause) => Err(FenceError::Unchecked { resource: resource.clone(), presented: token, cause }),
         }
     }
 

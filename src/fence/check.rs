@@ -53,10 +53,7 @@ pub trait CheckSequencer: Send + Sync + 'static {
     /// # Cancel safety
     /// The fence drops the future when no request waits for the answer any more, because limits have
     /// run out or requests were dropped, and when it is asked about too many tokens.
-    fn was_issued<'a>(
-        &'a self,
-        sequencer: &'a Sequencer,
-    ) -> BoxFuture<'a, Result<bool, Box<dyn Error + Send + Sync>>>;
+    fn was_issued<'a>(&'a self, sequencer: &'a Sequencer) -> BoxFuture<'a, Result<bool, Box<dyn Error + Send + Sync>>>;
 }
 
 impl<F, A, E> CheckSequencer for F
@@ -65,10 +62,7 @@ where
     A: Future<Output = Result<bool, E>> + Send + 'static,
     E: Into<Box<dyn Error + Send + Sync>> + 'static,
 {
-    fn was_issued<'a>(
-        &'a self,
-        sequencer: &'a Sequencer,
-    ) -> BoxFuture<'a, Result<bool, Box<dyn Error + Send + Sync>>> {
+    fn was_issued<'a>(&'a self, sequencer: &'a Sequencer) -> BoxFuture<'a, Result<bool, Box<dyn Error + Send + Sync>>> {
         self(sequencer.clone()).map_err(Into::into).boxed()
     }
 }
@@ -119,8 +113,7 @@ impl OpenQuestions {
     /// Finds room for one more token. An issued token is smaller than all future ones: the largest of the
     /// resource is evicted, so a forger blocks the check of no holder.
     fn find_room(&mut self, sequencer: &Sequencer) -> Result<(), Cause> {
-        let [first, last] =
-            [Token::MIN, Token::MAX].map(|token| Sequencer::new(sequencer.resource.clone(), token));
+        let [first, last] = [Token::MIN, Token::MAX].map(|token| Sequencer::new(sequencer.resource.clone(), token));
         let of_resource = self.newest.range(first..=last);
         if self.newest.len() < MAX_TOKENS && of_resource.clone().count() < MAX_TOKENS_OF_RESOURCE {
             return Ok(());

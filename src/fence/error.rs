@@ -16,9 +16,7 @@ pub enum FenceError {
     #[error(transparent)]
     NotIssued(#[from] NotIssued),
     /// The lock service could not be asked whether the token was issued. Try again.
-    #[error(
-        "cannot ask the lock service whether token {presented} of {resource} was issued: {cause}"
-    )]
+    #[error("cannot ask the lock service whether token {presented} of {resource} was issued: {cause}")]
     Unchecked {
         /// The resource of the request.
         resource: Resource,
@@ -83,9 +81,7 @@ pub enum FenceError {
     #[error("the storage of the high-water marks is not set up: {0}")]
     NotSetUp(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// No connection of the storage's pool became free in time. Nothing was read or written. Try again.
-    #[error(
-        "no pool connection became free in time: find what holds them, or enlarge the pool: {0}"
-    )]
+    #[error("no pool connection became free in time: find what holds them, or enlarge the pool: {0}")]
     NoConnection(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A conflict with another transaction: a serialization failure, a deadlock, a lock that did not
     /// become free in time. It says nothing about the token, and the transaction was rolled back. Run it

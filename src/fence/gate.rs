@@ -111,12 +111,7 @@ impl Gate {
         gate.entered += 1;
         gate.grace = gate.grace.into_iter().chain(grace).min();
         gate.set(GateTokens { oldest: gate.tokens.oldest.min(token), ..gate.tokens });
-        Ok(RequestInFlight {
-            gate: self.clone(),
-            resource: resource.clone(),
-            token,
-            number: gate.entered,
-        })
+        Ok(RequestInFlight { gate: self.clone(), resource: resource.clone(), token, number: gate.entered })
     }
 }
 

@@ -8,11 +8,7 @@ use super::{Admission, Fence, FenceError, Stale};
 impl Fence {
     /// Returns what the fence would answer to a request with `token`, and raises the mark. It waits for
     /// no request, and no request waits for it.
-    pub(crate) async fn observe(
-        &self,
-        resource: &Resource,
-        token: Token,
-    ) -> Result<(), FenceError> {
+    pub(crate) async fn observe(&self, resource: &Resource, token: Token) -> Result<(), FenceError> {
         check_runtime()?;
         let end = self.end();
         let question = self.check(resource, token, end).await?;

@@ -20,11 +20,7 @@ pub trait Marks: Send + Sync + 'static {
     /// # Cancel safety
     /// If you drop the future, the mark may or may not have been raised. At worst a token
     /// that is not the newest is refused later.
-    fn raise<'a>(
-        &'a self,
-        resource: &'a Resource,
-        token: Token,
-    ) -> BoxFuture<'a, Result<(), FenceError>>;
+    fn raise<'a>(&'a self, resource: &'a Resource, token: Token) -> BoxFuture<'a, Result<(), FenceError>>;
 
     /// Does what [`raise`](Marks::raise) does, before it returns. Returns `None` if these marks may have to
     /// wait for that, and then does nothing: the fence calls `raise`. The default returns `None`; marks in
@@ -50,10 +46,7 @@ pub trait Marks: Send + Sync + 'static {
     ///
     /// # Cancel safety
     /// It changes nothing.
-    fn highest<'a>(
-        &'a self,
-        resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {
+    fn highest<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {
         let _ = resource;
         ready(Ok(None)).boxed()
     }

@@ -148,11 +148,7 @@ impl Default for MemoryMarks {
 }
 
 impl Marks for MemoryMarks {
-    fn raise<'a>(
-        &'a self,
-        resource: &'a Resource,
-        token: Token,
-    ) -> BoxFuture<'a, Result<(), FenceError>> {
+    fn raise<'a>(&'a self, resource: &'a Resource, token: Token) -> BoxFuture<'a, Result<(), FenceError>> {
         ready(self.compare_and_raise(resource, token)).boxed()
     }
 
@@ -160,10 +156,7 @@ impl Marks for MemoryMarks {
         Some(self.compare_and_raise(resource, token))
     }
 
-    fn highest<'a>(
-        &'a self,
-        resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {
+    fn highest<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {
         ready(Ok(self.marks.get(resource).map(|mark| *mark))).boxed()
     }
 

@@ -200,11 +200,7 @@ impl Fence {
     ///
     /// # Cancel safety
     /// It changes nothing.
-    pub async fn marks(
-        &self,
-        after: Option<&Resource>,
-        limit: usize,
-    ) -> Result<Vec<(Resource, Token)>, FenceError> {
+    pub async fn marks(&self, after: Option<&Resource>, limit: usize) -> Result<Vec<(Resource, Token)>, FenceError> {
         self.marks.list(after, limit).await
     }
 }

@@ -25,8 +25,7 @@ impl Outcomes {
             return;
         };
         let label = error.label();
-        metrics::counter!("fencing_admissions_total", "layer" => "fence", "outcome" => label)
-            .increment(1);
+        metrics::counter!("fencing_admissions_total", "layer" => "fence", "outcome" => label).increment(1);
         let next = self.0.lock().entry(label).or_default().next();
         match next {
             Some(suppressed) => tracing::warn!(%error, suppressed, "request not admitted"),

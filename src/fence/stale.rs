@@ -27,15 +27,9 @@ impl Stale {
     ///
     /// # Errors
     /// Returns the refusal if `presented` is lower than `highest`.
-    pub fn check(
-        resource: &Resource,
-        presented: Token,
-        highest: Option<Token>,
-    ) -> Result<(), Stale> {
+    pub fn check(resource: &Resource, presented: Token, highest: Option<Token>) -> Result<(), Stale> {
         match highest {
-            Some(highest) if presented < highest => {
-                Err(Stale { resource: resource.clone(), presented, highest })
-            }
+            Some(highest) if presented < highest => Err(Stale { resource: resource.clone(), presented, highest }),
             _ => Ok(()),
         }
     }

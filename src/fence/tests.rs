@@ -90,11 +90,7 @@ struct SlowMarks {
 }
 
 impl Marks for SlowMarks {
-    fn raise<'a>(
-        &'a self,
-        resource: &'a Resource,
-        token: Token,
-    ) -> BoxFuture<'a, Result<(), FenceError>> {
+    fn raise<'a>(&'a self, resource: &'a Resource, token: Token) -> BoxFuture<'a, Result<(), FenceError>> {
         async move {
             pass(&self.questions, token).await;
             let outcome = self.marks.raise(resource, token).await;
@@ -162,8 +158,7 @@ async fn what_is_in_flight_never_overlaps_with_another_token() {
             1
         })
     });
-    let admitted: usize =
-        futures_util::future::join_all(tasks).await.into_iter().map(Result::unwrap).sum();
+    let admitted: usize = futures_util::future::join_all(tasks).await.into_iter().map(Result::unwrap).sum();
     assert!(admitted > 0);
 }
 
@@ -217,11 +212,7 @@ async fn an_older_request_has_100_ms_until_marks_count_as_slow() {
 struct Unreachable(MemoryMarks, Token, fn(&str) -> FenceError);
 
 impl Marks for Unreachable {
-    fn raise<'a>(
-        &'a self,
-        resource: &'a Resource,
-        token: Token,
-    ) -> BoxFuture<'a, Result<(), FenceError>> {
+    fn raise<'a>(&'a self, resource: &'a Resource, token: Token) -> BoxFuture<'a, Result<(), FenceError>> {
         async move {
             if token == self.1 {
                 sleep(Duration::from_millis(300)).await;
@@ -295,11 +286,7 @@ async fn the_limit_covers_the_marks_and_the_wait_together() {
 struct Interrupted(MemoryMarks, Arc<std::sync::OnceLock<Fence>>);
 
 impl Marks for Interrupted {
-    fn raise<'a>(
-        &'a self,
-        resource: &'a Resource,
-        token: Token,
-    ) -> BoxFuture<'a, Result<(), FenceError>> {
+    fn raise<'a>(&'a self, resource: &'a Resource, token: Token) -> BoxFuture<'a, Result<(), FenceError>> {
         self.0.raise(resource, token)
     }
 
@@ -337,9 +324,7 @@ fn the_limit_of_the_marks_is_exact_however_they_are_divided() {
                 let raise = &raise;
                 scope.spawn(move || {
                     let numbers = (0..500).map(|number| 4 * number + thread);
-                    numbers
-                        .filter(|number| raise(*number, 34).unwrap().is_ok())
-                        .collect::<Vec<u64>>()
+                    numbers.filter(|number| raise(*number, 34).unwrap().is_ok()).collect::<Vec<u64>>()
                 })
             })
             .collect();

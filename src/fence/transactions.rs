@@ -30,10 +30,7 @@ pub trait Transactions: Clone + Send + Sync + 'static {
     ///
     /// # Cancel safety
     /// If the future is dropped, it must leave no transaction open for good.
-    fn begin<'a>(
-        &'a self,
-        admitted: &'a [Sequencer],
-    ) -> BoxFuture<'a, Result<Self::Transaction, FenceError>>;
+    fn begin<'a>(&'a self, admitted: &'a [Sequencer]) -> BoxFuture<'a, Result<Self::Transaction, FenceError>>;
 
     /// Commits the transaction.
     ///

@@ -16,8 +16,7 @@ pub struct Passage {
 }
 
 /// The answer of the fence. With marks in memory there is no wait.
-pub(super) type AskedFence =
-    Either<Ready<Result<Passage, Refusal>>, BoxFuture<'static, Result<Passage, Refusal>>>;
+pub(super) type AskedFence = Either<Ready<Result<Passage, Refusal>>, BoxFuture<'static, Result<Passage, Refusal>>>;
 
 impl Passage {
     /// Reports whether newer requests wait for this one.
@@ -37,15 +36,9 @@ impl Passage {
     }
 
     /// Asks the fence about what a request carries, and waits only if it has to.
-    pub(super) fn ask(
-        fence: &Fence,
-        read: Result<Option<Fenced>, Refusal>,
-        shadow: bool,
-    ) -> AskedFence {
+    pub(super) fn ask(fence: &Fence, read: Result<Option<Fenced>, Refusal>, shadow: bool) -> AskedFence {
         match read {
-            Ok(Some(fenced)) if shadow => {
-                Either::Right(Passage::observe(fence.clone(), fenced).map(Ok).boxed())
-            }
+            Ok(Some(fenced)) if shadow => Either::Right(Passage::observe(fence.clone(), fenced).map(Ok).boxed()),
             Ok(Some(fenced)) => Passage::admit(fence, fenced),
             Err(refusal) if !shadow => {
                 refusal.count();
@@ -60,8 +53,7 @@ impl Passage {
             true => fence.admit_now(&fenced.resource, fenced.token),
             false => None,
         };
-        let admitted =
-            |admissions| Passage { admissions: Some(Admissions(admissions)), shadow: None };
+        let admitted = |admissions| Passage { admissions: Some(Admissions(admissions)), shadow: None };
         match now {
             Some(Ok(admission)) => Either::Left(ready(Ok(admitted(NonEmpty::new(admission))))),
             Some(Err(error)) => {

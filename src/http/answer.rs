@@ -71,13 +71,9 @@ impl Refusal {
             Refusal::Resource(_) => (INVALID, Problem::MALFORMED, "no_resource"),
             Refusal::NoResource(_) => (INTERNAL, Problem::UNAVAILABLE, "no_resource"),
             Refusal::NotSetUp(_) => (INTERNAL, Problem::UNAVAILABLE, "not_set_up"),
-            Refusal::Unnamed(_) | Refusal::Unavailable { .. } => {
-                (UNAVAILABLE, Problem::UNAVAILABLE, "unavailable")
-            }
+            Refusal::Unnamed(_) | Refusal::Unavailable { .. } => (UNAVAILABLE, Problem::UNAVAILABLE, "unavailable"),
             Refusal::Conflict(_) => (UNAVAILABLE, Problem::CONFLICT, "retryable"),
-            Refusal::RolledBack(_) if self.may_pass_later() => {
-                (UNAVAILABLE, Problem::ROLLED_BACK, "rolled_back")
-            }
+            Refusal::RolledBack(_) if self.may_pass_later() => (UNAVAILABLE, Problem::ROLLED_BACK, "rolled_back"),
             Refusal::RolledBack(_) => (ROLLED_BACK, Problem::ROLLED_BACK, "rolled_back"),
             Refusal::Kept => (INTERNAL, Problem::ROLLED_BACK, "kept"),
             Refusal::InDoubt(_) => (IN_DOUBT, Problem::IN_DOUBT, "in_doubt"),
@@ -95,24 +91,20 @@ impl Refusal {
     /// Counts a refusal that the fence has not counted.
     pub(super) fn count(&self) {
         let outcome = self.terms().label;
-        metrics::counter!("fencing_admissions_total", "layer" => "http", "outcome" => outcome)
-            .increment(1);
+        metrics::counter!("fencing_admissions_total", "layer" => "http", "outcome" => outcome).increment(1);
     }
 
     /// Counts and logs a refusal in shadow mode, which lets the request pass.
     pub(super) fn note_shadow(&self) {
         tracing::info!(refusal = %self, "request would be refused");
         let outcome = format!("shadow_{}", self.terms().label);
-        metrics::counter!("fencing_admissions_total", "layer" => "http", "outcome" => outcome)
-            .increment(1);
+        metrics::counter!("fencing_admissions_total", "layer" => "http", "outcome" => outcome).increment(1);
     }
 
     /// Returns whether the same request may succeed when it is sent again.
     fn may_pass_later(&self) -> bool {
         match self {
-            Refusal::Unavailable { cause, .. } => {
-                !matches!(**cause, FenceError::Full { .. } | FenceError::NoRuntime)
-            }
+            Refusal::Unavailable { cause, .. } => !matches!(**cause, FenceError::Full { .. } | FenceError::NoRuntime),
             Refusal::RolledBack(cause) => is_broken_connection(&**cause),
             Refusal::Unnamed(_) | Refusal::Conflict(_) | Refusal::Failed(_) => true,
             _ => false,
@@ -151,39 +143,28 @@ impl Refusal {
             Refusal::Unavailable { resource, cause, .. } => match &**cause {
                 FenceError::Busy { .. } | FenceError::Crowded { .. } => cause.to_string(),
                 FenceError::Closed(_) => {
-                    "the high-water marks are closed until an operator opens them; nothing was written"
-                        .into()
+                    "the high-water marks are closed until an operator opens them; nothing was written".into()
                 }
                 cause => nothing_written(&not_admitted(resource, cause)),
             },
-            Refusal::Conflict(_) => {
-                "conflicting transaction; this one was rolled back; try again".into()
-            }
+            Refusal::Conflict(_) => "conflicting transaction; this one was rolled back; try again".into(),
             Refusal::RolledBack(_) => nothing_written("the transaction was rolled back"),
             Refusal::Kept => nothing_written("the server kept the transaction open"),
-            Refusal::InDoubt(_) => {
-                "the commit is in doubt: what the request wrote may or may not be stored; \
+            Refusal::InDoubt(_) => "the commit is in doubt: what the request wrote may or may not be stored; \
                  read before you try again"
-                    .into()
-            }
-            Refusal::Failed(_) => {
-                "the write failed; it may or may not be stored; read before you try again".into()
-            }
+                .into(),
+            Refusal::Failed(_) => "the write failed; it may or may not be stored; read before you try again".into(),
         }
     }
 
     fn problem(&self, style: &AnswerStyle) -> Problem {
         let AnswerTerms { statuses: (status, _), kind, .. } = self.terms();
         let (resource, presented, highest) = match self {
-            Refusal::Stale(stale) | Refusal::Superseded(stale) => (
-                Some(stale.resource.clone()),
-                Some(stale.presented),
-                (!style.hides_highest).then_some(stale.highest),
-            ),
-            Refusal::NotIssued(NotIssued { resource, presented, .. })
-            | Refusal::Unavailable { resource, presented, .. } => {
-                (Some(resource.clone()), Some(*presented), None)
+            Refusal::Stale(stale) | Refusal::Superseded(stale) => {
+                (Some(stale.resource.clone()), Some(stale.presented), (!style.hides_highest).then_some(stale.highest))
             }
+            Refusal::NotIssued(NotIssued { resource, presented, .. })
+            | Refusal::Unavailable { resource, presented, .. } => (Some(resource.clone()), Some(*presented), None),
             _ => (None, None, None),
         };
         let problem = Problem::new(kind, status, self.detail(style));
@@ -196,11 +177,7 @@ impl Refusal {
     }
 
     /// Makes the response, with the body that `body` makes of its text.
-    pub(super) fn answer<B>(
-        self,
-        style: &AnswerStyle,
-        body: impl FnOnce(Option<Bytes>) -> B,
-    ) -> Response<B> {
+    pub(super) fn answer<B>(self, style: &AnswerStyle, body: impl FnOnce(Option<Bytes>) -> B) -> Response<B> {
         let mut headers = HeaderMap::new();
         let (status, text) = if style.grpc {
             headers = self.grpc_metadata(style);
@@ -234,9 +211,7 @@ fn not_admitted(resource: &Resource, cause: &FenceError) -> String {
         FenceError::Full { .. } => format!("no room for a high-water mark of {resource}"),
         FenceError::Quarantine { .. } => cause.to_string(),
         FenceError::NoRuntime => "the server's fence can't run here".into(),
-        FenceError::Unchecked { .. } => {
-            "the token could not be checked with the lock service".into()
-        }
+        FenceError::Unchecked { .. } => "the token could not be checked with the lock service".into(),
         FenceError::NoConnection(_) => "the server has no free database connection".into(),
         _ => "the high-water marks are unreachable".into(),
     }

@@ -143,13 +143,8 @@ where
     let text = Limited::new(body, MAX_REFUSAL).collect().await.map_err(AttachError::Response)?;
     let text = text.to_bytes();
     match Problem::read(&parts.headers, &text) {
-        Ok(problem) if problem.kind.starts_with(Problem::OURS) => {
-            Err(AttachError::Refused(Box::new(problem)))
-        }
-        _ => Ok(Response::from_parts(
-            parts,
-            FenceBody::refusal(Some(text).filter(|text| !text.is_empty())),
-        )),
+        Ok(problem) if problem.kind.starts_with(Problem::OURS) => Err(AttachError::Refused(Box::new(problem))),
+        _ => Ok(Response::from_parts(parts, FenceBody::refusal(Some(text).filter(|text| !text.is_empty())))),
     }
 }
 

@@ -67,11 +67,7 @@ impl<R> FenceBody<R> {
 }
 
 impl<R: Body + Send + 'static> FenceBody<R> {
-    pub(super) fn new(
-        body: R,
-        admissions: Option<Admissions>,
-        style: &AnswerStyle,
-    ) -> FenceBody<R> {
+    pub(super) fn new(body: R, admissions: Option<Admissions>, style: &AnswerStyle) -> FenceBody<R> {
         let content = match admissions {
             Some(_admissions) if body.is_end_stream() => {
                 let hint = body.size_hint();
@@ -112,9 +108,7 @@ where
                 Ok(next) => next,
                 Err(stale) => {
                     let end = match grpc {
-                        Some(style) => {
-                            Ok(Frame::trailers(Refusal::Superseded(stale).grpc_metadata(style)))
-                        }
+                        Some(style) => Ok(Frame::trailers(Refusal::Superseded(stale).grpc_metadata(style))),
                         None => Err(FenceBodyError::Superseded(stale)),
                     };
                     this.content.set(Content::Ended { hint: SizeHint::with_exact(0) });
@@ -140,9 +134,7 @@ where
 
     fn size_hint(&self) -> SizeHint {
         match &self.content {
-            Content::Refusal { text } => {
-                SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64))
-            }
+            Content::Refusal { text } => SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64)),
             Content::Whole { body, .. } => body.size_hint(),
             Content::Stoppable { body, .. } => body.size_hint(),
             Content::Ended { hint } => hint.to_owned(),

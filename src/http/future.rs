@@ -61,11 +61,7 @@ impl<S, B> FenceFuture<S, B>
 where
     S: Service<Request<B>>,
 {
-    pub(super) fn new(
-        call: UnsentCall<S, B>,
-        asked: AskedFence,
-        style: AnswerStyle,
-    ) -> FenceFuture<S, B> {
+    pub(super) fn new(call: UnsentCall<S, B>, asked: AskedFence, style: AnswerStyle) -> FenceFuture<S, B> {
         let (step, passage) = (Step::AskingFence { asked }, Passage::default());
         FenceFuture { step, call: Some(call), passage, superseded: None, style }
     }

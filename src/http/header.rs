@@ -26,10 +26,7 @@ pub fn attach_sequencer(headers: &mut HeaderMap, sequencer: &Sequencer) {
 
 /// Client side: puts the tokens of several resources into a request's headers, in place of those that are
 /// there: for requests about several [resources](super::Resources), under a lease of all of them.
-pub fn attach_all<'a>(
-    headers: &mut HeaderMap,
-    sequencers: impl IntoIterator<Item = &'a Sequencer>,
-) {
+pub fn attach_all<'a>(headers: &mut HeaderMap, sequencers: impl IntoIterator<Item = &'a Sequencer>) {
     headers.remove(HEADER);
     headers.remove(SEQUENCER);
     for sequencer in sequencers {

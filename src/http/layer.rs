@@ -76,10 +76,7 @@ impl<X> FenceLayer<X> {
     /// **Fencing.** Decide by the server's knowledge of the request, such as its method and route. A client that can
     /// choose the policy, for example by a header, can choose whether it is fenced.
     #[must_use]
-    pub fn policy(
-        self,
-        policy: impl Fn(&Parts) -> Policy + Send + Sync + 'static,
-    ) -> FenceLayer<X> {
+    pub fn policy(self, policy: impl Fn(&Parts) -> Policy + Send + Sync + 'static) -> FenceLayer<X> {
         FenceLayer { policy: Arc::new(policy), ..self }
     }
 

@@ -60,11 +60,7 @@ where
 }
 
 /// Finds the segments of the path that match a parameter of the route.
-fn parameter_of(
-    route: &str,
-    path: &str,
-    parameter: &str,
-) -> Result<Option<Vec<String>>, PathError> {
+fn parameter_of(route: &str, path: &str, parameter: &str) -> Result<Option<Vec<String>>, PathError> {
     let mut rest = path;
     for part in route.split('/') {
         let (segment, following) = rest.split_once('/').unwrap_or((rest, ""));

@@ -72,9 +72,7 @@ pub fn path(parts: &Parts) -> Result<Resource, PathError> {
 /// # Errors
 /// Returns a [`PathError`] if a segment is empty, `.` or `..`, or has a slash in it, or if they are
 /// not a valid [`Resource`] together.
-pub fn segments<S: AsRef<str>>(
-    segments: impl IntoIterator<Item = S>,
-) -> Result<Resource, PathError> {
+pub fn segments<S: AsRef<str>>(segments: impl IntoIterator<Item = S>) -> Result<Resource, PathError> {
     let mut name = String::new();
     for (number, segment) in segments.into_iter().enumerate() {
         let segment = segment.as_ref();

@@ -107,16 +107,10 @@ impl Refusal {
         Refusal::Resource(error.to_string())
     }
 
-    pub(super) fn before_the_handler(
-        resource: Resource,
-        presented: Token,
-        error: FenceError,
-    ) -> Refusal {
+    pub(super) fn before_the_handler(resource: Resource, presented: Token, error: FenceError) -> Refusal {
         match error {
             FenceError::Conflict(cause) => Refusal::Conflict(cause.into()),
-            FenceError::Stale(_) | FenceError::NotIssued(_) | FenceError::NotSetUp(_) => {
-                error.into()
-            }
+            FenceError::Stale(_) | FenceError::NotIssued(_) | FenceError::NotSetUp(_) => error.into(),
             cause => Refusal::Unavailable { resource, presented, cause: Arc::new(cause) },
         }
     }

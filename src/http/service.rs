@@ -111,8 +111,7 @@ where
             let only = Sequencer::new(resources.head, token);
             return Ok(Some(Fenced::new(NonEmpty::new(only))));
         }
-        let own =
-            |resource: &Resource| Some(Sequencer::new(resource.clone(), shown.remove(resource)?));
+        let own = |resource: &Resource| Some(Sequencer::new(resource.clone(), shown.remove(resource)?));
         let found: Option<Vec<Sequencer>> = resources.iter().map(own).collect();
         match found.and_then(NonEmpty::from_vec) {
             Some(found) if shown.is_empty() => Ok(Some(Fenced::new(found))),
@@ -189,8 +188,7 @@ where
     fn call(&mut self, request: Request<B>) -> FenceFuture<S, B> {
         let (mut parts, body) = request.into_parts();
         let (style, read) = (self.layer.style(&parts), self.layer.note(&mut parts));
-        let call =
-            UnsentCall { request: Request::from_parts(parts, body), service: self.inner.clone() };
+        let call = UnsentCall { request: Request::from_parts(parts, body), service: self.inner.clone() };
         FenceFuture::new(call, Passage::ask(&self.layer.fence, read, self.layer.shadow), style)
     }
 }

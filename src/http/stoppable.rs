@@ -30,10 +30,7 @@ struct LiveBody<R> {
 pub(super) type NextFrame<R> = (Option<Result<Frame<<R as Body>::Data>, <R as Body>::Error>>, bool);
 
 /// Polls the next frame of a body.
-pub(super) fn poll_next<R: Body>(
-    mut body: Pin<&mut R>,
-    context: &mut Context<'_>,
-) -> Poll<NextFrame<R>> {
+pub(super) fn poll_next<R: Body>(mut body: Pin<&mut R>, context: &mut Context<'_>) -> Poll<NextFrame<R>> {
     let frame = ready!(body.as_mut().poll_frame(context));
     let ends = !matches!(frame, Some(Ok(_))) || body.is_end_stream();
     Poll::Ready((frame, ends))

@@ -35,9 +35,7 @@ impl Drop for WaitingGauge {
 }
 
 /// Counts a caller that may wait for a lock, and how long it took. A caller that gives up counts as `cancelled`.
-pub(super) async fn waited<T>(
-    acquired: impl Future<Output = Result<T, AcquireError>>,
-) -> Result<T, AcquireError> {
+pub(super) async fn waited<T>(acquired: impl Future<Output = Result<T, AcquireError>>) -> Result<T, AcquireError> {
     metrics::gauge!("fencing_waiting").increment(1.0);
     let mut waiting = WaitingGauge { since: Instant::now(), outcome: "cancelled" };
     let acquired = acquired.await;

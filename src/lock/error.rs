@@ -85,9 +85,7 @@ impl AcquireError {
     #[must_use]
     pub fn causes(&self) -> &[NodeCause] {
         match self {
-            AcquireError::Held { .. }
-            | AcquireError::Overloaded { .. }
-            | AcquireError::WrongCount { .. } => &[],
+            AcquireError::Held { .. } | AcquireError::Overloaded { .. } | AcquireError::WrongCount { .. } => &[],
             AcquireError::NoQuorum { causes, .. } => causes,
             AcquireError::Unavailable { cause, .. } => std::slice::from_ref(cause),
         }

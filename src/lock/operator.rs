@@ -41,11 +41,7 @@ pub trait Operator: fmt::Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// It changes nothing.
-    fn leases<'a>(
-        &'a self,
-        after: Option<&'a Resource>,
-        limit: u32,
-    ) -> BoxFuture<'a, Result<Vec<LeaseRecord>, Fault>>;
+    fn leases<'a>(&'a self, after: Option<&'a Resource>, limit: u32) -> BoxFuture<'a, Result<Vec<LeaseRecord>, Fault>>;
 
     /// Reads the leases of one resource: none, one, or those that share it.
     ///
@@ -54,10 +50,7 @@ pub trait Operator: fmt::Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// It changes nothing.
-    fn leases_of<'a>(
-        &'a self,
-        resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<Vec<LeaseRecord>, Fault>>;
+    fn leases_of<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Vec<LeaseRecord>, Fault>>;
 
     /// Ends a lease by force, if it is still the one that was seen. If several share it, it ends all of their leases,
     /// also those that have joined since. A later lease stays. Returns whether it was ended.

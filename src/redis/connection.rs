@@ -1,9 +1,7 @@
 use std::sync::atomic::AtomicBool;
 
 use ::redis::aio::MultiplexedConnection;
-use ::redis::{
-    AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, Script, ServerErrorKind, Value,
-};
+use ::redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, Script, ServerErrorKind, Value};
 
 use super::answer::{ScriptAnswer, short};
 use super::{FencedError, Unfit};
@@ -26,11 +24,9 @@ const ADMIT: &str = include_str!("admit.lua");
 impl MarksConnection {
     /// Connects, and refuses a server that can't keep marks. The caller bounds the time.
     pub(super) async fn open(client: &Client) -> Result<MarksConnection, FencedError> {
-        let config =
-            AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        let unreachable = |error: RedisError| {
-            refused(&error).unwrap_or_else(|| FencedError::Unreachable(words(&error)))
-        };
+        let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+        let unreachable =
+            |error: RedisError| refused(&error).unwrap_or_else(|| FencedError::Unreachable(words(&error)));
         let connection = client.get_multiplexed_async_connection_with_config(&config).await;
         let mut connection = connection.map_err(unreachable)?;
         let info: Result<String, _> = ::redis::cmd("INFO").query_async(&mut connection).await;
@@ -40,10 +36,7 @@ impl MarksConnection {
     }
 
     /// Runs the script that writes. If the server does not have it, nothing was done, and the whole script is sent.
-    pub(super) async fn admit(
-        &self,
-        arguments: impl Fn(&mut Cmd),
-    ) -> Result<ScriptAnswer, FencedError> {
+    pub(super) async fn admit(&self, arguments: impl Fn(&mut Cmd)) -> Result<ScriptAnswer, FencedError> {
         let mut command = ::redis::cmd("EVALSHA");
         arguments(command.arg(&self.digest));
         let answer = match self.ask(&command).await {
@@ -58,12 +51,7 @@ impl MarksConnection {
     }
 
     /// Runs another script on the hash of the marks. Its first argument is the `run_id` of the server.
-    pub(super) async fn run(
-        &self,
-        script: &str,
-        key: &str,
-        arguments: &[&str],
-    ) -> Result<ScriptAnswer, FencedError> {
+    pub(super) async fn run(&self, script: &str, key: &str, arguments: &[&str]) -> Result<ScriptAnswer, FencedError> {
         let mut command = ::redis::cmd("EVAL");
         command.arg(script).arg(1).arg(key).arg(&self.life).arg(arguments);
         ScriptAnswer::of(self.send(&command).await?)
@@ -95,17 +83,13 @@ fn life(info: &str) -> Result<String, FencedError> {
 fn refused(error: &RedisError) -> Option<FencedError> {
     let text = words(error);
     Some(match error.kind() {
-        ErrorKind::Server(
-            ServerErrorKind::CrossSlot | ServerErrorKind::Moved | ServerErrorKind::Ask,
-        ) => FencedError::OtherSlot(text),
+        ErrorKind::Server(ServerErrorKind::CrossSlot | ServerErrorKind::Moved | ServerErrorKind::Ask) => {
+            FencedError::OtherSlot(text)
+        }
         ErrorKind::Server(ServerErrorKind::ReadOnly) => FencedError::Unfit(Unfit::Replica),
         ErrorKind::Server(ServerErrorKind::BusyLoading) => FencedError::Unfit(Unfit::Loading),
-        ErrorKind::Server(_) | ErrorKind::Extension if read_only(&text) => {
-            FencedError::Unfit(Unfit::Replica)
-        }
-        ErrorKind::Server(_) | ErrorKind::Extension | ErrorKind::AuthenticationFailed => {
-            FencedError::Refused(text)
-        }
+        ErrorKind::Server(_) | ErrorKind::Extension if read_only(&text) => FencedError::Unfit(Unfit::Replica),
+        ErrorKind::Server(_) | ErrorKind::Extension | ErrorKind::AuthenticationFailed => FencedError::Refused(text),
         _ => return None,
     })
 }

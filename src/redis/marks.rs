@@ -76,10 +76,7 @@ impl RedisMarks {
     }
 
     /// Does `work` on a connection, within the budget. A connection that failed is not used again.
-    pub(super) async fn on<T, F>(
-        &self,
-        work: impl FnOnce(Arc<MarksConnection>) -> F,
-    ) -> Result<T, FencedError>
+    pub(super) async fn on<T, F>(&self, work: impl FnOnce(Arc<MarksConnection>) -> F) -> Result<T, FencedError>
     where
         F: Future<Output = Result<T, FencedError>>,
     {
@@ -118,22 +115,15 @@ impl RedisMarks {
         }
     }
 
-    async fn first(
-        &self,
-        after: Option<&Resource>,
-        limit: usize,
-    ) -> Result<Vec<(Resource, Token)>, FencedError> {
+    async fn first(&self, after: Option<&Resource>, limit: usize) -> Result<Vec<(Resource, Token)>, FencedError> {
         let mut first = BTreeMap::new();
         let mut cursor = b"0".to_vec();
         loop {
             let mut command = ::redis::cmd("HSCAN");
             command.arg(&self.key).arg(&cursor).arg("MATCH").arg(format!("{FIELD}*"));
             command.arg("COUNT").arg(1000);
-            let answer = self
-                .on(async |connection: Arc<MarksConnection>| connection.send(&command).await)
-                .await?;
-            let Ok((next, fields)) =
-                ::redis::from_redis_value_ref::<(Vec<u8>, Vec<(Vec<u8>, Vec<u8>)>)>(&answer)
+            let answer = self.on(async |connection: Arc<MarksConnection>| connection.send(&command).await).await?;
+            let Ok((next, fields)) = ::redis::from_redis_value_ref::<(Vec<u8>, Vec<(Vec<u8>, Vec<u8>)>)>(&answer)
             else {
                 return Err(unknown(&answer));
             };
@@ -162,19 +152,12 @@ fn valid(field: &[u8], value: &[u8]) -> Option<(Resource, Token)> {
 }
 
 impl Marks for RedisMarks {
-    fn raise<'a>(
-        &'a self,
-        resource: &'a Resource,
-        token: Token,
-    ) -> BoxFuture<'a, Result<(), FenceError>> {
+    fn raise<'a>(&'a self, resource: &'a Resource, token: Token) -> BoxFuture<'a, Result<(), FenceError>> {
         Box::pin(async move { Ok(self.admit(resource, token, None).await.map(drop)?) })
     }
 
     /// Returns the floor where the resource has no mark.
-    fn highest<'a>(
-        &'a self,
-        resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {
+    fn highest<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {
         Box::pin(async move { Ok(self.read(resource).await?) })
     }
 

@@ -106,8 +106,7 @@ impl RedisMarks {
     /// matter by the tokens of their newest leases, and start the writers.
     pub async fn open(&self, found: &MarksState, floor: Option<Token>) -> Result<(), FencedError> {
         let (opened_in, marks) = (found.opened_in.as_deref().unwrap_or_default(), found.marks);
-        let (seen, floor_text) =
-            (marks.to_string(), floor.map(|f| f.to_string()).unwrap_or_default());
+        let (seen, floor_text) = (marks.to_string(), floor.map(|f| f.to_string()).unwrap_or_default());
         let asked = self.on(async |connection: Arc<MarksConnection>| {
             if connection.life != found.life {
                 return Err(FencedError::Closed(Closed::Moved));

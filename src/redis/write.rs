@@ -67,8 +67,7 @@ impl RedisMarks {
         token: Token,
         key: impl AsRef<[u8]>,
     ) -> Result<bool, FencedError> {
-        let command =
-            FencedCommand { name: "DEL", kind: "", key: key.as_ref(), arguments: Vec::new() };
+        let command = FencedCommand { name: "DEL", kind: "", key: key.as_ref(), arguments: Vec::new() };
         Ok(self.write(resource, token, command).await? > 0)
     }
 
@@ -92,19 +91,13 @@ impl RedisMarks {
         if fields.is_empty() || fields.len() > MAX_FIELDS {
             return Err(FencedError::WrongCount { count: fields.len(), most: MAX_FIELDS });
         }
-        let arguments =
-            fields.iter().flat_map(|(field, value)| [field.as_ref(), value.as_ref()]).collect();
+        let arguments = fields.iter().flat_map(|(field, value)| [field.as_ref(), value.as_ref()]).collect();
         let command = FencedCommand { name: "HSET", kind: "hash", key: key.as_ref(), arguments };
         self.write(resource, token, command).await
     }
 
     /// Checks the token, raises the mark and writes. Returns what the command returned.
-    async fn write(
-        &self,
-        resource: &Resource,
-        token: Token,
-        command: FencedCommand<'_>,
-    ) -> Result<u64, FencedError> {
+    async fn write(&self, resource: &Resource, token: Token, command: FencedCommand<'_>) -> Result<u64, FencedError> {
         let outcome = match OWN_KEYS.iter().any(|end| command.key.ends_with(end)) {
             true => Err(FencedError::OwnKey),
             false => self.admit(resource, token, Some(command)).await,
@@ -113,8 +106,7 @@ impl RedisMarks {
             tracing::info!(%error, "write not admitted");
         }
         let label = outcome.as_ref().map_or_else(FencedError::label, |_| "admitted");
-        metrics::counter!("fencing_admissions_total", "layer" => "redis", "outcome" => label)
-            .increment(1);
+        metrics::counter!("fencing_admissions_total", "layer" => "redis", "outcome" => label).increment(1);
         outcome
     }
 
@@ -131,9 +123,7 @@ impl RedisMarks {
                 script.arg(1 + usize::from(key.is_some())).arg(&self.key).arg(key);
                 script.arg(&connection.life).arg(format!("{FIELD}{resource}")).arg(token.get());
                 match &command {
-                    Some(command) => {
-                        script.arg(command.kind).arg(command.name).arg(&command.arguments)
-                    }
+                    Some(command) => script.arg(command.kind).arg(command.name).arg(&command.arguments),
                     None => script.arg("").arg(""),
                 };
             };

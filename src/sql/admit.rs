@@ -115,11 +115,7 @@ async fn open<DB: Database>(
 
 /// Raises the mark in a transaction that holds nothing else: no deadlock with a writer that has locked a row
 /// can take the raise back.
-pub(super) async fn raise<DB: Database>(
-    pool: &Pool<DB>,
-    resource: &Resource,
-    token: Token,
-) -> Result<(), AdmitError> {
+pub(super) async fn raise<DB: Database>(pool: &Pool<DB>, resource: &Resource, token: Token) -> Result<(), AdmitError> {
     Ok(begin_with(pool.acquire().await?, DB::RAISING, resource, token).await?.commit().await?)
 }
 
@@ -167,14 +163,12 @@ pub(super) fn count_outcome<T>(outcome: Result<T, AdmitError>) -> Result<T, Admi
             error.label()
         }
     };
-    metrics::counter!("fencing_admissions_total", "layer" => "sql", "outcome" => label)
-        .increment(1);
+    metrics::counter!("fencing_admissions_total", "layer" => "sql", "outcome" => label).increment(1);
     outcome
 }
 
 /// Reads a mark. If the table was altered by hand, it may be no number, or no token.
 pub(super) fn parse_mark(resource: &Resource, number: Option<i64>) -> Result<Token, AdmitError> {
     let number = number.ok_or_else(|| AdmitError::corrupt(resource, "it is no number"))?;
-    Token::try_from(number)
-        .map_err(|error| AdmitError::corrupt(resource, format!("it is {number}: {error}")))
+    Token::try_from(number).map_err(|error| AdmitError::corrupt(resource, format!("it is {number}: {error}")))
 }

@@ -69,9 +69,7 @@ impl From<AdmitError> for FenceError {
         match error {
             AdmitError::Stale(stale) => FenceError::Stale(stale),
             error @ AdmitError::Retryable(_) => FenceError::Conflict(Box::new(error)),
-            error @ AdmitError::Database(sqlx::Error::PoolTimedOut) => {
-                FenceError::NoConnection(Box::new(error))
-            }
+            error @ AdmitError::Database(sqlx::Error::PoolTimedOut) => FenceError::NoConnection(Box::new(error)),
             error @ AdmitError::NotMigrated(_) => FenceError::NotSetUp(Box::new(error)),
             error => FenceError::Unreachable(Box::new(error)),
         }
@@ -107,10 +105,7 @@ impl AdmitError {
         }
     }
 
-    pub(super) fn corrupt(
-        resource: &Resource,
-        source: impl Into<Box<dyn Error + Send + Sync>>,
-    ) -> AdmitError {
+    pub(super) fn corrupt(resource: &Resource, source: impl Into<Box<dyn Error + Send + Sync>>) -> AdmitError {
         AdmitError::Corrupt { resource: resource.clone(), source: source.into() }
     }
 
@@ -136,11 +131,7 @@ impl AdmitError {
 /// transactions of other libraries than `sqlx` ([`statement`](super::statement)). It reads the text of the error and of
 /// its sources, so it works with any library that repeats what the database said.
 #[must_use]
-pub fn stale(
-    error: &(dyn Error + 'static),
-    resource: &Resource,
-    presented: Token,
-) -> Option<Stale> {
+pub fn stale(error: &(dyn Error + 'static), resource: &Resource, presented: Token) -> Option<Stale> {
     successors(Some(error), |error| (**error).source()).find_map(|error| {
         let highest = message::highest(&error.to_string(), resource, presented);
         Stale::check(resource, presented, highest).err()
@@ -208,8 +199,7 @@ impl From<sqlx::Error> for MigrateError {
 impl From<sqlx::migrate::MigrateError> for MigrateError {
     fn from(error: sqlx::migrate::MigrateError) -> MigrateError {
         match error {
-            sqlx::migrate::MigrateError::Execute(error)
-            | sqlx::migrate::MigrateError::ExecuteMigration(error, _)
+            sqlx::migrate::MigrateError::Execute(error) | sqlx::migrate::MigrateError::ExecuteMigration(error, _)
                 if is_conflict(&error) =>
             {
                 error.into()

@@ -43,21 +43,14 @@ impl<DB: Database> Clone for SqlMarks<DB> {
 }
 
 impl<DB: Database> Marks for SqlMarks<DB> {
-    fn raise<'a>(
-        &'a self,
-        resource: &'a Resource,
-        token: Token,
-    ) -> BoxFuture<'a, Result<(), FenceError>> {
+    fn raise<'a>(&'a self, resource: &'a Resource, token: Token) -> BoxFuture<'a, Result<(), FenceError>> {
         Box::pin(async move {
             let raised = retry(RETRY, || raise(&self.pool, resource, token)).await;
             raised.map_err(marks_error)
         })
     }
 
-    fn highest<'a>(
-        &'a self,
-        resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {
+    fn highest<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {
         Box::pin(async move { highest(&self.pool, resource).await.map_err(marks_error) })
     }
 
@@ -74,11 +67,7 @@ impl<DB: Database> Marks for SqlMarks<DB> {
 /// whose future is dropped continues in the server and keeps its connection, so that one client paused in its
 /// transaction would take all connections of the pool one by one. (MySQL, unlike MariaDB, knows no such limit for one
 /// statement: set a short `innodb_lock_wait_timeout` there.)
-async fn raise<DB: Database>(
-    pool: &Pool<DB>,
-    resource: &Resource,
-    token: Token,
-) -> Result<(), AdmitError> {
+async fn raise<DB: Database>(pool: &Pool<DB>, resource: &Resource, token: Token) -> Result<(), AdmitError> {
     let mut conn = pool.acquire().await?;
     // Marks only grow: the newest one decides unless it is lower. A read costs no commit.
     if let Some(newest) = DB::NEWEST {
@@ -128,10 +117,7 @@ fn marks_error(error: AdmitError) -> FenceError {
 ///
 /// # Cancel safety
 /// It changes nothing.
-pub async fn highest<DB: Database>(
-    pool: &Pool<DB>,
-    resource: &Resource,
-) -> Result<Option<Token>, AdmitError> {
+pub async fn highest<DB: Database>(pool: &Pool<DB>, resource: &Resource) -> Result<Option<Token>, AdmitError> {
     let mut conn = pool.acquire().await?;
     read::<DB>(&mut conn, DB::HIGHEST, resource).await
 }
@@ -176,17 +162,12 @@ impl Mark {
 ///
 /// # Cancel safety
 /// It changes nothing.
-pub async fn marks<DB: Database>(
-    pool: &Pool<DB>,
-    after: &[u8],
-    limit: u32,
-) -> Result<Vec<Mark>, AdmitError> {
+pub async fn marks<DB: Database>(pool: &Pool<DB>, after: &[u8], limit: u32) -> Result<Vec<Mark>, AdmitError> {
     let mut conn = pool.acquire().await?;
     let after = DB::literal(after);
     let list = fill(DB::LIST, &[("{after}", &after), ("{limit}", &limit)]);
     let rows = DB::texts(&mut conn, list).await?;
-    let mark =
-        |row: &TextRow| Mark { name: row.bytes(0).unwrap_or_default(), number: row.number(1) };
+    let mark = |row: &TextRow| Mark { name: row.bytes(0).unwrap_or_default(), number: row.number(1) };
     Ok(rows.iter().map(mark).collect())
 }
 

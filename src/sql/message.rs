@@ -29,8 +29,7 @@ pub(super) fn highest(text: &str, resource: &Resource, token: Token) -> Option<T
         own = own.replace('\'', "''");
     }
     let begins_own = |start: &str| !start.is_empty() && own.starts_with(start);
-    let is_own = name.starts_with(&own)
-        || name.rsplit_once("...").is_some_and(|(start, _)| begins_own(start));
+    let is_own = name.starts_with(&own) || name.rsplit_once("...").is_some_and(|(start, _)| begins_own(start));
     (is_own && presented == token).then_some(highest)
 }
 

@@ -50,9 +50,7 @@ async fn attempt<DB: Database>(pool: &Pool<DB>) -> Result<(), MigrateError> {
     }
     drop(conn);
     let is_applied = migrator.iter().all(|migration| {
-        applied.iter().any(|applied| {
-            applied.version == migration.version && applied.checksum == migration.checksum
-        })
+        applied.iter().any(|applied| applied.version == migration.version && applied.checksum == migration.checksum)
     });
     if !is_applied && !DB::migrate(pool, migrator).await? {
         return Err(MigrateError::Locked("another process migrates".into()));
@@ -77,9 +75,7 @@ pub(super) async fn find_unfit<DB: Database>(
 
 /// Returns the migrations that were applied to their end. It only reads: the migrator begins with CREATE TABLE
 /// IF NOT EXISTS.
-async fn read_applied<DB: Database>(
-    conn: &mut DB::Connection,
-) -> Result<Vec<AppliedMigration>, MigrateError> {
+async fn read_applied<DB: Database>(conn: &mut DB::Connection) -> Result<Vec<AppliedMigration>, MigrateError> {
     let record = read_home::<DB>(conn, None).await? + RECORD;
     let read = async {
         let dirty = conn.dirty_version(&record).await?;

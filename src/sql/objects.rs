@@ -31,14 +31,11 @@ pub(super) async fn find_lost<DB: Database>(
         let is_stored = matches!(kind, "table" | "view");
         let found = there.get(&format!("{kind} {name}"));
         let fault = match found.or_else(|| there.get(&format!("{kind} *"))) {
-            Some(found) => {
-                find_fault::<DB>(found, name, compares).map(|fault| format!(" ({fault})"))
-            }
+            Some(found) => find_fault::<DB>(found, name, compares).map(|fault| format!(" ({fault})")),
             None if is_stored && !is_missing::<DB>(conn, format!("{home}{name}")).await? => None,
             None => Some(String::new()),
         };
-        is_begun |=
-            found.is_some() || kind == "table" && fault.is_none() && !MEMORY.contains(&name);
+        is_begun |= found.is_some() || kind == "table" && fault.is_none() && !MEMORY.contains(&name);
         let lost = if MEMORY.contains(&name) { &mut marks } else { &mut others };
         lost.extend(fault.map(|fault| format!("the {kind} {name}{fault}")));
     }
@@ -83,10 +80,7 @@ fn is_own<DB: Database>(name: &str, text: &str) -> bool {
 
 /// Returns the schema of the tables, this one or that where migrations are applied, with a dot. On PostgreSQL the path
 /// may lead to tables of another one.
-pub(super) async fn read_home<DB: Database>(
-    conn: &mut DB::Connection,
-    schema: Option<&str>,
-) -> sqlx::Result<String> {
+pub(super) async fn read_home<DB: Database>(conn: &mut DB::Connection, schema: Option<&str>) -> sqlx::Result<String> {
     match schema {
         Some(schema) => Ok(quote(schema, DB::QUOTE) + "."),
         None => Ok(DB::first_text(conn, DB::HOME.into()).await?.unwrap_or_default()),

@@ -126,10 +126,7 @@ impl Prune {
         loop {
             let mut conn = procedure_connection(pool).await?;
             let name = DB::literal(&after);
-            let prune = fill(
-                DB::PRUNE,
-                &[("{seconds}", &self.seconds()), ("{after}", &name), ("{limit}", &BATCH)],
-            );
+            let prune = fill(DB::PRUNE, &[("{seconds}", &self.seconds()), ("{after}", &name), ("{limit}", &BATCH)]);
             let rows = DB::texts(&mut conn, prune).await?;
             marks += rows.iter().filter_map(|row| row.number::<u64>(0)).sum::<u64>();
             match rows.iter().filter_map(|row| row.bytes(1)).max() {

@@ -46,8 +46,7 @@ pub async fn admit_in_shadow<DB: Database>(
     if let Some(message) = &message {
         tracing::info!(message, "transaction would not be admitted");
     }
-    metrics::counter!("fencing_admissions_total", "layer" => "sql", "outcome" => label)
-        .increment(1);
+    metrics::counter!("fencing_admissions_total", "layer" => "sql", "outcome" => label).increment(1);
     Ok(message)
 }
 

@@ -25,16 +25,11 @@ impl<DB: Database> Transactions for Pool<DB> {
 
     const GRACE: Duration = DB::GRACE;
 
-    fn begin<'a>(
-        &'a self,
-        admitted: &'a [Sequencer],
-    ) -> BoxFuture<'a, Result<Transaction<'static, DB>, FenceError>> {
+    fn begin<'a>(&'a self, admitted: &'a [Sequencer]) -> BoxFuture<'a, Result<Transaction<'static, DB>, FenceError>> {
         Box::pin(async move { Ok(open(self, admitted).await?) })
     }
 
-    fn commit(
-        transaction: Transaction<'static, DB>,
-    ) -> BoxFuture<'static, Result<(), CommitError>> {
+    fn commit(transaction: Transaction<'static, DB>) -> BoxFuture<'static, Result<(), CommitError>> {
         Box::pin(commit(transaction))
     }
 
@@ -44,10 +39,7 @@ impl<DB: Database> Transactions for Pool<DB> {
     }
 }
 
-async fn open<DB: Database>(
-    pool: &Pool<DB>,
-    admitted: &[Sequencer],
-) -> Result<Transaction<'static, DB>, AdmitError> {
+async fn open<DB: Database>(pool: &Pool<DB>, admitted: &[Sequencer]) -> Result<Transaction<'static, DB>, AdmitError> {
     let mut order: Vec<&Sequencer> = admitted.iter().collect();
     order.sort();
     let Some((first, others)) = order.split_first() else {

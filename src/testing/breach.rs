@@ -65,12 +65,7 @@ impl Rule {
         Breach { rule: self, case: case.into(), found: format!("{found:?}") }
     }
 
-    pub(super) fn holds(
-        self,
-        holds: bool,
-        case: impl Into<String>,
-        found: &impl Debug,
-    ) -> Result<(), Breach> {
+    pub(super) fn holds(self, holds: bool, case: impl Into<String>, found: &impl Debug) -> Result<(), Breach> {
         if holds { Ok(()) } else { Err(self.breach(case, found)) }
     }
 

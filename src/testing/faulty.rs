@@ -61,11 +61,7 @@ impl<N: Node> Node for FaultyNode<N> {
         self.node.member()
     }
 
-    fn open(
-        &self,
-        fleet: &Fleet,
-        holder: &str,
-    ) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
+    fn open(&self, fleet: &Fleet, holder: &str) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
         let (opening, faults) = (self.node.open(fleet, holder), self.faults.clone());
         async move {
             if faults.now().refusing {
@@ -77,17 +73,13 @@ impl<N: Node> Node for FaultyNode<N> {
             let inner = opening.await?;
             let server = inner.server().cloned();
             tokio::spawn(serve(inner, faults.clone(), waiting));
-            let session: Box<dyn Session> =
-                Box::new(FaultySession { calls, faults, breaks, server });
+            let session: Box<dyn Session> = Box::new(FaultySession { calls, faults, breaks, server });
             Ok(session)
         }
         .boxed()
     }
 
-    fn listen(
-        &self,
-        client: ClientId,
-    ) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
+    fn listen(&self, client: ClientId) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
         let (opening, faults) = (self.node.listen(client), self.faults.clone());
         async move {
             if faults.now().refusing {
@@ -172,8 +164,7 @@ impl Session for FaultySession {
     fn call(&self, requests: Group<Request>) -> BoxFuture<'static, Group<Result<Reply, Fault>>> {
         let (calls, faults, breaks) = (self.calls.clone(), self.faults.clone(), self.breaks);
         async move {
-            let broken =
-                smallvec![Err(Fault::Disconnected("broken by a test".into())); requests.len()];
+            let broken = smallvec![Err(Fault::Disconnected("broken by a test".into())); requests.len()];
             if faults.now().breaks > breaks {
                 return broken;
             }
@@ -190,11 +181,7 @@ impl Session for FaultySession {
 }
 
 /// Runs the requests of one session in their order, whether or not their callers still wait.
-async fn serve(
-    session: Box<dyn Session>,
-    faults: Faults,
-    mut waiting: mpsc::UnboundedReceiver<UnansweredCall>,
-) {
+async fn serve(session: Box<dyn Session>, faults: Faults, mut waiting: mpsc::UnboundedReceiver<UnansweredCall>) {
     // Callers whose replies are lost keep waiting.
     let mut lost = Vec::new();
     while let Some(UnansweredCall { requests, replies }) = waiting.recv().await {

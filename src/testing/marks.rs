@@ -12,22 +12,8 @@ use crate::fence::{FenceError, Marks, Stale};
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 /// Names that a collation, a key or a field might confuse.
-const NAMES: [&str; 14] = [
-    "R",
-    "r",
-    "r.",
-    "r/",
-    "r\u{301}",
-    "\u{155}",
-    "r\u{200b}",
-    "r r",
-    "r  r",
-    "r%",
-    "{r}",
-    "era",
-    "admitted",
-    "nonce",
-];
+const NAMES: [&str; 14] =
+    ["R", "r", "r.", "r/", "r\u{301}", "\u{155}", "r\u{200b}", "r r", "r  r", "r%", "{r}", "era", "admitted", "nonce"];
 
 /// Checks that marks, none of which was raised yet, keep the contract of [`Marks`].
 ///
@@ -44,11 +30,7 @@ pub async fn marks_contract(marks: &dyn Marks) -> Result<(), Breach> {
 }
 
 /// Raises a mark. The inner result is the answer of the marks.
-async fn raise(
-    marks: &dyn Marks,
-    resource: &Resource,
-    token: Token,
-) -> Result<Result<(), Stale>, Breach> {
+async fn raise(marks: &dyn Marks, resource: &Resource, token: Token) -> Result<Result<(), Stale>, Breach> {
     let case = || format!("raise {resource} to {token}");
     match timeout(ANSWER_WITHIN, marks.raise(resource, token)).await {
         Ok(Ok(())) => Ok(Ok(())),
@@ -66,24 +48,13 @@ fn token(number: u64) -> Result<Token, Breach> {
     Token::new(number).map_err(|error| Rule::HigherPasses.breach(number.to_string(), &error))
 }
 
-async fn passes(
-    marks: &dyn Marks,
-    rule: Rule,
-    resource: &Resource,
-    token: Token,
-    after: &str,
-) -> Result<(), Breach> {
+async fn passes(marks: &dyn Marks, rule: Rule, resource: &Resource, token: Token, after: &str) -> Result<(), Breach> {
     let answer = raise(marks, resource, token).await?;
     rule.holds(answer.is_ok(), format!("raise {resource} to {token} {after}"), &answer)
 }
 
 /// Raises a mark to a lower token, which must be refused. Every part of the refusal must be right.
-async fn refused(
-    marks: &dyn Marks,
-    resource: &Resource,
-    presented: Token,
-    highest: Token,
-) -> Result<(), Breach> {
+async fn refused(marks: &dyn Marks, resource: &Resource, presented: Token, highest: Token) -> Result<(), Breach> {
     let case = format!("raise {resource} to {presented} after {highest}");
     let answer = raise(marks, resource, presented).await?;
     Rule::LowerRefused.holds(answer.is_err(), &case, &"passed")?;

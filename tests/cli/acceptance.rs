@@ -87,9 +87,7 @@ fn nemesis(servers: &mut [RedisServer], stop: &AtomicBool, done: &AtomicUsize) {
         }
         // Until it is admitted and out of quarantine it must stay the only one that forgot. It comes back by itself,
         // by way of whoever wants a lock.
-        until("the node's return", || {
-            server.is_admitted() && server.cli(&["EXISTS", "{fencing}:quarantine"]) == "0"
-        });
+        until("the node's return", || server.is_admitted() && server.cli(&["EXISTS", "{fencing}:quarantine"]) == "0");
         done.fetch_add(1, Ordering::SeqCst);
     }
 }

@@ -28,8 +28,7 @@ async fn works(url: &str) {
     lease.renew().await.unwrap();
     let first = lease.token();
     assert_eq!(lease.release().await, Ok(Released::Released), "{url}");
-    let parts =
-        [lock.acquire_shared(&one).await.unwrap(), lock.acquire_shared(&one).await.unwrap()];
+    let parts = [lock.acquire_shared(&one).await.unwrap(), lock.acquire_shared(&one).await.unwrap()];
     assert!(parts.iter().all(|part| part.token() > first), "{url}");
     assert!(matches!(lock.try_acquire(&one).await, Err(AcquireError::Held { .. })), "{url}");
     for part in parts {
@@ -52,8 +51,7 @@ async fn one_program_runs_over_every_lock_service() {
     let (postgres, mariadb) = (Database::postgres().await.url, Database::mariadb().await.url);
     let (etcd, zookeeper) = (EtcdCluster::start(), ZookeeperServer::start());
     let engines = [etcd.url(), zookeeper.url()];
-    for url in ["memory:".into(), urls(&servers), sqlite, postgres, mariadb].iter().chain(&engines)
-    {
+    for url in ["memory:".into(), urls(&servers), sqlite, postgres, mariadb].iter().chain(&engines) {
         works(url).await;
     }
 }
@@ -65,10 +63,7 @@ fn is_raised(url: &str) {
     ask(url, &format!("raise --above {above}")).says(64, "(held now: 0), and grant none until");
     let holder = holders::hold(url, "");
     let asked = ask(url, &format!("raise --above {above}"));
-    asked.says(
-        64,
-        &format!("would raise all later tokens above {above}, end every lease (held now: 1)"),
-    );
+    asked.says(64, &format!("would raise all later tokens above {above}, end every lease (held now: 1)"));
     let done = ask(url, &format!("raise --above {above} --yes")).printed();
     assert_eq!(done, format!("later tokens are above {above}; leases ended: 1\n"));
     drop(holder);
@@ -100,9 +95,6 @@ fn lock_takes_what_redis_and_database_take() {
         .is(0);
         let listed = ask("", &format!("leases --lock {url}")).printed();
         assert!(listed.starts_with("RESOURCE"), "{listed}");
-        assert_eq!(
-            ask("", &format!("release --lock {url} --resource a")).printed(),
-            "nobody holds a\n"
-        );
+        assert_eq!(ask("", &format!("release --lock {url} --resource a")).printed(), "nobody holds a\n");
     }
 }

@@ -45,9 +45,8 @@ impl Database {
     pub fn sqlite(folder: &TempDir, name: &str) -> Database {
         let file = folder.path().join(name);
         let url = format!("sqlite:{}", file.display());
-        let client = move |statement: &str| {
-            output(Command::new("python3").args(["-c", PYTHON]).arg(&file).arg(statement))
-        };
+        let client =
+            move |statement: &str| output(Command::new("python3").args(["-c", PYTHON]).arg(&file).arg(statement));
         Database { url, client: Box::new(client) }
     }
 
@@ -159,8 +158,7 @@ fn is_pruned(it: &Database) {
     let pruned = it.done("marks prune --older-than 0s --floor 40 --yes");
     assert_eq!(pruned, "1 marks removed, floor 40\n");
     assert_eq!(it.done("marks"), "");
-    it.ask("marks raise --resource new --token 40 --yes")
-        .says(65, "token 40 of new is stale, high water 41");
+    it.ask("marks raise --resource new --token 40 --yes").says(65, "token 40 of new is stale, high water 41");
     it.ask("marks prune --older-than 0s").says(64, "no mark; the floor is 40");
 }
 
@@ -173,8 +171,7 @@ fn is_checked_and_removed(it: &Database, unfenced: &str) {
     it.run("CREATE TABLE other (path VARCHAR(9))").unwrap();
     let ended = it.ask("protect --check --table other").says(65, "");
     assert!(ended.stdout.starts_with("broken\tother\t\n\tfault: it is not protected"));
-    let found: serde_json::Value =
-        serde_json::from_str(&it.done("protect --check --json")).unwrap();
+    let found: serde_json::Value = serde_json::from_str(&it.done("protect --check --json")).unwrap();
     let unseen = &found[0]["unseen"];
     assert!(unseen[0].is_string(), "{found}");
     let whole = json!({
@@ -323,8 +320,7 @@ async fn a_table_in_shadow_mode_is_named_until_it_is_protected() {
     assert!(it.done("protect --check").starts_with("whole\tfiles\t{path}\n"));
     it.run("INSERT INTO files VALUES ('b', 'new')").unwrap_err();
     for other in ["sqlite:files.db", "mysql://app@db/files"] {
-        ask(other, "protect --table files --column path --shadow --print")
-            .says(65, "no triggers in shadow mode");
+        ask(other, "protect --table files --column path --shadow --print").says(65, "no triggers in shadow mode");
     }
 }
 

@@ -122,8 +122,7 @@ fn clients_that_try_again_count_to_eight() {
     let client = || run("client_with_retries", file.to_str().unwrap());
     assert_eq!(finish(client()).printed(), "1\n");
     let running: Vec<Child> = (0..7).map(|_| client().spawn().unwrap()).collect();
-    let mut counted: Vec<u64> =
-        running.into_iter().map(|child| end(child).stdout.trim().parse().unwrap()).collect();
+    let mut counted: Vec<u64> = running.into_iter().map(|child| end(child).stdout.trim().parse().unwrap()).collect();
     counted.sort_unstable();
     assert_eq!(counted, [2, 3, 4, 5, 6, 7, 8]);
 }

@@ -11,8 +11,7 @@ use support::cli::*;
 use tempfile::TempDir;
 
 /// Ways to leave the process group, and the session.
-const WAYS: [&str; 4] =
-    ["timeout 1000", "setsid --wait", "setsid --fork", "bash -c 'set -m; \"$@\" & wait' sh"];
+const WAYS: [&str; 4] = ["timeout 1000", "setsid --wait", "setsid --fork", "bash -c 'set -m; \"$@\" & wait' sh"];
 
 /// A job with a part for each way.
 struct Strays {

@@ -74,8 +74,7 @@ fn listed_and_released(place: &(impl Place + ?Sized), of: Option<u64>) -> Job {
     assert!(lines.next().unwrap().starts_with("RESOURCE"), "{table:?}");
     assert!(lines.next().unwrap().starts_with("invoice/42  billing-7  20"), "{table:?}");
 
-    finish(run(place, "--wait 0s", "true"))
-        .says(75, "is held by another client, billing-7 since 20");
+    finish(run(place, "--wait 0s", "true")).says(75, "is held by another client, billing-7 since 20");
 
     // It says what it would do, and what it cannot.
     let asked = release(place, "").prints(64, "");
@@ -178,16 +177,14 @@ fn without_a_majority_nothing_is_released() {
 fn a_lock_on_few_nodes_is_taken_only_where_nobody_has_most() {
     let (most, few) = (Some("majority"), Some("minority"));
     let servers = with_locks([most, most, most, few, few]);
-    let held: Vec<Value> =
-        leases(&servers, "").into_iter().filter(|lease| lease["held"] == true).collect();
+    let held: Vec<Value> = leases(&servers, "").into_iter().filter(|lease| lease["held"] == true).collect();
     let [lease] = &held[..] else { panic!("{held:?}") };
     let done = release(&servers, &format!("--yes --token {}", lease["token"].as_str().unwrap()));
     assert!(done.code == Some(0) && done.stdout.contains("on 3 of 5 nodes"), "{done:?}");
     assert_eq!(locks(&servers), ["", "", "", "minority", "minority"]);
 
     // It has no token: whoever comes next may get the same.
-    let asked =
-        release(&servers, "").says(64, "on 2 of 5 nodes: an unfinished attempt, or the rest");
+    let asked = release(&servers, "").says(64, "on 2 of 5 nodes: an unfinished attempt, or the rest");
     assert!(!asked.stderr.contains(", token "), "{asked:?}");
     let token = servers[3].cli(&["HGET", "{fencing}:memory", "era"]) + "000001";
     for token in [token.as_str(), "1"] {
@@ -228,8 +225,7 @@ fn what_quarantined_nodes_have_forgotten_may_be_held() {
     assert!(table.stdout.contains("2 of 2 nodes that remember, of 5: perhaps held"), "{table:?}");
     let forgotten = "2 of 5 nodes remember: a lock that the others have forgotten may be held";
     assert!(table.stderr.contains(forgotten), "{table:?}");
-    ask(&servers, "release --node-budget 5s --resource invoice/43")
-        .says(69, "2 of 5 nodes remember");
+    ask(&servers, "release --node-budget 5s --resource invoice/43").says(69, "2 of 5 nodes remember");
     release(&servers, "").says(64, "(seen on 2 of 2 nodes that remember, of 5)");
     holder.go();
 }
@@ -256,8 +252,7 @@ fn nodes_of_another_list_do_not_count() {
 fn a_wrong_name_does_not_stop_the_operator() {
     let servers = with_locks([Some("stuck"); 5]);
     let asked = release(&servers, "");
-    let options =
-        format!("release --node-budget 5s --resource invoice/42 --yes --token {}", named(&asked));
+    let options = format!("release --node-budget 5s --resource invoice/42 --yes --token {}", named(&asked));
     let mut command = fencing(&servers, &options);
     command.env("FENCING_HOLDER", "two words");
     assert_eq!(finish(command).code, Some(0));
@@ -273,8 +268,7 @@ async fn a_database_that_breaks_off_has_perhaps_released() {
     let holder = hold(&url, "");
     let mut session = options.connect().await.unwrap();
     session.execute("BEGIN; SELECT FROM fencing_leases FOR UPDATE").await.unwrap();
-    let release =
-        fencing(&url, "release --node-budget 5s --resource invoice/42 --yes").spawn().unwrap();
+    let release = fencing(&url, "release --node-budget 5s --resource invoice/42 --yes").spawn().unwrap();
     let end_it = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
         WHERE datname = current_database() AND wait_event_type = 'Lock'";
     // In another transaction: within one the view stays what it was.

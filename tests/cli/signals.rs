@@ -43,10 +43,7 @@ fn what_is_ignored_stays_ignored() {
     let ready = folder.path().join("ready");
     let script = format!("grep SigIgn /proc/$$/status > {}; sleep 0.3", ready.display());
     // Without what makes it heed all signals.
-    let nohup = without_heeding(
-        &run(&servers, "", &script),
-        &["sh", "-c", "trap '' HUP; exec \"$@\"", "sh"],
-    );
+    let nohup = without_heeding(&run(&servers, "", &script), &["sh", "-c", "trap '' HUP; exec \"$@\"", "sh"]);
     let child = piped(nohup).spawn().unwrap();
     let mask = line(&ready);
     signal(child.id(), "HUP");

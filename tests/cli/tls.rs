@@ -25,9 +25,7 @@ async fn postgresql_is_reached_over_tls() {
     for file in ["key", "certificate"] {
         let text = std::fs::read_to_string(folder.path().join(file)).unwrap();
         let write = format!("umask 077; cat >{file}");
-        psql(&format!(
-            "COPY (SELECT unnest(string_to_array($${text}$$, E'\\n'))) TO PROGRAM '{write}'"
-        ));
+        psql(&format!("COPY (SELECT unnest(string_to_array($${text}$$, E'\\n'))) TO PROGRAM '{write}'"));
         psql(&format!("ALTER SYSTEM SET ssl_{}_file = '{file}'", &file[..file.len().min(4)]));
     }
     psql("ALTER SYSTEM SET ssl = on");

@@ -31,23 +31,11 @@ const WRONG: &[(&str, &str)] = &[
     ("run $R --database sqlite:/x --resource a -- true", "cannot be used with"),
     ("run --database sqlite: --resource a -- true", "keeps no other process out"),
     ("run --database sqlite::memory: --resource a -- true", "keeps no other process out"),
-    (
-        "run --database oracle:x --resource a -- true",
-        "must begin with sqlite:, postgres: or mysql:",
-    ),
+    ("run --database oracle:x --resource a -- true", "must begin with sqlite:, postgres: or mysql:"),
     ("run $D postgres://me:s3cret@h --resource a -- true", "***"),
-    (
-        "run --database mysql://me:s3cret@h:port/d --resource a -- true",
-        "the mysql URL is not usable",
-    ),
-    (
-        "run --database postgres://me:s3cret@h:port/d --resource a -- true",
-        "the postgres URL is not usable",
-    ),
-    (
-        "run --database sqlite:/no/folder/x --resource a -- true",
-        "the folder /no/folder does not exist",
-    ),
+    ("run --database mysql://me:s3cret@h:port/d --resource a -- true", "the mysql URL is not usable"),
+    ("run --database postgres://me:s3cret@h:port/d --resource a -- true", "the postgres URL is not usable"),
+    ("run --database sqlite:/no/folder/x --resource a -- true", "the folder /no/folder does not exist"),
     ("run --database sqlite:x --namespace ns --resource a -- true", "--namespace is for nodes"),
     ("run --lock redis://h --redis redis://h --resource a -- true", "cannot be used with"),
     ("run --lock sqlite:/x --database sqlite:/x --resource a -- true", "cannot be used with"),
@@ -84,10 +72,7 @@ const WRONG: &[(&str, &str)] = &[
     ("$P --namespace n", "--namespace"),
     ("$P --resource-from /a", "--resource-from"),
     ("$P --resource-from /a={id}", "--resource-from"),
-    (
-        "$P --resource-from /a/{name}={name} --resource-from /a/{id}=a/{id}",
-        "another pattern matches the same paths",
-    ),
+    ("$P --resource-from /a/{name}={name} --resource-from /a/{id}=a/{id}", "another pattern matches the same paths"),
 ];
 
 /// The same for what does not answer.
@@ -97,10 +82,7 @@ const UNAVAILABLE: &[(&str, &str)] = &[
     ("nodes --redis unix:///nowhere?user=me&pass=s3cret", "no quorum"),
     ("run $D --wait 1ms --resource a -- true", "Connection refused"),
     ("run $D --ttl 1s --wait 0s --resource a -- true", "postgres://127.0.0.1:1/d"),
-    (
-        "run --database mysql://me:s3cret@127.0.0.1:1/d --wait 0s --resource a -- true",
-        "mysql://127.0.0.1:1/d",
-    ),
+    ("run --database mysql://me:s3cret@127.0.0.1:1/d --wait 0s --resource a -- true", "mysql://127.0.0.1:1/d"),
     ("proxy --upstream http://127.0.0.1:9 --marks redis+unix:///nowhere", "cannot be reached"),
     ("protect $D --check", ""),
     ("marks $D", ""),
@@ -110,9 +92,7 @@ const UNAVAILABLE: &[(&str, &str)] = &[
 #[test]
 fn what_is_wrong_is_said_and_passwords_are_not() {
     let wrong = WRONG.iter().map(|(line, words)| (line, 64, words));
-    for (line, code, words) in
-        wrong.chain(UNAVAILABLE.iter().map(|(line, words)| (line, 69, words)))
-    {
+    for (line, code, words) in wrong.chain(UNAVAILABLE.iter().map(|(line, words)| (line, 69, words))) {
         let line = line
             .replace("$R", "--redis redis://h")
             .replace("$D", "--database postgres://me:s3cret@127.0.0.1:1/d")
@@ -136,11 +116,7 @@ fn the_environment_may_be_wrong_and_is_not_shown() {
             "run --redis redis://h",
             "FENCING_HOLDER: \"two words\" is not a valid holder name",
         ),
-        (
-            &[("FENCING_REDIS", SECRET), ("FENCING_DATABASE", SECRET)],
-            "run",
-            "both FENCING_REDIS and FENCING_DATABASE",
-        ),
+        (&[("FENCING_REDIS", SECRET), ("FENCING_DATABASE", SECRET)], "run", "both FENCING_REDIS and FENCING_DATABASE"),
         (
             &[("FENCING_LOCK", "etcd://me:s3cret@h"), ("FENCING_DATABASE", SECRET)],
             "run",
@@ -167,8 +143,7 @@ fn the_environment_may_be_wrong_and_is_not_shown() {
         ("proxy --help", "fencing proxy"),
     ] {
         let mut command = fencing("", line);
-        let names =
-            ["LOCK", "REDIS", "DATABASE", "FROM", "TO", "MARKS"].map(|it| format!("FENCING_{it}"));
+        let names = ["LOCK", "REDIS", "DATABASE", "FROM", "TO", "MARKS"].map(|it| format!("FENCING_{it}"));
         command.envs(names.map(|name| (name, SECRET)));
         let printed = finish(command).printed();
         assert!(printed.contains(words) && !printed.contains("s3cret"), "{line}: {printed}");

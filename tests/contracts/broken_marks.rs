@@ -56,11 +56,7 @@ impl FlawedMarks {
 }
 
 impl Marks for FlawedMarks {
-    fn raise<'a>(
-        &'a self,
-        resource: &'a Resource,
-        token: Token,
-    ) -> BoxFuture<'a, Result<(), FenceError>> {
+    fn raise<'a>(&'a self, resource: &'a Resource, token: Token) -> BoxFuture<'a, Result<(), FenceError>> {
         if self.flaw != Flaw::ComparesFirst {
             return ready(FlawedMarks::raise(self, resource, token)).boxed();
         }

@@ -64,11 +64,7 @@ impl Node for FlawedNode {
         self.node.name()
     }
 
-    fn open(
-        &self,
-        fleet: &Fleet,
-        holder: &str,
-    ) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
+    fn open(&self, fleet: &Fleet, holder: &str) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
         let (flaw, node, holders) = (self.flaw, self.node.clone(), Arc::clone(&self.holders));
         let open = node.open(fleet, holder);
         async move {
@@ -149,9 +145,7 @@ fn bend(flaw: Flaw, request: &mut Request, holders: &HashMap<Resource, (Owner, N
         (Flaw::NeverExpires, Request::Acquire { ttl, .. }) if *ttl < SHORT => *ttl *= 1000,
         (
             Flaw::ForgetsCase,
-            Request::Acquire { resource, .. }
-            | Request::Publish { resource, .. }
-            | Request::Release { resource, .. },
+            Request::Acquire { resource, .. } | Request::Publish { resource, .. } | Request::Release { resource, .. },
         ) => *resource = Resource::new(resource.as_str().to_lowercase()).unwrap(),
         _ => {}
     }

@@ -60,10 +60,7 @@ fn nodes(clock: &TokioClock) -> Vec<MemoryNode> {
 /// A machine that is busy with other tests must not look like nodes that are down.
 fn on_servers(servers: &[RedisServer]) -> RedlockBuilder {
     let budget = Duration::from_millis(900);
-    Redlock::builder()
-        .first_start(true)
-        .redis(servers.iter().map(RedisServer::url))
-        .node_budget(budget)
+    Redlock::builder().first_start(true).redis(servers.iter().map(RedisServer::url)).node_budget(budget)
 }
 
 #[tokio::test(start_paused = true)]

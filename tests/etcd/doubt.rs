@@ -30,8 +30,7 @@ async fn a_late_transaction_has_no_effect_after_the_sweep() {
         proxy.lose();
     };
     let (x, y) = (resource(), named("shared"));
-    let (lost, (shared, ())) =
-        join(one.try_acquire(&x), join(one.try_acquire_shared(&y), cut)).await;
+    let (lost, (shared, ())) = join(one.try_acquire(&x), join(one.try_acquire_shared(&y), cut)).await;
     assert!(lost.is_err() && shared.is_err(), "{lost:?} {shared:?}");
     // The sweep goes another way.
     in_time(one.settle()).await;

@@ -94,15 +94,9 @@ async fn what_does_not_fit_says_so() {
     let mixed = connect(&mixed).await.unwrap();
     let _ = mixed.health().await;
     let health = mixed.health().await;
-    assert!(
-        health.causes.iter().any(|cause| cause.to_string().contains("the cluster")),
-        "{health:?}"
-    );
+    assert!(health.causes.iter().any(|cause| cause.to_string().contains("the cluster")), "{health:?}");
     let wrong = connect("etcd://me@host").await.unwrap_err().to_string();
-    assert_eq!(
-        wrong,
-        "the etcd URL is not usable: put a password after the user: user:password@host"
-    );
+    assert_eq!(wrong, "the etcd URL is not usable: put a password after the user: user:password@host");
 }
 
 #[tokio::test]

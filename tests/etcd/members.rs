@@ -115,10 +115,7 @@ async fn a_leader_that_resumes_breaks_no_order() {
         if lease.valid_for().is_zero() {
             assert_eq!(lease.lost().await, Loss::Expired);
         } else {
-            until("renewed, or lost", async || {
-                lease.renew().await.is_ok() || lease.valid_for().is_zero()
-            })
-            .await;
+            until("renewed, or lost", async || lease.renew().await.is_ok() || lease.valid_for().is_zero()).await;
         }
         let _ = lease.release().await;
         let next = in_time(two.acquire(&resource())).await.unwrap();

@@ -23,12 +23,7 @@ async fn leases_are_listed_and_ended() {
     let all = operator.leases(None, 10).await.unwrap();
     let found: Vec<_> = all.iter().map(|it| (it.resource.as_str(), it.token, it.shared)).collect();
     let (token, token_b) = (one.token(), shared.0.token());
-    let expected = [
-        ("a", token, false),
-        ("a/b", token_b, true),
-        ("a/b", token_b, true),
-        ("c", last.token(), false),
-    ];
+    let expected = [("a", token, false), ("a/b", token_b, true), ("a/b", token_b, true), ("c", last.token(), false)];
     assert_eq!(found, expected);
     assert!(all.iter().all(|it| it.holder.as_ref().unwrap().name.as_deref() == Some("billing-7")));
     assert!(all.iter().all(|it| it.remaining.is_some_and(|left| !left.is_zero())));

@@ -35,8 +35,7 @@ impl Proxy {
                 let Ok(server) = TcpStream::connect(&member).await else { continue };
                 let (mut requests, mut to_client) = client.into_split();
                 let (mut answers, to_server) = server.into_split();
-                let (to_server, state) =
-                    (Arc::new(tokio::sync::Mutex::new(to_server)), Arc::clone(&shared));
+                let (to_server, state) = (Arc::new(tokio::sync::Mutex::new(to_server)), Arc::clone(&shared));
                 tokio::spawn(async move { copy(&mut answers, &mut to_client).await });
                 tokio::spawn(async move {
                     let mut buffer = vec![0; 1 << 16];

@@ -22,8 +22,7 @@ fn links(text: &str) -> Vec<&str> {
 #[test]
 fn links_between_pages_lead_somewhere() {
     let root = repository();
-    let mut all: Vec<_> =
-        ["README.md", "CONTRIBUTING.md", "tests/README.md"].map(|page| root.join(page)).to_vec();
+    let mut all: Vec<_> = ["README.md", "CONTRIBUTING.md", "tests/README.md"].map(|page| root.join(page)).to_vec();
     all.extend(files_in(&root.join("docs"), "md"));
     let mut broken = Vec::new();
     for page in all {

@@ -8,8 +8,9 @@ fn room(module: &[String]) -> &'static str {
     match names[..] {
         // `lib.rs`, which only exports.
         [] => "front door",
-        ["sequencer" | "holder" | "time" | "random" | "background", ..]
-        | ["log_throttle" | "server_info", ..] => "words",
+        ["sequencer" | "holder" | "time" | "random" | "background", ..] | ["log_throttle" | "server_info", ..] => {
+            "words"
+        }
         ["database", "postgres", ..] => "postgres",
         ["database", "mysql", ..] => "mysql",
         ["database", "sqlite", ..] => "sqlite",

@@ -26,9 +26,7 @@ fn files_in(folder: &Path, kind: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let files = |path: PathBuf| match path.is_dir() {
         true => files_in(&path, kind),
-        false => {
-            Vec::from_iter(Some(path).filter(|path| path.extension().is_some_and(|k| k == kind)))
-        }
+        false => Vec::from_iter(Some(path).filter(|path| path.extension().is_some_and(|k| k == kind))),
     };
     let mut found: Vec<PathBuf> = entries.flat_map(files).collect();
     found.sort();
@@ -91,8 +89,7 @@ fn partly_switched(text: &str) -> Option<&str> {
         if code.starts_with("#[cfg(") {
             switched |= code.contains("feature");
         } else if switched && !code.starts_with("#[") && !code.starts_with("//") {
-            let whole =
-                ["mod ", "pub mod ", "pub(crate) mod ", "use ", "pub use ", "pub(crate) use "];
+            let whole = ["mod ", "pub mod ", "pub(crate) mod ", "use ", "pub use ", "pub(crate) use "];
             if list.is_none() && !whole.iter().any(|start| code.starts_with(start)) {
                 return Some(line);
             }

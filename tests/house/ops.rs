@@ -59,10 +59,8 @@ fn queries() -> Vec<String> {
 fn dashboard_and_alerts_name_metrics_that_exist() {
     let metrics = metrics();
     let alerts = read("ops/alerts.yaml");
-    let mut asked: Vec<String> = alerts
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("expr: ").map(str::to_owned))
-        .collect();
+    let mut asked: Vec<String> =
+        alerts.lines().filter_map(|line| line.trim().strip_prefix("expr: ").map(str::to_owned)).collect();
     assert!(asked.len() >= 14, "{asked:?}");
     asked.extend(queries());
     assert!(asked.len() >= 30, "{asked:?}");
@@ -107,8 +105,7 @@ fn promtool(arguments: &[&str]) {
 #[test]
 fn alerts_lead_to_pages_that_exist() {
     let alerts = read("ops/alerts.yaml");
-    let links: Vec<&str> =
-        alerts.lines().filter_map(|line| line.trim().strip_prefix("runbook: ")).collect();
+    let links: Vec<&str> = alerts.lines().filter_map(|line| line.trim().strip_prefix("runbook: ")).collect();
     assert!(links.len() >= 14, "{links:?}");
     for link in links {
         let (page, wanted) = link.split_once('#').unwrap_or((link, ""));
@@ -169,17 +166,14 @@ fn every_outcome_raises_its_alert_and_no_other() {
         ("src/sql/shadow.rs", "let label = match"),
         ("src/redis/error.rs", "fn label("),
     ];
-    let mut of_code: BTreeSet<String> =
-        admissions.into_iter().flat_map(|(path, from)| labels(path, from)).collect();
+    let mut of_code: BTreeSet<String> = admissions.into_iter().flat_map(|(path, from)| labels(path, from)).collect();
     let of_layer = labels("src/http/answer.rs", "fn terms(");
     of_code.extend(of_layer.iter().map(|label| format!("shadow_{label}")));
     assert_eq!(placed("fencing_admissions_total"), of_code);
     assert_eq!(placed("fencing_attempts_total"), labels("src/lock/error.rs", "fn label("));
 
-    let mut file = format!(
-        "rule_files: [{}]\nevaluation_interval: 15s\ntests:\n",
-        repository().join("ops/alerts.yaml").display()
-    );
+    let mut file =
+        format!("rule_files: [{}]\nevaluation_interval: 15s\ntests:\n", repository().join("ops/alerts.yaml").display());
     for (metric, alert, outcome) in &cases {
         let fires = match *alert {
             "" => String::new(),

@@ -30,10 +30,8 @@ const TO_A_SIBLING: [(&str, &str); 12] = [
     ("http/layer.rs", "use crate::fence::MemoryMarks;"),
 ];
 
-const THROUGH_THE_FRONT_DOOR: [(&str, &str); 2] = [
-    ("lock/counted.rs", "use crate::Sequencer;"),
-    ("lock/counted.rs", "fn f(sequencer: crate::Sequencer) {}"),
-];
+const THROUGH_THE_FRONT_DOOR: [(&str, &str); 2] =
+    [("lock/counted.rs", "use crate::Sequencer;"), ("lock/counted.rs", "fn f(sequencer: crate::Sequencer) {}")];
 
 const ALLOWED: [(&str, &str); 8] = [
     ("lock/counted.rs", "use crate::sequencer::Sequencer;"),
@@ -63,10 +61,7 @@ fn an_import_against_the_rule_is_seen() {
 /// The circles in files of these paths and texts.
 fn circle(files: &[(&str, &str)]) -> Vec<String> {
     let files: Vec<_> = files.iter().map(|(path, text)| File::new(path, text)).collect();
-    circles(&files)
-        .iter()
-        .map(|(from, to)| format!("{} {}", from.join("/"), to.join("/")))
-        .collect()
+    circles(&files).iter().map(|(from, to)| format!("{} {}", from.join("/"), to.join("/"))).collect()
 }
 
 #[test]

@@ -70,11 +70,7 @@ where
     F: Fn() -> A + Send + Sync + 'static,
     A: Future<Output: Send> + Send + 'static,
 {
-    fn raise<'a>(
-        &'a self,
-        resource: &'a Resource,
-        token: Token,
-    ) -> BoxFuture<'a, Result<(), FenceError>> {
+    fn raise<'a>(&'a self, resource: &'a Resource, token: Token) -> BoxFuture<'a, Result<(), FenceError>> {
         async move {
             let _lasts = self.1().await;
             self.0.raise(resource, token).await
@@ -82,10 +78,7 @@ where
         .boxed()
     }
 
-    fn highest<'a>(
-        &'a self,
-        resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {
+    fn highest<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {
         async move {
             let _lasts = self.1().await;
             self.0.highest(resource).await
@@ -111,8 +104,7 @@ fn layer(fence: Fence) -> FenceLayer<Name> {
 }
 
 fn app(fence: Fence) -> Router {
-    let write =
-        |Fenced { resource, token, .. }: Fenced| async move { format!("{resource} {token}") };
+    let write = |Fenced { resource, token, .. }: Fenced| async move { format!("{resource} {token}") };
     let read = |fenced: Option<Fenced>| async move { format!("{:?}", fenced.map(|f| f.token)) };
     behind(fence, put(write).get(read))
 }

@@ -26,8 +26,7 @@ fn stored(client: u32, token: u64, sent: u64) -> Stored {
 
 /// Two leases, the first one's late write refused, and both clients well at the end.
 fn good() -> History {
-    let accepted =
-        vec![stored(1, 33, 30), stored(2, 34, 60), stored(1, 35, 120), stored(2, 36, 140)];
+    let accepted = vec![stored(1, 33, 30), stored(2, 34, 60), stored(1, 35, 120), stored(2, 36, 140)];
     History {
         events: vec![
             granted(1, 10, 20, 33),

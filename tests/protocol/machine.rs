@@ -1,8 +1,7 @@
 //! Any machine of the protocol, as the clients of these worlds have them.
 
 use fencing_protocol::{
-    Acquire, Address, Fault, Machine, Readmit, Relocate, Renew, Renewed, Reply, Request, Time,
-    Token,
+    Acquire, Address, Fault, Machine, Readmit, Relocate, Renew, Renewed, Reply, Request, Time, Token,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -37,12 +36,8 @@ impl Machine for AnyMachine {
 
     fn outcome(&self, now: Time) -> Option<Result<Option<Token>, ()>> {
         let outcome = match self {
-            AnyMachine::Acquire(machine) => {
-                machine.outcome(now)?.map(|won| Some(won.locks.head.1)).ok()
-            }
-            AnyMachine::Renew(machine) => {
-                matches!(machine.outcome(now)?, Ok(Renewed::Until(_))).then_some(None)
-            }
+            AnyMachine::Acquire(machine) => machine.outcome(now)?.map(|won| Some(won.locks.head.1)).ok(),
+            AnyMachine::Renew(machine) => matches!(machine.outcome(now)?, Ok(Renewed::Until(_))).then_some(None),
             AnyMachine::Readmit(machine) => machine.outcome(now)?.map(|_| None).ok(),
             AnyMachine::Relocate(machine) => machine.outcome(now)?.map(|()| None).ok(),
         };

@@ -4,9 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use fencing_protocol::{
-    Acquire, Machine, Mode, NonEmpty, Owner, Reply, Request, Resource, Stamp, Store, Time, Won,
-};
+use fencing_protocol::{Acquire, Machine, Mode, NonEmpty, Owner, Reply, Request, Resource, Stamp, Store, Time, Won};
 
 use crate::model::node::{acquire, ask, attempt, named, owner, started};
 
@@ -174,8 +172,7 @@ fn walk(seed: u64, seen: &mut Seen) {
         nodes.push(node(random.u64(1..4), counts(&mut random)));
     }
     let lists = [&["a", "b"][..], &["b", "c"], &["a", "b", "c"], &["c"]];
-    let mut clients: Vec<Client> =
-        (0..).zip(lists).map(|(number, names)| Client::new(number, names)).collect();
+    let mut clients: Vec<Client> = (0..).zip(lists).map(|(number, names)| Client::new(number, names)).collect();
     let mut parts = vec![vec![Vec::new(); NODES]; clients.len()];
     for _ in 0..80 {
         let (number, at) = (random.usize(0..clients.len()), random.usize(0..NODES));

@@ -27,8 +27,7 @@ async fn replaced(old: &[&str], new: &[&str]) {
         let error = new_service.try_acquire(&resource()).await.unwrap_err();
         // It is told whose nodes they are.
         let AcquireError::NoQuorum { granted: 0, causes, .. } = &error else { panic!("{error}") };
-        let elsewhere =
-            |fault: &Fault| matches!(fault, Fault::OtherFleet { members } if members == old);
+        let elsewhere = |fault: &Fault| matches!(fault, Fault::OtherFleet { members } if members == old);
         let told = causes.iter().any(|node| elsewhere(&node.cause));
         assert!(told || cut.is_some(), "{error}");
         let lease = old_service.acquire(&resource()).await.unwrap();

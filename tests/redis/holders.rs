@@ -48,8 +48,7 @@ impl Operator {
 
     /// Takes away from one node what the nodes have shown.
     async fn force_on(&self, node: &RedisNode, seen: &[NodeView]) -> Result<Forced, Fault> {
-        let mut values: Vec<_> =
-            seen.iter().flat_map(|view| &view.locks).map(|lock| lock.value.clone()).collect();
+        let mut values: Vec<_> = seen.iter().flat_map(|view| &view.locks).map(|lock| lock.value.clone()).collect();
         values.dedup();
         node.force_release(&self.fleet, &resource(), &values, seen, BUDGET).await
     }
@@ -149,10 +148,7 @@ async fn locks_are_listed_in_small_steps() {
 async fn all_who_share_a_lock_lose_it() {
     let servers = five();
     let (a, b, c) = (client(&servers, "a"), client(&servers, "b"), client(&servers, "c"));
-    let parts = [
-        a.acquire_shared(&resource()).await.unwrap(),
-        b.acquire_shared(&resource()).await.unwrap(),
-    ];
+    let parts = [a.acquire_shared(&resource()).await.unwrap(), b.acquire_shared(&resource()).await.unwrap()];
     let operator = Operator::of(&servers);
     let views = operator.seen().await;
     assert!(views.iter().flat_map(|view| &view.locks).all(|lock| lock.shared), "{views:?}");

@@ -91,8 +91,7 @@ fn serve(stream: TcpStream, manner: Manner) -> Option<()> {
 /// The answer with the number of the request before it, if it is an array.
 fn numbered(bytes: &[u8], number: &str) -> Vec<u8> {
     let text = std::str::from_utf8(bytes).unwrap_or_default();
-    let Some((count, rest)) = text.strip_prefix('*').and_then(|text| text.split_once("\r\n"))
-    else {
+    let Some((count, rest)) = text.strip_prefix('*').and_then(|text| text.split_once("\r\n")) else {
         return bytes.to_vec();
     };
     match count.parse::<u32>() {
@@ -105,9 +104,7 @@ const NONCE: &str = "$32\r\n00000000000000000000000000000000\r\n";
 
 fn manners() -> Vec<Manner> {
     let leak = |text: String| -> &'static [u8] { text.into_bytes().leak() };
-    let granted = |era: &str, count: &str| {
-        leak(format!("*5\r\n$7\r\ngranted\r\n:{era}\r\n:{count}\r\n{NONCE}:0\r\n"))
-    };
+    let granted = |era: &str, count: &str| leak(format!("*5\r\n$7\r\ngranted\r\n:{era}\r\n:{count}\r\n{NONCE}:0\r\n"));
     let most = i64::MAX.to_string();
     let mut manners = vec![Manner::Closes, Manner::Silent, Manner::ScriptsClose];
     manners.extend(
@@ -150,9 +147,7 @@ async fn a_good_majority_goes_on() {
         for hostile in [1, 2] {
             let mut urls = urls.clone();
             let turned = urls.iter_mut().take(hostile).enumerate();
-            turned.for_each(|(number, url)| {
-                *url = called((number, fake(move |stream| serve(stream, manner))))
-            });
+            turned.for_each(|(number, url)| *url = called((number, fake(move |stream| serve(stream, manner)))));
             let builder = client(&urls).wait(Duration::from_secs(20));
             let redlock = builder.retry_delay(Duration::from_millis(5)).build().unwrap();
             for _ in 0..5 {

@@ -118,8 +118,7 @@ async fn forged_messages_do_no_harm() {
     until_waiting(&servers, 1).await;
     for server in &servers {
         let channel = server.cli(&["PUBSUB", "CHANNELS", "{fencing}:wake:*"]);
-        for message in ["", "x", "1", "1 ", "-1 a", "1 other", "99999999999999999999 a", "7 \u{7f}"]
-        {
+        for message in ["", "x", "1", "1 ", "-1 a", "1 other", "99999999999999999999 a", "7 \u{7f}"] {
             server.cli(&["PUBLISH", &channel, message]);
         }
         server.cli(&["PUBLISH", &channel, &format!("1 {}", resource())]);

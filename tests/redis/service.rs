@@ -20,10 +20,7 @@ async fn two_names_of_one_server_are_one_vote() {
     // A client that has it wrong does not even start a fleet, which takes all its nodes.
     let same = |node: &NodeCause| matches!(node.cause, Fault::SameServer(_));
     // An attempt ends with the second node that refuses, which may be another.
-    until("it says so", async || {
-        wrong.try_acquire(&resource()).await.unwrap_err().causes().iter().any(same)
-    })
-    .await;
+    until("it says so", async || wrong.try_acquire(&resource()).await.unwrap_err().causes().iter().any(same)).await;
     let right = client(&servers).build().unwrap();
     right.acquire(&resource()).await.unwrap().release().await.unwrap();
     // Beside a fleet that has all its nodes it gets no vote either.
@@ -86,9 +83,7 @@ async fn faults_are_named_and_the_password_is_not() {
     servers.iter_mut().for_each(RedisServer::kill);
     let redlock = client(&servers).wait(Duration::ZERO).build().unwrap();
     let error = redlock.acquire(&resource()).await.unwrap_err();
-    let AcquireError::NoQuorum { needed: 3, granted: 0, causes, .. } = &error else {
-        panic!("{error}")
-    };
+    let AcquireError::NoQuorum { needed: 3, granted: 0, causes, .. } = &error else { panic!("{error}") };
     assert!(causes.len() >= 3, "{error}");
     assert!(causes.iter().all(|c| matches!(c.cause, Fault::Unreachable(_))), "{error}");
     let node = RedisNode::new("redis://me:secret@h:1/2", "fencing").unwrap();

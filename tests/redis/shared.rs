@@ -16,17 +16,12 @@ async fn the_last_holder_that_leaves_notifies_a_waiter() {
     let servers = five();
     let build = || client(&servers).retry_delay(Duration::from_secs(1)).build().unwrap();
     let here = build();
-    let parts = [
-        here.acquire_shared(&resource()).await.unwrap(),
-        here.acquire_shared(&resource()).await.unwrap(),
-    ];
+    let parts = [here.acquire_shared(&resource()).await.unwrap(), here.acquire_shared(&resource()).await.unwrap()];
     let (elsewhere, readers) = (build(), [build(), build()]);
     let writer = tokio::spawn(async move { elsewhere.acquire(&resource()).await.unwrap() });
     until_waiting(&servers, 1).await;
     // Closed to clients that come now.
-    let readers = readers.map(|reader| {
-        tokio::spawn(async move { reader.acquire_shared(&resource()).await.unwrap() })
-    });
+    let readers = readers.map(|reader| tokio::spawn(async move { reader.acquire_shared(&resource()).await.unwrap() }));
     until_waiting(&servers, 3).await;
     // A reader that a late node lets in leaves it again, and notifies.
     let early = notified(&servers);
@@ -54,9 +49,7 @@ async fn clients_that_wait_again_and_again_let_others_join_in_turn() {
     let build = || client(&servers).build().unwrap();
     let (here, writer) = (build(), build());
     let part = here.acquire_shared(&resource()).await.unwrap();
-    let members = |member: &str| {
-        servers.iter().filter(|it| !it.cli(&["ZSCORE", LOCK, member]).is_empty()).count()
-    };
+    let members = |member: &str| servers.iter().filter(|it| !it.cli(&["ZSCORE", LOCK, member]).is_empty()).count();
     // Of the 20 s in which others may join, this is left.
     let turn = |rest: u128| {
         let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis();

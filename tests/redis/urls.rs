@@ -28,9 +28,8 @@ async fn user_password_and_database() {
     let worker = ["--user", "worker", "on", ">secret", "~{fencing}:*", "+@all"];
     let guest = ["--user", "guest", "on", ">secret", "+select"];
     let server = RedisServer::with(&[&worker[..], &guest[..]].concat());
-    let url = |user: &str, password: &str| {
-        format!("unix://{}?user={user}&pass={password}&db=3", server.socket().display())
-    };
+    let url =
+        |user: &str, password: &str| format!("unix://{}?user={user}&pass={password}&db=3", server.socket().display());
     acquire(&url("worker", "secret")).await.unwrap();
     assert_eq!(server.cli(&["-n", "3", "EXISTS", "{fencing}:memory"]), "1");
     assert_eq!(server.cli(&["EXISTS", "{fencing}:memory"]), "0");

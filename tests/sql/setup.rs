@@ -31,8 +31,7 @@ pub const FILES: &str = "CREATE TABLE files (
     INSERT INTO files VALUES ('files/a', 0, 0)";
 
 /// The table of clients in other languages.
-pub const DOCUMENTS: &str =
-    "CREATE TABLE documents (path VARCHAR(255) PRIMARY KEY, body VARCHAR(255))";
+pub const DOCUMENTS: &str = "CREATE TABLE documents (path VARCHAR(255) PRIMARY KEY, body VARCHAR(255))";
 
 /// What they have written there.
 pub async fn bodies(place: &Place) -> Vec<String> {
@@ -46,11 +45,7 @@ pub async fn write(tx: &mut Transaction<'_, Db>, token: Token) -> sqlx::Result<(
 }
 
 /// The same, and what the write itself presents.
-pub async fn write_with(
-    tx: &mut Transaction<'_, Db>,
-    token: Token,
-    presents: &str,
-) -> sqlx::Result<()> {
+pub async fn write_with(tx: &mut Transaction<'_, Db>, token: Token, presents: &str) -> sqlx::Result<()> {
     let update = format!(
         "UPDATE files SET late = late + CASE WHEN token > $1 THEN 1 ELSE 0 END, token = $2{presents}
         WHERE path = 'files/a'"
@@ -66,10 +61,7 @@ pub async fn file(place: &Place) -> (i64, i64) {
 }
 
 /// Runs statements, whatever comes of them.
-pub async fn attempt<'e>(
-    on: impl Executor<'e, Database = Db>,
-    statements: &str,
-) -> Result<(), AdmitError> {
+pub async fn attempt<'e>(on: impl Executor<'e, Database = Db>, statements: &str) -> Result<(), AdmitError> {
     Ok(sqlx::raw_sql(AssertSqlSafe(statements.to_owned())).execute(on).await.map(drop)?)
 }
 

@@ -44,8 +44,7 @@ async fn the_holder_wins(way: Way, level: &'static str, zombies: u32) {
         tokio::time::sleep(Duration::from_millis(250)).await;
         write(tx, 34).await.unwrap();
     };
-    let both =
-        tokio::time::timeout(Duration::from_secs(60), async { tokio::join!(haunting, holding) });
+    let both = tokio::time::timeout(Duration::from_secs(60), async { tokio::join!(haunting, holding) });
     both.await.unwrap_or_else(|_| panic!("{way:?} {level}: somebody is kept out"));
     let (last, late) = file(&place).await;
     assert_eq!((last, late / 1_000_000), (34, 0), "{way:?} {level}");

@@ -44,9 +44,7 @@ fn built(name: &str, targets: &str) -> PathBuf {
     let here = std::env::current_exe().unwrap();
     let mut folders = here.ancestors().skip(1).map(|folder| folder.join(name));
     let found = folders.find(|path| path.is_file());
-    found.unwrap_or_else(|| {
-        panic!("{name} is not built: cargo build --workspace --all-features{targets}")
-    })
+    found.unwrap_or_else(|| panic!("{name} is not built: cargo build --workspace --all-features{targets}"))
 }
 
 /// Nothing on stdin, and both outputs are read.
@@ -196,9 +194,7 @@ impl Running {
         let output = BufReader::new(child.stdout.take().unwrap()).lines();
         let (sender, lines) = mpsc::channel();
         // What nobody waits for is read as well.
-        std::thread::spawn(move || {
-            output.map_while(Result::ok).for_each(|line| drop(sender.send(line)))
-        });
+        std::thread::spawn(move || output.map_while(Result::ok).for_each(|line| drop(sender.send(line))));
         Running { child: Some(child), lines: Mutex::new(lines) }
     }
 
@@ -249,12 +245,7 @@ pub struct Job {
 
 impl Job {
     /// Starts it: the script does what comes first, and notes the ids of processes: `$$ $!`.
-    pub fn start(
-        place: &(impl Place + ?Sized),
-        options: &str,
-        first: &str,
-        processes: &str,
-    ) -> Job {
+    pub fn start(place: &(impl Place + ?Sized), options: &str, first: &str, processes: &str) -> Job {
         Job::of(|script| run(place, options, script), first, processes)
     }
 
@@ -263,9 +254,8 @@ impl Job {
         let folder = tempfile::tempdir().unwrap();
         let [ready, go] = ["ready", "go"].map(|name| folder.path().join(name));
         let (note, go) = (ready.display(), go.display());
-        let script = format!(
-            "{first}\necho $FENCING_TOKEN {processes} > {note}; while ! [ -e {go} ]; do sleep 0.05; done"
-        );
+        let script =
+            format!("{first}\necho $FENCING_TOKEN {processes} > {note}; while ! [ -e {go} ]; do sleep 0.05; done");
         let child = command(&script).spawn().unwrap();
         let noted = line(&ready);
         let (token, processes) = noted.split_once(' ').unwrap_or((&noted, ""));
@@ -327,9 +317,8 @@ pub fn finish(command: Command) -> Ended {
 
 /// The lines of `fencing nodes` that name this node.
 pub fn lines_of(said: &str, node: &str) -> String {
-    let names = |line: &&str| {
-        line.split_once(": ").is_some_and(|(names, _)| names.split(", ").any(|name| name == node))
-    };
+    let names =
+        |line: &&str| line.split_once(": ").is_some_and(|(names, _)| names.split(", ").any(|name| name == node));
     said.lines().filter(names).collect::<Vec<_>>().join("\n")
 }
 

@@ -46,8 +46,7 @@ impl EtcdCluster {
         let folder = tempfile::tempdir().expect("a temporary folder");
         certify(folder.path(), "IP:127.0.0.1");
         let file = |name: &str| folder.path().join(name).display().to_string();
-        let settings =
-            [format!("--cert-file={}", file("certificate")), format!("--key-file={}", file("key"))];
+        let settings = [format!("--cert-file={}", file("certificate")), format!("--key-file={}", file("key"))];
         let settings = settings.each_ref().map(String::as_str);
         EtcdCluster::within(folder, 1, &settings)
     }
@@ -164,8 +163,7 @@ impl EtcdCluster {
         let scheme = self.scheme();
         let host = |number: &usize| format!("{scheme}://{}", self.host(*number));
         let hosts: Vec<String> = members.iter().map(host).collect();
-        let output =
-            self.etcdctl().args(["--endpoints", &hosts.join(",")]).args(arguments).output().ok()?;
+        let output = self.etcdctl().args(["--endpoints", &hosts.join(",")]).args(arguments).output().ok()?;
         let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         output.status.success().then_some(text)
     }

@@ -10,11 +10,8 @@ use sqlx::mysql::MySqlConnectOptions;
 use crate::mariadb::MariadbServer;
 
 /// Where Debian's package galera-4 has it, and where other systems do.
-const PROVIDERS: [&str; 3] = [
-    "/usr/lib/galera/libgalera_smm.so",
-    "/usr/lib64/galera-4/libgalera_smm.so",
-    "/usr/lib64/galera/libgalera_smm.so",
-];
+const PROVIDERS: [&str; 3] =
+    ["/usr/lib/galera/libgalera_smm.so", "/usr/lib64/galera-4/libgalera_smm.so", "/usr/lib64/galera/libgalera_smm.so"];
 
 /// Two servers. What one commits the other one applies a moment later.
 pub struct GaleraCluster {
@@ -27,8 +24,7 @@ impl GaleraCluster {
         let [a, b, c, d, e, f] = free_ports();
         let node = |ports, members: &str| {
             let own = node_settings(ports, members);
-            let all: Vec<&str> =
-                own.iter().map(String::as_str).chain(settings.iter().copied()).collect();
+            let all: Vec<&str> = own.iter().map(String::as_str).chain(settings.iter().copied()).collect();
             MariadbServer::with(&all)
         };
         // The second one copies the first one's data before it answers.

@@ -189,13 +189,7 @@ pub fn head(method: &str, path: &str, headers: &[(&str, &str)]) -> String {
 }
 
 /// Sends a request on a connection of its own, and reads the answer.
-pub fn ask(
-    address: SocketAddr,
-    method: &str,
-    path: &str,
-    headers: &[(&str, &str)],
-    body: &str,
-) -> Answer {
+pub fn ask(address: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
     let length = body.len().to_string();
     let mut all = headers.to_vec();
     if !body.is_empty() || method == "PUT" {

@@ -31,13 +31,11 @@ impl PgBouncer {
         );
         let file = folder.join("pgbouncer.ini");
         std::fs::write(&file, settings).expect("a file");
-        let pooler =
-            first_of(["/usr/sbin/pgbouncer", "/usr/local/sbin/pgbouncer", "/usr/bin/pgbouncer"]);
+        let pooler = first_of(["/usr/sbin/pgbouncer", "/usr/local/sbin/pgbouncer", "/usr/bin/pgbouncer"]);
         let program = vec![pooler.into(), "-q".into(), file.into()];
         let socket = folder.join(format!(".s.PGSQL.{PORT}"));
         let shell = as_owner(&folder, Path::new("sh"));
-        let keeper =
-            Keeper::start(shell, &folder, "KILL", program, || UnixStream::connect(&socket).is_ok());
+        let keeper = Keeper::start(shell, &folder, "KILL", program, || UnixStream::connect(&socket).is_ok());
         PgBouncer { folder, _keeper: keeper }
     }
 

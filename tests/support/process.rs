@@ -21,8 +21,7 @@ pub fn signal(pid: u32, name: &str) {
 /// Kills processes, and waits until they have ended. Some may have ended before.
 pub fn kill(pids: &[u32]) {
     for pid in pids {
-        let _ =
-            Command::new("kill").args(["-KILL", &pid.to_string()]).stderr(Stdio::null()).status();
+        let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).stderr(Stdio::null()).status();
     }
     until("the killed process ends", || !pids.iter().any(|pid| runs(*pid)));
 }
@@ -36,8 +35,7 @@ pub fn runs(pid: u32) -> bool {
 pub fn children_of(parent: u32) -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").expect("/proc").flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(|pid| state(&format!("/proc/{pid}/stat")).is_some_and(|(_, of)| of == parent))
-        .collect()
+    pids.filter(|pid| state(&format!("/proc/{pid}/stat")).is_some_and(|(_, of)| of == parent)).collect()
 }
 
 /// Whether each of its threads has stopped, or the process is not there.
@@ -45,9 +43,8 @@ pub fn stands_still(pid: u32) -> bool {
     let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
         return true;
     };
-    let mut states = threads
-        .flatten()
-        .filter_map(|thread| state(thread.path().join("stat").to_str().expect("a path of /proc")));
+    let mut states =
+        threads.flatten().filter_map(|thread| state(thread.path().join("stat").to_str().expect("a path of /proc")));
     states.all(|(state, _)| matches!(state, 'T' | 't' | 'Z' | 'X'))
 }
 

@@ -51,8 +51,7 @@ impl RedisServer {
         let path = self.folder.path().join("clock");
         let file = std::fs::OpenOptions::new().write(true).create(true).truncate(false).open(path);
         // In place, as the server has mapped it.
-        file.and_then(|mut file| std::io::Write::write_all(&mut file, &ahead.to_ne_bytes()))
-            .expect("a file");
+        file.and_then(|mut file| std::io::Write::write_all(&mut file, &ahead.to_ne_bytes())).expect("a file");
     }
 
     pub fn socket(&self) -> PathBuf {
@@ -121,8 +120,7 @@ impl RedisServer {
     }
 
     fn try_cli(&self, arguments: &[&str]) -> Option<String> {
-        let output =
-            Command::new("redis-cli").arg("-s").arg(self.socket()).args(arguments).output().ok()?;
+        let output = Command::new("redis-cli").arg("-s").arg(self.socket()).args(arguments).output().ok()?;
         let text = String::from_utf8(output.stdout).ok()?;
         output.status.success().then(|| text.trim().to_owned())
     }
@@ -142,8 +140,7 @@ fn shim() -> &'static Path {
     static SHIM: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
     let (_, shim) = SHIM.get_or_init(|| {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let (shim, source) =
-            (folder.path().join("clock.so"), concat!(env!("CARGO_MANIFEST_DIR"), "/clock.c"));
+        let (shim, source) = (folder.path().join("clock.so"), concat!(env!("CARGO_MANIFEST_DIR"), "/clock.c"));
         let mut compile = Command::new("cc");
         compile.args(["-shared", "-fPIC", "-O1", "-o"]).args([&*shim, Path::new(source)]);
         assert!(compile.status().expect("a C compiler").success());
@@ -175,8 +172,7 @@ pub fn five() -> Vec<RedisServer> {
 pub fn with_rights(servers: &[RedisServer]) -> Vec<String> {
     let guide = include_str!("../../docs/guide/production.md");
     let rule = guide.split("ACL SETUSER locks ").nth(1).unwrap().split("\n```").next().unwrap();
-    let rule: Vec<&str> =
-        rule.split_whitespace().filter(|it| *it != "\\").map(|it| it.trim_matches('\'')).collect();
+    let rule: Vec<&str> = rule.split_whitespace().filter(|it| *it != "\\").map(|it| it.trim_matches('\'')).collect();
     let allow = |server: &RedisServer| {
         server.cli(&[&["ACL", "SETUSER", "locks"], &rule[..]].concat());
         format!("{}?user=locks&pass=secret", server.url())

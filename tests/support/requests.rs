@@ -66,13 +66,7 @@ pub fn shorten(resource: &Resource, owner: Owner, rest: Duration) -> Request {
 
 /// All that a node grants or tells only as a member of the fleet that asks; `memory` is the one that an era is promised
 /// in.
-pub fn votes(
-    resource: &Resource,
-    nonce: Nonce,
-    memory: Nonce,
-    token: Token,
-    to: &Fleet,
-) -> Vec<Request> {
+pub fn votes(resource: &Resource, nonce: Nonce, memory: Nonce, token: Token, to: &Fleet) -> Vec<Request> {
     let stamp = Stamp::from(token);
     let seal = |step| Request::Seal { to: to.clone(), step };
     let other = Resource::new("with others").expect("a name");

@@ -39,9 +39,8 @@ impl ZookeeperServer {
     /// The same, with these lines in their settings besides.
     pub fn three_with(settings: &str) -> Vec<ZookeeperServer> {
         let members = [(); 3].map(|()| (own_folder("fencing-zk", &[]), free_port()));
-        let peers: String = (1..=3)
-            .map(|id| format!("server.{id}=127.0.0.1:{}:{}\n", free_port(), free_port()))
-            .collect();
+        let peers: String =
+            (1..=3).map(|id| format!("server.{id}=127.0.0.1:{}:{}\n", free_port(), free_port())).collect();
         for ((folder, port), id) in members.iter().zip(1..) {
             configure(folder, *port, &format!("initLimit=20\nsyncLimit=6\n{peers}{settings}"));
             fs::write(folder.join("data/myid"), format!("{id}")).expect("the folder is ours");
@@ -114,9 +113,7 @@ fn copy(from: &Path, to: &Path) {
 
 fn launch(folder: &Path, port: u16) -> Keeper {
     let mut program: Vec<_> =
-        ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp"]
-            .map(Into::into)
-            .into();
+        ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp"].map(Into::into).into();
     program.extend(["/usr/share/java/*", "-Dzookeeper.forceSync=no"].map(Into::into));
     program.push("org.apache.zookeeper.server.quorum.QuorumPeerMain".into());
     program.push(folder.join("zoo.cfg").into());

@@ -38,9 +38,7 @@ async fn a_lock_that_was_removed_is_lost() {
     let (hand, lock) = (by_hand(&server).await, on(&server).build().unwrap());
     let lease = lock.acquire(&resource("r")).await.unwrap();
     hand.delete("/fencing/l/r/x", None).await.unwrap();
-    hand.create("/fencing/l/r/x", b"", &CreateMode::Ephemeral.with_acls(Acls::anyone_all()))
-        .await
-        .unwrap();
+    hand.create("/fencing/l/r/x", b"", &CreateMode::Ephemeral.with_acls(Acls::anyone_all())).await.unwrap();
     assert!(lease.renew().await.is_err());
     assert_eq!(lease.lost().await, Loss::Superseded);
     // It is another's: neither dropped nor settled does the lease remove it.

@@ -115,8 +115,7 @@ async fn raising_ends_every_lease() {
     operator(&server).raise(above).await.unwrap();
     assert!(lease.renew().await.is_err());
     assert_eq!(other.lost().await, Loss::Superseded);
-    let next =
-        until("locks are granted", async || lock.try_acquire(&resource("r")).await.ok()).await;
+    let next = until("locks are granted", async || lock.try_acquire(&resource("r")).await.ok()).await;
     assert!(next.token() > above);
     // Its release does not touch the next one.
     drop(lease);

@@ -17,8 +17,7 @@ async fn what_can_not_be_had_is_said_at_once() {
     let asked = Instant::now();
     assert!(matches!(fault(nobody.try_acquire(&r).await), Fault::Unreachable(_)));
     assert!(
-        matches!(fault(nobody.acquire(&r).await), Fault::Unreachable(_))
-            || asked.elapsed() > Duration::from_secs(20)
+        matches!(fault(nobody.acquire(&r).await), Fault::Unreachable(_)) || asked.elapsed() > Duration::from_secs(20)
     );
 
     let url = |user: &str| format!("zookeeper://{user}@{}/app/locks", server.address());
@@ -67,10 +66,7 @@ async fn sessions_that_are_not_used_end() {
     assert_eq!(hand.list_children("/fencing/s").await.unwrap().len(), 5);
     sleep(ttl * 2).await;
     drop(until("another session", async || with(5).try_acquire(&resource("r")).await.ok()).await);
-    until("two are left", async || {
-        (hand.list_children("/fencing/s").await.unwrap().len() == 2).then_some(())
-    })
-    .await;
+    until("two are left", async || (hand.list_children("/fencing/s").await.unwrap().len() == 2).then_some(())).await;
     assert!(hand.check_stat("/fencing/l/held/x").await.unwrap().is_some());
     drop(held);
 }
@@ -93,8 +89,7 @@ async fn a_session_whose_node_is_gone_takes_no_locks() {
 #[tokio::test]
 async fn a_session_that_has_expired_loses_its_leases_and_is_replaced() {
     let mut server = ZookeeperServer::with("maxSessionTimeout=4000\nminSessionTimeout=1000");
-    let lock =
-        on(&server).ttl(Duration::from_secs(3)).budget(Duration::from_secs(1)).build().unwrap();
+    let lock = on(&server).ttl(Duration::from_secs(3)).budget(Duration::from_secs(1)).build().unwrap();
     let lease = lock.acquire(&resource("r")).await.unwrap();
     server.kill();
     lease.lost().await;

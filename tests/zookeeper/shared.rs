@@ -58,10 +58,7 @@ async fn readers_share_and_a_waiting_writer_comes_next() {
         async move { other.acquire(&r).await.unwrap() }
     });
     // While it waits, nobody joins.
-    until("the lock is closed to readers", async || {
-        one.try_acquire_shared(&r).await.is_err().then_some(())
-    })
-    .await;
+    until("the lock is closed to readers", async || one.try_acquire_shared(&r).await.is_err().then_some(())).await;
     let (last, _) = (second.token(), first.release().await.unwrap());
     second.release().await.unwrap();
     let alone = writer.await.unwrap();

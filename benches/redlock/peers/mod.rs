@@ -78,9 +78,7 @@ impl Peer {
 pub async fn measure(rounds: usize) {
     let redis = support::redis::servers(5);
     let mut peers = Vec::new();
-    for contestant in
-        [Contestant::fencing(&fleet::urls(&redis)), Contestant::rslock(&fleet::urls(&redis))]
-    {
+    for contestant in [Contestant::fencing(&fleet::urls(&redis)), Contestant::rslock(&fleet::urls(&redis))] {
         fleet::settle(std::slice::from_ref(&contestant)).await;
         let name = format!("{}, five redis-servers", contestant.name());
         peers.push((name, Peer::Redlock(contestant)));

@@ -19,12 +19,7 @@ impl PeerServer {
         let (folder, port, peer) = (folder(), free_port(), free_port());
         let mut command = Command::new("etcd");
         let url = |port: u16| format!("http://127.0.0.1:{port}");
-        command.arg("--data-dir").arg(folder.path()).args([
-            "--name",
-            "one",
-            "--log-level",
-            "error",
-        ]);
+        command.arg("--data-dir").arg(folder.path()).args(["--name", "one", "--log-level", "error"]);
         for option in ["--listen-client-urls", "--advertise-client-urls"] {
             command.args([option, &url(port)]);
         }

@@ -63,5 +63,4 @@ const INVALID_ARGUMENT: u16 = 3;
 const UNAVAILABLE: u16 = 14;
 
 /// The request can be read in more than one way, or in none.
-pub(crate) const MALFORMED: ProblemKind =
-    ProblemKind::new(StatusCode::BAD_REQUEST, Problem::MALFORMED);
+pub(crate) const MALFORMED: ProblemKind = ProblemKind::new(StatusCode::BAD_REQUEST, Problem::MALFORMED);

@@ -84,18 +84,13 @@ impl Progress {
 /// In HTTP/2 an answer before the end of the upload resets the stream, and some clients take that for
 /// the answer. So the rest of a short upload is drained. In HTTP/1 that would ask a client for an
 /// upload that it holds back (`Expect`).
-pub(crate) fn bounded(
-    request: Request<Body>,
-    patience: Duration,
-    longest: Duration,
-) -> (Request<Body>, Progress) {
+pub(crate) fn bounded(request: Request<Body>, patience: Duration, longest: Duration) -> (Request<Body>, Progress) {
     let drains = request.version() == Version::HTTP_2;
     let now = Instant::now();
     let state = watch::Sender::new((UploadState::Sending, now));
     let progress = Progress { state, until: now + longest };
-    let request = request.map(|body| {
-        Body::new(Upload { body, drains, patience, pause: None, progress: progress.clone() })
-    });
+    let request =
+        request.map(|body| Body::new(Upload { body, drains, patience, pause: None, progress: progress.clone() }));
     (request, progress)
 }
 
@@ -111,9 +106,7 @@ impl Upload {
             self.pause = None;
             self.progress.note();
             return match frame {
-                Some(Ok(_)) if self.progress.until <= Instant::now() => {
-                    failed("the upload took too long")
-                }
+                Some(Ok(_)) if self.progress.until <= Instant::now() => failed("the upload took too long"),
                 frame => Poll::Ready(frame),
             };
         }

@@ -51,14 +51,11 @@ fn trailers(trailers: &mut HeaderMap) {
     clean(trailers);
     end_to_end(trailers);
     let of_the_head = [CONTENT_LENGTH, HOST, DESTINATION];
-    remove(trailers, |name| {
-        name.starts_with("fencing-") || of_the_head.iter().any(|other| other == name)
-    });
+    remove(trailers, |name| name.starts_with("fencing-") || of_the_head.iter().any(|other| other == name));
 }
 
 fn remove(headers: &mut HeaderMap, unwanted: impl Fn(&str) -> bool) {
-    let names: Vec<HeaderName> =
-        headers.keys().filter(|name| unwanted(name.as_str())).cloned().collect();
+    let names: Vec<HeaderName> = headers.keys().filter(|name| unwanted(name.as_str())).cloned().collect();
     for name in names {
         headers.remove(name);
     }
@@ -90,16 +87,10 @@ fn end_to_end(headers: &mut HeaderMap) {
     });
 }
 
-pub(super) fn forwarded(
-    parts: Parts,
-    body: Body,
-    upstream: &Uri,
-    http2: bool,
-) -> Result<Request<Body>, http::Error> {
+pub(super) fn forwarded(parts: Parts, body: Body, upstream: &Uri, http2: bool) -> Result<Request<Body>, http::Error> {
     let mut headers = parts.headers;
-    let takes_trailers = headers.get(TE).is_some_and(|te| {
-        te.as_bytes().to_ascii_lowercase().windows(8).any(|word| word == b"trailers")
-    });
+    let takes_trailers =
+        headers.get(TE).is_some_and(|te| te.as_bytes().to_ascii_lowercase().windows(8).any(|word| word == b"trailers"));
     end_to_end(&mut headers);
     // This proxy has answered it.
     headers.remove(EXPECT);

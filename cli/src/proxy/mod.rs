@@ -31,8 +31,7 @@ use self::upstream::Upstream;
 use crate::duration::show;
 use crate::exit::Failure;
 use crate::listen::{
-    Answers, Counted, HttpAnswer, Listener, MALFORMED, ProblemKind, bounded, in_grpc,
-    record_metrics, status, yaml,
+    Answers, Counted, HttpAnswer, Listener, MALFORMED, ProblemKind, bounded, in_grpc, record_metrics, status, yaml,
 };
 use crate::marks::MarksPlace;
 use crate::place::NAMESPACE;
@@ -46,14 +45,10 @@ const MAX_CONNECTIONS: u32 = 8;
 const NOT_OPEN: &str = "the marks in this Redis are not open: the server may have forgotten some; \
                         see `fencing marks open --help`";
 
-const NOT_PASSED_ON: ProblemKind =
-    ProblemKind::new(StatusCode::METHOD_NOT_ALLOWED, Problem::MALFORMED);
-const FULL: ProblemKind =
-    ProblemKind::new(StatusCode::SERVICE_UNAVAILABLE, Problem::UNAVAILABLE).retry_after(1);
-const NOT_SENT: ProblemKind =
-    ProblemKind::new(StatusCode::BAD_GATEWAY, Problem::UNAVAILABLE).retry_after(1);
-const FAILED: ProblemKind =
-    ProblemKind::new(StatusCode::INTERNAL_SERVER_ERROR, Problem::UNAVAILABLE);
+const NOT_PASSED_ON: ProblemKind = ProblemKind::new(StatusCode::METHOD_NOT_ALLOWED, Problem::MALFORMED);
+const FULL: ProblemKind = ProblemKind::new(StatusCode::SERVICE_UNAVAILABLE, Problem::UNAVAILABLE).retry_after(1);
+const NOT_SENT: ProblemKind = ProblemKind::new(StatusCode::BAD_GATEWAY, Problem::UNAVAILABLE).retry_after(1);
+const FAILED: ProblemKind = ProblemKind::new(StatusCode::INTERNAL_SERVER_ERROR, Problem::UNAVAILABLE);
 
 /// The shared state of the requests. `X` names the resources of a request.
 struct FencingProxy<X> {
@@ -83,8 +78,7 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
     // An earlier proxy frees its port at once when it is stopped, and sends for up to --stop-within.
     let earlier = args.flight.quarantine() + args.listen.stop_within;
     let opens = Instant::now() + if args.flight.clean_start { Duration::ZERO } else { earlier };
-    let fence =
-        Fence::new(marks).closed_until(opens).limit(args.policy.limit).ceiling(args.policy.ceiling);
+    let fence = Fence::new(marks).closed_until(opens).limit(args.policy.limit).ceiling(args.policy.ceiling);
     let listener = Listener::bind(&args.listen).await?;
     let permits = Arc::new(Semaphore::new(args.flight.requests));
     let proxy = Arc::new(FencingProxy {
@@ -104,8 +98,8 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
             fence.highest(&probe).await.map(drop).map_err(|error| error.to_string())
         }
     };
-    let status = status(recorder, ready, None, listener.stop.clone())
-        .route("/openapi.yaml", get(async || yaml(OPENAPI)));
+    let status =
+        status(recorder, ready, None, listener.stop.clone()).route("/openapi.yaml", get(async || yaml(OPENAPI)));
     let all = u32::try_from(args.flight.requests).unwrap_or(u32::MAX);
     let settled = async move {
         let _all = permits.acquire_many(all).await;
@@ -168,9 +162,7 @@ impl<X: Fn(&Parts) -> Result<Vec<Resource>, String>> FencingProxy<X> {
             "the request has more than one Content-Length"
         } else if parts.uri.path() == "*" && parts.method != Method::OPTIONS {
             "only OPTIONS may address the whole service (*)"
-        } else if self.args.names.resource_header.is_none()
-            && parts.headers.contains_key(headers::DESTINATION)
-        {
+        } else if self.args.names.resource_header.is_none() && parts.headers.contains_key(headers::DESTINATION) {
             "the header Destination names a second resource, which the fence does not check"
         } else {
             return None;
@@ -204,12 +196,7 @@ impl<X: Fn(&Parts) -> Result<Vec<Resource>, String>> FencingProxy<X> {
             Err(refusal) => return refusal,
         };
         let (is_fenced, shadow) = (passage.is_fenced(), passage.shadow());
-        let request = match headers::forwarded(
-            parts,
-            body,
-            &args.service.upstream,
-            args.service.upstream_http2,
-        ) {
+        let request = match headers::forwarded(parts, body, &args.service.upstream, args.service.upstream_http2) {
             Ok(request) => request,
             Err(error) => return NOT_SENT.answer(format_args!("{error}; nothing was sent")),
         };

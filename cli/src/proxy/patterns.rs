@@ -70,8 +70,7 @@ impl FromStr for Pattern {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Pattern, String> {
-        let (path, names) =
-            text.split_once('=').ok_or("give PATTERN=NAME, as in /a/{id}/**=a/{id}")?;
+        let (path, names) = text.split_once('=').ok_or("give PATTERN=NAME, as in /a/{id}/**=a/{id}")?;
         let path = path.strip_prefix('/').ok_or("a pattern must begin with a slash")?;
         let (mut route, mut routes) = (String::new(), Vec::new());
         let (mut captures, mut integers) = (Vec::new(), Vec::new());
@@ -220,12 +219,9 @@ mod tests {
         ] {
             assert!(is_refused(same), "{same:?}");
         }
-        for apart in [
-            ["/a/b=a", "/a/{x}=b"],
-            ["/a/{x:int}=a", "/a/7=b"],
-            ["/{*path}={path}", "/a=b"],
-            ["/a/**=a", "/a/b/{c}=c"],
-        ] {
+        for apart in
+            [["/a/b=a", "/a/{x}=b"], ["/a/{x:int}=a", "/a/7=b"], ["/{*path}={path}", "/a=b"], ["/a/**=a", "/a/b/{c}=c"]]
+        {
             assert!(!is_refused(apart), "{apart:?}");
         }
     }

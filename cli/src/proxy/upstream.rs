@@ -67,11 +67,7 @@ impl Stream {
 }
 
 impl Read for Stream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: ReadBufCursor<'_>,
-    ) -> Poll<Result<()>> {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: ReadBufCursor<'_>) -> Poll<Result<()>> {
         let read = ready!(Pin::new(&mut self.inner).poll_read(context, buffer));
         self.answered = true;
         Poll::Ready(read)
@@ -79,11 +75,7 @@ impl Read for Stream {
 }
 
 impl Write for Stream {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<Result<usize>> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
         self.wrote_after |= self.answered;
         Pin::new(&mut self.inner).poll_write(context, bytes)
     }

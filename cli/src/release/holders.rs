@@ -68,12 +68,10 @@ impl LockHolders {
                     format!("{named}, with a token below {era}, from before the present era")
                 }
                 Some(token) => format!("{named}, token {token}"),
-                None if holders.uncertain => format!(
-                    "perhaps {named} (seen on {nodes} of {remember} nodes that remember, of {size})"
-                ),
-                None => format!(
-                    "{named} (on {nodes} of {size} nodes: an unfinished attempt, or the rest of a lease)"
-                ),
+                None if holders.uncertain => {
+                    format!("perhaps {named} (seen on {nodes} of {remember} nodes that remember, of {size})")
+                }
+                None => format!("{named} (on {nodes} of {size} nodes: an unfinished attempt, or the rest of a lease)"),
             }
         };
         all.iter().map(one).collect::<Vec<_>>().join("; ")
@@ -81,8 +79,6 @@ impl LockHolders {
 }
 
 pub(super) fn named<'a>(holders: impl Iterator<Item = Option<&'a Holder>>) -> String {
-    let one = |holder: Option<&Holder>| {
-        holder.map_or_else(|| "an unnamed holder".to_owned(), Holder::to_string)
-    };
+    let one = |holder: Option<&Holder>| holder.map_or_else(|| "an unnamed holder".to_owned(), Holder::to_string);
     holders.map(one).collect::<Vec<_>>().join(", ")
 }

@@ -64,8 +64,7 @@ async fn on_nodes(args: &ReleaseArgs, redis: &Redis) -> Result<Option<String>, F
     let (resource, budget) = (&args.resource, args.budget.node_budget);
     let mut voters = Voters::of(redis, budget).await?;
     let list = voters.list.clone();
-    let views: Vec<NodeView> =
-        voters.each(async |node| node.lock(&list, resource, budget).await).await;
+    let views: Vec<NodeView> = voters.each(async |node| node.lock(&list, resource, budget).await).await;
     check_majority(&voters)?;
     let (turnout, not_asked) = (voters.turnout(), voters.faults.len());
     let Turnout { remember, size, .. } = turnout;
@@ -92,11 +91,8 @@ async fn on_nodes(args: &ReleaseArgs, redis: &Redis) -> Result<Option<String>, F
     check_agreed(args, &found, |token| holders.iter().any(|holders| holders.has(token)), only)?;
     holders.retain(|holders| args.token.is_none_or(|token| holders.has(token)));
     let found = LockHolders::describe(&holders, turnout);
-    let values: Vec<_> =
-        holders.into_iter().flat_map(|holders| holders.parts.into_keys()).collect();
-    let forced = voters
-        .each(async |node| node.force_release(&list, resource, &values, &views, budget).await)
-        .await;
+    let values: Vec<_> = holders.into_iter().flat_map(|holders| holders.parts.into_keys()).collect();
+    let forced = voters.each(async |node| node.force_release(&list, resource, &values, &views, budget).await).await;
     let answers = NodeAnswers::of(&voters, &forced, not_asked);
     let NodeAnswers { taken, others, silent, .. } = answers;
     let noted = answers.noted();
@@ -135,19 +131,15 @@ async fn in_service(args: &ReleaseArgs, service: &dyn Operator) -> Result<Option
     match released.unwrap_or(Err(Fault::TimedOut)) {
         Ok(true) => Ok(Some(format!("released {resource}, held by {found}"))),
         Ok(false) => Err(gone(resource, &named, 0)),
-        Err(fault @ (Fault::TimedOut | Fault::Disconnected(_))) => {
-            Err(Failure::unavailable(format_args!(
-                "{resource} was perhaps released; the lock service did not answer: {fault}. {LOOK}"
-            )))
-        }
+        Err(fault @ (Fault::TimedOut | Fault::Disconnected(_))) => Err(Failure::unavailable(format_args!(
+            "{resource} was perhaps released; the lock service did not answer: {fault}. {LOOK}"
+        ))),
         Err(fault) => Err(fault.into()),
     }
 }
 
 fn check_majority(voters: &Voters) -> Result<(), Failure> {
-    let other = |(_, fault): &(String, Fault)| {
-        matches!(fault, Fault::OtherFleet { .. } | Fault::Moved { .. })
-    };
+    let other = |(_, fault): &(String, Fault)| matches!(fault, Fault::OtherFleet { .. } | Fault::Moved { .. });
     let so = match voters.faults.iter().any(other) {
         true => "nothing was released; do the clients use this list?",
         false => "nothing was released; run it again when more nodes answer",
@@ -168,9 +160,9 @@ fn check_agreed(
             "nothing was released: {resource} has no lease with token {token}; it is held by {found}"
         )));
     }
-    let only = only.filter(|_| args.token.is_none()).map_or_else(String::new, |token| {
-        format!(", and --token {token} so that no other client can lose it")
-    });
+    let only = only
+        .filter(|_| args.token.is_none())
+        .map_or_else(String::new, |token| format!(", and --token {token} so that no other client can lose it"));
     let what = format!("release {resource}, held by {found}. {HOLDER_GOES_ON}");
     Failure::unless(args.yes, format_args!("would {what} Add --yes to do it{only}"))
 }

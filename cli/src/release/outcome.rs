@@ -54,9 +54,7 @@ impl NodeAnswers {
                 _ => {
                     answers.others += 1;
                     let node = &voter.node;
-                    say::error(format_args!(
-                        "{node}: another client holds the lock there, and keeps it"
-                    ));
+                    say::error(format_args!("{node}: another client holds the lock there, and keeps it"));
                 }
             }
         }

@@ -49,11 +49,7 @@ impl GuardedCommand {
             signals.add(Signal::TSTP)?;
         }
         // The path of a program that was replaced meanwhile leads to another.
-        let program = if cfg!(target_os = "linux") {
-            "/proc/self/exe".into()
-        } else {
-            std::env::current_exe()?
-        };
+        let program = if cfg!(target_os = "linux") { "/proc/self/exe".into() } else { std::env::current_exe()? };
         let (socket, other) = Socket::pair()?;
         // The signals of the terminal and of a shell go to this process's group.
         let guard = Command::new(program)

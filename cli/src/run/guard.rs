@@ -36,9 +36,7 @@ pub(crate) async fn main() -> Result<u8, Failure> {
         Ok(Err(status)) => Ok(status),
         // `fencing run` has died before it said what to start.
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(exit::FAILED),
-        Err(error) => {
-            Err(Failure::failed(format_args!("the guard cannot start the command: {error}")))
-        }
+        Err(error) => Err(Failure::failed(format_args!("the guard cannot start the command: {error}"))),
     }
 }
 

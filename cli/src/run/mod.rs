@@ -99,9 +99,7 @@ async fn hold(lease: Lease, run: &RunArgs, signals: &mut Signals) -> u8 {
     let status = match GuardedCommand::start(&run.command, run.ttl, &lease, signals).await {
         Ok(mut running) => watch(&mut running, &lease, run.ttl, signals).await,
         Err(error) => {
-            say::error(format_args!(
-                "cannot start the guard: {error}; the command was not started"
-            ));
+            say::error(format_args!("cannot start the guard: {error}; the command was not started"));
             exit::FAILED
         }
     };
@@ -111,12 +109,7 @@ async fn hold(lease: Lease, run: &RunArgs, signals: &mut Signals) -> u8 {
 
 /// Waits for the command's end, and returns the exit status. If the lease was lost as well, the order of the two
 /// is unknown, and the lease counts as lost.
-async fn watch(
-    running: &mut GuardedCommand,
-    lease: &Lease,
-    ttl: Duration,
-    signals: &mut Signals,
-) -> u8 {
+async fn watch(running: &mut GuardedCommand, lease: &Lease, ttl: Duration, signals: &mut Signals) -> u8 {
     let mut stopping = false;
     let mut reports = interval(ttl / REPORTS);
     reports.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -148,9 +141,7 @@ async fn watch(
     }
     if lease.valid_for().is_zero() {
         let lost = lost_text(lease).await;
-        say::error(format_args!(
-            "{lost}; the command had already ended, perhaps after the loss, or was not started"
-        ));
+        say::error(format_args!("{lost}; the command had already ended, perhaps after the loss, or was not started"));
         return exit::LOST;
     }
     ended
@@ -160,10 +151,9 @@ async fn lost_text(lease: &Lease) -> String {
     let why = match lease.valid_for().is_zero() {
         false => "it was not renewed in time".into(),
         true => match lease.lost().await {
-            Loss::Expired => format!(
-                "{} because it was not renewed in time, or this process was paused",
-                Loss::Expired
-            ),
+            Loss::Expired => {
+                format!("{} because it was not renewed in time, or this process was paused", Loss::Expired)
+            }
             loss => loss.to_string(),
         },
     };
@@ -186,9 +176,8 @@ async fn release(lease: Lease, ttl: Duration) {
              client may have held it meanwhile"
         )),
         Ok(Released::Lapsed) => {}
-        Err(error) => say::error(format_args!(
-            "warning: {resource} token {token}: {error} (after {} at most)",
-            show(ttl)
-        )),
+        Err(error) => {
+            say::error(format_args!("warning: {resource} token {token}: {error} (after {} at most)", show(ttl)))
+        }
     }
 }

@@ -18,28 +18,19 @@ pub(super) const OVERLOADED: ProblemKind =
 pub(super) const NO_LEASE: ProblemKind = ProblemKind::new(StatusCode::NOT_FOUND, Problem::NO_LEASE);
 pub(super) const UNAVAILABLE: ProblemKind =
     ProblemKind::new(StatusCode::SERVICE_UNAVAILABLE, Problem::UNAVAILABLE).retry_after(1);
-pub(super) const TOO_LONG: ProblemKind =
-    ProblemKind::new(StatusCode::PAYLOAD_TOO_LARGE, Problem::MALFORMED);
-pub(super) const NOT_JSON: ProblemKind =
-    ProblemKind::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Problem::MALFORMED);
-pub(super) const IN_DOUBT: ProblemKind =
-    ProblemKind::new(StatusCode::SERVICE_UNAVAILABLE, Problem::IN_DOUBT);
+pub(super) const TOO_LONG: ProblemKind = ProblemKind::new(StatusCode::PAYLOAD_TOO_LARGE, Problem::MALFORMED);
+pub(super) const NOT_JSON: ProblemKind = ProblemKind::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Problem::MALFORMED);
+pub(super) const IN_DOUBT: ProblemKind = ProblemKind::new(StatusCode::SERVICE_UNAVAILABLE, Problem::IN_DOUBT);
 pub(super) const FORBIDDEN: ProblemKind = ProblemKind::new(StatusCode::FORBIDDEN, "about:blank");
 pub(super) const NOT_FOUND: ProblemKind = ProblemKind::new(StatusCode::NOT_FOUND, "about:blank");
 /// The router adds which methods are allowed.
-pub(super) const WRONG_METHOD: ProblemKind =
-    ProblemKind::new(StatusCode::METHOD_NOT_ALLOWED, "about:blank");
+pub(super) const WRONG_METHOD: ProblemKind = ProblemKind::new(StatusCode::METHOD_NOT_ALLOWED, "about:blank");
 
 pub(super) fn no_lease() -> HttpAnswer {
     NO_LEASE.answer("there is no such lease, or it has ended: stop the work, or acquire again")
 }
 
-pub(super) fn lease(
-    status: StatusCode,
-    lease: &Entry,
-    valid_for: Duration,
-    keys: Option<&SigningKeys>,
-) -> HttpAnswer {
+pub(super) fn lease(status: StatusCode, lease: &Entry, valid_for: Duration, keys: Option<&SigningKeys>) -> HttpAnswer {
     let Entry { id, sequencer, ttl, .. } = lease;
     let signature = keys.map(|keys| keys.sign(sequencer));
     let mut text = json!({

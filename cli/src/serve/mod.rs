@@ -26,15 +26,13 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use self::answers::{
-    FORBIDDEN, IN_DOUBT, NO_LEASE, NOT_FOUND, NOT_JSON, OVERLOADED, TOO_LONG, UNAVAILABLE,
-    WRONG_METHOD, no_lease,
+    FORBIDDEN, IN_DOUBT, NO_LEASE, NOT_FOUND, NOT_JSON, OVERLOADED, TOO_LONG, UNAVAILABLE, WRONG_METHOD, no_lease,
 };
 use self::table::Table;
 use crate::duration::{self, about};
 use crate::exit::Failure;
 use crate::listen::{
-    Answers, HttpAnswer, Listen, Listener, MALFORMED, answer, bounded, count, record_metrics,
-    status, yaml,
+    Answers, HttpAnswer, Listen, Listener, MALFORMED, answer, bounded, count, record_metrics, status, yaml,
 };
 use crate::lock::{ChosenLock, LockArgs};
 use crate::signing::SigningKeys;
@@ -45,8 +43,7 @@ const MAX_BODY: usize = 4 << 10;
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 const JSON: &str = "application/json";
 const SEE_ROUTES: &str = "see /openapi.yaml";
-const FROM_A_PAGE: &str =
-    "web pages get no leases: a request with Origin or Sec-Fetch-Site is refused";
+const FROM_A_PAGE: &str = "web pages get no leases: a request with Origin or Sec-Fetch-Site is refused";
 
 /// Hands out leases over HTTP, to clients in any language.
 ///
@@ -125,8 +122,8 @@ pub(crate) async fn main(args: ServeArgs) -> Result<u8, Failure> {
     std::mem::forget(Arc::clone(&table));
     let asked = Arc::clone(&chosen.lock);
     let ready = move || ready(Arc::clone(&asked));
-    let status = status(recorder, ready, None, listener.stop.clone())
-        .route("/openapi.yaml", get(async || yaml(OPENAPI)));
+    let status =
+        status(recorder, ready, None, listener.stop.clone()).route("/openapi.yaml", get(async || yaml(OPENAPI)));
     let routes = routes(Arc::new(LeaseServer {
         lock: Arc::clone(&chosen.lock),
         table,
@@ -189,8 +186,7 @@ async fn acquire(State(leases): Server, request: Request) -> Result<HttpAnswer, 
     let wanted = acquire_request(request).await?;
     let ttl = wanted.ttl_ms.map_or(leases.args.ttl, Duration::from_millis);
     let wait = Duration::from_millis(wanted.wait_ms);
-    for (field, value, most) in
-        [("ttl_ms", ttl, leases.args.longest_ttl), ("wait_ms", wait, leases.args.longest_wait)]
+    for (field, value, most) in [("ttl_ms", ttl, leases.args.longest_ttl), ("wait_ms", wait, leases.args.longest_wait)]
     {
         if value > most {
             let most = most.as_millis();

@@ -23,8 +23,7 @@ const LONGEST: usize = 400;
 /// Draws the view as it is now, and notes in it what the screen has room for.
 pub(super) fn draw(buffer: &mut Buffer, view: &mut View, now: Moment) {
     let (above, head) = ([nodes(view, now), marks(view, now)].concat(), leases(view, now));
-    let [lines, head_lines] =
-        [above.len(), head.len()].map(|lines| u16::try_from(lines).unwrap_or(u16::MAX));
+    let [lines, head_lines] = [above.len(), head.len()].map(|lines| u16::try_from(lines).unwrap_or(u16::MAX));
     let [top, above_at, head_at, table_at, bottom] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Max(lines),
@@ -73,9 +72,7 @@ fn heading<T>(view: &View, part: &Part<T>, title: &str, now: Moment) -> Vec<Line
             Span::raw(format!("OLD: from {}, {} ago", at.clock(), ago(at))).yellow()
         }
         Part::Answered { at, answer: Ok(_), .. } => Span::raw(format!("{} ago", ago(at))).dim(),
-        Part::Answered { since, .. } => {
-            Span::raw(format!("NO ANSWER since {}, {}", since.clock(), ago(since))).red()
-        }
+        Part::Answered { since, .. } => Span::raw(format!("NO ANSWER since {}, {}", since.clock(), ago(since))).red(),
     };
     let mut lines = vec![vec![title.to_owned().bold(), "  ".into(), status].into()];
     if let Part::Answered { answer: Err(why), .. } = part {
@@ -190,8 +187,7 @@ fn table_of<'a>(
 }
 
 fn cells(lease: &LockView, leases: &LeaseList, marks: Option<&MarkList>) -> [Cell<'static>; 7] {
-    let [resource, holder, since, ends, token] =
-        lease.columns().map(|text| Cell::from(plain(&text)));
+    let [resource, holder, since, ends, token] = lease.columns().map(|text| Cell::from(plain(&text)));
     let on = lease.nodes.zip(leases.turnout).map(|(on, turnout)| format!("{on}/{}", turnout.size));
     let nodes = match on {
         Some(on) if lease.held == Some(true) => Cell::from(on),

@@ -256,11 +256,7 @@ fn is_there() -> io::Result<()> {
     let stdin = stdin();
     let mut ends = [PollFd::new(&stdin, PollFlags::empty())];
     poll(&mut ends, Some(&Timespec::default()))?;
-    if ends.iter().all(|end| end.revents().is_empty()) {
-        Ok(())
-    } else {
-        Err(io::Error::other(GONE))
-    }
+    if ends.iter().all(|end| end.revents().is_empty()) { Ok(()) } else { Err(io::Error::other(GONE)) }
 }
 
 /// Waits for the signal that ends the view. If the terminal is blocked, the view cannot follow: then it is ended.

@@ -72,8 +72,7 @@ fn leases(all: Vec<LockView>) -> LeaseList {
 
 fn marks(of: &[(&str, Option<u64>)]) -> MarkList {
     let token = |token: u64| Token::new(token).unwrap();
-    let of: BTreeMap<_, _> =
-        of.iter().map(|(name, mark)| (resource(name), mark.map(token))).collect();
+    let of: BTreeMap<_, _> = of.iter().map(|(name, mark)| (resource(name), mark.map(token))).collect();
     MarkList { count: of.len() as u64, of, ..MarkList::default() }
 }
 
@@ -201,8 +200,7 @@ fn nothing_that_others_have_named_reaches_the_terminal_raw() {
     view.marks.set(after(1), Err(EVIL.into()));
     let text = drawn(&mut view, 1, (100, 30)).concat();
     assert!(text.matches("\u{fffd}[2J\u{fffd}b\u{fffd}").count() >= 4, "{text}");
-    let bad =
-        |c: char| c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}');
+    let bad = |c: char| c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}');
     assert!(!text.contains(bad), "{text:?}");
 }
 
@@ -229,8 +227,7 @@ fn every_lease_can_be_scrolled_to_under_its_heading() {
     for _ in 0..40 {
         let lines = drawn(&mut view, 4, (80, 20));
         assert!(has(&lines, "RESOURCE") && has(&lines, "LEASES  100 held"), "{lines:#?}");
-        let rows: Vec<&str> =
-            lines.iter().filter(|line| line.starts_with("r/")).map(|line| &line[..4]).collect();
+        let rows: Vec<&str> = lines.iter().filter(|line| line.starts_with("r/")).map(|line| &line[..4]).collect();
         let shown: Vec<String> = view.on_screen().iter().map(Resource::to_string).collect();
         assert_eq!(rows, shown, "{lines:#?}");
         seen.extend(shown);

@@ -30,9 +30,7 @@ impl Example {
     /// In the arguments `SOCKET` and `DATABASE` stand for those of the server.
     fn new(name: &'static str, place: &[&str], socket: &Path, database: Option<&str>) -> Example {
         let socket = socket.display().to_string();
-        let filled = |argument: &&str| {
-            argument.replace("SOCKET", &socket).replace("DATABASE", database.unwrap())
-        };
+        let filled = |argument: &&str| argument.replace("SOCKET", &socket).replace("DATABASE", database.unwrap());
         Example { name, place: place.iter().map(filled).collect() }
     }
 
@@ -67,9 +65,8 @@ macro_rules! on {
             let socket = options.get_socket().unwrap();
             let example = Example::new(name, place, socket, options.get_database());
             let pool = $pool::new().connect_lazy_with(options);
-            let body = async || -> String {
-                sqlx::query_scalar("SELECT body FROM files").fetch_one(&pool).await.unwrap()
-            };
+            let body =
+                async || -> String { sqlx::query_scalar("SELECT body FROM files").fetch_one(&pool).await.unwrap() };
             sql::migrate(&pool).await.unwrap();
             let table = "CREATE TABLE files (path VARCHAR(99) PRIMARY KEY, body VARCHAR(99))";
             pool.execute(table).await.unwrap();

@@ -97,11 +97,7 @@ async fn ready(State(app): State<Arc<App>>) -> Result<&'static str, (StatusCode,
 }
 
 /// Serves until it is told to stop, and lets requests in flight finish.
-pub async fn serve(
-    listener: TcpListener,
-    app: Arc<App>,
-    page: Option<Page>,
-) -> std::io::Result<()> {
+pub async fn serve(listener: TcpListener, app: Arc<App>, page: Option<Page>) -> std::io::Result<()> {
     let stop = app.stop.clone().cancelled_owned();
     axum::serve(listener, router(app, page)).with_graceful_shutdown(stop).await
 }

@@ -54,9 +54,7 @@ impl Args {
             Place::Elsewhere => return "elsewhere: any token may raise a mark".into(),
         }
         match self.redis().count() {
-            0 => {
-                "5 nodes in this process, which live and die with it (--redis for real ones)".into()
-            }
+            0 => "5 nodes in this process, which live and die with it (--redis for real ones)".into(),
             count => format!("{count} Redis nodes"),
         }
     }

@@ -38,8 +38,7 @@ impl IntoResponse for ApiError {
             ApiError::Failed(status, detail, retry_after) => (status, detail, retry_after),
         };
         let (title, number) = (status.canonical_reason(), status.as_u16());
-        let problem =
-            json!({ "type": "about:blank", "title": title, "status": number, "detail": detail });
+        let problem = json!({ "type": "about:blank", "title": title, "status": number, "detail": detail });
         let kind = [(header::CONTENT_TYPE, Problem::CONTENT_TYPE)];
         let wait = retry_after.map(|seconds| [(header::RETRY_AFTER, seconds.to_string())]);
         (status, kind, wait, problem.to_string()).into_response()

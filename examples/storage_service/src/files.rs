@@ -30,11 +30,7 @@ pub async fn put(
 }
 
 /// `PUT /unfenced/{name}`: what a storage does that looks at no token, for the page.
-pub async fn put_unfenced(
-    State(app): State<Arc<App>>,
-    request: Parts,
-    body: Bytes,
-) -> Result<StatusCode, ApiError> {
+pub async fn put_unfenced(State(app): State<Arc<App>>, request: Parts, body: Bytes) -> Result<StatusCode, ApiError> {
     app.store.write(&path(&request)?, None, &body).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -43,7 +39,6 @@ pub async fn put_unfenced(
 pub async fn get(State(app): State<Arc<App>>, request: Parts) -> Result<Response, ApiError> {
     let file = app.store.read(&path(&request)?).await?;
     let file = file.ok_or(ApiError::not_found("there is no such file"))?;
-    let token: HeaderMap =
-        file.token.map(|token| (HEADER, HeaderValue::from(token.get()))).into_iter().collect();
+    let token: HeaderMap = file.token.map(|token| (HEADER, HeaderValue::from(token.get()))).into_iter().collect();
     Ok((token, file.body).into_response())
 }

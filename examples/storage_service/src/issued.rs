@@ -19,11 +19,7 @@ pub struct NewestEra(AtomicU64);
 impl NewestEra {
     /// Reports whether nodes may have issued a token of this era. It asks them only about an era
     /// newer than all that it has seen.
-    async fn covers(
-        &self,
-        era: u64,
-        lock: &dyn Lock,
-    ) -> Result<bool, Box<dyn Error + Send + Sync>> {
+    async fn covers(&self, era: u64, lock: &dyn Lock) -> Result<bool, Box<dyn Error + Send + Sync>> {
         for _ in 0..TRIES {
             if era <= self.0.load(Ordering::SeqCst) {
                 return Ok(true);

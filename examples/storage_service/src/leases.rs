@@ -108,10 +108,7 @@ pub async fn acquire(
 }
 
 /// `DELETE /leases/{lease_id}`: releases.
-pub async fn release(
-    State(app): State<Arc<App>>,
-    Path(lease_id): Path<String>,
-) -> Result<StatusCode, ApiError> {
+pub async fn release(State(app): State<Arc<App>>, Path(lease_id): Path<String>) -> Result<StatusCode, ApiError> {
     let lease = app.leases.0.lock().remove(&lease_id);
     let lease = lease.ok_or(ApiError::not_found("there is no such lease, or it has expired"))?;
     match lease.release().await {

@@ -24,18 +24,13 @@ impl Nodes {
     pub fn new<'a>(urls: impl Iterator<Item = &'a str>) -> Nodes {
         let urls: Vec<String> = urls.map(str::to_owned).collect();
         if urls.is_empty() {
-            return Nodes::Here(
-                (1..=5).map(|number| MemoryNode::new(format!("node {number}"))).collect(),
-            );
+            return Nodes::Here((1..=5).map(|number| MemoryNode::new(format!("node {number}"))).collect());
         }
         Nodes::Redis(urls)
     }
 
     /// Returns a lock service on these nodes with settings of its own.
-    pub fn lock(
-        &self,
-        set: impl FnOnce(RedlockBuilder) -> RedlockBuilder,
-    ) -> Result<Arc<dyn Lock>, BuildError> {
+    pub fn lock(&self, set: impl FnOnce(RedlockBuilder) -> RedlockBuilder) -> Result<Arc<dyn Lock>, BuildError> {
         let builder = match self {
             Nodes::Here(nodes) => Redlock::builder().nodes(nodes.iter().cloned()),
             Nodes::Redis(urls) => Redlock::builder().redis(urls),

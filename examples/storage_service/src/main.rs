@@ -50,8 +50,7 @@ async fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         return Err("--play needs leases, and with --lock elsewhere there are none".into());
     }
     let listener = TcpListener::bind(args.address()).await;
-    let listener =
-        listener.map_err(|error| format!("cannot listen on {}: {error}", args.address()))?;
+    let listener = listener.map_err(|error| format!("cannot listen on {}: {error}", args.address()))?;
     let address = listener.local_addr()?;
     let app = Arc::new(App::new(&args).await?);
     println!("storage_service on http://{address}");

@@ -73,10 +73,7 @@ const MYSQL: Statements = Statements {
 };
 
 impl Store {
-    pub async fn open(
-        url: Option<&str>,
-        guarded: bool,
-    ) -> Result<Store, Box<dyn std::error::Error>> {
+    pub async fn open(url: Option<&str>, guarded: bool) -> Result<Store, Box<dyn std::error::Error>> {
         let pool = match url {
             None => Pool::Sqlite(sqlite("sqlite::memory:").await?),
             Some(url) if url.starts_with("sqlite:") => Pool::Sqlite(sqlite(url).await?),
@@ -90,9 +87,7 @@ impl Store {
                 Pool::MySql(MySqlPool::connect(url).await?)
             }
             Some(_) => {
-                return Err(
-                    "--database: the URL must begin with sqlite:, postgres: or mysql:".into()
-                );
+                return Err("--database: the URL must begin with sqlite:, postgres: or mysql:".into());
             }
         };
         let store = Store { pool, guarded };
@@ -129,12 +124,7 @@ impl Store {
     }
 
     /// Writes. Under a token the check shares the transaction of the write.
-    pub async fn write(
-        &self,
-        resource: &Resource,
-        token: Option<Token>,
-        body: &[u8],
-    ) -> Result<(), sql::AdmitError> {
+    pub async fn write(&self, resource: &Resource, token: Option<Token>, body: &[u8]) -> Result<(), sql::AdmitError> {
         on!(self, pool => {
             let mut tx = match token {
                 Some(token) if self.guarded => sql::begin(pool, resource, token).await?,

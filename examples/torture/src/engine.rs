@@ -171,11 +171,7 @@ impl Nemesis {
             }
             Fault::StopMajority => {
                 let from = stop(members, &[one, (one + 1) % MEMBERS], time);
-                self.events.lock().push(Event::Outage {
-                    client: None,
-                    from,
-                    to: from + nanos(time),
-                });
+                self.events.lock().push(Event::Outage { client: None, from, to: from + nanos(time) });
             }
             Fault::MoveLeader => members.move_leader(),
             Fault::Restore => self.restore(members, time),
@@ -195,9 +191,7 @@ impl Nemesis {
         let above = Token::new(told.unwrap_or_default() + UNTOLD);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let raised = runtime.unwrap().block_on(raise(&self.url, above.unwrap()));
-        self.failures
-            .lock()
-            .extend(raised.err().map(|why| format!("tokens were not raised: {why}")));
+        self.failures.lock().extend(raised.err().map(|why| format!("tokens were not raised: {why}")));
         self.weather.iter().for_each(|it| it.set(None));
     }
 }

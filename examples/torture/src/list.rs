@@ -63,11 +63,7 @@ impl List {
     /// sometimes there are two of them. Why it could not be done, if so. `has_left` tells of a server whether it knows
     /// that it may join another list. To delete what it knows would not do instead: clients may have the older list
     /// still, and could start that again.
-    pub fn change(
-        &self,
-        rng: &mut fastrand::Rng,
-        has_left: impl Fn(usize) -> bool,
-    ) -> Result<(), String> {
+    pub fn change(&self, rng: &mut fastrand::Rng, has_left: impl Fn(usize) -> bool) -> Result<(), String> {
         let _turn = self.hold();
         let before = self.members();
         let mut after: Vec<usize> = (0..self.urls.len()).collect();
@@ -80,14 +76,11 @@ impl List {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.unwrap();
         let moved = runtime.block_on(self.mover(&before, &after, rng));
-        moved.map_err(|error| {
-            format!("the fleet was not moved from {before:?} to {after:?}: {error}")
-        })?;
+        moved.map_err(|error| format!("the fleet was not moved from {before:?} to {after:?}: {error}"))?;
         *self.members.lock() = after.clone();
         self.publish();
         let end = Instant::now() + PATIENCE;
-        let gone: Vec<usize> =
-            before.iter().copied().filter(|node| !after.contains(node)).collect();
+        let gone: Vec<usize> = before.iter().copied().filter(|node| !after.contains(node)).collect();
         while !gone.iter().all(|node| has_left(*node)) {
             if Instant::now() >= end {
                 return Err(format!("not all of {gone:?} know that the fleet has left {before:?}"));
@@ -97,12 +90,7 @@ impl List {
         Ok(())
     }
 
-    async fn mover(
-        &self,
-        before: &[usize],
-        after: &[usize],
-        rng: &mut fastrand::Rng,
-    ) -> Result<(), String> {
+    async fn mover(&self, before: &[usize], after: &[usize], rng: &mut fastrand::Rng) -> Result<(), String> {
         let patience = Instant::now() + PATIENCE;
         loop {
             let (old, new) = (self.service(before), self.service(after));
@@ -122,8 +110,7 @@ impl List {
                 _ => Duration::from_secs(20),
             };
             let moved = tokio::time::timeout(killed, work).await;
-            let moved =
-                moved.map_or_else(|_| Err("no end".into()), |m| m.map_err(|e| e.to_string()));
+            let moved = moved.map_or_else(|_| Err("no end".into()), |m| m.map_err(|e| e.to_string()));
             // Nodes are down or out of reach, or the mover was killed: run it again.
             if moved.is_ok() || Instant::now() >= patience {
                 return moved;

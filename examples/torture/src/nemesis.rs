@@ -118,9 +118,7 @@ impl Nemesis {
             }
         }
         let faults: u64 = self.counts.lock().values().sum();
-        format!(
-            "{faults} faults, {leases} leases, {writes} writes, {refused} of them stale, refused"
-        )
+        format!("{faults} faults, {leases} leases, {writes} writes, {refused} of them stale, refused")
     }
 
     pub fn stops_clients(&self) -> bool {

@@ -99,12 +99,7 @@ fn evict(server: &RedisServer, rng: &mut fastrand::Rng) {
 
 /// Waits until the node is admitted in the fleet of the members; until then it must stay the only one that
 /// forgot. One that is no member any more need not come back. Not if it takes longer than that.
-pub fn is_back(
-    server: &Mutex<RedisServer>,
-    node: usize,
-    members: impl Fn() -> Vec<usize>,
-    patience: Duration,
-) -> bool {
+pub fn is_back(server: &Mutex<RedisServer>, node: usize, members: impl Fn() -> Vec<usize>, patience: Duration) -> bool {
     let end = Instant::now() + patience;
     while Instant::now() < end {
         let members = members();
@@ -128,8 +123,7 @@ pub fn is_back(
 pub fn has_left(server: &RedisServer) -> bool {
     let ask = |field| server.cli(&["HGET", "{fencing}:memory", field]);
     let is_told = !ask("started").is_empty();
-    !is_of_this_life(server, &ask("admitted"))
-        && (is_told || !is_of_this_life(server, &ask("sealed_as")))
+    !is_of_this_life(server, &ask("admitted")) && (is_told || !is_of_this_life(server, &ask("sealed_as")))
 }
 
 /// Whether the server has not been started again since this was written.

@@ -74,9 +74,7 @@ pub async fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
         failures: Mutex::default(),
     });
     // Two, wherever they are stored: some clients lock both with one call.
-    let files = (0..2)
-        .zip(storages.iter().cycle())
-        .map(|(n, storage)| (format!("files/{n}"), storage.address.clone()));
+    let files = (0..2).zip(storages.iter().cycle()).map(|(n, storage)| (format!("files/{n}"), storage.address.clone()));
     let orders = Orders { number: 0, seed, nodes: file, namespace, ttl, files: files.collect() };
     let clients = Clients::start(args.clients, args.verbose, &orders, &nemesis)?;
     // A fleet that starts remembers nothing yet.
@@ -131,8 +129,7 @@ fn passed(args: &Args, report: &Report, nemesis: &Nemesis) -> bool {
     let failures = nemesis.failures.lock();
     failures.iter().for_each(|failure| println!("FAILED: {failure}"));
     let leases = report.leases as f64 >= LEAST_LEASES * args.minutes;
-    let stale = report.stale as f64 >= LEAST_STALE * args.minutes
-        || !nemesis.faults.contains(&Fault::StopClient);
+    let stale = report.stale as f64 >= LEAST_STALE * args.minutes || !nemesis.faults.contains(&Fault::StopClient);
     if !leases || !stale {
         println!("FAILED: too little work to show anything");
     }
@@ -162,12 +159,7 @@ struct Clients {
 }
 
 impl Clients {
-    fn start(
-        count: u32,
-        verbose: bool,
-        orders: &Orders,
-        nemesis: &Arc<Nemesis>,
-    ) -> Result<Clients, Box<dyn Error>> {
+    fn start(count: u32, verbose: bool, orders: &Orders, nemesis: &Arc<Nemesis>) -> Result<Clients, Box<dyn Error>> {
         let mut clients = Clients { children: Vec::new(), readers: Vec::new() };
         for number in 0..count {
             let seed = orders.seed.wrapping_add(u64::from(number) + 1);
@@ -180,9 +172,7 @@ impl Clients {
             let output = BufReader::new(child.stdout.take().ok_or("no output")?);
             let (pid, ttl, nemesis) = (child.id(), orders.ttl, Arc::clone(nemesis));
             clients.children.push(child);
-            clients
-                .readers
-                .push(std::thread::spawn(move || listen(output, pid, seed, ttl, &nemesis)));
+            clients.readers.push(std::thread::spawn(move || listen(output, pid, seed, ttl, &nemesis)));
         }
         Ok(clients)
     }

@@ -58,8 +58,7 @@ fn without_the_fence_it_corrupts() {
     // A slow machine plays few leases in that time.
     let shown = (2..7).any(|seed| {
         let seed = seed.to_string();
-        let arguments =
-            ["--minutes", "0.2", "--seed", &seed, "--faults", "stop-client", "--unguarded"];
+        let arguments = ["--minutes", "0.2", "--seed", &seed, "--faults", "stop-client", "--unguarded"];
         let (nothing_found, text) = torture(&arguments);
         println!("{text}");
         !nothing_found && text.contains("\nI3: ")

@@ -51,13 +51,7 @@ impl Store {
         Reply::Released
     }
 
-    pub(super) fn shorten(
-        &mut self,
-        resource: &Resource,
-        owner: Owner,
-        end: Time,
-        now: Time,
-    ) -> Reply {
+    pub(super) fn shorten(&mut self, resource: &Resource, owner: Owner, end: Time, now: Time) -> Reply {
         let holders = self.locks.get_mut(resource).filter(|holders| holders.has(owner));
         let Some(holders) = holders else { return Reply::NotOwner };
         holders.shorten(owner, end);
@@ -105,13 +99,7 @@ impl Store {
         Reply::Granted { stamp: Stamp { era, count }, nonce, crowded }
     }
 
-    pub(super) fn publish(
-        &mut self,
-        resource: &Resource,
-        owner: Owner,
-        nonce: Nonce,
-        token: Token,
-    ) -> Reply {
+    pub(super) fn publish(&mut self, resource: &Resource, owner: Owner, nonce: Nonce, token: Token) -> Reply {
         if !self.is_owner(resource, owner) || self.nonce() != Some(nonce) {
             return Reply::NotOwner;
         }
@@ -158,8 +146,7 @@ impl Store {
 
     /// Answers requests of one kind for several resources in one step: of locks, it grants all or none.
     pub(super) fn several(&mut self, me: &Membership, parts: &[Request], clocks: Clocks) -> Reply {
-        let granted =
-            |store: &mut Store| parts.iter().map(|part| store.answer(me, part, clocks)).collect();
+        let granted = |store: &mut Store| parts.iter().map(|part| store.answer(me, part, clocks)).collect();
         self.in_the_way(parts, clocks).unwrap_or_else(|| Reply::Several(granted(self)))
     }
 

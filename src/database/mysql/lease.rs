@@ -7,8 +7,7 @@ use crate::database::lease::LeaseFunctions;
 /// it: its time is that of its begin, and it would not be committed where `autocommit` is off. A transaction of several
 /// statements would stay open for as long as its client is stopped in the middle of it.
 impl LeaseFunctions for MySql {
-    const CALL: &'static str =
-        "CALL fencing_lease_{function}({arguments}, CEIL({patience} / 1000))";
+    const CALL: &'static str = "CALL fencing_lease_{function}({arguments}, CEIL({patience} / 1000))";
 }
 
 impl LeaseQueries for MySql {

@@ -75,9 +75,9 @@ fn trigger_name(event: &str, table: &str) -> String {
     if name.chars().count() <= MAX_NAME {
         return name;
     }
-    let hash = table.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = table
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     name.chars().take(MAX_NAME - 17).collect::<String>() + &format!("_{hash:016x}")
 }
 
@@ -93,10 +93,7 @@ fn parse_naming(call: &str) -> Option<Naming> {
     Naming::of_expression(text(digits)?, rest, '`')
 }
 
-async fn read_triggers(
-    conn: &mut MySqlConnection,
-    table: &TableName,
-) -> sqlx::Result<Vec<Trigger>> {
+async fn read_triggers(conn: &mut MySqlConnection, table: &TableName) -> sqlx::Result<Vec<Trigger>> {
     let triggers = MySql::texts(conn, MySql::of_table(TRIGGERS, table)).await?;
     Ok(triggers.iter().filter_map(Trigger::read).collect())
 }
@@ -106,15 +103,12 @@ fn drop_trigger(table: &TableName, name: &str) -> String {
 }
 
 impl ProtectStatements for MySql {
-    const UNPROTECTED: &'static str =
-        "it is not protected, or you lack the right TRIGGER to see its triggers";
+    const UNPROTECTED: &'static str = "it is not protected, or you lack the right TRIGGER to see its triggers";
 
     const SESSION_DEPENDENT: Option<&'static str> = Some(SESSION_DEPENDENT);
 
     fn row_name(naming: &Naming, row: &str) -> String {
-        let text_of = |column: &str| {
-            format!("CONVERT({row}.{} USING utf8mb4) COLLATE utf8mb4_bin", quote(column, '`'))
-        };
+        let text_of = |column: &str| format!("CONVERT({row}.{} USING utf8mb4) COLLATE utf8mb4_bin", quote(column, '`'));
         let name = naming.expression(|text| format!("x'{}'", hex::encode(text)), text_of, ", ");
         match naming {
             Naming::Columns { .. } => format!("CONCAT({name})"),
@@ -134,10 +128,7 @@ impl ProtectStatements for MySql {
         triggers(protect).into_iter().flat_map(statements).collect()
     }
 
-    async fn protect(
-        conn: &mut MySqlConnection,
-        protect: &Protect,
-    ) -> sqlx::Result<Option<String>> {
+    async fn protect(conn: &mut MySqlConnection, protect: &Protect) -> sqlx::Result<Option<String>> {
         let table = &protect.table;
         let engine = Self::first_text(conn, Self::of_table(NOT_TRANSACTIONAL, table)).await?;
         if engine.is_some() {
@@ -165,11 +156,7 @@ impl ProtectStatements for MySql {
         fill(TABLES, &[("{schema}", &Self::catalogue(schema))])
     }
 
-    async fn inspect(
-        conn: &mut MySqlConnection,
-        mut table: Protect,
-        row: &TextRow,
-    ) -> sqlx::Result<Option<Protected>> {
+    async fn inspect(conn: &mut MySqlConnection, mut table: Protect, row: &TextRow) -> sqlx::Result<Option<Protected>> {
         let on = table.table.clone();
         let triggers = read_triggers(conn, &on).await?;
         if let Some(naming) = triggers.iter().find_map(|own| parse_naming(&own.text)) {

@@ -94,9 +94,7 @@ impl Schema for MySql {
 
 /// Judges a server by these variables, and by whether `fencing_count` counts where Galera is on.
 fn unguarded(variables: &[(String, String)], counts: bool) -> Option<&'static str> {
-    let is = |name: &str, value: &str| {
-        variables.iter().any(|(own, is)| own == name && is.eq_ignore_ascii_case(value))
-    };
+    let is = |name: &str, value: &str| variables.iter().any(|(own, is)| own == name && is.eq_ignore_ascii_case(value));
     if is("group_replication_single_primary_mode", "OFF") {
         return Some(
             "several servers of its group take writes: let one do that \

@@ -28,8 +28,7 @@ impl FenceStatements for Postgres {
         SELECT FROM set_config('lock_timeout', current_setting('fencing.patience'), true)";
 
     /// The text is an implicit transaction. A refusal ends it; otherwise BEGIN turns it into an explicit one.
-    const WRITING: Opening =
-        Opening { begin: "CALL fencing_begin({resource}, {token}); BEGIN", admit: None };
+    const WRITING: Opening = Opening { begin: "CALL fencing_begin({resource}, {token}); BEGIN", admit: None };
 
     const RAISING: Opening = Opening::new("BEGIN ISOLATION LEVEL READ COMMITTED", Self::ADMIT);
 
@@ -41,14 +40,12 @@ impl FenceStatements for Postgres {
     const HIGHEST: &'static str = HIGHEST;
 
     /// A replica raises no marks, and is behind the server that does.
-    const NEWEST: Option<&'static str> =
-        Some("SELECT token FROM fencing_highest($1) WHERE NOT pg_is_in_recovery()");
+    const NEWEST: Option<&'static str> = Some("SELECT token FROM fencing_highest($1) WHERE NOT pg_is_in_recovery()");
 
     const LIST: &'static str = "
         SELECT encode(convert_to(resource, 'UTF8'), 'hex'), token FROM fencing_list({after}, {limit})";
 
-    const LOWER: &'static str =
-        "SET LOCAL lock_timeout = 10000; SELECT fencing_lower({resource}, {from}, {to})";
+    const LOWER: &'static str = "SET LOCAL lock_timeout = 10000; SELECT fencing_lower({resource}, {from}, {to})";
 
     const PRUNABLE: &'static str = "
         SELECT marks, floor, encode(convert_to(resource, 'UTF8'), 'hex'), token
@@ -62,11 +59,7 @@ impl FenceStatements for Postgres {
         SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = 1000;
         SELECT pruned, encode(convert_to(last, 'UTF8'), 'hex') FROM fencing_prune({seconds}, {after}, {limit})";
 
-    fn held(
-        values: &mut PgArguments,
-        resource: &Resource,
-        token: Token,
-    ) -> Result<Option<String>, BoxDynError> {
+    fn held(values: &mut PgArguments, resource: &Resource, token: Token) -> Result<Option<String>, BoxDynError> {
         values.add(resource.as_str())?;
         values.add(i64::from(token))?;
         let (name, number) = (values.len() - 1, values.len());

@@ -35,9 +35,7 @@ impl LeaseQueries for Postgres {
 
     const NOTIFY: Option<&'static str> = Some(notifications::NOTIFY);
 
-    fn listen(
-        pool: Pool<Postgres>,
-    ) -> BoxFuture<'static, sqlx::Result<BoxStream<'static, sqlx::Result<String>>>> {
+    fn listen(pool: Pool<Postgres>) -> BoxFuture<'static, sqlx::Result<BoxStream<'static, sqlx::Result<String>>>> {
         Box::pin(notifications::listen(pool))
     }
 }

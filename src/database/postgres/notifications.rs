@@ -21,9 +21,7 @@ const CHANNEL: &str = "fencing";
 pub(super) const NOTIFY: &str = "SELECT pg_notify('fencing', {resource})";
 
 /// Opens a connection that listens, unless a pooler may share its session out.
-pub(super) async fn listen(
-    pool: Pool<Postgres>,
-) -> sqlx::Result<BoxStream<'static, sqlx::Result<String>>> {
+pub(super) async fn listen(pool: Pool<Postgres>) -> sqlx::Result<BoxStream<'static, sqlx::Result<String>>> {
     if !is_direct(&pool).await? {
         let why = "a pooler may give this session to other clients";
         return Err(sqlx::Error::Configuration(why.into()));

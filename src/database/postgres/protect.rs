@@ -145,9 +145,7 @@ fn read_arguments(digits: &str) -> Option<(bool, Naming)> {
     let (mode, first, prefix) = (arguments.next()?, arguments.next()?, arguments.next()?);
     let naming = match first.is_empty() {
         true => Naming::Whole(Resource::new(prefix).ok()?),
-        false => {
-            Naming::Columns { prefix, columns: [first].into_iter().chain(arguments).collect() }
-        }
+        false => Naming::Columns { prefix, columns: [first].into_iter().chain(arguments).collect() },
     };
     Some((mode == self::mode(true), naming))
 }
@@ -192,8 +190,7 @@ impl ProtectStatements for Postgres {
 
     fn protecting(protect: &Protect) -> Vec<String> {
         let drops = [ROWS, TRUNCATE].map(|trigger| drop_trigger(&protect.table, trigger));
-        let creates =
-            [ROWS, TRUNCATE].map(|trigger| create_trigger(&protect.table, trigger, protect));
+        let creates = [ROWS, TRUNCATE].map(|trigger| create_trigger(&protect.table, trigger, protect));
         [drops, creates].concat()
     }
 
@@ -208,20 +205,14 @@ impl ProtectStatements for Postgres {
         }
         // The search path may lead to the functions of another fence.
         let fault = list_faults(&read_tree(conn, &protect.table).await?).next();
-        Ok(fault.map(|fault| {
-            format!("{fault}: set a search_path on which the schema of the marks comes first")
-        }))
+        Ok(fault.map(|fault| format!("{fault}: set a search_path on which the schema of the marks comes first")))
     }
 
     fn tables(named: Option<&TableName>) -> String {
         fill(TABLES, &[("{every}", &named.is_some())])
     }
 
-    async fn inspect(
-        conn: &mut PgConnection,
-        mut table: Protect,
-        row: &TextRow,
-    ) -> sqlx::Result<Option<Protected>> {
+    async fn inspect(conn: &mut PgConnection, mut table: Protect, row: &TextRow) -> sqlx::Result<Option<Protected>> {
         let tree = read_tree(conn, &table.table).await?;
         let rows = tree.first().and_then(|own| own.arguments.as_deref());
         if let Some((shadow, naming)) = rows.and_then(read_arguments) {

@@ -7,8 +7,7 @@ use crate::database::{Migrations, Schema};
 
 /// Each statement must see what the migration before it, by another process, has done: an older snapshot would apply it
 /// twice. It waits a second at most for others: all that come later wait behind it.
-const BEGIN_MIGRATION: &str =
-    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = 1000";
+const BEGIN_MIGRATION: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = 1000";
 
 /// Ends with the transaction. The migrator's own lock belongs to the session, and stays behind in the pool when a
 /// migration fails or is dropped. "fencing" in ASCII: no other program's advisory lock.

@@ -51,10 +51,7 @@ pub trait ProtectStatements: Dialect {
     ) -> impl Future<Output = sqlx::Result<Option<Protected>>> + Send;
 
     /// Reads the schema of the fence that a protected table calls, if it is not the session's.
-    fn home(
-        _: &mut Self::Connection,
-        _: &TableName,
-    ) -> impl Future<Output = sqlx::Result<Option<String>>> + Send {
+    fn home(_: &mut Self::Connection, _: &TableName) -> impl Future<Output = sqlx::Result<Option<String>>> + Send {
         async { Ok(None) }
     }
 

@@ -26,8 +26,7 @@ impl Naming {
     pub fn pattern(&self) -> String {
         match self {
             Naming::Columns { prefix, columns } => {
-                let columns: Vec<_> =
-                    columns.iter().map(|column| format!("{{{column}}}")).collect();
+                let columns: Vec<_> = columns.iter().map(|column| format!("{{{column}}}")).collect();
                 prefix.clone() + &columns.join("/")
             }
             Naming::Whole(resource) => resource.to_string(),

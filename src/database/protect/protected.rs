@@ -50,7 +50,6 @@ impl Protected {
     pub(crate) fn is(&self, table: &TableName) -> bool {
         let own = &self.protect.table;
         self.table == table.to_string()
-            || own.name == table.name
-                && table.schema.as_deref() == own.schema.as_deref().or(Some("main"))
+            || own.name == table.name && table.schema.as_deref() == own.schema.as_deref().or(Some("main"))
     }
 }

@@ -67,17 +67,11 @@ impl FenceStatements for Sqlite {
         RETURNING 1, hex(resource)";
 
     /// The statement that writes has the database's one write lock from its start.
-    fn held(
-        values: &mut SqliteArguments,
-        resource: &Resource,
-        token: Token,
-    ) -> Result<Option<String>, BoxDynError> {
+    fn held(values: &mut SqliteArguments, resource: &Resource, token: Token) -> Result<Option<String>, BoxDynError> {
         values.add(resource.as_str().to_owned())?;
         values.add(i64::from(token))?;
         let (name, number) = (values.len() - 1, values.len());
-        Ok(Some(format!(
-            "EXISTS (SELECT 1 FROM main.fencing_marks WHERE resource = ?{name} AND token = ?{number})"
-        )))
+        Ok(Some(format!("EXISTS (SELECT 1 FROM main.fencing_marks WHERE resource = ?{name} AND token = ?{number})")))
     }
 
     /// Prepared, as to compile the triggers takes longer than the statement. No mark, or one that is NULL, is as

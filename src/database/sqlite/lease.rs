@@ -107,22 +107,14 @@ fn sql(text: &str) -> AssertSqlSafe<String> {
 }
 
 /// Runs a statement about the row of a claim, with a number of its own. Returns the number with which it answers.
-async fn run(
-    conn: &mut SqliteConnection,
-    text: &str,
-    claim: &LeaseClaim,
-    number: i64,
-) -> sqlx::Result<Option<i64>> {
+async fn run(conn: &mut SqliteConnection, text: &str, claim: &LeaseClaim, number: i64) -> sqlx::Result<Option<i64>> {
     let query = sqlx::query_scalar(sql(text)).bind(claim.resource.as_str()).bind(&claim.owner);
     let answer = query.bind(number).bind(claim.lasting).fetch_all(conn).await?;
     Ok(answer.first().copied())
 }
 
 /// Returns why the row is held, and whether that must be noted; nothing if it is free.
-async fn look(
-    conn: &mut SqliteConnection,
-    claim: &LeaseClaim,
-) -> sqlx::Result<(i64, bool, bool, Option<String>)> {
+async fn look(conn: &mut SqliteConnection, claim: &LeaseClaim) -> sqlx::Result<(i64, bool, bool, Option<String>)> {
     let look = sqlx::query_as(sql(LOOK)).bind(claim.resource.as_str()).bind(&claim.owner);
     look.bind(claim.shared).bind(claim.lasting).fetch_one(conn).await
 }
@@ -130,10 +122,7 @@ async fn look(
 /// Each change is one statement, which the driver carries out to its end on a thread of its own: a client that is
 /// stopped in between holds up no other.
 impl LeaseStatements for Sqlite {
-    async fn acquire(
-        conn: &mut SqliteConnection,
-        claim: &LeaseClaim,
-    ) -> sqlx::Result<AcquireAnswer> {
+    async fn acquire(conn: &mut SqliteConnection, claim: &LeaseClaim) -> sqlx::Result<AcquireAnswer> {
         let shares = i64::from(claim.shared);
         // A held row is only read: there is one writer at a time.
         let mut seen = look(conn, claim).await?;
@@ -150,19 +139,11 @@ impl LeaseStatements for Sqlite {
         Ok(AcquireAnswer::Held { left: left.max(0), shared, holder })
     }
 
-    async fn renew(
-        conn: &mut SqliteConnection,
-        claim: &LeaseClaim,
-        token: i64,
-    ) -> sqlx::Result<bool> {
+    async fn renew(conn: &mut SqliteConnection, claim: &LeaseClaim, token: i64) -> sqlx::Result<bool> {
         Ok(run(conn, RENEW, claim, token).await?.is_some())
     }
 
-    async fn release(
-        conn: &mut SqliteConnection,
-        claim: &LeaseClaim,
-        rest: Duration,
-    ) -> sqlx::Result<ReleaseAnswer> {
+    async fn release(conn: &mut SqliteConnection, claim: &LeaseClaim, rest: Duration) -> sqlx::Result<ReleaseAnswer> {
         for release in RELEASES {
             if let Some(number) = run(conn, release, claim, millis(rest)).await? {
                 return Ok(number.into());
@@ -192,6 +173,7 @@ impl LeaseQueries for Sqlite {
         INSERT INTO main.fencing_audit (resource, from_token, to_token, lowered_at)
         SELECT {resource}, {token}, {token}, strftime('%Y-%m-%d %H:%M:%f', 'now') WHERE changes() = 1 RETURNING 1";
 
-    const PROBE: &'static str = "SELECT 1 FROM main.fencing_leases AS lease, main.fencing_marks AS mark, main.fencing_floor AS floor
+    const PROBE: &'static str =
+        "SELECT 1 FROM main.fencing_leases AS lease, main.fencing_marks AS mark, main.fencing_floor AS floor
         WHERE lease.token = 0 AND mark.token = 0 AND floor.token < 0 LIMIT 0";
 }

@@ -51,8 +51,7 @@ const REPLACE: &str = "the row that INSERT OR REPLACE or UPDATE OR REPLACE remov
 fn write_statements(protect: &Protect, rowid: &str) -> Vec<String> {
     let name = |name: &str| protect.table.beside(name).path('"');
     let create = format!("CREATE TABLE IF NOT EXISTS {} (token, at)", name("fencing_presented"));
-    let triggers = EVENTS
-        .map(|event| (name(&trigger_name(protect, event)), write_body(protect, event, rowid)));
+    let triggers = EVENTS.map(|event| (name(&trigger_name(protect, event)), write_body(protect, event, rowid)));
     let drops = triggers.iter().map(|(name, _)| format!("DROP TRIGGER IF EXISTS {name}"));
     let creates = triggers.iter().map(|(name, body)| format!("CREATE TRIGGER {name} {body}"));
     [create].into_iter().chain(drops).chain(creates).collect()
@@ -137,20 +136,15 @@ async fn find_rowid(
         let name = column.text(0).unwrap_or_default();
         free.retain(|rowid| !rowid.eq_ignore_ascii_case(name));
         if name.eq_ignore_ascii_case("fencing_token") && column.is_true(1) {
-            return Ok(Err(
-                "its column fencing_token takes no NULL, has a default, or is generated: give \
-                that another name, and the fence adds its own",
-            ));
+            return Ok(Err("its column fencing_token takes no NULL, has a default, or is generated: give \
+                that another name, and the fence adds its own"));
         }
     }
     let hidden = "its columns rowid, _rowid_ and oid hide the number of a row: rename one of them";
     Ok(free.first().copied().ok_or(hidden))
 }
 
-async fn read_triggers(
-    conn: &mut SqliteConnection,
-    table: &TableName,
-) -> sqlx::Result<Vec<Trigger>> {
+async fn read_triggers(conn: &mut SqliteConnection, table: &TableName) -> sqlx::Result<Vec<Trigger>> {
     let home = quote(table.schema.as_deref().unwrap_or("main"), '"');
     let triggers = Sqlite::of_table(TRIGGERS, table).replace("{home}", &home);
     Ok(Sqlite::texts(conn, triggers).await?.iter().filter_map(Trigger::read).collect())
@@ -159,8 +153,7 @@ async fn read_triggers(
 /// Looks for the leftovers of a statement that failed and kept its changes: a token in a row, and
 /// one that was being cleared.
 async fn find_leftovers(conn: &mut SqliteConnection, table: &TableName) -> Vec<String> {
-    let rows =
-        format!("SELECT 'x' FROM {} WHERE fencing_token IS NOT NULL LIMIT 1", table.path('"'));
+    let rows = format!("SELECT 'x' FROM {} WHERE fencing_token IS NOT NULL LIMIT 1", table.path('"'));
     let kept = "a row keeps a token in fencing_token, which counts for later writes to it: write each \
         row WHERE fencing_token IS NOT NULL once with a newer token, which clears it";
     let left = "a token that a failed statement was clearing remains in fencing_presented until the \
@@ -185,15 +178,14 @@ fn find_faults(protect: &Protect, found: &[Trigger], rowid: &str) -> Vec<String>
     }
     let expected = EVENTS.map(|event| {
         let name = trigger_name(protect, event);
-        let text =
-            format!("CREATE TRIGGER {} {}", quote(&name, '"'), write_body(protect, event, rowid));
+        let text = format!("CREATE TRIGGER {} {}", quote(&name, '"'), write_body(protect, event, rowid));
         Trigger { name, text }
     });
     let mut faults = Trigger::faults(&expected, &own);
     let older = found.iter().take_while(|found| !is_own(&found.name));
-    faults.extend(older.map(|older| {
-        format!("the trigger {} is older than the fence's, which may refuse it", older.name)
-    }));
+    faults.extend(
+        older.map(|older| format!("the trigger {} is older than the fence's, which may refuse it", older.name)),
+    );
     faults
 }
 
@@ -209,10 +201,7 @@ impl ProtectStatements for Sqlite {
 
     /// Creates the application's triggers again as well, in their order: the token has to be there until the last of
     /// them has fired.
-    async fn protect(
-        conn: &mut SqliteConnection,
-        protect: &Protect,
-    ) -> sqlx::Result<Option<String>> {
+    async fn protect(conn: &mut SqliteConnection, protect: &Protect) -> sqlx::Result<Option<String>> {
         let table = protect.table.path('"');
         let rowid = match find_rowid(conn, &protect.table).await? {
             Ok(rowid) => rowid,
@@ -220,13 +209,10 @@ impl ProtectStatements for Sqlite {
         };
         let select = format!("SELECT fenced.{rowid} FROM {table} AS fenced LIMIT 0");
         if Self::execute(conn, select).await.is_err() {
-            let why =
-                "it is WITHOUT ROWID, or a view: SQLite's triggers could not clear a token there";
+            let why = "it is WITHOUT ROWID, or a view: SQLite's triggers could not clear a token there";
             return Ok(Some(why.into()));
         }
-        let token = format!(
-            "SELECT 'x' FROM {table} AS fenced WHERE fenced.fencing_token IS NOT NULL LIMIT 1"
-        );
+        let token = format!("SELECT 'x' FROM {table} AS fenced WHERE fenced.fencing_token IS NOT NULL LIMIT 1");
         match Self::first_text(conn, token).await {
             Ok(None) => {}
             Ok(Some(_)) => {
@@ -251,9 +237,7 @@ impl ProtectStatements for Sqlite {
             let name = TableName { schema: Some(home.into()), name: other.name };
             Self::execute(conn, format!("DROP TRIGGER {}", name.path('"'))).await?;
             // Triggers of an earlier name of the table are gone.
-            if let (false, Some(rest)) =
-                (is_own(&name.name), other.text.strip_prefix("CREATE TRIGGER "))
-            {
+            if let (false, Some(rest)) = (is_own(&name.name), other.text.strip_prefix("CREATE TRIGGER ")) {
                 let create = format!("CREATE TRIGGER {}.{rest}", quote(home, '"'));
                 Self::execute(conn, create).await?;
             }

@@ -137,9 +137,7 @@ where
 /// Commits what the handler has written, unless something still holds the transaction.
 async fn commit<T: Transactions>(owner: Arc<Mutex<T::Transaction>>) -> Result<(), Refusal> {
     match Arc::into_inner(owner) {
-        Some(transaction) => {
-            T::commit(transaction.into_inner()).await.map_err(Refusal::from_commit)
-        }
+        Some(transaction) => T::commit(transaction.into_inner()).await.map_err(Refusal::from_commit),
         None => Err(Refusal::Kept),
     }
 }
@@ -169,9 +167,7 @@ impl Refusal {
     /// Returns a conflict if that was why the handler failed: its transaction has been rolled back by now.
     fn rolled_back(self) -> Refusal {
         match self {
-            Refusal::Failed(cause)
-                if matches!(cause.downcast_ref(), Some(FenceError::Conflict(_))) =>
-            {
+            Refusal::Failed(cause) if matches!(cause.downcast_ref(), Some(FenceError::Conflict(_))) => {
                 Refusal::Conflict(cause)
             }
             refusal => refusal,

@@ -206,17 +206,9 @@ const BACK_ENDS: &[BackEnd] = &[
     #[cfg(feature = "redis")]
     BackEnd { feature: "redis", open: redis::open, operator: of_nodes },
     #[cfg(feature = "postgres")]
-    BackEnd {
-        feature: "postgres",
-        open: sql::open::<sqlx::Postgres>,
-        operator: sql::operator::<sqlx::Postgres>,
-    },
+    BackEnd { feature: "postgres", open: sql::open::<sqlx::Postgres>, operator: sql::operator::<sqlx::Postgres> },
     #[cfg(feature = "mysql")]
-    BackEnd {
-        feature: "mysql",
-        open: sql::open::<sqlx::MySql>,
-        operator: sql::operator::<sqlx::MySql>,
-    },
+    BackEnd { feature: "mysql", open: sql::open::<sqlx::MySql>, operator: sql::operator::<sqlx::MySql> },
     #[cfg(feature = "sqlite")]
     BackEnd { feature: "sqlite", open: sqlite::open, operator: sql::operator::<sqlx::Sqlite> },
     #[cfg(feature = "etcd")]
@@ -226,8 +218,7 @@ const BACK_ENDS: &[BackEnd] = &[
 ];
 
 fn of_nodes(options: &ConnectOptions) -> Result<Arc<dyn Operator>, ConnectError> {
-    Err(options
-        .unusable("leases on nodes and in memory have no operator: see fencing::lock::redlock"))
+    Err(options.unusable("leases on nodes and in memory have no operator: see fencing::lock::redlock"))
 }
 
 /// The number of nodes of a lock service in memory.
@@ -238,10 +229,7 @@ fn memory(options: &ConnectOptions) -> Result<Connected, ConnectError> {
     redlock(options, Redlock::builder().nodes(nodes))
 }
 
-fn redlock(
-    options: &ConnectOptions,
-    mut builder: RedlockBuilder,
-) -> Result<Connected, ConnectError> {
+fn redlock(options: &ConnectOptions, mut builder: RedlockBuilder) -> Result<Connected, ConnectError> {
     builder.settings = options.settings.with_defaults_of(&builder.settings);
     if let Some(namespace) = &options.namespace {
         builder = builder.namespace(namespace);

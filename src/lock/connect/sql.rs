@@ -34,15 +34,11 @@ pub(super) fn open<DB: Database>(options: &ConnectOptions) -> Result<Connected, 
     open_with::<DB>(options, parsed::<DB>(options)?)
 }
 
-pub(super) fn parsed<DB: Database>(
-    options: &ConnectOptions,
-) -> Result<ServerOptions<DB>, ConnectError> {
+pub(super) fn parsed<DB: Database>(options: &ConnectOptions) -> Result<ServerOptions<DB>, ConnectError> {
     options.url.parse().map_err(|error: sqlx::Error| options.unusable(error.to_string()))
 }
 
-pub(super) fn operator<DB: Database>(
-    options: &ConnectOptions,
-) -> Result<Arc<dyn Operator>, ConnectError> {
+pub(super) fn operator<DB: Database>(options: &ConnectOptions) -> Result<Arc<dyn Operator>, ConnectError> {
     let pool = PoolOptions::<DB>::new().max_connections(1);
     let pool = pool.acquire_timeout(options.connect_limit());
     Ok(Arc::new(pool.connect_lazy_with(parsed::<DB>(options)?)))

@@ -106,11 +106,7 @@ impl LockBackend for Arc<EtcdCluster> {
 }
 
 impl EtcdSession {
-    async fn acquire(
-        self: &Arc<Self>,
-        claim: &Arc<Claim>,
-        settings: &Settings,
-    ) -> Result<Grant, Refusal> {
+    async fn acquire(self: &Arc<Self>, claim: &Arc<Claim>, settings: &Settings) -> Result<Grant, Refusal> {
         let (cluster, terms) = (&self.cluster, settings.terms());
         let (start, before) = (cluster.clock.now(), cluster.largest.get());
         let modified = self.modified();
@@ -212,9 +208,7 @@ mod tests {
 
     #[test]
     fn versions_are_told_apart() {
-        for (version, old) in
-            [("3.4.23", true), ("3.5.12", true), ("3.5.13", false), ("3.6.0-rc", false)]
-        {
+        for (version, old) in [("3.4.23", true), ("3.5.12", true), ("3.5.13", false), ("3.6.0-rc", false)] {
             assert_eq!(is_old(version), old, "{version}");
         }
     }

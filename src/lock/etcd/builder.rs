@@ -36,10 +36,7 @@ pub struct EtcdLockBuilder {
 
 impl EtcdLockBuilder {
     pub(super) fn new(url: String) -> EtcdLockBuilder {
-        let settings = Settings {
-            least_ttl: Duration::from_secs(MIN_SECONDS),
-            ..Settings::new("budget", (BUDGET, 3))
-        };
+        let settings = Settings { least_ttl: Duration::from_secs(MIN_SECONDS), ..Settings::new("budget", (BUDGET, 3)) };
         let clock = Arc::new(SystemClock);
         EtcdLockBuilder { url, namespace: "fencing".into(), clock, settings }
     }
@@ -88,8 +85,7 @@ impl EtcdLockBuilder {
 
     fn cluster(self) -> Result<Cluster, BuildError> {
         let client = Client::new(Address::read(&self.url)?);
-        let keys =
-            Keys::new(&self.namespace).map_err(|problem| BuildError::new("namespace", problem))?;
+        let keys = Keys::new(&self.namespace).map_err(|problem| BuildError::new("namespace", problem))?;
         let (requests, clock, largest) = (TaskTracker::new(), self.clock, Largest::default());
         requests.close();
         Ok(Cluster { client, keys, clock, largest, requests })

@@ -114,12 +114,7 @@ impl Claim {
 
     /// Reads the answer to [`acquire`](Claim::acquire) of the session whose sentinel was created at `created`: the base
     /// and the revision of the token.
-    pub(super) fn outcome(
-        &self,
-        answer: &TxnAnswer,
-        created: i64,
-        modified: i64,
-    ) -> Result<(u64, i64), Refusal> {
+    pub(super) fn outcome(&self, answer: &TxnAnswer, created: i64, modified: i64) -> Result<(u64, i64), Refusal> {
         if answer.succeeded {
             let invalid = |text: &str| Refusal::Failed(Fault::InvalidReply(text.to_owned()));
             let first = |number| answer.read(number).first();
@@ -129,9 +124,7 @@ impl Claim {
                 base,
                 match self.mode {
                     Mode::Exclusive => answer.header().revision,
-                    Mode::Shared => {
-                        first(2).ok_or_else(|| invalid("the group is missing"))?.modified
-                    }
+                    Mode::Shared => first(2).ok_or_else(|| invalid("the group is missing"))?.modified,
                 },
             ));
         }
@@ -141,12 +134,8 @@ impl Claim {
         });
         let (resource, _) = self.locks.first();
         // A client waits to hold it alone.
-        let closing = || FoundHolder {
-            resource: resource.clone(),
-            holder: None,
-            shared: true,
-            left: Duration::from_secs(1),
-        };
+        let closing =
+            || FoundHolder { resource: resource.clone(), holder: None, shared: true, left: Duration::from_secs(1) };
         Err(Refusal::Held(found.unwrap_or_else(closing)))
     }
 
@@ -195,10 +184,7 @@ impl Claim {
             let (parts, end) = keys.parts(resource);
             let behind = [key.as_slice(), b"\0"].concat();
             ops.push(Op::txn(Txn {
-                compare: vec![
-                    Compare::none_in((parts, key.clone())),
-                    Compare::none_in((behind, end)),
-                ],
+                compare: vec![Compare::none_in((parts, key.clone())), Compare::none_in((behind, end))],
                 success: vec![Op::delete(keys.group(resource))],
                 failure: Vec::new(),
             }));

@@ -20,9 +20,7 @@ use tonic_prost::ProstCodec;
 
 use super::fault::{Failure, causes, needs_login, unconnected};
 use super::keys::Span;
-use super::messages::{
-    Answer, Authenticate, LeaseAnswer, LeaseKeepAlive, Request, Watch, WatchAnswer, WatchCreate,
-};
+use super::messages::{Answer, Authenticate, LeaseAnswer, LeaseKeepAlive, Request, Watch, WatchAnswer, WatchCreate};
 use super::url::Address;
 
 /// A runtime's channels are forgotten beyond this many runtimes: they are opened again.
@@ -66,12 +64,8 @@ impl fmt::Debug for Client {
 
 impl Client {
     pub(super) fn new(Address { members, user }: Address) -> Client {
-        let member = |(name, endpoint)| Member {
-            name,
-            endpoint,
-            channels: Mutex::default(),
-            given_up: watch::Sender::new(0),
-        };
+        let member =
+            |(name, endpoint)| Member { name, endpoint, channels: Mutex::default(), given_up: watch::Sender::new(0) };
         let members = members.into_iter().map(member).collect();
         let (preferred, token, cluster) = Default::default();
         Client { members, preferred, user, token, cluster }
@@ -112,9 +106,7 @@ impl Client {
                 Ok::<_, Failure>(answer)
             };
             let asked = asked.await;
-            may_recover |= asked
-                .as_ref()
-                .is_err_and(|next| next.elsewhere && !matches!(next.fault, Fault::Denied(_)));
+            may_recover |= asked.as_ref().is_err_and(|next| next.elsewhere && !matches!(next.fault, Fault::Denied(_)));
             match asked {
                 Ok(answer) => {
                     if number != first {
@@ -144,11 +136,7 @@ impl Client {
     }
 
     /// Sends a request that may be sent again, if the answer of a member is lost.
-    pub(super) async fn ask<Q: Request>(
-        &self,
-        request: &Q,
-        budget: Duration,
-    ) -> Result<Q::Answer, Failure> {
+    pub(super) async fn ask<Q: Request>(&self, request: &Q, budget: Duration) -> Result<Q::Answer, Failure> {
         Ok(self.call(request, budget, Repeat::Elsewhere).await?.0)
     }
 
@@ -169,12 +157,7 @@ impl Client {
     }
 
     /// Prolongs an etcd lease by this member.
-    pub(super) async fn keep_alive(
-        &self,
-        number: usize,
-        id: i64,
-        budget: Duration,
-    ) -> Result<LeaseAnswer, Failure> {
+    pub(super) async fn keep_alive(&self, number: usize, id: i64, budget: Duration) -> Result<LeaseAnswer, Failure> {
         let kept = async {
             let channel = self.channel(number).await?;
             let requests = once(async move { LeaseKeepAlive { id } });

@@ -89,9 +89,7 @@ impl EtcdSession {
             let mut swept = std::pin::pin!(self.swept.notified());
             swept.as_mut().enable();
             let concerns = |it: &Claim| it.locks.iter().any(|(it, _)| claim.concerns(it));
-            if !self.state.lock().doubtful.iter().any(|(it, _)| concerns(it))
-                || timeout_at(end, swept).await.is_err()
-            {
+            if !self.state.lock().doubtful.iter().any(|(it, _)| concerns(it)) || timeout_at(end, swept).await.is_err() {
                 return;
             }
         }

@@ -37,29 +37,23 @@ impl Failure {
         let text = status.message();
         let hint = |hint: &str| format!("{text}: {hint}");
         match status.code() {
-            Code::InvalidArgument if text.contains("user name is empty") => Failure::refused(
-                Fault::Denied(hint("put the user and its password before the host in the URL")),
-            ),
+            Code::InvalidArgument if text.contains("user name is empty") => {
+                Failure::refused(Fault::Denied(hint("put the user and its password before the host in the URL")))
+            }
             Code::InvalidArgument if text.contains("authentication failed") => {
                 Failure::refused(Fault::Denied(hint("check the user and the password in the URL")))
             }
-            Code::Unauthenticated | Code::PermissionDenied => {
-                Failure::refused(Fault::Denied(text.to_owned()))
-            }
-            Code::ResourceExhausted if text.contains("space exceeded") => {
-                Failure::refused(Fault::Refused(hint(
-                    "compact and defragment the members, then `etcdctl alarm disarm`",
-                )))
-            }
+            Code::Unauthenticated | Code::PermissionDenied => Failure::refused(Fault::Denied(text.to_owned())),
+            Code::ResourceExhausted if text.contains("space exceeded") => Failure::refused(Fault::Refused(hint(
+                "compact and defragment the members, then `etcdctl alarm disarm`",
+            ))),
             Code::InvalidArgument
             | Code::FailedPrecondition
             | Code::NotFound
             | Code::OutOfRange
             | Code::Unimplemented
             | Code::ResourceExhausted => Failure::refused(Fault::Refused(text.to_owned())),
-            Code::Unavailable if text.contains("no leader") => {
-                Failure::unsent(Fault::Unreachable(text.to_owned()))
-            }
+            Code::Unavailable if text.contains("no leader") => Failure::unsent(Fault::Unreachable(text.to_owned())),
             _ => Failure::lost(Fault::Disconnected(causes(status))),
         }
     }
@@ -72,9 +66,7 @@ pub(super) fn unconnected(member: &str, text: &str) -> Failure {
         return denied("give a certificate as cert= and key= in the URL");
     }
     if text.contains("certificate") {
-        return denied(
-            "give the certificate of its authority as ca= in the URL, and its name as host",
-        );
+        return denied("give the certificate of its authority as ca= in the URL, and its name as host");
     }
     Failure::unsent(Fault::Unreachable(format!("{member}: {text}")))
 }

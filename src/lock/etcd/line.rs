@@ -39,11 +39,7 @@ pub(super) fn open(sessions: &Arc<Sessions>, settings: &Settings) -> OpeningList
 struct EtcdLine(Arc<EtcdSession>);
 
 impl WaitingLine for EtcdLine {
-    fn keep_place(
-        self: Arc<Self>,
-        resource: Resource,
-        reports: PlaceReports,
-    ) -> BoxFuture<'static, Fault> {
+    fn keep_place(self: Arc<Self>, resource: Resource, reports: PlaceReports) -> BoxFuture<'static, Fault> {
         async move {
             match keep(&self.0, &resource, reports).await {
                 Ok(never) => match never {},
@@ -55,19 +51,13 @@ impl WaitingLine for EtcdLine {
 }
 
 /// Takes the last place, and watches the one ahead. When this one is the first, it watches the lock.
-async fn keep(
-    session: &Arc<EtcdSession>,
-    resource: &Resource,
-    reports: PlaceReports,
-) -> Result<Infallible, Failure> {
+async fn keep(session: &Arc<EtcdSession>, resource: &Resource, reports: PlaceReports) -> Result<Infallible, Failure> {
     let (cluster, budget) = (&session.cluster, session.budget);
     let (line, holders) = (cluster.keys.places(resource), cluster.keys.holders(resource));
     let key = cluster.keys.place(resource, random::u128());
     let claim = Arc::new(Claim::waiting(resource, key.clone()));
-    let reads = [
-        Op::range(Range::last(line.clone(), 2, 0)),
-        Op::range(Range { limit: 1, ..Range::all(holders.clone()) }),
-    ];
+    let reads =
+        [Op::range(Range::last(line.clone(), 2, 0)), Op::range(Range { limit: 1, ..Range::all(holders.clone()) })];
     // A place that is put late is swept, or is kept from being put.
     let doubt = InDoubt::new(session, &claim);
     let answer = loop {
@@ -108,11 +98,7 @@ async fn keep(
 }
 
 /// Returns whether nobody holds the lock alone: who shares it lets others in.
-async fn is_free(
-    cluster: &Cluster,
-    resource: &Resource,
-    budget: Duration,
-) -> Result<bool, Failure> {
+async fn is_free(cluster: &Cluster, resource: &Resource, budget: Duration) -> Result<bool, Failure> {
     let alone = Range::one(cluster.keys.alone(resource));
     Ok(cluster.client.ask(&alone, budget).await?.kvs.is_empty())
 }

@@ -28,21 +28,14 @@ pub(in crate::lock) struct EtcdOperator {
 }
 
 impl Operator for EtcdOperator {
-    fn leases<'a>(
-        &'a self,
-        after: Option<&'a Resource>,
-        limit: u32,
-    ) -> BoxFuture<'a, Result<Vec<LeaseRecord>, Fault>> {
+    fn leases<'a>(&'a self, after: Option<&'a Resource>, limit: u32) -> BoxFuture<'a, Result<Vec<LeaseRecord>, Fault>> {
         let keys = &self.cluster.keys;
         let (start, end) = keys.every("l/");
         let start = after.map_or(start, |after| keys.holders(after).1);
         self.read((start, end), limit).boxed()
     }
 
-    fn leases_of<'a>(
-        &'a self,
-        resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<Vec<LeaseRecord>, Fault>> {
+    fn leases_of<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Vec<LeaseRecord>, Fault>> {
         self.read(self.cluster.keys.holders(resource), 1).boxed()
     }
 
@@ -88,8 +81,7 @@ impl EtcdOperator {
         let seconds = longest.unwrap_or(0).max(MIN_SECONDS);
         let lease = self.cluster.grant(seconds, self.budget).await?;
         let raised = present.max(above).to_string();
-        let mut success =
-            vec![Op::put(keys.base(), raised.into(), 0), Op::put(keys.closed(), Vec::new(), lease)];
+        let mut success = vec![Op::put(keys.base(), raised.into(), 0), Op::put(keys.closed(), Vec::new(), lease)];
         success.extend(["l/", "g/", "d/", "q/", "s/"].map(|kind| Op::delete_all(keys.every(kind))));
         let modified = known.map_or(0, |base| base.modified);
         let compare = vec![Compare::modified(keys.base(), modified)];

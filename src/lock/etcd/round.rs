@@ -61,8 +61,7 @@ impl EtcdSession {
                 return Ok(false);
             }
             for (place, (number, _)) in page.iter().enumerate() {
-                if let (Some(renewal), Some(kept)) = (renewals.get(*number), kept.get_mut(*number))
-                {
+                if let (Some(renewal), Some(kept)) = (renewals.get(*number), kept.get_mut(*number)) {
                     *kept &= renewal.claim.is_in(answer.read(place));
                 }
             }

@@ -176,10 +176,7 @@ impl EtcdSession {
     }
 
     /// Has the next round renew a lease. Returns nothing if the session is over.
-    pub(super) fn renew(
-        &self,
-        claim: &Arc<Claim>,
-    ) -> Option<oneshot::Receiver<Result<Time, Fault>>> {
+    pub(super) fn renew(&self, claim: &Arc<Claim>) -> Option<oneshot::Receiver<Result<Time, Fault>>> {
         let (answer, answered) = oneshot::channel();
         let mut state = self.state.lock();
         if state.over || !state.held.contains_key(&claim.owner.0) {
@@ -192,8 +189,7 @@ impl EtcdSession {
 
     /// Ends the session, because its etcd lease is gone: all of its leases are lost.
     pub(super) fn end(&self) {
-        let State { held, .. } =
-            std::mem::replace(&mut *self.state.lock(), State { over: true, ..State::default() });
+        let State { held, .. } = std::mem::replace(&mut *self.state.lock(), State { over: true, ..State::default() });
         for lease in held.into_values().filter_map(|held| held.lease.upgrade()) {
             lease.close(Loss::Expired);
         }
@@ -215,12 +211,7 @@ impl Drop for EtcdSession {
 }
 
 /// Puts the sentinel of a session and what the first one needs, unless the service is closed. Returns the revision.
-async fn put_sentinel(
-    cluster: &Cluster,
-    lease: i64,
-    seconds: u64,
-    budget: Duration,
-) -> Result<i64, Fault> {
+async fn put_sentinel(cluster: &Cluster, lease: i64, seconds: u64, budget: Duration) -> Result<i64, Fault> {
     let (client, keys) = (&cluster.client, &cluster.keys);
     // All have as many digits.
     let digits = |seconds: u64| format!("{seconds:020}").into_bytes();

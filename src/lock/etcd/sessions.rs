@@ -30,11 +30,7 @@ impl Sessions {
     }
 
     /// Returns the session for these settings, by then.
-    pub(super) async fn get(
-        &self,
-        settings: &Settings,
-        end: Instant,
-    ) -> Result<Arc<EtcdSession>, Fault> {
+    pub(super) async fn get(&self, settings: &Settings, end: Instant) -> Result<Arc<EtcdSession>, Fault> {
         let (terms, budget) = (settings.terms(), settings.budget());
         let runtime = Handle::try_current().map_err(|_| Fault::NoRuntime)?.id();
         let place = {

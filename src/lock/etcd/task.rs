@@ -29,13 +29,7 @@ pub(super) fn spawn(session: &Arc<EtcdSession>) -> [JoinHandle<()>; 2] {
 }
 
 /// Ends the session as soon as its sentinel is gone. A member that is not up to date may renew for a while.
-async fn watch(
-    session: Weak<EtcdSession>,
-    cluster: Arc<Cluster>,
-    lease: i64,
-    created: i64,
-    budget: Duration,
-) {
+async fn watch(session: Weak<EtcdSession>, cluster: Arc<Cluster>, lease: i64, created: i64, budget: Duration) {
     let key = cluster.keys.sentinel(lease);
     let is_gone = async || {
         let answer = cluster.client.ask(&Range::one(key.clone()), budget).await.ok()?;

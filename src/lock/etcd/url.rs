@@ -29,9 +29,8 @@ impl Address {
         let (user, hosts) = match rest.rsplit_once('@') {
             None => (None, rest),
             Some((user, hosts)) => {
-                let (name, password) = user
-                    .split_once(':')
-                    .ok_or_else(|| wrong("put a password after the user: user:password@host"))?;
+                let (name, password) =
+                    user.split_once(':').ok_or_else(|| wrong("put a password after the user: user:password@host"))?;
                 (Some((decoded(name)?, decoded(password)?)), hosts)
             }
         };
@@ -67,10 +66,8 @@ fn member(host: &str, tls: Option<&ClientTlsConfig>) -> Result<(String, Endpoint
     let scheme = if tls.is_some() { "https" } else { "http" };
     let unusable = |error| wrong(format!("{name:?} is not a host and port: {error}"));
     let endpoint = Endpoint::from_shared(format!("{scheme}://{name}")).map_err(unusable)?;
-    let mut endpoint = endpoint
-        .tcp_nodelay(true)
-        .http2_keep_alive_interval(PING_INTERVAL)
-        .keep_alive_timeout(PING_TIMEOUT);
+    let mut endpoint =
+        endpoint.tcp_nodelay(true).http2_keep_alive_interval(PING_INTERVAL).keep_alive_timeout(PING_TIMEOUT);
     if let Some(tls) = tls {
         let unusable = |error| wrong(format!("the certificates are not usable: {error}"));
         endpoint = endpoint.tls_config(tls.clone()).map_err(unusable)?;

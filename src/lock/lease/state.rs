@@ -20,11 +20,7 @@ pub struct LeaseState {
 }
 
 impl LeaseState {
-    pub(super) fn new(
-        clock: Arc<dyn Clock>,
-        deadline: Time,
-        max_hold: Option<Duration>,
-    ) -> LeaseState {
+    pub(super) fn new(clock: Arc<dyn Clock>, deadline: Time, max_hold: Option<Duration>) -> LeaseState {
         let end = max_hold.map(|most| clock.now() + most);
         let deadline = end.map_or(deadline, |end| deadline.min(end));
         LeaseState { clock, end, now: Mutex::new(Ok(deadline)), ended: Notify::new() }

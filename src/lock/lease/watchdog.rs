@@ -138,9 +138,10 @@ impl Watched {
 
     /// Returns the leases that are due now, `room` at most, the longest due first.
     fn due(&self, now: Time, room: usize) -> Vec<(u64, Arc<Holding>)> {
-        let due = self.looks.range(..=(now, u64::MAX)).filter_map(|(_, number)| {
-            Some((*number, Arc::clone(&self.leases.get(number)?.holding)))
-        });
+        let due = self
+            .looks
+            .range(..=(now, u64::MAX))
+            .filter_map(|(_, number)| Some((*number, Arc::clone(&self.leases.get(number)?.holding))));
         due.take(room).collect()
     }
 }
@@ -195,11 +196,7 @@ async fn run(watchdog: &Watchdog, clock: &dyn Clock) {
     let mut busy_until = Time::default();
     loop {
         let now = clock.now();
-        let room = if now < busy_until {
-            MAX_RENEWALS.saturating_sub(renewals.len())
-        } else {
-            MAX_RENEWALS
-        };
+        let room = if now < busy_until { MAX_RENEWALS.saturating_sub(renewals.len()) } else { MAX_RENEWALS };
         let due = watchdog.watched.lock().due(now, room);
         // Is not put off by each renewal that begins: then slow ones would hold up all that wait.
         if !due.is_empty() && now >= busy_until {
@@ -252,9 +249,7 @@ fn next_look(holding: &Holding, pause: Duration, renewed: bool) -> Time {
     };
     match holding.state.deadline() {
         Ok(deadline) if deadline > now + pause => after(pause),
-        Ok(deadline) if renewed && !holding.state.is_last(deadline) => {
-            after(deadline.since(now) / 2)
-        }
+        Ok(deadline) if renewed && !holding.state.is_last(deadline) => after(deadline.since(now) / 2),
         Ok(deadline) => deadline,
         Err(_) => now,
     }
@@ -283,12 +278,7 @@ fn look(watchdog: &Watchdog, (number, holding): (u64, Arc<Holding>)) -> Option<R
     Some(renewal)
 }
 
-fn on_renewed(
-    watchdog: &Watchdog,
-    number: u64,
-    holding: &Holding,
-    renewed: Result<(), Vec<NodeCause>>,
-) {
+fn on_renewed(watchdog: &Watchdog, number: u64, holding: &Holding, renewed: Result<(), Vec<NodeCause>>) {
     let (third, warning) = {
         let mut watched = watchdog.watched.lock();
         let Some(lease) = watched.leases.get_mut(&number) else { return };
@@ -299,8 +289,7 @@ fn on_renewed(
         if let Some(suppressed) = warning {
             let causes: Vec<String> = causes.iter().map(ToString::to_string).collect();
             let Sequencer { resource, token } = &holding.first;
-            let note =
-                || tracing::warn!(%resource, %token, ?causes, suppressed, "lease not renewed yet");
+            let note = || tracing::warn!(%resource, %token, ?causes, suppressed, "lease not renewed yet");
             isolated(note);
         }
         next_look(holding, third / 8 + jitter(third / 8), false)

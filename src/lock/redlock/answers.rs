@@ -220,8 +220,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_was_given_up_takes_nobodys_place() {
         let mut answers = Answers::new(2, &still());
-        let (mut stuck, mut other) =
-            (answers.slot(0.into(), in_seconds(1)), answers.slot(1.into(), in_seconds(60)));
+        let (mut stuck, mut other) = (answers.slot(0.into(), in_seconds(1)), answers.slot(1.into(), in_seconds(60)));
         assert_eq!(answers.next().await, Some((0.into(), Err(Fault::TimedOut))));
         let start = Instant::now();
         tokio::spawn(async move {

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use fencing_protocol::{
-    Acquire, Attempt, CROWDED, Fault, Lost, Mode, NonEmpty, Owner, Reply, Request, Resource, Terms,
-    Won, fault_of, majority,
+    Acquire, Attempt, CROWDED, Fault, Lost, Mode, NonEmpty, Owner, Reply, Request, Resource, Terms, Won, fault_of,
+    majority,
 };
 use tokio::time::Instant;
 
@@ -126,12 +126,7 @@ impl LockBackend for Arc<Nodes> {
 }
 
 impl Nodes {
-    pub(super) fn no_quorum(
-        &self,
-        resource: &Resource,
-        granted: usize,
-        faults: Vec<(usize, Fault)>,
-    ) -> AcquireError {
+    pub(super) fn no_quorum(&self, resource: &Resource, granted: usize, faults: Vec<(usize, Fault)>) -> AcquireError {
         let (resource, nodes) = (resource.clone(), self.size());
         let (needed, causes) = (majority(nodes), self.causes(faults));
         AcquireError::NoQuorum { resource, nodes, needed, granted, causes }
@@ -153,12 +148,7 @@ impl Nodes {
 }
 
 /// Asks the nodes once.
-async fn try_once(
-    nodes: &Arc<Nodes>,
-    resources: &NonEmpty<Resource>,
-    mode: Mode,
-    terms: Terms,
-) -> Result<Grant, Lost> {
+async fn try_once(nodes: &Arc<Nodes>, resources: &NonEmpty<Resource>, mode: Mode, terms: Terms) -> Result<Grant, Lost> {
     let attempt = Attempt { owner: Owner(random::stamped()), mode, terms };
     let acquire = Acquire::new(nodes.size(), attempt, resources.clone(), nodes.clock.now());
     let mut asked = UndecidedAttempt { nodes: Some(nodes), acquire };

@@ -95,11 +95,9 @@ impl RedlockBuilder {
     /// # Errors
     /// [`BuildError`] names the wrong value, and the reason.
     pub fn build(self) -> Result<Redlock, BuildError> {
-        let nodes: Vec<_> =
-            self.sources.iter().map(|source| source(&self.namespace)).collect::<Result<_, _>>()?;
+        let nodes: Vec<_> = self.sources.iter().map(|source| source(&self.namespace)).collect::<Result<_, _>>()?;
         let names = nodes.iter().map(|node| node.member());
-        let fleet =
-            Fleet::new(names).map_err(|error| BuildError::new("nodes", error.to_string()))?;
+        let fleet = Fleet::new(names).map_err(|error| BuildError::new("nodes", error.to_string()))?;
         let mut settings = self.settings.checked()?;
         let holder = settings.holder_name()?;
         // The nodes keep the budget that they begin with.

@@ -123,15 +123,11 @@ impl Connection {
         Ok(true)
     }
 
-    pub(super) fn poll_answers(
-        &mut self,
-        context: &mut Context<'_>,
-    ) -> Poll<(Group<Job>, Group<Answer>)> {
+    pub(super) fn poll_answers(&mut self, context: &mut Context<'_>) -> Poll<(Group<Job>, Group<Answer>)> {
         // No answer comes before that of the first call in time. A late one may never come.
         for place in 0..=self.late {
             let Some(call) = self.calls.get_mut(place) else { break };
-            let Poll::Ready(answers) = call.span.in_scope(|| call.answers.poll_unpin(context))
-            else {
+            let Poll::Ready(answers) = call.span.in_scope(|| call.answers.poll_unpin(context)) else {
                 continue;
             };
             let Some(Call { jobs, .. }) = self.calls.remove(place) else { break };

@@ -185,8 +185,7 @@ impl Driver {
                 Link::Open(connection) => connection,
             };
             let span = || tracing::debug_span!("fencing.node", node = self.node.name());
-            let (due, room) =
-                (Instant::now() + budget, WINDOW.saturating_sub(connection.on_the_way()));
+            let (due, room) = (Instant::now() + budget, WINDOW.saturating_sub(connection.on_the_way()));
             if let Some(since) = connection.owes_since() {
                 // Only releases, within the window: more would delay the answers until the session times out. The
                 // others go when there is room again, or with the session.

@@ -36,11 +36,7 @@ struct DriverWaker {
 
 impl DriverSet {
     /// Makes a driver for each node, in the runtime that is current.
-    pub(super) fn new(
-        nodes: &[Arc<dyn Node>],
-        context: &Arc<LaneContext>,
-        runtime: Id,
-    ) -> DriverSet {
+    pub(super) fn new(nodes: &[Arc<dyn Node>], context: &Arc<LaneContext>, runtime: Id) -> DriverSet {
         let task = Arc::<AtomicWaker>::default();
         let driver = |(number, node)| {
             let driver = Driver::new(number, Arc::clone(node), Arc::clone(context));

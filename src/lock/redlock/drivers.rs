@@ -37,12 +37,9 @@ impl Drivers {
         let mut woken = Vec::new();
         let Some(mut set) = self.set.try_lock() else { return false };
         // In another runtime, what a session starts would end with that one. Another task may have come since.
-        let is_fit = |set: &&mut DriverSet| {
-            set.runtime() == runtime.id() && set.is_run_by(waker) && set.is_quiet()
-        };
+        let is_fit = |set: &&mut DriverSet| set.runtime() == runtime.id() && set.is_run_by(waker) && set.is_quiet();
         let Some(set) = set.as_mut().filter(is_fit) else { return false };
-        let polled =
-            unconstrained(poll_fn(|context| set.poll(context, &self.submitted, &mut woken)));
+        let polled = unconstrained(poll_fn(|context| set.poll(context, &self.submitted, &mut woken)));
         let polled = pin!(AssertUnwindSafe(polled).catch_unwind());
         let panicked = matches!(polled.poll(&mut Context::from_waker(waker)), Poll::Ready(Err(_)));
         // A panic is the task's to have, and no caller's.

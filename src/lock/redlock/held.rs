@@ -2,9 +2,7 @@ use std::iter::from_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencing_protocol::{
-    Attempt, Machine, NonEmpty, Release, Renew, Renewed, Request, Resource, Token,
-};
+use fencing_protocol::{Attempt, Machine, NonEmpty, Release, Renew, Renewed, Request, Resource, Token};
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 
@@ -22,11 +20,7 @@ pub(super) struct HeldOnNodes {
 }
 
 impl HeldOnNodes {
-    pub(super) fn new(
-        nodes: Arc<Nodes>,
-        attempt: Attempt,
-        locks: NonEmpty<(Resource, Token)>,
-    ) -> HeldOnNodes {
+    pub(super) fn new(nodes: Arc<Nodes>, attempt: Attempt, locks: NonEmpty<(Resource, Token)>) -> HeldOnNodes {
         HeldOnNodes { nodes, attempt, locks, closed: Mutex::new(false) }
     }
 }

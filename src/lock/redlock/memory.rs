@@ -3,8 +3,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use fencing_protocol::{
-    ClientId, Clocks, EPOCH, Fault, Fleet, Incarnation, Membership, Mode, Reply, Request, Resource,
-    Store,
+    ClientId, Clocks, EPOCH, Fault, Fleet, Incarnation, Membership, Mode, Reply, Request, Resource, Store,
 };
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
@@ -142,8 +141,7 @@ impl MemoryServer {
             return both.for_each(|(request, reply)| self.complete(holder, request, reply, now));
         }
         self.signatures.sign(&self.store, holder, request, reply);
-        let (Request::Release { resource, .. }
-        | Request::Acquire { mode: Mode::Shared, resource, .. }) = request
+        let (Request::Release { resource, .. } | Request::Acquire { mode: Mode::Shared, resource, .. }) = request
         else {
             return;
         };
@@ -180,11 +178,7 @@ impl Node for MemoryNode {
         &self.name
     }
 
-    fn open(
-        &self,
-        fleet: &Fleet,
-        holder: &str,
-    ) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
+    fn open(&self, fleet: &Fleet, holder: &str) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
         let server = self.server.lock();
         if !server.up {
             return ready(Err(stopped())).boxed();
@@ -195,10 +189,7 @@ impl Node for MemoryNode {
         ready(Ok(session)).boxed()
     }
 
-    fn listen(
-        &self,
-        client: ClientId,
-    ) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
+    fn listen(&self, client: ClientId) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
         let mut server = self.server.lock();
         if !server.up {
             return ready(Err(stopped())).boxed();

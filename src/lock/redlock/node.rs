@@ -24,18 +24,11 @@ pub trait Node: Send + Sync + 'static {
 
     /// Opens a session with the server as it runs now, one incarnation, for a client of `fleet`. The node notes
     /// `holder`, the client's name, with the locks that it holds. If you drop the future, it leaves nothing behind.
-    fn open(
-        &self,
-        fleet: &Fleet,
-        holder: &str,
-    ) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>>;
+    fn open(&self, fleet: &Fleet, holder: &str) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>>;
 
     /// Opens the channel on which the node notifies this client that a lock for which it waits was released. By
     /// default a node sends no notifications, and clients poll. If you drop the future, it leaves nothing behind.
-    fn listen(
-        &self,
-        client: ClientId,
-    ) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
+    fn listen(&self, client: ClientId) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
         let _ = client;
         ready(Err(Fault::Refused("it sends no notifications of releases".into()))).boxed()
     }

@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use fencing_protocol::{
-    Address, ClientId, Fault, Fleet, Machine, Nonce, Request, Side, StartOrder, majority,
-};
+use fencing_protocol::{Address, ClientId, Fault, Fleet, Machine, Nonce, Request, Side, StartOrder, majority};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -124,8 +122,7 @@ impl Nodes {
     /// passed do not count: they would be refused again. After a late attempt fewer ask at one time, down to one; when
     /// attempts are in time, more do again.
     pub(super) fn was_late(&self, begin: Instant, faults: &[(usize, Fault)]) -> bool {
-        let late =
-            begin.elapsed() >= self.context.budget && faults.iter().any(|(_, it)| it.is_own());
+        let late = begin.elapsed() >= self.context.budget && faults.iter().any(|(_, it)| it.is_own());
         let next = |room: u32| if late { room * 2 } else { room.saturating_sub(1) };
         let next = |room| Some(next(room).clamp(1, MAX_ATTEMPTS));
         let _ = self.permits_each.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
@@ -216,10 +213,7 @@ impl Nodes {
     }
 
     /// Sends each request to its node, here and now.
-    pub(super) fn submit_each(
-        &self,
-        requests: impl IntoIterator<Item = (Address, Request)>,
-    ) -> Answers {
+    pub(super) fn submit_each(&self, requests: impl IntoIterator<Item = (Address, Request)>) -> Answers {
         let mut answers = self.answers();
         self.submit(requests, &mut answers, false);
         answers
@@ -238,11 +232,7 @@ impl Nodes {
     }
 
     /// Drives a machine until it has ended, which it has when all answers have come.
-    pub(super) async fn drive<M: Machine>(
-        &self,
-        machine: &mut M,
-        answers: Answers,
-    ) -> Option<M::Outcome> {
+    pub(super) async fn drive<M: Machine>(&self, machine: &mut M, answers: Answers) -> Option<M::Outcome> {
         self.drive_from(self, machine, answers).await
     }
 

@@ -2,8 +2,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencing_protocol::{
-    Fault, Nonce, Prepared, ReadmitError, Relocate, RelocateError, Relocation, Reply, Request,
-    StartOrder, fault_of, majority,
+    Fault, Nonce, Prepared, ReadmitError, Relocate, RelocateError, Relocation, Reply, Request, StartOrder, fault_of,
+    majority,
 };
 use tokio::time::sleep;
 
@@ -116,8 +116,7 @@ impl Operator {
                 return Ok(());
             }
             let target = prepared.iter().position(|node| !node.admitted).unwrap_or(0);
-            let order =
-                StartOrder { strict: true, assume_no_locks: true, ..self.nodes.start_order() };
+            let order = StartOrder { strict: true, assume_no_locks: true, ..self.nodes.start_order() };
             match readmission::readmit(&self.nodes, target, false, order).await {
                 // A client that started them at the same time has closed them.
                 Ok(_) => Err(None),
@@ -138,11 +137,7 @@ impl Operator {
         for target in 0..self.nodes.size() {
             let readmitted = self
                 .repeat(|| async move {
-                    let order = StartOrder {
-                        strict: false,
-                        assume_no_locks: false,
-                        ..self.nodes.start_order()
-                    };
+                    let order = StartOrder { strict: false, assume_no_locks: false, ..self.nodes.start_order() };
                     let outcome = readmission::readmit(&self.nodes, target, false, order).await;
                     outcome.map(drop).map_err(|error| self.error(error))
                 })
@@ -156,10 +151,7 @@ impl Operator {
                 Err(OperatorError::NotAll { causes }) => {
                     let own = causes.iter().find(|cause| cause.node == node);
                     let missing = || causes.iter().map(|cause| cause.node.clone()).collect();
-                    own.map_or_else(
-                        || Fault::NotStarted { missing: missing() },
-                        |own| own.cause.clone(),
-                    )
+                    own.map_or_else(|| Fault::NotStarted { missing: missing() }, |own| own.cause.clone())
                 }
                 Err(OperatorError::OtherFleet(other)) => other.cause,
                 Err(error) => Fault::Refused(error.to_string()),
@@ -259,10 +251,11 @@ impl Operator {
                     Some(OperatorError::OldForgot { sealed, needed, causes })
                 }
                 // One of the old list that did not answer while that was sealed.
-                RelocateError::NotStarted(ReadmitError::Elsewhere(
-                    _,
-                    Fault::OtherFleet { members },
-                )) if members.iter().eq(self.nodes.context.fleet.members()) => None,
+                RelocateError::NotStarted(ReadmitError::Elsewhere(_, Fault::OtherFleet { members }))
+                    if members.iter().eq(self.nodes.context.fleet.members()) =>
+                {
+                    None
+                }
                 RelocateError::NotStarted(error) => to.error(error),
                 RelocateError::OldElsewhere(node, fault) => Some(self.other_fleet(node, fault)),
                 RelocateError::BothInUse => Some(OperatorError::BothInUse),
@@ -301,9 +294,7 @@ impl Operator {
             {
                 None
             }
-            ReadmitError::Missing(faults) | ReadmitError::NotStarted(faults) => {
-                Some(self.not_all(faults))
-            }
+            ReadmitError::Missing(faults) | ReadmitError::NotStarted(faults) => Some(self.not_all(faults)),
             ReadmitError::Strict => Some(OperatorError::NotBlank),
             ReadmitError::Elsewhere(node, fault) => Some(self.other_fleet(node, fault)),
             ReadmitError::Overtaken => None,
@@ -326,9 +317,7 @@ impl Operator {
                 }
             }
         }
-        Err(OperatorError::Refused(
-            "every try conflicted with another client: run the operation again".into(),
-        ))
+        Err(OperatorError::Refused("every try conflicted with another client: run the operation again".into()))
     }
 }
 

@@ -77,8 +77,7 @@ fn blocked(nodes: &Nodes, target: usize, error: ReadmitError) -> Option<Fault> {
         }
         ReadmitError::NotStarted(faults) => {
             let others = faults.into_iter().filter(|(node, _)| *node != target);
-            let missing: Vec<String> =
-                others.map(|(node, _)| nodes.name(node).to_owned()).collect();
+            let missing: Vec<String> = others.map(|(node, _)| nodes.name(node).to_owned()).collect();
             (!missing.is_empty()).then_some(Fault::NotStarted { missing })
         }
         ReadmitError::Strict => Some(Fault::Strict),

@@ -104,8 +104,7 @@ impl SendQueue {
             let queue = if is_release { &mut self.releases } else { &mut self.others };
             let joins = |job: &Job| {
                 let Some(first) = next.first() else { return true };
-                let is_alike =
-                    ttl.is_none() || renewed_for(&job.request).is_none_or(|it| Some(it) == ttl);
+                let is_alike = ttl.is_none() || renewed_for(&job.request).is_none_or(|it| Some(it) == ttl);
                 first.is_for_group() && job.is_for_group() && is_alike
             };
             match queue.pop_front_if(|(_, job)| joins(job)) {

@@ -66,11 +66,7 @@ impl Submitted {
     }
 
     /// Exchanges the submitted jobs for the empty `jobs`. `Ready` after the end of submissions.
-    pub(super) fn poll_take(
-        &self,
-        context: &Context<'_>,
-        jobs: &mut Vec<(usize, Job)>,
-    ) -> Poll<()> {
+    pub(super) fn poll_take(&self, context: &Context<'_>, jobs: &mut Vec<(usize, Job)>) -> Poll<()> {
         let mut state = self.0.lock();
         mem::swap(&mut state.jobs, jobs);
         state.taker = Taker::Waits(context.waker().clone());

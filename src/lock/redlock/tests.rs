@@ -42,10 +42,7 @@ async fn the_watchdog_renews_until_max_hold() {
     let start = clock.now();
     assert_eq!(lease.lost().await, Loss::MaxHold);
     let held = clock.now().since(start);
-    assert!(
-        held > most - Duration::from_secs(1) && held <= most + Duration::from_secs(1),
-        "{held:?}"
-    );
+    assert!(held > most - Duration::from_secs(1) && held <= most + Duration::from_secs(1), "{held:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -51,13 +51,7 @@ impl WaitingList {
     }
 
     /// Removes a waiter. If it was notified and does not take the lock, the next one is notified.
-    pub(super) fn leave(
-        &mut self,
-        resource: &Resource,
-        locked: bool,
-        now: Time,
-        (client, ticket): (ClientId, u64),
-    ) {
+    pub(super) fn leave(&mut self, resource: &Resource, locked: bool, now: Time, (client, ticket): (ClientId, u64)) {
         let waiting = self.waiting.entry(resource.clone()).or_default();
         let before = waiting.len();
         waiting.retain(|other| (other.client, other.ticket) != (client, ticket));
@@ -79,9 +73,8 @@ impl WaitingList {
         self.notified.retain(|_, (_, until)| now < *until);
         let waiting = self.waiting.get_mut(resource)?;
         let notice = |it: &Waiter| Notice::Released(resource.clone(), it.ticket);
-        let receives = |it: &Waiter| {
-            self.listeners.get(&it.client).is_some_and(|listener| listener.send(notice(it)).is_ok())
-        };
+        let receives =
+            |it: &Waiter| self.listeners.get(&it.client).is_some_and(|listener| listener.send(notice(it)).is_ok());
         let first = waiting.iter().position(receives);
         let client = first.and_then(|first| waiting.drain(..=first).next_back());
         if first.is_none() || waiting.is_empty() {

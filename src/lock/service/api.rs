@@ -32,10 +32,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// As for [`acquire`](Lock::acquire).
-    fn try_acquire<'a>(
-        &'a self,
-        resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<Lease, AcquireError>>;
+    fn try_acquire<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Lease, AcquireError>>;
 
     /// Acquires a shared lease of `resource`: a read lock. Waits while another client holds the lock
     /// exclusively, or waits for that, up to the wait limit.
@@ -45,10 +42,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// As for [`acquire`](Lock::acquire).
-    fn acquire_shared<'a>(
-        &'a self,
-        resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<SharedLease, AcquireError>>;
+    fn acquire_shared<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<SharedLease, AcquireError>>;
 
     /// Acquires a shared lease of `resource` in one attempt.
     ///
@@ -57,10 +51,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// As for [`acquire`](Lock::acquire).
-    fn try_acquire_shared<'a>(
-        &'a self,
-        resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<SharedLease, AcquireError>>;
+    fn try_acquire_shared<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<SharedLease, AcquireError>>;
 
     /// Acquires the lease of the first of the resources that is free, or becomes free within the wait limit. It asks
     /// for them in the order of the list.
@@ -71,10 +62,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// As for [`acquire`](Lock::acquire).
-    fn acquire_any<'a>(
-        &'a self,
-        resources: &'a [Resource],
-    ) -> BoxFuture<'a, Result<Lease, AcquireError>>;
+    fn acquire_any<'a>(&'a self, resources: &'a [Resource]) -> BoxFuture<'a, Result<Lease, AcquireError>>;
 
     /// Acquires one lease of all of the resources, with a token for each. Waits until all are free at once, up to the
     /// wait limit. It holds none of them while it waits, so there are no deadlocks. Duplicates count once.
@@ -85,10 +73,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// As for [`acquire`](Lock::acquire).
-    fn acquire_all<'a>(
-        &'a self,
-        resources: &'a [Resource],
-    ) -> BoxFuture<'a, Result<LeaseSet, AcquireError>>;
+    fn acquire_all<'a>(&'a self, resources: &'a [Resource]) -> BoxFuture<'a, Result<LeaseSet, AcquireError>>;
 
     /// Asks the servers for their state.
     ///

@@ -120,10 +120,7 @@ impl<B: LockBackend> LockService<B> {
     }
 
     /// Acquires a shared lease of `resource` in one attempt: see [`Lock::try_acquire_shared`].
-    pub async fn try_acquire_shared(
-        &self,
-        resource: &Resource,
-    ) -> Result<SharedLease, AcquireError> {
+    pub async fn try_acquire_shared(&self, resource: &Resource) -> Result<SharedLease, AcquireError> {
         self.once(resource, Mode::Shared).await
     }
 
@@ -188,11 +185,7 @@ impl<B: LockBackend> LockService<B> {
         }
     }
 
-    async fn attempt_one<K>(
-        &self,
-        resource: &Resource,
-        ask: Ask,
-    ) -> Result<Lease<K>, AcquireError> {
+    async fn attempt_one<K>(&self, resource: &Resource, ask: Ask) -> Result<Lease<K>, AcquireError> {
         self.attempt(&NonEmpty::new(resource.clone()), ask).await
     }
 
@@ -240,11 +233,7 @@ impl<B: LockBackend> LockService<B> {
 
     /// Makes one attempt, notes it in log and metrics, and makes its grant a lease.
     #[tracing::instrument(name = "fencing.acquire", level = "debug", skip_all, fields(resource = %resources.first(), mode = ?ask.mode))]
-    async fn attempt<K>(
-        &self,
-        resources: &NonEmpty<Resource>,
-        ask: Ask,
-    ) -> Result<Lease<K>, AcquireError> {
+    async fn attempt<K>(&self, resources: &NonEmpty<Resource>, ask: Ask) -> Result<Lease<K>, AcquireError> {
         let clock = self.backend.clock();
         let start = clock.now();
         let outcome = self.backend.attempt(resources, ask, &self.settings).await;
@@ -321,10 +310,11 @@ fn is_about_all(error: &AcquireError) -> bool {
 /// Returns the error that says more: a fault, or which of the locks may be free soonest.
 fn graver(one: AcquireError, other: AcquireError) -> AcquireError {
     match (&one, &other) {
-        (
-            AcquireError::Held { retry_after, .. },
-            AcquireError::Held { retry_after: sooner, .. },
-        ) if sooner < retry_after => other,
+        (AcquireError::Held { retry_after, .. }, AcquireError::Held { retry_after: sooner, .. })
+            if sooner < retry_after =>
+        {
+            other
+        }
         (AcquireError::Held { .. }, AcquireError::Held { .. }) => one,
         (AcquireError::Held { .. }, _) => other,
         _ if is_about_all(&other) => other,

@@ -79,9 +79,7 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
                 }
                 Err(error)
             }
-            Ok(Err(_)) => {
-                Err(self.unavailable(first, Fault::Disconnected("the runtime is gone".into())))
-            }
+            Ok(Err(_)) => Err(self.unavailable(first, Fault::Disconnected("the runtime is gone".into()))),
             Err(_) => Err(self.unavailable(first, Fault::TimedOut)),
         }
     }
@@ -139,8 +137,7 @@ impl<DB: Database> ClaimedRows<DB> {
         end: Instant,
     ) -> Result<Sequencer, RefusedRow> {
         let (resource, table) = (&claim.resource, Arc::clone(&self.rows.table));
-        let failed =
-            |fault| RefusedRow { error: table.unavailable(resource, fault), shared: false };
+        let failed = |fault| RefusedRow { error: table.unavailable(resource, fault), shared: false };
         // The caller has given up.
         if Instant::now() >= end {
             return Err(failed(Fault::TimedOut));
@@ -155,8 +152,7 @@ impl<DB: Database> ClaimedRows<DB> {
                 // There is nothing to release in this row.
                 self.asked = number;
                 let retry_after = Duration::from_millis(u64::try_from(left).unwrap_or(0));
-                let (resource, holder) =
-                    (resource.clone(), holder.as_deref().and_then(Holder::read));
+                let (resource, holder) = (resource.clone(), holder.as_deref().and_then(Holder::read));
                 let error = AcquireError::Held { resource, retry_after, holder };
                 Err(RefusedRow { error, shared })
             }

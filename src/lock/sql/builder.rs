@@ -24,11 +24,7 @@ pub struct SqlLockBuilder<DB: Database> {
 
 impl<DB: Database> SqlLockBuilder<DB> {
     pub(super) fn new(pool: Pool<DB>) -> SqlLockBuilder<DB> {
-        SqlLockBuilder {
-            pool,
-            clock: Arc::new(SystemClock),
-            settings: Settings::new("budget", (BUDGET, 2)),
-        }
+        SqlLockBuilder { pool, clock: Arc::new(SystemClock), settings: Settings::new("budget", (BUDGET, 2)) }
     }
 
     /// Sets the clock that leases are timed by in this process. Default: [`SystemClock`].

@@ -27,9 +27,7 @@ pub(super) fn of_connection(error: &sqlx::Error) -> Fault {
 pub(super) fn of_statement(error: &sqlx::Error) -> Fault {
     match error {
         sqlx::Error::Io(error) => Fault::Disconnected(error.to_string()),
-        sqlx::Error::WorkerCrashed | sqlx::Error::Protocol(_) => {
-            Fault::Disconnected(error.to_string())
-        }
+        sqlx::Error::WorkerCrashed | sqlx::Error::Protocol(_) => Fault::Disconnected(error.to_string()),
         sqlx::Error::ColumnDecode { .. } => Fault::InvalidReply(error.to_string()),
         error => refused(error),
     }
@@ -46,9 +44,9 @@ fn refused(error: &sqlx::Error) -> Fault {
         Some(Meaning::Closing) => Fault::Disconnected(text),
         Some(Meaning::Starting) => Fault::Loading,
         // The only check of the table that can fail.
-        Some(Meaning::Other) if said.is_check_violation() => Fault::Refused(
-            "the tokens of this resource have run out: 999999999999999 was the last".into(),
-        ),
+        Some(Meaning::Other) if said.is_check_violation() => {
+            Fault::Refused("the tokens of this resource have run out: 999999999999999 was the last".into())
+        }
         _ => Fault::Refused(text),
     }
 }

@@ -14,18 +14,11 @@ use crate::holder::Holder;
 use crate::lock::operator::{LeaseRecord, Operator};
 
 impl<DB: Database> Operator for Pool<DB> {
-    fn leases<'a>(
-        &'a self,
-        after: Option<&'a Resource>,
-        limit: u32,
-    ) -> BoxFuture<'a, Result<Vec<LeaseRecord>, Fault>> {
+    fn leases<'a>(&'a self, after: Option<&'a Resource>, limit: u32) -> BoxFuture<'a, Result<Vec<LeaseRecord>, Fault>> {
         Box::pin(read(self, ">", after.map_or("", Resource::as_str), limit))
     }
 
-    fn leases_of<'a>(
-        &'a self,
-        resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<Vec<LeaseRecord>, Fault>> {
+    fn leases_of<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Vec<LeaseRecord>, Fault>> {
         Box::pin(read(self, "=", resource.as_str(), 1))
     }
 
@@ -34,10 +27,7 @@ impl<DB: Database> Operator for Pool<DB> {
             let conn = self.acquire().await.map_err(|error| fault::of_connection(&error))?;
             let resource = DB::literal(lease.resource.as_str());
             let owner = DB::literal(&lease.owner);
-            let end = fill(
-                DB::END_LEASE,
-                &[("{resource}", &resource), ("{owner}", &owner), ("{token}", &lease.token)],
-            );
+            let end = fill(DB::END_LEASE, &[("{resource}", &resource), ("{owner}", &owner), ("{token}", &lease.token)]);
             let ended = async {
                 let mut tx = open_transaction(conn, DB::BEGIN.into()).await?;
                 let ended = DB::first_text(&mut tx, end).await?;
@@ -56,8 +46,7 @@ async fn read<DB: Database>(
 ) -> Result<Vec<LeaseRecord>, Fault> {
     let mut conn = pool.acquire().await.map_err(|error| fault::of_connection(&error))?;
     let resource = DB::literal(resource);
-    let list =
-        fill(DB::LEASES, &[("{after}", &after), ("{resource}", &resource), ("{limit}", &limit)]);
+    let list = fill(DB::LEASES, &[("{after}", &after), ("{resource}", &resource), ("{limit}", &limit)]);
     let rows = DB::texts(&mut conn, list).await;
     let rows = rows.map_err(|error| fault::of_statement(&error))?;
     Ok(rows.iter().filter_map(parsed).flatten().collect())
@@ -83,8 +72,7 @@ fn parsed(row: &TextRow) -> Option<Vec<LeaseRecord>> {
             let present: u64 = row.number(3)?;
             let part = |part: &[u8]| {
                 let (holder, end) = std::str::from_utf8(part).ok()?.split_at_checked(33)?;
-                let left =
-                    end.parse::<u64>().ok()?.checked_sub(present).filter(|left| *left > 0)?;
+                let left = end.parse::<u64>().ok()?.checked_sub(present).filter(|left| *left > 0)?;
                 let left = Duration::from_micros(left);
                 Some(lease(holder.trim_end(), Some(remaining.map_or(left, |row| left.min(row)))))
             };

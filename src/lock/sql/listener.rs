@@ -12,9 +12,7 @@ use crate::database::Database;
 use crate::lock::wait::listener::{Notice, ReleaseListener};
 
 /// Opens a connection that receives notifications of releases. The caller bounds the time.
-pub(super) fn open<DB: Database>(
-    pool: Pool<DB>,
-) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
+pub(super) fn open<DB: Database>(pool: Pool<DB>) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
     async move {
         let released = DB::listen(pool).await.map_err(|error| fault::of_statement(&error))?;
         let (tickets, answers) = Default::default();

@@ -92,22 +92,13 @@ impl<DB: Database> LeaseTable<DB> {
 
     /// Acquires the row. It waits for the answer far longer than any caller does: a release
     /// that overtook the statement would find nothing to release.
-    pub(super) async fn acquire(
-        &self,
-        claim: &LeaseClaim,
-        budget: Duration,
-    ) -> Result<AcquireAnswer, Fault> {
+    pub(super) async fn acquire(&self, claim: &LeaseClaim, budget: Duration) -> Result<AcquireAnswer, Fault> {
         let answer = Instant::now() + ANSWER_TIMEOUT.max(budget);
         let limits = Limits { answer, ..Limits::of(budget) };
         self.call(claim, limits, |conn, claim| DB::acquire(conn, claim).boxed()).await
     }
 
-    pub(super) async fn renew(
-        &self,
-        claim: &LeaseClaim,
-        token: i64,
-        budget: Duration,
-    ) -> Result<bool, Fault> {
+    pub(super) async fn renew(&self, claim: &LeaseClaim, token: i64, budget: Duration) -> Result<bool, Fault> {
         let limits = Limits::with_reserve(budget);
         self.call(claim, limits, move |conn, claim| DB::renew(conn, claim, token).boxed()).await
     }
@@ -125,8 +116,7 @@ impl<DB: Database> LeaseTable<DB> {
         let notifies = |answer| DB::NOTIFY.is_some() && answer == Ok(ReleaseAnswer::Freed);
         let held = first.clone().map(|answer| answer != ReleaseAnswer::Lapsed);
         if first.is_err() || notifies(first.clone()) {
-            let (table, counted, mut answer) =
-                (Arc::clone(self), self.in_flight.all.token(), first);
+            let (table, counted, mut answer) = (Arc::clone(self), self.in_flight.all.token(), first);
             let end = Instant::now() + ANSWER_TIMEOUT;
             let finish = async move {
                 let mut pause = MAX_CONFLICT_PAUSE;
@@ -152,28 +142,19 @@ impl<DB: Database> LeaseTable<DB> {
         let Some(notify) = DB::NOTIFY else { return };
         let notify = fill(notify, &[("{resource}", &DB::literal(resource.as_str()))]);
         let limits = Limits::of(budget);
-        let sent = self
-            .call(&notify, limits, |conn, notify| DB::execute(conn, notify.clone()).boxed())
-            .await;
+        let sent = self.call(&notify, limits, |conn, notify| DB::execute(conn, notify.clone()).boxed()).await;
         if let Err(fault) = sent {
             tracing::debug!(%resource, %fault, "no notification of a release");
         }
     }
 
     /// Keeps others from joining the shared row, in a separate task. If that fails, the waiter asks again.
-    pub(super) fn drain(
-        self: &Arc<Self>,
-        resource: &Resource,
-        lasting: Duration,
-        budget: Duration,
-    ) {
+    pub(super) fn drain(self: &Arc<Self>, resource: &Resource, lasting: Duration, budget: Duration) {
         let (table, hint) = (Arc::clone(self), self.in_flight.all.token());
         let claim = LeaseClaim::new(resource, "", lasting, budget);
         let drain = async move {
             let limits = Limits::of(budget);
-            if let Err(fault) =
-                table.call(&claim, limits, |conn, claim| DB::drain(conn, claim).boxed()).await
-            {
+            if let Err(fault) = table.call(&claim, limits, |conn, claim| DB::drain(conn, claim).boxed()).await {
                 tracing::debug!(resource = %claim.resource, %fault, "others may still join");
             }
             drop(hint);
@@ -181,12 +162,7 @@ impl<DB: Database> LeaseTable<DB> {
         tokio::spawn(drain.in_current_span());
     }
 
-    async fn try_release(
-        &self,
-        claim: &LeaseClaim,
-        budget: Duration,
-        closed: Instant,
-    ) -> Result<ReleaseAnswer, Fault> {
+    async fn try_release(&self, claim: &LeaseClaim, budget: Duration, closed: Instant) -> Result<ReleaseAnswer, Fault> {
         // After the server has given up its wait for the row: that costs no connection.
         let answer = Instant::now() + budget * 2;
         let limits = Limits { answer, ..Limits::with_reserve(budget) };
@@ -196,8 +172,7 @@ impl<DB: Database> LeaseTable<DB> {
 
     pub(super) async fn probe(&self, budget: Duration) -> Result<(), Fault> {
         let limits = Limits::of(budget);
-        self.call(DB::PROBE, limits, |conn, probe| DB::execute(conn, probe.to_owned()).boxed())
-            .await
+        self.call(DB::PROBE, limits, |conn, probe| DB::execute(conn, probe.to_owned()).boxed()).await
     }
 
     /// Runs statements on a connection, and again after a conflict with other transactions.

@@ -153,8 +153,7 @@ impl<'a> Acquirer<'a> {
         let notifications = self.wanted.notifications();
         // A shared lease blocks no local caller, and a list may have others that are free.
         let alone = mode == Mode::Exclusive && notifications.is_some();
-        let (handed_over, contested) =
-            (woken_by == WokenBy::HandOver, self.wanted.has_remote_waiters());
+        let (handed_over, contested) = (woken_by == WokenBy::HandOver, self.wanted.has_remote_waiters());
         self.queue.on_acquired(alone, handed_over, contested, settings.retry_delay);
         if let (Mode::Shared, Some((resource, notifications))) = (mode, notifications) {
             // The callers behind it need no pause each: the client that was notified has had its time, and one

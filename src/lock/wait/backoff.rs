@@ -23,12 +23,7 @@ pub(crate) struct Backoff {
 impl Backoff {
     /// Returns the pause after one more failed attempt. It ends with the lock at the latest, give or take a retry
     /// delay: the waiters must not all ask at that moment.
-    pub(crate) fn next(
-        &mut self,
-        settings: &Settings,
-        retry_after: Option<Duration>,
-        notified: bool,
-    ) -> Duration {
+    pub(crate) fn next(&mut self, settings: &Settings, retry_after: Option<Duration>, notified: bool) -> Duration {
         let longest = if notified { MAX_DELAYS_NOTIFIED } else { MAX_DELAYS_POLLING };
         let times = 2_u32.saturating_pow(self.attempts).min(longest);
         self.attempts = self.attempts.saturating_add(1);
@@ -36,9 +31,7 @@ impl Backoff {
         let delay = settings.retry_delay.saturating_mul(times).min(longest);
         let pause = delay / 2 + jitter(delay);
         match retry_after {
-            Some(left) if !left.is_zero() => {
-                pause.min(left.saturating_add(jitter(settings.retry_delay)))
-            }
+            Some(left) if !left.is_zero() => pause.min(left.saturating_add(jitter(settings.retry_delay))),
             _ => pause,
         }
     }

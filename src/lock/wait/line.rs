@@ -14,11 +14,7 @@ use super::listener::{Notice, ReleaseListener};
 pub(crate) trait WaitingLine: Send + Sync + 'static {
     /// Takes the last place in the line and keeps it until the future is dropped. It reports whenever the place is the
     /// first and the lock is free, and ends only with a fault.
-    fn keep_place(
-        self: Arc<Self>,
-        resource: Resource,
-        reports: PlaceReports,
-    ) -> BoxFuture<'static, Fault>;
+    fn keep_place(self: Arc<Self>, resource: Resource, reports: PlaceReports) -> BoxFuture<'static, Fault>;
 }
 
 /// Where the keeper of a place reports to.
@@ -57,8 +53,7 @@ impl LineListener {
 
 impl ReleaseListener for LineListener {
     fn wait(&mut self, resource: &Resource, ticket: u64, _: Duration) {
-        let reports =
-            PlaceReports { resource: resource.clone(), ticket, notices: self.notices.0.clone() };
+        let reports = PlaceReports { resource: resource.clone(), ticket, notices: self.notices.0.clone() };
         match self.places.get(resource) {
             Some((known, _)) if *known == ticket => reports.registered(false),
             _ => {

@@ -157,21 +157,14 @@ impl WaitQueue {
     }
 
     /// Notes that the acquirer got a lease, which keeps all others out or not, and was `handed_over` or not.
-    pub(crate) fn on_acquired(
-        &self,
-        alone: bool,
-        handed_over: bool,
-        contested: bool,
-        retry_delay: Duration,
-    ) {
+    pub(crate) fn on_acquired(&self, alone: bool, handed_over: bool, contested: bool, retry_delay: Duration) {
         let mut state = self.state.lock();
         (state.last_error, state.handed_over) = (None, false);
         state.held = alone;
         if alone {
             let soon = state.released_at.is_some_and(|at| at.elapsed() <= retry_delay);
             let last = state.streak.filter(|_| handed_over || (soon && !contested));
-            let (since, leases) =
-                last.map_or((Instant::now(), 0), |last| (last.since, last.leases));
+            let (since, leases) = last.map_or((Instant::now(), 0), |last| (last.since, last.leases));
             state.streak = Some(Streak { since, leases: leases.saturating_add(1), contested });
         }
     }

@@ -28,11 +28,7 @@ impl WaitQueues {
     /// Makes attempts until one succeeds or the wait limit is reached, in the order of the queue. The lists with the
     /// same resource ask together as often as one would: also if servers do not answer, which many concurrent
     /// attempts would prevent.
-    pub(crate) async fn acquire<F, L>(
-        &self,
-        wanted: Wanted<'_>,
-        attempt: impl Fn() -> F,
-    ) -> Result<L, AcquireError>
+    pub(crate) async fn acquire<F, L>(&self, wanted: Wanted<'_>, attempt: impl Fn() -> F) -> Result<L, AcquireError>
     where
         F: Future<Output = Result<L, AcquireError>>,
     {

@@ -37,10 +37,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    pub(crate) fn new(
-        name: &str,
-        open: impl Fn() -> OpeningListener + Send + Sync + 'static,
-    ) -> Source {
+    pub(crate) fn new(name: &str, open: impl Fn() -> OpeningListener + Send + Sync + 'static) -> Source {
         Source { name: name.to_owned(), open: Box::new(open), warned: AtomicBool::new(false) }
     }
 }
@@ -58,11 +55,7 @@ pub struct ReleaseNotifications {
 
 impl ReleaseNotifications {
     /// A release is believed at once if `needed` sources report it.
-    pub(crate) fn new(
-        needed: usize,
-        notifies: Notifies,
-        sources: Vec<Source>,
-    ) -> ReleaseNotifications {
+    pub(crate) fn new(needed: usize, notifies: Notifies, sources: Vec<Source>) -> ReleaseNotifications {
         let sources = sources.into_iter().map(Arc::new).collect();
         let subscriptions = Subscriptions::new(needed, notifies);
         ReleaseNotifications { subscriptions, sources, remote: Mutex::default() }
@@ -118,18 +111,15 @@ async fn listen(mut attachment: Attachment, source: Arc<Source>) {
     let (node, mut pause) = (&source.name, MIN_PAUSE);
     loop {
         let start = Instant::now();
-        let fault =
-            match timeout(ANSWER_TIMEOUT, (source.open)()).await.unwrap_or(Err(Fault::TimedOut)) {
-                Ok(listener) => match receive(&mut attachment, listener).await {
-                    Some(fault) => fault,
-                    None => return,
-                },
-                Err(fault) => fault,
-            };
+        let fault = match timeout(ANSWER_TIMEOUT, (source.open)()).await.unwrap_or(Err(Fault::TimedOut)) {
+            Ok(listener) => match receive(&mut attachment, listener).await {
+                Some(fault) => fault,
+                None => return,
+            },
+            Err(fault) => fault,
+        };
         attachment.disconnected();
-        if matches!(fault, Fault::Denied(_) | Fault::Refused(_))
-            && !source.warned.swap(true, Ordering::Relaxed)
-        {
+        if matches!(fault, Fault::Denied(_) | Fault::Refused(_)) && !source.warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(node, %fault, "no notifications of releases: waiting clients poll");
         } else {
             tracing::debug!(node, %fault, "no notifications of releases");

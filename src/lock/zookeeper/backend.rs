@@ -45,8 +45,7 @@ impl LockBackend for Arc<Ensemble> {
         ask: Ask,
         settings: &Settings,
     ) -> Result<Grant, AcquireError> {
-        let (terms, first, end) =
-            (settings.terms(), resources.first(), Instant::now() + settings.budget());
+        let (terms, first, end) = (settings.terms(), resources.first(), Instant::now() + settings.budget());
         let counted = self.sessions.outstanding.token();
         let attempt = Attempt { ensemble: Arc::clone(self), ask, settings: settings.clone(), end };
         let resources = resources.clone();

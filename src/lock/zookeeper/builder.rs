@@ -29,12 +29,7 @@ pub struct ZookeeperLockBuilder {
 impl ZookeeperLockBuilder {
     pub(super) fn new(url: String) -> ZookeeperLockBuilder {
         let settings = Settings::new("budget", (BUDGET, 4));
-        ZookeeperLockBuilder {
-            url,
-            namespace: "fencing".into(),
-            clock: Arc::new(SystemClock),
-            settings,
-        }
+        ZookeeperLockBuilder { url, namespace: "fencing".into(), clock: Arc::new(SystemClock), settings }
     }
 
     /// Sets the node, below the chroot of the URL, that contains all others. Default: `fencing`.

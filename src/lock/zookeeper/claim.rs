@@ -97,9 +97,7 @@ impl Session {
                     Ok(locks) => return Ok((placed.nodes.into(), locks)),
                     Err(refusal) => (placed.nodes, true, refusal),
                 },
-                Err(Unplaced::InDoubt(fault)) => {
-                    (claim.nodes(&sessions.paths), false, Refusal::Fault(fault))
-                }
+                Err(Unplaced::InDoubt(fault)) => (claim.nodes(&sessions.paths), false, Refusal::Fault(fault)),
                 Err(Unplaced::Refused(refusal)) => return Err(refusal),
                 Err(Unplaced::NoFolder) => {
                     for resource in &claim.resources {
@@ -115,9 +113,7 @@ impl Session {
             return Err(refusal);
         }
         let lock = sessions.paths.lock(claim.resources.first());
-        Err(Refusal::Fault(Fault::Refused(format!(
-            "another client keeps removing {lock}: try again"
-        ))))
+        Err(Refusal::Fault(Fault::Refused(format!("another client keeps removing {lock}: try again"))))
     }
 
     /// Sends one write with all nodes, and behind it what is to be known of them: one round trip.
@@ -180,12 +176,7 @@ impl Session {
     }
 
     /// Returns the tokens, unless there is a reason to remove the nodes again.
-    async fn judge(
-        &self,
-        sessions: &Sessions,
-        claim: &Claim,
-        placed: &Placed,
-    ) -> Result<NonEmpty<Sequencer>, Refusal> {
+    async fn judge(&self, sessions: &Sessions, claim: &Claim, placed: &Placed) -> Result<NonEmpty<Sequencer>, Refusal> {
         if placed.is_closed {
             return Err(Refusal::Fault(Fault::Refused(
                 "an operator has raised the tokens; locks are granted again when earlier leases have ended, within the \

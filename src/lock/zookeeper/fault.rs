@@ -17,10 +17,7 @@ pub(super) fn is_in_doubt(error: &Error) -> bool {
 
 /// Reports whether the session has ended. Its nodes are gone, or will be.
 pub(super) fn is_over(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::SessionExpired | Error::SessionMoved | Error::ClientClosed | Error::AuthFailed
-    )
+    matches!(error, Error::SessionExpired | Error::SessionMoved | Error::ClientClosed | Error::AuthFailed)
 }
 
 /// Returns the error of a write of several, and which of them it was about.
@@ -39,12 +36,10 @@ pub(super) fn of(error: &Error) -> Fault {
         Error::SessionExpired | Error::SessionMoved | Error::ClientClosed => {
             Fault::Disconnected("the session has ended".into())
         }
-        Error::NoAuth | Error::AuthFailed | Error::InvalidAcl => Fault::Denied(format!(
-            "{error}: the nodes belong to another user, or the password is wrong"
-        )),
-        Error::UnexpectedError(_) | Error::UnmarshalError { .. } => {
-            Fault::InvalidReply(error.to_string())
+        Error::NoAuth | Error::AuthFailed | Error::InvalidAcl => {
+            Fault::Denied(format!("{error}: the nodes belong to another user, or the password is wrong"))
         }
+        Error::UnexpectedError(_) | Error::UnmarshalError { .. } => Fault::InvalidReply(error.to_string()),
         error => Fault::Refused(error.to_string()),
     }
 }

@@ -19,11 +19,7 @@ use crate::lock::wait::release_notifications::OpeningListener;
 use crate::random;
 
 /// Opens the lines of waiting clients, on a session of this client.
-pub(super) fn open(
-    sessions: &Arc<Sessions>,
-    timeout: Duration,
-    budget: Duration,
-) -> OpeningListener {
+pub(super) fn open(sessions: &Arc<Sessions>, timeout: Duration, budget: Duration) -> OpeningListener {
     let sessions = Arc::clone(sessions);
     async move {
         let session = sessions.get(timeout, budget).await?;
@@ -39,11 +35,7 @@ struct Line {
 }
 
 impl WaitingLine for Line {
-    fn keep_place(
-        self: Arc<Self>,
-        resource: Resource,
-        reports: PlaceReports,
-    ) -> BoxFuture<'static, Fault> {
+    fn keep_place(self: Arc<Self>, resource: Resource, reports: PlaceReports) -> BoxFuture<'static, Fault> {
         async move {
             let paths = &self.sessions.paths;
             let (line, lock) = (paths.line(&resource), paths.lock(&resource));
@@ -101,9 +93,7 @@ impl Place {
         let client = &self.session.client;
         loop {
             let ahead = match self.ahead().await? {
-                Some(ahead) => {
-                    client.check_and_watch_stat(&format!("{}/{ahead}", self.line)).await?
-                }
+                Some(ahead) => client.check_and_watch_stat(&format!("{}/{ahead}", self.line)).await?,
                 None => {
                     // The connected server may not have the last release yet.
                     let synced = client.sync(&self.lock);
@@ -152,13 +142,10 @@ impl Drop for Place {
         // Also where the answer to its creation was lost.
         self.session.runtime.spawn(async move {
             while !session.has_ended() {
-                let (synced, places) =
-                    (session.client.sync(&line), session.client.list_children(&line));
+                let (synced, places) = (session.client.sync(&line), session.client.list_children(&line));
                 let left = match (synced.await, places.await) {
                     (Ok(()), Ok(places)) => match places.iter().find(|it| it.starts_with(&owner)) {
-                        Some(place) => {
-                            session.client.delete(&format!("{line}/{place}"), None).await
-                        }
+                        Some(place) => session.client.delete(&format!("{line}/{place}"), None).await,
                         None => return,
                     },
                     (Err(error), _) | (_, Err(error)) => Err(error),

@@ -30,11 +30,7 @@ pub(super) struct Leaving {
 impl Session {
     /// Leaves these nodes. All requests are sent by the first poll, and sent again until the outcome is known or the
     /// session has ended.
-    pub(super) async fn leave(
-        self: Arc<Self>,
-        nodes: Arc<[Node]>,
-        leaving: Leaving,
-    ) -> Result<Released, Fault> {
+    pub(super) async fn leave(self: Arc<Self>, nodes: Arc<[Node]>, leaving: Leaving) -> Result<Released, Fault> {
         let left = join_all(nodes.iter().map(|node| self.leave_one(node, &leaving))).await;
         left.into_iter().try_fold(Released::Released, |all, one| match one {
             Ok(Released::Released) => Ok(all),
@@ -82,9 +78,7 @@ impl Session {
         let found = self.client.get_data(&node.path);
         synced.await?;
         match (folder.await?, found.await) {
-            (Some(folder), Ok((data, _))) if data.starts_with(owner.to_string().as_bytes()) => {
-                Ok(Some(folder.version))
-            }
+            (Some(folder), Ok((data, _))) if data.starts_with(owner.to_string().as_bytes()) => Ok(Some(folder.version)),
             (_, Ok(_) | Err(Error::NoNode)) => Ok(None),
             (_, Err(error)) => Err(error),
         }
@@ -121,12 +115,7 @@ impl Session {
 
 /// Removes the nodes of leases that have lapsed, and their lock-delay after it: the session lives on. They stay for
 /// `timeout` after the last renewal.
-pub(super) async fn sweep(
-    session: Weak<Session>,
-    clock: Arc<dyn Clock>,
-    timeout: Duration,
-    outstanding: TaskTracker,
-) {
+pub(super) async fn sweep(session: Weak<Session>, clock: Arc<dyn Clock>, timeout: Duration, outstanding: TaskTracker) {
     let mut next = clock.now();
     loop {
         sleep_until(&*clock, next).await;
@@ -140,11 +129,7 @@ pub(super) async fn sweep(
             if end > now {
                 next = next.min(end);
             } else if session.forget(held.owner) {
-                let leaving = Leaving {
-                    owner: held.owner,
-                    kept: None,
-                    seen: !held.is_lost.load(Ordering::Acquire),
-                };
+                let leaving = Leaving { owner: held.owner, kept: None, seen: !held.is_lost.load(Ordering::Acquire) };
                 let left = Arc::clone(&session).leave(Arc::clone(&held.nodes), leaving);
                 drop(tokio::spawn(outstanding.track_future(left)));
             }

@@ -28,11 +28,7 @@ const PAGE: usize = 64;
 pub(in crate::lock) struct ZookeeperOperator(pub(super) Arc<Sessions>);
 
 impl Operator for ZookeeperOperator {
-    fn leases<'a>(
-        &'a self,
-        after: Option<&'a Resource>,
-        limit: u32,
-    ) -> BoxFuture<'a, Result<Vec<LeaseRecord>, Fault>> {
+    fn leases<'a>(&'a self, after: Option<&'a Resource>, limit: u32) -> BoxFuture<'a, Result<Vec<LeaseRecord>, Fault>> {
         Box::pin(async move {
             let client = self.0.connect(BUDGET, BUDGET).await?;
             let folders = self.0.paths.child("l");
@@ -43,9 +39,8 @@ impl Operator for ZookeeperOperator {
                 listed => listed.map_err(|error| fault::of(&error))?,
             };
             let named = names.iter().filter_map(|name| Resource::new(unescaped(name)?).ok());
-            let mut resources: Vec<_> = named
-                .filter(|name| after.is_none_or(|after| name.as_str() > after.as_str()))
-                .collect();
+            let mut resources: Vec<_> =
+                named.filter(|name| after.is_none_or(|after| name.as_str() > after.as_str())).collect();
             resources.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
             let (mut leases, mut count) = (Vec::new(), 0);
             for page in resources.chunks(PAGE) {
@@ -63,14 +58,10 @@ impl Operator for ZookeeperOperator {
         })
     }
 
-    fn leases_of<'a>(
-        &'a self,
-        resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<Vec<LeaseRecord>, Fault>> {
+    fn leases_of<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Vec<LeaseRecord>, Fault>> {
         Box::pin(async move {
             let client = self.0.connect(BUDGET, BUDGET).await?;
-            let (synced, found) =
-                (client.sync(&self.0.paths.lock(resource)), self.read(&client, resource));
+            let (synced, found) = (client.sync(&self.0.paths.lock(resource)), self.read(&client, resource));
             let read = async { synced.await.and(found.await) };
             read.await.map_err(|error| fault::of(&error))
         })

@@ -34,9 +34,7 @@ impl Paths {
     pub(super) fn persistent(&self) -> Vec<String> {
         let ends = self.root.match_indices('/').skip(1).map(|(end, _)| end);
         let above = ends.filter_map(|end| self.root.get(..end).map(str::to_owned));
-        above
-            .chain(["", "/base", "/l", "/q", "/s"].map(|name| format!("{}{name}", self.root)))
-            .collect()
+        above.chain(["", "/base", "/l", "/q", "/s"].map(|name| format!("{}{name}", self.root))).collect()
     }
 
     /// What tokens count from.

@@ -29,8 +29,7 @@ pub(super) async fn renew_all(
         let start = clock.now();
         let written = session.client.set_data(&session.node, b"", None);
         let ask = |node: &Node| session.client.check_stat(&node.path);
-        let asked: Vec<Vec<_>> =
-            batch.iter().map(|renewal| renewal.nodes.iter().map(ask).collect()).collect();
+        let asked: Vec<Vec<_>> = batch.iter().map(|renewal| renewal.nodes.iter().map(ask).collect()).collect();
         let written = written.await.map(drop);
         match &written {
             Err(Error::NoNode) => session.end(Loss::Superseded),

@@ -70,8 +70,7 @@ impl Session {
     ) -> Arc<Session> {
         let (runtime, mut states) = (Handle::current(), client.state_watcher());
         let (drains, late, leases, ended) = Default::default();
-        let session =
-            Session { client, owner, node, acls, runtime, renewals, drains, late, leases, ended };
+        let session = Session { client, owner, node, acls, runtime, renewals, drains, late, leases, ended };
         let session = Arc::new(session);
         let lives = Arc::downgrade(&session);
         session.runtime.spawn(async move {

@@ -68,11 +68,7 @@ impl Sessions {
 
     /// Returns the session of this runtime for locks that stay `closed_for` this long. A session that has ended is
     /// replaced. Callers share the wait for it: servers that are down or hang do not cost each of them its budget.
-    pub(super) async fn get(
-        self: &Arc<Self>,
-        closed_for: Duration,
-        budget: Duration,
-    ) -> Result<Arc<Session>, Fault> {
+    pub(super) async fn get(self: &Arc<Self>, closed_for: Duration, budget: Duration) -> Result<Arc<Session>, Fault> {
         let Slot { opening, since, .. } = self.slot(closed_for, budget);
         let opened = timeout_at(since + budget, opening).await;
         let session = opened.unwrap_or(Err(Fault::TimedOut))?;
@@ -101,20 +97,14 @@ impl Sessions {
         });
         let sessions = Arc::clone(self);
         let open = tokio::spawn(async move { sessions.open(closed_for, budget).await });
-        let open = async move {
-            open.await.unwrap_or_else(|_| Err(Fault::Disconnected("the runtime is gone".into())))
-        };
+        let open = async move { open.await.unwrap_or_else(|_| Err(Fault::Disconnected("the runtime is gone".into()))) };
         let slot = Slot { opening: open.boxed().shared(), since, used: now };
         slots.insert(key, slot.clone());
         slot
     }
 
     /// Connects a new client.
-    pub(super) async fn connect(
-        &self,
-        timeout: Duration,
-        budget: Duration,
-    ) -> Result<Client, Fault> {
+    pub(super) async fn connect(&self, timeout: Duration, budget: Duration) -> Result<Client, Fault> {
         // A lock is never freed because a client was dropped: the session is left to time out.
         let mut connector = Client::connector().with_fail_eagerly().with_detached();
         connector = connector.with_session_timeout(timeout).with_connection_timeout(budget * 2);

@@ -58,20 +58,16 @@ mod tests {
 
     #[test]
     fn a_url_names_servers_a_user_and_a_node() {
-        let address =
-            Address::parse("zookeeper://me:s@cret@a:2181,[::1]:2182, c/app/locks/").unwrap();
+        let address = Address::parse("zookeeper://me:s@cret@a:2181,[::1]:2182, c/app/locks/").unwrap();
         assert_eq!(address.servers, "a:2181,[::1]:2182,c");
         assert_eq!(address.chroot, "/app/locks");
         assert_eq!(address.user.as_deref(), Some("me:s@cret"));
         assert!(!format!("{address:?}").contains("cret"));
         assert_eq!(Address::parse("zookeeper://a").unwrap().chroot, "");
-        for url in
-            ["zookeeper://", "zookeeper://a,,b", "zookeeper://a:0", "zookeeper://a:b", "zk://a"]
-        {
+        for url in ["zookeeper://", "zookeeper://a,,b", "zookeeper://a:0", "zookeeper://a:b", "zk://a"] {
             assert!(Address::parse(url).is_err(), "{url}");
         }
-        for url in ["zookeeper://me@a", "zookeeper://a//b", "zookeeper://a/../b", "zookeeper://a b"]
-        {
+        for url in ["zookeeper://me@a", "zookeeper://a//b", "zookeeper://a/../b", "zookeeper://a b"] {
             assert!(Address::parse(url).is_err(), "{url}");
         }
     }

@@ -56,11 +56,7 @@ pub enum ProtectError {
 
 impl ProtectError {
     /// Reads the error of a statement that reads the table, or this column of it.
-    pub(super) fn of_check(
-        table: &TableName,
-        column: Option<&str>,
-        source: sqlx::Error,
-    ) -> ProtectError {
+    pub(super) fn of_check(table: &TableName, column: Option<&str>, source: sqlx::Error) -> ProtectError {
         let table = table.name.clone();
         match (meaning(&source), column.map(str::to_owned)) {
             (None | Some(Meaning::Conflict | Meaning::Closing), _) => source.into(),

@@ -65,10 +65,7 @@ impl Protect {
 
     /// Refuses other names than those by which the table is protected already: the marks of the old
     /// names would not count any more, and a token that is stale under its old name could write.
-    async fn check_naming<DB: Database>(
-        &self,
-        conn: &mut DB::Connection,
-    ) -> sqlx::Result<Option<String>> {
+    async fn check_naming<DB: Database>(&self, conn: &mut DB::Connection) -> sqlx::Result<Option<String>> {
         let table = &self.table;
         let mut found = find::<DB>(conn, Some(table)).await?.into_iter();
         let own = found.find(|found| found.is(table)).map(|own| own.protect.naming);
@@ -84,10 +81,7 @@ impl Protect {
     }
 
     /// Refuses a table with rows that the triggers would refuse with any token: they could not be changed or deleted.
-    async fn check_rows<DB: Database>(
-        &self,
-        conn: &mut DB::Connection,
-    ) -> sqlx::Result<Option<String>> {
+    async fn check_rows<DB: Database>(&self, conn: &mut DB::Connection) -> sqlx::Result<Option<String>> {
         if self.shadow || self.naming.columns().is_empty() {
             return Ok(None);
         }
@@ -139,10 +133,7 @@ impl Protected {
 ///
 /// # Cancel safety
 /// It changes nothing.
-pub async fn protected<DB: Database>(
-    pool: &Pool<DB>,
-    table: Option<&str>,
-) -> Result<Vec<Protected>, ProtectError> {
+pub async fn protected<DB: Database>(pool: &Pool<DB>, table: Option<&str>) -> Result<Vec<Protected>, ProtectError> {
     let mut conn = pool.acquire().await?;
     let named = table.map(TableName::read);
     let mut found = find::<DB>(&mut conn, named.as_ref()).await?;
@@ -151,10 +142,7 @@ pub async fn protected<DB: Database>(
         if found.is_empty() {
             check_readable::<DB>(&mut conn, &table, None).await?;
             let faults = vec![DB::UNPROTECTED.to_owned()];
-            return Ok(vec![Protected {
-                faults,
-                ..Protected::new(Protect::unknown(table), false)
-            }]);
+            return Ok(vec![Protected { faults, ..Protected::new(Protect::unknown(table), false) }]);
         }
     }
     for Protected { protect: Protect { table, naming, .. }, faults, .. } in &mut found {
@@ -172,10 +160,7 @@ pub async fn protected<DB: Database>(
     Ok(found)
 }
 
-async fn find<DB: Database>(
-    conn: &mut DB::Connection,
-    named: Option<&TableName>,
-) -> sqlx::Result<Vec<Protected>> {
+async fn find<DB: Database>(conn: &mut DB::Connection, named: Option<&TableName>) -> sqlx::Result<Vec<Protected>> {
     let mut found = Vec::new();
     for row in DB::texts(conn, DB::tables(named)).await? {
         let table = TableName { schema: row.owned(0), name: row.owned(1).unwrap_or_default() };
@@ -216,8 +201,7 @@ async fn check_column<DB: Database>(
 ) -> sqlx::Result<Option<String>> {
     let Some(sql) = DB::SESSION_DEPENDENT else { return Ok(None) };
     let name = DB::catalogue(Some(column));
-    let kind =
-        DB::first_text(conn, fill(&DB::of_table(sql, table), &[("{column}", &name)])).await?;
+    let kind = DB::first_text(conn, fill(&DB::of_table(sql, table), &[("{column}", &name)])).await?;
     Ok(kind.map(|kind| {
         format!(
             "its column {column} is of the type {kind}, and its text depends on the session: one row would have \

@@ -24,8 +24,7 @@ fn each_answer_is_counted_by_its_status() {
     };
     let lease = door.acquire("a", LONG);
     assert_eq!(counted("acquire", 201, &lease), 1.0);
-    let wrong = ["{", r#"{"ttl_ms": 600001}"#, r#"{"ttl_ms": 1}"#, r#"{"wait_ms": 60001}"#]
-        .map(|wish| ("b", wish));
+    let wrong = ["{", r#"{"ttl_ms": 600001}"#, r#"{"ttl_ms": 1}"#, r#"{"wait_ms": 60001}"#].map(|wish| ("b", wish));
     let names = ["", "/a", "a//b", "a/../b", "%2e%2e/b", "%ff"].map(|name| (name, ""));
     let wrong = [&wrong[..], &names, &[("b", r#"{"ttl": 1}"#)]].concat();
     for (number, (name, wish)) in (1..).zip(wrong) {

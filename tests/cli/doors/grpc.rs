@@ -93,11 +93,7 @@ fn call<T>(message: T, token: Option<u64>) -> Request<T> {
     call
 }
 
-async fn upload(
-    client: &mut Grpc<Channel>,
-    texts: usize,
-    token: Option<u64>,
-) -> Result<String, Status> {
+async fn upload(client: &mut Grpc<Channel>, texts: usize, token: Option<u64>) -> Result<String, Status> {
     client.ready().await.unwrap();
     let path = PathAndQuery::from_static("/files.Files/Write");
     let texts = iter(vec!["x".repeat(1000); texts]);
@@ -136,8 +132,7 @@ async fn a_problem_of_the_proxy_is_a_grpc_status() {
     client.ready().await.unwrap();
     let path = PathAndQuery::from_static("/files.Files/Watch");
     let watch = call("".to_owned(), Some(34));
-    let mut texts =
-        client.server_streaming(watch, path, Text::default()).await.unwrap().into_inner();
+    let mut texts = client.server_streaming(watch, path, Text::default()).await.unwrap().into_inner();
     assert_eq!(texts.message().await.unwrap().as_deref(), Some("first"));
     let full = refused(&mut client, Some(35)).await;
     assert_eq!(full.code(), Code::Unavailable, "{full:?}");
@@ -162,8 +157,7 @@ async fn streams_and_trailers_pass_and_are_in_flight() {
     client.ready().await.unwrap();
     let path = PathAndQuery::from_static("/files.Files/Watch");
     let watch = call("".to_owned(), Some(34));
-    let mut texts =
-        client.server_streaming(watch, path, Text::default()).await.unwrap().into_inner();
+    let mut texts = client.server_streaming(watch, path, Text::default()).await.unwrap().into_inner();
     assert_eq!(texts.message().await.unwrap().as_deref(), Some("first"));
     // The service waits in the middle of its answer.
     let waited = refused(&mut client, Some(35)).await;

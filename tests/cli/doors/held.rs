@@ -118,9 +118,8 @@ fn what_an_earlier_proxy_has_sent_keeps_everything_closed_at_the_start() {
     let refused = door.put("/files/a", 34, "34").is(503, "unavailable");
     assert!(refused.text().contains("in quarantine for another "), "{refused:?}");
     // No alert that marks are lost.
-    let outcome = |outcome: &str| {
-        door.metric(&format!("fencing_admissions_total{{layer=\"fence\",outcome=\"{outcome}\"}}"))
-    };
+    let outcome =
+        |outcome: &str| door.metric(&format!("fencing_admissions_total{{layer=\"fence\",outcome=\"{outcome}\"}}"));
     assert_eq!((outcome("quarantine"), outcome("unreachable")), (1.0, 0.0));
     assert_eq!(door.get("/files/a").status, 200, "reads without a token pass");
     until("it is ready", || door.page("/readyz").status == 200);

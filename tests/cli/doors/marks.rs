@@ -64,8 +64,7 @@ async fn marks_that_are_not_logged_are_refused_at_each_start() {
 fn marks_in_a_redis_outlive_the_proxy() {
     let server = RedisServer::start();
     let open = &format!("marks open --marks {}", server.url());
-    ask("", &format!("proxy --upstream http://127.0.0.1:9 --marks {}", server.url()))
-        .says(65, "fencing marks open");
+    ask("", &format!("proxy --upstream http://127.0.0.1:9 --marks {}", server.url())).says(65, "fencing marks open");
     ask("", open).says(64, "closed: never opened");
     assert_eq!(server.cli(&["DBSIZE"]), "0");
     for wrong in ["--yes", "--yes --seen a/b"] {

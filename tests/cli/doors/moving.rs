@@ -48,8 +48,7 @@ fn a_late_request_is_in_flight_while_the_service_reads_it() {
     let sending = std::thread::spawn(move || {
         let piece = vec![b'x'; PIECE];
         // It may be cut off.
-        let _ =
-            (0..LARGE / PIECE).try_for_each(|_| std::io::Write::write_all(&mut sending, &piece));
+        let _ = (0..LARGE / PIECE).try_for_each(|_| std::io::Write::write_all(&mut sending, &piece));
     });
     client.answer().is(504, "in-doubt");
     door.lets_in("/a");

@@ -21,9 +21,7 @@ fn headers_of_the_connection_and_methods_in_disguise_are_taken_away() {
     assert_eq!(answer.status, 200);
     let seen = answer.text().to_lowercase();
     assert!(seen.starts_with("get /files/a?b=c http/1.1\r\n"), "{seen}");
-    for header in
-        ["host: test", "x-other: 1", "x-forwarded-for: 10.0.0.1, 127.0.0.1", "via: 1.1 fencing"]
-    {
+    for header in ["host: test", "x-other: 1", "x-forwarded-for: 10.0.0.1, 127.0.0.1", "via: 1.1 fencing"] {
         assert!(seen.contains(&format!("\r\n{header}\r\n")), "{header}: {seen}");
     }
     for header in ["x-own", "method", "second", "99"] {
@@ -72,8 +70,7 @@ fn a_gateway_may_name_the_resource() {
     assert_eq!(write("/v1/files/a", "35", &["files/a", "files/b"]), 400);
 
     // Without it, a second resource in a header is refused.
-    let two =
-        [("Fencing-Token", "34"), ("Destination", "http://test/files/a"), ("X-Resource", "b")];
+    let two = [("Fencing-Token", "34"), ("Destination", "http://test/files/a"), ("X-Resource", "b")];
     let seen = upstream.events().len();
     let by_path = Door::proxy(&upstream.url(), "");
     for method in ["MOVE", "COPY", "PUT"] {
@@ -157,10 +154,7 @@ fn trailers_say_nothing_that_the_fence_has_not_seen() {
 #[test]
 fn the_body_of_a_read_is_passed_on() {
     let (_upstream, door) = proxied("");
-    for framing in [
-        "Content-Length: 5\r\n\r\nhello",
-        "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
-    ] {
+    for framing in ["Content-Length: 5\r\n\r\nhello", "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"] {
         let mut client = Client::connect(door.requests);
         client.send(format!("GET /files/a HTTP/1.1\r\nHost: test\r\n{framing}"));
         let answer = client.answer();
@@ -214,8 +208,7 @@ fn is_refused(door: &Door, headers: &[(&str, &str)]) -> bool {
 fn http2_has_the_same_rules_for_lengths_and_paths() {
     let (upstream, door) = proxied("");
     let is_refused = |method: &str, path: &str, more: &[(&str, &str)]| {
-        let own =
-            [(":method", method), (":scheme", "http"), (":authority", "test"), (":path", path)];
+        let own = [(":method", method), (":scheme", "http"), (":authority", "test"), (":path", path)];
         is_refused(&door, &[&own[..], more].concat())
     };
     let (token, length) = (("fencing-token", "33"), ("content-length", "0"));

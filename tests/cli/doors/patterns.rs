@@ -53,8 +53,7 @@ fn a_request_about_two_resources_needs_the_tokens_of_both() {
 /// Its service is at work on both until it has answered.
 #[test]
 fn both_resources_are_in_flight() {
-    let patterns =
-        "--resource-from /slow/{from}/{to}=a/{from},a/{to} --resource-from /a/{id}=a/{id}";
+    let patterns = "--resource-from /slow/{from}/{to}=a/{from},a/{to} --resource-from /a/{id}=a/{id}";
     let (upstream, door) = proxied(&format!("--limit 200ms {patterns}"));
     std::thread::scope(|scope| {
         let slow = scope.spawn(|| transfer(&door, "/slow/7/8", &["33 a/7", "33 a/8"]).status);

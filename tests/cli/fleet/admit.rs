@@ -54,9 +54,7 @@ fn a_quarantine_ends_by_the_operators_word() {
     admit(&servers, "--ttl 1h");
     lease(&servers, "--wait 0s").unwrap_err().says(69, "");
     // Without --yes it is only explained.
-    ask(&servers, "fleet admit --now")
-        .prints(64, "")
-        .says(64, "two clients hold it at the same time");
+    ask(&servers, "fleet admit --now").prints(64, "").says(64, "two clients hold it at the same time");
     nodes(&servers, 69, "2 more are quarantined");
     let printed = admit(&servers, "--now --yes");
     assert!(printed.contains("quarantine ended: "), "{printed}");

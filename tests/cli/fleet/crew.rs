@@ -124,8 +124,7 @@ impl Client {
                     let words = ["the fleet has moved to: ", "a node of another fleet: "];
                     let told = words.iter().any(|words| ended.stderr.contains(words));
                     // A busy machine may have answered too late: it tries again.
-                    let late =
-                        ended.stderr.contains("timed out") || ended.stderr.contains("in time");
+                    let late = ended.stderr.contains("timed out") || ended.stderr.contains("in time");
                     assert!((told || late) && granted.is_empty(), "{ended:?}");
                     told.then_some(&self.sent_away)
                 }

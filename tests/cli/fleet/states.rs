@@ -60,20 +60,14 @@ async fn never_started() {
     let list = urls(&servers);
     let quorum = "no quorum: 0 of 3 nodes can grant a lock now, 2 are needed\n";
     let said = nodes(&list, 69, quorum);
-    said.assert_all(
-        "`fencing fleet init` starts at once nodes that were never in use, and only those",
-    );
+    said.assert_all("`fencing fleet init` starts at once nodes that were never in use, and only those");
     // Each node has its line; what all of them have is printed once.
     let lines: Vec<&str> = said.stdout.lines().collect();
     assert_eq!(lines.len(), 4, "{}", said.stdout);
     let all = list.replace(',', ", ") + ": not admitted: it knows of no locks";
     assert!(lines[3].starts_with(&all), "{}", lines[3]);
     for (node, server) in servers.iter().enumerate() {
-        assert!(
-            lines[node].starts_with(&format!("{}: era none, ", server.url())),
-            "{}",
-            lines[node]
-        );
+        assert!(lines[node].starts_with(&format!("{}: era none, ", server.url())), "{}", lines[node]);
         let expected = json!({
             "reachable": true, "admitted": false, "usable": false, "problem": "not admitted",
             "era": null, "admitted_as": null, "quarantine_ms": null, "fleet": [],

@@ -85,9 +85,7 @@ fn without_a_terminal_it_prints_text() {
     let servers = five();
     let mut child = fencing(&servers, QUICK).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-    for text in
-        ["fencing watch  namespace fencing", "5 of 5 grant", "  grants  era ", "LEASES  0 held"]
-    {
+    for text in ["fencing watch  namespace fencing", "5 of 5 grant", "  grants  era ", "LEASES  0 held"] {
         // Each picture has all of it, and the next one comes.
         for _ in 0..2 {
             assert!(lines.any(|line| line.contains(text) && !line.contains('\x1b')), "{text}");

@@ -28,12 +28,7 @@ pub struct Left {
 
 impl Terminal {
     /// Starts it with these variables and arguments, and what a shell does before that.
-    pub fn start(
-        size: (u16, u16),
-        environment: &[(&str, &str)],
-        first: &str,
-        arguments: &str,
-    ) -> Terminal {
+    pub fn start(size: (u16, u16), environment: &[(&str, &str)], first: &str, arguments: &str) -> Terminal {
         let folder = tempfile::tempdir().unwrap();
         let (columns, rows) = size;
         let fencing = env!("CARGO_BIN_EXE_fencing");

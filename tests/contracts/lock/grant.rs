@@ -33,11 +33,7 @@ pub async fn apart(lock: &impl Lock) {
     let mut leases = Vec::new();
     for name in names() {
         let lease = lock.try_acquire(&name).await;
-        leases.push(
-            lease.unwrap_or_else(|error| {
-                panic!("try_acquire {name} while others are held: {error:?}")
-            }),
-        );
+        leases.push(lease.unwrap_or_else(|error| panic!("try_acquire {name} while others are held: {error:?}")));
     }
     for lease in leases {
         release(lease).await;

@@ -76,12 +76,7 @@ fn refused<L: Debug>(found: &Result<L, AcquireError>, resource: &Resource, case:
 
 /// Drops what acquires these after each number of polls, while its requests are not sent yet or under way, and checks
 /// that they are free then.
-async fn dropped<F: Future>(
-    lock: &impl Lock,
-    resources: &[Resource],
-    what: &str,
-    acquire: impl Fn() -> F,
-) {
+async fn dropped<F: Future>(lock: &impl Lock, resources: &[Resource], what: &str, acquire: impl Fn() -> F) {
     for (polls, pause) in (0..POLLS).flat_map(|polls| [(polls, 0), (polls, 1)]) {
         {
             let mut acquiring = pin!(acquire());
@@ -128,8 +123,7 @@ impl Inside {
     async fn visit(&self, shares: bool, token: Token) {
         {
             let State { holders, largest: [any, alone] } = &mut *self.0.lock().unwrap();
-            let (others, before) =
-                if shares { (holders[0], *alone) } else { (holders[0] + holders[1], *any) };
+            let (others, before) = if shares { (holders[0], *alone) } else { (holders[0] + holders[1], *any) };
             assert_eq!(others, 0, "others inside, of many at once; shares: {shares}");
             assert!(Some(token) > before, "granted next after {before:?}: {token:?}");
             *any = (*any).max(Some(token));

@@ -69,10 +69,7 @@ async fn prepared(client: &Client, from: Option<Fleet>, case: &str) -> Prepared 
 async fn elsewhere(probe: &Probe) {
     let prepare = |from| Request::Prepare { nonce: Nonce(0xf5), from };
     let moved = || Reply::Moved(probe.foreign.fleet.clone());
-    let steps = [
-        ("by a third fleet", prepare(None), moved()),
-        ("by a third fleet", prepare(Some(unknown())), moved()),
-    ];
+    let steps = [("by a third fleet", prepare(None), moved()), ("by a third fleet", prepare(Some(unknown())), moved())];
     probe.third.says(steps).await;
     probe.ask(seal(probe, Sealing::Done(0))).await;
     probe.third.says([("by a third fleet that is not moved", prepare(None), moved())]).await;
@@ -95,13 +92,7 @@ async fn join(probe: &Probe, held: &Resource, stamp: Stamp, era: u64) {
     let found = (prepared.blank, prepared.other, prepared.state.reserved);
     assert_eq!(found, (false, Some(probe.fleet.clone()), era), "prepare before it has joined");
     let nonce = prepared.state.nonce;
-    let activate = |era| Request::Activate {
-        nonce,
-        era,
-        collect: false,
-        quarantine: Duration::ZERO,
-        new: false,
-    };
+    let activate = |era| Request::Activate { nonce, era, collect: false, quarantine: Duration::ZERO, new: false };
     let promise = Request::Reserve { era: era + 1, memory: Some(nonce) };
     let steps = [
         ("before it has joined", promise, Reply::Reserved { nonce }),

@@ -5,12 +5,9 @@ pub use std::time::Duration;
 use fencing::lock::redlock::{Node, Session};
 use fencing_protocol::NodeState;
 pub use fencing_protocol::Reply::{
-    Activated, Draining, Exhausted, Forgotten, Free, NotAdmitted, NotOwner, Published, Released,
-    Renewed,
+    Activated, Draining, Exhausted, Forgotten, Free, NotAdmitted, NotOwner, Published, Released, Renewed,
 };
-pub use fencing_protocol::{
-    Fleet, Nonce, Owner, Prepared, Reply, Request, Resource, Sealing, Stamp, Token,
-};
+pub use fencing_protocol::{Fleet, Nonce, Owner, Prepared, Reply, Request, Resource, Sealing, Stamp, Token};
 pub use tokio::time::{Instant, sleep};
 
 use crate::{ANSWER_WITHIN, answered};
@@ -45,10 +42,7 @@ impl Client {
     }
 
     /// Asks one after the other, and compares the answers.
-    pub async fn says<C: fmt::Display>(
-        &self,
-        steps: impl IntoIterator<Item = (C, Request, Reply)>,
-    ) {
+    pub async fn says<C: fmt::Display>(&self, steps: impl IntoIterator<Item = (C, Request, Reply)>) {
         for (case, request, wanted) in steps {
             let asked = format!("{request:?}");
             assert_eq!(at_any_time(self.ask(request).await), wanted, "{case}: {asked}");

@@ -27,10 +27,7 @@ async fn granted_together(probe: &Probe) {
     let (names, stamp) = (names("several"), probe.stamps().await);
     let acquire_all = |owner| all(&names, |name| acquire(name, owner));
     let grants = |count| each(&probe.grant(stamp(count)));
-    let steps = [
-        ("free", acquire_all(ALICE), grants(1)),
-        ("again for the same owner", acquire_all(ALICE), grants(1)),
-    ];
+    let steps = [("free", acquire_all(ALICE), grants(1)), ("again for the same owner", acquire_all(ALICE), grants(1))];
     probe.says(steps).await;
     probe.says(names.iter().map(|name| ("with others", acquire(name, BOB), HELD))).await;
     probe.free(&names, ALICE).await;

@@ -154,10 +154,7 @@ async fn beside(probe: &Probe) {
 async fn shortened(probe: &Probe) {
     let (name, rest) = (resource("shared/shorten"), Duration::from_secs(90));
     let first = probe.grant(probe.stamps().await(1));
-    let steps = [
-        ("free", share(&name, ALICE), first.clone()),
-        ("without a part", shorten(&name, BOB, rest), NotOwner),
-    ];
+    let steps = [("free", share(&name, ALICE), first.clone()), ("without a part", shorten(&name, BOB, rest), NotOwner)];
     probe.says(steps).await;
     for asked in [rest, TTL] {
         probe.says([("a part", shorten(&name, ALICE, asked), Released)]).await;

@@ -14,8 +14,7 @@ const SUSPENDED: u64 = 1_000_000;
 
 fn reading(clock: ClockId) -> Time {
     let now = clock_gettime(clock);
-    let (seconds, nanos) =
-        (u64::try_from(now.tv_sec).unwrap(), u32::try_from(now.tv_nsec).unwrap());
+    let (seconds, nanos) = (u64::try_from(now.tv_sec).unwrap(), u32::try_from(now.tv_nsec).unwrap());
     Time::from_start(Duration::new(seconds, nanos))
 }
 
@@ -39,9 +38,7 @@ fn the_system_clock_counts_suspension_where_there_was_one() {
     let name = "driver::boottime::the_system_clock_is_that_which_counts_suspension";
     let test = std::env::current_exe().unwrap();
     let mut child = Command::new("unshare");
-    child
-        .args(["--user", "--map-root-user", "--time", "--boottime", &SUSPENDED.to_string()])
-        .arg(test);
+    child.args(["--user", "--map-root-user", "--time", "--boottime", &SUSPENDED.to_string()]).arg(test);
     child.args(["--exact", name, "--nocapture"]).env(CHILD, "1");
     let output = child.output().expect("unshare");
     let text = String::from_utf8_lossy(&output.stdout);

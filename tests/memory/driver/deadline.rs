@@ -105,8 +105,7 @@ async fn a_lock_outlasts_its_lease_by_the_delay() {
             rest -= TTL / 2 - TTL / 3;
             fleet.faults.iter().for_each(Faults::hang);
         }
-        let Err(AcquireError::Held { retry_after, .. }) = other.try_acquire(&resource()).await
-        else {
+        let Err(AcquireError::Held { retry_after, .. }) = other.try_acquire(&resource()).await else {
             panic!("it is held")
         };
         assert!(rest.abs_diff(retry_after) <= EARLY, "{retry_after:?}");

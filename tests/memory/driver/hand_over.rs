@@ -52,12 +52,7 @@ const MOST: usize = 16;
 
 /// Two processes with this many callers each, who ask again and again for that time. Returns how many leases each had
 /// without a break, in their order, and the longest wait.
-async fn turns(
-    fleet: &Fleet,
-    many: usize,
-    hold: Duration,
-    span: Duration,
-) -> (Vec<usize>, Duration) {
+async fn turns(fleet: &Fleet, many: usize, hold: Duration, span: Duration) -> (Vec<usize>, Duration) {
     let held = Arc::<Mutex<Vec<usize>>>::default();
     let end = Instant::now() + span;
     let mut callers = JoinSet::new();

@@ -34,9 +34,7 @@ async fn replies_that_do_not_come_in_time_are_no_votes_and_what_they_granted_is_
             _ => faults.hang(),
         });
         let error = redlock.try_acquire(&resource()).await.unwrap_err();
-        let AcquireError::NoQuorum { needed: 3, granted: 2, causes, .. } = &error else {
-            panic!("{case}: {error}")
-        };
+        let AcquireError::NoQuorum { needed: 3, granted: 2, causes, .. } = &error else { panic!("{case}: {error}") };
         assert_eq!(causes.len(), 3, "{case}: {error}");
         assert!(causes.iter().all(|it| it.cause == Fault::TimedOut), "{case}: {error}");
         settle().await;

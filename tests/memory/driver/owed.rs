@@ -73,9 +73,7 @@ async fn a_session_that_owes_an_answer_is_asked_nothing_else() {
 /// Asks for a resource whose answer is late when this returns, and comes soon.
 async fn late_by_now(wire: &Wire, redlock: &Redlock) -> JoinHandle<Result<(), AcquireError>> {
     wire.rule(|_, request| match request {
-        Request::Acquire { resource, .. } if *resource == named("slow") => {
-            Fate::After(BUDGET * 3 / 2)
-        }
+        Request::Acquire { resource, .. } if *resource == named("slow") => Fate::After(BUDGET * 3 / 2),
         _ => Fate::Runs,
     });
     let redlock = redlock.clone();

@@ -71,11 +71,7 @@ impl Node for Wire {
         self.node.name()
     }
 
-    fn open(
-        &self,
-        fleet: &Fleet,
-        holder: &str,
-    ) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
+    fn open(&self, fleet: &Fleet, holder: &str) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
         let (opening, wire) = (self.node.open(fleet, holder), self.clone());
         async move {
             let inner = opening.await?;

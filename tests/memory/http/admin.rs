@@ -44,8 +44,7 @@ async fn marks_are_listed_shown_and_raised_and_never_lowered() {
     // Raised, and from then on refused.
     assert_eq!(sent(&app, "PUT", "/admin/marks/files/a", Some("40")).await.0, 200);
     assert!(fence.admit(&file(), token(39)).await.is_err());
-    for (number, status) in [(Some("39"), 412), (Some("1001"), 400), (Some("x"), 400), (None, 428)]
-    {
+    for (number, status) in [(Some("39"), 412), (Some("1001"), 400), (Some("x"), 400), (None, 428)] {
         assert_eq!(sent(&app, "PUT", "/admin/marks/files/a", number).await.0, status);
     }
     let shown = sent(&app, "GET", "/admin/marks/files/a", None).await;

@@ -23,8 +23,7 @@ async fn a_handler_without_a_layer_is_an_error_of_the_server() {
 #[tokio::test]
 async fn a_refusal_of_the_handler_is_answered_as_one_of_the_layer() {
     let refuse = || async { ([("x-request-id", "7")], refuses()) };
-    let missing =
-        |fenced: Option<Fenced>| async move { fenced.ok_or(Refusal::Missing).map(|_| ()) };
+    let missing = |fenced: Option<Fenced>| async move { fenced.ok_or(Refusal::Missing).map(|_| ()) };
     let name = HeaderName::from_static("x-generation");
     let layer = layer(fence()).header(name).hide_highest();
     let app = Router::new().route("/files/{name}", put(refuse).post(refuse).get(missing));
@@ -82,8 +81,7 @@ async fn a_handler_answers_the_errors_of_its_own_transaction() {
             Ok::<_, Refusal>("written")
         }
     };
-    let app =
-        |fence| Router::new().route("/files/{name}", put(transact.clone())).layer(layer(fence));
+    let app = |fence| Router::new().route("/files/{name}", put(transact.clone())).layer(layer(fence));
     let app = || app(fence());
     assert_eq!(ask(&app(), request("PUT", &["34"])).await.status(), 200);
     // Another process: its fence has seen nothing.

@@ -41,8 +41,7 @@ async fn each_request_carries_the_token_until_the_lease_is_over() {
     let second = lease(&lock, "files/a").await;
     client(Arc::clone(&second), &app).oneshot(to("/files/a")).await.unwrap();
     // Somebody who was given the sequencer cannot know that it is over: the server does.
-    let error =
-        AttachLayer::new(shown).layer(app.clone()).oneshot(to("/files/a")).await.unwrap_err();
+    let error = AttachLayer::new(shown).layer(app.clone()).oneshot(to("/files/a")).await.unwrap_err();
     assert_eq!(error.stale().unwrap().highest, second.token());
     assert!(error.to_string().contains("is stale, high water"), "{error}");
 }
@@ -72,14 +71,11 @@ async fn nothing_is_sent_when_the_lease_is_over() {
 async fn a_lease_that_is_over_takes_no_place_of_a_limit() {
     let limit = GlobalConcurrencyLimitLayer::new(1).layer(app(fence()));
     let mut over = AttachLayer::new(Over).layer(limit.clone());
-    let error = poll_fn(|context| Service::<Request<Body>>::poll_ready(&mut over, context))
-        .await
-        .unwrap_err();
+    let error = poll_fn(|context| Service::<Request<Body>>::poll_ready(&mut over, context)).await.unwrap_err();
     assert!(matches!(error, AttachError::LeaseOver), "{error:?}");
     let sequencer = Sequencer::new(file(), token(34));
     let mut held = AttachLayer::new(sequencer).layer(limit);
-    let ready =
-        poll_fn(|context| Service::<Request<Body>>::poll_ready(&mut held, context)).now_or_never();
+    let ready = poll_fn(|context| Service::<Request<Body>>::poll_ready(&mut held, context)).now_or_never();
     assert!(ready.is_some_and(|ready| ready.is_ok()), "the lease that is over keeps the place");
     assert_eq!(held.call(to("/files/a")).await.unwrap().status(), 200);
     drop(over);
@@ -98,9 +94,7 @@ async fn a_lease_that_ran_out_is_over() {
 async fn what_is_not_of_a_fence_stays_a_response() {
     async fn own(uri: Uri) -> Response<Body> {
         let (kind, text) = match uri.path() {
-            "/problem" => {
-                (Problem::CONTENT_TYPE, r#"{"type":"about:blank","title":"t","status":400}"#)
-            }
+            "/problem" => (Problem::CONTENT_TYPE, r#"{"type":"about:blank","title":"t","status":400}"#),
             "/broken" => (Problem::CONTENT_TYPE, "{"),
             _ => ("text/plain", "no"),
         };
@@ -109,9 +103,7 @@ async fn what_is_not_of_a_fence_stays_a_response() {
     }
     let client = AttachLayer::new(Sequencer::new(Resource::new("a").unwrap(), token(1)));
     let client = client.layer(Router::new().fallback(own));
-    for (uri, expected) in
-        [("/problem", "{\"type\":\"about:blank\""), ("/broken", "{"), ("/text", "no")]
-    {
+    for (uri, expected) in [("/problem", "{\"type\":\"about:blank\""), ("/broken", "{"), ("/text", "no")] {
         let response = client.clone().oneshot(to(uri)).await.unwrap();
         assert_eq!(response.status(), 400);
         assert!(text(response).await.starts_with(expected), "{uri}");

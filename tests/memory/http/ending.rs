@@ -56,10 +56,7 @@ impl http_body::Body for LingeringBody {
     type Data = Bytes;
     type Error = BoxError;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         Poll::Ready(self.frames.pop_front())
     }
 
@@ -106,9 +103,7 @@ impl Ending {
             Ending::BodyAtItsEnd => (vec![], true),
             Ending::Body => (vec![data()], false),
             Ending::BodyThatKnows => (vec![data()], true),
-            Ending::BodyWithTrailers => {
-                (vec![data(), Ok(Frame::trailers(http::HeaderMap::new()))], true)
-            }
+            Ending::BodyWithTrailers => (vec![data(), Ok(Frame::trailers(http::HeaderMap::new()))], true),
             Ending::BodyThatFails => (vec![data(), Err("failed".into())], false),
         };
         let frames = VecDeque::from(frames);
@@ -219,8 +214,7 @@ async fn a_body_that_has_ended_says_so() {
     assert_eq!(http_body::Body::size_hint(&ended).exact(), Some(0));
     assert!(ended.frame().await.is_none());
 
-    let mut failed =
-        answered(body(vec![Err("failed".into()), data()], false, SizeHint::new())).await;
+    let mut failed = answered(body(vec![Err("failed".into()), data()], false, SizeHint::new())).await;
     let error = failed.frame().await.unwrap().unwrap_err();
     assert_eq!(error.to_string(), "failed");
     assert!(http_body::Body::is_end_stream(&failed));

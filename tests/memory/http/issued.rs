@@ -61,8 +61,7 @@ const BRIEF: Duration = Duration::from_millis(1);
 async fn a_forged_token_raises_no_mark_and_honest_clients_go_on() {
     let issuer = Issuer::up_to(34, BRIEF);
     let app = app(issuer.guard(fence()));
-    let send =
-        async |method: &str, token: u64| ask(&app, request(method, &[&token.to_string()])).await;
+    let send = async |method: &str, token: u64| ask(&app, request(method, &[&token.to_string()])).await;
     assert_eq!(send("PUT", 33).await.status(), 200);
     for method in ["PUT", "GET", "HEAD", "OPTIONS", "PATCH"] {
         for forged in [GIANT, 35] {
@@ -171,8 +170,7 @@ async fn an_operator_puts_a_poisoned_mark_back() {
     let marks = Arc::new(MemoryMarks::default());
     let fence = Fence::new(Arc::clone(&marks));
     let app = app(fence.clone());
-    let put =
-        async |token: u64| send(&app, "PUT", "/files/a", Some(&token.to_string())).await.status();
+    let put = async |token: u64| send(&app, "PUT", "/files/a", Some(&token.to_string())).await.status();
     let resource = file();
     let lower = |from, to| marks.lower(&resource, token(from), token(to)).map_err(|no| no.mark);
     assert_eq!(lower(GIANT, 34), Err(None));

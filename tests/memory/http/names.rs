@@ -79,9 +79,7 @@ async fn tenants_of_a_nested_router_share_no_name() {
 async fn without_the_route_nothing_is_named() {
     let name = matched::<MatchedPath, OriginalUri>(MatchedPath::as_str, "files/{name}");
     let layer = FenceLayer::new(fence(), name);
-    let handler = tower::service_fn(|_: Request<Body>| {
-        ready(Ok::<_, Infallible>(Response::new(Body::empty())))
-    });
+    let handler = tower::service_fn(|_: Request<Body>| ready(Ok::<_, Infallible>(Response::new(Body::empty()))));
     let response = layer.layer(handler).oneshot(request("PUT", &["1"])).await.unwrap();
     assert_eq!(response.status(), 500);
     assert!(!response.headers().contains_key(header::RETRY_AFTER));

@@ -6,8 +6,7 @@ use fencing::http::{Policy, SHADOW};
 use super::*;
 
 fn with(layer: FenceLayer<Name>) -> Router {
-    let handler =
-        |fenced: Option<Fenced>| async move { format!("{:?}", fenced.map(|f| f.token.get())) };
+    let handler = |fenced: Option<Fenced>| async move { format!("{:?}", fenced.map(|f| f.token.get())) };
     Router::new().route("/files/{name}", put(handler).get(handler)).layer(layer)
 }
 
@@ -61,10 +60,7 @@ async fn in_shadow_every_request_passes_and_its_response_tells() {
 async fn in_shadow_marks_that_fail_hold_nobody_up() {
     let app = with(layer(Fence::new(NoMarks)).shadow());
     let response = write(&app, 34).await;
-    assert_eq!(
-        (response.status().as_u16(), &response.headers()[SHADOW]),
-        (200, &http::HeaderValue::from(503))
-    );
+    assert_eq!((response.status().as_u16(), &response.headers()[SHADOW]), (200, &http::HeaderValue::from(503)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,10 +104,8 @@ async fn what_the_route_does_not_have_raises_no_mark_and_needs_no_token() {
 #[tokio::test]
 async fn reads_need_no_token_and_seal_unless_they_are_ignored() {
     let app = Router::new().fallback(ok);
-    let (fenced, ignoring) = (
-        app.clone().layer(layer(fence())),
-        app.layer(layer(fence()).policy(Policy::ignoring_reads)),
-    );
+    let (fenced, ignoring) =
+        (app.clone().layer(layer(fence())), app.layer(layer(fence()).policy(Policy::ignoring_reads)));
     assert_eq!(send(&ignoring, "PUT", "/files/a", Some("7")).await.status(), 200);
     for method in ["GET", "HEAD", "OPTIONS", "TRACE", "PROPFIND", "QUERY", "REPORT", "SEARCH"] {
         assert_eq!(send(&fenced, method, "/files/a", None).await.status(), 200, "{method}");

@@ -24,8 +24,7 @@ fn to(uri: &str, token: u64, body: &str) -> Request<String> {
 async fn those_who_wait_leave_their_places_to_others() {
     let service = limited(fence(), 3);
     let older = begun(service.clone().oneshot(to("/a", 33, "slow")));
-    let mut waiting: Vec<_> =
-        (0..20).map(|_| Box::pin(service.clone().oneshot(to("/a", 34, "")))).collect();
+    let mut waiting: Vec<_> = (0..20).map(|_| Box::pin(service.clone().oneshot(to("/a", 34, "")))).collect();
     for newer in &mut waiting {
         assert!(newer.now_or_never().is_none());
     }

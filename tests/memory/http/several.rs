@@ -11,9 +11,7 @@ type Named = Result<Vec<Resource>, fencing::ResourceError>;
 
 /// The path has the names, with a plus between them: `/a+b`.
 fn layer_of_several(fence: Fence) -> FenceLayer<fn(&http::request::Parts) -> Named> {
-    FenceLayer::new(fence, |parts| {
-        parts.uri.path().trim_start_matches('/').split('+').map(Resource::new).collect()
-    })
+    FenceLayer::new(fence, |parts| parts.uri.path().trim_start_matches('/').split('+').map(Resource::new).collect())
 }
 
 fn moving(path: &str, sequencers: &[&str]) -> Request<Body> {
@@ -46,13 +44,7 @@ async fn each_resource_has_its_own_token() {
     assert_eq!(send("/a", &["7 a"]).await, (200, "7 a".into()));
     // None, too few, too many, another, one twice.
     assert_eq!(send("/a+b", &[]).await.0, 428);
-    for wrong in [
-        &["7 a"][..],
-        &["7 a", "34 b", "1 c"],
-        &["7 a", "34 c"],
-        &["7 a", "7 a"],
-        &["7 a", "8 a", "34 b"],
-    ] {
+    for wrong in [&["7 a"][..], &["7 a", "34 b", "1 c"], &["7 a", "34 c"], &["7 a", "7 a"], &["7 a", "8 a", "34 b"]] {
         assert_eq!(send("/a+b", wrong).await.0, 400, "{wrong:?}");
     }
     assert_eq!(send("/a+a", &["7 a", "34 b"]).await.0, 400);
@@ -73,12 +65,7 @@ async fn all_are_admitted_or_none() {
     assert!(admits(&fence, "b", 35).await);
     let app = app_of_several(fence.clone());
     assert_eq!(
-        refused(ask(&app, moving("/a+b", &["7 a", "34 b"])).await, 412)
-            .await
-            .stale()
-            .unwrap()
-            .resource
-            .as_str(),
+        refused(ask(&app, moving("/a+b", &["7 a", "34 b"])).await, 412).await.stale().unwrap().resource.as_str(),
         "b"
     );
     // What it had of the others is free again.
@@ -124,8 +111,7 @@ async fn a_body_that_is_cut_off_by_a_newer_request_of_any_resource() {
     for name in ["a", "b"] {
         let fence = fence().drop_older_after(Duration::ZERO);
         let stream = async || {
-            let frames =
-                futures_util::stream::pending::<Result<http_body::Frame<Bytes>, Infallible>>();
+            let frames = futures_util::stream::pending::<Result<http_body::Frame<Bytes>, Infallible>>();
             Body::new(StreamBody::new(frames))
         };
         let app: Router = Router::new().fallback(stream).layer(layer_of_several(fence.clone()));
@@ -183,8 +169,7 @@ async fn the_body_names_the_resource_and_reaches_the_handler() {
     assert_eq!(send(35, &"x".repeat(101)).await.0, 400);
 
     // Without the layer above.
-    let app: Router = Router::new()
-        .fallback(async || "")
-        .layer(FenceLayer::new(Fence::new(MemoryMarks::default()), door::named));
+    let app: Router =
+        Router::new().fallback(async || "").layer(FenceLayer::new(Fence::new(MemoryMarks::default()), door::named));
     assert_eq!(write(&app, 34).await.status(), 500);
 }

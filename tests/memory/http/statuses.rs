@@ -86,8 +86,7 @@ fn a_problem_that_is_none_is_an_error() {
     let foreign = r#"{"type":"about:blank","title":"y","status":404,"balance":30}"#;
     assert!(!Problem::read(&headers, foreign.as_bytes()).unwrap().is_stale());
     // It says that the token is stale, and not for which.
-    let part =
-        r#"{"type":"urn:fencing:stale","title":"y","status":412,"resource":"a","presented":33}"#;
+    let part = r#"{"type":"urn:fencing:stale","title":"y","status":412,"resource":"a","presented":33}"#;
     assert_eq!(Problem::read(&headers, part.as_bytes()).unwrap().stale(), None);
 }
 

@@ -46,9 +46,7 @@ async fn serve(fence: Fence) -> (Arc<AtomicUsize>, Channel) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let count = Arc::clone(&written);
-    let served = tower::service_fn(move |request| {
-        answer(Arc::clone(&count), request).map(Ok::<_, Infallible>)
-    });
+    let served = tower::service_fn(move |request| answer(Arc::clone(&count), request).map(Ok::<_, Infallible>));
     let server = Server::builder().layer(layer);
     tokio::spawn(server.serve_with_incoming(served, TcpListenerStream::new(listener)));
     let channel = Endpoint::from_shared(format!("http://{address}")).unwrap();
@@ -67,11 +65,7 @@ fn call(text: &str, number: Option<u64>) -> Call<String> {
     call
 }
 
-async fn unary(
-    channel: &Channel,
-    method: &'static str,
-    call: Call<String>,
-) -> Result<String, Status> {
+async fn unary(channel: &Channel, method: &'static str, call: Call<String>) -> Result<String, Status> {
     let mut grpc = Grpc::new(channel.clone());
     grpc.ready().await.unwrap();
     grpc.unary(call, path(method), Text::default()).await.map(Answer::into_inner)

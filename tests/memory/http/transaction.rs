@@ -112,8 +112,7 @@ impl Transactions for Storage {
 }
 
 fn behind(storage: &Storage, handler: MethodRouter) -> Router {
-    let handler =
-        handler.route_layer(TransactionLayer::new(storage.clone())).route_layer(layer(fence()));
+    let handler = handler.route_layer(TransactionLayer::new(storage.clone())).route_layer(layer(fence()));
     Router::new().route("/files/{name}", handler)
 }
 
@@ -308,10 +307,7 @@ async fn a_conflict_is_called_one_only_below_the_layer_that_rolls_back() {
     let layers = [(behind(&storage, handler()), Problem::CONFLICT), (alone, Problem::UNAVAILABLE)];
     for (app, kind) in layers {
         let response = write(&app, 33).await;
-        assert_eq!(
-            (response.status().as_u16(), &response.headers()["x-request-id"]),
-            (503, &"7".parse().unwrap())
-        );
+        assert_eq!((response.status().as_u16(), &response.headers()["x-request-id"]), (503, &"7".parse().unwrap()));
         let refused = matches!(response.extensions().get(), Some(Refusal::Conflict(_)));
         assert_eq!(refused, kind == Problem::CONFLICT);
         let found = problem(response).await;

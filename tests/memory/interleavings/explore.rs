@@ -37,11 +37,7 @@ pub struct Found {
 /// Runs every schedule of the scenario, each from the start.
 pub fn explore(guard: Guard, scenario: &Scenario) -> Found {
     // The fence sets timers. No time passes here.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let _entered = runtime.enter();
     let mut found = Found::default();
     // Of each step of the last schedule: which one was taken, and of how many.
@@ -109,12 +105,7 @@ struct Running {
 }
 
 impl Running {
-    fn new(
-        service: Service,
-        request: Request,
-        storage: &Storage,
-        all: &'static [Request],
-    ) -> Running {
+    fn new(service: Service, request: Request, storage: &Storage, all: &'static [Request]) -> Running {
         let (storage, outcome) = (storage.clone(), Rc::new(Cell::new(None)));
         let ended = Rc::clone(&outcome);
         let work = async move {

@@ -57,12 +57,10 @@ impl Service {
         };
         let fence = match guard {
             Guard::DropOlder => fence.drop_older_after(Duration::ZERO),
-            Guard::AsksFirst => {
-                fence.drop_older_after(Duration::ZERO).check_sequencer(|_: Sequencer| async {
-                    pause().await;
-                    Ok::<_, Infallible>(true)
-                })
-            }
+            Guard::AsksFirst => fence.drop_older_after(Duration::ZERO).check_sequencer(|_: Sequencer| async {
+                pause().await;
+                Ok::<_, Infallible>(true)
+            }),
             _ => fence,
         };
         Service { guard, marks, fence, storage }
@@ -140,11 +138,7 @@ impl SlowMarks {
 }
 
 impl Marks for SlowMarks {
-    fn raise<'a>(
-        &'a self,
-        resource: &'a Resource,
-        token: Token,
-    ) -> BoxFuture<'a, Result<(), FenceError>> {
+    fn raise<'a>(&'a self, resource: &'a Resource, token: Token) -> BoxFuture<'a, Result<(), FenceError>> {
         async move {
             pause().await;
             let raised = self.marks.raise(resource, token).await;
@@ -161,10 +155,7 @@ impl Marks for SlowMarks {
         .boxed()
     }
 
-    fn highest<'a>(
-        &'a self,
-        resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {
+    fn highest<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {
         async move {
             let highest = self.marks.highest(resource).await;
             pause().await;

@@ -27,10 +27,7 @@ const SCENARIOS: [Scenario; 6] = [
     Scenario { name: "older, and a lease twice", requests: &[write(33), write(34), write(34)] },
     Scenario { name: "older twice, a newer read", requests: &[write(33), write(33), read(34)] },
     Scenario { name: "older, a newer that goes away", requests: &[write(33), vanishing(34)] },
-    Scenario {
-        name: "older that goes away, newer, newest",
-        requests: &[vanishing(33), write(34), write(35)],
-    },
+    Scenario { name: "older that goes away, newer, newest", requests: &[vanishing(33), write(34), write(35)] },
 ];
 
 #[test]

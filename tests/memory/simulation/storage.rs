@@ -21,13 +21,7 @@ impl Storage {
     }
 
     /// Takes so long to write what it has admitted.
-    pub async fn write(
-        &self,
-        resource: &Resource,
-        token: Token,
-        value: String,
-        takes: Duration,
-    ) -> Answer {
+    pub async fn write(&self, resource: &Resource, token: Token, value: String, takes: Duration) -> Answer {
         let admission = match &self.fence {
             None => None,
             Some(fence) => match fence.admit(resource, token).await {

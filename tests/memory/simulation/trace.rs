@@ -64,8 +64,7 @@ impl Trace {
     /// Ends it: the history, the hash, and how often there was which fault.
     pub fn end(&self) -> (History, u64, BTreeMap<&'static str, u64>) {
         let mut inner = self.inner();
-        let (history, faults) =
-            (std::mem::take(&mut inner.history), std::mem::take(&mut inner.faults));
+        let (history, faults) = (std::mem::take(&mut inner.history), std::mem::take(&mut inner.faults));
         (history, inner.hasher.finish(), faults)
     }
 }

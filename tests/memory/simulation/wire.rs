@@ -95,8 +95,7 @@ impl Wire {
             Machine { node, clock, gate: Gate::default(), down: AtomicBool::new(false) }
         };
         let link = |client: usize, node: usize| {
-            let stream =
-                seed ^ ((client * 100 + node + 1) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let stream = seed ^ ((client * 100 + node + 1) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             Link {
                 rng: Mutex::new(fastrand::Rng::with_seed(stream)),
                 requests_lost: AtomicUsize::new(0),
@@ -110,9 +109,7 @@ impl Wire {
             fleet,
             nodes: (0..nodes).map(machine).collect(),
             clients: (0..clients).map(|_| Gate::default()).collect(),
-            links: (0..clients)
-                .map(|client| (0..nodes).map(|node| link(client, node)).collect())
-                .collect(),
+            links: (0..clients).map(|client| (0..nodes).map(|node| link(client, node)).collect()).collect(),
             weather: Mutex::default(),
             lost: Mutex::default(),
         })
@@ -120,12 +117,7 @@ impl Wire {
 
     /// The nodes as this client reaches them.
     pub fn nodes_of(self: &Arc<Wire>, client: usize) -> Vec<SimNode> {
-        let node = |node: usize| SimNode {
-            wire: Arc::clone(self),
-            name: format!("node-{node}"),
-            client,
-            node,
-        };
+        let node = |node: usize| SimNode { wire: Arc::clone(self), name: format!("node-{node}"), client, node };
         (0..self.nodes.len()).map(node).collect()
     }
 
@@ -189,11 +181,7 @@ impl Node for SimNode {
         &self.name
     }
 
-    fn open(
-        &self,
-        fleet: &Fleet,
-        holder: &str,
-    ) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
+    fn open(&self, fleet: &Fleet, holder: &str) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
         let (here, fleet, holder) = (self.clone(), fleet.clone(), holder.to_owned());
         async move {
             let (wire, machine) = (&here.wire, &here.wire.nodes[here.node]);
@@ -222,18 +210,14 @@ impl Node for SimNode {
         .boxed()
     }
 
-    fn listen(
-        &self,
-        client: ClientId,
-    ) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
+    fn listen(&self, client: ClientId) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
         let here = self.clone();
         async move {
             if SimListener::pass(here.clone()).await {
                 return Err(Fault::Unreachable("lost".into()));
             }
             let listener = here.wire.nodes[here.node].node.listen(client).await?;
-            let listener: Box<dyn ReleaseListener> =
-                Box::new(SimListener { at: here, listener, told: None });
+            let listener: Box<dyn ReleaseListener> = Box::new(SimListener { at: here, listener, told: None });
             Ok(listener)
         }
         .boxed()

@@ -27,11 +27,7 @@ pub struct Run {
 /// Runs one seed on simulated time.
 pub fn run(seed: u64, guarded: bool) -> Run {
     fencing::testing::seed(Some(seed));
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let run = runtime.block_on(world(seed, guarded));
     drop(runtime);
     fencing::testing::seed(None);
@@ -45,11 +41,8 @@ async fn world(seed: u64, guarded: bool) -> Run {
     let ttl = Duration::from_millis(rng.u64(400..2000));
     let wire = Wire::new(rng.u64(..), trace.clone(), nodes, CLIENTS);
     let storage = Storage::new(guarded, trace.clone());
-    let resources: Vec<Resource> = ["a", "b"]
-        .iter()
-        .take(rng.usize(1..=2))
-        .map(|name| Resource::new(*name).unwrap())
-        .collect();
+    let resources: Vec<Resource> =
+        ["a", "b"].iter().take(rng.usize(1..=2)).map(|name| Resource::new(*name).unwrap()).collect();
     let clock = TokioClock::new();
     let clocks: Vec<TokioClock> = (0..CLIENTS).map(|_| clock.apart()).collect();
     let mut client = |number: usize| {
@@ -80,8 +73,7 @@ async fn world(seed: u64, guarded: bool) -> Run {
     };
     let clients: Vec<Client> = (0..CLIENTS).map(&mut client).collect();
     let ahead = vec![0; nodes];
-    let mut nemesis =
-        Nemesis { wire: Arc::clone(&wire), rng: rng.fork(), ttl, resources, clocks, ahead };
+    let mut nemesis = Nemesis { wire: Arc::clone(&wire), rng: rng.fork(), ttl, resources, clocks, ahead };
 
     let end = Instant::now() + Duration::from_secs(25);
     let working: Vec<_> = clients
@@ -104,10 +96,8 @@ async fn world(seed: u64, guarded: bool) -> Run {
     // The longest fault ends by itself.
     sleep(Duration::from_secs(9)).await;
     heal(&wire);
-    let recovering: Vec<_> = clients
-        .into_iter()
-        .map(|mut client| tokio::spawn(async move { client.recover().await }))
-        .collect();
+    let recovering: Vec<_> =
+        clients.into_iter().map(|mut client| tokio::spawn(async move { client.recover().await })).collect();
     for client in recovering {
         let _ = client.await.unwrap();
     }

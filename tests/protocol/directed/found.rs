@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use fencing_protocol::{
-    Fault, Fleet, NodeState, Nonce, Prepared, Readmit, ReadmitError, Relocate, RelocateError,
-    Relocation, Reply, Request, Sealing, Side,
+    Fault, Fleet, NodeState, Nonce, Prepared, Readmit, ReadmitError, Relocate, RelocateError, Relocation, Reply,
+    Request, Sealing, Side,
 };
 
 use crate::directed::world::{TTL, drive, start_order};
@@ -21,10 +21,7 @@ const PROMISES: (bool, bool) = (true, true);
 
 /// Starts three nodes that show themselves so in each of three rounds: admitted or not, and in which era. `promises`
 /// says of each whether it answers that it promises the era, and whether it shows the promise after that.
-fn start(
-    rounds: [[(bool, u64); 3]; 3],
-    promises: [(bool, bool); 3],
-) -> Option<Result<(), ReadmitError>> {
+fn start(rounds: [[(bool, u64); 3]; 3], promises: [(bool, bool); 3]) -> Option<Result<(), ReadmitError>> {
     let (mut asked, mut reserved) = (0, 0);
     let mut readmit = Readmit::new(3, 0, false, start_order(Nonce(1)));
     let outcome = drive(&mut readmit, |to, request| match request {

@@ -107,8 +107,7 @@ fn a_straggler_joins_the_new_list() {
 
 #[test]
 fn lists_may_come_again() {
-    let lists: [&[usize]; 6] =
-        [&[0, 1, 2], &[0, 1, 3], &[0, 3, 4], &[0, 1, 2, 3, 4], &[1, 2, 4], &[0, 1, 2]];
+    let lists: [&[usize]; 6] = [&[0, 1, 2], &[0, 1, 3], &[0, 3, 4], &[0, 1, 2, 3, 4], &[1, 2, 4], &[0, 1, 2]];
     let mut world = World::blank(5);
     world.start(lists[0]);
     let mut last = world.lease(lists[0], lists[0]);

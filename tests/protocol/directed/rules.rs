@@ -4,8 +4,8 @@ use std::iter::from_fn;
 use std::time::Duration;
 
 use fencing_protocol::{
-    Acquire, Attempt, Fault, Lost, Machine, NonEmpty, Nonce, Readmit, ReadmitError, Released,
-    Renew, Renewed, Reply, Request, Resource, Stamp, StartOrder, Store,
+    Acquire, Attempt, Fault, Lost, Machine, NonEmpty, Nonce, Readmit, ReadmitError, Released, Renew, Renewed, Reply,
+    Request, Resource, Stamp, StartOrder, Store,
 };
 
 use crate::directed::world::{Open, TTL, World, acquire, resource, start_order};
@@ -49,8 +49,7 @@ fn a_start_takes_an_era_above_each_promise_that_it_reads() {
 fn a_flush_or_a_restart_between_prepare_and_activate_is_noticed() {
     let mut fleet = World::started(3);
     let nonce = Nonce(9);
-    let activate =
-        Request::Activate { nonce, era: 2000, collect: false, quarantine: TTL, new: false };
+    let activate = Request::Activate { nonce, era: 2000, collect: false, quarantine: TTL, new: false };
     for restarts in [false, true] {
         fleet.forget(0);
         fleet.ask(0, &Request::Prepare { nonce, from: None });
@@ -197,15 +196,7 @@ fn held_and_down_are_told_apart() {
     let (owner, _) = fleet.acquire_on(&[0, 1, 2, 3, 4]);
     fleet.wait(Duration::from_secs(4));
     let (_, outcome) = fleet.acquire_on(&[0, 1, 2]);
-    assert_eq!(
-        outcome,
-        Err(Lost::Held {
-            part: 0,
-            retry_after: Duration::from_secs(6),
-            shared: false,
-            holder: None
-        })
-    );
+    assert_eq!(outcome, Err(Lost::Held { part: 0, retry_after: Duration::from_secs(6), shared: false, holder: None }));
     assert!(matches!(fleet.acquire_on(&[0, 1]).1, Err(Lost::NoQuorum { granted: 0, .. })));
     assert_eq!(fleet.release(owner), Ok(Released::Released));
     assert_eq!(fleet.release(owner), Ok(Released::Lapsed));

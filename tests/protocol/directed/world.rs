@@ -4,9 +4,9 @@ use std::iter::from_fn;
 use std::time::Duration;
 
 use fencing_protocol::{
-    Acquire, Address, Attempt, Clocks, Fault, Fleet, Incarnation, Lost, Machine, Membership, Mode,
-    NonEmpty, Nonce, Owner, Readmit, ReadmitError, Release, Released, Relocate, Relocation, Reply,
-    Request, Resource, Side, StartOrder, Store, Terms, Time, Token, Won,
+    Acquire, Address, Attempt, Clocks, Fault, Fleet, Incarnation, Lost, Machine, Membership, Mode, NonEmpty, Nonce,
+    Owner, Readmit, ReadmitError, Release, Released, Relocate, Relocation, Reply, Request, Resource, Side, StartOrder,
+    Store, Terms, Time, Token, Won,
 };
 
 use crate::model::node::run_out;
@@ -124,12 +124,7 @@ impl World {
     }
 
     /// Brings a server back to the list of all by this order, or collects its counts. Everyone answers.
-    pub fn readmit_by(
-        &mut self,
-        target: usize,
-        collect: bool,
-        order: StartOrder,
-    ) -> Result<(), ReadmitError> {
+    pub fn readmit_by(&mut self, target: usize, collect: bool, order: StartOrder) -> Result<(), ReadmitError> {
         let machine = Readmit::new(self.servers.len(), target, collect, order);
         Open::new(machine, &self.all()).all(self).unwrap().map(drop)
     }

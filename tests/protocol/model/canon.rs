@@ -66,12 +66,7 @@ fn is_target<const N: usize>(order: &Order<N>, node: usize) -> bool {
 }
 
 /// Every order of the nodes in which the keys are sorted.
-fn arrangements<K: Eq, const N: usize>(
-    from: &mut [u8; N],
-    keys: &[K; N],
-    at: usize,
-    visit: &mut impl FnMut(&[u8; N]),
-) {
+fn arrangements<K: Eq, const N: usize>(from: &mut [u8; N], keys: &[K; N], at: usize, visit: &mut impl FnMut(&[u8; N])) {
     if at == N {
         return visit(from);
     }

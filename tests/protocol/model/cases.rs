@@ -42,10 +42,7 @@ impl Locks {
 /// Somebody who wants the world of a case, whatever its size.
 pub trait Visitor {
     type Out;
-    fn locks<const N: usize, const C: usize, const R: usize>(
-        self,
-        world: World<N, C, R>,
-    ) -> Self::Out;
+    fn locks<const N: usize, const C: usize, const R: usize>(self, world: World<N, C, R>) -> Self::Out;
     fn lists<const Z: usize, const M: usize>(self, world: Lists<Z, M>) -> Self::Out;
 }
 
@@ -59,10 +56,9 @@ impl Case {
         let repeat = Budget { repeats: 1, ..calm };
         let locks = |orders, budget| Locks::new(3, 2, orders, budget);
         match mutant {
-            Mutant::NoPublish
-            | Mutant::PublishToAnyOwner
-            | Mutant::LateGrantsCount
-            | Mutant::MajorityOfAnswers => Case::Locks(locks(0, calm)),
+            Mutant::NoPublish | Mutant::PublishToAnyOwner | Mutant::LateGrantsCount | Mutant::MajorityOfAnswers => {
+                Case::Locks(locks(0, calm))
+            }
             Mutant::PublishBelowCount => Case::Locks(locks(0, repeat)),
             Mutant::EmptyNodesVote => Case::Locks(locks(0, losses(1))),
             Mutant::NobodyIsRead | Mutant::NoNewEra => Case::Locks(locks(1, losses(1))),
@@ -72,28 +68,21 @@ impl Case {
             Mutant::ActivateAnyMemory => locks(2, losses(2)).after(RACE),
             Mutant::ActivateDropsAlways => locks(2, losses(1)).after(RACE),
             // Node 1 forgets, and counts are to be collected on node 0 meanwhile.
-            Mutant::StartsWhileRemembered => {
-                locks(2, Budget { losses: 2, collections: 1, ..calm }).after(COLLECTING)
-            }
+            Mutant::StartsWhileRemembered => locks(2, Budget { losses: 2, collections: 1, ..calm }).after(COLLECTING),
             Mutant::NoStartPromise | Mutant::ReadsBeforeMarks => {
                 Case::Lists { servers: 3, clients: 2, old: vec![], new: vec![0, 1, 2] }
             }
-            Mutant::NoFleetCheck => {
-                Case::Lists { servers: 4, clients: 1, old: vec![0, 1, 2], new: vec![0, 1, 3] }
-            }
+            Mutant::NoFleetCheck => Case::Lists { servers: 4, clients: 1, old: vec![0, 1, 2], new: vec![0, 1, 3] },
             Mutant::HealsOverCounts | Mutant::RenewalOfOne => Case::Locks(locks(0, renewals)),
             Mutant::SharedIsNotCounted => Case::Locks(Locks { shared: 0b10, ..locks(0, calm) }),
-            Mutant::SharedHealsBelowToken => {
-                Locks { shared: 0b110, ..Locks::new(3, 3, 0, renewals) }.after(ALONE)
-            }
+            Mutant::SharedHealsBelowToken => Locks { shared: 0b110, ..Locks::new(3, 3, 0, renewals) }.after(ALONE),
         }
     }
 
     /// A world to play in: four attempts, of which the last two share the lock, and four re-admissions.
     /// `None` if there is none with so many nodes.
     pub fn free(nodes: usize) -> Option<Case> {
-        let budget =
-            Budget { losses: 4, repeats: 2, rollbacks: 1, renewals: true, ..Budget::default() };
+        let budget = Budget { losses: 4, repeats: 2, rollbacks: 1, renewals: true, ..Budget::default() };
         let locks = Locks { shared: 0b1100, ..Locks::new(nodes, 4, 4, budget) };
         matches!(nodes, 3 | 5).then_some(Case::Locks(locks))
     }
@@ -130,10 +119,7 @@ impl Case {
     }
 }
 
-fn world<const N: usize, const C: usize, const R: usize>(
-    locks: &Locks,
-    mutant: Option<Mutant>,
-) -> World<N, C, R> {
+fn world<const N: usize, const C: usize, const R: usize>(locks: &Locks, mutant: Option<Mutant>) -> World<N, C, R> {
     let mut world = World::new(locks.budget, mutant);
     world.seam.shared = locks.shared;
     world.prompt = locks.budget.renewals && locks.shared == 0;
@@ -142,11 +128,7 @@ fn world<const N: usize, const C: usize, const R: usize>(
 }
 
 /// Started by all clients, or moved by one.
-fn lists<const Z: usize, const M: usize>(
-    old: &[u8],
-    new: &[u8],
-    mutant: Option<Mutant>,
-) -> Lists<Z, M> {
+fn lists<const Z: usize, const M: usize>(old: &[u8], new: &[u8], mutant: Option<Mutant>) -> Lists<Z, M> {
     let mut world = Lists::new(old, new, mutant);
     (world.starters, world.movers) = if old.is_empty() { (M, 0) } else { (0, 1) };
     world

@@ -31,12 +31,8 @@ impl<const N: usize, const C: usize, const R: usize> Model for World<N, C, R> {
             return self.alone();
         }
         let mut properties = vec![
-            Property::<Self>::always("I1: no token twice", |world, state| {
-                state.unique(&world.seam)
-            }),
-            Property::<Self>::always("I2: larger than what was returned", |_, state| {
-                state.ordered()
-            }),
+            Property::<Self>::always("I1: no token twice", |world, state| state.unique(&world.seam)),
+            Property::<Self>::always("I2: larger than what was returned", |_, state| state.ordered()),
             Property::<Self>::sometimes("a lease is granted", |_, state| state.highest() > 0),
             Property::<Self>::sometimes("two leases in order", |_, state| state.in_order()),
             Property::<Self>::sometimes("a publish was needed", |_, state| {
@@ -56,9 +52,7 @@ impl<const N: usize, const C: usize, const R: usize> Model for World<N, C, R> {
         // Only where nobody forgot the successor: see docs/reliability.md.
         if self.prompt {
             properties
-                .push(Property::<Self>::always("a followed lease stays lost", |world, state| {
-                    !world.revived(state)
-                }));
+                .push(Property::<Self>::always("a followed lease stays lost", |world, state| !world.revived(state)));
         }
         if self.budget.renewals && self.budget.losses > 0 && R > 0 {
             properties.push(Property::<Self>::sometimes("a renewal healed a node", |_, state| {
@@ -74,9 +68,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
     /// Where nobody locks anything: re-admissions alone.
     fn alone(&self) -> Vec<Property<Self>> {
         vec![
-            Property::<Self>::always("a majority never misses an era", |world, state| {
-                !world.is_forgettable(state)
-            }),
+            Property::<Self>::always("a majority never misses an era", |world, state| !world.is_forgettable(state)),
             Property::<Self>::sometimes("all are back", |world, state| {
                 state.budget.losses == 0 && state.nodes.iter().all(|node| world.is_admitted(*node))
             }),
@@ -84,11 +76,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
     }
 }
 
-pub fn run<const N: usize, const C: usize, const R: usize>(
-    name: &str,
-    world: World<N, C, R>,
-    limit: Option<usize>,
-) {
+pub fn run<const N: usize, const C: usize, const R: usize>(name: &str, world: World<N, C, R>, limit: Option<usize>) {
     search(&format!("{name}: N = {N}, {C} attempts, {R} re-admissions"), world, limit);
 }
 

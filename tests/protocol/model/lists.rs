@@ -75,8 +75,7 @@ impl<const Z: usize, const M: usize> Lists<Z, M> {
     }
 
     pub fn first(&self) -> State<Z, M> {
-        let node =
-            Node { store: self.seam.stores.id(&Default::default()), life: 0, top: 0, lost: false };
+        let node = Node { store: self.seam.stores.id(&Default::default()), life: 0, top: 0, lost: false };
         let (losses, patience) = (self.losses, self.patience);
         let clients = [Client::default(); M];
         let mut state = State { nodes: [node; Z], clients, losses, patience, again: false };
@@ -89,10 +88,7 @@ impl<const Z: usize, const M: usize> Lists<Z, M> {
             (node.store, node.top) = (self.seam.stores.id(&store), 1);
         }
         for who in 0..self.starters {
-            self.take(
-                &mut state.clients[who],
-                self.seam.readmit(who as u8, 1, self.seam.lists[1][0], true),
-            );
+            self.take(&mut state.clients[who], self.seam.readmit(who as u8, 1, self.seam.lists[1][0], true));
             // Up to the start: the target is marked, and nobody is admitted.
             for server in self.seam.lists[1].clone() {
                 let before = state;
@@ -102,9 +98,9 @@ impl<const Z: usize, const M: usize> Lists<Z, M> {
         for who in self.starters..self.starters + self.movers {
             self.take(&mut state.clients[who], self.seam.mover(who as u8));
         }
-        self.lead.iter().fold(state, |state, step| {
-            self.step(&state, *step).unwrap_or_else(|| panic!("{step:?} does nothing"))
-        })
+        self.lead
+            .iter()
+            .fold(state, |state, step| self.step(&state, *step).unwrap_or_else(|| panic!("{step:?} does nothing")))
     }
 
     /// Requests of a round that is over are dropped, but those that were given up, and
@@ -149,13 +145,7 @@ impl<const Z: usize, const M: usize> Lists<Z, M> {
         Some(picked)
     }
 
-    pub fn run(
-        &self,
-        before: &State<Z, M>,
-        who: usize,
-        server: u8,
-        late: bool,
-    ) -> Option<State<Z, M>> {
+    pub fn run(&self, before: &State<Z, M>, who: usize, server: u8, late: bool) -> Option<State<Z, M>> {
         let mut state = *before;
         let open = self.pick(&mut state.clients[who], server, late)?;
         let node = &mut state.nodes[server as usize];
@@ -239,11 +229,7 @@ impl<const Z: usize, const M: usize> Lists<Z, M> {
                 for list in [0, 1] {
                     let lost = |server: &&u8| state.nodes[**server as usize].lost;
                     let lost = self.seam.lists[list as usize].iter().filter(lost);
-                    steps.extend(lost.map(|server| Step::Readmit {
-                        who: number,
-                        list,
-                        server: *server,
-                    }));
+                    steps.extend(lost.map(|server| Step::Readmit { who: number, list, server: *server }));
                 }
             }
         }

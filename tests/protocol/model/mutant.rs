@@ -2,9 +2,7 @@
 //! that the library has no switch. What is left out is a check or a step of the real code,
 //! and it is left out by asking the real code something else or by forging its answer.
 
-use fencing_protocol::{
-    Mode, NodeState, Nonce, Owner, Prepared, Reply, Request, Resource, Stamp, Store, Token,
-};
+use fencing_protocol::{Mode, NodeState, Nonce, Owner, Prepared, Reply, Request, Resource, Stamp, Store, Token};
 
 use crate::model::node::{activate, ask, count_once, owner, token_of};
 use crate::model::seam::{CONFIRM, READ, START_CONFIRM, STARTS};
@@ -77,9 +75,7 @@ impl Mutant {
                 let nonce = look(&before, life, second).state.nonce;
                 let publish = Request::Publish { resource: resource.clone(), owner, nonce, token };
                 match again(&publish) {
-                    Reply::NotOwner if holds(&before, life, second, resource, owner) => {
-                        Reply::Published
-                    }
+                    Reply::NotOwner if holds(&before, life, second, resource, owner) => Reply::Published,
                     reply => reply,
                 }
             }
@@ -109,9 +105,7 @@ impl Mutant {
                 *store = before;
                 ask(store, life, second, &activate(nonce, 1))
             }
-            (Mutant::ActivateAnyMemory, Request::Activate { nonce, era, .. })
-                if reply == Reply::Forgotten =>
-            {
+            (Mutant::ActivateAnyMemory, Request::Activate { nonce, era, .. }) if reply == Reply::Forgotten => {
                 match again(&Request::Prepare { nonce, from: None }) {
                     Reply::Prepared(now) => again(&activate(now.state.nonce, era)),
                     _ => reply,
@@ -124,20 +118,16 @@ impl Mutant {
                 ask(store, life, second, &Request::Prepare { nonce, from: None });
                 ask(store, life, second, &activate(nonce, era))
             }
-            (
-                Mutant::SharedIsNotCounted,
-                Request::Acquire { mode: Mode::Shared, resource, owner, ttl },
-            ) => {
+            (Mutant::SharedIsNotCounted, Request::Acquire { mode: Mode::Shared, resource, owner, ttl }) => {
                 let Some(token) = count_of(&before, life) else { return reply };
                 let renew = Request::Renew { mode: Mode::Shared, resource, owner, token, ttl };
                 *store = before;
                 ask(store, life, second, &renew);
                 ask(store, life, second, request)
             }
-            (
-                Mutant::SharedHealsBelowToken,
-                Request::Renew { mode: Mode::Shared, resource, owner, ttl, .. },
-            ) if reply == Reply::Renewed => {
+            (Mutant::SharedHealsBelowToken, Request::Renew { mode: Mode::Shared, resource, owner, ttl, .. })
+                if reply == Reply::Renewed =>
+            {
                 let Some(token) = count_of(&before, life) else { return reply };
                 let renew = Request::Renew { mode: Mode::Shared, resource, owner, token, ttl };
                 *store = before;
@@ -193,10 +183,9 @@ impl Mutant {
     /// A request to renew as the client sends it.
     pub fn renewal(self, request: Request) -> Request {
         match (self, request) {
-            (
-                Mutant::HealsOverCounts,
-                Request::Renew { mode: Mode::Exclusive, resource, owner, ttl, .. },
-            ) => Request::Renew { mode: Mode::Exclusive, resource, owner, ttl, token: Token::MAX },
+            (Mutant::HealsOverCounts, Request::Renew { mode: Mode::Exclusive, resource, owner, ttl, .. }) => {
+                Request::Renew { mode: Mode::Exclusive, resource, owner, ttl, token: Token::MAX }
+            }
             (_, request) => request,
         }
     }

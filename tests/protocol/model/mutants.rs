@@ -73,10 +73,7 @@ fn broken<W: Model>(world: &W, always: &[Property<W>], state: &W::State) -> Opti
 }
 
 /// The same steps with the nodes numbered as they were at first: the search numbers them anew after each step.
-fn numbered<const N: usize, const C: usize, const R: usize>(
-    world: &World<N, C, R>,
-    steps: Vec<Action>,
-) -> Vec<Action> {
+fn numbered<const N: usize, const C: usize, const R: usize>(world: &World<N, C, R>, steps: Vec<Action>) -> Vec<Action> {
     let (mut here, mut there) = (world.first(), world.canonical(world.first()));
     let same = |action: Action| {
         there = world.next_state(&there, action).expect("a step of the search");
@@ -123,10 +120,7 @@ impl Played {
 impl Visitor for Played {
     type Out = Vec<Option<&'static str>>;
 
-    fn locks<const N: usize, const C: usize, const R: usize>(
-        self,
-        world: World<N, C, R>,
-    ) -> Self::Out {
+    fn locks<const N: usize, const C: usize, const R: usize>(self, world: World<N, C, R>) -> Self::Out {
         let Schedule::Locks(steps) = Schedule::of(self.0) else { panic!("a schedule of lists") };
         Played::play(&world, world.first(), steps, World::step)
     }
@@ -170,10 +164,7 @@ impl Hunt {
 impl Visitor for Hunt {
     type Out = Result<String, String>;
 
-    fn locks<const N: usize, const C: usize, const R: usize>(
-        self,
-        mut world: World<N, C, R>,
-    ) -> Self::Out {
+    fn locks<const N: usize, const C: usize, const R: usize>(self, mut world: World<N, C, R>) -> Self::Out {
         world.lead = self.lead.clone();
         let death = death(&world);
         self.compared(death.map(|it| Death { steps: numbered(&world, it.steps), ..it }))

@@ -4,8 +4,8 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use fencing_protocol::{
-    Attempt, Clocks, Fleet, Incarnation, Membership, Mode, Nonce, Owner, Reply, Request, Resource,
-    Stamp, Store, Terms, Time, Token,
+    Attempt, Clocks, Fleet, Incarnation, Membership, Mode, Nonce, Owner, Reply, Request, Resource, Stamp, Store, Terms,
+    Time, Token,
 };
 
 /// The one fleet that most worlds have.
@@ -21,12 +21,7 @@ pub fn ask(store: &mut Store, life: u8, second: u8, request: &Request) -> Reply 
 }
 
 /// The same for a session of any fleet.
-pub fn ask_as(
-    me: &Membership,
-    store: &mut Store,
-    second: impl Into<u64>,
-    request: &Request,
-) -> Reply {
+pub fn ask_as(me: &Membership, store: &mut Store, second: impl Into<u64>, request: &Request) -> Reply {
     let clock = Duration::from_secs(second.into());
     let mut request = request.clone();
     if let Request::Activate { quarantine, .. } = &mut request {

@@ -7,8 +7,7 @@ use crate::model::script::{actions, steps};
 use crate::model::state::Budget;
 use crate::model::world::World;
 
-const CALM: Budget =
-    Budget { losses: 0, rollbacks: 0, repeats: 0, collections: 0, seconds: 0, renewals: false };
+const CALM: Budget = Budget { losses: 0, rollbacks: 0, repeats: 0, collections: 0, seconds: 0, renewals: false };
 
 fn with<const N: usize, const C: usize, const R: usize>(budget: Budget) -> World<N, C, R> {
     World::new(budget, None)

@@ -17,9 +17,7 @@ impl Schedule {
     #[must_use]
     pub fn of(mutant: Mutant) -> Schedule {
         match Case::of(mutant) {
-            Case::Locks(Locks { lead, .. }) => {
-                Schedule::Locks([lead, actions(locks(mutant))].concat())
-            }
+            Case::Locks(Locks { lead, .. }) => Schedule::Locks([lead, actions(locks(mutant))].concat()),
             Case::Lists { .. } => Schedule::Lists(steps(lists(mutant))),
         }
     }
@@ -88,9 +86,7 @@ fn locks(mutant: Mutant) -> &'static str {
             "acquire 0@01, deliver 0@0, acquire 1@0, deliver 0@1, acquire 1@1, deliver 1@01, \
              renew 0@2"
         }
-        Mutant::SharedIsNotCounted => {
-            "acquire 0@01, acquire 1@2, deliver 0@0, acquire 1@0, deliver 0@1, deliver 1@20"
-        }
+        Mutant::SharedIsNotCounted => "acquire 0@01, acquire 1@2, deliver 0@0, acquire 1@0, deliver 0@1, deliver 1@20",
         Mutant::SharedHealsBelowToken => {
             "acquire 1@20, deliver 1@2, acquire 2@2, deliver 1@0, publish 1@2, renew 1@1, \
              acquire 2@1, deliver 2@12"
@@ -103,9 +99,7 @@ fn locks(mutant: Mutant) -> &'static str {
 fn lists(mutant: Mutant) -> &'static str {
     match mutant {
         Mutant::NoStartPromise => "run 0@0120120120120, run 1@12, lose@0, run 1@00120120120",
-        Mutant::ReadsBeforeMarks => {
-            "run 0@0120120, run 1@1, run 0@1, run 1@2, run 0@20120, lose@0, run 1@00120120120"
-        }
+        Mutant::ReadsBeforeMarks => "run 0@0120120, run 1@1, run 0@1, run 1@2, run 0@20120, lose@0, run 1@00120120120",
         _ => "",
     }
 }

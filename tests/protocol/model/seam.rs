@@ -4,9 +4,8 @@
 use std::time::Duration;
 
 use fencing_protocol::{
-    Acquire, Address, Attempt, Fault, Fleet, Machine, Membership, Mode, NonEmpty, Nonce, Readmit,
-    Relocate, Relocation, Renew, Renewed, Reply, Request, Side, StartOrder, Store, Time, Token,
-    majority,
+    Acquire, Address, Attempt, Fault, Fleet, Machine, Membership, Mode, NonEmpty, Nonce, Readmit, Relocate, Relocation,
+    Renew, Renewed, Reply, Request, Side, StartOrder, Store, Time, Token, majority,
 };
 
 use crate::machine::AnyMachine;
@@ -130,16 +129,8 @@ impl Seam {
     }
 
     /// The real node answers a client of that list.
-    pub fn ask(
-        &self,
-        store: &mut Store,
-        life: u8,
-        list: u8,
-        second: u8,
-        request: &Request,
-    ) -> Reply {
-        let member =
-            |fleet: &Fleet| Membership { incarnation: incarnation(life), fleet: fleet.clone() };
+    pub fn ask(&self, store: &mut Store, life: u8, list: u8, second: u8, request: &Request) -> Reply {
+        let member = |fleet: &Fleet| Membership { incarnation: incarnation(life), fleet: fleet.clone() };
         let before = store.clone();
         let reply = match self.mutant {
             Some(mutant) if self.fleets.len() == 1 => mutant.answer(store, life, second, request),
@@ -179,8 +170,7 @@ impl Seam {
     /// Starts an attempt; the requests are the same for every node.
     pub fn attempt(&self, client: u8) -> (Id, Id) {
         self.begun.get(client, || {
-            let nodes =
-                if self.mutant == Some(Mutant::MajorityOfAnswers) { 1 } else { self.nodes() };
+            let nodes = if self.mutant == Some(Mutant::MajorityOfAnswers) { 1 } else { self.nodes() };
             let resources = NonEmpty::new(resource());
             let attempt = Acquire::new(nodes, self.terms(client), resources, Time::default());
             self.first(AnyMachine::Acquire(attempt), Origin::Attempt)
@@ -249,14 +239,7 @@ impl Seam {
     }
 
     /// A reply as a machine takes it where a rule is left out.
-    fn forged(
-        &self,
-        client: &mut Client,
-        parent: Id,
-        phase: u8,
-        node: u8,
-        mut reply: Reply,
-    ) -> Reply {
+    fn forged(&self, client: &mut Client, parent: Id, phase: u8, node: u8, mut reply: Reply) -> Reply {
         let Some(mutant) = self.mutant else { return reply };
         if matches!(client.machine, AnyMachine::Acquire(_)) {
             return mutant.grant(self.chosen(parent), reply);
@@ -314,9 +297,7 @@ impl Seam {
         let code = to.iter().fold(0, |code, node| code * 8 + u32::from(*node));
         self.moved.get((machine, code), || match self.origin(machine) {
             Origin::Attempt => machine,
-            Origin::Order { who, target, collect } => {
-                self.order(who, to[target as usize], collect).0
-            }
+            Origin::Order { who, target, collect } => self.order(who, to[target as usize], collect).0,
             Origin::Fed { parent, node, phase, reply } => {
                 self.feed(self.moved(parent, to), phase, to[node as usize], reply).machine
             }

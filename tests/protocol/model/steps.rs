@@ -10,14 +10,7 @@ use crate::model::state::{Client, Node, Order, Slot, State, Vote, Wait};
 use crate::model::world::{Action, World};
 
 impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
-    pub fn acquire(
-        &self,
-        state: &mut State<N, C, R>,
-        client: u8,
-        node: u8,
-        expired: bool,
-        lost: bool,
-    ) -> Option<()> {
+    pub fn acquire(&self, state: &mut State<N, C, R>, client: u8, node: u8, expired: bool, lost: bool) -> Option<()> {
         // All attempts are alike: they begin in the order of their numbers.
         let c = client as usize;
         if c > 0 && state.clients[c - 1].machine == 0 {
@@ -150,13 +143,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
         Some(())
     }
 
-    pub fn prepare(
-        &self,
-        state: &mut State<N, C, R>,
-        who: u8,
-        node: u8,
-        collect: bool,
-    ) -> Option<()> {
+    pub fn prepare(&self, state: &mut State<N, C, R>, who: u8, node: u8, collect: bool) -> Option<()> {
         let w = who as usize;
         let begun = |order: &Order<N>| order.machine != 0;
         if begun(&state.orders[w]) || (w > 0 && !begun(&state.orders[w - 1])) {

@@ -100,9 +100,8 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
         (0..N).any(|node| {
             let Some((era, _)) = self.known(state.nodes[node]) else { return false };
             let others = (0..N).filter(|other| *other != node);
-            let unaware = others.filter(|other| {
-                self.known(state.nodes[*other]).is_some_and(|(_, highest)| highest < era)
-            });
+            let unaware =
+                others.filter(|other| self.known(state.nodes[*other]).is_some_and(|(_, highest)| highest < era));
             unaware.count() >= majority(N)
         })
     }

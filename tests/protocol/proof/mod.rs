@@ -31,8 +31,7 @@ fn assert_all(what: &str, questions: &[Obligation], wanted: Verdict) -> Vec<Answ
     let answers = solver::ask(questions);
     println!("{what}: {} obligations, {:.1?} in all", answers.len(), started.elapsed());
     let others = answers.iter().filter(|answer| answer.verdict != wanted);
-    let others =
-        others.map(|Answer { step, goal, verdict, .. }| format!("{step}/{goal}: {verdict:?}"));
+    let others = others.map(|Answer { step, goal, verdict, .. }| format!("{step}/{goal}: {verdict:?}"));
     let others: Vec<String> = others.collect();
     assert!(others.is_empty(), "not {wanted:?}: {others:#?}");
     answers

@@ -197,8 +197,7 @@ pub fn spared() -> Vec<Obligation> {
 pub fn untold() -> Vec<String> {
     let known: Vec<Mutant> = mutants().into_iter().chain(table(SPARE)).collect();
     let told = |step: &str, rule: &str| known.iter().any(|m| m.step == step && m.rule == rule);
-    let rules =
-        steps().iter().flat_map(|step| step.rules.iter().map(|rule| (step.name, rule.name)));
+    let rules = steps().iter().flat_map(|step| step.rules.iter().map(|rule| (step.name, rule.name)));
     let untold = rules.filter(|(step, rule)| !told(step, rule));
     untold.map(|(step, rule)| format!("{step}: {rule}")).collect()
 }

@@ -28,8 +28,7 @@ impl Servers {
         let last = lists.iter().flatten().max().copied().unwrap_or(0);
         let fresh = |_| Server { store: Store::default(), life: 0, disk: None, lost: false };
         // Called so that they stand in a fleet in the order of their numbers.
-        let fleet =
-            |list: &Vec<usize>| Fleet::new(list.iter().map(|n| format!("n{n:02}"))).unwrap();
+        let fleet = |list: &Vec<usize>| Fleet::new(list.iter().map(|n| format!("n{n:02}"))).unwrap();
         let fleets = [fleet(&lists[0]), fleet(&lists[1])];
         let servers = (0..=last).map(fresh).collect();
         let mut all = Servers { servers, lists, fleets };

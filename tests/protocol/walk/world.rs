@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fastrand::Rng;
 use fencing_protocol::{
-    Acquire, Address, Fault, Machine, Mode, NonEmpty, Nonce, Owner, Readmit, Relocate, Relocation,
-    Renew, Reply, Request, Resource, Side, StartOrder, Time, Token,
+    Acquire, Address, Fault, Machine, Mode, NonEmpty, Nonce, Owner, Readmit, Relocate, Relocation, Renew, Reply,
+    Request, Resource, Side, StartOrder, Time, Token,
 };
 
 use crate::machine::AnyMachine;
@@ -147,12 +147,7 @@ impl World {
         self.feed(lost.client, lost.to, Err(Fault::TimedOut))
     }
 
-    fn feed(
-        &mut self,
-        client: u64,
-        from: Address,
-        reply: Result<Reply, Fault>,
-    ) -> Result<(), String> {
+    fn feed(&mut self, client: u64, from: Address, reply: Result<Reply, Fault>) -> Result<(), String> {
         let Some(at) = self.clients.iter().position(|it| it.number == client) else {
             return Ok(());
         };
@@ -171,9 +166,7 @@ impl World {
             *self.tally.entry("leases").or_default() += 1;
             *self.tally.entry("moved leases").or_default() += u64::from(client.list == 1);
             if floor.is_some_and(|floor| token <= floor) {
-                return Err(format!(
-                    "I2: {token} of {resource} began after {floor:?} was returned"
-                ));
+                return Err(format!("I2: {token} of {resource} began after {floor:?} was returned"));
             }
             if !self.returned.entry(resource.clone()).or_default().insert(token) {
                 return Err(format!("I1: {token} of {resource} was returned twice"));
@@ -219,8 +212,7 @@ impl World {
         }
         let (list, resource) = (self.any_list(), self.any_resource());
         let owner = Owner(self.fresh().into());
-        let (attempt, resources) =
-            (attempt(owner, Mode::Exclusive), NonEmpty::new(resource.clone()));
+        let (attempt, resources) = (attempt(owner, Mode::Exclusive), NonEmpty::new(resource.clone()));
         let machine = Acquire::new(self.servers.nodes(list), attempt, resources, Time::default());
         let floor = self.returned.get(&resource).and_then(|tokens| tokens.last().copied());
         let task = Task::Attempt { resource, owner, floor, won: false };
@@ -257,13 +249,12 @@ impl World {
 
     /// Somebody renews a lease that was won, however long ago.
     fn begin_renewal(&mut self) {
-        let held =
-            self.clients.iter().filter_map(|client| match (&client.task, client.outcome()) {
-                (Task::Attempt { resource, owner, .. }, Some(Ok(Some(token)))) => {
-                    Some((client.list, resource.clone(), *owner, token))
-                }
-                _ => None,
-            });
+        let held = self.clients.iter().filter_map(|client| match (&client.task, client.outcome()) {
+            (Task::Attempt { resource, owner, .. }, Some(Ok(Some(token)))) => {
+                Some((client.list, resource.clone(), *owner, token))
+            }
+            _ => None,
+        });
         let held: Vec<_> = held.collect();
         let Some((list, resource, owner, token)) = self.random.choice(held) else { return };
         let (attempt, held) = (attempt(owner, Mode::Exclusive), NonEmpty::new((resource, token)));

@@ -48,10 +48,8 @@ async fn two_clients_never_leave_the_older_ones_value() {
     for round in 0..300 {
         let file = Resource::new(format!("files/{round}")).unwrap();
         let key = format!("{{files}}:{round}");
-        let (old, new) = tokio::join!(
-            one.fenced_set(&file, token(33), &key, "old"),
-            two.fenced_set(&file, token(34), &key, "new"),
-        );
+        let (old, new) =
+            tokio::join!(one.fenced_set(&file, token(33), &key, "old"), two.fenced_set(&file, token(34), &key, "new"),);
         new.unwrap();
         old.map_or_else(|error| drop(stale(error)), drop);
         assert_eq!(server.cli(&["GET", &key]), "new", "round {round}");
@@ -191,9 +189,7 @@ async fn a_key_in_another_slot_is_refused() {
     let settings = ["--port", &own, "--cluster-enabled", "yes", "--cluster-port", &bus];
     let server = RedisServer::with(&settings);
     server.cli(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
-    support::cli::until("the cluster serves", || {
-        server.cli(&["CLUSTER", "INFO"]).contains("cluster_state:ok")
-    });
+    support::cli::until("the cluster serves", || server.cli(&["CLUSTER", "INFO"]).contains("cluster_state:ok"));
     let marks = opened(&server).await;
     let refused = marks.fenced_set(&file(), token(34), "elsewhere", "x").await;
     assert!(matches!(refused, Err(FencedError::OtherSlot(_))), "{refused:?}");

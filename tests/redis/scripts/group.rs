@@ -97,20 +97,11 @@ async fn a_lock_that_is_none_fails_alone() {
     let (server, member) = admitted().await;
     member.ask_each(vec![acquire(0, ALICE)]).await;
     server.cli(&["RPUSH", "{fencing}:lock:invoice/1", "a list"]);
-    let group = vec![
-        release(0, ALICE),
-        release(1, ALICE),
-        acquire(1, BOB),
-        acquire(2, BOB),
-        acquire(0, BOB),
-    ];
+    let group = vec![release(0, ALICE), release(1, ALICE), acquire(1, BOB), acquire(2, BOB), acquire(0, BOB)];
     let answers = member.ask_each(group).await;
     assert_eq!(answers[0], Ok(Reply::Released));
     for failed in &answers[1..3] {
-        assert!(
-            matches!(failed, Err(Fault::Refused(why)) if why.contains("WRONGTYPE")),
-            "{failed:?}"
-        );
+        assert!(matches!(failed, Err(Fault::Refused(why)) if why.contains("WRONGTYPE")), "{failed:?}");
     }
     for granted in &answers[3..] {
         assert!(matches!(granted, Ok(Reply::Granted { .. })), "{granted:?}");
@@ -141,8 +132,7 @@ async fn a_lock_alone_that_ends_later_than_any_is_noted() {
         }
         server.cli(&["SET", "{fencing}:latest", value, "PX", lasts]);
         member.ask_each(vec![acquire(0, ALICE)]).await;
-        let noted =
-            ["GET", "PTTL"].map(|it| server.cli(&[it, "{fencing}:latest"]).parse::<u64>().unwrap());
+        let noted = ["GET", "PTTL"].map(|it| server.cli(&[it, "{fencing}:latest"]).parse::<u64>().unwrap());
         assert!(noted.iter().all(|noted| *noted > 30_000), "{value} {lasts}: {noted:?}");
         member.ask_each(vec![release(0, ALICE)]).await;
     }
@@ -154,8 +144,7 @@ async fn releases_of_a_group_come_again_with_their_script() {
     let (server, member) = admitted().await;
     member.ask_each(vec![acquire(0, ALICE), acquire(1, ALICE)]).await;
     server.cli(&["SCRIPT", "FLUSH"]);
-    let answers =
-        member.ask_each(vec![release(0, ALICE), acquire(2, BOB), release(1, ALICE)]).await;
+    let answers = member.ask_each(vec![release(0, ALICE), acquire(2, BOB), release(1, ALICE)]).await;
     assert_eq!((&answers[0], &answers[2]), (&Ok(Reply::Released), &Ok(Reply::Released)));
     assert!(matches!(&answers[1], Err(Fault::Refused(why)) if why.contains("lost the scripts")));
     assert_eq!(server.cli(&["KEYS", "{fencing}:lock:*"]), "");

@@ -58,7 +58,5 @@ async fn a_part_of_a_millisecond_is_a_whole_one() {
 #[tokio::test]
 async fn less_than_a_millisecond_is_one() {
     let (_server, member) = admitted().await;
-    assert_granted(
-        member.ask(lasting(acquire(&resource(), BOB), Duration::from_micros(400))).await,
-    );
+    assert_granted(member.ask(lasting(acquire(&resource(), BOB), Duration::from_micros(400))).await);
 }

@@ -52,8 +52,7 @@ impl Cluster {
     async fn settled(&self) {
         for pool in [&self.one, &self.two] {
             let mut conn = pool.acquire().await.unwrap();
-            let wait =
-                "SET SESSION wsrep_sync_wait = 15; SELECT 1; SET SESSION wsrep_sync_wait = 0";
+            let wait = "SET SESSION wsrep_sync_wait = 15; SELECT 1; SET SESSION wsrep_sync_wait = 0";
             sqlx::raw_sql(wait).execute(&mut *conn).await.unwrap();
         }
     }

@@ -23,9 +23,7 @@ async fn marks_say_yes_to_no_token_that_was_passed_on_another_node() {
 #[tokio::test]
 async fn the_row_predicate_holds() {
     let cluster = Cluster::ready().await;
-    let update = |number: u64| {
-        AssertSqlSafe(format!("UPDATE files SET token = {number} WHERE token <= {number}"))
-    };
+    let update = |number: u64| AssertSqlSafe(format!("UPDATE files SET token = {number} WHERE token <= {number}"));
     let mut old = cluster.one.begin().await.unwrap();
     old.execute(update(33)).await.unwrap();
     let holder = cluster.behind().await;
@@ -82,8 +80,7 @@ async fn no_two_leases_have_one_token() {
 #[tokio::test]
 async fn a_cluster_where_the_fence_would_not_hold_is_refused() {
     let cluster = Cluster::ready().await;
-    let count =
-        "CREATE OR REPLACE PROCEDURE fencing_count(IN the_resource VARBINARY(1024)) BEGIN END";
+    let count = "CREATE OR REPLACE PROCEDURE fencing_count(IN the_resource VARBINARY(1024)) BEGIN END";
     run(&cluster.one, count).await;
     let error = sql::migrate(&cluster.one).await.unwrap_err();
     assert!(matches!(error, MigrateError::Unguarded(_)), "{error:?}");

@@ -29,8 +29,7 @@ async fn new(pool: &MySqlPool, own: u64) -> i64 {
 
 /// How many rounds were refused, and in how many the file changed after the newer token had read it.
 async fn play(cluster: &Cluster, swapped: bool, rounds: u64, writer: Writer) -> (u64, u64) {
-    let (here, there) =
-        if swapped { (&cluster.two, &cluster.one) } else { (&cluster.one, &cluster.two) };
+    let (here, there) = if swapped { (&cluster.two, &cluster.one) } else { (&cluster.one, &cluster.two) };
     let start = sql::highest(here, &resource()).await.unwrap().map_or(1, |mark| mark.get() + 1);
     let (mut refused, mut late) = (0, 0);
     for number in (start..).step_by(2).take(rounds.try_into().unwrap()) {
@@ -66,9 +65,7 @@ async fn no_stale_write_lands_in_either_direction() {
         for swapped in [false, true] {
             let (rounds, writer) = (rounds(), Writer { way, level: None, protected });
             let (refused, late) = play(&cluster, swapped, rounds, writer).await;
-            println!(
-                "{writer:?}, swapped {swapped}: {rounds} rounds, {refused} refused, {late} late"
-            );
+            println!("{writer:?}, swapped {swapped}: {rounds} rounds, {refused} refused, {late} late");
             assert_eq!(late, 0, "{writer:?}");
         }
     }

@@ -22,8 +22,7 @@ pub const OTHER_CALL: &str = "CALL fencing_hold('files/a', 40, NULL)";
 
 /// What a session begins with that writes a protected table, and what it may not do.
 pub const SESSIONS: &[&str] = &["SELECT 1"];
-pub const WRITERS_MAY_NOT: &[&str] =
-    &["CALL fencing_admit('files/a', 39)", "SELECT * FROM fencing_marks"];
+pub const WRITERS_MAY_NOT: &[&str] = &["CALL fencing_admit('files/a', 39)", "SELECT * FROM fencing_marks"];
 
 /// The last lease was granted on a server that was lost.
 pub const OTHER_SERVER: &str = "UPDATE fencing_floor SET server = 77777";

@@ -70,8 +70,7 @@ async fn who_lowers_a_mark_queues_with_those_who_write() {
     let place = migrated().await;
     raise(&place.pool, &resource(), 35).await;
     let mut turn = place.pool.begin().await.unwrap();
-    let lock =
-        "SELECT pg_advisory_xact_lock_shared(hashtextextended('files/a', 28548280319532647))";
+    let lock = "SELECT pg_advisory_xact_lock_shared(hashtextextended('files/a', 28548280319532647))";
     run(&mut *turn, lock).await;
     let mut operator = place.pool.begin().await.unwrap();
     run(&mut *operator, "SET LOCAL lock_timeout = 100").await;

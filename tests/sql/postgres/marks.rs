@@ -16,8 +16,7 @@ async fn a_replica_that_is_behind_passes_no_token() {
     marks.raise(&resource(), token(33)).await.unwrap();
 
     let standby = server.standby();
-    let replica =
-        PgPoolOptions::new().connect_lazy_with(standby.on(options.get_database().unwrap()));
+    let replica = PgPoolOptions::new().connect_lazy_with(standby.on(options.get_database().unwrap()));
     // It has copied 33, and stops there.
     run(&replica, "SELECT pg_wal_replay_pause()").await;
     marks.raise(&resource(), token(34)).await.unwrap();

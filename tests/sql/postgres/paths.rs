@@ -76,8 +76,7 @@ async fn a_token_counts_in_the_transaction_that_presents_it() {
     let pool = single(&place.pool);
     // Kept for the session in the form that counted before.
     let mut tx = presenting(&pool, 34).await;
-    let keep =
-        "SELECT set_config('fencing.sequencer', current_setting('fencing.sequencer'), false)";
+    let keep = "SELECT set_config('fencing.sequencer', current_setting('fencing.sequencer'), false)";
     run(&mut *tx, &format!("{keep}; UPDATE files SET body = 'first'")).await;
     tx.commit().await.unwrap();
     unpresented(write(&pool, None).await);
@@ -162,9 +161,7 @@ async fn the_tables_of_another_fence_are_not_listed() {
     let app = on_path(&place, "app");
     sql::migrate(&app).await.unwrap();
     Protect::rows("papers", "path").unwrap().apply(&app).await.unwrap();
-    for (pool, own, other) in
-        [(&app, "papers", "public.files"), (&place.pool, "files", "app.papers")]
-    {
+    for (pool, own, other) in [(&app, "papers", "public.files"), (&place.pool, "files", "app.papers")] {
         let found = sql::protected(pool, None).await.unwrap();
         assert_eq!((found.len(), found[0].table.as_str()), (1, own), "{found:?}");
         assert!(found[0].is_whole(), "{found:?}");

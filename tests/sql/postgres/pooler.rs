@@ -23,14 +23,12 @@ struct Pooled {
 impl Pooled {
     /// A database behind a pooler. Another program has left statements with names of the driver in both sessions.
     async fn migrated() -> Pooled {
-        let server =
-            PostgresServer::with(&["fsync=off", "max_connections=100", "lock_timeout=20s"]);
+        let server = PostgresServer::with(&["fsync=off", "max_connections=100", "lock_timeout=20s"]);
         let direct = server.database().await;
         let pooler = PgBouncer::before(&server, 2);
         sql::migrate(&pool(&direct)).await.unwrap();
         let options = pooler.on(direct.get_database().unwrap());
-        let pooled =
-            Pooled { pool: pool(&options), options, direct, _pooler: pooler, _server: server };
+        let pooled = Pooled { pool: pool(&options), options, direct, _pooler: pooler, _server: server };
         // Both at once, so that each has a session.
         let mut both = [pooled.pool.begin().await.unwrap(), pooled.pool.begin().await.unwrap()];
         for tx in &mut both {
@@ -87,8 +85,7 @@ async fn leases_are_acquired_renewed_and_released() {
     let pooled = Pooled::migrated().await;
     let holders = (0..8).map(async |_| {
         let mut tokens = Vec::new();
-        let lock =
-            SqlLock::builder(pool(&pooled.options)).wait(Duration::from_secs(60)).renew(false);
+        let lock = SqlLock::builder(pool(&pooled.options)).wait(Duration::from_secs(60)).renew(false);
         let lock = lock.build().unwrap();
         for _ in 0..5 {
             let lease = lock.acquire(&resource()).await.unwrap();

@@ -82,8 +82,7 @@ async fn marks_are_pruned_whatever_the_path_and_the_level_of_the_session_are() {
     let place = migrated().await;
     raise(&place.pool, &resource(), 34).await;
     let pool = single(&place.at("serializable"));
-    let temporary =
-        "CREATE TEMPORARY TABLE fencing_marks (resource text PRIMARY KEY, token bigint);
+    let temporary = "CREATE TEMPORARY TABLE fencing_marks (resource text PRIMARY KEY, token bigint);
         CREATE TEMPORARY TABLE fencing_floor (token bigint);
         INSERT INTO fencing_floor VALUES (0)";
     run(&pool, temporary).await;

@@ -21,10 +21,8 @@ pub const HOLD: &str = "SELECT fencing_hold('x', 1, true)";
 pub const OTHER_CALL: &str = "CALL fencing_begin('files/a', 40)";
 
 /// What a session begins with that writes a protected table, and what it may not do.
-pub const SESSIONS: &[&str] =
-    &["SELECT 1", "CREATE TEMPORARY TABLE fencing_marks (resource text, token bigint)"];
-pub const WRITERS_MAY_NOT: &[&str] =
-    &["SELECT fencing_admit('files/a', 39)", "SELECT fencing_compare('files/a', 39)"];
+pub const SESSIONS: &[&str] = &["SELECT 1", "CREATE TEMPORARY TABLE fencing_marks (resource text, token bigint)"];
+pub const WRITERS_MAY_NOT: &[&str] = &["SELECT fencing_admit('files/a', 39)", "SELECT fencing_compare('files/a', 39)"];
 
 /// The last lease was granted on a server that was lost.
 pub const OTHER_SERVER: &str = "UPDATE fencing_floor SET server = 'another'";
@@ -146,10 +144,7 @@ async fn a_trigger_on_the_marks_that_does_not_fire_is_lost() {
     let place = with(OTHER).await;
     for (change, lost) in [
         ("ALTER TABLE fencing_marks DISABLE TRIGGER fencing_marks_lower", "fencing_marks_lower"),
-        (
-            "ALTER TABLE fencing_marks ENABLE REPLICA TRIGGER fencing_marks_delete",
-            "fencing_marks_delete",
-        ),
+        ("ALTER TABLE fencing_marks ENABLE REPLICA TRIGGER fencing_marks_delete", "fencing_marks_delete"),
         ("DROP TRIGGER fencing_marks_lower ON fencing_marks", "fencing_marks_lower"),
         (
             "DROP TRIGGER fencing_marks_lower ON fencing_marks;

@@ -17,8 +17,7 @@ async fn shadowed() -> Place {
 
 /// Presents this, and writes the row.
 async fn write(conn: &mut PgConnection, path: &str, presented: &str) -> Result<(), AdmitError> {
-    attempt(conn, &format!("{presented}; UPDATE documents SET body = 'x' WHERE path = '{path}'"))
-        .await
+    attempt(conn, &format!("{presented}; UPDATE documents SET body = 'x' WHERE path = '{path}'")).await
 }
 
 /// The same in a transaction of its own.
@@ -114,11 +113,7 @@ async fn rows_without_a_name_and_children_are_let_through() {
     )
     .await;
     by_path("files").shadow().apply(&place.pool).await.unwrap();
-    run(
-        &place.pool,
-        "UPDATE files SET body = 'x'; INSERT INTO more VALUES ('a', ''); TRUNCATE more",
-    )
-    .await;
+    run(&place.pool, "UPDATE files SET body = 'x'; INSERT INTO more VALUES ('a', ''); TRUNCATE more").await;
     let found = sql::protected(&place.pool, Some("files")).await.unwrap();
     assert!(found[0].shadow && found[0].faults.is_empty(), "{found:?}");
     found[0].remove(&place.pool).await.unwrap();

@@ -91,16 +91,10 @@ async fn children_are_guarded_as_well() {
 #[tokio::test]
 async fn the_catalogue_says_what_is_missing() {
     for (change, expected) in [
-        (
-            "ALTER TABLE files DISABLE TRIGGER fencing_protect",
-            "fencing_protect on files is disabled",
-        ),
+        ("ALTER TABLE files DISABLE TRIGGER fencing_protect", "fencing_protect on files is disabled"),
         ("ALTER TABLE files DISABLE TRIGGER USER", "fencing_protect_truncate on files is disabled"),
         ("ALTER TABLE files_2 DISABLE TRIGGER USER", "fencing_protect on files_2 is disabled"),
-        (
-            "DROP TRIGGER fencing_protect_truncate ON files_1_1",
-            "fencing_protect_truncate on files_1_1 is missing",
-        ),
+        ("DROP TRIGGER fencing_protect_truncate ON files_1_1", "fencing_protect_truncate on files_1_1 is missing"),
         (
             "CREATE TABLE files_3 PARTITION OF files FOR VALUES IN ('c')",
             "fencing_protect_truncate on files_3 is missing",
@@ -132,7 +126,8 @@ async fn the_triggers_of_all_are_taken_off() {
         let place = tree(create).await;
         let found = sql::protected(&place.pool, Some("public.files")).await.unwrap();
         found[0].remove(&place.pool).await.unwrap();
-        let left = "SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'fencing%' AND tgrelid::regclass::text LIKE 'files%'";
+        let left =
+            "SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'fencing%' AND tgrelid::regclass::text LIKE 'files%'";
         assert_eq!(number(&place.pool, left).await, 0);
         assert_eq!(sql::protected(&place.pool, None).await.unwrap(), []);
     }

@@ -6,8 +6,7 @@ use super::setup::*;
 use super::words;
 use super::words::{CALL, GRANTS, OWNERS};
 
-pub const USERS: [&str; 7] =
-    ["fence_owner", "app_1", "app_2", "app_3", "app_4", "locks", "operator"];
+pub const USERS: [&str; 7] = ["fence_owner", "app_1", "app_2", "app_3", "app_4", "locks", "operator"];
 
 /// Writes the protected row whose mark is 34.
 pub const UPDATE: &str = "UPDATE documents SET body = 'new' WHERE path = 'a'";
@@ -131,9 +130,7 @@ async fn who_writes_a_protected_table_needs_a_token_and_no_right_on_the_marks() 
             assert_eq!(state(&pool, &write).await, expected, "{write}");
         }
         run(&pool, &presented("34 files/a", UPDATE)).await;
-        for write in
-            ["INSERT INTO documents VALUES ('b', '')", "DELETE FROM documents WHERE path = 'b'"]
-        {
+        for write in ["INSERT INTO documents VALUES ('b', '')", "DELETE FROM documents WHERE path = 'b'"] {
             run(&pool, &presented("1 files/b", write)).await;
         }
         are_denied(&pool, words::WRITERS_MAY_NOT).await;

@@ -24,8 +24,7 @@ pub async fn bodies(place: &Place) -> Vec<String> {
 async fn a_trigger_that_renames_later_is_seen() {
     let place = protected(words::PATH).await;
     run(&place.pool, words::LOWER).await;
-    let rename =
-        |from| format!("UPDATE files SET body = 'stale', path = 'A' WHERE path = '{from}'");
+    let rename = |from| format!("UPDATE files SET body = 'stale', path = 'A' WHERE path = '{from}'");
     write(&place, 34, "INSERT INTO files VALUES ('A', 'new')").unwrap();
     write(&place, 1, "INSERT INTO files VALUES ('B', 'b')").unwrap();
     for write in words::OVER.iter().copied().chain([&*rename("a")]) {

@@ -123,8 +123,7 @@ async fn two_that_raise_what_both_hold_are_a_deadlock_and_one_goes_on() {
     let mut one = begin(&place.pool, 33).await.unwrap();
     let mut two = begin(&place.pool, 33).await.unwrap();
     let (name, newer) = (resource(), token(34));
-    let (first, second) =
-        tokio::join!(sql::admit(&mut one, &name, newer), sql::admit(&mut two, &name, newer));
+    let (first, second) = tokio::join!(sql::admit(&mut one, &name, newer), sql::admit(&mut two, &name, newer));
     let (winner, loser) = if first.is_ok() { (one, second) } else { (two, first) };
     retryable(loser);
     winner.commit().await.unwrap();

@@ -56,10 +56,8 @@ async fn marks_without_a_connection_free_say_so() {
             break conn;
         }
     };
-    for error in [
-        marks.raise(&resource(), token(33)).await.unwrap_err(),
-        marks.highest(&resource()).await.unwrap_err(),
-    ] {
+    for error in [marks.raise(&resource(), token(33)).await.unwrap_err(), marks.highest(&resource()).await.unwrap_err()]
+    {
         assert!(matches!(error, FenceError::NoConnection(_)), "{error}");
     }
 }

@@ -4,8 +4,7 @@ use fencing::sql::ProtectError;
 
 use super::setup::*;
 
-const TRIGGERS: &str =
-    "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'files'";
+const TRIGGERS: &str = "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'files'";
 
 async fn protect(place: &Place) -> Result<(), ProtectError> {
     by_path("files").apply(&place.pool).await
@@ -35,19 +34,13 @@ async fn a_column_may_be_named_rowid() {
 async fn a_table_that_the_triggers_could_not_guard_is_refused() {
     for (create, why) in [
         ("CREATE TABLE files (path TEXT PRIMARY KEY) WITHOUT ROWID", "WITHOUT ROWID"),
-        (
-            "CREATE TABLE files (path TEXT PRIMARY KEY, rowid, oid, _rowid_)",
-            "rowid, _rowid_ and oid",
-        ),
+        ("CREATE TABLE files (path TEXT PRIMARY KEY, rowid, oid, _rowid_)", "rowid, _rowid_ and oid"),
         (
             "CREATE TABLE files (path TEXT, fencing_token INTEGER);
             INSERT INTO files VALUES ('a', 5)",
             "rows with a value in fencing_token",
         ),
-        (
-            "CREATE TABLE files (path TEXT, fencing_token INTEGER NOT NULL DEFAULT 5)",
-            "its column fencing_token",
-        ),
+        ("CREATE TABLE files (path TEXT, fencing_token INTEGER NOT NULL DEFAULT 5)", "its column fencing_token"),
         ("CREATE TABLE files (path TEXT, fencing_token INTEGER DEFAULT 5)", "fencing_token"),
         ("CREATE TABLE files (path TEXT, fencing_token AS (5))", "fencing_token"),
         ("CREATE VIEW files AS SELECT 'a' AS path", "a view"),

@@ -204,8 +204,7 @@ async fn a_refusal_is_counted_and_logged() {
     let recorder = PrometheusBuilder::new().build_recorder();
     let counts = recorder.handle();
     let counted = |outcome: &str, times: u32| {
-        let key =
-            format!("fencing_admissions_total{{layer=\"sql\",outcome=\"{outcome}\"}} {times}\n");
+        let key = format!("fencing_admissions_total{{layer=\"sql\",outcome=\"{outcome}\"}} {times}\n");
         assert!(counts.render().contains(&key), "{key}{}", counts.render());
     };
     let _counting = metrics::set_default_local_recorder(&recorder);

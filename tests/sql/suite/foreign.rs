@@ -58,8 +58,7 @@ async fn a_protected_table_refuses_whoever_has_no_token() {
         "DELETE FROM documents".into(),
     ] {
         let (high, path) = if write.contains("a2") { ("none", "a2") } else { ("34", "a") };
-        let words =
-            format!("fencing: no token presented, high water {high}, resource files/{path}");
+        let words = format!("fencing: no token presented, high water {high}, resource files/{path}");
         is_refused(&place, &write, &words, "ZF428");
     }
     assert_eq!(bodies(&place).await, ["new"]);

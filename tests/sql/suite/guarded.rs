@@ -17,9 +17,7 @@ async fn run(write: sql::Guarded<Db>, pool: &Pool<Db>, number: u64) -> Result<u6
 async fn no_condition_reaches_around_the_guard() {
     let place = ready().await;
     admit(&place, &resource(), 34).await.unwrap();
-    for condition in
-        ["path = 'x' OR path = 'files/a'", "1 = 1", "path = 'files/a' -- one", "NOT 1 = 2"]
-    {
+    for condition in ["path = 'x' OR path = 'files/a'", "1 = 1", "path = 'files/a' -- one", "NOT 1 = 2"] {
         let write = sql::guarded::<Db>(UPDATE, condition).bind(33_i64).bind(33_i64);
         stale(write.begin(&place.pool, &resource(), token(33)).await);
         assert_eq!(file(&place).await, (0, 0), "{condition}");

@@ -67,8 +67,7 @@ async fn what_is_not_above_or_has_moved_is_not_lowered() {
     let refused = async |name, from, to, high| {
         let lowered = sql::lower(&place.pool, &name, token(from), token(to)).await;
         let error = lowered.unwrap_err().to_string();
-        let words =
-            format!("nothing was lowered from {from} to {to}, high water {high}, resource {name}");
+        let words = format!("nothing was lowered from {from} to {to}, high water {high}, resource {name}");
         assert!(error.contains(&words), "{error}");
     };
     refused(resource(), 35, 35, "35").await;

@@ -27,11 +27,7 @@ async fn a_protected_table_is_not_whole_without_its_routines_or_with_others() {
         run(&place.pool, change).await;
         let found = faults(&place).await;
         assert!(found.contains(place::LOST), "{found}");
-        assert_eq!(
-            found.contains("text differs from this version"),
-            change == place::CHANGE,
-            "{found}"
-        );
+        assert_eq!(found.contains("text differs from this version"), change == place::CHANGE, "{found}");
         assert!(!found.contains("fencing_hold"), "{found}");
     }
     // As the message says.
@@ -55,9 +51,7 @@ async fn lost_marks_are_named_and_nothing_is_created_in_their_place() {
             assert!(error.to_string().contains("says that marks are lost"), "{error}");
         }
         // The advice for what else may be lost, and another one that an operator might follow.
-        for more in
-            ["SELECT 1", "DELETE FROM _fencing_migrations", "DROP TABLE _fencing_migrations"]
-        {
+        for more in ["SELECT 1", "DELETE FROM _fencing_migrations", "DROP TABLE _fencing_migrations"] {
             run(&place.pool, more).await;
             let error = sql::migrate(&place.pool).await.unwrap_err();
             assert!(matches!(error, MigrateError::MarksLost { .. }), "{more}: {error:?}");

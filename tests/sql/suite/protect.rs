@@ -111,8 +111,7 @@ async fn rows_that_nobody_could_change_are_found_first() {
     let drafts = "CREATE TABLE drafts (id INT PRIMARY KEY, path VARCHAR(300), kind VARCHAR(9))";
     let rows = format!("(1, NULL, 'a'), (2, '{}', 'a'), (3, 'a', 'a')", "x".repeat(250));
     run(&place.pool, &format!("{drafts}; INSERT INTO drafts VALUES {rows}")).await;
-    for protect in [Protect::rows("drafts", "path"), Protect::rows_by("drafts", &["path", "kind"])]
-    {
+    for protect in [Protect::rows("drafts", "path"), Protect::rows_by("drafts", &["path", "kind"])] {
         let protect = protect.unwrap().prefix("it's\\/").unwrap();
         let error = protect.apply(&place.pool).await.unwrap_err().to_string();
         assert!(error.contains("2 of its rows could not be changed later: 1 without"), "{error}");

@@ -89,9 +89,7 @@ async fn a_pruned_mark_still_refuses_what_it_refused() {
 async fn a_mark_that_was_raised_lately_or_is_too_high_stays() {
     let place = ready().await;
     let forged = Token::MAX.get();
-    for (name, number) in
-        [("again", 40), ("called", 40), ("old", 34), ("forged", forged), ("high", 900)]
-    {
+    for (name, number) in [("again", 40), ("called", 40), ("old", 34), ("forged", forged), ("high", 900)] {
         admit(&place, &named(name), number).await.unwrap();
     }
     execute(&place, place::OLDER).await.unwrap();
@@ -109,9 +107,7 @@ async fn a_mark_that_was_raised_lately_or_is_too_high_stays() {
     assert_eq!(floor(&place).await, 34);
     let left = sql::marks(&place.pool, &[], 10).await.unwrap();
     assert!(
-        left.iter()
-            .map(|mark| &*mark.name)
-            .eq(["again", "called", "forged", "high", "young"].map(str::as_bytes)),
+        left.iter().map(|mark| &*mark.name).eq(["again", "called", "forged", "high", "young"].map(str::as_bytes)),
         "{left:?}"
     );
     assert_eq!(run(&place, Prune::older_than(3 * HOUR)).await.marks, 0);
@@ -193,11 +189,7 @@ async fn the_floor_is_guarded_as_the_marks_are() {
     }
     let up_to = Prune::older_than(Duration::ZERO).up_to(token(34));
     assert_eq!(run(&place, up_to).await.marks, 1);
-    for statement in [
-        "DELETE FROM fencing_marks",
-        "UPDATE fencing_floor SET token = 33",
-        "DELETE FROM fencing_floor",
-    ] {
+    for statement in ["DELETE FROM fencing_marks", "UPDATE fencing_floor SET token = 33", "DELETE FROM fencing_floor"] {
         let error = execute(&place, statement).await.unwrap_err();
         assert!(error.contains("a mark is never lowered"), "{statement}: {error}");
     }

@@ -24,11 +24,7 @@ pub async fn no_stale_write_is_accepted<T>(
                 let before = sql::highest(&look, &resource()).await.unwrap().map_or(0, Token::get);
                 let refused = refused(rounds, async |number| {
                     let once = async || writer.write(&pool, before + number).await;
-                    if way == Retry {
-                        sql::retry(sql::Retry::new(), once).await
-                    } else {
-                        once().await
-                    }
+                    if way == Retry { sql::retry(sql::Retry::new(), once).await } else { once().await }
                 });
                 let refused = refused.await;
                 let late = number(&look, "SELECT late FROM files").await;
@@ -46,14 +42,7 @@ pub async fn no_stale_write_is_accepted<T>(
 
 #[tokio::test]
 async fn no_stale_write_is_accepted_at_any_level() {
-    let plays = [
-        (Admit, false),
-        (Admit, true),
-        (Present, true),
-        (Begin, false),
-        (Begin, true),
-        (Retry, false),
-    ];
+    let plays = [(Admit, false), (Admit, true), (Present, true), (Begin, false), (Begin, true), (Retry, false)];
     let table = async |protected| {
         let place = ready_for(if protected { Present } else { Unfenced }).await;
         let pool = place.pool.clone();

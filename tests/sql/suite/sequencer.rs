@@ -79,14 +79,9 @@ async fn names_are_compared_as_bytes() {
         write(&place.pool, &own, name).await.unwrap();
         stale(write(&place.pool, &Sequencer::new(own.resource, token(33)), name).await);
     }
-    for (name, other) in [
-        ("b", "B"),
-        ("a", "ä"),
-        ("c", "c b"),
-        ("c b", "c"),
-        ("c", "c%"),
-        (&format!("y{}", &long[..254]), &long),
-    ] {
+    for (name, other) in
+        [("b", "B"), ("a", "ä"), ("c", "c b"), ("c b", "c"), ("c", "c%"), (&format!("y{}", &long[..254]), &long)]
+    {
         let other = Sequencer::new(named(other), token(40));
         unpresented(write(&place.pool, &other, name).await);
     }

@@ -38,9 +38,7 @@ async fn nobody_waits_in_shadow_mode() {
             let mut two = place.pool.begin_with(level).await.unwrap();
             let (x, y) = (Resource::new("x").unwrap(), Resource::new("y").unwrap());
             let mut met = 0;
-            for (tx, number, names) in
-                [(&mut one, 6, [&x, &y, &resource()]), (&mut two, 7, [&y, &x, &resource()])]
-            {
+            for (tx, number, names) in [(&mut one, 6, [&x, &y, &resource()]), (&mut two, 7, [&y, &x, &resource()])] {
                 for name in names {
                     let refused = sql::admit_in_shadow(tx, name, Some(token(number))).await;
                     met += usize::from(refused.unwrap().is_some());

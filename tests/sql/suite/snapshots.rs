@@ -4,16 +4,8 @@ use super::writers::{layered, waits};
 use super::*;
 
 /// The mark before the snapshot (0: none) and after it, and the token presented.
-const CASES: &[(u64, u64, u64)] = &[
-    (0, 34, 33),
-    (0, 34, 34),
-    (0, 34, 35),
-    (33, 34, 33),
-    (32, 34, 33),
-    (32, 33, 33),
-    (32, 34, 35),
-    (34, 35, 33),
-];
+const CASES: &[(u64, u64, u64)] =
+    &[(0, 34, 33), (0, 34, 34), (0, 34, 35), (33, 34, 33), (32, 34, 33), (32, 33, 33), (32, 34, 35), (34, 35, 33)];
 
 /// A transaction that has taken its snapshot, if its level has one.
 pub async fn snapshot(pool: &Pool<Db>, level: &'static str) -> Transaction<'static, Db> {
@@ -71,9 +63,7 @@ pub async fn no_snapshot_lets_a_stale_token_in(pool: impl Fn(&Place) -> Pool<Db>
 /// only when the snapshot was taken does.
 #[tokio::test]
 async fn who_waited_reads_what_was_written_meanwhile() {
-    for (&level, several) in
-        place::DEFAULTS.iter().flat_map(|level| [(level, false), (level, true)])
-    {
+    for (&level, several) in place::DEFAULTS.iter().flat_map(|level| [(level, false), (level, true)]) {
         let place = ready().await;
         let pool = place.at(level);
         let both = [own(34), fencing::Sequencer::new(named("files/b"), token(34))];

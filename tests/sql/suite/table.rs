@@ -27,9 +27,7 @@ async fn a_mark_that_is_no_token_admits_nobody() {
         insert(&place, &bad.map_or("NULL".to_owned(), |bad| bad.to_string())).await.unwrap();
         for number in [1, 33, Token::MAX.get()] {
             let error = admit(&place, &resource(), number).await.unwrap_err();
-            let AdmitError::Corrupt { resource: whose, .. } = &error else {
-                panic!("{bad:?}: {error:?}")
-            };
+            let AdmitError::Corrupt { resource: whose, .. } = &error else { panic!("{bad:?}: {error:?}") };
             assert_eq!(*whose, resource());
             let error = marks.raise(&resource(), token(number)).await.unwrap_err();
             assert!(matches!(error, FenceError::Unreachable(_)), "{bad:?}: {error:?}");

@@ -59,8 +59,7 @@ async fn lands(app: &Router, number: u64) {
 async fn between_servers_33_never_lands_after_34() {
     let place = ready().await;
     let pause = Pause::default();
-    let (one, two) =
-        (server(place.pool.clone(), writer(&pause)), server(place.other(), writer(&pause)));
+    let (one, two) = (server(place.pool.clone(), writer(&pause)), server(place.other(), writer(&pause)));
     let old = tokio::spawn(one.clone().oneshot(request("/files/a", 33)));
     pause.arrived.notified().await;
     let mut new = tokio::spawn(async move { send(&two, 34).await });

@@ -53,16 +53,10 @@ impl Writer {
     }
 
     /// Checks. Through a pooler no statement may have a name.
-    pub async fn admitted(
-        self,
-        pool: &Pool<Db>,
-        number: u64,
-    ) -> Result<Transaction<'static, Db>, AdmitError> {
+    pub async fn admitted(self, pool: &Pool<Db>, number: u64) -> Result<Transaction<'static, Db>, AdmitError> {
         let own = own(number);
         let mut tx = match (self.way, self.level) {
-            (Layer, _) => {
-                Transactions::begin(pool, std::slice::from_ref(&own)).await.map_err(layered)?
-            }
+            (Layer, _) => Transactions::begin(pool, std::slice::from_ref(&own)).await.map_err(layered)?,
             (Begin | Retry, _) => begin(pool, number).await?,
             (_, Some(level)) => pool.begin_with(level).await?,
             (_, None) => pool.begin().await?,
@@ -80,11 +74,7 @@ impl Writer {
     }
 
     /// Checks and writes.
-    pub async fn open(
-        self,
-        pool: &Pool<Db>,
-        number: u64,
-    ) -> Result<Transaction<'static, Db>, AdmitError> {
+    pub async fn open(self, pool: &Pool<Db>, number: u64) -> Result<Transaction<'static, Db>, AdmitError> {
         stall().await;
         if self.way == Guarded {
             return guarded(pool, number).await;
@@ -172,11 +162,7 @@ pub async fn ready_for(way: Way) -> Place {
 }
 
 /// What an attempt returns in the end that must wait until `release` is over.
-pub async fn waits<T>(
-    place: &Place,
-    attempt: impl AsyncFn() -> Result<T, AdmitError>,
-    release: impl Future,
-) -> T {
+pub async fn waits<T>(place: &Place, attempt: impl AsyncFn() -> Result<T, AdmitError>, release: impl Future) -> T {
     let refused = Notify::new();
     let mut newer = std::pin::pin!(async {
         loop {

@@ -64,8 +64,7 @@ async fn leaves(pool: &MySqlPool, owner: &str) -> i64 {
 }
 
 const RENEWED: &str = "UPDATE fencing_leases SET expires_at = expires_at + 1";
-const ANOTHERS: &str =
-    "UPDATE fencing_leases SET owner = 'another', token = token + 1, parts = NULL";
+const ANOTHERS: &str = "UPDATE fencing_leases SET owner = 'another', token = token + 1, parts = NULL";
 const NONE_LEFT: &str = "UPDATE fencing_leases SET expires_at = 0";
 
 /// The row is changed by hand before the other statement begins.

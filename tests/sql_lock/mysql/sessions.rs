@@ -14,9 +14,7 @@ async fn where_nothing_commits_by_itself_a_lease_is_committed() {
     let lock = SqlLock::builder(single(&place.with("SET autocommit = 0")));
     let lock = lock.ttl(Duration::from_secs(6)).budget(Duration::from_secs(3)).build().unwrap();
     let other = service(&place.other());
-    let expires_at = async || {
-        sqlx::query_scalar::<_, i64>(words::EXPIRES_AT).fetch_one(&place.pool).await.unwrap()
-    };
+    let expires_at = async || sqlx::query_scalar::<_, i64>(words::EXPIRES_AT).fetch_one(&place.pool).await.unwrap();
     for _ in 0..2 {
         let lease = lock.acquire(&resource()).await.unwrap();
         held(other.try_acquire(&resource()).await);

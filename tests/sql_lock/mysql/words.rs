@@ -32,15 +32,13 @@ pub const PART_BACK: &str = "UPDATE fencing_leases
     SET parts = CONCAT(LEFT(parts, 33), CAST(SUBSTRING(parts, 34) AS SIGNED) + 3600000000)";
 
 /// For how many milliseconds the wait keeps others from joining.
-pub const DRAINS_FOR: &str =
-    "SELECT CAST((draining_until - draining_since) DIV 1000 AS SIGNED) FROM fencing_leases";
+pub const DRAINS_FOR: &str = "SELECT CAST((draining_until - draining_since) DIV 1000 AS SIGNED) FROM fencing_leases";
 
 /// A renewal of a minute as it reaches the server, for an owner with a token: whether it was one.
 pub const RENEW: &str = "CALL fencing_lease_renew('invoice/42', ?, ?, 60000, 9)";
 
 /// How many sessions the database has.
-pub const SESSIONS: Option<&str> =
-    Some("SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE()");
+pub const SESSIONS: Option<&str> = Some("SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE()");
 
 /// Whether the parts of a row that several share carry names.
 pub const PARTS_HAVE_NAMES: bool = false;
@@ -65,5 +63,4 @@ pub const WAITING: &str = "SELECT COUNT(*) FROM information_schema.processlist
     WHERE db = DATABASE() AND command <> 'Sleep' AND id <> CONNECTION_ID()";
 
 /// A new row takes two seconds.
-pub const SLOW_GRANTS: &str =
-    "CREATE TRIGGER slow BEFORE INSERT ON fencing_leases FOR EACH ROW DO SLEEP(2)";
+pub const SLOW_GRANTS: &str = "CREATE TRIGGER slow BEFORE INSERT ON fencing_leases FOR EACH ROW DO SLEEP(2)";

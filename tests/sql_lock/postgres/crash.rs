@@ -15,10 +15,8 @@ use crate::common::*;
 
 /// A pool of one connection.
 async fn single(server: &PostgresServer) -> (PgPool, SqlLock<Postgres>) {
-    let pool = PgPoolOptions::new()
-        .max_connections(1)
-        .test_before_acquire(false)
-        .connect_lazy_with(server.database().await);
+    let pool =
+        PgPoolOptions::new().max_connections(1).test_before_acquire(false).connect_lazy_with(server.database().await);
     sql::migrate(&pool).await.unwrap();
     let lock = SqlLock::builder(pool.clone()).ttl(NEVER).budget(Duration::from_secs(3));
     (pool, lock.build().unwrap())
@@ -75,10 +73,7 @@ async fn a_grant_whose_answer_was_lost_is_taken_back() {
     let ended = async || {
         let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
             WHERE wait_event = 'SyncRep'";
-        until("a commit waits", async || {
-            sqlx::query_scalar::<_, i64>(end).fetch_one(&pool).await.unwrap() > 0
-        })
-        .await;
+        until("a commit waits", async || sqlx::query_scalar::<_, i64>(end).fetch_one(&pool).await.unwrap() > 0).await;
     };
     set("ALTER SYSTEM SET synchronous_standby_names = 'nobody'").await;
     // The setting comes into force a little later.

@@ -20,10 +20,7 @@ fn service(pool: PgPool) -> SqlLockBuilder<Postgres> {
 async fn until_listening(pool: &PgPool, many: i64) {
     let listening = "SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND query LIKE 'LISTEN %'";
-    until("they listen", async || {
-        sqlx::query_scalar::<_, i64>(listening).fetch_one(pool).await.unwrap() >= many
-    })
-    .await;
+    until("they listen", async || sqlx::query_scalar::<_, i64>(listening).fetch_one(pool).await.unwrap() >= many).await;
     // They have asked once more since.
     sleep(Duration::from_millis(200)).await;
 }

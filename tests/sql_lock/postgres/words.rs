@@ -11,15 +11,13 @@ pub const FREE: &str = "UPDATE fencing_leases SET expires_at = '-infinity'";
 pub const CLOSE_FOR_EVER: &str = "UPDATE fencing_leases SET expires_at = 'infinity'";
 
 /// The row expires in a second.
-pub const CLOSE_FOR_A_MOMENT: &str =
-    "UPDATE fencing_leases SET expires_at = clock_timestamp() + interval '1 s'";
+pub const CLOSE_FOR_A_MOMENT: &str = "UPDATE fencing_leases SET expires_at = clock_timestamp() + interval '1 s'";
 
 /// The time, in milliseconds.
 pub const NOW: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
 /// When the row expires, in milliseconds.
-pub const EXPIRES_AT: &str =
-    "SELECT (extract(epoch FROM expires_at) * 1000)::bigint FROM fencing_leases";
+pub const EXPIRES_AT: &str = "SELECT (extract(epoch FROM expires_at) * 1000)::bigint FROM fencing_leases";
 
 /// The name of the only row's owner.
 pub const OWNER: &str = "SELECT owner::bytea FROM fencing_leases";
@@ -34,23 +32,21 @@ pub const PART_BACK: &str = "UPDATE fencing_leases SET parts = (
     SELECT jsonb_object_agg(key, value::bigint + 3600000000) FROM jsonb_each_text(parts))";
 
 /// For how many milliseconds the wait keeps others from joining.
-pub const DRAINS_FOR: &str = "SELECT (extract(epoch FROM draining_until - draining_since) * 1000)::bigint FROM fencing_leases";
+pub const DRAINS_FOR: &str =
+    "SELECT (extract(epoch FROM draining_until - draining_since) * 1000)::bigint FROM fencing_leases";
 
 /// A renewal of a minute as it reaches the server, for an owner with a token: whether it was one.
 pub const RENEW: &str = "SELECT fencing_lease_renew('invoice/42', $1, $2, 60000)::int::bigint";
 
 /// How many sessions the database has.
-pub const SESSIONS: Option<&str> =
-    Some("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()");
+pub const SESSIONS: Option<&str> = Some("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()");
 
 /// Whether the parts of a row that several share carry names.
 pub const PARTS_HAVE_NAMES: bool = true;
 
 /// The isolation levels in which conflicts fail.
-pub const LEVELS: &[&[(&str, &str)]] = &[
-    &[("default_transaction_isolation", "repeatable read")],
-    &[("default_transaction_isolation", "serializable")],
-];
+pub const LEVELS: &[&[(&str, &str)]] =
+    &[&[("default_transaction_isolation", "repeatable read")], &[("default_transaction_isolation", "serializable")]];
 
 /// What somebody may keep locked, and how it ends.
 pub const LOCKED: &[(&str, &str)] = &[("BEGIN; SELECT FROM fencing_leases FOR UPDATE", "ROLLBACK")];

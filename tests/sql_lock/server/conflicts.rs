@@ -78,9 +78,7 @@ async fn what_somebody_keeps_locked_is_no_holder() {
     for (lock, unlock) in words::LOCKED {
         let mut by_hand = place.pool.acquire().await.unwrap();
         sqlx::raw_sql(*lock).execute(&mut *by_hand).await.unwrap();
-        fault(
-            with_budget(&place.other(), Duration::from_millis(300)).try_acquire(&resource()).await,
-        );
+        fault(with_budget(&place.other(), Duration::from_millis(300)).try_acquire(&resource()).await);
         nothing_waits(&place).await;
         sqlx::raw_sql(*unlock).execute(&mut *by_hand).await.unwrap();
     }

@@ -74,9 +74,7 @@ async fn a_token_that_the_failover_lost_is_not_granted_again() {
     // It noticed that once.
     let second = lock.acquire(&names[1]).await.unwrap().token();
     assert_eq!(second.get(), next.get() + 1);
-    for (name, lost, next) in
-        [(&names[0], part.token(), next_part), (&names[1], alone.token(), next)]
-    {
+    for (name, lost, next) in [(&names[0], part.token(), next_part), (&names[1], alone.token(), next)] {
         assert!(next > lost, "{next} after {lost}");
         begins(new, name, next).await.unwrap();
         let refused = begins(new, name, lost).await;

@@ -23,12 +23,7 @@ fn builder(place: &Place, clock: &ManualClock) -> SqlLockBuilder<Sqlite> {
 
 /// Asks while another transaction is in the way, which ends so much later by the client's clock: it has asked when the
 /// clock moves, as it was polled first.
-async fn answered<T>(
-    late: Duration,
-    place: &Place,
-    clock: &ManualClock,
-    asked: impl Future<Output = T>,
-) -> T {
+async fn answered<T>(late: Duration, place: &Place, clock: &ManualClock, asked: impl Future<Output = T>) -> T {
     let writer = place.pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
     let (answer, ()) = tokio::join!(asked, async {
         clock.advance(late);

@@ -80,10 +80,7 @@ async fn leases_that_last_are_listed() {
     for name in ["a", "b", "c"] {
         held.push(lock.acquire(&named(name)).await.unwrap());
     }
-    let shared = [
-        lock.acquire_shared(&named("d")).await.unwrap(),
-        other.acquire_shared(&named("d")).await.unwrap(),
-    ];
+    let shared = [lock.acquire_shared(&named("d")).await.unwrap(), other.acquire_shared(&named("d")).await.unwrap()];
     release(held.remove(1)).await;
     let all = place.pool.leases(None, 100).await.unwrap();
     let listed: Vec<_> = all.iter().map(|lease| (lease.resource.as_str(), lease.shared)).collect();
@@ -112,8 +109,7 @@ async fn seen(place: &Place) -> LeaseRecord {
 
 /// How many leases were ended by force, as the audit has it.
 async fn ended_by_force(place: &Place) -> i64 {
-    let lines =
-        "SELECT count(*) FROM fencing_audit WHERE from_token = to_token AND lowered_at IS NOT NULL";
+    let lines = "SELECT count(*) FROM fencing_audit WHERE from_token = to_token AND lowered_at IS NOT NULL";
     sqlx::query_scalar(lines).fetch_one(&place.pool).await.unwrap()
 }
 

@@ -184,8 +184,7 @@ async fn clients_that_wait_again_and_again_let_others_join_in_turn() {
     };
     let joins = async || drop(lock.try_acquire_shared(&resource()).await.unwrap());
     let set_drain = async |seconds: i64| {
-        let [since, until] =
-            ["draining_since", "draining_until"].map(|it| words::later(it, seconds));
+        let [since, until] = ["draining_since", "draining_until"].map(|it| words::later(it, seconds));
         run(&place, &format!("UPDATE fencing_leases SET {since}, {until}")).await;
     };
     let first = waits();

@@ -48,9 +48,9 @@ fn by_resource<'a, T>(items: impl Iterator<Item = (&'a str, T)>) -> BTreeMap<&'a
 /// I1 and I2.
 fn tokens(history: &History, report: &mut Report) {
     report.attempts = history.attempts().count() as u64;
-    let grants = by_resource(history.attempts().filter_map(|attempt| {
-        Some((attempt.resource.as_str(), (attempt, attempt.outcome.token()?)))
-    }));
+    let grants = by_resource(
+        history.attempts().filter_map(|attempt| Some((attempt.resource.as_str(), (attempt, attempt.outcome.token()?)))),
+    );
     for (resource, grants) in grants {
         report.leases += grants.len() as u64;
         let mut seen = BTreeMap::new();
@@ -72,8 +72,7 @@ fn tokens(history: &History, report: &mut Report) {
             let alone = alone.before(attempt.asked).filter(|earlier| earlier >= token);
             let together = together.before(attempt.asked).filter(|earlier| *earlier >= most);
             if let Some(earlier) = alone.max(together) {
-                let how =
-                    format!("{resource}: token {token} was asked for after {earlier} was told");
+                let how = format!("{resource}: token {token} was asked for after {earlier} was told");
                 breach(report, Invariant::I2, how);
             }
         }
@@ -109,11 +108,9 @@ fn log(history: &History, report: &mut Report) {
         }
         last.insert(&stored.resource, (stored, before.max(stored.token)));
     }
-    let resources: BTreeSet<&str> =
-        last.keys().copied().chain(history.stored.keys().map(String::as_str)).collect();
+    let resources: BTreeSet<&str> = last.keys().copied().chain(history.stored.keys().map(String::as_str)).collect();
     for resource in resources {
-        let (replay, end) =
-            (last.get(resource).map(|(last, _)| *last), history.stored.get(resource));
+        let (replay, end) = (last.get(resource).map(|(last, _)| *last), history.stored.get(resource));
         if replay != end {
             let how = format!("{resource}: {end:?} is stored, the replay gives {replay:?}");
             breach(report, Invariant::I4, how);
@@ -194,9 +191,7 @@ fn outages(history: &History, report: &mut Report) {
     for event in &history.events {
         let Event::Outage { client, from, to } = event else { continue };
         let within = history.attempts().filter(|attempt| {
-            client.is_none_or(|client| client == attempt.client)
-                && attempt.asked > *from
-                && attempt.told < *to
+            client.is_none_or(|client| client == attempt.client) && attempt.asked > *from && attempt.told < *to
         });
         for attempt in within.filter(|attempt| attempt.outcome != Outcome::NoQuorum) {
             let how = format!("no majority answered, and it was told as {attempt:?}");
@@ -220,9 +215,9 @@ fn recovery(history: &History, report: &mut Report) {
             let alone = matches!(attempt.outcome, Outcome::Granted(_));
             attempt.client == client && alone && attempt.asked >= healed
         });
-        let written = history.writes().any(|write| {
-            write.client == client && write.answer == Answer::Accepted && write.sent >= healed
-        });
+        let written = history
+            .writes()
+            .any(|write| write.client == client && write.answer == Answer::Accepted && write.sent >= healed);
         if !leased || !written {
             let how = format!("client {client} is still without a lease or a write after the end");
             breach(report, Invariant::I6, how);

@@ -86,10 +86,7 @@ impl Report {
             "{shared:>10} of the leases shared, {joined} of them with another; {several} calls granted several"
         )?;
         writeln!(f, "{writes:>10} writes, {accepted} accepted, {in_doubt} in doubt")?;
-        writeln!(
-            f,
-            "{stale:>10} stale writes attempted, {stale_refused} refused, {stale_accepted} accepted"
-        )
+        writeln!(f, "{stale:>10} stale writes attempted, {stale_refused} refused, {stale_accepted} accepted")
     }
 }
 

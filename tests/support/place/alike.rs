@@ -9,8 +9,7 @@ pub fn name(resource: &fencing::Resource) -> &str {
 pub const GUARD: bool = false;
 
 /// The tables of the migrations.
-pub const OURS: &[&str] =
-    &["_fencing_migrations", "fencing_audit", "fencing_floor", "fencing_leases", "fencing_marks"];
+pub const OURS: &[&str] = &["_fencing_migrations", "fencing_audit", "fencing_floor", "fencing_leases", "fencing_marks"];
 
 /// The same placeholders serve here.
 pub fn sql(text: &str) -> sqlx::AssertSqlSafe<String> {

@@ -170,9 +170,8 @@ impl Place {
     /// A pool with this statement at the start of every session.
     pub fn with(&self, statement: &'static str) -> MySqlPool {
         let options = MySqlPoolOptions::new().max_connections(20);
-        let options = options.after_connect(move |connection, _| {
-            Box::pin(async move { connection.execute(statement).await.map(drop) })
-        });
+        let options = options
+            .after_connect(move |connection, _| Box::pin(async move { connection.execute(statement).await.map(drop) }));
         options.connect_lazy_with(self.options.clone())
     }
 

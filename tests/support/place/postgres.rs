@@ -54,8 +54,7 @@ pub fn lower(resource: &str, from: u64, to: u64) -> String {
 pub const DUMP: &[&str] = &["-a", "--disable-triggers", "--inserts"];
 
 /// Loses the floor.
-pub const DROP_FLOOR: &[&str] =
-    &["ALTER TABLE fencing_floor DISABLE TRIGGER USER", "DELETE FROM fencing_floor"];
+pub const DROP_FLOOR: &[&str] = &["ALTER TABLE fencing_floor DISABLE TRIGGER USER", "DELETE FROM fencing_floor"];
 
 /// Types of columns, after these statements, and whether their text is the same in every session.
 pub const TYPES: &str = "CREATE TYPE mood AS ENUM ('good', 'bad'); CREATE DOMAIN day AS date;
@@ -124,8 +123,7 @@ pub const DEFAULTS: &[&str] = &["read committed", "repeatable read", "serializab
 pub const STOPS_MIGRATIONS: &str = "SELECT pg_advisory_xact_lock(28821972413148775)";
 
 /// How long a patient session waits for a lock.
-pub const PATIENCE: (&str, i64) =
-    ("SELECT setting::bigint FROM pg_settings WHERE name = 'lock_timeout'", 0);
+pub const PATIENCE: (&str, i64) = ("SELECT setting::bigint FROM pg_settings WHERE name = 'lock_timeout'", 0);
 
 const PATIENT: &[(&str, &str)] = &[("lock_timeout", "0")];
 const READ_ONLY: &[(&str, &str)] = &[("default_transaction_read_only", "on")];

@@ -16,8 +16,7 @@ pub type Db = sqlx::Sqlite;
 /// How a transaction may begin.
 pub const LEVELS: &[&str] = &["BEGIN", "BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"];
 
-pub const TABLES: &str =
-    "SELECT name FROM sqlite_schema WHERE type = 'table' AND substr(name, 1, 7) <> 'sqlite_'";
+pub const TABLES: &str = "SELECT name FROM sqlite_schema WHERE type = 'table' AND substr(name, 1, 7) <> 'sqlite_'";
 
 /// The statements for other libraries.
 pub use fencing::sql::statement::sqlite::{ADMIT, HIGHEST, MIGRATIONS};
@@ -57,7 +56,8 @@ pub const LOSE: &str = "DROP TRIGGER fencing_admit";
 pub const LOST: &str = "fencing_admit";
 
 /// Gives it another text. A connection that has not read anything since another one dropped it takes it for there.
-pub const CHANGE: &str = "SELECT name FROM sqlite_master; CREATE TRIGGER fencing_admit INSTEAD OF INSERT ON fencing_admit BEGIN
+pub const CHANGE: &str =
+    "SELECT name FROM sqlite_master; CREATE TRIGGER fencing_admit INSTEAD OF INSERT ON fencing_admit BEGIN
     SELECT 1; END";
 
 /// Errors have a message only.
@@ -66,10 +66,9 @@ pub const STATES: &str = "";
 /// Writes of a client in another language, with a token or without.
 pub fn insert(token: Option<&str>, path: &str, body: &str) -> String {
     match token {
-        Some(token) => format!(
-            "INSERT INTO documents (path, body, fencing_token) VALUES ('{path}', '{body}', {})",
-            literal(token)
-        ),
+        Some(token) => {
+            format!("INSERT INTO documents (path, body, fencing_token) VALUES ('{path}', '{body}', {})", literal(token))
+        }
         None => format!("INSERT INTO documents (path, body) VALUES ('{path}', '{body}')"),
     }
 }

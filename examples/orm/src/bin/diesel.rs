@@ -21,12 +21,7 @@ diesel::table! {
 }
 
 /// Writes the file if no newer token has been there. Otherwise the error is [`Stale`].
-fn write(
-    db: &mut SqliteConnection,
-    resource: &Resource,
-    token: Token,
-    body: &str,
-) -> anyhow::Result<()> {
+fn write(db: &mut SqliteConnection, resource: &Resource, token: Token, body: &str) -> anyhow::Result<()> {
     db.immediate_transaction(|tx| {
         let admit = diesel::sql_query(sqlite::ADMIT).bind::<Text, _>(resource.as_str());
         let admitted = admit.bind::<BigInt, _>(i64::from(token)).execute(tx);
@@ -47,9 +42,7 @@ fn main() -> anyhow::Result<()> {
     for (_, _, statements) in sqlite::MIGRATIONS {
         db.batch_execute(statements)?;
     }
-    db.batch_execute(
-        "CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, body TEXT NOT NULL)",
-    )?;
+    db.batch_execute("CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, body TEXT NOT NULL)")?;
 
     let report = Resource::new("files/report")?;
     for (number, body) in [(33, "first"), (34, "second"), (33, "late"), (34, "again")] {

@@ -7,9 +7,7 @@ use fencing::fence::Stale;
 use fencing::sql::{self, statement::postgres};
 use fencing::{Resource, Token};
 use sea_orm::sea_query::OnConflict;
-use sea_orm::{
-    ConnectionTrait, Database, DatabaseConnection, EntityTrait, Set, Statement, TransactionTrait,
-};
+use sea_orm::{ConnectionTrait, Database, DatabaseConnection, EntityTrait, Set, Statement, TransactionTrait};
 
 mod file {
     use sea_orm::entity::prelude::*;
@@ -29,12 +27,7 @@ mod file {
 }
 
 /// Writes the file if no newer token has been there. Otherwise the error is [`Stale`].
-async fn write(
-    db: &DatabaseConnection,
-    resource: &Resource,
-    token: Token,
-    body: &str,
-) -> anyhow::Result<()> {
+async fn write(db: &DatabaseConnection, resource: &Resource, token: Token, body: &str) -> anyhow::Result<()> {
     let tx = db.begin().await?;
     let values = [resource.as_str().into(), i64::from(token).into()];
     let admit = Statement::from_sql_and_values(tx.get_database_backend(), postgres::ADMIT, values);
@@ -43,10 +36,8 @@ async fn write(
         Some(stale) => anyhow::Error::from(stale),
         None => error.into(),
     })?;
-    let file =
-        file::ActiveModel { path: Set(resource.as_str().to_owned()), body: Set(body.to_owned()) };
-    let replace =
-        OnConflict::column(file::Column::Path).update_column(file::Column::Body).to_owned();
+    let file = file::ActiveModel { path: Set(resource.as_str().to_owned()), body: Set(body.to_owned()) };
+    let replace = OnConflict::column(file::Column::Path).update_column(file::Column::Body).to_owned();
     file::Entity::insert(file).on_conflict(replace).exec_without_returning(&tx).await?;
     tx.commit().await?;
     Ok(())

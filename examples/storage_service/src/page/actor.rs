@@ -49,12 +49,7 @@ pub struct Actor {
 impl Actor {
     /// Starts a client on a thread and a runtime of its own. When it falls asleep all of it stops, and
     /// with it the renewal of its lease.
-    pub fn start(
-        number: u8,
-        nodes: Nodes,
-        address: SocketAddr,
-        board: Arc<Board>,
-    ) -> Result<Actor, Box<dyn Error>> {
+    pub fn start(number: u8, nodes: Nodes, address: SocketAddr, board: Arc<Board>) -> Result<Actor, Box<dyn Error>> {
         let (orders, receiver) = mpsc::channel(ORDERS);
         let sleep = Sleep::default();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -175,8 +170,7 @@ impl ClientThread {
         }
         let text = format!("client {}", self.number);
         for path in FILES {
-            let answer = match self.caller.send(Method::PUT, path, Some(token), text.clone()).await
-            {
+            let answer = match self.caller.send(Method::PUT, path, Some(token), text.clone()).await {
                 Ok(answer) => answer,
                 Err(error) => {
                     self.say("failed", &error.to_string());

@@ -38,10 +38,7 @@ pub struct Page {
 
 impl Page {
     /// Starts both clients, where the locks are on nodes.
-    pub fn start(
-        app: &App,
-        address: SocketAddr,
-    ) -> Result<Option<Page>, Box<dyn std::error::Error>> {
+    pub fn start(app: &App, address: SocketAddr) -> Result<Option<Page>, Box<dyn std::error::Error>> {
         let Some(nodes) = &app.nodes else { return Ok(None) };
         let board = Arc::new(Board::default());
         let actor = |number| Actor::start(number, nodes.clone(), address, Arc::clone(&board));

@@ -35,9 +35,7 @@ impl<const Z: usize, const M: usize> Scene for ListScene<'_, Z, M> {
                 let message = self.open(step).map_or(0, |open| open.request);
                 (Kind::Message, Some(who), server, message)
             }
-            Step::GiveUp { who, server } | Step::Readmit { who, server, .. } => {
-                (Kind::Client, Some(who), server, 0)
-            }
+            Step::GiveUp { who, server } | Step::Readmit { who, server, .. } => (Kind::Client, Some(who), server, 0),
             Step::Lose { server } => (Kind::Fault, None, server, 0),
         };
         let (client, node) = (who.map(|who| self.title(who)), letter(server));
@@ -65,8 +63,7 @@ impl<const Z: usize, const M: usize> Scene for ListScene<'_, Z, M> {
     fn follows(&self, _: Step, after: &Self) -> String {
         let votes = |scene: &Self, list| scene.world.votes(&scene.state, list);
         let changed = (0..).zip(OF).filter(|(list, _)| votes(self, *list) != votes(after, *list));
-        let sentence =
-            |(list, name)| format!(" {} of the {name} list vote now.", votes(after, list));
+        let sentence = |(list, name)| format!(" {} of the {name} list vote now.", votes(after, list));
         changed.map(sentence).collect()
     }
 
@@ -79,10 +76,8 @@ impl<const Z: usize, const M: usize> Scene for ListScene<'_, Z, M> {
     }
 
     fn promises(&self) -> Vec<(bool, Breach)> {
-        const TWICE: Breach =
-            ("a node has been in one era twice", "a node can count through one era twice");
-        const BOTH: Breach =
-            ("both lists vote: each can grant a lease", "two lists of nodes can both grant leases");
+        const TWICE: Breach = ("a node has been in one era twice", "a node can count through one era twice");
+        const BOTH: Breach = ("both lists vote: each can grant a lease", "two lists of nodes can both grant leases");
         vec![(!self.state.again, TWICE), (!self.world.both_vote(&self.state), BOTH)]
     }
 }
@@ -150,8 +145,7 @@ impl<const Z: usize, const M: usize> ListScene<'_, Z, M> {
             (_, false) => ("asks", "under way"),
             (_, true) => ("won", "is over"),
         };
-        let waits =
-            open.iter().map(|open| format!("{}: {}", letter(open.server), self.asked(*open)));
+        let waits = open.iter().map(|open| format!("{}: {}", letter(open.server), self.asked(*open)));
         let waits = waits.reduce(|waits, wait| format!("{waits}, {wait}"));
         let facts = waits.map(|waits| ("on its way", waits)).into_iter().collect();
         Card { name: self.title(who), look, text: text.into(), facts }

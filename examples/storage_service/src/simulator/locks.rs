@@ -88,12 +88,8 @@ impl<const N: usize, const C: usize, const R: usize> Scene for LockScene<'_, N, 
             Crash { node } => fault(None, node, format!("crash {}", letter(node))),
             Flush { node } => fault(None, node, format!("flush {}", letter(node))),
             Save { node } => fault(None, node, format!("{} saves to its disk", letter(node))),
-            Restore { node } => {
-                fault(None, node, format!("{} restarts with its older copy", letter(node)))
-            }
-            Second => {
-                About::new(action, Kind::Fault, "a second passes on the nodes' clocks".into())
-            }
+            Restore { node } => fault(None, node, format!("{} restarts with its older copy", letter(node))),
+            Second => About::new(action, Kind::Fault, "a second passes on the nodes' clocks".into()),
         }
     }
 
@@ -147,8 +143,7 @@ impl<const N: usize, const C: usize, const R: usize> Scene for LockScene<'_, N, 
     }
 
     fn promises(&self) -> Vec<(bool, Breach)> {
-        const EQUAL: Breach =
-            ("I1: two leases have the same token", "two clients can get the same number");
+        const EQUAL: Breach = ("I1: two leases have the same token", "two clients can get the same number");
         const SMALLER: Breach = (
             "I2: a later lease has no larger token",
             "a later client can get a number that is not larger than the one before",
@@ -196,18 +191,13 @@ impl<const N: usize, const C: usize, const R: usize> LockScene<'_, N, C, R> {
     /// Whose locks have run out before the client locks.
     fn expired(&self, action: Action) -> String {
         use Action::*;
-        let (Acquire { client, node } | AcquireAgain { client, node, .. } | Renew { client, node }) =
-            action
-        else {
+        let (Acquire { client, node } | AcquireAgain { client, node, .. } | Renew { client, node }) = action else {
             return String::new();
         };
         let shares = |client: u8| self.world.seam.shares(client.into());
         let holders = self.holders(self.state.nodes[node as usize]).into_iter();
-        let others =
-            holders.filter(|holder| *holder != client && !(shares(*holder) && shares(client)));
-        let sentence = |holder| {
-            format!(" The lock of {} on node {} had run out.", attempt(holder), letter(node))
-        };
+        let others = holders.filter(|holder| *holder != client && !(shares(*holder) && shares(client)));
+        let sentence = |holder| format!(" The lock of {} on node {} had run out.", attempt(holder), letter(node));
         others.map(sentence).collect()
     }
 

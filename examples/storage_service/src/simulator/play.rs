@@ -66,10 +66,7 @@ pub struct Player<'a>(pub &'a Script);
 impl Visitor for Player<'_> {
     type Out = Played;
 
-    fn locks<const N: usize, const C: usize, const R: usize>(
-        self,
-        world: World<N, C, R>,
-    ) -> Played {
+    fn locks<const N: usize, const C: usize, const R: usize>(self, world: World<N, C, R>) -> Played {
         let state = world.first();
         play(LockScene { world: &world, state }, self.0)
     }
@@ -88,9 +85,7 @@ fn play(scene: impl Scene, script: &Script) -> Played {
     let mut broke = (!broken.is_empty()).then_some(0);
     while let Some(name) = match script.moves.get(steps.len()) {
         Some(name) => Some(name.clone()),
-        None if steps.len() < script.moves.len() + script.random && broke.is_none() => {
-            game.drawn(script, steps.len())
-        }
+        None if steps.len() < script.moves.len() + script.random && broke.is_none() => game.drawn(script, steps.len()),
         None => None,
     } {
         steps.push(game.take(&name));
@@ -134,9 +129,7 @@ impl<S: Scene> Game<S> {
         let asleep = about.client.as_ref().is_some_and(|client| self.held.contains(client));
         let cut = about.node.is_some_and(|node| self.held.contains(&letter(node).to_string()));
         let between = about.kind != Kind::Fault || about.client.is_some();
-        (about.awake && asleep)
-            || (between && cut)
-            || self.lost.contains(&(about.name.clone(), about.message))
+        (about.awake && asleep) || (between && cut) || self.lost.contains(&(about.name.clone(), about.message))
     }
 
     /// Does what is named, be it in the world or by the player's hand.

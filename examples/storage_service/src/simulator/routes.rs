@@ -67,8 +67,7 @@ async fn play(Json(question): Json<Question>) -> Result<Json<Answer>, ApiError> 
 
 fn answer(question: Question) -> Result<Answer, ApiError> {
     let Question { world, rule, off, script } = question;
-    let find =
-        |name: String| rules::find(&name).ok_or(ApiError::not_found("there is no such rule"));
+    let find = |name: String| rules::find(&name).ok_or(ApiError::not_found("there is no such rule"));
     let rule = rule.map(find).transpose()?;
     let case = rules::world(&world, rule).ok_or(ApiError::not_found("there is no such world"))?;
     let played = case.visit(rule.filter(|_| off), Player(&script));

@@ -42,8 +42,7 @@ pub fn reply(reply: &Reply) -> String {
         Reply::Published => "its count is the token now".into(),
         Reply::Renewed => "the lock is there for another TTL".into(),
         Reply::NotOwner => {
-            "the lock or the memory is not that of the grant any more, or the count is above the token"
-                .into()
+            "the lock or the memory is not that of the grant any more, or the count is above the token".into()
         }
         Reply::Prepared(prepared) => format!(
             "its memory is marked with nonce {}, and it {} (era {}, promised {})",
@@ -55,9 +54,7 @@ pub fn reply(reply: &Reply) -> String {
         Reply::State(state) => format!("it is in era {}, and has promised {}", state.era, state.reserved),
         Reply::Reserved { .. } => "it promises that no smaller era begins".into(),
         Reply::Activated => "it is admitted".into(),
-        Reply::Forgotten => {
-            "refused, as its memory is not the one that was prepared, or has been in that era".into()
-        }
+        Reply::Forgotten => "refused, as its memory is not the one that was prepared, or has been in that era".into(),
         other => format!("{other:?}"),
     }
 }

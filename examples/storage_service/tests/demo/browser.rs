@@ -106,8 +106,7 @@ impl Browser {
 
     /// Shows this many pixels of the page, as on another screen.
     pub async fn resize(&self, width: u32, height: u32) {
-        let screen =
-            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        let screen = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         self.tool("Emulation.setDeviceMetricsOverride", screen).await;
         self.until(&format!("innerWidth === {width} && innerHeight === {height}")).await;
     }
@@ -244,11 +243,7 @@ struct DriverCommand {
 }
 
 impl WebDriverCompatibleCommand for DriverCommand {
-    fn endpoint(
-        &self,
-        base: &url::Url,
-        session: Option<&str>,
-    ) -> Result<url::Url, url::ParseError> {
+    fn endpoint(&self, base: &url::Url, session: Option<&str>) -> Result<url::Url, url::ParseError> {
         base.join(&format!("session/{}/{}", session.unwrap_or_default(), self.path))
     }
 

@@ -62,14 +62,7 @@ fn leases_can_be_played_with_by_hand() {
     assert_eq!(service.release(&granted), 404);
     assert!(service.lease("files/report", "").token() > granted.token());
 
-    for bad in [
-        "{",
-        "7",
-        r#"{"ttl_ms":0}"#,
-        r#"{"ttl":5}"#,
-        r#"{"ttl_ms":86400000}"#,
-        r#"{"wait_ms":600000}"#,
-    ] {
+    for bad in ["{", "7", r#"{"ttl_ms":0}"#, r#"{"ttl":5}"#, r#"{"ttl_ms":86400000}"#, r#"{"wait_ms":600000}"#] {
         assert_eq!(service.lease("files/report", bad).status, 400, "{bad}");
     }
     assert_eq!(service.lease("%20x", "").status, 400);

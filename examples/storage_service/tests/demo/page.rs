@@ -153,8 +153,7 @@ async fn a_token_shows_its_era() {
         logged(&browser, "granted", client).await;
         browser.press(&format!("Write: client {client}")).await;
         logged(&browser, "stored", 2 * client).await;
-        let mark =
-            browser.ask("return [$('#with .mark').textContent, $('#with .mark').title]").await;
+        let mark = browser.ask("return [$('#with .mark').textContent, $('#with .mark').title]").await;
         let [mark, title] = [0, 1].map(|n| mark[n].as_str().unwrap());
         let (era, count) = mark.split_once('·').expect(mark);
         assert_eq!(count, "0001");

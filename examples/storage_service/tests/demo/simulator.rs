@@ -71,9 +71,8 @@ fn a_seed_is_replayed() {
 fn what_is_held_back_does_not_happen() {
     let service = Service::start(&[]);
     let ask = |moves: &[&str]| play(&service, &json!({ "world": "three", "moves": moves }));
-    let open = |answer: &Value, name: &str| {
-        answer["open"].as_array().unwrap().iter().any(|choice| choice["name"] == name)
-    };
+    let open =
+        |answer: &Value, name: &str| answer["open"].as_array().unwrap().iter().any(|choice| choice["name"] == name);
     let (acquire, deliver) = ("Acquire { client: 0, node: 0 }", "Deliver { client: 0, node: 0 }");
     let other = "Acquire { client: 0, node: 1 }";
     // After each of these, whether the answer may arrive; another node may be asked in any case.

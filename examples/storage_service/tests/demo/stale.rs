@@ -33,10 +33,7 @@ fn scenario(service: &[&str], locks: [&str; 2]) -> (String, String) {
         command.args(locks).args(["--resource", "files/report", "--ttl", TTL]);
         let script = WRITER.replace("${#NAME}", &name.len().to_string());
         command.args(["--node-budget", "1s", "--", "bash", "-c", &script]);
-        command
-            .env("FOLDER", folder.path())
-            .env("NAME", name)
-            .env("ADDRESS", service.address.to_string());
+        command.env("FOLDER", folder.path()).env("NAME", name).env("ADDRESS", service.address.to_string());
         command.spawn().unwrap()
     };
     let words = |name: &str| {

@@ -159,8 +159,7 @@ async fn a_lease_that_is_let_go_in_the_middle_of_its_renewal_is_forgotten() {
 async fn a_lease_that_is_over_is_not_renewed() {
     let clock = Service::clock();
     let (renewed, dropped) = (Mutex::default(), AtomicUsize::new(0));
-    let lock =
-        ScriptedLock { clock: clock.clone(), takes: AT_ONCE, fails: false, renewed, dropped };
+    let lock = ScriptedLock { clock: clock.clone(), takes: AT_ONCE, fails: false, renewed, dropped };
     let lock = Arc::new(lock);
     for loss in [Loss::Released, Loss::Superseded] {
         let holding = holding(&lock, clock.now() + TTL);

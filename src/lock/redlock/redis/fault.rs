@@ -7,18 +7,14 @@ use crate::server_info::Unfit;
 pub(super) fn fault(error: &RedisError) -> Fault {
     let text = || error.to_string().chars().filter(|c| !c.is_control()).take(200).collect();
     match error.kind() {
-        ErrorKind::AuthenticationFailed | ErrorKind::Server(ServerErrorKind::NoPerm) => {
-            Fault::Denied(text())
-        }
+        ErrorKind::AuthenticationFailed | ErrorKind::Server(ServerErrorKind::NoPerm) => Fault::Denied(text()),
         ErrorKind::Server(ServerErrorKind::BusyLoading) => Fault::Loading,
         ErrorKind::Server(ServerErrorKind::ReadOnly) => Fault::NotMaster,
         _ => match error.code() {
             Some("OOM") => Fault::OutOfMemory,
             Some("NOAUTH" | "WRONGPASS" | "NOPERM") => Fault::Denied(text()),
             _ if error.detail().is_some_and(|detail| detail.contains("OOM")) => Fault::OutOfMemory,
-            _ if matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension) => {
-                Fault::Refused(text())
-            }
+            _ if matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension) => Fault::Refused(text()),
             _ => Fault::Disconnected(text()),
         },
     }

@@ -65,9 +65,7 @@ impl NodeReport {
                 true => Some(Fault::NotAdmitted),
                 false => Some(Fault::Moved { to: self.moved_to.clone() }),
             },
-            _ if !list.members().eq(&self.fleet) => {
-                Some(Fault::OtherFleet { members: self.fleet.clone() })
-            }
+            _ if !list.members().eq(&self.fleet) => Some(Fault::OtherFleet { members: self.fleet.clone() }),
             Some(left) => Some(Fault::Quarantined(left)),
             None => None,
         })
@@ -123,8 +121,7 @@ impl RedisNode {
 }
 
 fn read(report: &mut NodeReport, value: Value) -> Option<()> {
-    let (memory, left, longest, counts): (Vec<Option<String>>, i64, u64, u64) =
-        from_redis_value(value).ok()?;
+    let (memory, left, longest, counts): (Vec<Option<String>>, i64, u64, u64) = from_redis_value(value).ok()?;
     // Other clients may have written anything there, and a terminal shows it.
     let fits = |text: &String| text.len() <= 30_000 && !text.contains(char::is_control);
     if !memory.iter().flatten().all(fits) {

@@ -53,8 +53,7 @@ impl Keys {
     /// Returns the pattern of the keys of all locks.
     pub(super) fn every_lock(&self) -> String {
         let special = |c: char| matches!(c, '*' | '?' | '[' | ']' | '\\');
-        let escaped =
-            self.prefix.chars().flat_map(|c| special(c).then_some('\\').into_iter().chain([c]));
+        let escaped = self.prefix.chars().flat_map(|c| special(c).then_some('\\').into_iter().chain([c]));
         format!("{}:lock:*", escaped.collect::<String>())
     }
 

@@ -15,8 +15,7 @@ use super::stream::config;
 use crate::lock::wait::listener::{Notice, ReleaseListener};
 
 const WAIT: &str = concat!(include_str!("free.lua"), include_str!("wait.lua"));
-const LEAVE: &str =
-    concat!(include_str!("free.lua"), include_str!("notify.lua"), include_str!("leave.lua"));
+const LEAVE: &str = concat!(include_str!("free.lua"), include_str!("notify.lua"), include_str!("leave.lua"));
 
 /// For how long a node keeps a waiter registered. A client that waits for longer asks now and again, and is
 /// registered again.
@@ -49,10 +48,8 @@ impl RedisListener {
             let client = Client::open(info).map_err(|error| fault(&error))?;
             let (sender, notified) = mpsc::channel(MAX_QUEUED);
             let config = config().set_push_sender(Pushed(Mutex::new(Some(sender))));
-            let mut connection = client
-                .get_multiplexed_async_connection_with_config(&config)
-                .await
-                .map_err(|error| fault(&error))?;
+            let mut connection =
+                client.get_multiplexed_async_connection_with_config(&config).await.map_err(|error| fault(&error))?;
             connection.subscribe(keys.channel(id)).await.map_err(|error| fault(&error))?;
             let calls = FuturesUnordered::new();
             let listener = RedisListener { connection, keys, client: id, notified, calls };
@@ -82,9 +79,7 @@ impl ReleaseListener for RedisListener {
     fn wait(&mut self, resource: &Resource, ticket: u64, waited: Duration) {
         let mut cmd = self.script(WAIT, resource);
         let waited = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
-        cmd.arg(format!("{} {ticket}", self.client))
-            .arg(waited)
-            .arg(REGISTRATION_TIMEOUT.as_millis() as u64);
+        cmd.arg(format!("{} {ticket}", self.client)).arg(waited).arg(REGISTRATION_TIMEOUT.as_millis() as u64);
         let resource = resource.clone();
         self.run(cmd, move |free| Notice::Registered(resource, ticket, free));
     }

@@ -109,13 +109,11 @@ impl RedisNode {
         loop {
             let mut scan = ::redis::cmd("SCAN");
             scan.arg(&cursor).arg("MATCH").arg(self.keys.every_lock()).arg("COUNT").arg(BATCH);
-            let (next, keys): (String, Vec<Vec<u8>>) =
-                within(budget, query(&mut connection, &scan)).await?;
+            let (next, keys): (String, Vec<Vec<u8>>) = within(budget, query(&mut connection, &scan)).await?;
             let names = keys.iter().filter_map(|key| self.keys.resource(key));
             let names: Vec<Resource> = names.filter(&wanted).collect();
             for names in names.chunks(BATCH) {
-                let answers =
-                    within(budget, self.read_locks(&mut connection, names, MAX_LISTED)).await?;
+                let answers = within(budget, self.read_locks(&mut connection, names, MAX_LISTED)).await?;
                 for lock in answers.locks.into_iter().flat_map(|(_, locks)| locks) {
                     // A key may be seen twice.
                     found.insert((lock.resource.clone(), lock.value.clone()), lock);
@@ -135,12 +133,7 @@ impl RedisNode {
     ///
     /// # Cancel safety
     /// Dropped, it leaves nothing behind.
-    pub async fn lock(
-        &self,
-        fleet: &Fleet,
-        resource: &Resource,
-        budget: Duration,
-    ) -> Result<NodeView, Fault> {
+    pub async fn lock(&self, fleet: &Fleet, resource: &Resource, budget: Duration) -> Result<NodeView, Fault> {
         let asked = async {
             let mut connection = connect(&self.client).await?;
             let me = member(&mut connection, fleet).await?;
@@ -190,8 +183,7 @@ impl RedisNode {
     ) -> Result<Forced, Fault> {
         let keys = &self.keys;
         let by = HolderName::own().unwrap_or_else(|_| HolderName::of_process());
-        let line =
-            format!("release {resource}; held by {}; done by {}", shown(values), by.as_str());
+        let line = format!("release {resource}; held by {}; done by {}", shown(values), by.as_str());
         let of_it = seen.iter().filter(|view| view.fleet == *fleet && view.resource == *resource);
         let Some(Stamp { era, count }) = of_it.map(|view| view.stamp).max() else {
             return Err(Fault::NotAdmitted);
@@ -237,10 +229,7 @@ impl RedisNode {
 }
 
 /// Returns the server's identity as a member of this fleet.
-async fn member(
-    connection: &mut MultiplexedConnection,
-    fleet: &Fleet,
-) -> Result<Membership, Fault> {
+async fn member(connection: &mut MultiplexedConnection, fleet: &Fleet) -> Result<Membership, Fault> {
     let incarnation = Incarnation::new(&info(connection).await?.run_id);
     Ok(Membership { incarnation, fleet: fleet.clone() })
 }
@@ -259,10 +248,7 @@ fn shown(values: &[Vec<u8>]) -> String {
     holders.join(", ")
 }
 
-async fn within<T>(
-    budget: Duration,
-    asked: impl Future<Output = Result<T, Fault>>,
-) -> Result<T, Fault> {
+async fn within<T>(budget: Duration, asked: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
     timeout(budget, asked).await.unwrap_or(Err(Fault::TimedOut))
 }
 
@@ -277,8 +263,7 @@ async fn query<T: ::redis::FromRedisValue>(
 type LockAnswer = (String, u64, u64, Vec<(Vec<u8>, i64)>);
 
 fn read(resources: &[Resource], value: Value) -> Option<LockReports> {
-    let (admitted, era, answers): (Vec<u8>, String, Vec<LockAnswer>) =
-        from_redis_value(value).ok()?;
+    let (admitted, era, answers): (Vec<u8>, String, Vec<LockAnswer>) = from_redis_value(value).ok()?;
     // A node that has never been admitted has none.
     let era: Option<u64> = era.parse().ok();
     let report = |(resource, (kind, count, owners, holders)): (&Resource, LockAnswer)| {

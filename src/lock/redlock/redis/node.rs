@@ -4,9 +4,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ::redis::aio::MultiplexedConnection;
-use ::redis::{
-    Client, ConnectionAddr, ErrorKind, IntoConnectionInfo, RedisResult, ServerErrorKind, Value,
-};
+use ::redis::{Client, ConnectionAddr, ErrorKind, IntoConnectionInfo, RedisResult, ServerErrorKind, Value};
 use fencing_protocol::{ClientId, Fault, Fleet, Incarnation, Membership, Request};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -60,19 +58,14 @@ impl RedisNode {
         let whole = url;
         let (given, url) = match url.split_once('=') {
             // A name may be the URL that the node had before, which has neither a password nor parameters.
-            Some((name, url))
-                if !name.contains("://") || (url.contains("://") && !name.contains(['?', '@'])) =>
-            {
+            Some((name, url)) if !name.contains("://") || (url.contains("://") && !name.contains(['?', '@'])) => {
                 (Some(name.trim()), url.trim())
             }
             _ => (None, url),
         };
         let info = url.into_connection_info().map_err(|_| refused(whole, url))?;
         if matches!(info.addr(), ConnectionAddr::TcpTls { insecure: true, .. }) {
-            let rule = format!(
-                "{} trusts every certificate: name yours in SSL_CERT_FILE",
-                without_password(whole)
-            );
+            let rule = format!("{} trusts every certificate: name yours in SSL_CERT_FILE", without_password(whole));
             return Err(BuildError::new("redis", rule));
         }
         let info = info.set_tcp_settings(settings());
@@ -113,11 +106,7 @@ impl Node for RedisNode {
         &self.member
     }
 
-    fn open(
-        &self,
-        fleet: &Fleet,
-        holder: &str,
-    ) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
+    fn open(&self, fleet: &Fleet, holder: &str) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
         let (node, fleet, holder) = (self.clone(), fleet.clone(), holder.to_owned());
         async move {
             let stream = stream::connect(&node.client).await;
@@ -128,10 +117,7 @@ impl Node for RedisNode {
         .boxed()
     }
 
-    fn listen(
-        &self,
-        client: ClientId,
-    ) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
+    fn listen(&self, client: ClientId) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
         RedisListener::open(self.client.clone(), self.keys.clone(), client)
     }
 }

@@ -2,9 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::Value;
-use fencing_protocol::{
-    ClientId, EPOCH, Fault, Fleet, NodeState, Nonce, Prepared, Reply, Request, Stamp,
-};
+use fencing_protocol::{ClientId, EPOCH, Fault, Fleet, NodeState, Nonce, Prepared, Reply, Request, Stamp};
 
 use smallvec::smallvec;
 

@@ -41,8 +41,7 @@ impl Scripts {
         for answer in loading {
             digests.extend(from_redis_value::<String>(answer.await?));
         }
-        let is_digest =
-            |text: &String| text.len() == 40 && text.bytes().all(|b| b.is_ascii_hexdigit());
+        let is_digest = |text: &String| text.len() == 40 && text.bytes().all(|b| b.is_ascii_hexdigit());
         if digests.len() == LOADED.len() && digests.iter().all(is_digest) {
             self.digests = digests;
         }
@@ -56,12 +55,7 @@ impl Scripts {
 
     /// Writes the command that runs requests as one script, by its digest where it was loaded: one request, or
     /// several that have a [`GroupKind`]. The number comes back with the answer.
-    pub(super) fn write<'a>(
-        &self,
-        cmd: &'a mut Cmd,
-        requests: &[Request],
-        number: u64,
-    ) -> &'a mut Cmd {
+    pub(super) fn write<'a>(&self, cmd: &'a mut Cmd, requests: &[Request], number: u64) -> &'a mut Cmd {
         let parts = requests.first().map_or(&[][..], Request::parts);
         match (requests, parts.first().and_then(of_lock)) {
             ([request, ..], _) if GroupKind::of(request).is_some() => self.group(cmd, requests),

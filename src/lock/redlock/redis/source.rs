@@ -80,14 +80,11 @@ static ACQUIRE: LockScript = LockScript {
 static PUBLISH: LockScript =
     LockScript { source: numbered!("publish.lua"), each: each!("publish.lua"; ""), arguments: 4 };
 static RENEW: LockScript = LockScript { source: GROUP, each: each!("renew.lua"; ""), arguments: 4 };
-static RELEASE: LockScript =
-    LockScript { source: GROUP, each: each!("notify.lua", "release.lua"; ""), arguments: 1 };
+static RELEASE: LockScript = LockScript { source: GROUP, each: each!("notify.lua", "release.lua"; ""), arguments: 1 };
 static SHORTEN: LockScript =
     LockScript { source: numbered!("shorten.lua"), each: each!("shorten.lua"; ""), arguments: 2 };
-static SHARE: LockScript =
-    LockScript { source: numbered!("notify.lua", "share.lua"), each: "", arguments: 2 };
-static RENEW_SHARE: LockScript =
-    LockScript { source: numbered!("renew_share.lua"), each: "", arguments: 4 };
+static SHARE: LockScript = LockScript { source: numbered!("notify.lua", "share.lua"), each: "", arguments: 2 };
+static RENEW_SHARE: LockScript = LockScript { source: numbered!("renew_share.lua"), each: "", arguments: 4 };
 static DRAIN: LockScript = LockScript { source: numbered!("drain.lua"), each: "", arguments: 1 };
 pub(super) const PREPARE: &str = numbered!("prepare.lua");
 pub(super) const READ: &str = numbered!("read.lua");

@@ -132,9 +132,7 @@ impl Traffic {
 
     /// Forgets the places of received answers that are not wanted.
     fn forget(&mut self) {
-        while self.first < self.come
-            && self.places.pop_front_if(|place| matches!(place, Place::Dropped)).is_some()
-        {
+        while self.first < self.come && self.places.pop_front_if(|place| matches!(place, Place::Dropped)).is_some() {
             self.first += 1;
         }
     }
@@ -267,8 +265,7 @@ mod tests {
             assert_eq!(read(&both, MAX_DEPTH).unwrap(), Some((value, whole.len())), "{text:?}");
         }
         let deep = "*1\r\n".repeat(100_000);
-        for odd in ["HTTP/1.1 400 Bad Request\r\n", ":1\n", ":x\r\n", "$1\r\nabc", "%1\r\n", &deep]
-        {
+        for odd in ["HTTP/1.1 400 Bad Request\r\n", ":1\n", ":x\r\n", "$1\r\nabc", "%1\r\n", &deep] {
             assert!(read(odd.as_bytes(), MAX_DEPTH).is_err(), "{odd:.40?}");
         }
         assert_eq!(read(b"$9223372036854775807\r\n", MAX_DEPTH).unwrap(), None);
@@ -277,12 +274,10 @@ mod tests {
     #[test]
     fn no_bytes_break_it() {
         let mut random = fastrand::Rng::with_seed(1);
-        let parts: [&[u8]; 9] =
-            [b"*", b"$", b":", b"-", b"2", b"9999999999", b"\r\n", b"\n", b"\xff"];
+        let parts: [&[u8]; 9] = [b"*", b"$", b":", b"-", b"2", b"9999999999", b"\r\n", b"\n", b"\xff"];
         for _ in 0..100_000 {
             let length = random.usize(..12);
-            let bytes: Vec<u8> =
-                (0..length).flat_map(|_| parts[random.usize(..9)]).copied().collect();
+            let bytes: Vec<u8> = (0..length).flat_map(|_| parts[random.usize(..9)]).copied().collect();
             if let Ok(Some((_, length))) = read(&bytes, MAX_DEPTH) {
                 assert!((1..=bytes.len()).contains(&length), "{bytes:?}");
             }

@@ -49,11 +49,7 @@ async fn one_whose_wait_ends_takes_what_is_handed_over() {
         if asked.get() == 1 {
             parts.queues.wake(&parts.resource, true);
         }
-        std::future::ready(if asked.get() == 1 {
-            Err(AcquireError::WrongCount { count: 0, most: 0 })
-        } else {
-            Ok(())
-        })
+        std::future::ready(if asked.get() == 1 { Err(AcquireError::WrongCount { count: 0, most: 0 }) } else { Ok(()) })
     };
     assert_eq!(parts.queues.acquire(parts.wanted(), attempt).await, Ok(()));
 }

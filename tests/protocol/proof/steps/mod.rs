@@ -53,9 +53,7 @@ impl Step {
             match item.split(" | ").collect::<Vec<_>>()[..] {
                 ["rule", name, body] => step.rules.push(fact(name, "", body)),
                 ["rule", name, vars, body] => step.rules.push(fact(name, vars, body)),
-                ["is", word, body] => {
-                    step.changes.push(Change { word, vars: "", body: body.to_owned() })
-                }
+                ["is", word, body] => step.changes.push(Change { word, vars: "", body: body.to_owned() }),
                 ["set", word, vars, at, value] => step.changes.push(set(word, vars, at, value)),
                 ["add", word, vars, at] => step.changes.push(add(word, vars, at)),
                 ["raise reserved", era] => step.changes.push(raise_reserved(era)),

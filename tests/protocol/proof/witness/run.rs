@@ -76,9 +76,7 @@ impl Run {
     /// Takes the steps of a script, one in each line. `#` begins a comment.
     pub fn steps(&mut self, script: &str) {
         let steps = script.lines().filter_map(|line| line.split_once(" | "));
-        steps
-            .filter(|(name, _)| !name.starts_with('#'))
-            .for_each(|(it, values)| self.step(it, values));
+        steps.filter(|(name, _)| !name.starts_with('#')).for_each(|(it, values)| self.step(it, values));
     }
 
     /// Takes the step of this name with these values for its parameters; a function's is given for `n`.
