@@ -23,6 +23,8 @@ mod error;
 #[cfg(feature = "etcd")]
 pub mod etcd;
 mod lease;
+#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+mod openings;
 mod operator;
 pub mod redlock;
 mod service;

@@ -5,6 +5,7 @@ mod lease;
 mod members;
 mod operator;
 mod proxy;
+mod session;
 mod waiting;
 
 use std::time::Duration;

@@ -7,8 +7,10 @@ use super::messages::{Answer, Compare, Is, KeyValue, Op, Range, Txn, TxnAnswer};
 use crate::holder::{Holder, HolderName};
 use crate::random;
 
-/// The most locks of one transaction: etcd takes 128 operations, and one of them reads the base.
-pub(super) const MAX_LOCKS: usize = 127;
+/// The most operations of one transaction, by default.
+pub(super) const MAX_OPS: usize = 128;
+/// The most locks of one acquisition: another operation reads the base.
+pub(super) const MAX_LOCKS: usize = MAX_OPS - 1;
 /// The most locks of one sweep: each is a transaction in a transaction in the sweep.
 pub(super) const MAX_SWEPT: usize = 123;
 

@@ -26,20 +26,20 @@ impl HeldLock for HeldInEtcd {
             let Some(answer) = self.session.renew(&self.claim) else {
                 return Ok(Renewed::Superseded);
             };
-            // None comes from a runtime that has ended. Later than this it helps nobody.
-            let Ok(answer) = timeout(self.terms.ttl, answer).await else {
-                return Err(vec![self.session.cluster.cause(Fault::TimedOut)]);
-            };
-            match answer {
-                Ok(Ok(start)) => {
+            // An answer that is later helps nobody.
+            let fault = match timeout(self.terms.ttl, answer).await {
+                Ok(Ok(Ok(Some(start)))) => {
                     let deadline = self.terms.deadline(start);
                     self.session.hold_until(self.claim.owner, deadline + self.terms.lock_delay);
-                    Ok(Renewed::Until(deadline))
+                    return Ok(Renewed::Until(deadline));
                 }
-                // A lock is gone, or the session is over.
-                Err(_) => Ok(Renewed::Superseded),
-                Ok(Err(fault)) => Err(vec![self.session.cluster.cause(fault)]),
-            }
+                Ok(Ok(Ok(None))) => return Ok(Renewed::Superseded),
+                Ok(Ok(Err(fault))) => fault,
+                // Its runtime is gone, or it has panicked.
+                Ok(Err(_)) => Fault::Disconnected("the task of the session has ended".into()),
+                Err(_) => Fault::TimedOut,
+            };
+            Err(vec![self.session.cluster.cause(fault)])
         })
     }
 

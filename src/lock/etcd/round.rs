@@ -1,8 +1,10 @@
 //! What a session does for all of its leases at once: it renews them, and sweeps what is in doubt.
 
+use std::iter::once;
+
 use fencing_protocol::Fault;
 
-use super::claim::{MAX_LOCKS, MAX_SWEPT};
+use super::claim::{MAX_OPS, MAX_SWEPT};
 use super::client::Repeat;
 use super::messages::{Answer, Compare, Is, Op, Range, Txn, TxnAnswer};
 use super::session::{EtcdSession, Renewal};
@@ -14,79 +16,75 @@ impl EtcdSession {
     /// locks of all clients, and finds a lock that an operator has deleted. The reads are linearizable, so that no old
     /// leader answers. Then the same member prolongs the etcd lease. That alone would prove nothing: an old leader does
     /// it, too. Validity counts from before the reads.
-    pub(super) async fn round(&self, mut renewals: Vec<Renewal>) -> Result<(), Fault> {
+    pub(super) async fn round(&self, renewals: Vec<Renewal>) -> Result<(), Fault> {
         let start = self.cluster.clock.now();
-        let renewed = self.read_and_prolong(&mut renewals).await;
-        match &renewed {
-            Ok(true) => {
+        let kept = self.read_and_prolong(&renewals).await;
+        match &kept {
+            Ok(Some(_)) => {
                 let mut state = self.state.lock();
                 state.renewed = state.renewed.max(start);
             }
-            // No lease is renewed.
-            Ok(false) => {
-                self.end();
-                return Ok(());
-            }
+            Ok(None) => self.end(),
             Err(_) => {}
         }
+        // Of a session that is over, none is kept.
+        let mut kept = kept.map(|kept| kept.unwrap_or_default().into_iter());
         for renewal in renewals {
-            let _ = renewal.answer.send(renewed.clone().map(|_| start));
+            let _ = renewal.answer.send(match &mut kept {
+                Ok(kept) => Ok(kept.next().unwrap_or(false).then_some(start)),
+                Err(fault) => Err(fault.clone()),
+            });
         }
-        renewed.map(drop)
+        kept.map(drop)
     }
 
-    /// Leaves out the renewals whose locks are gone. Returns false if the session is over.
-    async fn read_and_prolong(&self, renewals: &mut Vec<Renewal>) -> Result<bool, Fault> {
-        let sentinel = || vec![Op::range(Range::one(self.cluster.keys.sentinel(self.lease)))];
+    /// Returns for each renewal whether its locks are still there; nothing if the session is over.
+    async fn read_and_prolong(&self, renewals: &[Renewal]) -> Result<Option<Vec<bool>>, Fault> {
         let of = |(number, renewal): (usize, &Renewal)| {
             let keys = renewal.claim.locks.iter().map(|(_, key)| key.clone());
-            keys.map(move |key| (number, key)).collect::<Vec<_>>()
+            keys.map(move |key| (Some(number), key)).collect::<Vec<_>>()
         };
-        let locks: Vec<_> = renewals.iter().enumerate().flat_map(of).collect();
-        let mut kept = vec![true; renewals.len()];
-        let mut pages: Vec<_> = locks.chunks(MAX_LOCKS).collect();
-        if pages.is_empty() {
-            pages.push(&[]);
-        }
-        let mut last = None;
-        for page in pages {
+        // Where no lock is read, the sentinel is: a read is what an old leader can't answer.
+        let sentinel = (None, self.cluster.keys.sentinel(self.lease));
+        let keys: Vec<_> = once(sentinel).chain(renewals.iter().enumerate().flat_map(of)).collect();
+        let (mut kept, mut last) = (vec![true; renewals.len()], None);
+        for page in keys.chunks(MAX_OPS) {
             let reads = page.iter().map(|(_, key)| Op::range(Range::one(key.clone())));
-            let mut success: Vec<_> = reads.collect();
-            if success.is_empty() {
-                success = sentinel();
-            }
-            let reads = Txn { compare: vec![self.is_mine()], success, failure: sentinel() };
+            let reads = Txn { compare: vec![self.is_mine()], success: reads.collect(), failure: Vec::new() };
             let (answer, number) = self.call(&reads).await?;
             if !answer.succeeded {
-                return Ok(false);
+                return Ok(None);
             }
             for (place, (number, _)) in page.iter().enumerate() {
-                if let (Some(renewal), Some(kept)) = (renewals.get(*number), kept.get_mut(*number)) {
+                let Some(number) = *number else { continue };
+                if let (Some(renewal), Some(kept)) = (renewals.get(number), kept.get_mut(number)) {
                     *kept &= renewal.claim.is_in(answer.read(place));
                 }
             }
             last = Some((answer.header().member, number));
         }
-        let mut kept = kept.into_iter();
-        renewals.retain(|_| kept.next().unwrap_or(false));
-        let Some((member, number)) = last else { return Ok(true) };
-        let kept = self.cluster.client.keep_alive(number, self.lease, self.budget).await;
-        let kept = kept.map_err(|failure| failure.fault)?;
-        if kept.header().member != member {
+        let Some((member, number)) = last else { return Ok(None) };
+        let prolonged = self.cluster.client.keep_alive(number, self.lease, self.budget).await;
+        let prolonged = prolonged.map_err(|failure| failure.fault)?;
+        if prolonged.header().member != member {
             return Err(Fault::Disconnected("another member has answered".into()));
         }
-        Ok(kept.seconds > 0)
+        Ok((prolonged.seconds > 0).then_some(kept))
     }
 
-    /// Deletes the locks of all owners in doubt, and changes the sentinel: of a transaction that compares the earlier
-    /// one nothing takes effect any more.
+    /// Deletes the locks of owners in doubt, and changes the sentinel: of a transaction that compares the earlier one
+    /// nothing takes effect any more. It takes one page of them, as renewals wait for its end.
     pub(super) async fn sweep(&self) -> Result<(), Fault> {
         let keys = &self.cluster.keys;
-        let (count, ops) = {
-            let doubtful = &self.state.lock().doubtful;
-            let ops = doubtful.iter().flat_map(|(claim, _)| claim.sweeps(keys));
-            (doubtful.len(), ops.collect::<Vec<_>>())
-        };
+        let (mut count, mut ops) = (0, Vec::new());
+        for (claim, _) in &self.state.lock().doubtful {
+            // An owner of more locks has two pages.
+            if count > 0 && ops.len() + claim.locks.len() > MAX_SWEPT {
+                break;
+            }
+            ops.extend(claim.sweeps(keys));
+            count += 1;
+        }
         for page in ops.chunks(MAX_SWEPT) {
             let sentinel = Op::put(keys.sentinel(self.lease), Vec::new(), self.lease);
             let success = page.iter().cloned().chain([sentinel]).collect();

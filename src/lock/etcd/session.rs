@@ -68,10 +68,11 @@ pub(super) struct HeldClaim {
     lease: Weak<LeaseState>,
 }
 
-/// A lease that asks to be renewed. The answer is the start of the renewal; none comes if a lock is gone.
+/// A lease that asks to be renewed.
 pub(super) struct Renewal {
     pub(super) claim: Arc<Claim>,
-    pub(super) answer: oneshot::Sender<Result<Time, Fault>>,
+    /// Takes the start of the renewal. `None`: a lock is gone, or the session is over.
+    pub(super) answer: oneshot::Sender<Result<Option<Time>, Fault>>,
 }
 
 impl EtcdSession {
@@ -106,10 +107,9 @@ impl EtcdSession {
         let _ = self.tasks.set(tasks.map(AbortOnDropHandle::new));
     }
 
-    /// Returns whether new locks may be put on it.
-    pub(super) fn is_usable(&self) -> bool {
+    pub(super) fn has_ended(&self) -> bool {
         let (now, state) = (self.cluster.clock.now(), self.state.lock());
-        !state.over && now < self.expires(state.renewed)
+        state.over || now >= self.expires(state.renewed)
     }
 
     /// Returns when its etcd lease may be gone, but for a lock-delay.
@@ -176,7 +176,7 @@ impl EtcdSession {
     }
 
     /// Has the next round renew a lease. Returns nothing if the session is over.
-    pub(super) fn renew(&self, claim: &Arc<Claim>) -> Option<oneshot::Receiver<Result<Time, Fault>>> {
+    pub(super) fn renew(&self, claim: &Arc<Claim>) -> Option<oneshot::Receiver<Result<Option<Time>, Fault>>> {
         let (answer, answered) = oneshot::channel();
         let mut state = self.state.lock();
         if state.over || !state.held.contains_key(&claim.owner.0) {
@@ -189,9 +189,12 @@ impl EtcdSession {
 
     /// Ends the session, because its etcd lease is gone: all of its leases are lost.
     pub(super) fn end(&self) {
-        let State { held, .. } = std::mem::replace(&mut *self.state.lock(), State { over: true, ..State::default() });
-        for lease in held.into_values().filter_map(|held| held.lease.upgrade()) {
+        let ended = std::mem::replace(&mut *self.state.lock(), State { over: true, ..State::default() });
+        for lease in ended.held.into_values().filter_map(|held| held.lease.upgrade()) {
             lease.close(Loss::Expired);
+        }
+        for renewal in ended.renewals {
+            let _ = renewal.answer.send(Ok(None));
         }
         self.swept.notify_waiters();
         self.work.notify_one();

@@ -1,8 +1,10 @@
 //! The tasks of a session: one renews and sweeps, and ends it when it is not used any more; one watches its sentinel.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
@@ -14,11 +16,19 @@ use crate::random::jitter;
 /// The pause before a broken watch is set up again.
 const WATCH_PAUSE: Duration = Duration::from_millis(100);
 
+/// The pause before the task of a session goes on after a panic.
+const RESTART_PAUSE: Duration = Duration::from_millis(100);
+
 pub(super) fn spawn(session: &Arc<EtcdSession>) -> [JoinHandle<()>; 2] {
     let (weak, work) = (Arc::downgrade(session), Arc::clone(&session.work));
     let runs = async move {
         while let Some(session) = weak.upgrade() {
-            let Some(pause) = session.turn().await else { return };
+            // A panic, of the caller's clock perhaps, is no reason to give up leases.
+            let pause = match AssertUnwindSafe(session.run_once()).catch_unwind().await {
+                Ok(Some(pause)) => pause,
+                Ok(None) => return,
+                Err(_) => RESTART_PAUSE,
+            };
             drop(session);
             let _ = timeout(pause, work.notified()).await;
         }
@@ -49,7 +59,7 @@ async fn watch(session: Weak<EtcdSession>, cluster: Arc<Cluster>, lease: i64, cr
 
 impl EtcdSession {
     /// Does what is due, and returns when to look again; nothing once it is over.
-    async fn turn(self: &Arc<Self>) -> Option<Duration> {
+    async fn run_once(self: &Arc<Self>) -> Option<Duration> {
         let (renewals, renews, sweeps) = self.due()?;
         let round = async { if renews { self.round(renewals).await } else { Ok(()) } };
         let sweep = async { if sweeps { self.sweep().await } else { Ok(()) } };

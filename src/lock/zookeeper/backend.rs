@@ -1,5 +1,5 @@
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -150,10 +150,8 @@ impl Attempt {
             let taken = match timeout_at(self.end, &mut take).await {
                 Ok(taken) => taken,
                 Err(_) => {
-                    session.late.fetch_add(1, Ordering::AcqRel);
-                    let taken = take.await;
-                    session.late.fetch_sub(1, Ordering::AcqRel);
-                    taken
+                    let _late = session.late.token();
+                    take.await
                 }
             };
             match taken {

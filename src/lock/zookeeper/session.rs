@@ -1,5 +1,5 @@
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock, Weak};
 
 use fencing_protocol::{Fault, Owner};
@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
 use zookeeper_client::{Acls, Client};
 
 use super::paths::Node;
@@ -28,7 +29,7 @@ pub(super) struct Session {
     /// them.
     pub(super) drains: Mutex<HashMap<String, watch::Sender<Instant>>>,
     /// The attempts that were not answered in time, and are not yet.
-    pub(super) late: AtomicUsize,
+    pub(super) late: TaskTracker,
     pub(super) leases: Mutex<HashMap<Owner, Arc<Held>>>,
     /// Why its leases are lost: an operator raised the tokens and removed its node, or the servers ended it.
     ended: OnceLock<Loss>,

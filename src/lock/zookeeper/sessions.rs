@@ -1,15 +1,9 @@
-use std::collections::HashMap;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use fencing_protocol::{Fault, Owner};
-use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, Shared};
-use parking_lot::Mutex;
-use tokio::runtime::{Handle, Id};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use zookeeper_client::{Client, CreateMode, Error};
 
@@ -20,6 +14,7 @@ use super::renewals::renew_all;
 use super::session::Session;
 use super::url::Address;
 use crate::lock::error::NodeCause;
+use crate::lock::openings::Openings;
 use crate::lock::token_base::{Largest, first_base};
 use crate::random;
 use crate::time::Clock;
@@ -32,29 +27,15 @@ pub(super) struct Sessions {
     pub(super) largest: Largest,
     /// The work of this client that is not done. It is closed.
     pub(super) outstanding: TaskTracker,
-    slots: Mutex<HashMap<(Id, Duration), Slot>>,
-}
-
-type Opening = Shared<BoxFuture<'static, Result<Arc<Session>, Fault>>>;
-
-/// How long the failure to open a session is the answer to all.
-const PAUSE: Duration = Duration::from_secs(1);
-
-/// A session that is open, or is being opened.
-#[derive(Clone)]
-struct Slot {
-    opening: Opening,
-    /// Since when nothing has been heard of the servers.
-    since: Instant,
-    used: Instant,
+    open: Openings<Duration, Session>,
 }
 
 impl Sessions {
     pub(super) fn new(address: Address, paths: Paths, clock: Arc<dyn Clock>) -> Sessions {
         let outstanding = TaskTracker::new();
         outstanding.close();
-        let (largest, slots) = Default::default();
-        Sessions { address, paths, clock, largest, outstanding, slots }
+        let (largest, open) = (Largest::default(), Openings::new(Session::has_ended));
+        Sessions { address, paths, clock, largest, outstanding, open }
     }
 
     pub(super) fn cause(&self, cause: Fault) -> NodeCause {
@@ -66,41 +47,12 @@ impl Sessions {
         format!("zookeeper://{}", self.address.servers)
     }
 
-    /// Returns the session of this runtime for locks that stay `closed_for` this long. A session that has ended is
-    /// replaced. Callers share the wait for it: servers that are down or hang do not cost each of them its budget.
+    /// Returns the session of this runtime for locks that stay `closed_for` this long.
     pub(super) async fn get(self: &Arc<Self>, closed_for: Duration, budget: Duration) -> Result<Arc<Session>, Fault> {
-        let Slot { opening, since, .. } = self.slot(closed_for, budget);
-        let opened = timeout_at(since + budget, opening).await;
-        let session = opened.unwrap_or(Err(Fault::TimedOut))?;
-        let is_late = session.late.load(Ordering::Acquire) > 0;
-        if is_late { Err(Fault::TimedOut) } else { Ok(session) }
-    }
-
-    fn slot(self: &Arc<Self>, closed_for: Duration, budget: Duration) -> Slot {
-        let (mut slots, key) = (self.slots.lock(), (Handle::current().id(), closed_for));
-        let now = Instant::now();
-        let mut since = now;
-        if let Some(slot) = slots.get_mut(&key) {
-            slot.used = now;
-            match slot.opening.peek() {
-                // The next attempt goes on in the background.
-                Some(Err(Fault::TimedOut)) => since = slot.since,
-                Some(Err(_)) if slot.since + PAUSE <= now => {}
-                Some(Ok(session)) if session.has_ended() => {}
-                _ => return slot.clone(),
-            }
-        }
-        slots.retain(|(_, closed_for), slot| match slot.opening.peek() {
-            Some(Ok(session)) if session.has_ended() => false,
-            Some(Ok(session)) if Arc::strong_count(session) > 1 => true,
-            _ => slot.used + *closed_for > now,
-        });
         let sessions = Arc::clone(self);
-        let open = tokio::spawn(async move { sessions.open(closed_for, budget).await });
-        let open = async move { open.await.unwrap_or_else(|_| Err(Fault::Disconnected("the runtime is gone".into()))) };
-        let slot = Slot { opening: open.boxed().shared(), since, used: now };
-        slots.insert(key, slot.clone());
-        slot
+        let open = || async move { sessions.open(closed_for, budget).await };
+        let session = self.open.get(closed_for, (closed_for, budget), open).await?;
+        if session.late.is_empty() { Ok(session) } else { Err(Fault::TimedOut) }
     }
 
     /// Connects a new client.

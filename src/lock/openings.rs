@@ -1,0 +1,97 @@
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fencing_protocol::Fault;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
+use parking_lot::Mutex;
+use tokio::runtime::{Handle, Id};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
+
+/// How long the failure to open a session is the answer to all.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The sessions of one lock service, one for each runtime and key. A task opens a session when it is needed: no caller
+/// leaves one half open, and callers share the wait, so servers that are down or hang do not cost each of them its
+/// budget.
+pub(crate) struct Openings<K, S> {
+    slots: Mutex<HashMap<(Id, K), Slot<S>>>,
+    has_ended: fn(&S) -> bool,
+}
+
+type Opening<S> = Shared<BoxFuture<'static, Result<Arc<S>, Fault>>>;
+
+/// A session that is open, or is being opened.
+struct Slot<S> {
+    opening: Opening<S>,
+    /// Since when nothing has been heard of the servers.
+    since: Instant,
+    /// Until when it stays open if no lease uses it.
+    kept: Instant,
+}
+
+impl<K: Eq + Hash, S: Send + Sync + 'static> Openings<K, S> {
+    /// A session may end by itself.
+    pub(crate) fn new(has_ended: fn(&S) -> bool) -> Openings<K, S> {
+        Openings { slots: Mutex::default(), has_ended }
+    }
+
+    /// Returns the session of this runtime and key, within `limit`. One that has ended is replaced. It
+    /// stays open for `lasting` after its last use.
+    pub(crate) async fn get<F>(
+        &self,
+        key: K,
+        (lasting, limit): (Duration, Duration),
+        open: impl FnOnce() -> F,
+    ) -> Result<Arc<S>, Fault>
+    where
+        F: Future<Output = Result<Arc<S>, Fault>> + Send + 'static,
+    {
+        let runtime = Handle::try_current().map_err(|_| Fault::NoRuntime)?;
+        let (opening, since) = self.opening((runtime.id(), key), lasting, || runtime.spawn(open()));
+        timeout_at(since + limit, opening).await.unwrap_or(Err(Fault::TimedOut))
+    }
+
+    /// Returns a session of this runtime, if one is open.
+    #[allow(dead_code, reason = "for etcd")]
+    pub(crate) fn any(&self) -> Option<Arc<S>> {
+        let runtime = Handle::try_current().ok()?.id();
+        let slots = self.slots.lock();
+        let of_runtime = slots.iter().filter(|((id, _), _)| *id == runtime);
+        let mut open = of_runtime.filter_map(|(_, slot)| slot.opening.peek()?.as_ref().ok());
+        open.find(|session| !(self.has_ended)(session)).cloned()
+    }
+
+    fn opening(
+        &self,
+        key: (Id, K),
+        lasting: Duration,
+        open: impl FnOnce() -> JoinHandle<Result<Arc<S>, Fault>>,
+    ) -> (Opening<S>, Instant) {
+        let (now, mut slots) = (Instant::now(), self.slots.lock());
+        let mut since = now;
+        if let Some(slot) = slots.get_mut(&key) {
+            slot.kept = now + lasting;
+            match slot.opening.peek() {
+                // The next attempt goes on in the background.
+                Some(Err(Fault::TimedOut)) => since = slot.since,
+                Some(Err(_)) if slot.since + PAUSE <= now => {}
+                Some(Ok(session)) if (self.has_ended)(session) => {}
+                _ => return (slot.opening.clone(), slot.since),
+            }
+        }
+        slots.retain(|_, slot| match slot.opening.peek() {
+            Some(Ok(session)) if (self.has_ended)(session) => false,
+            Some(Ok(session)) if Arc::strong_count(session) > 1 => true,
+            _ => slot.kept > now,
+        });
+        let opened = open();
+        let opening = async { opened.await.unwrap_or_else(|_| Err(Fault::Disconnected("the runtime is gone".into()))) };
+        let opening = opening.boxed().shared();
+        slots.insert(key, Slot { opening: opening.clone(), since, kept: now + lasting });
+        (opening, since)
+    }
+}

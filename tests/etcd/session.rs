@@ -1,0 +1,74 @@
+//! The session that all leases of a service share, and its task.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use fencing::time::{Clock, SystemClock, Time};
+use futures_util::future::join_all;
+use support::etcd::EtcdCluster;
+use support::lease::{assert_held, named, release, resource};
+use support::waiting::{in_time, polled, until};
+use tokio::time::sleep;
+
+use crate::lock;
+
+#[tokio::test]
+async fn leases_are_renewed_while_many_locks_are_swept() {
+    let cluster = EtcdCluster::start();
+    let (one, other) = (lock(&cluster).build().unwrap(), lock(&cluster).build().unwrap());
+    let kept = one.acquire(&named("kept")).await.unwrap();
+    let names = |set: usize| (0..127).map(|number| named(&format!("{set}/{number}"))).collect::<Vec<_>>();
+    let mut many = Vec::new();
+    for sets in (0..160).collect::<Vec<_>>().chunks(16) {
+        let acquired = join_all(sets.iter().map(async |set| one.acquire_all(&names(*set)).await.unwrap()));
+        many.extend(acquired.await);
+    }
+    drop(many);
+    // The sweep has begun.
+    sleep(Duration::from_millis(50)).await;
+    kept.renew().await.unwrap();
+    assert_held(other.try_acquire(&named("159/126")).await);
+    in_time(one.settle()).await;
+    release(other.try_acquire(&named("159/126")).await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_caller_that_gives_up_while_the_session_starts_leaves_no_etcd_lease() {
+    let cluster = EtcdCluster::start();
+    for polls in 1..9 {
+        let lock = lock(&cluster).ttl(Duration::from_secs(600)).build().unwrap();
+        drop(polled(lock.acquire(&resource()), polls).await);
+        in_time(lock.settle()).await;
+    }
+    let leases = || cluster.ctl(&["lease", "list"]);
+    until("no etcd lease is left", async || leases().lines().count() == 1).await;
+}
+
+/// The clock of a caller. It panics in a task, at the call of this number.
+#[derive(Debug, Clone, Default)]
+struct FaultyClock(Arc<AtomicUsize>);
+
+impl Clock for FaultyClock {
+    fn now(&self) -> Time {
+        let counted = |left: usize| left.checked_sub(1).filter(|_| tokio::task::try_id().is_some());
+        if self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, counted) == Ok(1) {
+            panic!("a clock that fails");
+        }
+        SystemClock.now()
+    }
+}
+
+#[tokio::test]
+async fn a_panic_in_the_task_of_a_session_ends_no_lease() {
+    let (cluster, clock) = (EtcdCluster::start(), FaultyClock::default());
+    let lock = lock(&cluster).clock(clock.clone()).renew(false).build().unwrap();
+    let lease = lock.acquire(&resource()).await.unwrap();
+    for call in 1..4 {
+        clock.0.store(call, Ordering::SeqCst);
+        let _ = in_time(lease.renew()).await;
+        until("it has failed", async || clock.0.load(Ordering::SeqCst) == 0).await;
+        until("it is renewed", async || lease.renew().await.is_ok()).await;
+    }
+    assert!(!lease.valid_for().is_zero());
+}
