@@ -31,7 +31,7 @@ pub struct LeaseRecord {
 /// The operator functions of a service that keeps leases: list them, and end one.
 ///
 /// [`ConnectOptions::operator`](super::ConnectOptions::operator) opens it by the URL of the lock service. The pool of
-/// a database is one as well.
+/// a database is one as well: its `acquire_timeout` bounds the wait for a connection, and then that for the answer.
 pub trait Operator: fmt::Debug + Send + Sync {
     /// Reads the current leases of up to `limit` resources after `after`, ordered by the bytes of their names. Start
     /// with `None` and continue with the last resource.

@@ -1,4 +1,5 @@
 use super::*;
+use fencing::lock::{ConnectError, connect};
 use support::lease::named as resource;
 use zookeeper_client::{Acls, CreateMode};
 
@@ -26,6 +27,9 @@ async fn what_can_not_be_had_is_said_at_once() {
     let wrong = ZookeeperLock::builder(url("me:wrong")).build().unwrap();
     assert!(matches!(fault(wrong.try_acquire(&r).await), Fault::Denied(_)));
     assert!(own.health().await.has_quorum());
+
+    let malformed = connect("zookeeper://a:b").await.unwrap_err();
+    assert!(matches!(malformed, ConnectError::Url { .. }), "{malformed:?}");
 }
 
 /// A server that hangs is asked once, and not by each caller who comes after.

@@ -94,11 +94,7 @@ impl ConnectOptions {
     /// # Cancel safety
     /// As for [`connect`].
     pub async fn connect(self) -> Result<Arc<dyn Lock>, ConnectError> {
-        let connected = (self.back_end()?.open)(&self)?;
-        match connected.ready.await {
-            Ok(()) => Ok(connected.lock),
-            Err(source) => Err(ConnectError::NotReady { lock: connected.lock, source }),
-        }
+        (self.back_end()?.open)(&self).await.map_err(|error| self.of_url(error))
     }
 
     /// Opens the operator functions of the service: for leases in a database, etcd or ZooKeeper. It is not asked before
@@ -107,7 +103,7 @@ impl ConnectOptions {
     /// # Errors
     /// [`ConnectError`]: for Redis and memory as well, which have the functions in [`redlock`](crate::lock::redlock).
     pub fn operator(&self) -> Result<Arc<dyn Operator>, ConnectError> {
-        (self.back_end()?.operator)(self)
+        (self.back_end()?.operator)(self).map_err(|error| self.of_url(error))
     }
 
     fn back_end(&self) -> Result<&'static BackEnd, ConnectError> {
@@ -122,6 +118,14 @@ impl ConnectOptions {
             .ok_or_else(|| ConnectError::Scheme(Some(scheme.to_owned())))?;
         let found = BACK_ENDS.iter().find(|it| it.feature == *feature);
         found.ok_or_else(|| ConnectError::Feature { scheme: scheme.to_owned(), feature })
+    }
+
+    /// Returns the error of a builder whose URL does not fit as that of the URL.
+    fn of_url(&self, error: ConnectError) -> ConnectError {
+        match error {
+            ConnectError::Build(error) if error.setting() == "url" => self.unusable(error.problem()),
+            error => error,
+        }
     }
 
     /// Returns the error for a URL that does not fit its scheme.
@@ -165,8 +169,8 @@ pub enum ConnectError {
     /// A setting does not fit.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// The database can't be reached, or its tables can't be created. If the database may come up
-    /// later, you can use `lock` nevertheless: each acquisition asks the database again.
+    /// The database can't be reached, its tables can't be created, or the fence does not hold there. If the database
+    /// may come up later, you can use `lock` nevertheless: each acquisition asks the database again.
     #[error("the database is not ready: {source}")]
     #[non_exhaustive]
     NotReady {
@@ -177,15 +181,12 @@ pub enum ConnectError {
     },
 }
 
-/// A lock service, and what makes it ready.
-struct Connected {
-    lock: Arc<dyn Lock>,
-    ready: BoxFuture<'static, Result<(), Box<dyn std::error::Error + Send + Sync>>>,
-}
+/// A lock service that is being opened.
+type Opening<'a> = BoxFuture<'a, Result<Arc<dyn Lock>, ConnectError>>;
 
 struct BackEnd {
     feature: &'static str,
-    open: fn(&ConnectOptions) -> Result<Connected, ConnectError>,
+    open: fn(&ConnectOptions) -> Opening<'_>,
     operator: fn(&ConnectOptions) -> Result<Arc<dyn Operator>, ConnectError>,
 }
 
@@ -224,19 +225,23 @@ fn of_nodes(options: &ConnectOptions) -> Result<Arc<dyn Operator>, ConnectError>
 /// The number of nodes of a lock service in memory.
 const MEMORY_NODES: usize = 5;
 
-fn memory(options: &ConnectOptions) -> Result<Connected, ConnectError> {
+fn memory(options: &ConnectOptions) -> Opening<'_> {
     let nodes = (1..=MEMORY_NODES).map(|number| MemoryNode::new(format!("memory-{number}")));
     redlock(options, Redlock::builder().nodes(nodes))
 }
 
-fn redlock(options: &ConnectOptions, mut builder: RedlockBuilder) -> Result<Connected, ConnectError> {
+fn redlock(options: &ConnectOptions, mut builder: RedlockBuilder) -> Opening<'_> {
     builder.settings = options.settings.with_defaults_of(&builder.settings);
     if let Some(namespace) = &options.namespace {
         builder = builder.namespace(namespace);
     }
-    // It needs nothing before the first acquisition.
-    let ready = Box::pin(std::future::ready(Ok(())));
-    Ok(Connected { lock: Arc::new(builder.build()?), ready })
+    opened(builder.build())
+}
+
+/// Opens a lock service that needs nothing before the first acquisition.
+fn opened<'a>(built: Result<impl Lock + 'static, BuildError>) -> Opening<'a> {
+    let lock = built.map(|lock| Arc::new(lock) as Arc<dyn Lock>);
+    Box::pin(std::future::ready(lock.map_err(ConnectError::from)))
 }
 
 /// Returns the scheme of the first URL, which may have a name in front (`a=redis://...`). Nothing

@@ -1,7 +1,7 @@
-use super::{ConnectError, ConnectOptions, Connected, redlock};
+use super::{ConnectOptions, Opening, redlock};
 use crate::lock::redlock::Redlock;
 
-pub(super) fn open(options: &ConnectOptions) -> Result<Connected, ConnectError> {
+pub(super) fn open(options: &ConnectOptions) -> Opening<'_> {
     redlock(options, Redlock::builder().redis(urls(&options.url)))
 }
 

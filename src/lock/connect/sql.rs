@@ -1,13 +1,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fencing_protocol::Fault;
 use sqlx::pool::PoolOptions;
 use sqlx::{ConnectOptions as _, Connection};
 use tokio::time::timeout;
 
-use super::{ConnectError, ConnectOptions, Connected};
+use super::{ConnectError, ConnectOptions, Opening};
 use crate::database::Database;
 use crate::lock::operator::Operator;
+use crate::lock::service::api::Lock;
 use crate::lock::settings::Settings;
 use crate::lock::sql::SqlLock;
 use crate::sql;
@@ -17,6 +19,8 @@ const CONNECTIONS: u32 = 4;
 /// Time for which the pool tries to connect without a budget, unless the wait limit is shorter.
 const BUDGET: Duration = Duration::from_secs(2);
 const LEAST: Duration = Duration::from_millis(500);
+/// Time limit for the tables: others may keep them locked for 10 s.
+const MIGRATION: Duration = Duration::from_secs(20);
 
 impl ConnectOptions {
     pub(super) fn connect_limit(&self) -> Duration {
@@ -30,8 +34,8 @@ pub(super) type ServerOptions<DB> = <<DB as sqlx::Database>::Connection as Conne
 
 /// Opens a lock service in the database of the URL.
 #[allow(dead_code, reason = "SQLite opens a file")]
-pub(super) fn open<DB: Database>(options: &ConnectOptions) -> Result<Connected, ConnectError> {
-    open_with::<DB>(options, parsed::<DB>(options)?)
+pub(super) fn open<DB: Database>(options: &ConnectOptions) -> Opening<'_> {
+    Box::pin(async { open_with::<DB>(options, parsed::<DB>(options)?).await })
 }
 
 pub(super) fn parsed<DB: Database>(options: &ConnectOptions) -> Result<ServerOptions<DB>, ConnectError> {
@@ -44,27 +48,26 @@ pub(super) fn operator<DB: Database>(options: &ConnectOptions) -> Result<Arc<dyn
     Ok(Arc::new(pool.connect_lazy_with(parsed::<DB>(options)?)))
 }
 
-/// Opens a lock service in a database. Where its tables are missing, or nothing
-/// can be read from them, it is ready when they have been created.
-pub(super) fn open_with<DB: Database>(
+/// Opens a lock service in a database. It is ready when its tables are there and keep what they are told: each time, as
+/// a table may have lost its log since.
+pub(super) async fn open_with<DB: Database>(
     options: &ConnectOptions,
     server: ServerOptions<DB>,
-) -> Result<Connected, ConnectError> {
+) -> Result<Arc<dyn Lock>, ConnectError> {
     let limit = options.connect_limit();
     let pool = PoolOptions::<DB>::new().max_connections(CONNECTIONS).acquire_timeout(limit);
     let pool = pool.connect_lazy_with(server);
     let mut builder = SqlLock::builder(pool.clone());
     builder.settings = options.settings.with_defaults_of(&builder.settings);
-    let lock = builder.build()?;
-    let opened = lock.clone();
-    let ready = async move {
-        if lock.health().await.has_quorum() {
-            return Ok(());
-        }
+    let lock = Arc::new(builder.build()?);
+    let migrated = async {
         // The pool retries until its time limit, and does not report the cause.
         let connection = timeout(limit, pool.connect_options().connect()).await;
         drop(connection.unwrap_or(Err(sqlx::Error::PoolTimedOut))?);
-        Ok(sql::migrate(&pool).await?)
+        Ok(timeout(MIGRATION, sql::migrate(&pool)).await.map_err(|_| Fault::TimedOut)??)
     };
-    Ok(Connected { lock: Arc::new(opened), ready: Box::pin(ready) })
+    match migrated.await {
+        Ok(()) => Ok(lock),
+        Err(source) => Err(ConnectError::NotReady { lock, source }),
+    }
 }

@@ -1,9 +1,13 @@
 use sqlx::sqlite::SqliteConnectOptions;
 
 use super::sql::{open_with, parsed};
-use super::{ConnectError, ConnectOptions, Connected};
+use super::{ConnectError, ConnectOptions, Opening};
 
-pub(super) fn open(options: &ConnectOptions) -> Result<Connected, ConnectError> {
+pub(super) fn open(options: &ConnectOptions) -> Opening<'_> {
+    Box::pin(async { open_with::<sqlx::Sqlite>(options, file(options)?).await })
+}
+
+fn file(options: &ConnectOptions) -> Result<SqliteConnectOptions, ConnectError> {
     let file: SqliteConnectOptions = parsed::<sqlx::Sqlite>(options)?;
     let name = file.get_filename().to_string_lossy().into_owned();
     // The driver gives a database in memory a name of its own; without a name it is temporary.
@@ -18,6 +22,5 @@ pub(super) fn open(options: &ConnectOptions) -> Result<Connected, ConnectError> 
     {
         return Err(options.unusable(format!("the folder {} does not exist", folder.display())));
     }
-    let file = file.create_if_missing(true).busy_timeout(options.connect_limit() / 2);
-    open_with::<sqlx::Sqlite>(options, file)
+    Ok(file.create_if_missing(true).busy_timeout(options.connect_limit() / 2))
 }

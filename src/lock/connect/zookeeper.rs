@@ -1,13 +1,11 @@
 use std::sync::Arc;
 
-use super::{ConnectError, ConnectOptions, Connected};
+use super::{ConnectError, ConnectOptions, Opening, opened};
 use crate::lock::operator::Operator;
 use crate::lock::zookeeper::{ZookeeperLock, ZookeeperLockBuilder};
 
-pub(super) fn open(options: &ConnectOptions) -> Result<Connected, ConnectError> {
-    // It needs nothing before the first acquisition.
-    let ready = Box::pin(std::future::ready(Ok(())));
-    Ok(Connected { lock: Arc::new(builder(options).build()?), ready })
+pub(super) fn open(options: &ConnectOptions) -> Opening<'_> {
+    opened(builder(options).build())
 }
 
 pub(super) fn operator(options: &ConnectOptions) -> Result<Arc<dyn Operator>, ConnectError> {

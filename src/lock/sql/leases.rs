@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use fencing_protocol::{Fault, Resource, Token};
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use sqlx::Pool;
+use scopeguard::{ScopeGuard, guard};
+use sqlx::{Connection, Pool};
+use tokio::time::timeout;
 
 use super::fault;
-use crate::database::opening::open_transaction;
 use crate::database::quoted::fill;
 use crate::database::{Database, TextRow};
 use crate::holder::Holder;
@@ -23,18 +25,14 @@ impl<DB: Database> Operator for Pool<DB> {
     }
 
     fn force_release<'a>(&'a self, lease: &'a LeaseRecord) -> BoxFuture<'a, Result<bool, Fault>> {
-        Box::pin(async move {
-            let conn = self.acquire().await.map_err(|error| fault::of_connection(&error))?;
-            let resource = DB::literal(lease.resource.as_str());
-            let owner = DB::literal(&lease.owner);
-            let end = fill(DB::END_LEASE, &[("{resource}", &resource), ("{owner}", &owner), ("{token}", &lease.token)]);
-            let ended = async {
-                let mut tx = open_transaction(conn, DB::BEGIN.into()).await?;
-                let ended = DB::first_text(&mut tx, end).await?;
-                tx.commit().await.map(|()| ended.is_some())
-            };
-            ended.await.map_err(|error| fault::of_statement(&error))
-        })
+        let (resource, owner) = (DB::literal(lease.resource.as_str()), DB::literal(&lease.owner));
+        let end = fill(DB::END_LEASE, &[("{resource}", &resource), ("{owner}", &owner), ("{token}", &lease.token)]);
+        let ended = async move |conn: &mut DB::Connection| {
+            let mut tx = conn.begin_with(DB::BEGIN).await?;
+            let ended = DB::first_text(&mut tx, end).await?;
+            tx.commit().await.map(|()| ended.is_some())
+        };
+        Box::pin(call(self, |conn| ended(conn).boxed()))
     }
 }
 
@@ -44,12 +42,23 @@ async fn read<DB: Database>(
     resource: &str,
     limit: u32,
 ) -> Result<Vec<LeaseRecord>, Fault> {
-    let mut conn = pool.acquire().await.map_err(|error| fault::of_connection(&error))?;
     let resource = DB::literal(resource);
     let list = fill(DB::LEASES, &[("{after}", &after), ("{resource}", &resource), ("{limit}", &limit)]);
-    let rows = DB::texts(&mut conn, list).await;
-    let rows = rows.map_err(|error| fault::of_statement(&error))?;
+    let rows = call(pool, |conn| DB::texts(conn, list).boxed()).await?;
     Ok(rows.iter().filter_map(parsed).flatten().collect())
+}
+
+/// Runs statements on a connection. They may take as long as the pool may wait for one.
+async fn call<DB: Database, T>(
+    pool: &Pool<DB>,
+    run: impl FnOnce(&mut DB::Connection) -> BoxFuture<'_, sqlx::Result<T>>,
+) -> Result<T, Fault> {
+    let conn = pool.acquire().await.map_err(|error| fault::of_connection(&error))?;
+    // Without an answer, the pool would wait for it for ever, perhaps in a transaction.
+    let mut conn = guard(conn, |mut conn| conn.close_on_drop());
+    let answer = timeout(pool.options().get_acquire_timeout(), run(&mut conn)).await.map_err(|_| Fault::TimedOut)?;
+    drop(ScopeGuard::into_inner(conn));
+    answer.map_err(|error| fault::of_statement(&error))
 }
 
 /// Reads a row, which may have been altered by hand.

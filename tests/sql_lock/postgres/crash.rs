@@ -1,8 +1,9 @@
 //! Connections that hang or break, a server that forgets, and a row that somebody keeps locked.
 
-use fencing::lock::NodeCause;
+use fencing::lock::{ConnectError, NodeCause, Operator, connect};
+use futures_util::future::join_all;
 use sqlx::postgres::PgPoolOptions;
-use sqlx::{PgPool, Postgres};
+use sqlx::{ConnectOptions, PgPool, Postgres};
 use support::postgres::PostgresServer;
 use support::process;
 
@@ -44,6 +45,46 @@ async fn a_connection_that_hangs_is_not_used_again() {
     let next = timeout(Duration::from_secs(20), next).await;
     process::signal(session, "CONT");
     next.expect("a new connection").unwrap();
+}
+
+/// An operator gets an error, and waits no longer than for a connection.
+#[tokio::test]
+async fn an_operator_does_not_wait_for_a_connection_that_hangs() {
+    let server = PostgresServer::start();
+    let (pool, lock) = single(&server).await;
+    let _lease = lock.acquire(&resource()).await.unwrap();
+    let seen = pool.leases_of(&resource()).await.unwrap();
+    let asks = async |call: usize| {
+        let options = pool.options().clone().acquire_timeout(PATIENT);
+        let pool = options.connect_lazy_with((*pool.connect_options()).clone());
+        let session = stop(&pool).await;
+        let asked = async {
+            match call {
+                0 => pool.leases(None, 9).await.map(drop),
+                1 => pool.leases_of(&resource()).await.map(drop),
+                _ => pool.force_release(&seen[0]).await.map(drop),
+            }
+        };
+        let asked = timeout(3 * PATIENT, asked).await;
+        process::signal(session, "CONT");
+        assert_eq!(asked, Ok(Err(Fault::TimedOut)), "{call}");
+    };
+    join_all((0..3).map(asks)).await;
+}
+
+/// Tokens of a table without a log go back when the server dies, whatever an earlier connect has created.
+#[tokio::test]
+async fn leases_that_are_not_logged_are_refused_at_each_connect() {
+    let server = PostgresServer::start();
+    let options = server.database().await;
+    let url = options.to_url_lossy();
+    connect(url.as_str()).await.unwrap();
+    let unlogged = "ALTER TABLE fencing_leases SET UNLOGGED";
+    sqlx::query(unlogged).execute(&mut options.connect().await.unwrap()).await.unwrap();
+    for _ in 0..2 {
+        let Err(ConnectError::NotReady { source, .. }) = connect(url.as_str()).await else { panic!("it is ready") };
+        assert!(source.to_string().contains("fencing_leases is not logged"), "{source}");
+    }
 }
 
 /// As where the server's host fails, and breaks no connection.
