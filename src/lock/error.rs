@@ -52,7 +52,8 @@ pub enum AcquireError {
         /// The requested resource.
         resource: Resource,
     },
-    /// The database, etcd or ZooKeeper gave no answer, or refused the attempt. Perhaps no client holds the lock.
+    /// The database, etcd or ZooKeeper gave no answer, or refused the attempt. Perhaps no client holds the lock. Also
+    /// the error of a call from outside of a tokio runtime: no server was asked.
     #[error("{resource} was not acquired: {cause}")]
     #[non_exhaustive]
     Unavailable {
@@ -89,6 +90,10 @@ impl AcquireError {
             AcquireError::NoQuorum { causes, .. } => causes,
             AcquireError::Unavailable { cause, .. } => std::slice::from_ref(cause),
         }
+    }
+
+    pub(super) fn unavailable(resource: &Resource, cause: NodeCause) -> AcquireError {
+        AcquireError::Unavailable { resource: resource.clone(), cause }
     }
 
     /// Returns whether asking again is useless: the one service refuses this client.
@@ -175,6 +180,13 @@ pub struct NodeCause {
     pub node: String,
     /// The cause of its missing vote.
     pub cause: Fault,
+}
+
+impl NodeCause {
+    /// Returns a fault of this client itself.
+    pub(super) fn own(cause: Fault) -> NodeCause {
+        NodeCause { node: "this process".into(), cause }
+    }
 }
 
 impl fmt::Display for NodeCause {

@@ -34,6 +34,8 @@ mod sleep;
 pub mod sql;
 #[cfg(any(feature = "etcd", feature = "zookeeper"))]
 mod token_base;
+#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+mod url_builder;
 mod wait;
 #[cfg(feature = "zookeeper")]
 pub mod zookeeper;
@@ -48,4 +50,6 @@ pub use service::LockService;
 pub use service::api::Lock;
 pub use service::health::{Health, NodeHealth};
 pub use settings::BuildError;
+#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+pub use url_builder::UrlBuilder;
 pub use wait::listener::{Notice, ReleaseListener};

@@ -4,6 +4,7 @@ use std::time::Duration;
 use fencing_protocol::Fault;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::lock::error::NodeCause;
@@ -48,7 +49,23 @@ pub(super) async fn in_runtime<T: Send + 'static>(
     };
     let done = if is_served { task.await.ok() } else { None };
     let cause = Fault::Disconnected("the runtime is gone".into());
-    done.ok_or_else(|| NodeCause { node: "this process".into(), cause })
+    done.ok_or_else(|| NodeCause::own(cause))
+}
+
+/// Returns what a task answers until then.
+///
+/// # Errors
+/// Also: it has not answered, or its runtime has ended.
+#[allow(dead_code, reason = "Redlock awaits all nodes")]
+pub(super) async fn answered<T, F: From<Fault>, E>(
+    end: Instant,
+    answer: impl Future<Output = Result<Result<T, F>, E>>,
+) -> Result<T, F> {
+    match timeout_at(end, answer).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(_)) => Err(Fault::Disconnected("the runtime is gone".into()).into()),
+        Err(_) => Err(Fault::TimedOut.into()),
+    }
 }
 
 /// Waits for `work`, but not for longer than that, on any executor.

@@ -13,10 +13,5 @@ pub(super) fn operator(options: &ConnectOptions) -> Result<Arc<dyn Operator>, Co
 }
 
 fn builder(options: &ConnectOptions) -> EtcdLockBuilder {
-    let mut builder = EtcdLock::builder(&options.url);
-    builder.settings = options.settings.with_defaults_of(&builder.settings);
-    match &options.namespace {
-        Some(namespace) => builder.namespace(namespace),
-        None => builder,
-    }
+    EtcdLock::builder(&options.url).with(&options.settings, options.namespace.as_ref())
 }

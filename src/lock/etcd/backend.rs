@@ -28,7 +28,7 @@ use crate::time::Clock;
 /// Leases in an etcd cluster.
 #[derive(derive_more::Debug)]
 #[debug("{sessions:?}")]
-pub struct EtcdCluster {
+pub struct EtcdBackend {
     pub(super) sessions: Arc<Sessions>,
     pub(super) holder: HolderName,
     pub(super) notifications: ReleaseNotifications,
@@ -36,7 +36,7 @@ pub struct EtcdCluster {
     pub(super) warned: AtomicBool,
 }
 
-impl LockBackend for Arc<EtcdCluster> {
+impl LockBackend for Arc<EtcdBackend> {
     fn clock(&self) -> &Arc<dyn Clock> {
         &self.sessions.cluster.clock
     }
@@ -57,9 +57,10 @@ impl LockBackend for Arc<EtcdCluster> {
         let (keys, end) = (&self.sessions.cluster.keys, Instant::now() + budget * 2);
         let closed_for = terms.closed_for();
         let claim = Arc::new(Claim::new(keys, resources, ask.mode, &self.holder, closed_for));
+        let unavailable = |fault| AcquireError::unavailable(first, self.sessions.cluster.cause(fault));
         loop {
             let session = self.sessions.get(settings, end).await;
-            let session = session.map_err(|fault| self.unavailable(first, fault))?;
+            let session = session.map_err(unavailable)?;
             // What this process has released goes first.
             session.clear(&claim, end.min(Instant::now() + budget / 2)).await;
             match session.acquire(&claim, settings).await {
@@ -69,9 +70,9 @@ impl LockBackend for Arc<EtcdCluster> {
                 }
                 Err(Refusal::Moved(_) | Refusal::Over) if Instant::now() < end => {}
                 Err(Refusal::Moved(_) | Refusal::Over) => {
-                    return Err(self.unavailable(first, Fault::TimedOut));
+                    return Err(unavailable(Fault::TimedOut));
                 }
-                Err(Refusal::Failed(fault)) => return Err(self.unavailable(first, fault)),
+                Err(Refusal::Failed(fault)) => return Err(unavailable(fault)),
                 Err(Refusal::Held(FoundHolder { resource, holder, shared, left })) => {
                     if shared && ask.mode == Mode::Exclusive && ask.drains {
                         session.drain(&resource, draining(settings, budget / 2, ask.end));
@@ -89,15 +90,6 @@ impl LockBackend for Arc<EtcdCluster> {
 
     async fn health(&self, settings: &Settings) -> Health {
         self.probe(settings.budget()).await
-    }
-
-    fn failing(&self, fault: Fault) -> Health {
-        Health::of_one(vec![self.sessions.cluster.cause(fault)])
-    }
-
-    fn unavailable(&self, resource: &Resource, fault: Fault) -> AcquireError {
-        let cause = self.sessions.cluster.cause(fault);
-        AcquireError::Unavailable { resource: resource.clone(), cause }
     }
 
     async fn settle(&self) {
@@ -159,14 +151,14 @@ impl EtcdSession {
     }
 }
 
-impl EtcdCluster {
+impl EtcdBackend {
     /// Asks each member for its state, and the cluster for what only a majority can answer.
     async fn probe(&self, budget: Duration) -> Health {
-        let cluster = &self.sessions.cluster;
+        let (cluster, end) = (&self.sessions.cluster, Instant::now() + budget);
         let base = Range::one(cluster.keys.base());
         let read = cluster.client.ask(&base, budget);
         let members = cluster.client.members().map(async |(number, name)| {
-            let cause = match cluster.client.ask_member(number, &Status {}, budget).await {
+            let cause = match cluster.client.ask_member(number, &Status {}, (end, end)).await {
                 Err(failure) => failure.fault,
                 Ok(status) if status.leader == 0 => Fault::Refused("it has no leader".into()),
                 Ok(status) if !status.errors.is_empty() => Fault::Refused(status.errors.join(", ")),

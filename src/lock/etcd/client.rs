@@ -97,15 +97,7 @@ impl Client {
             // A part of the budget is left for each of the others.
             let slice = now + end.saturating_duration_since(now) / if left > 1 { 2 } else { 1 };
             let limit = if repeat == Repeat::Elsewhere { slice } else { end };
-            let asked = async {
-                let channel = timeout_at(slice, self.channel(number)).await;
-                let channel = channel.unwrap_or(Err(Failure::unsent(Fault::TimedOut)))?;
-                let answer = timeout_at(limit, self.send(&channel, request)).await;
-                let answer = answer.unwrap_or(Err(Failure::lost(Fault::TimedOut)))?;
-                self.check(&answer)?;
-                Ok::<_, Failure>(answer)
-            };
-            let asked = asked.await;
+            let asked = self.ask_member(number, request, (slice, limit)).await;
             may_recover |= asked.as_ref().is_err_and(|next| next.elsewhere && !matches!(next.fault, Fault::Denied(_)));
             match asked {
                 Ok(answer) => {
@@ -140,20 +132,19 @@ impl Client {
         Ok(self.call(request, budget, Repeat::Elsewhere).await?.0)
     }
 
-    /// Sends a request to this member.
+    /// Sends a request to this member, which must be connected by the first of these times and answer by the second.
     pub(super) async fn ask_member<Q: Request>(
         &self,
         number: usize,
         request: &Q,
-        budget: Duration,
+        (connected, answered): (Instant, Instant),
     ) -> Result<Q::Answer, Failure> {
-        let asked = async {
-            let channel = self.channel(number).await?;
-            let answer = self.send(&channel, request).await?;
-            self.check(&answer)?;
-            Ok(answer)
-        };
-        timeout(budget, asked).await.unwrap_or(Err(Failure::lost(Fault::TimedOut)))
+        let channel = timeout_at(connected, self.channel(number)).await;
+        let channel = channel.unwrap_or(Err(Failure::unsent(Fault::TimedOut)))?;
+        let answer = timeout_at(answered, self.send(&channel, request)).await;
+        let answer = answer.unwrap_or(Err(Failure::lost(Fault::TimedOut)))?;
+        self.check(&answer)?;
+        Ok(answer)
     }
 
     /// Prolongs an etcd lease by this member.

@@ -28,8 +28,7 @@ impl Cluster {
     /// Returns an etcd lease of this many seconds.
     pub(super) async fn grant(&self, seconds: u64, budget: Duration) -> Result<i64, Fault> {
         let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
-        let granted = self.client.ask(&LeaseGrant { seconds }, budget).await;
-        Ok(granted.map_err(|failure| failure.fault)?.id)
+        Ok(self.client.ask(&LeaseGrant { seconds }, budget).await?.id)
     }
 
     /// Ends an etcd lease and what is on it, in a separate task.

@@ -47,15 +47,19 @@ impl Failure {
             Code::ResourceExhausted if text.contains("space exceeded") => Failure::refused(Fault::Refused(hint(
                 "compact and defragment the members, then `etcdctl alarm disarm`",
             ))),
-            Code::InvalidArgument
-            | Code::FailedPrecondition
-            | Code::NotFound
-            | Code::OutOfRange
-            | Code::Unimplemented
-            | Code::ResourceExhausted => Failure::refused(Fault::Refused(text.to_owned())),
+            Code::InvalidArgument | Code::FailedPrecondition | Code::NotFound | Code::ResourceExhausted => {
+                Failure::refused(Fault::Refused(text.to_owned()))
+            }
             Code::Unavailable if text.contains("no leader") => Failure::unsent(Fault::Unreachable(text.to_owned())),
+            // This client says so as well, of an answer that it can't read: OutOfRange, Unimplemented.
             _ => Failure::lost(Fault::Disconnected(causes(status))),
         }
+    }
+}
+
+impl From<Failure> for Fault {
+    fn from(failure: Failure) -> Fault {
+        failure.fault
     }
 }
 
@@ -93,4 +97,19 @@ pub(super) fn causes(error: &(dyn Error + 'static)) -> String {
         next = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_whose_answer_can_not_be_read_is_in_doubt() {
+        for status in [Status::out_of_range("too large"), Status::unimplemented("compressed"), Status::unknown("?")] {
+            assert!(Failure::of(&status).in_doubt, "{status}");
+        }
+        for status in [Status::invalid_argument("too many operations"), Status::not_found("lease not found")] {
+            assert!(!Failure::of(&status).in_doubt, "{status}");
+        }
+    }
 }

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencing_protocol::{Fault, Released, Renewed, Terms};
+use fencing_protocol::{Released, Renewed, Terms};
 use futures_util::future::BoxFuture;
-use tokio::time::timeout;
+use tokio::time::Instant;
 
 use super::claim::Claim;
 use super::client::Repeat;
@@ -12,6 +12,7 @@ use super::session::{EtcdSession, seconds};
 use crate::lock::error::{NodeCause, ReleaseError};
 use crate::lock::lease::held_lock::{HeldLock, SentRelease};
 use crate::lock::lease::state::LeaseState;
+use crate::lock::sleep::answered;
 
 /// The locks of one lease, on the etcd lease of its session.
 pub(super) struct HeldInEtcd {
@@ -27,19 +28,15 @@ impl HeldLock for HeldInEtcd {
                 return Ok(Renewed::Superseded);
             };
             // An answer that is later helps nobody.
-            let fault = match timeout(self.terms.ttl, answer).await {
-                Ok(Ok(Ok(Some(start)))) => {
+            match answered(Instant::now() + self.terms.ttl, answer).await {
+                Ok(Some(start)) => {
                     let deadline = self.terms.deadline(start);
                     self.session.hold_until(self.claim.owner, deadline + self.terms.lock_delay);
-                    return Ok(Renewed::Until(deadline));
+                    Ok(Renewed::Until(deadline))
                 }
-                Ok(Ok(Ok(None))) => return Ok(Renewed::Superseded),
-                Ok(Ok(Err(fault))) => fault,
-                // Its runtime is gone, or it has panicked.
-                Ok(Err(_)) => Fault::Disconnected("the task of the session has ended".into()),
-                Err(_) => Fault::TimedOut,
-            };
-            Err(vec![self.session.cluster.cause(fault)])
+                Ok(None) => Ok(Renewed::Superseded),
+                Err(fault) => Err(vec![self.session.cluster.cause(fault)]),
+            }
         })
     }
 
@@ -86,22 +83,19 @@ impl HeldInEtcd {
         let (counted, held) = (cluster.requests.token(), Arc::clone(&self));
         let put = self.session.runtime.spawn(async move {
             let lease = cluster.grant(seconds(rest), budget).await?;
-            let put = cluster.client.ask(&held.claim.keep_closed(lease), budget).await;
-            if put.as_ref().is_ok_and(|put| !put.succeeded) {
+            let put = cluster.client.ask(&held.claim.keep_closed(lease), budget).await?;
+            if !put.succeeded {
                 cluster.revoke(&held.session.runtime, lease, budget);
             }
             drop(counted);
-            Ok(put.map_err(|failure| failure.fault)?.succeeded)
+            Ok(put.succeeded)
         });
         Box::pin(async move {
-            let fault = match timeout(budget * 2, put).await {
-                Ok(Ok(Ok(true))) => return Ok(Released::Released),
-                Ok(Ok(Ok(false))) => return Ok(Released::Lapsed),
-                Ok(Ok(Err(fault))) => fault,
-                Err(_) => Fault::TimedOut,
-                Ok(Err(_)) => Fault::Disconnected("the runtime is gone".into()),
-            };
-            Err(ReleaseError { causes: vec![self.session.cluster.cause(fault)] })
+            match answered(Instant::now() + budget * 2, put).await {
+                Ok(true) => Ok(Released::Released),
+                Ok(false) => Ok(Released::Lapsed),
+                Err(fault) => Err(ReleaseError { causes: vec![self.session.cluster.cause(fault)] }),
+            }
         })
     }
 }

@@ -39,14 +39,12 @@ pub(super) fn open(sessions: &Arc<Sessions>, settings: &Settings) -> OpeningList
 struct EtcdLine(Arc<EtcdSession>);
 
 impl WaitingLine for EtcdLine {
-    fn keep_place(self: Arc<Self>, resource: Resource, reports: PlaceReports) -> BoxFuture<'static, Fault> {
-        async move {
-            match keep(&self.0, &resource, reports).await {
-                Ok(never) => match never {},
-                Err(failure) => failure.fault,
-            }
-        }
-        .boxed()
+    fn keep_place(
+        self: Arc<Self>,
+        resource: Resource,
+        reports: PlaceReports,
+    ) -> BoxFuture<'static, Result<Infallible, Fault>> {
+        async move { Ok(keep(&self.0, &resource, reports).await?) }.boxed()
     }
 }
 

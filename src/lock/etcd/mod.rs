@@ -64,13 +64,13 @@ mod url;
 use std::sync::Arc;
 
 use super::service::LockService;
-use backend::EtcdCluster;
+use backend::EtcdBackend;
 
 pub use super::settings::BuildError;
 pub use builder::EtcdLockBuilder;
 
 /// A lock service in an etcd cluster. Clones share its connections, its sessions and the local queues.
-pub type EtcdLock = LockService<Arc<EtcdCluster>>;
+pub type EtcdLock = LockService<Arc<EtcdBackend>>;
 
 impl EtcdLock {
     /// Returns a lock service in the cluster of this URL, with the default settings: `etcd://a:2379,b:2379,c:2379`.

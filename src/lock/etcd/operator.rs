@@ -10,7 +10,6 @@ use futures_util::future::BoxFuture;
 use super::claim::{FoundHolder, number};
 use super::client::Repeat;
 use super::cluster::Cluster;
-use super::fault::Failure;
 use super::keys::Span;
 use super::messages::{Compare, Is, KeyValue, LeaseTimeToLive, Op, Range, Txn, TxnAnswer};
 use super::session::MIN_SECONDS;
@@ -53,7 +52,7 @@ impl Operator for EtcdOperator {
             };
             let end = Txn { compare: vec![compare], success, failure: Vec::new() };
             let ended = self.cluster.client.call(&end, self.budget, Repeat::Never);
-            Ok(ended.await.map_err(fault)?.0.succeeded)
+            Ok(ended.await?.0.succeeded)
         }
         .boxed()
     }
@@ -94,7 +93,7 @@ impl EtcdOperator {
         let (mut names, mut found) = (BTreeSet::new(), Vec::<(Resource, bool, KeyValue)>::new());
         'pages: loop {
             let page = Range { limit: PAGE, ..Range::all((start.clone(), end.clone())) };
-            let page = self.cluster.client.ask(&page, self.budget).await.map_err(fault)?.kvs;
+            let page = self.cluster.client.ask(&page, self.budget).await?.kvs;
             let Some(last) = page.last() else { break };
             start = [last.key.as_slice(), b"\0"].concat();
             for lock in page {
@@ -106,8 +105,7 @@ impl EtcdOperator {
                 found.push((resource, shared, lock));
             }
         }
-        let base = self.cluster.client.ask(&Range::one(keys.base()), self.budget).await;
-        let base = base.map_err(fault)?.kvs;
+        let base = self.cluster.client.ask(&Range::one(keys.base()), self.budget).await?.kvs;
         let base = base.first().map_or(Ok(0), |base| number(&base.value));
         let base = base.map_err(Fault::InvalidReply)?;
         let (mut groups, mut left) = (BTreeMap::new(), BTreeMap::new());
@@ -115,7 +113,7 @@ impl EtcdOperator {
         for (resource, shared, lock) in found {
             if shared && !groups.contains_key(&resource) {
                 let group = Range::one(keys.group(&resource));
-                let group = self.cluster.client.ask(&group, self.budget).await.map_err(fault)?;
+                let group = self.cluster.client.ask(&group, self.budget).await?;
                 let modified = group.kvs.first().map_or(0, |group| group.modified);
                 groups.insert(resource.clone(), modified);
             }
@@ -123,7 +121,7 @@ impl EtcdOperator {
             let revision = group.filter(|group| *group > 0).unwrap_or(lock.created);
             if let std::collections::btree_map::Entry::Vacant(place) = left.entry(lock.lease) {
                 let ask = LeaseTimeToLive { id: lock.lease };
-                let answer = self.cluster.client.ask(&ask, self.budget).await.map_err(fault)?;
+                let answer = self.cluster.client.ask(&ask, self.budget).await?;
                 place.insert(u64::try_from(answer.seconds).ok().map(Duration::from_secs));
             }
             let found = FoundHolder::read(&resource, &lock);
@@ -140,10 +138,6 @@ impl EtcdOperator {
     }
 
     async fn ask(&self, txn: Txn) -> Result<TxnAnswer, Fault> {
-        self.cluster.client.ask(&txn, self.budget).await.map_err(fault)
+        Ok(self.cluster.client.ask(&txn, self.budget).await?)
     }
-}
-
-fn fault(failure: Failure) -> Fault {
-    failure.fault
 }

@@ -64,8 +64,7 @@ impl EtcdSession {
             last = Some((answer.header().member, number));
         }
         let Some((member, number)) = last else { return Ok(None) };
-        let prolonged = self.cluster.client.keep_alive(number, self.lease, self.budget).await;
-        let prolonged = prolonged.map_err(|failure| failure.fault)?;
+        let prolonged = self.cluster.client.keep_alive(number, self.lease, self.budget).await?;
         if prolonged.header().member != member {
             return Err(Fault::Disconnected("another member has answered".into()));
         }

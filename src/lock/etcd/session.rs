@@ -234,13 +234,11 @@ async fn put_sentinel(cluster: &Cluster, lease: i64, seconds: u64, budget: Durat
         ],
         failure: vec![Op::range(Range::one(keys.closed()))],
     };
-    let answer = client.call(&start, budget, Repeat::Never).await;
-    let (answer, _) = answer.map_err(|failure| failure.fault)?;
+    let (answer, _) = client.call(&start, budget, Repeat::Never).await?;
     let Some(closed) = answer.read(0).first().filter(|_| !answer.succeeded) else {
         return Ok(answer.header().revision);
     };
-    let left = client.ask(&LeaseTimeToLive { id: closed.lease }, budget).await;
-    let left = left.map_err(|failure| failure.fault)?.seconds.max(1);
+    let left = client.ask(&LeaseTimeToLive { id: closed.lease }, budget).await?.seconds.max(1);
     Err(Fault::Quarantined(Duration::from_secs(left.unsigned_abs())))
 }
 

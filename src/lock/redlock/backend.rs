@@ -105,15 +105,13 @@ impl LockBackend for Arc<Nodes> {
                 other => faults.push((node, fault_of(other))),
             }
         }
-        Health { nodes, ..self.health_with(faults) }
-    }
-
-    fn failing(&self, fault: Fault) -> Health {
-        self.health_with(self.each(fault))
-    }
-
-    fn unavailable(&self, resource: &Resource, fault: Fault) -> AcquireError {
-        self.no_quorum(resource, 0, self.each(fault))
+        Health {
+            needed: majority(self.size()),
+            granting: self.size() - faults.len(),
+            causes: self.causes(faults),
+            fleet: self.context.fleet.members().map(str::to_owned).collect(),
+            nodes,
+        }
     }
 
     fn prepare(&self, settings: &Settings) {
@@ -130,20 +128,6 @@ impl Nodes {
         let (resource, nodes) = (resource.clone(), self.size());
         let (needed, causes) = (majority(nodes), self.causes(faults));
         AcquireError::NoQuorum { resource, nodes, needed, granted, causes }
-    }
-
-    fn each(&self, fault: Fault) -> Vec<(usize, Fault)> {
-        (0..self.size()).map(|node| (node, fault.clone())).collect()
-    }
-
-    fn health_with(&self, faults: Vec<(usize, Fault)>) -> Health {
-        Health {
-            needed: majority(self.size()),
-            granting: self.size() - faults.len(),
-            causes: self.causes(faults),
-            fleet: self.context.fleet.members().map(str::to_owned).collect(),
-            nodes: Vec::new(),
-        }
     }
 }
 

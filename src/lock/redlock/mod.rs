@@ -59,7 +59,7 @@ pub use fencing_protocol::{Fleet, FleetError};
 pub use group::Group;
 pub use memory::MemoryNode;
 pub use node::{Node, Session};
-pub use operator::{AdmitNodes, Operator, OperatorError};
+pub use operator::{AdmitNodes, FleetOperator, OperatorError};
 #[cfg(feature = "redis")]
 pub use redis::{Forced, NodeLock, NodeReport, NodeView, RedisNode};
 
@@ -80,7 +80,7 @@ impl Redlock {
     /// Returns what an operator may do to the nodes: start them, bring them back, move to another
     /// list.
     #[must_use]
-    pub fn operator(&self) -> Operator {
-        Operator::of(&self.backend)
+    pub fn operator(&self) -> FleetOperator {
+        FleetOperator::of(&self.backend)
     }
 }

@@ -22,7 +22,7 @@ const SETTLED: Duration = Duration::from_secs(1);
 ///
 /// Clients do most of it automatically. Use it if no client runs, and for operations that clients must not start.
 #[derive(Clone)]
-pub struct Operator {
+pub struct FleetOperator {
     nodes: Arc<Nodes>,
 }
 
@@ -90,9 +90,9 @@ pub struct AdmitNodes {
     pub causes: Vec<NodeCause>,
 }
 
-impl Operator {
-    pub(super) fn of(nodes: &Arc<Nodes>) -> Operator {
-        Operator { nodes: Arc::clone(nodes) }
+impl FleetOperator {
+    pub(super) fn of(nodes: &Arc<Nodes>) -> FleetOperator {
+        FleetOperator { nodes: Arc::clone(nodes) }
     }
 
     /// Starts new nodes at once, and ends the quarantine of those that clients have started
@@ -222,7 +222,7 @@ impl Operator {
     /// [`OperatorError`].
     ///
     /// # Cancel safety
-    /// As for [`move_to`](Operator::move_to).
+    /// As for [`move_to`](FleetOperator::move_to).
     pub async fn move_lost_to(&self, new: &Redlock) -> Result<(), OperatorError> {
         self.relocate(new, true).await
     }
@@ -231,7 +231,7 @@ impl Operator {
         if self.nodes.context.fleet == new.backend.context.fleet {
             return Err(OperatorError::SameList);
         }
-        let to = Operator::of(&new.backend);
+        let to = FleetOperator::of(&new.backend);
         let to = &to;
         self.repeat(|| async move {
             let order = Relocation {
@@ -323,13 +323,13 @@ impl Operator {
 
 #[cfg(test)]
 mod tests {
-    use super::{Operator, Redlock};
+    use super::{FleetOperator, Redlock};
 
     /// It compiles if a spawned task may run operations.
     #[test]
     fn its_futures_are_send() {
         fn is_send(_: impl Send) {}
-        let _ = |operator: Operator, new: Redlock| {
+        let _ = |operator: FleetOperator, new: Redlock| {
             is_send(operator.init());
             is_send(operator.admit());
             is_send(operator.open());

@@ -155,7 +155,7 @@ fn real_service(ttl: Duration) -> Redlock {
 fn outside_of_tokio_there_is_an_error_and_no_panic() {
     let (redlock, resource) = (real_service(Duration::from_secs(1)), resource());
     let error = wait(redlock.acquire(&resource)).unwrap_err();
-    assert_eq!(error.causes().len(), 3);
+    assert!(error.to_string().contains("this process: "), "{error}");
     assert!(error.to_string().contains("outside of a tokio runtime"), "{error}");
     assert!(wait(redlock.try_acquire(&resource)).is_err());
     assert!(!wait(redlock.health()).has_quorum());

@@ -20,8 +20,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// [`AcquireError`] of the last attempt.
     ///
     /// # Cancel safety
-    /// If you drop the future, it releases what it can, and leaves no lock behind for longer than the TTL and
-    /// the lock-delay.
+    /// If you drop the future, it releases what it can, and leaves no lock behind for longer than the TTL and the
+    /// lock-delay; in etcd and ZooKeeper, whose sessions last longer, than 4/3 of both and a second.
     fn acquire<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Lease, AcquireError>>;
 
     /// Acquires the lease of `resource` in one attempt. Waits only for nodes that start for the first time, about a

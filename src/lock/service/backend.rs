@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use fencing_protocol::{Fault, NonEmpty, Resource};
+use fencing_protocol::{NonEmpty, Resource};
 
 use super::health::Health;
 use crate::lock::error::AcquireError;
@@ -34,12 +34,6 @@ pub trait LockBackend: fmt::Debug + Clone + Send + Sync + 'static {
 
     /// Asks every server for its state, within the budget.
     fn health(&self, settings: &Settings) -> impl Future<Output = Health> + Send;
-
-    /// Returns the health for the case that every server has this fault.
-    fn failing(&self, fault: Fault) -> Health;
-
-    /// Returns the error of an attempt for the case that every server has this fault.
-    fn unavailable(&self, resource: &Resource, fault: Fault) -> AcquireError;
 
     /// Learns that locks with these settings are going to be acquired.
     fn prepare(&self, _settings: &Settings) {}

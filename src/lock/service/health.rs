@@ -39,7 +39,6 @@ pub struct NodeHealth {
 
 impl Health {
     /// Returns the health of a back end that is one service: it grants, or it has these faults.
-    #[allow(dead_code, reason = "Redlock has nodes")]
     pub(crate) fn of_one(causes: Vec<NodeCause>) -> Health {
         let granting = usize::from(causes.is_empty());
         Health { needed: 1, granting, causes, fleet: Vec::new(), nodes: Vec::new() }

@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 
 use crate::lock::counted::waited;
-use crate::lock::error::AcquireError;
+use crate::lock::error::{AcquireError, NodeCause};
 use crate::lock::lease::watchdog::Watchdogs;
 use crate::lock::lease::{Lease, LeaseSet, SharedLease};
 use crate::lock::settings::{BuildError, Settings};
@@ -88,7 +88,7 @@ impl<B: LockBackend> LockService<B> {
 
     /// Acquires the lease of `resource`: see [`Lock::acquire`].
     pub async fn acquire(&self, resource: &Resource) -> Result<Lease, AcquireError> {
-        self.runtime(resource)?;
+        in_runtime(resource)?;
         let mut wanted = self.wanted(Mode::Exclusive, self.one(resource));
         wanted.ask.drains = !self.settings.wait.is_zero();
         waited(self.queues.acquire(wanted, || self.attempt_one(resource, wanted.ask))).await
@@ -101,7 +101,7 @@ impl<B: LockBackend> LockService<B> {
 
     /// Acquires a shared lease of `resource`: see [`Lock::acquire_shared`].
     pub async fn acquire_shared(&self, resource: &Resource) -> Result<SharedLease, AcquireError> {
-        self.runtime(resource)?;
+        in_runtime(resource)?;
         let wanted = self.wanted(Mode::Shared, self.one(resource));
         let attempt = || self.attempt_one(resource, wanted.ask);
         let waits = !self.settings.wait.is_zero();
@@ -127,7 +127,7 @@ impl<B: LockBackend> LockService<B> {
     /// Acquires the lease of the first of the resources that is free: see [`Lock::acquire_any`].
     pub async fn acquire_any(&self, resources: &[Resource]) -> Result<Lease, AcquireError> {
         let list = List::any(resources)?;
-        self.runtime(list.resources().first())?;
+        in_runtime(list.resources().first())?;
         let wanted = self.wanted(Mode::Exclusive, Target::List(&list));
         let again = AtomicBool::new(false);
         let round = || {
@@ -140,7 +140,7 @@ impl<B: LockBackend> LockService<B> {
     /// Acquires one lease of all of the resources: see [`Lock::acquire_all`].
     pub async fn acquire_all(&self, resources: &[Resource]) -> Result<LeaseSet, AcquireError> {
         let list = List::all(resources)?;
-        self.runtime(list.resources().first())?;
+        in_runtime(list.resources().first())?;
         let wanted = self.wanted(Mode::Exclusive, Target::List(&list));
         let obstacle = Mutex::new(None);
         let attempt = || self.attempt_all(list.resources().clone(), wanted.ask, &obstacle);
@@ -151,7 +151,7 @@ impl<B: LockBackend> LockService<B> {
     pub async fn health(&self) -> Health {
         match Handle::try_current() {
             Ok(_) => self.backend.health(&self.settings).await,
-            Err(_) => self.backend.failing(Fault::NoRuntime),
+            Err(_) => Health::of_one(vec![NodeCause::own(Fault::NoRuntime)]),
         }
     }
 
@@ -171,7 +171,7 @@ impl<B: LockBackend> LockService<B> {
 
     /// Makes one attempt, and more only while servers start for the first time.
     async fn once<K>(&self, resource: &Resource, mode: Mode) -> Result<Lease<K>, AcquireError> {
-        self.runtime(resource)?;
+        in_runtime(resource)?;
         let now = Instant::now();
         let end = now + FIRST_START_TIMEOUT;
         let ask = Ask::new(mode, now + TURN_TIMEOUT);
@@ -248,12 +248,12 @@ impl<B: LockBackend> LockService<B> {
         let (clock, queues) = (Arc::clone(clock), Arc::clone(&self.queues));
         Ok(Lease::new(outcome?, clock, (start, &self.settings), queues, &self.watchdogs))
     }
+}
 
-    /// Timers and tasks need tokio: without its runtime they would panic.
-    fn runtime(&self, resource: &Resource) -> Result<(), AcquireError> {
-        let missing = |_| self.backend.unavailable(resource, Fault::NoRuntime);
-        Handle::try_current().map(drop).map_err(missing)
-    }
+/// Timers and tasks need tokio: without its runtime they would panic.
+fn in_runtime(resource: &Resource) -> Result<(), AcquireError> {
+    let missing = |_| AcquireError::unavailable(resource, NodeCause::own(Fault::NoRuntime));
+    Handle::try_current().map(drop).map_err(missing)
 }
 
 /// Writes methods of the trait, which are those of the type in a box.

@@ -57,12 +57,12 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
             (outcome, asked)
         };
         let answer = tokio::spawn(acquire.in_current_span());
-        let first = resources.first();
+        let unavailable = |fault| AcquireError::unavailable(resources.first(), self.cause(fault));
         match timeout_at(end, answer).await {
             Ok(Ok((Ok(locks), mut asked))) => {
                 let deadline = terms.deadline(start);
                 if self.clock.now() >= deadline {
-                    return Err(self.unavailable(first, Fault::GrantedTooLate));
+                    return Err(unavailable(Fault::GrantedTooLate));
                 }
                 // From now on the lease releases.
                 asked.asked = 0;
@@ -79,8 +79,8 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
                 }
                 Err(error)
             }
-            Ok(Err(_)) => Err(self.unavailable(first, Fault::Disconnected("the runtime is gone".into()))),
-            Err(_) => Err(self.unavailable(first, Fault::TimedOut)),
+            Ok(Err(_)) => Err(unavailable(Fault::Disconnected("the runtime is gone".into()))),
+            Err(_) => Err(unavailable(Fault::TimedOut)),
         }
     }
 
@@ -91,14 +91,6 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
     async fn health(&self, settings: &Settings) -> Health {
         let probed = self.probe(settings.budget()).await;
         Health::of_one(probed.err().map(|fault| self.cause(fault)).into_iter().collect())
-    }
-
-    fn failing(&self, fault: Fault) -> Health {
-        Health::of_one(vec![self.cause(fault)])
-    }
-
-    fn unavailable(&self, resource: &Resource, fault: Fault) -> AcquireError {
-        AcquireError::Unavailable { resource: resource.clone(), cause: self.cause(fault) }
     }
 
     async fn settle(&self) {
@@ -137,7 +129,8 @@ impl<DB: Database> ClaimedRows<DB> {
         end: Instant,
     ) -> Result<Sequencer, RefusedRow> {
         let (resource, table) = (&claim.resource, Arc::clone(&self.rows.table));
-        let failed = |fault| RefusedRow { error: table.unavailable(resource, fault), shared: false };
+        let failed =
+            |fault| RefusedRow { error: AcquireError::unavailable(resource, table.cause(fault)), shared: false };
         // The caller has given up.
         if Instant::now() >= end {
             return Err(failed(Fault::TimedOut));

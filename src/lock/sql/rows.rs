@@ -5,7 +5,7 @@ use fencing_protocol::{Fault, Mode, NonEmpty, Released, Renewed, Resource, Terms
 use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::in_flight::InFlightStatement;
@@ -14,6 +14,7 @@ use crate::database::{Database, LeaseClaim};
 use crate::lock::error::{NodeCause, ReleaseError};
 use crate::lock::lease::held_lock::{HeldLock, SentRelease};
 use crate::lock::settings::Settings;
+use crate::lock::sleep::answered;
 use crate::sequencer::Sequencer;
 
 /// The rows that one attempt asks for, and the table that has them.
@@ -106,14 +107,11 @@ impl<DB: Database> HeldLock for HeldRows<DB> {
     fn release(self: Arc<Self>, rest: Duration, _: bool) -> SentRelease {
         let answer = self.rows.release(self.rows.enter(), rest);
         Box::pin(async move {
-            let fault = match timeout(self.rows.budget_of_all(), answer).await {
-                Ok(Ok(Ok(true))) => return Ok(Released::Released),
-                Ok(Ok(Ok(false))) => return Ok(Released::Lapsed),
-                Ok(Ok(Err(fault))) => fault,
-                Ok(Err(_)) => Fault::Disconnected("the runtime is gone".into()),
-                Err(_) => Fault::TimedOut,
-            };
-            Err(ReleaseError { causes: vec![self.rows.table.cause(fault)] })
+            match answered(Instant::now() + self.rows.budget_of_all(), answer).await {
+                Ok(true) => Ok(Released::Released),
+                Ok(false) => Ok(Released::Lapsed),
+                Err(fault) => Err(ReleaseError { causes: vec![self.rows.table.cause(fault)] }),
+            }
         })
     }
 

@@ -1,4 +1,5 @@
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,11 @@ use super::listener::{Notice, ReleaseListener};
 pub(crate) trait WaitingLine: Send + Sync + 'static {
     /// Takes the last place in the line and keeps it until the future is dropped. It reports whenever the place is the
     /// first and the lock is free, and ends only with a fault.
-    fn keep_place(self: Arc<Self>, resource: Resource, reports: PlaceReports) -> BoxFuture<'static, Fault>;
+    fn keep_place(
+        self: Arc<Self>,
+        resource: Resource,
+        reports: PlaceReports,
+    ) -> BoxFuture<'static, Result<Infallible, Fault>>;
 }
 
 /// Where the keeper of a place reports to.
@@ -40,7 +45,7 @@ impl PlaceReports {
 pub(crate) struct LineListener {
     line: Arc<dyn WaitingLine>,
     places: HashMap<Resource, (u64, AbortHandle)>,
-    keepers: JoinSet<Fault>,
+    keepers: JoinSet<Result<Infallible, Fault>>,
     notices: (UnboundedSender<Notice>, UnboundedReceiver<Notice>),
 }
 
@@ -81,7 +86,7 @@ impl ReleaseListener for LineListener {
                 tokio::select! {
                     biased;
                     Some(notice) = self.notices.1.recv() => return Ok(notice),
-                    Some(ended) = self.keepers.join_next() => if let Ok(fault) = ended {
+                    Some(ended) = self.keepers.join_next() => if let Ok(Err(fault)) = ended {
                         return Err(fault);
                     },
                 }

@@ -9,6 +9,7 @@ use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
 use super::claim::{Claim, Refusal, contents};
+use super::fault;
 use super::held::HeldNodes;
 use super::session::{Held, Session};
 use super::sessions::Sessions;
@@ -18,6 +19,7 @@ use crate::lock::lease::held_lock::{Grant, HeldLock};
 use crate::lock::service::backend::LockBackend;
 use crate::lock::service::health::Health;
 use crate::lock::settings::Settings;
+use crate::lock::sleep::answered;
 use crate::lock::wait::acquirer::Ask;
 use crate::lock::wait::backoff::draining;
 use crate::lock::wait::release_notifications::ReleaseNotifications;
@@ -26,14 +28,14 @@ use crate::time::Clock;
 
 /// A ZooKeeper ensemble, as one lock service uses it.
 #[derive(derive_more::Debug)]
-#[debug("Ensemble({:?})", sessions.address)]
-pub struct Ensemble {
+#[debug("ZookeeperBackend({:?})", sessions.address)]
+pub struct ZookeeperBackend {
     pub(super) sessions: Arc<Sessions>,
     pub(super) holder: HolderName,
     pub(super) notifications: ReleaseNotifications,
 }
 
-impl LockBackend for Arc<Ensemble> {
+impl LockBackend for Arc<ZookeeperBackend> {
     fn clock(&self) -> &Arc<dyn Clock> {
         &self.sessions.clock
     }
@@ -45,24 +47,24 @@ impl LockBackend for Arc<Ensemble> {
         ask: Ask,
         settings: &Settings,
     ) -> Result<Grant, AcquireError> {
-        let (terms, first, end) = (settings.terms(), resources.first(), Instant::now() + settings.budget());
+        let (terms, end) = (settings.terms(), Instant::now() + settings.budget());
         let counted = self.sessions.outstanding.token();
-        let attempt = Attempt { ensemble: Arc::clone(self), ask, settings: settings.clone(), end };
-        let resources = resources.clone();
+        let attempt = Attempt { backend: Arc::clone(self), ask, settings: settings.clone(), end };
+        let wanted = resources.clone();
         // A task is not dropped with the attempt: what was asked for is released when it is known.
         let acquire = async move {
             let _counted = counted;
-            attempt.acquire(resources).await
+            attempt.acquire(wanted).await
         };
-        let fault = match timeout_at(end, tokio::spawn(acquire.in_current_span())).await {
-            Ok(Ok(Ok((mut unclaimed, grant)))) => {
+        let fault = match answered(end, tokio::spawn(acquire.in_current_span())).await {
+            Ok((mut unclaimed, grant)) => {
                 if self.clock().now() < grant.deadline {
                     unclaimed.0 = None;
                     return Ok(grant);
                 }
                 Fault::GrantedTooLate
             }
-            Ok(Ok(Err(Refusal::Held { resource, contents, .. }))) => {
+            Err(Refusal::Held { resource, contents, .. }) => {
                 let text = contents.and_then(|bytes| String::from_utf8(bytes).ok());
                 let mut lines = text.as_deref().unwrap_or_default().lines();
                 let holder = Holder::read(lines.next().unwrap_or_default());
@@ -70,11 +72,9 @@ impl LockBackend for Arc<Ensemble> {
                 let retry_after = left.map_or(terms.closed_for(), Duration::from_millis);
                 return Err(AcquireError::Held { resource, retry_after, holder });
             }
-            Ok(Ok(Err(Refusal::Fault(fault)))) => fault,
-            Ok(Err(_)) => Fault::Disconnected("the runtime is gone".into()),
-            Err(_) => Fault::TimedOut,
+            Err(Refusal::Fault(fault)) => fault,
         };
-        Err(self.unavailable(first, fault))
+        Err(AcquireError::unavailable(resources.first(), self.sessions.cause(fault)))
     }
 
     fn notifications(&self) -> &ReleaseNotifications {
@@ -86,35 +86,24 @@ impl LockBackend for Arc<Ensemble> {
         Health::of_one(probed.err().map(|fault| self.sessions.cause(fault)).into_iter().collect())
     }
 
-    fn failing(&self, fault: Fault) -> Health {
-        Health::of_one(vec![self.sessions.cause(fault)])
-    }
-
-    fn unavailable(&self, resource: &Resource, fault: Fault) -> AcquireError {
-        AcquireError::Unavailable { resource: resource.clone(), cause: self.sessions.cause(fault) }
-    }
-
     async fn settle(&self) {
         self.sessions.outstanding.wait().await;
     }
 }
 
-impl Ensemble {
+impl ZookeeperBackend {
     /// Asks whether a majority answers, within the budget.
     async fn probe(&self, settings: &Settings) -> Result<(), Fault> {
         let (end, budget) = (Instant::now() + settings.budget(), settings.budget());
         let session = self.sessions.get(settings.terms().closed_for(), budget).await?;
         let written = timeout_at(end, session.client.set_data(&session.node, b"", None)).await;
-        match written.map_err(|_| Fault::TimedOut)? {
-            Ok(_) => Ok(()),
-            Err(error) => Err(super::fault::of(&error)),
-        }
+        written.map_err(|_| Fault::TimedOut)?.map(drop).map_err(fault::of)
     }
 }
 
 /// One attempt, whose caller may have given up.
 struct Attempt {
-    ensemble: Arc<Ensemble>,
+    backend: Arc<ZookeeperBackend>,
     ask: Ask,
     settings: Settings,
     end: Instant,
@@ -133,14 +122,13 @@ impl Drop for Unclaimed {
 
 impl Attempt {
     async fn acquire(self, resources: NonEmpty<Resource>) -> Result<(Unclaimed, Grant), Refusal> {
-        let sessions = &self.ensemble.sessions;
+        let sessions = &self.backend.sessions;
         let (terms, budget) = (self.settings.terms(), self.settings.budget());
         let mut again = true;
         loop {
-            let session = sessions.get(terms.closed_for(), budget).await;
-            let session = session.map_err(Refusal::Fault)?;
+            let session = sessions.get(terms.closed_for(), budget).await?;
             let owner = Owner(random::stamped());
-            let signature = format!("{owner} {}", self.ensemble.holder.as_str());
+            let signature = format!("{owner} {}", self.backend.holder.as_str());
             let contents = contents(&signature, terms.closed_for(), &session);
             let (resources, mode) = (resources.clone(), self.ask.mode);
             let claim = Claim { resources, mode, owner, contents };
@@ -181,7 +169,7 @@ impl Attempt {
     fn drain(&self, session: &Arc<Session>, refusal: &Refusal) {
         if let (Refusal::Held { resource, shared: true, .. }, true) = (refusal, self.ask.drains) {
             let until = draining(&self.settings, self.settings.budget(), self.ask.end);
-            let folder = self.ensemble.sessions.paths.lock(resource);
+            let folder = self.backend.sessions.paths.lock(resource);
             session.drain(folder, Instant::now() + until);
         }
     }

@@ -1,55 +1,20 @@
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::backend::Ensemble;
+use super::backend::ZookeeperBackend;
 use super::paths::Paths;
 use super::sessions::Sessions;
 use super::url::Address;
 use super::{BuildError, ZookeeperLock, ZookeeperOperator, line};
-use crate::lock::settings::{Settings, settings_setters};
+use crate::lock::url_builder::UrlBuilder;
 use crate::lock::wait::release_notifications::{ReleaseNotifications, Source};
 use crate::lock::wait::subscriptions::Notifies;
-use crate::time::{Clock, SystemClock};
-
-/// The budget where none is set: this, or a quarter of a short TTL.
-const BUDGET: Duration = Duration::from_secs(2);
 
 /// Builds a [`ZookeeperLock`].
-#[derive(Clone, derive_more::Debug)]
-#[must_use]
-pub struct ZookeeperLockBuilder {
-    // It may have a password.
-    #[debug(skip)]
-    url: String,
-    namespace: String,
-    clock: Arc<dyn Clock>,
-    pub(in crate::lock) settings: Settings,
-}
+pub type ZookeeperLockBuilder = UrlBuilder<Arc<ZookeeperBackend>>;
 
 impl ZookeeperLockBuilder {
     pub(super) fn new(url: String) -> ZookeeperLockBuilder {
-        let settings = Settings::new("budget", (BUDGET, 4));
-        ZookeeperLockBuilder { url, namespace: "fencing".into(), clock: Arc::new(SystemClock), settings }
-    }
-
-    /// Sets the node, below the chroot of the URL, that contains all others. Default: `fencing`.
-    pub fn namespace(mut self, namespace: impl Into<String>) -> ZookeeperLockBuilder {
-        self.namespace = namespace.into();
-        self
-    }
-
-    /// Sets the clock that leases are timed by in this process. Default: [`SystemClock`].
-    pub fn clock(mut self, clock: impl Clock) -> ZookeeperLockBuilder {
-        self.clock = Arc::new(clock);
-        self
-    }
-
-    settings_setters!();
-
-    /// Sets how long the servers may take to answer. Default: 2 s, or a quarter of the TTL if that is less.
-    pub fn budget(mut self, budget: Duration) -> ZookeeperLockBuilder {
-        self.settings.budget = Some(budget);
-        self
+        UrlBuilder::over(url, 4)
     }
 
     /// Builds the lock service. It connects with the first acquisition.
@@ -64,8 +29,8 @@ impl ZookeeperLockBuilder {
         let (timeout, budget) = (settings.terms().closed_for(), settings.budget());
         let source = Source::new(&name, move || line::open(&opened, timeout, budget));
         let notifications = ReleaseNotifications::new(1, Notifies::Everyone, vec![source]);
-        let ensemble = Ensemble { sessions, holder, notifications };
-        Ok(ZookeeperLock::over(Arc::new(ensemble), settings))
+        let backend = ZookeeperBackend { sessions, holder, notifications };
+        Ok(ZookeeperLock::over(Arc::new(backend), settings))
     }
 
     /// Returns the operator functions. They ask nothing before the first call.

@@ -32,6 +32,12 @@ pub(super) enum Refusal {
     Fault(Fault),
 }
 
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Refusal {
+        Refusal::Fault(fault)
+    }
+}
+
 /// Returns the contents of a lock's node: the holder, for how many milliseconds unless it is renewed, and on which
 /// session.
 pub(super) fn contents(signature: &str, held_for: Duration, session: &Session) -> String {
@@ -56,7 +62,7 @@ impl Claim {
 }
 
 /// The nodes of an attempt, and what was read behind them.
-struct Placed {
+struct Created {
     nodes: Vec<Node>,
     /// Somebody's part of each lock.
     parts: Vec<Option<String>>,
@@ -68,7 +74,7 @@ struct Placed {
 }
 
 /// Why there are none.
-enum Unplaced {
+enum NotCreated {
     /// A folder is missing.
     NoFolder,
     /// Nothing was made.
@@ -77,9 +83,9 @@ enum Unplaced {
     InDoubt(Fault),
 }
 
-impl From<Error> for Unplaced {
-    fn from(error: Error) -> Unplaced {
-        Unplaced::InDoubt(fault::of(&error))
+impl From<Error> for NotCreated {
+    fn from(error: Error) -> NotCreated {
+        NotCreated::InDoubt(fault::of(error))
     }
 }
 
@@ -92,18 +98,17 @@ impl Session {
         claim: &Claim,
     ) -> Result<(Arc<[Node]>, NonEmpty<Sequencer>), Refusal> {
         for _ in 0..TRIES {
-            let (nodes, seen, refusal) = match self.place(sessions, claim).await {
-                Ok(placed) => match self.judge(sessions, claim, &placed).await {
-                    Ok(locks) => return Ok((placed.nodes.into(), locks)),
-                    Err(refusal) => (placed.nodes, true, refusal),
+            let (nodes, seen, refusal) = match self.create_nodes(sessions, claim).await {
+                Ok(created) => match self.check_created(sessions, claim, &created).await {
+                    Ok(locks) => return Ok((created.nodes.into(), locks)),
+                    Err(refusal) => (created.nodes, true, refusal),
                 },
-                Err(Unplaced::InDoubt(fault)) => (claim.nodes(&sessions.paths), false, Refusal::Fault(fault)),
-                Err(Unplaced::Refused(refusal)) => return Err(refusal),
-                Err(Unplaced::NoFolder) => {
+                Err(NotCreated::InDoubt(fault)) => (claim.nodes(&sessions.paths), false, Refusal::Fault(fault)),
+                Err(NotCreated::Refused(refusal)) => return Err(refusal),
+                Err(NotCreated::NoFolder) => {
                     for resource in &claim.resources {
                         let folder = sessions.paths.lock(resource);
-                        let made = sessions.make_folder(&self.client, &folder).await;
-                        made.map_err(Refusal::Fault)?;
+                        sessions.make_folder(&self.client, &folder).await?;
                     }
                     continue;
                 }
@@ -117,7 +122,7 @@ impl Session {
     }
 
     /// Sends one write with all nodes, and behind it what is to be known of them: one round trip.
-    async fn place(&self, sessions: &Sessions, claim: &Claim) -> Result<Placed, Unplaced> {
+    async fn create_nodes(&self, sessions: &Sessions, claim: &Claim) -> Result<Created, NotCreated> {
         let (client, before) = (&self.client, sessions.largest.get());
         let mut nodes = claim.nodes(&sessions.paths);
         let mut write = client.new_multi_writer();
@@ -146,24 +151,24 @@ impl Session {
         if let Err((index, error)) = written.await.map_err(fault::of_write) {
             let about = index.and_then(|index| about.get(index.checked_sub(1)?));
             return Err(match (error, about) {
-                (Error::NoNode, Some(_)) => Unplaced::NoFolder,
+                (Error::NoNode, Some(_)) => NotCreated::NoFolder,
                 (Error::NoNode, None) => {
                     self.end(Loss::Superseded);
-                    Unplaced::Refused(Refusal::Fault(fault::of(&Error::SessionExpired)))
+                    NotCreated::Refused(Refusal::Fault(fault::of(Error::SessionExpired)))
                 }
                 (Error::NodeExists, Some((resource, path))) => {
                     let contents = self.read(path).await;
                     let resource = (*resource).clone();
-                    Unplaced::Refused(Refusal::Held { resource, contents, shared: false })
+                    NotCreated::Refused(Refusal::Held { resource, contents, shared: false })
                 }
                 (error, _) if fault::is_in_doubt(&error) => error.into(),
-                (error, _) => Unplaced::Refused(Refusal::Fault(fault::of(&error))),
+                (error, _) => NotCreated::Refused(Refusal::Fault(fault::of(error))),
             });
         }
         let mut parts = Vec::new();
         for (node, (stat, children)) in nodes.iter_mut().zip(looks) {
             // `None`: somebody has removed it by force.
-            let stat = stat.await?.ok_or(Unplaced::InDoubt(Fault::GrantedTooLate))?;
+            let stat = stat.await?.ok_or(NotCreated::InDoubt(Fault::GrantedTooLate))?;
             let (children, folder) = children.await?;
             (node.czxid, node.version) = (stat.czxid, folder.version);
             parts.push(children.into_iter().find(|child| child.starts_with(SHARED)));
@@ -172,34 +177,38 @@ impl Session {
             Err(Error::NoNode) => None,
             read => base_of(&read?.0),
         };
-        Ok(Placed { nodes, parts, base, is_closed: closed.await?.is_some(), before })
+        Ok(Created { nodes, parts, base, is_closed: closed.await?.is_some(), before })
     }
 
     /// Returns the tokens, unless there is a reason to remove the nodes again.
-    async fn judge(&self, sessions: &Sessions, claim: &Claim, placed: &Placed) -> Result<NonEmpty<Sequencer>, Refusal> {
-        if placed.is_closed {
+    async fn check_created(
+        &self,
+        sessions: &Sessions,
+        claim: &Claim,
+        created: &Created,
+    ) -> Result<NonEmpty<Sequencer>, Refusal> {
+        if created.is_closed {
             return Err(Refusal::Fault(Fault::Refused(
                 "an operator has raised the tokens; locks are granted again when earlier leases have ended, within the \
                  longest timeout of the servers"
                     .into(),
             )));
         }
-        let base = placed.base.ok_or_else(|| {
+        let base = created.base.ok_or_else(|| {
             Refusal::Fault(Fault::Refused(format!(
                 "{} has no number to count tokens from: run `fencing raise` with a token above all that were granted",
                 sessions.paths.base()
             )))
         })?;
         let mut locks = Vec::new();
-        let found = placed.nodes.iter().zip(&placed.parts);
+        let found = created.nodes.iter().zip(&created.parts);
         for (resource, (node, part)) in claim.resources.iter().zip(found) {
             if let (Mode::Exclusive, Some(part)) = (claim.mode, part) {
                 let contents = self.read(&format!("{}/{part}", node.folder)).await;
                 return Err(Refusal::Held { resource: resource.clone(), contents, shared: true });
             }
-            let token = token(base, u64::try_from(node.czxid).unwrap_or(0));
-            let token = token.map_err(Refusal::Fault)?;
-            sessions.largest.take(placed.before, token.get()).map_err(Refusal::Fault)?;
+            let token = token(base, u64::try_from(node.czxid).unwrap_or(0))?;
+            sessions.largest.take(created.before, token.get())?;
             locks.push(Sequencer::new(resource.clone(), token));
         }
         let nothing = || Refusal::Fault(Fault::InvalidReply("no node".into()));

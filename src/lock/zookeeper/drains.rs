@@ -1,10 +1,9 @@
 use std::sync::Arc;
 
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout_at};
-use zookeeper_client::{CreateMode, Error};
+use tokio::time::{Instant, timeout_at};
+use zookeeper_client::CreateMode;
 
-use super::nodes::PAUSE;
 use super::paths::WAITS;
 use super::session::Session;
 
@@ -50,19 +49,16 @@ impl Session {
     }
 
     async fn open_again(&self, path: &str) {
-        while !self.has_ended() {
+        let remove = || async {
             let (synced, found) = (self.client.sync(path), self.client.check_stat(path));
-            let removed = match (synced.await, found.await) {
-                (Ok(()), Ok(Some(stat))) if stat.ephemeral_owner == self.client.session_id().0 => {
+            synced.await?;
+            match found.await? {
+                Some(stat) if stat.ephemeral_owner == self.client.session_id().0 => {
                     self.client.delete(path, None).await
                 }
-                (Ok(()), Ok(_)) => return,
-                (Err(error), _) | (_, Err(error)) => Err(error),
-            };
-            if matches!(removed, Ok(()) | Err(Error::NoNode | Error::NoAuth)) {
-                return;
+                _ => Ok(()),
             }
-            sleep(PAUSE).await;
-        }
+        };
+        self.until_known(remove).await;
     }
 }

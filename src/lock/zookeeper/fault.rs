@@ -28,7 +28,7 @@ pub(super) fn of_write(error: MultiWriteError) -> (Option<usize>, Error) {
     }
 }
 
-pub(super) fn of(error: &Error) -> Fault {
+pub(super) fn of(error: Error) -> Fault {
     match error {
         Error::NoHosts => Fault::Unreachable("no server accepts a session".into()),
         Error::Timeout => Fault::TimedOut,
@@ -45,7 +45,7 @@ pub(super) fn of(error: &Error) -> Fault {
 }
 
 /// Returns the fault, which names the node.
-pub(super) fn at(path: &str, error: &Error) -> Fault {
+pub(super) fn at(path: &str, error: Error) -> Fault {
     match of(error) {
         Fault::Refused(text) => Fault::Refused(format!("{path}: {text}")),
         fault => fault,

@@ -2,11 +2,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fencing_protocol::{Fault, Released, Renewed, Terms};
+use fencing_protocol::{Released, Renewed, Terms};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 use super::claim::contents;
 use super::nodes::Leaving;
@@ -15,6 +15,7 @@ use super::sessions::Sessions;
 use crate::lock::error::{NodeCause, ReleaseError};
 use crate::lock::lease::held_lock::{HeldLock, SentRelease};
 use crate::lock::lease::state::LeaseState;
+use crate::lock::sleep::answered;
 
 /// The nodes of one lease.
 pub(super) struct HeldNodes {
@@ -33,21 +34,18 @@ impl HeldLock for HeldNodes {
             let (renewed, answer) = oneshot::channel();
             let renewal = Renewal { nodes: Arc::clone(&self.held.nodes), renewed };
             let _ = self.session.renewals.send(renewal);
-            let fault = match timeout(self.budget, answer).await {
-                Ok(Ok(Ok(Some(since)))) => {
+            match answered(Instant::now() + self.budget, answer).await {
+                Ok(Some(since)) => {
                     let mut known = self.held.since.lock();
                     *known = since.max(*known);
-                    return Ok(Renewed::Until(self.terms.deadline(since)));
+                    Ok(Renewed::Until(self.terms.deadline(since)))
                 }
-                Ok(Ok(Ok(None))) => {
+                Ok(None) => {
                     self.held.is_lost.store(true, Ordering::Release);
-                    return Ok(Renewed::Superseded);
+                    Ok(Renewed::Superseded)
                 }
-                Ok(Ok(Err(fault))) => fault,
-                Ok(Err(_)) => Fault::Disconnected("the runtime is gone".into()),
-                Err(_) => Fault::TimedOut,
-            };
-            Err(vec![self.sessions.cause(fault)])
+                Err(fault) => Err(vec![self.sessions.cause(fault)]),
+            }
         })
     }
 
@@ -84,13 +82,8 @@ impl HeldLock for HeldNodes {
             left
         });
         async move {
-            let fault = match timeout(self.budget, sent).await {
-                Ok(Ok(Ok(released))) => return Ok(released),
-                Ok(Ok(Err(fault))) => fault,
-                Ok(Err(_)) => Fault::Disconnected("the runtime is gone".into()),
-                Err(_) => Fault::TimedOut,
-            };
-            Err(ReleaseError { causes: vec![self.sessions.cause(fault)] })
+            let released = answered(Instant::now() + self.budget, sent).await;
+            released.map_err(|fault| ReleaseError { causes: vec![self.sessions.cause(fault)] })
         }
         .boxed()
     }

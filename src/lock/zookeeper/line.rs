@@ -35,7 +35,11 @@ struct Line {
 }
 
 impl WaitingLine for Line {
-    fn keep_place(self: Arc<Self>, resource: Resource, reports: PlaceReports) -> BoxFuture<'static, Fault> {
+    fn keep_place(
+        self: Arc<Self>,
+        resource: Resource,
+        reports: PlaceReports,
+    ) -> BoxFuture<'static, Result<Infallible, Fault>> {
         async move {
             let paths = &self.sessions.paths;
             let (line, lock) = (paths.line(&resource), paths.lock(&resource));
@@ -49,11 +53,8 @@ impl WaitingLine for Line {
                 }
             };
             tokio::select! {
-                kept = place.keep(reports) => match kept {
-                    Ok(never) => match never {},
-                    Err(fault) => fault,
-                },
-                () = ended => Fault::Disconnected("the session has ended".into()),
+                kept = place.keep(reports) => kept,
+                () = ended => Err(Fault::Disconnected("the session has ended".into())),
             }
         }
         .boxed()
@@ -73,7 +74,7 @@ impl Place {
     async fn keep(&self, reports: PlaceReports) -> Result<Infallible, Fault> {
         self.take().await?;
         reports.registered(false);
-        self.follow(&reports).await.map_err(|error| fault::of(&error))
+        self.follow(&reports).await.map_err(fault::of)
     }
 
     /// Takes the last place.
@@ -85,7 +86,7 @@ impl Place {
             self.sessions.make_folder(client, &self.line).await?;
             taken = client.create(&path, b"", &place).await;
         }
-        taken.map(drop).map_err(|error| fault::at(&path, &error))
+        taken.map(drop).map_err(|error| fault::at(&path, error))
     }
 
     /// Watches the place ahead. When this one is the first, it watches the lock.
@@ -141,20 +142,15 @@ impl Drop for Place {
         let owner = std::mem::take(&mut self.owner);
         // Also where the answer to its creation was lost.
         self.session.runtime.spawn(async move {
-            while !session.has_ended() {
+            let leave = || async {
                 let (synced, places) = (session.client.sync(&line), session.client.list_children(&line));
-                let left = match (synced.await, places.await) {
-                    (Ok(()), Ok(places)) => match places.iter().find(|it| it.starts_with(&owner)) {
-                        Some(place) => session.client.delete(&format!("{line}/{place}"), None).await,
-                        None => return,
-                    },
-                    (Err(error), _) | (_, Err(error)) => Err(error),
-                };
-                if !left.is_err_and(|error| fault::is_in_doubt(&error)) {
-                    return;
+                synced.await?;
+                match places.await?.iter().find(|it| it.starts_with(&owner)) {
+                    Some(place) => session.client.delete(&format!("{line}/{place}"), None).await,
+                    None => Ok(()),
                 }
-                sleep(PAUSE).await;
-            }
+            };
+            session.until_known(leave).await;
         });
     }
 }

@@ -48,14 +48,14 @@ mod url;
 use std::sync::Arc;
 
 use super::service::LockService;
-use backend::Ensemble;
+use backend::ZookeeperBackend;
 
 pub use super::settings::BuildError;
 pub use builder::ZookeeperLockBuilder;
 pub(in crate::lock) use operator::ZookeeperOperator;
 
 /// A lock service on a ZooKeeper ensemble. Clones share the sessions and the local queues.
-pub type ZookeeperLock = LockService<Arc<Ensemble>>;
+pub type ZookeeperLock = LockService<Arc<ZookeeperBackend>>;
 
 impl ZookeeperLock {
     /// Returns a builder: what you set before the first lease. The URL is

@@ -35,8 +35,15 @@ impl Session {
         left.into_iter().try_fold(Released::Released, |all, one| match one {
             Ok(Released::Released) => Ok(all),
             Ok(Released::Lapsed) => Ok(Released::Lapsed),
-            Err(error) => Err(fault::of(&error)),
+            Err(error) => Err(fault::of(error)),
         })
+    }
+
+    /// Sends requests again and again until their outcome is known, or the session has ended.
+    pub(super) async fn until_known<F: Future<Output = Result<(), Error>>>(&self, ask: impl Fn() -> F) {
+        while !self.has_ended() && ask().await.is_err_and(|error| fault::is_in_doubt(&error)) {
+            sleep(PAUSE).await;
+        }
     }
 
     async fn leave_one(&self, node: &Node, leaving: &Leaving) -> Result<Released, Error> {

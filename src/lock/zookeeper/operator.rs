@@ -33,10 +33,10 @@ impl Operator for ZookeeperOperator {
             let client = self.0.connect(BUDGET, BUDGET).await?;
             let folders = self.0.paths.child("l");
             let (synced, listed) = (client.sync(&folders), client.list_children(&folders));
-            synced.await.map_err(|error| fault::of(&error))?;
+            synced.await.map_err(fault::of)?;
             let names = match listed.await {
                 Err(Error::NoNode) => return Ok(Vec::new()),
-                listed => listed.map_err(|error| fault::of(&error))?,
+                listed => listed.map_err(fault::of)?,
             };
             let named = names.iter().filter_map(|name| Resource::new(unescaped(name)?).ok());
             let mut resources: Vec<_> =
@@ -46,7 +46,7 @@ impl Operator for ZookeeperOperator {
             for page in resources.chunks(PAGE) {
                 let reads = page.iter().map(|resource| self.read(&client, resource));
                 for found in join_all(reads).await {
-                    let found = found.map_err(|error| fault::of(&error))?;
+                    let found = found.map_err(fault::of)?;
                     if count == limit {
                         return Ok(leases);
                     }
@@ -63,14 +63,14 @@ impl Operator for ZookeeperOperator {
             let client = self.0.connect(BUDGET, BUDGET).await?;
             let (synced, found) = (client.sync(&self.0.paths.lock(resource)), self.read(&client, resource));
             let read = async { synced.await.and(found.await) };
-            read.await.map_err(|error| fault::of(&error))
+            read.await.map_err(fault::of)
         })
     }
 
     fn force_release<'a>(&'a self, lease: &'a LeaseRecord) -> BoxFuture<'a, Result<bool, Fault>> {
         Box::pin(async move {
             let client = self.0.connect(BUDGET, BUDGET).await?;
-            self.end(&client, lease).await.map_err(|error| fault::of(&error))
+            self.end(&client, lease).await.map_err(fault::of)
         })
     }
 
@@ -79,7 +79,7 @@ impl Operator for ZookeeperOperator {
             // No client has a longer session. It is not closed: what it holds stays until all of theirs are over.
             let client = self.0.connect(LONGEST, BUDGET).await?;
             self.0.plant(&client).await?;
-            self.raise_with(&client, above).await.map_err(|error| fault::of(&error))
+            self.raise_with(&client, above).await.map_err(fault::of)
         })
     }
 }

@@ -36,11 +36,12 @@ pub(super) async fn renew_all(
             Err(error) if fault::is_over(error) => session.end(Loss::Expired),
             _ => {}
         }
+        let written = written.map_err(fault::of);
         for (Renewal { nodes, renewed }, stats) in batch.drain(..).zip(asked) {
             let mut outcome = match &written {
                 Ok(()) => Ok(Some(start)),
                 Err(_) if session.has_ended() => Ok(None),
-                Err(error) => Err(fault::of(error)),
+                Err(fault) => Err(fault.clone()),
             };
             for (node, stat) in nodes.iter().zip(stats) {
                 if !matches!(outcome, Ok(Some(_))) {
@@ -49,7 +50,7 @@ pub(super) async fn renew_all(
                 match stat.await {
                     Ok(Some(stat)) if stat.czxid == node.czxid => {}
                     Ok(_) => outcome = Ok(None),
-                    Err(error) => outcome = Err(fault::of(&error)),
+                    Err(error) => outcome = Err(fault::of(error)),
                 }
             }
             let _ = renewed.send(outcome);

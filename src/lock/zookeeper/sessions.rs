@@ -67,7 +67,7 @@ impl Sessions {
         connector.connect(&self.address.servers).await.map_err(|error| match error {
             // The servers accept the connection and say nothing.
             _ if start.elapsed() >= budget => Fault::TimedOut,
-            error => fault::of(&error),
+            error => fault::of(error),
         })
     }
 
@@ -79,7 +79,7 @@ impl Sessions {
             match client.create(&path, base.unwrap_or_default().as_bytes(), &persistent).await {
                 // A folder above may belong to somebody else.
                 Ok(_) | Err(Error::NodeExists | Error::NoAuth) => {}
-                Err(error) => return Err(fault::at(&path, &error)),
+                Err(error) => return Err(fault::at(&path, error)),
             }
         }
         Ok(())
@@ -99,7 +99,7 @@ impl Sessions {
         }
         match made {
             Ok(_) | Err(Error::NodeExists) => Ok(()),
-            Err(error) => Err(fault::at(path, &error)),
+            Err(error) => Err(fault::at(path, error)),
         }
     }
 
