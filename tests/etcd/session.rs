@@ -1,11 +1,9 @@
 //! The session that all leases of a service share, and its task.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fencing::time::{Clock, SystemClock, Time};
 use futures_util::future::join_all;
+use support::clock::FaultyClock;
 use support::etcd::EtcdCluster;
 use support::lease::{assert_held, named, release, resource};
 use support::waiting::{in_time, polled, until};
@@ -45,29 +43,15 @@ async fn a_caller_that_gives_up_while_the_session_starts_leaves_no_etcd_lease() 
     until("no etcd lease is left", async || leases().lines().count() == 1).await;
 }
 
-/// The clock of a caller. It panics in a task, at the call of this number.
-#[derive(Debug, Clone, Default)]
-struct FaultyClock(Arc<AtomicUsize>);
-
-impl Clock for FaultyClock {
-    fn now(&self) -> Time {
-        let counted = |left: usize| left.checked_sub(1).filter(|_| tokio::task::try_id().is_some());
-        if self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, counted) == Ok(1) {
-            panic!("a clock that fails");
-        }
-        SystemClock.now()
-    }
-}
-
 #[tokio::test]
 async fn a_panic_in_the_task_of_a_session_ends_no_lease() {
     let (cluster, clock) = (EtcdCluster::start(), FaultyClock::default());
     let lock = lock(&cluster).clock(clock.clone()).renew(false).build().unwrap();
     let lease = lock.acquire(&resource()).await.unwrap();
     for call in 1..4 {
-        clock.0.store(call, Ordering::SeqCst);
+        clock.fails_at(call);
         let _ = in_time(lease.renew()).await;
-        until("it has failed", async || clock.0.load(Ordering::SeqCst) == 0).await;
+        until("it has failed", async || clock.has_failed()).await;
         until("it is renewed", async || lease.renew().await.is_ok()).await;
     }
     assert!(!lease.valid_for().is_zero());

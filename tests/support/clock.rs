@@ -1,10 +1,10 @@
-//! Clocks that follow the runtime's, which stands still and jumps in paused tests.
+//! Clocks that follow the runtime's, which stands still and jumps in paused tests. A clock that fails.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fencing::time::{Clock, Time};
+use fencing::time::{Clock, SystemClock, Time};
 
 /// The runtime's clock. Clones jump together.
 #[derive(Debug, Clone)]
@@ -35,5 +35,30 @@ impl Clock for TokioClock {
         let (forward, back) = (ahead.max(0).unsigned_abs(), ahead.min(0).unsigned_abs());
         let now = Duration::from_secs(100_000) + self.start.elapsed();
         Time::from_start(now + Duration::from_secs(forward) - Duration::from_secs(back))
+    }
+}
+
+/// The clock of a caller, which panics in a task.
+#[derive(Debug, Clone, Default)]
+pub struct FaultyClock(Arc<AtomicUsize>);
+
+impl FaultyClock {
+    /// Panics at the call of this number from now on.
+    pub fn fails_at(&self, call: usize) {
+        self.0.store(call, Ordering::SeqCst);
+    }
+
+    pub fn has_failed(&self) -> bool {
+        self.0.load(Ordering::SeqCst) == 0
+    }
+}
+
+impl Clock for FaultyClock {
+    fn now(&self) -> Time {
+        let counted = |left: usize| left.checked_sub(1).filter(|_| tokio::task::try_id().is_some());
+        if self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, counted) == Ok(1) {
+            panic!("a clock that fails");
+        }
+        SystemClock.now()
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use fencing::lock::{ConnectError, connect};
+use support::clock::FaultyClock;
 use support::lease::named as resource;
 use zookeeper_client::{Acls, CreateMode};
 
@@ -73,6 +74,23 @@ async fn sessions_that_are_not_used_end() {
     until("two are left", async || (hand.list_children("/fencing/s").await.unwrap().len() == 2).then_some(())).await;
     assert!(hand.check_stat("/fencing/l/held/x").await.unwrap().is_some());
     drop(held);
+}
+
+/// Leases are renewed, and leave their locks when they lapse, also after a panic in the tasks that see to it.
+#[tokio::test]
+async fn a_panic_in_the_tasks_of_a_session_ends_no_lease_and_keeps_no_lock() {
+    let server = ZookeeperServer::with("minSessionTimeout=1000");
+    let (clock, ttl) = (FaultyClock::default(), Duration::from_secs(3));
+    let one = on(&server).ttl(ttl).budget(Duration::from_secs(1)).renew(false).clock(clock.clone()).build().unwrap();
+    let lapses = one.acquire(&resource("r")).await.unwrap();
+    for _ in 0..2 {
+        clock.fails_at(1);
+        let _ = lapses.renew().await;
+        until("it has failed", async || clock.has_failed().then_some(())).await;
+        lapses.renew().await.unwrap();
+    }
+    let other = on(&server).build().unwrap();
+    until("it is free", async || other.try_acquire(&resource("r")).await.ok()).await.release().await.unwrap();
 }
 
 /// An operator who raises the tokens removes the nodes of all sessions.

@@ -1,41 +1,36 @@
 //! The tasks of a session: one renews and sweeps, and ends it when it is not used any more; one watches its sentinel.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures_util::FutureExt;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::cluster::Cluster;
 use super::messages::{Answer, Range};
 use super::session::{EtcdSession, Renewal};
+use crate::background::restarted;
 use crate::random::jitter;
 
 /// The pause before a broken watch is set up again.
 const WATCH_PAUSE: Duration = Duration::from_millis(100);
 
-/// The pause before the task of a session goes on after a panic.
-const RESTART_PAUSE: Duration = Duration::from_millis(100);
-
 pub(super) fn spawn(session: &Arc<EtcdSession>) -> [JoinHandle<()>; 2] {
     let (weak, work) = (Arc::downgrade(session), Arc::clone(&session.work));
-    let runs = async move {
-        while let Some(session) = weak.upgrade() {
-            // A panic, of the caller's clock perhaps, is no reason to give up leases.
-            let pause = match AssertUnwindSafe(session.run_once()).catch_unwind().await {
-                Ok(Some(pause)) => pause,
-                Ok(None) => return,
-                Err(_) => RESTART_PAUSE,
-            };
-            drop(session);
-            let _ = timeout(pause, work.notified()).await;
-        }
-    };
+    let runs = restarted(move || run(Weak::clone(&weak), Arc::clone(&work)));
     let (cluster, weak) = (Arc::clone(&session.cluster), Arc::downgrade(session));
     let watches = watch(weak, cluster, session.lease, session.created, session.budget);
     [tokio::spawn(runs), tokio::spawn(watches)]
+}
+
+/// Renews and sweeps until the session is over, or nobody has it any more.
+async fn run(session: Weak<EtcdSession>, work: Arc<Notify>) {
+    while let Some(session) = session.upgrade() {
+        let Some(pause) = session.run_once().await else { return };
+        drop(session);
+        let _ = timeout(pause, work.notified()).await;
+    }
 }
 
 /// Ends the session as soon as its sentinel is gone. A member that is not up to date may renew for a while.

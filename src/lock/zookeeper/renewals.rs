@@ -1,5 +1,7 @@
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
 
+use futures_util::FutureExt;
 use tokio::sync::mpsc;
 use zookeeper_client::Error;
 
@@ -18,6 +20,11 @@ pub(super) async fn renew_all(
     clock: Arc<dyn Clock>,
     mut due: mpsc::UnboundedReceiver<Renewal>,
 ) {
+    // A panic, of the caller's clock perhaps, fails the renewals of one write.
+    while AssertUnwindSafe(renew_due(&session, &*clock, &mut due)).catch_unwind().await.is_err() {}
+}
+
+async fn renew_due(session: &Weak<Session>, clock: &dyn Clock, due: &mut mpsc::UnboundedReceiver<Renewal>) {
     let mut batch = Vec::new();
     while due.recv_many(&mut batch, usize::MAX).await > 0 {
         // Their callers have given up.

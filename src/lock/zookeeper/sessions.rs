@@ -13,6 +13,7 @@ use super::paths::Paths;
 use super::renewals::renew_all;
 use super::session::Session;
 use super::url::Address;
+use crate::background::restarted;
 use crate::lock::error::NodeCause;
 use crate::lock::openings::Openings;
 use crate::lock::token_base::{Largest, first_base};
@@ -123,7 +124,10 @@ impl Sessions {
         let session = Session::new(client, (owner, node), self.address.acls(), renewals);
         let (lives, clock) = (Arc::downgrade(&session), Arc::clone(&self.clock));
         tokio::spawn(renew_all(Weak::clone(&lives), Arc::clone(&clock), due));
-        tokio::spawn(sweep(lives, clock, closed_for, self.outstanding.clone()));
+        let outstanding = self.outstanding.clone();
+        tokio::spawn(restarted(move || {
+            sweep(Weak::clone(&lives), Arc::clone(&clock), closed_for, outstanding.clone())
+        }));
         Ok(session)
     }
 }
