@@ -8,7 +8,7 @@ use sqlx::error::ErrorKind;
 use sqlx::{Pool, Transaction};
 
 use super::AdmitError;
-use super::admit::{admit, begin, keep_or_roll_back, raise};
+use super::admit::{admit, begin, count_outcome, keep_or_roll_back, raise};
 use crate::database::{Database, Meaning, meaning};
 use crate::fence::{CommitError, FenceError, Transactions};
 use crate::sequencer::Sequencer;
@@ -48,7 +48,9 @@ async fn open<DB: Database>(pool: &Pool<DB>, admitted: &[Sequencer]) -> Result<T
     if !others.is_empty() {
         // Waits for older holders now. After `begin` it would wait with a snapshot that misses what they write.
         for sequencer in &order {
-            raise(pool, &sequencer.resource, sequencer.token).await?;
+            let raised = raise(pool, &sequencer.resource, sequencer.token).await;
+            // What is raised is counted when it is admitted.
+            raised.or_else(|error| count_outcome(Err(error)))?;
         }
     }
     let mut tx = begin(pool, &first.resource, first.token).await?;

@@ -217,9 +217,14 @@ async fn a_refusal_is_counted_and_logged() {
     stale(begin(&place.pool, 32).await);
     counted("admitted", 3);
     counted("stale", 2);
+    // Of several resources, each mark is raised first.
+    let several = [resource(), first].map(|resource| Sequencer::new(resource, token(31)));
+    let refused = Transactions::begin(&place.pool, &several).await.unwrap_err();
+    assert!(matches!(refused, FenceError::Stale(_)), "{refused:?}");
+    counted("stale", 3);
     let lines = lines("files/a");
-    assert_eq!(lines.len(), 2, "only refusals are logged: {lines:?}");
-    for (line, number) in lines.into_iter().zip([33, 32]) {
+    assert_eq!(lines.len(), 3, "only refusals are logged: {lines:?}");
+    for (line, number) in lines.into_iter().zip([33, 32, 31]) {
         assert!(line.contains(" INFO ") && line.contains("transaction not admitted"), "{line}");
         let words = format!("token {number} ");
         assert!(line.contains(&words), "{line}");
