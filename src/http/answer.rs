@@ -101,12 +101,14 @@ impl Refusal {
         metrics::counter!("fencing_admissions_total", "layer" => "http", "outcome" => outcome).increment(1);
     }
 
-    /// Returns whether the same request may succeed when it is sent again.
+    /// Returns whether nothing was written, and the same request may succeed when it is sent again.
     fn may_pass_later(&self) -> bool {
         match self {
-            Refusal::Unavailable { cause, .. } => !matches!(**cause, FenceError::Full { .. } | FenceError::NoRuntime),
+            Refusal::Unavailable { cause, .. } => {
+                !matches!(**cause, FenceError::Full { .. } | FenceError::Closed(_) | FenceError::NoRuntime)
+            }
             Refusal::RolledBack(cause) => is_broken_connection(&**cause),
-            Refusal::Unnamed(_) | Refusal::Conflict(_) | Refusal::Failed(_) => true,
+            Refusal::Unnamed(_) | Refusal::Conflict(_) => true,
             _ => false,
         }
     }

@@ -1,7 +1,8 @@
 use std::error::Error;
+use std::time::Duration;
 
 use fencing_protocol::{Resource, Token};
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use percent_encoding::{percent_decode, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,9 @@ pub struct Problem {
     /// [hide](super::FenceLayer::hide_highest) it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub highest: Option<Token>,
+    /// The time after which the same request may be sent again: the header `Retry-After` of the response, in seconds.
+    #[serde(skip)]
+    pub retry_after: Option<Duration>,
 }
 
 /// Why a response is not a problem that this crate can read.
@@ -102,7 +106,7 @@ impl Problem {
             _ => status.canonical_reason().unwrap_or_default(),
         };
         let (kind, title, status) = (kind.into(), title.into(), status.as_u16());
-        Problem { kind, title, status, detail, resource: None, presented: None, highest: None }
+        Problem { kind, title, status, detail, resource: None, presented: None, highest: None, retry_after: None }
     }
 
     /// Client side: reads the problem from the headers and the body of a response.
@@ -113,7 +117,9 @@ impl Problem {
         if !Problem::is_in(headers) {
             return Err(ProblemError::NotAProblem);
         }
-        serde_json::from_slice(body).map_err(|error| ProblemError::Malformed(error.into()))
+        let problem: Problem = serde_json::from_slice(body).map_err(|error| ProblemError::Malformed(error.into()))?;
+        let seconds = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        Ok(Problem { retry_after: seconds.map(Duration::from_secs), ..problem })
     }
 
     /// Client side: reads the problem from the metadata of a gRPC response: its headers, where it has no

@@ -87,6 +87,7 @@ fn marks_in_a_redis_that_forgets_are_closed_until_an_operator_opens_them() {
     for token in [33, 34] {
         let refused = door.put("/files/a", token, "old").is(503, "unavailable");
         assert!(refused.text().contains("closed until an operator opens them"), "{refused:?}");
+        assert_eq!(refused.header("retry-after"), None, "it takes an operator");
     }
     assert!(door.metric("fencing_admissions_total{layer=\"fence\",outcome=\"closed\"}") > 0.0);
     assert_eq!(door.page("/readyz").status, 503);

@@ -154,6 +154,18 @@ async fn the_sequencer_belongs_to_the_request() {
     assert_eq!(put(&["34"], &[]).await, 200);
 }
 
+/// Only a repetition that is safe and may help is advised.
+#[tokio::test]
+async fn the_client_learns_when_to_send_the_request_again() {
+    for (fence, after) in [(Fence::new(NoMarks), Some(Duration::from_secs(1))), (Fence::new(MemoryMarks::new(0)), None)]
+    {
+        let client = AttachLayer::new(Sequencer::new(file(), token(34))).layer(app(fence));
+        let error = client.oneshot(to("/files/a")).await.unwrap_err();
+        let AttachError::Refused(problem) = error else { panic!("{error:?}") };
+        assert_eq!((problem.status, problem.retry_after), (503, after));
+    }
+}
+
 /// Whoever guards the header of the token guards all ways to send one.
 #[tokio::test]
 async fn with_another_header_the_sequencer_alone_is_no_token() {
