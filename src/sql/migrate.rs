@@ -4,11 +4,10 @@ use sqlx::migrate::{AppliedMigration, Migrate, Migration, MigrationType, Migrato
 use sqlx::{Pool, SqlSafeStr};
 
 use super::MigrateError;
-use super::error::is_denied;
 use super::objects::{find_lost, read_home};
 use super::retry::{Retry, retry};
-use crate::database::Database;
 use crate::database::quoted::fill;
+use crate::database::{Database, Meaning, meaning};
 
 /// How it tries again while others keep the database locked.
 const RETRY: Retry = Retry::new().tries(u32::MAX).within(Duration::from_secs(10));
@@ -83,12 +82,11 @@ async fn read_applied<DB: Database>(conn: &mut DB::Connection) -> Result<Vec<App
     };
     let (dirty, mut applied) = match read.await {
         Ok(read) => read,
-        // A missing right is an error. Before the first migration there is no record; any other fault returns when
-        // the migrations are applied.
-        Err(sqlx::migrate::MigrateError::Execute(error)) if is_denied(&error) => {
-            return Err(error.into());
+        // Before the first migration there is no record.
+        Err(sqlx::migrate::MigrateError::Execute(error)) if meaning(&error) == Some(Meaning::NotMigrated) => {
+            return Ok(Vec::new());
         }
-        Err(_) => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
     };
     applied.retain(|applied| Some(applied.version) != dirty);
     Ok(applied)
