@@ -1,7 +1,7 @@
 //! `fencing migrate` and `fencing protect`: the tables of the fence, and those that it protects.
 
 use fencing::Resource;
-use fencing::sql::{self, MigrateError, Protect, ProtectError, Protected};
+use fencing::sql::{self, Protect, Protected};
 use serde_json::{Value, json};
 use sqlx::{MySql, Postgres, Sqlite};
 
@@ -73,7 +73,7 @@ pub(crate) async fn migrate(args: MigrateArgs) -> Result<u8, Failure> {
         return Ok(0);
     }
     let pool = args.database.connect(true).await?;
-    on!(&pool, pool => sql::migrate(pool).await)?;
+    on!(&pool, pool => answer(sql::migrate(pool)).await)?;
     Ok(0)
 }
 
@@ -133,7 +133,7 @@ pub(crate) async fn protect(args: ProtectArgs) -> Result<u8, Failure> {
         statements.iter().for_each(|statement| say::out(format_args!("{statement};\n")));
         return Ok(0);
     }
-    on!(&args.database.connect(false).await?, pool => protect.apply(pool).await)?;
+    on!(&args.database.connect(false).await?, pool => answer(protect.apply(pool)).await)?;
     Ok(0)
 }
 
@@ -168,7 +168,7 @@ async fn remove(pool: &Pool, table: &str, yes: bool) -> Result<(), Failure> {
         "would remove the triggers from the table {table}: its writes would no longer be fenced. Add --yes to do it"
     );
     Failure::unless(yes, would)?;
-    Ok(on!(pool, pool => found.remove(pool).await)?)
+    on!(pool, pool => answer(found.remove(pool)).await)
 }
 
 fn described(table: &Protected) -> Value {
@@ -195,17 +195,5 @@ fn print(table: &Protected) {
     }
     for unseen in &table.unseen {
         say::out(format_args!("\tdoes not see: {unseen}\n"));
-    }
-}
-
-impl From<MigrateError> for Failure {
-    fn from(error: MigrateError) -> Failure {
-        Failure::held_if(matches!(error, MigrateError::Locked(_)), &error)
-    }
-}
-
-impl From<ProtectError> for Failure {
-    fn from(error: ProtectError) -> Failure {
-        Failure::held_if(matches!(error, ProtectError::Locked(_)), &error)
     }
 }

@@ -2,6 +2,13 @@
 
 use std::error::Error;
 use std::fmt::Display;
+use std::iter::successors;
+
+use fencing::fence::FenceError;
+use fencing::lock::Fault;
+use fencing::lock::redlock::{BuildError, OperatorError};
+use fencing::redis::FencedError;
+use fencing::sql::{AdmitError, MigrateError, ProtectError};
 
 use crate::say;
 
@@ -9,6 +16,7 @@ pub(crate) const USAGE: u8 = 64;
 pub(crate) const REFUSED: u8 = 65;
 pub(crate) const UNAVAILABLE: u8 = 69;
 pub(crate) const FAILED: u8 = 71;
+pub(crate) const NOT_WRITTEN: u8 = 74;
 pub(crate) const HELD: u8 = 75;
 pub(crate) const LOST: u8 = 76;
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
@@ -24,6 +32,7 @@ Exit status:
   65   refused, by the database or because of the state of nodes or marks
   69   too few nodes granted or answered, or the database, etcd or ZooKeeper did not answer
   71   the operating system refused something, such as a port or the terminal
+  74   the output could not be written, for example because the disk is full
   75   the lock was held for the whole wait, or another session kept the database locked; serve, proxy:
        requests had not ended after --stop-within
   76   run: the lease was lost, or not renewed in time: the command was stopped
@@ -62,9 +71,85 @@ impl Failure {
         Failure::new(FAILED, why)
     }
 
-    /// The database refused, for now or for good.
-    pub(crate) fn held_if(for_now: bool, error: &dyn Error) -> Failure {
-        Failure(if for_now { HELD } else { REFUSED }, say::chain(error))
+    /// The database refused, for now or for good, or is lost.
+    fn of_database(for_now: bool, error: &(dyn Error + 'static)) -> Failure {
+        let status = match is_lost(error) {
+            _ if for_now => HELD,
+            true => UNAVAILABLE,
+            false => REFUSED,
+        };
+        Failure(status, say::chain(error))
+    }
+}
+
+/// Whether the connection to the database broke, could not be made, or was ended by the server (SQLSTATE 08 and 57P).
+fn is_lost(error: &(dyn Error + 'static)) -> bool {
+    let drivers = successors(Some(error), |error| (**error).source()).filter_map(|error| error.downcast_ref());
+    drivers.into_iter().any(|error| match error {
+        sqlx::Error::Database(error) => error.code().is_some_and(|it| it.starts_with("08") || it.starts_with("57P")),
+        sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed => true,
+        _ => false,
+    })
+}
+
+impl From<AdmitError> for Failure {
+    fn from(error: AdmitError) -> Failure {
+        Failure::of_database(error.is_retryable(), &error)
+    }
+}
+
+impl From<FenceError> for Failure {
+    fn from(error: FenceError) -> Failure {
+        match error {
+            FenceError::Unreachable(cause) => match cause.downcast::<AdmitError>() {
+                Ok(error) => Failure::from(*error),
+                Err(cause) => Failure::refused(say::chain(&*cause)),
+            },
+            error => Failure::of_database(false, &error),
+        }
+    }
+}
+
+impl From<MigrateError> for Failure {
+    fn from(error: MigrateError) -> Failure {
+        Failure::of_database(matches!(error, MigrateError::Locked(_)), &error)
+    }
+}
+
+impl From<ProtectError> for Failure {
+    fn from(error: ProtectError) -> Failure {
+        Failure::of_database(matches!(error, ProtectError::Locked(_)), &error)
+    }
+}
+
+impl From<FencedError> for Failure {
+    fn from(error: FencedError) -> Failure {
+        match error {
+            FencedError::Unreachable(_) | FencedError::InDoubt(_) => Failure::unavailable(error),
+            _ => Failure::refused(error),
+        }
+    }
+}
+
+impl From<OperatorError> for Failure {
+    fn from(error: OperatorError) -> Failure {
+        match error {
+            OperatorError::NotAll { .. } | OperatorError::OldForgot { .. } => Failure::unavailable(error),
+            OperatorError::SameList => Failure::usage(error),
+            _ => Failure::refused(error),
+        }
+    }
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Failure {
+        Failure::unavailable(format_args!("the lock service: {fault}"))
+    }
+}
+
+impl From<BuildError> for Failure {
+    fn from(error: BuildError) -> Failure {
+        Failure::usage(error)
     }
 }
 

@@ -8,7 +8,6 @@ use fencing::lock::{Fault, NodeCause};
 use futures_util::future::join_all;
 
 use crate::duration::{self, about, show};
-use crate::exit::Failure;
 use crate::place::Redis;
 use crate::say::{self, or_none};
 
@@ -51,12 +50,6 @@ pub(crate) async fn ask(redis: &Redis, budget: Duration) -> Result<Findings, Bui
         findings.nodes.push(Finding { node, server, report, problem });
     }
     Ok(findings)
-}
-
-impl From<BuildError> for Failure {
-    fn from(error: BuildError) -> Failure {
-        Failure::usage(error)
-    }
 }
 
 impl Findings {

@@ -105,16 +105,6 @@ impl Budget {
     }
 }
 
-impl From<OperatorError> for Failure {
-    fn from(error: OperatorError) -> Failure {
-        match error {
-            OperatorError::NotAll { .. } | OperatorError::OldForgot { .. } => Failure::unavailable(error),
-            OperatorError::SameList => Failure::usage(error),
-            _ => Failure::refused(error),
-        }
-    }
-}
-
 pub(crate) async fn main(action: FleetAction) -> Result<u8, Failure> {
     let mut signals = Signals::listen()?;
     let done = async {

@@ -221,9 +221,3 @@ impl From<LeaseRecord> for LockView {
         LockView { resource, holder, shared, holders, remaining, token, nodes, held }
     }
 }
-
-impl From<Fault> for Failure {
-    fn from(fault: Fault) -> Failure {
-        Failure::unavailable(format_args!("the lock service: {fault}"))
-    }
-}

@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencing::lock::{AcquireError, ConnectError, ConnectOptions, Fault, Health, Lock, NodeCause};
+use fencing::sql::MigrateError;
 use fencing::{Lease, Resource};
 use tokio::time::{sleep, timeout};
 
@@ -52,10 +53,12 @@ impl ChosenLock {
     pub(crate) async fn open(options: ConnectOptions) -> Result<ChosenLock, Failure> {
         match options.connect().await {
             Ok(lock) => Ok(ChosenLock { lock, not_ready: None }),
-            // It may come up later.
-            Err(ConnectError::NotReady { lock, source, .. }) => {
-                Ok(ChosenLock { lock, not_ready: Some(say::chain(&*source)) })
-            }
+            Err(ConnectError::NotReady { lock, source, .. }) => match source.downcast_ref() {
+                // Its locks would exclude nobody.
+                Some(error @ MigrateError::Unguarded(_)) => Err(Failure::refused(error)),
+                // It may come up later.
+                _ => Ok(ChosenLock { lock, not_ready: Some(say::chain(&*source)) }),
+            },
             Err(error) => Err(Failure::usage(error)),
         }
     }

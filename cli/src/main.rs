@@ -63,7 +63,9 @@ enum Action {
 }
 
 fn main() -> ExitCode {
-    let status = program().unwrap_or_else(|Failure(status, why)| {
+    let not_written = |error| Failure::new(exit::NOT_WRITTEN, format_args!("the output could not be written: {error}"));
+    let ended = program().and_then(|status| say::written().map(|()| status).map_err(not_written));
+    let status = ended.unwrap_or_else(|Failure(status, why)| {
         say::error(say::without_passwords(&why));
         status
     });

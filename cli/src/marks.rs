@@ -4,14 +4,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Subcommand;
 use fencing::fence::{FenceError, Marks as _, Stale};
-use fencing::redis::{FencedError, MarksState, RedisMarks};
-use fencing::sql::{self, AdmitError, SqlMarks};
+use fencing::redis::{MarksState, RedisMarks};
+use fencing::sql::{self, SqlMarks};
 use fencing::{Resource, Token};
 
 use crate::duration;
 use crate::exit::Failure;
 use crate::place::{NAMESPACE, is_redis};
-use crate::pool::{DatabaseUrl, Pool, answer, connect, kind, on};
+use crate::pool::{DatabaseUrl, Pool, answer, answer_within, connect, kind, on};
 use crate::say::{self, or_none};
 
 /// Lists the marks: for each resource, the highest token that the database has seen.
@@ -125,6 +125,8 @@ struct OpenArgs {
 }
 
 const PAGE: u32 = 1000;
+/// The timeout of a prune, which removes a thousand marks at a time. What it has removed by then stays removed.
+const PRUNE_TIMEOUT: Duration = Duration::from_secs(600);
 
 pub(crate) async fn main(args: MarksArgs) -> Result<u8, Failure> {
     let Some(action) = args.action else {
@@ -203,12 +205,12 @@ async fn lower(change: &Change, resource: &Resource, from: Token, token: Token) 
 
 async fn prune(change: &Change, prune: sql::Prune) -> Result<(), Failure> {
     let pool = change.database.connect(false).await?;
+    let plan = on!(&pool, pool => answer(prune.look(pool)).await)?;
     if change.yes {
-        let pruned = on!(&pool, pool => prune.run(pool).await)?;
+        let pruned = on!(&pool, pool => answer_within(PRUNE_TIMEOUT, prune.run(pool)).await)?;
         say::out(format_args!("{} marks removed, floor {}\n", pruned.marks, or_none(pruned.floor)));
         return Ok(());
     }
-    let plan = on!(&pool, pool => answer(prune.look(pool)).await)?;
     let (marks, from, floor) = (plan.marks, or_none(plan.from), or_none(plan.floor));
     let Some((name, _)) = plan.highest else {
         return Err(Failure::usage(format_args!("would remove no mark; the floor is {from}")));
@@ -238,8 +240,9 @@ async fn raise_floor(change: &Change, floor: Token) -> Result<(), Failure> {
 /// million grants in a second.
 fn above_all_granted() -> Result<Token, Failure> {
     let year_2026 = UNIX_EPOCH + Duration::from_secs(1_767_225_600);
-    let since = SystemTime::now().duration_since(year_2026).map_err(Failure::usage)?;
-    Token::new(since.as_secs() * 1_000_000).map_err(Failure::usage)
+    let since = SystemTime::now().duration_since(year_2026).unwrap_or_default();
+    let wrong = |_| Failure::usage("the clock of this machine is wrong: set it, or give the new floor with --token");
+    Token::new(since.as_secs().saturating_mul(1_000_000)).map_err(wrong)
 }
 
 pub(crate) enum MarksPlace {
@@ -300,31 +303,4 @@ async fn check_floor(args: &OpenArgs, marks: &RedisMarks, found: &MarksState) ->
         "the floor {floor} is above all marks and the floor: {there}. A floor never falls. Add --above-marks if \
          it is meant"
     )))
-}
-
-impl From<FencedError> for Failure {
-    fn from(error: FencedError) -> Failure {
-        match error {
-            FencedError::Unreachable(_) | FencedError::InDoubt(_) => Failure::unavailable(error),
-            _ => Failure::refused(error),
-        }
-    }
-}
-
-impl From<FenceError> for Failure {
-    fn from(error: FenceError) -> Failure {
-        match error {
-            FenceError::Unreachable(cause) => match cause.downcast::<AdmitError>() {
-                Ok(error) => Failure::from(*error),
-                Err(cause) => Failure::refused(say::chain(&*cause)),
-            },
-            error => Failure::refused(say::chain(&error)),
-        }
-    }
-}
-
-impl From<AdmitError> for Failure {
-    fn from(error: AdmitError) -> Failure {
-        Failure::held_if(error.is_retryable(), &error)
-    }
 }

@@ -87,7 +87,7 @@ impl Service {
     pub(crate) async fn operator(&self) -> Result<Arc<dyn Operator>, Failure> {
         match self {
             Service::Database(url) => {
-                let pool = connect("--database", url, false, 1).await?;
+                let pool = connect("the lock service", url, false, 1).await?;
                 Ok(on!(pool, pool => Arc::new(pool)))
             }
             Service::Engine { .. } => self.options()?.operator().map_err(Failure::usage),

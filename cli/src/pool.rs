@@ -62,12 +62,13 @@ pub(crate) fn kind(url: &str) -> Result<DatabaseKind, Failure> {
     }
 }
 
-/// Connects to the database of this option with up to `most` connections. SQLite always has one.
-pub(crate) async fn connect(option: &str, url: &str, create: bool, most: u32) -> Result<Pool, Failure> {
-    let wrong = |error: sqlx::Error| Failure::usage(format_args!("{option}: {error}"));
+/// Connects to a database with up to `most` connections. SQLite always has one. `whose` is the option with its URL, or
+/// what is there.
+pub(crate) async fn connect(whose: &str, url: &str, create: bool, most: u32) -> Result<Pool, Failure> {
+    let wrong = |error: sqlx::Error| Failure::usage(format_args!("{whose}: {error}"));
     let closed = |error: sqlx::Error| {
-        let text = "the SQLite file cannot be opened; `fencing migrate` creates it";
-        Failure::unavailable(format_args!("{text}: {error}"))
+        let advice = if create { "" } else { ". If there is none yet, `fencing migrate` creates it" };
+        Failure::unavailable(format_args!("the SQLite file cannot be opened: {error}{advice}"))
     };
     Ok(match kind(url)? {
         DatabaseKind::Sqlite => {
@@ -81,7 +82,7 @@ pub(crate) async fn connect(option: &str, url: &str, create: bool, most: u32) ->
             let options: MySqlConnectOptions = url.parse().map_err(wrong)?;
             if options.get_database().is_none() {
                 let why = "the URL names no database: mysql://HOST/DATABASE";
-                return Err(Failure::usage(format_args!("{option}: {why}")));
+                return Err(Failure::usage(format_args!("{whose}: {why}")));
             }
             Pool::MySql(reach(options, most).await?)
         }
@@ -113,9 +114,16 @@ pub(crate) async fn answer<T, E>(call: impl Future<Output = Result<T, E>>) -> Re
 where
     Failure: From<E>,
 {
+    answer_within(ANSWER_TIMEOUT, call).await
+}
+
+pub(crate) async fn answer_within<T, E>(limit: Duration, call: impl Future<Output = Result<T, E>>) -> Result<T, Failure>
+where
+    Failure: From<E>,
+{
     let late = "the database timed out; a change may have been made nevertheless";
     let late = |_| Failure::unavailable(late);
-    Ok(timeout(ANSWER_TIMEOUT, call).await.map_err(late)??)
+    Ok(timeout(limit, call).await.map_err(late)??)
 }
 
 #[cfg(test)]

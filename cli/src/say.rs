@@ -4,9 +4,9 @@
 use std::error::Error;
 use std::fmt::Display;
 use std::io::{self, Write, stderr, stdout};
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -77,9 +77,27 @@ pub(crate) fn notice(text: &'static str) {
     send(move || stdout().write_all(text.as_bytes()));
 }
 
+/// Why a result could not be written, if not because its reader has gone away.
+static NOT_WRITTEN: Mutex<Option<io::Error>> = Mutex::new(None);
+
 /// Prints a result on stdout, and waits for the reader.
 pub(crate) fn out(text: impl Display) {
-    let _ = write!(stdout(), "{text}");
+    try_out(text);
+}
+
+/// The same. Returns whether it was written.
+pub(crate) fn try_out(text: impl Display) -> bool {
+    let mut out = stdout().lock();
+    let Err(error) = write!(out, "{text}").and_then(|()| out.flush()) else { return true };
+    if error.kind() != io::ErrorKind::BrokenPipe {
+        *NOT_WRITTEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+    }
+    false
+}
+
+/// Fails if a result could not be written.
+pub(crate) fn written() -> io::Result<()> {
+    NOT_WRITTEN.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
 }
 
 pub(crate) fn chain(error: &dyn Error) -> String {

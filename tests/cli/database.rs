@@ -1,13 +1,12 @@
-//! `fencing migrate`, `marks` and `protect` on a database, also as they print what they would do; and `fencing run
-//! --database`: the lock in one database, and no Redis.
+//! `fencing migrate`, `marks` and `protect` on a database, also as they print what they would do.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use serde_json::json;
+use sqlx::ConnectOptions;
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{ConnectOptions, Executor as _};
 use support::cli::*;
 use support::clients::output;
 use support::mariadb::MariadbServer;
@@ -64,7 +63,7 @@ impl Database {
         Database { url: url.into(), client: Box::new(client) }
     }
 
-    fn ask(&self, line: &str) -> Ended {
+    pub fn ask(&self, line: &str) -> Ended {
         ask(&self.url, line)
     }
 
@@ -74,7 +73,7 @@ impl Database {
         self.ask(line).printed()
     }
 
-    fn run(&self, statement: &str) -> Result<String, String> {
+    pub fn run(&self, statement: &str) -> Result<String, String> {
         (self.client)(statement)
     }
 
@@ -335,68 +334,6 @@ fn more_marks_than_fit_one_answer_are_listed() {
     let listed = it.done("marks");
     assert_eq!(listed.lines().count(), 2500);
     assert_eq!(listed.lines().last(), Some("2500\tfiles/02500"));
-}
-
-#[tokio::test]
-async fn a_database_that_stops_to_answer_holds_nobody_up_for_ever() {
-    let options = postgres().database().await;
-    let url = options.to_url_lossy().to_string();
-    ask(&url, "migrate").is(0);
-    let mut conn = options.connect().await.unwrap();
-    conn.execute("BEGIN; LOCK TABLE fencing_marks").await.unwrap();
-    let lines = ["marks", "marks --resource a", "marks raise --resource a --token 1"];
-    let asked = lines.map(|line| fencing(&url, line).spawn().unwrap());
-    for asked in asked {
-        end(asked).says(69, "the database timed out");
-    }
-}
-
-const PRINT: &str = "echo $FENCING_TOKEN";
-
-fn in_order(url: &str) {
-    // The first finds no tables.
-    assert_eq!(finish(run(url, "", PRINT)).number(), 1);
-    let holder = Job::start(url, "", "", "");
-    finish(run(url, "--wait 0s", PRINT)).says(75, "invoice/42 is held by another");
-    let waiting = run(url, "", PRINT).spawn().unwrap();
-    holder.go().is(0);
-    assert_eq!(end(waiting).number(), 3);
-    let mut by_option = run("", &format!("--database {url}"), PRINT);
-    by_option.env("DATABASE_URL", "postgres://127.0.0.1:1/not_read");
-    assert_eq!(finish(by_option).number(), 4);
-}
-
-#[test]
-fn a_lease_on_a_sqlite_file() {
-    let folder = tempfile::tempdir().unwrap();
-    in_order(&format!("sqlite:{}/locks.db", folder.path().display()));
-}
-
-/// The lease is lost while the server hangs, and there is none while it is down.
-fn until_it_hangs_or_dies(url: &str, signal: impl Fn(&str)) {
-    let trap = "trap 'echo terminated; exit 0' TERM";
-    let job = Job::start(url, "--ttl 8s", trap, "");
-    signal("STOP");
-    job.ended().prints(76, "terminated\n").says(76, "lease lost, invoice/42 token 5: ");
-    signal("CONT");
-    signal("KILL");
-    finish(run(url, "--wait 0s", "true")).says(69, "invoice/42 was not acquired: ");
-}
-
-#[tokio::test]
-async fn a_lease_on_postgresql_until_it_hangs_or_dies() {
-    let server = PostgresServer::start();
-    let url = server.database().await.to_url_lossy().to_string();
-    in_order(&url);
-    until_it_hangs_or_dies(&url, |signal| server.signal(signal));
-}
-
-#[tokio::test]
-async fn a_lease_on_mariadb_until_it_hangs_or_dies() {
-    let server = MariadbServer::start();
-    let url = server.database().await.to_url_lossy().to_string();
-    in_order(&url);
-    until_it_hangs_or_dies(&url, |signal| server.signal(signal));
 }
 
 /// Each question would cost the server a process of its own.

@@ -5,6 +5,7 @@
 mod acceptance;
 mod by_url;
 mod database;
+mod database_down;
 mod doors;
 mod ends;
 mod examples;

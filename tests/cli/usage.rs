@@ -1,6 +1,6 @@
 //! Wrong usage is 64, what cannot be reached is 69, and no password is shown.
 
-use support::cli::{ask, fencing, finish};
+use support::cli::{ask, end, fencing, finish};
 
 const SECRET: &str = "redis://me:s3cret@127.0.0.1:1";
 
@@ -64,7 +64,7 @@ const WRONG: &[(&str, &str)] = &[
     ("protect $D --table t --column c,", "the name of a table or column"),
     ("protect $D --table t --resource r --prefix x", "--prefix"),
     ("protect --database mysql://127.0.0.1 --check", "names no database"),
-    ("watch $R --marks mysql://127.0.0.1", "--marks: the URL names no database"),
+    ("watch $R --marks mysql://127.0.0.1", "the marks: the URL names no database"),
     ("protect $D --table t --column c --remove", "--remove"),
     ("protect $D --remove --yes", "--table"),
     ("proxy --upstream http://127.0.0.1:9", "--marks"),
@@ -147,5 +147,14 @@ fn the_environment_may_be_wrong_and_is_not_shown() {
         command.envs(names.map(|name| (name, SECRET)));
         let printed = finish(command).printed();
         assert!(printed.contains(words) && !printed.contains("s3cret"), "{line}: {printed}");
+    }
+}
+
+#[test]
+fn a_result_that_cannot_be_written_is_no_success() {
+    for line in ["--help", "migrate --print --database sqlite:x"] {
+        let mut full = fencing("", line);
+        full.stdout(std::fs::File::create("/dev/full").unwrap());
+        end(full.spawn().unwrap()).says(74, "the output could not be written: No space left on device");
     }
 }

@@ -5,7 +5,7 @@ use axum::Router;
 use axum::routing::get;
 use http::StatusCode;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::Mutex;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -16,7 +16,7 @@ use crate::exit::Failure;
 const BOUNDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 5.0, 30.0];
 /// How often records are put into buckets. Until then each of them takes memory.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
-/// For how long the last check of the readiness counts.
+/// For how long the last answer counts.
 const FRESH: Duration = Duration::from_secs(1);
 const READY_TIMEOUT: Duration = Duration::from_secs(3);
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -44,18 +44,13 @@ pub(crate) fn status<R: Future<Output = Result<(), String>> + Send + 'static>(
     stop: CancellationToken,
 ) -> Router {
     let limit = asks.unwrap_or_default().max(READY_TIMEOUT);
-    let last = Arc::new(Mutex::new(None));
+    let last = Arc::new(LastAnswer::none());
     let readiness = async move || {
         if stop.is_cancelled() {
             return Err("stopping".to_owned());
         }
-        let mut last: MutexGuard<'_, Option<(Instant, Result<(), String>)>> = last.lock().await;
-        if let Some((_, found)) = last.as_ref().filter(|(when, _)| when.elapsed() < FRESH) {
-            return found.clone();
-        }
         let late = |_| Err(format!("no answer within {limit:?}"));
-        let found = timeout(limit, ready()).await.unwrap_or_else(late);
-        last.insert((Instant::now(), found)).1.clone()
+        last.or_ask(async || timeout(limit, ready()).await.unwrap_or_else(late)).await
     };
     let asked = readiness.clone();
     let metrics = async move || {
@@ -77,6 +72,24 @@ pub(crate) fn status<R: Future<Output = Result<(), String>> + Send + 'static>(
 
 pub(crate) fn yaml(text: &'static str) -> HttpAnswer {
     answer(StatusCode::OK, "application/yaml", text)
+}
+
+/// The last answer to a question that anybody may ask: however often, it is passed on once a second at most.
+pub(crate) struct LastAnswer<T>(Mutex<Option<(Instant, T)>>);
+
+impl<T: Clone> LastAnswer<T> {
+    pub(crate) fn none() -> LastAnswer<T> {
+        LastAnswer(Mutex::new(None))
+    }
+
+    pub(crate) async fn or_ask(&self, ask: impl AsyncFnOnce() -> T) -> T {
+        let mut last = self.0.lock().await;
+        if let Some((_, answer)) = last.as_ref().filter(|(when, _)| when.elapsed() < FRESH) {
+            return answer.clone();
+        }
+        let answer = ask().await;
+        last.insert((Instant::now(), answer)).1.clone()
+    }
 }
 
 /// A value that a gauge counts until it is dropped.

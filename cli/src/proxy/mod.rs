@@ -35,7 +35,7 @@ use crate::listen::{
 };
 use crate::marks::MarksPlace;
 use crate::place::NAMESPACE;
-use crate::pool::{connect, on};
+use crate::pool::{answer, connect, on};
 use crate::say;
 use crate::signing::SigningKeys;
 
@@ -127,7 +127,7 @@ async fn open_marks(args: &MarksPlaceArgs) -> Result<Arc<dyn Marks>, Failure> {
     };
     let pool = connect("--marks", &url, true, MAX_CONNECTIONS).await?;
     // At each start: a table may have lost its log since, or the cluster its only writer.
-    on!(&pool, pool => sql::migrate(pool).await)?;
+    on!(&pool, pool => answer(sql::migrate(pool)).await)?;
     Ok(on!(pool, pool => Arc::new(SqlMarks::new(pool)) as Arc<dyn Marks>))
 }
 

@@ -14,7 +14,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use fencing::http::segments;
-use fencing::lock::{BuildError, LeaseLost, Lock, Released, RenewError};
+use fencing::lock::{BuildError, Health, LeaseLost, Lock, Released, RenewError};
 use fencing::{Lease, Resource};
 use http::header::{CONTENT_TYPE, ORIGIN};
 use http::{HeaderMap, Method, StatusCode};
@@ -32,7 +32,7 @@ use self::table::Table;
 use crate::duration::{self, about};
 use crate::exit::Failure;
 use crate::listen::{
-    Answers, HttpAnswer, Listen, Listener, MALFORMED, answer, bounded, count, record_metrics, status, yaml,
+    Answers, HttpAnswer, LastAnswer, Listen, Listener, MALFORMED, answer, bounded, count, record_metrics, status, yaml,
 };
 use crate::lock::{ChosenLock, LockArgs};
 use crate::signing::SigningKeys;
@@ -86,6 +86,7 @@ struct LeaseServer {
     lock: Arc<dyn Lock>,
     table: Arc<Table>,
     waiters: Semaphore,
+    health: LastAnswer<Health>,
     stop: CancellationToken,
     keys: Option<SigningKeys>,
 }
@@ -129,6 +130,7 @@ pub(crate) async fn main(args: ServeArgs) -> Result<u8, Failure> {
         table,
         // Waiters never take the last connections: a renewal finds one.
         waiters: Semaphore::new(args.waiters.min(args.listen.connections.div_ceil(2))),
+        health: LastAnswer::none(),
         stop: listener.stop.clone(),
         keys,
         args,
@@ -263,7 +265,7 @@ async fn release(State(leases): Server, id: Id) -> Result<HttpAnswer, HttpAnswer
 }
 
 async fn health(State(leases): Server) -> HttpAnswer {
-    let health = leases.lock.health().await;
+    let health = leases.health.or_ask(async || leases.lock.health().await).await;
     let ready = health.has_quorum();
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let (granting, needed) = (health.granting, health.needed);

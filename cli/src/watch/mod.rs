@@ -11,7 +11,7 @@ mod tests;
 
 use std::convert::Infallible;
 use std::future::pending;
-use std::io::{self, IsTerminal, Write, stdin, stdout};
+use std::io::{self, IsTerminal, stdin, stdout};
 use std::time::Duration;
 
 use crossterm::cursor::Show;
@@ -128,7 +128,7 @@ pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let ended = match stdin().is_terminal() && stdout().is_terminal() && !dumb {
             true => on_terminal(view).await,
-            false => as_text(view).await,
+            false => Ok(as_text(view).await),
         };
         ended.map_err(|error| Failure::failed(format_args!("the terminal failed: {error}")))
     };
@@ -143,14 +143,14 @@ pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
 }
 
 /// Prints the picture as text each time, until the reader has gone away.
-async fn as_text(view: &Sender<View>) -> io::Result<u8> {
+async fn as_text(view: &Sender<View>) -> u8 {
     let every = view.borrow().every;
     loop {
         sleep(every).await;
         let mut lines = Vec::new();
         view.send_modify(|view| lines = picture(view, Moment::now()));
-        if writeln!(stdout(), "{}\n", lines.join("\n")).is_err() {
-            return Ok(0);
+        if !say::try_out(format_args!("{}\n\n", lines.join("\n"))) {
+            return 0;
         }
     }
 }

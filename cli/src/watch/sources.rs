@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fencing::fence::Marks;
 use fencing::lock::Operator;
-use fencing::redis::{FencedError, RedisMarks};
+use fencing::redis::RedisMarks;
 use fencing::sql::{self, SqlMarks};
 use tokio::sync::watch::Sender;
 use tokio::time::{MissedTickBehavior, interval, timeout};
@@ -83,15 +83,14 @@ pub(super) async fn marks(
     let marks: Box<dyn Marks> = match place {
         MarksPlace::Redis(marks) => {
             let marks = RedisMarks::clone(marks).budget(budget);
-            let failed = |error: FencedError| Failure::unavailable(say::chain(&error));
-            let found = marks.look().await.map_err(failed)?;
+            let found = marks.look().await?;
             (list.count, list.floor, list.closed) = (found.marks, found.floor, !found.is_open());
             Box::new(marks)
         }
         MarksPlace::Database(url) => {
             let pool = match last {
                 Some(pool) => pool,
-                None => connect("--marks", url, false, 1).await?,
+                None => connect("the marks", url, false, 1).await?,
             };
             let rows = on!(&pool, pool => sql::marks(pool, &[], COUNTED).await)?;
             list.count = rows.len() as u64;

@@ -1,0 +1,102 @@
+//! A database that hangs, is lost, or guards nothing; and the lock in one database, and no Redis, until then.
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions, Executor as _};
+use support::cli::*;
+use support::mariadb::MariadbServer;
+use support::postgres::PostgresServer;
+
+use crate::database::{Database, postgres};
+
+#[tokio::test]
+async fn a_database_that_stops_to_answer_holds_nobody_up_for_ever() {
+    let options = postgres().database().await;
+    let url = options.to_url_lossy().to_string();
+    ask(&url, "migrate").is(0);
+    let mut conn = options.connect().await.unwrap();
+    let lock = "BEGIN; LOCK TABLE fencing_marks, _fencing_migrations";
+    conn.execute(lock).await.unwrap();
+    let lines = [
+        "migrate",
+        "marks",
+        "marks --resource a",
+        "marks raise --resource a --token 1",
+        "marks prune --older-than 0s --floor 1 --yes",
+    ];
+    let asked = lines.map(|line| fencing(&url, line).spawn().unwrap());
+    let proxy = format!("proxy --upstream http://127.0.0.1:9 --listen 127.0.0.1:0 --status 127.0.0.1:0 --marks {url}");
+    for asked in asked.into_iter().chain([fencing("", &proxy).spawn().unwrap()]) {
+        end(asked).says(69, "the database timed out");
+    }
+}
+
+/// An operator of the server ends the session, in which the command waits.
+#[tokio::test]
+async fn a_database_that_is_lost_is_unavailable() {
+    let database = Database::postgres().await;
+    database.ask("migrate").is(0);
+    let mut conn = database.url.parse::<PgConnectOptions>().unwrap().connect().await.unwrap();
+    conn.execute("BEGIN; LOCK TABLE fencing_marks").await.unwrap();
+    let asked = fencing(&database.url, "marks").spawn().unwrap();
+    let end_it = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+        WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    until("the session is ended", || database.run(end_it).unwrap().contains('t'));
+    end(asked).says(69, "terminating connection");
+}
+
+/// Its locks would exclude nobody: no wait makes it better.
+#[tokio::test]
+async fn no_lease_is_taken_where_the_fence_does_not_hold() {
+    let database = Database::postgres().await;
+    let created = include_str!("../../migrations/postgres/0001_fencing_marks.sql");
+    database.run(&created.replace("CREATE TABLE", "CREATE UNLOGGED TABLE")).unwrap();
+    finish(run(&database.url, "", "echo never")).prints(65, "").says(65, "fencing_marks is not logged");
+}
+
+const PRINT: &str = "echo $FENCING_TOKEN";
+
+fn in_order(url: &str) {
+    // The first finds no tables.
+    assert_eq!(finish(run(url, "", PRINT)).number(), 1);
+    let holder = Job::start(url, "", "", "");
+    finish(run(url, "--wait 0s", PRINT)).says(75, "invoice/42 is held by another");
+    let waiting = run(url, "", PRINT).spawn().unwrap();
+    holder.go().is(0);
+    assert_eq!(end(waiting).number(), 3);
+    let mut by_option = run("", &format!("--database {url}"), PRINT);
+    by_option.env("DATABASE_URL", "postgres://127.0.0.1:1/not_read");
+    assert_eq!(finish(by_option).number(), 4);
+}
+
+#[test]
+fn a_lease_on_a_sqlite_file() {
+    let folder = tempfile::tempdir().unwrap();
+    in_order(&format!("sqlite:{}/locks.db", folder.path().display()));
+}
+
+/// The lease is lost while the server hangs, and there is none while it is down.
+fn until_it_hangs_or_dies(url: &str, signal: impl Fn(&str)) {
+    let trap = "trap 'echo terminated; exit 0' TERM";
+    let job = Job::start(url, "--ttl 8s", trap, "");
+    signal("STOP");
+    job.ended().prints(76, "terminated\n").says(76, "lease lost, invoice/42 token 5: ");
+    signal("CONT");
+    signal("KILL");
+    finish(run(url, "--wait 0s", "true")).says(69, "invoice/42 was not acquired: ");
+}
+
+#[tokio::test]
+async fn a_lease_on_postgresql_until_it_hangs_or_dies() {
+    let server = PostgresServer::start();
+    let url = server.database().await.to_url_lossy().to_string();
+    in_order(&url);
+    until_it_hangs_or_dies(&url, |signal| server.signal(signal));
+}
+
+#[tokio::test]
+async fn a_lease_on_mariadb_until_it_hangs_or_dies() {
+    let server = MariadbServer::start();
+    let url = server.database().await.to_url_lossy().to_string();
+    in_order(&url);
+    until_it_hangs_or_dies(&url, |signal| server.signal(signal));
+}
