@@ -2,16 +2,11 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, resume_unwind};
-use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use scopeguard::{ScopeGuard, guard};
 use tokio::runtime::Handle;
-use tokio::time::sleep;
-
-/// The pause before work begins again after a panic.
-const RESTART_PAUSE: Duration = Duration::from_millis(100);
 
 /// Work that was begun. It is an error if it panics.
 pub type Unfinished<T> = BoxFuture<'static, Result<T, Box<dyn Any + Send>>>;
@@ -34,12 +29,4 @@ where
     let outcome = work.as_mut().await;
     drop(ScopeGuard::into_inner(work));
     outcome.unwrap_or_else(|panic| resume_unwind(panic))
-}
-
-/// Runs `work` to its end, and again after a panic: that of a caller's clock, perhaps.
-#[allow(dead_code, reason = "for etcd and ZooKeeper")]
-pub async fn restarted<F: Future<Output = ()>>(work: impl Fn() -> F) {
-    while AssertUnwindSafe(work()).catch_unwind().await.is_err() {
-        sleep(RESTART_PAUSE).await;
-    }
 }

@@ -1,7 +1,9 @@
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use fencing_protocol::Fault;
+use futures_util::FutureExt;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -15,6 +17,8 @@ use crate::time::{Clock, Time};
 const SLICE: Duration = Duration::from_millis(250);
 /// Time limit for a lease's own runtime to begin the work of a caller outside of any runtime.
 const RUNTIME_LIMIT: Duration = Duration::from_secs(5);
+/// The pause before work begins again after a panic.
+const RESTART_PAUSE: Duration = Duration::from_millis(100);
 
 /// Waits until `clock` shows `until`, on any executor. You may drop it at any point.
 pub(super) async fn sleep_until(clock: &dyn Clock, until: Time) {
@@ -65,6 +69,14 @@ pub(super) async fn answered<T, F: From<Fault>, E>(
         Ok(Ok(answer)) => answer,
         Ok(Err(_)) => Err(Fault::Disconnected("the runtime is gone".into()).into()),
         Err(_) => Err(Fault::TimedOut.into()),
+    }
+}
+
+/// Runs `work` to its end, and again after a panic: that of a caller's clock, perhaps.
+#[allow(dead_code, reason = "for etcd and ZooKeeper")]
+pub(super) async fn restarted<F: Future<Output = ()>>(work: impl Fn() -> F) {
+    while AssertUnwindSafe(work()).catch_unwind().await.is_err() {
+        sleep(RESTART_PAUSE).await;
     }
 }
 

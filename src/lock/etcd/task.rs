@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 use super::cluster::Cluster;
 use super::messages::{Answer, Range};
 use super::session::{EtcdSession, Renewal};
-use crate::background::restarted;
+use crate::lock::sleep::restarted;
 use crate::random::jitter;
 
 /// The pause before a broken watch is set up again.
