@@ -19,6 +19,8 @@ mod holder;
 pub mod http;
 pub mod lock;
 mod log_throttle;
+#[cfg(feature = "object-store")]
+pub mod object;
 mod random;
 #[cfg(feature = "redis")]
 pub mod redis;

@@ -27,6 +27,7 @@ fn room(module: &[String]) -> &'static str {
         ["fence", "memory", ..] => "memory marks",
         ["fence", ..] => "fence",
         ["redis", ..] => "redis marks",
+        ["object", ..] => "objects",
         ["sql", ..] => "sql",
         ["http", ..] => "http",
         ["testing", ..] => "testing",
@@ -45,7 +46,7 @@ fn below(room: &str) -> &'static [&'static str] {
         "memory node" | "redis node" => &["words", "lock", "redlock"],
         "lock in sql" => &["words", "database", "lock"],
         "etcd lock" | "zookeeper lock" => &["words", "lock"],
-        "memory marks" | "redis marks" | "http" => &["words", "fence"],
+        "memory marks" | "redis marks" | "objects" | "http" => &["words", "fence"],
         "sql" => &["words", "database", "postgres", "mysql", "sqlite", "fence"],
         "connect" => &[
             "words",

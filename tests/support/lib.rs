@@ -13,6 +13,7 @@ pub mod http;
 mod keeper;
 pub mod lease;
 pub mod mariadb;
+pub mod objects;
 pub mod pgbouncer;
 pub mod place;
 pub mod postgres;

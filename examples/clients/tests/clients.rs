@@ -136,6 +136,36 @@ async fn pymysql() {
     on_mariadb("with_pymysql.py", &["SOCKET", "DATABASE"]).await;
 }
 
+/// `put_backup` writes 20 MiB, in parts, and the Python reader finds them; an older token changes nothing.
+#[test]
+fn a_backup_in_an_object_store() {
+    support::objects::bucket("backups");
+    let folder = tempfile::tempdir().unwrap();
+    let put = |token: &str, contents: &[u8]| {
+        let file = folder.path().join("app.dump");
+        std::fs::write(&file, contents).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_put_backup"));
+        command.arg(&file).arg("s3://backups/app/latest dump").envs(support::objects::environment());
+        let output = command.env("FENCING_TOKEN", token).stdin(Stdio::null()).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let read = || {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("read_object.py");
+        let mut command = support::objects::python();
+        command.arg(script).args(["backups", "app/latest dump"]).envs(support::objects::environment());
+        let output = command.env("no_proxy", "*").stdin(Stdio::null()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        (String::from_utf8(output.stderr).unwrap(), output.stdout)
+    };
+    let backup: Vec<u8> = (0..20 << 20).map(|at: u32| (at >> 9) as u8).collect();
+    assert_eq!(put("34", &backup), (Some(0), String::new()));
+    assert!(read() == ("token 34\n".into(), backup.clone()));
+    let (code, said) = put("33", b"late");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("token 33 of app/latest dump is stale, high water 34"), "{said}");
+    assert!(read() == ("token 34\n".into(), backup));
+}
+
 /// The tables of codes that the examples repeat are the library's own.
 #[test]
 fn what_the_codes_mean() {

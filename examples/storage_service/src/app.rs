@@ -17,6 +17,7 @@ use crate::files;
 use crate::issued::{self, NewestEra};
 use crate::leases::{self, Leases};
 use crate::locks::Nodes;
+use crate::objects::Objects;
 use crate::page::{self, Page};
 use crate::simulator;
 use crate::store::Store;
@@ -30,6 +31,8 @@ pub struct App {
     pub place: Place,
     pub era: NewestEra,
     pub store: Store,
+    /// The files, if they are not in the store.
+    pub objects: Option<Objects>,
     pub leases: Leases,
     /// The lock nodes, if the locks are on nodes.
     pub nodes: Option<Nodes>,
@@ -40,6 +43,10 @@ pub struct App {
 impl App {
     pub async fn new(args: &Args) -> Result<App, Box<dyn std::error::Error>> {
         let store = Store::open(args.database.as_deref(), !args.unguarded).await?;
+        let objects = match &args.files {
+            Some(url) => Some(Objects::open(url, !args.unguarded).await?),
+            None => None,
+        };
         let nodes = Nodes::new(args.redis());
         let lock = match args.lock {
             Place::Database => store.lock()?,
@@ -50,7 +57,7 @@ impl App {
         lock.health().await;
         let (place, era, leases) = (args.lock, NewestEra::default(), Leases::default());
         let nodes = (place == Place::Nodes).then_some(nodes);
-        Ok(App { lock, place, era, store, leases, nodes, stop: CancellationToken::new() })
+        Ok(App { lock, place, era, store, objects, leases, nodes, stop: CancellationToken::new() })
     }
 }
 

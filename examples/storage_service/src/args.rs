@@ -29,6 +29,9 @@ pub struct Args {
     /// sqlite:PATH, postgres://... or mysql://...; without it SQLite in memory
     #[arg(long, env = "DATABASE_URL", hide_env_values = true, value_name = "URL")]
     pub database: Option<String>,
+    /// An object store for the files: s3://BUCKET, az://CONTAINER, without it they are in the database
+    #[arg(long, value_name = "URL")]
+    pub files: Option<String>,
     /// Switch the fence off, to see what happens
     #[arg(long)]
     pub unguarded: bool,
@@ -59,7 +62,10 @@ impl Args {
         }
     }
 
-    pub fn files(&self) -> &'static str {
+    pub fn files(&self) -> &str {
+        if let Some(url) = &self.files {
+            return url;
+        }
         match self.database.as_deref() {
             None => "SQLite in memory, which lives and dies with this process (--database)",
             Some(url) if url.starts_with("sqlite:") => "SQLite",

@@ -6,6 +6,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use fencing::http::{Fenced, HEADER, path};
+use fencing::{Resource, Token};
 
 use crate::app::App;
 use crate::error::ApiError;
@@ -25,19 +26,30 @@ pub async fn put(
             (path(&request)?, text.and_then(|text| text.parse().ok()))
         }
     };
-    app.store.write(&resource, token, &body).await?;
+    write(&app, &resource, token, body).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// `PUT /unfenced/{name}`: what a storage does that looks at no token, for the page.
 pub async fn put_unfenced(State(app): State<Arc<App>>, request: Parts, body: Bytes) -> Result<StatusCode, ApiError> {
-    app.store.write(&path(&request)?, None, &body).await?;
+    write(&app, &path(&request)?, None, body).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// `GET /files/{name}`: the body, and the token of its last write in the header.
+async fn write(app: &App, file: &Resource, token: Option<Token>, body: Bytes) -> Result<(), ApiError> {
+    match &app.objects {
+        Some(objects) => objects.write(file, token, body).await,
+        None => Ok(app.store.write(file, token, &body).await?),
+    }
+}
+
+/// `GET /files/{name}`: the body, and the token of its last write in the header, if the files are in a database.
 pub async fn get(State(app): State<Arc<App>>, request: Parts) -> Result<Response, ApiError> {
-    let file = app.store.read(&path(&request)?).await?;
+    let name = path(&request)?;
+    if let Some(objects) = &app.objects {
+        return Ok(objects.read(&name).await?.into_response());
+    }
+    let file = app.store.read(&name).await?;
     let file = file.ok_or(ApiError::not_found("there is no such file"))?;
     let token: HeaderMap = file.token.map(|token| (HEADER, HeaderValue::from(token.get()))).into_iter().collect();
     Ok((token, file.body).into_response())

@@ -11,6 +11,7 @@ mod files;
 mod issued;
 mod leases;
 mod locks;
+mod objects;
 mod page;
 mod play;
 mod simulator;

@@ -3,6 +3,7 @@
 mod browser;
 mod forged;
 mod http;
+mod objects;
 mod page;
 mod play;
 mod service;

@@ -20,8 +20,14 @@ pub struct Service {
 
 impl Service {
     pub fn start(arguments: &[&str]) -> Service {
+        Service::start_with(arguments, &[])
+    }
+
+    /// The same, with these variables in its environment.
+    pub fn start_with(arguments: &[&str], environment: &[(&str, String)]) -> Service {
         let mut command = storage_service();
         command.args(["--listen", "127.0.0.1:0"]).args(arguments);
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
         let mut process = Running::start(command);
         let address = process.until("storage_service on http://").parse().unwrap();
         Service { process, address }

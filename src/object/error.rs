@@ -1,0 +1,114 @@
+use fencing_protocol::ResourceError;
+use object_store::path::Path;
+
+use super::write::Halt;
+use crate::fence::Stale;
+
+/// Why a call on an [`ObjectFence`](super::ObjectFence) failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ObjectError {
+    /// The object has a newer token. Do not try again: acquire a new lease.
+    ///
+    /// If an earlier answer of the store was lost, this write may have been applied before the newer token came.
+    #[error(transparent)]
+    Stale(#[from] Stale),
+    /// There is no such object, or it is deleted.
+    #[error("there is no object {path}")]
+    NotFound {
+        /// The path of the object.
+        path: Path,
+    },
+    /// The path cannot be the name of a resource, or is one of those where the fence keeps objects of its own.
+    #[error("{path} cannot be the path of a fenced object: {cause}")]
+    Path {
+        /// The path.
+        path: Path,
+        /// What is wrong with it.
+        cause: PathCause,
+    },
+    /// The object was written without the fence. Nothing was written over it.
+    #[error("the object {path} was written without the fence: copy it to another path with put, or delete it")]
+    NotFenced {
+        /// The path of the object.
+        path: Path,
+    },
+    /// Others under the same token or an older one wrote before each of a hundred tries. Nothing was written. Try again.
+    #[error("others write {path} all the time: a hundred tries came too late; try again")]
+    Contended {
+        /// The path of the object.
+        path: Path,
+    },
+    /// The store does not keep to conditions, so no fence can stand on it.
+    #[error("{store} cannot be fenced: {defect}")]
+    Unconditional {
+        /// The store, as it names itself.
+        store: String,
+        /// What it did.
+        defect: &'static str,
+    },
+    /// The store gave no answer, or one that says nothing about the write: it may have been applied, and may still be.
+    /// Repeat it under the same token, or read the object.
+    #[error("the write of {path} may have been applied: {source}; repeat it under the same token")]
+    InDoubt {
+        /// The path of the object.
+        path: Path,
+        /// The cause.
+        source: object_store::Error,
+    },
+    /// The store could not be read, or refused the write for want of rights. Nothing was written.
+    #[error(transparent)]
+    Store(#[from] object_store::Error),
+    /// The stream of the caller failed. The object is as it was.
+    #[error("the contents of {path} could not be read: {source}")]
+    Contents {
+        /// The path of the object.
+        path: Path,
+        /// The error of the stream.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// Why a path cannot be the path of a fenced object.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PathCause {
+    /// It cannot be the name of a [`Resource`](crate::Resource).
+    #[error(transparent)]
+    Name(#[from] ResourceError),
+    /// It is below the folder in which the fence keeps contents of streams.
+    #[error("the folder .fencing is the fence's own")]
+    Reserved,
+}
+
+impl ObjectError {
+    /// The label of this outcome in metrics.
+    pub(super) fn label(&self) -> &'static str {
+        match self {
+            ObjectError::Stale(_) => "stale",
+            ObjectError::InDoubt { .. } => "in_doubt",
+            ObjectError::Store(_) => "unreachable",
+            _ => "failed",
+        }
+    }
+
+    /// Says why a write ended.
+    pub(super) fn halted(path: &Path, halt: Halt) -> ObjectError {
+        match halt {
+            Halt::Stale(stale) => stale.into(),
+            Halt::Contended => ObjectError::Contended { path: path.clone() },
+        }
+    }
+
+    /// Says what an error of the store means for the write that it answers.
+    pub(super) fn sent(path: &Path, source: object_store::Error) -> ObjectError {
+        use object_store::Error::{
+            InvalidPath, NotImplemented, NotSupported, PermissionDenied, Unauthenticated, UnknownConfigurationKey,
+        };
+        match source {
+            PermissionDenied { .. } | Unauthenticated { .. } | InvalidPath { .. } => source.into(),
+            NotSupported { .. } | NotImplemented { .. } | UnknownConfigurationKey { .. } => source.into(),
+            source => ObjectError::InDoubt { path: path.clone(), source },
+        }
+    }
+}

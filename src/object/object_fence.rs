@@ -1,0 +1,356 @@
+use std::collections::HashMap;
+use std::iter::once;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fencing_protocol::{Resource, Token};
+use futures_util::stream::{self, BoxStream};
+use futures_util::{Stream, StreamExt, TryStreamExt};
+use object_store::path::Path;
+use object_store::{
+    Error, GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutPayload,
+    UpdateVersion, WriteMultipart,
+};
+use parking_lot::Mutex;
+
+use super::head::{self, FOLDER, Head, MAX_HEAD, Place};
+use super::write::{Next, State, Write};
+use super::{ObjectError, PathCause, probe};
+use crate::log_throttle::LogThrottle;
+use crate::random;
+
+/// How many objects' versions are remembered, at most.
+const REMEMBERED: usize = 10_000;
+
+/// How many heads are read at one time to list objects.
+const READ_AT_ONCE: usize = 16;
+
+/// The size of a part of a stream, in bytes, and how many are sent at one time.
+const PART: usize = 8 << 20;
+const PARTS_AT_ONCE: usize = 4;
+
+type Known = State<UpdateVersion>;
+
+/// Objects of one store, each of which accepts no write with a token lower than the highest it has seen.
+///
+/// A clone shares the store and the remembered versions. All clients of an object must write through a fence.
+///
+/// **Cost.** A put is one request if this fence wrote the object last, and two otherwise: a read of the head comes
+/// first. Each object is some 60 bytes longer.
+///
+/// **Cancellation.** Drop a future at any time: a write whose request was sent may still be applied, as with
+/// [`ObjectError::InDoubt`]. No newer write is ever undone by it.
+#[derive(Clone, derive_more::Debug)]
+pub struct ObjectFence {
+    store: Arc<dyn ObjectStore>,
+    known: Arc<Mutex<HashMap<Path, Known>>>,
+    #[debug(skip)]
+    stale: Arc<Mutex<LogThrottle>>,
+}
+
+/// What a write makes of an object.
+enum Change {
+    /// New contents behind the head, none, or contents elsewhere.
+    To(Place, PutPayload),
+    /// The contents stay.
+    Claim,
+}
+
+impl ObjectFence {
+    /// Opens a fence on a store, and tests by five requests on an object below `.fencing` that the store keeps to
+    /// conditions. Some stores take the headers and ignore them.
+    ///
+    /// # Errors
+    /// [`ObjectError::Unconditional`] if the store ignores conditions, [`ObjectError::Store`] if it does not answer or
+    /// knows no conditional writes.
+    pub async fn open(store: Arc<dyn ObjectStore>) -> Result<ObjectFence, ObjectError> {
+        probe::probe(&*store).await?;
+        Ok(ObjectFence { store, known: Arc::default(), stale: Arc::default() })
+    }
+
+    /// Raises the mark of an object to this token, and leaves the contents as they are. Make it the first act of a new
+    /// holder, before it reads: until then a late write of an older holder is accepted. An object that does not exist
+    /// gets a mark.
+    ///
+    /// It writes the contents once more, except those of a stream.
+    ///
+    /// # Errors
+    /// [`ObjectError::Stale`] if the object has a newer token.
+    pub async fn claim(&self, path: &Path, token: Token) -> Result<(), ObjectError> {
+        self.write(path, token, Change::Claim).await
+    }
+
+    /// Writes an object. A holder may write it many times with one token; which of two writes at the same time comes
+    /// last is not defined.
+    ///
+    /// # Errors
+    /// [`ObjectError::Stale`] if the object has a newer token, and [`ObjectError::InDoubt`] if the write may have been
+    /// applied.
+    pub async fn put(&self, path: &Path, token: Token, contents: PutPayload) -> Result<(), ObjectError> {
+        self.write(path, token, Change::To(Place::Here, contents)).await
+    }
+
+    /// Writes an object from a stream, of any size: in parts of 8 MiB to a path of its own, at which the object then
+    /// points. Until it ends, the object is as it was.
+    ///
+    /// Parts that were sent before the future was dropped stay at the store, until its rule for incomplete uploads
+    /// removes them.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put), and [`ObjectError::Contents`] if the stream fails.
+    pub async fn put_stream<S, E>(&self, path: &Path, token: Token, contents: S) -> Result<(), ObjectError>
+    where
+        S: Stream<Item = Result<Bytes, E>>,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        // The contents of a stale one must not be sent.
+        let mut write = Write::new(resource(path)?, token, random::u128(), false);
+        let state = self.read(path, Read::Head).await?;
+        if let Err(halt) = write.judge(state.as_ref().map(|(state, _)| state)) {
+            return self.note(Err(ObjectError::halted(path, halt)));
+        }
+        let body = head::body(path, token, write.nonce);
+        let mut upload = WriteMultipart::new_with_chunk_size(self.store.put_multipart(&body).await?, PART);
+        if let Err(error) = send_parts(path, &mut upload, contents).await {
+            if let Err(error) = upload.abort().await {
+                tracing::debug!(%body, %error, "an incomplete upload could not be aborted");
+            }
+            return Err(error);
+        }
+        upload.finish().await?;
+        // If this fails, the contents must stay: a claim may have taken over a head that points at them.
+        self.write(path, token, Change::To(Place::At(body), PutPayload::new())).await
+    }
+
+    /// Reads an object. It needs no token; claim the object first if what you read decides what you write.
+    ///
+    /// # Errors
+    /// [`ObjectError::NotFound`] if there is no such object, or if it is deleted.
+    pub async fn get(&self, path: &Path) -> Result<Bytes, ObjectError> {
+        match self.find(path).await? {
+            Contents::Here(contents) => Ok(contents),
+            Contents::At(found) => Ok(found.bytes().await?),
+        }
+    }
+
+    /// Reads an object piece by piece, such as one of [`put_stream`](Self::put_stream).
+    ///
+    /// # Errors
+    /// As [`get`](Self::get). The stream ends with an error if the store fails.
+    pub async fn get_stream(&self, path: &Path) -> Result<BoxStream<'static, Result<Bytes, ObjectError>>, ObjectError> {
+        Ok(match self.find(path).await? {
+            Contents::Here(contents) => stream::once(async { Ok(contents) }).boxed(),
+            Contents::At(found) => found.into_stream().map_err(ObjectError::from).boxed(),
+        })
+    }
+
+    async fn find(&self, path: &Path) -> Result<Contents, ObjectError> {
+        resource(path)?;
+        let absent = || ObjectError::NotFound { path: path.clone() };
+        let mut last = None;
+        loop {
+            let (state, object) = self.read(path, Read::Whole).await?.ok_or_else(absent)?;
+            match object.place {
+                Place::Here => return Ok(Contents::Here(object.contents)),
+                Place::Gone => return Err(absent()),
+                Place::At(body) => match self.store.get(&body).await {
+                    // A newer write may have replaced it meanwhile.
+                    Err(Error::NotFound { .. }) if last.replace(state.nonce) != Some(state.nonce) => {}
+                    found => return Ok(Contents::At(found?)),
+                },
+            }
+        }
+    }
+
+    /// Deletes an object: what is left is its head, which keeps the token. It stays for good, since no store has a
+    /// conditional deletion: whatever removed it could remove a newer object.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put). It is no error if there is no such object.
+    pub async fn delete(&self, path: &Path, token: Token) -> Result<(), ObjectError> {
+        self.write(path, token, Change::To(Place::Gone, PutPayload::new())).await
+    }
+
+    /// Lists the objects below a prefix that are not deleted, in no order. It reads the head of each small one.
+    ///
+    /// # Errors
+    /// [`ObjectError::NotFenced`] for each object that was written without the fence; the list goes on behind it.
+    pub fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<Path, ObjectError>> {
+        let fence = self.clone();
+        let found = self.store.list(prefix).map_err(ObjectError::from);
+        let own = Path::from(FOLDER);
+        let found = found.try_filter(move |found| std::future::ready(!found.location.prefix_matches(&own)));
+        let read = found.map(move |found| {
+            let fence = fence.clone();
+            async move { fence.present(found?).await }
+        });
+        read.buffer_unordered(READ_AT_ONCE).filter_map(|found| std::future::ready(found.transpose())).boxed()
+    }
+
+    /// Returns the path of a listed object, and none if it is deleted.
+    async fn present(&self, found: ObjectMeta) -> Result<Option<Path>, ObjectError> {
+        // Too long for a head alone.
+        if found.size > MAX_HEAD as u64 {
+            return Ok(Some(found.location));
+        }
+        let gone = match self.read(&found.location, Read::Head).await? {
+            None => true,
+            Some((_, object)) => object.place == Place::Gone,
+        };
+        Ok((!gone).then_some(found.location))
+    }
+
+    async fn write(&self, path: &Path, token: Token, change: Change) -> Result<(), ObjectError> {
+        self.note(self.try_write(path, token, change).await)
+    }
+
+    async fn try_write(&self, path: &Path, token: Token, change: Change) -> Result<(), ObjectError> {
+        let claims = matches!(change, Change::Claim);
+        let mut write = Write::new(resource(path)?, token, random::u128(), claims);
+        // Forgotten until the answer is there: a write that is dropped in between is in doubt.
+        let mut known = self.known.lock().remove(path).map(|state| (state, None));
+        loop {
+            let read = if claims { Read::Whole } else { Read::Head };
+            let state = match known.take() {
+                Some(known) => Some(known),
+                None => self.read(path, read).await?.map(|(state, object)| (state, Some(object))),
+            };
+            let next = write.judge(state.as_ref().map(|(state, _)| state));
+            if next != Ok(Next::Send) {
+                // No request was sent, and a token never goes down: the version may still be the last.
+                if let Some((state, _)) = state {
+                    self.remember(path, state);
+                }
+                return next.map(|_| ()).map_err(|halt| ObjectError::halted(path, halt));
+            }
+            let (version, object) = state.map_or((None, None), |(state, object)| (Some(state.version), object));
+            let (place, contents) = match (&change, object) {
+                (Change::To(place, contents), _) => (place.clone(), contents.clone()),
+                (Change::Claim, Some(object)) => (object.place, object.contents.into()),
+                // A version from memory: the contents that the claim keeps have to be read.
+                (Change::Claim, None) if version.is_some() => continue,
+                (Change::Claim, None) => (Place::Gone, PutPayload::new()),
+            };
+            let head = Head { token, nonce: write.nonce, place };
+            let object = once(Bytes::from(head.line())).chain(contents).collect();
+            match self.send(path, object, version).await {
+                Ok(Some(version)) => {
+                    self.remember(path, State { version, token, nonce: write.nonce });
+                    return Ok(());
+                }
+                // Somebody has written since, or this is the answer to a repetition: read who it was.
+                Ok(None) => {}
+                Err(source) => return Err(ObjectError::sent(path, source)),
+            }
+        }
+    }
+
+    /// Sends a write on condition that the object still has this version, or does not exist. Returns the new version,
+    /// and none if it was refused.
+    async fn send(
+        &self,
+        path: &Path,
+        object: PutPayload,
+        version: Option<UpdateVersion>,
+    ) -> Result<Option<UpdateVersion>, Error> {
+        let mode = version.map_or(PutMode::Create, PutMode::Update);
+        match self.store.put_opts(path, object, mode.into()).await {
+            Ok(written) => Ok(Some(UpdateVersion { e_tag: written.e_tag, version: written.version })),
+            Err(Error::AlreadyExists { .. } | Error::Precondition { .. } | Error::NotModified { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads the state of an object, and none if it does not exist.
+    pub(super) async fn read(&self, path: &Path, read: Read) -> Result<Option<(Known, Object)>, ObjectError> {
+        let range = match read {
+            Read::Head => Some(GetRange::Bounded(0..MAX_HEAD as u64)),
+            Read::Whole => None,
+        };
+        let found = match self.store.get_opts(path, GetOptions { range, ..GetOptions::default() }).await {
+            Err(Error::NotFound { .. }) => return Ok(None),
+            // An empty object has no range that could be read.
+            Err(error @ Error::Generic { .. }) => match self.store.head(path).await {
+                Ok(meta) if meta.size == 0 => return Err(ObjectError::NotFenced { path: path.clone() }),
+                _ => return Err(error.into()),
+            },
+            found => found?,
+        };
+        let version = UpdateVersion { e_tag: found.meta.e_tag.clone(), version: found.meta.version.clone() };
+        let object = found.bytes().await?;
+        let not_fenced = || ObjectError::NotFenced { path: path.clone() };
+        let (head, length) = Head::parse(&object).ok_or_else(not_fenced)?;
+        let Head { token, nonce, place } = head;
+        Ok(Some((State { version, token, nonce }, Object { place, contents: object.slice(length..) })))
+    }
+
+    fn remember(&self, path: &Path, state: Known) {
+        let mut known = self.known.lock();
+        // Each that is forgotten costs one read.
+        if known.len() >= REMEMBERED {
+            known.clear();
+        }
+        known.insert(path.clone(), state);
+    }
+
+    /// Counts how a write ended, and logs stale ones, every ten seconds at most.
+    fn note(&self, written: Result<(), ObjectError>) -> Result<(), ObjectError> {
+        let outcome = written.as_ref().map_or_else(ObjectError::label, |()| "admitted");
+        metrics::counter!("fencing_admissions_total", "layer" => "object", "outcome" => outcome).increment(1);
+        if let Err(error @ ObjectError::Stale(_)) = &written {
+            match self.stale.lock().next() {
+                Some(suppressed) => tracing::warn!(%error, suppressed, "stale write of an object refused"),
+                None => tracing::debug!(%error, "stale write of an object refused"),
+            }
+        }
+        written
+    }
+
+    pub(super) fn store(&self) -> &dyn ObjectStore {
+        &*self.store
+    }
+}
+
+/// How much of an object to read.
+#[derive(Clone, Copy)]
+pub(super) enum Read {
+    Head,
+    Whole,
+}
+
+/// The contents of an object, as far as they are read.
+enum Contents {
+    Here(Bytes),
+    At(GetResult),
+}
+
+/// What was read of an object behind its token and nonce.
+pub(super) struct Object {
+    pub place: Place,
+    /// As far as they were read.
+    pub contents: Bytes,
+}
+
+/// Returns the resource that a path names: its bytes are the name.
+fn resource(path: &Path) -> Result<Resource, ObjectError> {
+    let wrong = |cause| ObjectError::Path { path: path.clone(), cause };
+    if path.prefix_matches(&Path::from(FOLDER)) {
+        return Err(wrong(PathCause::Reserved));
+    }
+    Resource::new(path).map_err(|error| wrong(error.into()))
+}
+
+/// Sends the parts of a stream.
+async fn send_parts<S, E>(path: &Path, upload: &mut WriteMultipart, contents: S) -> Result<(), ObjectError>
+where
+    S: Stream<Item = Result<Bytes, E>>,
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let mut contents = std::pin::pin!(contents);
+    while let Some(chunk) = contents.next().await {
+        let chunk = chunk.map_err(|source| ObjectError::Contents { path: path.clone(), source: source.into() })?;
+        upload.wait_for_capacity(PARTS_AT_ONCE).await?;
+        upload.put(chunk);
+    }
+    Ok(())
+}

@@ -1,0 +1,49 @@
+use std::iter::once;
+
+use fencing_protocol::Token;
+use futures_util::TryStreamExt;
+use object_store::ObjectStoreExt;
+use object_store::path::{Path, PathPart};
+
+use super::head::{self, FOLDER, Place};
+use super::object_fence::Read;
+use super::{ObjectError, ObjectFence};
+
+impl ObjectFence {
+    /// Deletes contents of streams at which no object points any more, below a prefix, and returns how many. Call it
+    /// now and then; it takes a list of `.fencing`, and a read for each object that has contents there.
+    ///
+    /// It is safe at any time, beside any writer. It deletes what has a token *lower* than its object's head has, and is
+    /// not what the head points at. No write under that token can be applied any more, and so no head will ever point
+    /// at it. What a failed write left under the newest token stays until the token after it.
+    ///
+    /// # Errors
+    /// [`ObjectError::Store`] if the store fails. What was deleted stays deleted; call it again.
+    pub async fn sweep(&self, prefix: Option<&Path>) -> Result<u64, ObjectError> {
+        let below: Path = once(PathPart::from(FOLDER)).chain(prefix.into_iter().flat_map(Path::parts)).collect();
+        let mut bodies = self.store().list(Some(&below));
+        // Of the object whose contents came last: they mostly come one behind the other.
+        let mut head: Option<(Path, Option<(Token, Place)>)> = None;
+        let mut deleted = 0;
+        while let Some(body) = bodies.try_next().await? {
+            let Some((path, token)) = head::owner(&body.location) else { continue };
+            if head.as_ref().is_none_or(|(last, _)| *last != path) {
+                let read = match self.read(&path, Read::Head).await {
+                    Ok(read) => read.map(|(state, object)| (state.token, object.place)),
+                    // Written without the fence: nothing is known of its token.
+                    Err(ObjectError::NotFenced { .. }) => None,
+                    Err(error) => return Err(error),
+                };
+                head = Some((path, read));
+            }
+            if let Some((_, Some((newest, place)))) = &head
+                && token < *newest
+                && *place != Place::At(body.location.clone())
+            {
+                self.store().delete(&body.location).await?;
+                deleted += 1;
+            }
+        }
+        Ok(deleted)
+    }
+}

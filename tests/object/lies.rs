@@ -1,0 +1,90 @@
+//! Stores that take a condition and ignore it are refused when the fence is opened.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use fencing::object::{ObjectError, ObjectFence};
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{Error, ObjectStore, PutMode, PutOptions, PutResult, Result, UpdateVersion};
+
+use super::stores::{Around, Wrapped};
+
+/// What a store does wrong.
+#[derive(Debug, Clone, Copy)]
+enum Lie {
+    IgnoresCreate,
+    IgnoresUpdate,
+    RefusesUpdates,
+    RefusesAll,
+    NoVersion,
+}
+
+#[async_trait]
+impl Around for Lie {
+    fn condition(&self, options: PutOptions) -> PutOptions {
+        match (self, &options.mode) {
+            (Lie::IgnoresCreate, PutMode::Create) | (Lie::IgnoresUpdate, PutMode::Update(_)) => PutOptions::default(),
+            (Lie::RefusesUpdates, PutMode::Update(_)) => {
+                PutMode::Update(UpdateVersion { e_tag: Some("another".into()), version: None }).into()
+            }
+            _ => options,
+        }
+    }
+
+    fn after_put(&self, result: Result<PutResult>) -> Result<PutResult> {
+        match self {
+            Lie::NoVersion => result.map(|_| PutResult { e_tag: None, version: None }),
+            Lie::RefusesAll => Err(Error::Precondition { path: "a".into(), source: "it never matches".into() }),
+            _ => result,
+        }
+    }
+}
+
+async fn defect(lie: Lie) -> &'static str {
+    let store: Arc<dyn ObjectStore> = Arc::new(Wrapped { store: Arc::new(InMemory::new()), around: lie });
+    match ObjectFence::open(store).await {
+        Err(ObjectError::Unconditional { defect, store }) => {
+            assert_eq!(store, "wrapped InMemory");
+            defect
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn each_lie_is_found() {
+    assert_eq!(defect(Lie::IgnoresCreate).await, "it ignores the condition that an object must not exist");
+    assert_eq!(defect(Lie::IgnoresUpdate).await, "it ignores the condition that an object must have a version");
+    assert_eq!(defect(Lie::RefusesUpdates).await, "it refused an update of the version that it had given");
+    assert_eq!(defect(Lie::RefusesAll).await, "it refused to create an object that does not exist");
+    assert_eq!(defect(Lie::NoVersion).await, "it gives no version of what was written");
+}
+
+/// A local file system has no conditional update.
+#[derive(Debug)]
+struct NoUpdates;
+
+#[async_trait]
+impl Around for NoUpdates {
+    fn after_put(&self, _: Result<PutResult>) -> Result<PutResult> {
+        Err(Error::NotImplemented { operation: "put_opts".into(), implementer: "a file system".into() })
+    }
+}
+
+#[tokio::test]
+async fn a_store_without_conditional_writes_is_refused() {
+    let store = Arc::new(Wrapped { store: Arc::new(InMemory::new()), around: NoUpdates });
+    let opened = ObjectFence::open(store).await;
+    assert!(matches!(opened, Err(ObjectError::Store(Error::NotImplemented { .. }))), "{opened:?}");
+}
+
+/// The object that tests the store is gone afterwards.
+#[tokio::test]
+async fn the_test_leaves_nothing() {
+    use futures_util::TryStreamExt;
+    let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+    ObjectFence::open(Arc::clone(&store)).await.expect("it keeps to conditions");
+    let left: Vec<Path> = store.list(None).map_ok(|found| found.location).try_collect().await.expect("it answers");
+    assert_eq!(left, []);
+}

@@ -1,0 +1,130 @@
+//! A network that loses requests, loses answers, and delivers requests twice.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::response::Response;
+use fencing::object::ObjectError;
+use object_store::ObjectStore;
+use object_store::path::Path;
+
+use super::stores::{Kind, open, token};
+
+/// Passes requests on to a server.
+struct Proxy {
+    client: reqwest::Client,
+    server: String,
+    random: std::sync::Mutex<fastrand::Rng>,
+}
+
+impl Proxy {
+    /// Starts one, and returns its URL in place of the server's.
+    async fn start(server: &str) -> String {
+        let origin = server.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("it listens");
+        let client = reqwest::Client::builder().no_proxy().build().expect("it is complete");
+        let random = fastrand::Rng::with_seed(33).into();
+        let proxy = Arc::new(Proxy { client, server: origin.clone(), random });
+        let router = Router::new().fallback(pass).with_state(proxy);
+        tokio::spawn(async { axum::serve(listener, router).await });
+        server.replacen(&origin, &format!("http://{address}"), 1)
+    }
+
+    async fn send(&self, method: &Method, uri: &Uri, headers: &HeaderMap, body: &Bytes) -> Response {
+        let url = format!("{}{}", self.server, uri.path_and_query().expect("it has a path"));
+        let request = self.client.request(method.clone(), url).headers(headers.clone()).body(body.clone());
+        let answer = request.send().await.expect("the server answers");
+        let (status, headers) = (answer.status(), answer.headers().clone());
+        let mut response = Response::new(Body::from(answer.bytes().await.expect("the server answers")));
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
+        response.headers_mut().remove(header::TRANSFER_ENCODING);
+        response
+    }
+}
+
+async fn pass(State(proxy): State<Arc<Proxy>>, method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
+    let send = || proxy.send(&method, &uri, &headers, &body);
+    let chance = proxy.random.lock().expect("nobody panics with it").u8(0..12);
+    match chance {
+        0 => cut(),
+        1 => {
+            send().await;
+            cut()
+        }
+        // The client repeats it.
+        2 => {
+            send().await;
+            let mut lost = Response::new(Body::empty());
+            *lost.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+            lost
+        }
+        3 => {
+            send().await;
+            send().await
+        }
+        _ => send().await,
+    }
+}
+
+/// Ends the connection without an answer: its task ends.
+fn cut() -> Response {
+    std::panic::resume_unwind(Box::new("cut"))
+}
+
+/// Repeats what is in doubt, as the error says.
+async fn until_sure<F: Future<Output = Result<(), ObjectError>>>(mut write: impl FnMut() -> F) {
+    for _ in 0..1_000 {
+        match write().await {
+            Ok(()) => return,
+            Err(ObjectError::InDoubt { .. } | ObjectError::Store(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("a thousand times in doubt");
+}
+
+async fn no_stale_write_gets_through(kind: Kind) {
+    let bucket = kind.bucket();
+    let store = kind.at(&kind.url(), &bucket);
+    let through: Arc<dyn ObjectStore> = kind.at(&Proxy::start(&kind.url()).await, &bucket);
+    let direct = open(&store).await;
+    let (old, new) = (until_open(&through).await, until_open(&through).await);
+    let path = Path::from("a");
+    for round in 1..=60_u64 {
+        let (older, newer) = (token(2 * round - 1), token(2 * round));
+        // It may be in doubt.
+        let _ = old.put(&path, older, format!("old {round}").into()).await;
+        until_sure(|| new.claim(&path, newer)).await;
+        let late = async {
+            let late = old.put(&path, older, format!("late {round}").into()).await;
+            assert!(late.is_err(), "a stale write counts as done in round {round}");
+        };
+        tokio::join!(late, until_sure(|| new.put(&path, newer, format!("new {round}").into())));
+        assert_eq!(direct.get(&path).await.expect("it is there"), format!("new {round}"));
+    }
+}
+
+/// The test of the store may lose a request as well.
+async fn until_open(store: &Arc<dyn ObjectStore>) -> fencing::object::ObjectFence {
+    for _ in 0..100 {
+        if let Ok(fence) = fencing::object::ObjectFence::open(Arc::clone(store)).await {
+            return fence;
+        }
+    }
+    panic!("it does not open");
+}
+
+#[tokio::test]
+async fn moto() {
+    no_stale_write_gets_through(Kind::Moto).await;
+}
+
+#[tokio::test]
+async fn azurite() {
+    no_stale_write_gets_through(Kind::Azurite).await;
+}
