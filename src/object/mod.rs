@@ -42,9 +42,9 @@ mod error;
 mod head;
 mod object_fence;
 mod probe;
-#[cfg(test)]
-mod search;
 mod sweep;
+#[cfg(test)]
+mod tests;
 mod write;
 
 pub use error::{ObjectError, PathCause};

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use fencing::object::{ObjectError, ObjectFence, PathCause};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt};
+use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
 
 use super::stores::{Around, Kind, Wrapped, open, refused, token};
 
@@ -159,7 +159,7 @@ struct Counts(AtomicUsize);
 
 #[async_trait]
 impl Around for Arc<Counts> {
-    async fn before_put(&self) {
+    async fn before_put(&self, _: &PutPayload) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use fencing::Token;
 use fencing::object::{ObjectError, ObjectFence};
+use object_store::PutPayload;
 use object_store::path::Path;
 
 #[allow(dead_code)]
@@ -21,7 +22,7 @@ struct Paused;
 
 #[async_trait]
 impl Around for Paused {
-    async fn before_put(&self) {
+    async fn before_put(&self, _: &PutPayload) {
         println!("sending");
         line();
     }

@@ -107,7 +107,7 @@ pub fn refused<T: fmt::Debug>(result: Result<T, ObjectError>, presented: u64, hi
 #[async_trait]
 pub trait Around: fmt::Debug + Send + Sync + 'static {
     /// Before a write is sent.
-    async fn before_put(&self) {}
+    async fn before_put(&self, _: &PutPayload) {}
 
     /// Which condition a write is sent with.
     fn condition(&self, options: PutOptions) -> PutOptions {
@@ -139,7 +139,7 @@ impl<A> fmt::Display for Wrapped<A> {
 #[async_trait]
 impl<A: Around> ObjectStore for Wrapped<A> {
     async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
-        self.around.before_put().await;
+        self.around.before_put(&payload).await;
         let options = self.around.condition(options);
         self.around.after_put(self.store.put_opts(path, payload, options).await)
     }
