@@ -8,7 +8,7 @@ use fencing::fence::FenceError;
 use fencing::lock::Fault;
 use fencing::lock::redlock::{BuildError, OperatorError};
 use fencing::redis::FencedError;
-use fencing::sql::{AdmitError, MigrateError, ProtectError};
+use fencing::sql::{self, AdmitError, MigrateError, ProtectError};
 
 use crate::say;
 
@@ -72,9 +72,9 @@ impl Failure {
     }
 
     /// The database refused, for now or for good, or is lost.
-    fn of_database(for_now: bool, error: &(dyn Error + 'static)) -> Failure {
+    fn of_database(error: &(dyn Error + 'static)) -> Failure {
         let status = match is_lost(error) {
-            _ if for_now => HELD,
+            _ if sql::is_retryable(error) => HELD,
             true => UNAVAILABLE,
             false => REFUSED,
         };
@@ -82,45 +82,26 @@ impl Failure {
     }
 }
 
-/// Whether the connection to the database broke, could not be made, or was ended by the server (SQLSTATE 08 and 57P).
+/// Whether the connection broke, could not be made, or was ended by the server (SQLSTATE 08 and 57P).
 fn is_lost(error: &(dyn Error + 'static)) -> bool {
-    let drivers = successors(Some(error), |error| (**error).source()).filter_map(|error| error.downcast_ref());
-    drivers.into_iter().any(|error| match error {
+    let mut causes = successors(Some(error), |error| (**error).source());
+    causes.find_map(|error| error.downcast_ref()).is_some_and(|error| match error {
         sqlx::Error::Database(error) => error.code().is_some_and(|it| it.starts_with("08") || it.starts_with("57P")),
         sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed => true,
         _ => false,
     })
 }
 
-impl From<AdmitError> for Failure {
-    fn from(error: AdmitError) -> Failure {
-        Failure::of_database(error.is_retryable(), &error)
-    }
+macro_rules! from_errors_of_databases {
+    ($($error:ident),*) => {
+        $(impl From<$error> for Failure {
+            fn from(error: $error) -> Failure {
+                Failure::of_database(&error)
+            }
+        })*
+    };
 }
-
-impl From<FenceError> for Failure {
-    fn from(error: FenceError) -> Failure {
-        match error {
-            FenceError::Unreachable(cause) => match cause.downcast::<AdmitError>() {
-                Ok(error) => Failure::from(*error),
-                Err(cause) => Failure::refused(say::chain(&*cause)),
-            },
-            error => Failure::of_database(false, &error),
-        }
-    }
-}
-
-impl From<MigrateError> for Failure {
-    fn from(error: MigrateError) -> Failure {
-        Failure::of_database(matches!(error, MigrateError::Locked(_)), &error)
-    }
-}
-
-impl From<ProtectError> for Failure {
-    fn from(error: ProtectError) -> Failure {
-        Failure::of_database(matches!(error, ProtectError::Locked(_)), &error)
-    }
-}
+from_errors_of_databases!(AdmitError, FenceError, MigrateError, ProtectError);
 
 impl From<FencedError> for Failure {
     fn from(error: FencedError) -> Failure {

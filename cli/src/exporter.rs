@@ -38,7 +38,7 @@ pub(crate) async fn main(args: ExporterArgs) -> Result<u8, Failure> {
     // A list that no client could be built from is wrong usage; nodes that do not answer are what this is for.
     args.ask().await?;
     // The nodes may take all of their time.
-    let asks = Some(2 * args.budget.node_budget);
+    let asks = Some(2 * args.budget.within(Duration::MAX));
     let args = Arc::new(args);
     let ready = move || {
         let args = Arc::clone(&args);
@@ -57,7 +57,7 @@ impl ExporterArgs {
     async fn ask(&self) -> Result<bool, BuildError> {
         let ExporterArgs { redis, budget, .. } = self;
         let Redis { namespace, .. } = redis;
-        let findings = findings::ask(redis, budget.node_budget).await?;
+        let findings = findings::ask(redis, budget.within(Duration::MAX)).await?;
         let number = |count: usize| u32::try_from(count).map_or(f64::INFINITY, f64::from);
         let fleet = |name: &'static str, value: f64| {
             metrics::gauge!(name, "namespace" => namespace.to_owned()).set(value);

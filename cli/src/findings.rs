@@ -11,11 +11,17 @@ use crate::duration::{self, about, show};
 use crate::place::Redis;
 use crate::say::{self, or_none};
 
-#[derive(Debug, Clone, Copy, clap::Args)]
+#[derive(Debug, clap::Args)]
 pub(crate) struct NodeBudget {
-    /// Time limit for an answer of one node.
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
-    pub(crate) node_budget: Duration,
+    /// Time limit for an answer of one node [default: 1s, or half of a shorter --ttl].
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    node_budget: Option<Duration>,
+}
+
+impl NodeBudget {
+    pub(crate) fn within(&self, ttl: Duration) -> Duration {
+        self.node_budget.unwrap_or(Duration::from_secs(1).min(ttl / 2))
+    }
 }
 
 pub(crate) struct Findings {

@@ -9,7 +9,7 @@ use fencing::lock::redlock::{BuildError, Node, OperatorError};
 
 use crate::duration::{self, about};
 use crate::exit::{self, Failure};
-use crate::findings::{self, Finding, Findings, is_silent};
+use crate::findings::{self, Finding, Findings, NodeBudget, is_silent};
 use crate::nodes::verdict;
 use crate::place::{NAMESPACE, Redis};
 use crate::say;
@@ -31,7 +31,7 @@ pub(crate) enum FleetAction {
         #[command(flatten)]
         redis: Redis,
         #[command(flatten)]
-        budget: Budget,
+        budget: NodeBudget,
     },
     Admit(AdmitArgs),
     Move(MoveArgs),
@@ -50,7 +50,7 @@ pub(crate) struct AdmitArgs {
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     ttl: Duration,
     #[command(flatten)]
-    budget: Budget,
+    budget: NodeBudget,
     /// Also ends each quarantine. Use it only if no client can hold a lock. Needs --yes.
     #[arg(long)]
     now: bool,
@@ -83,26 +83,13 @@ pub(crate) struct MoveArgs {
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     ttl: Duration,
     #[command(flatten)]
-    budget: Budget,
+    budget: NodeBudget,
     /// Continues although no majority of the old list answers with its state. Needs --yes.
     #[arg(long)]
     lost: bool,
     /// Confirms --lost; without --yes, the command only explains it.
     #[arg(long, requires = "lost")]
     yes: bool,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct Budget {
-    /// Time limit for an answer of one node [default: 1s, or half of a short TTL].
-    #[arg(long = "node-budget", value_name = "DURATION", value_parser = duration::parse)]
-    given: Option<Duration>,
-}
-
-impl Budget {
-    fn within(&self, ttl: Duration) -> Duration {
-        self.given.unwrap_or(Duration::from_secs(1).min(ttl / 2))
-    }
 }
 
 pub(crate) async fn main(action: FleetAction) -> Result<u8, Failure> {
@@ -133,7 +120,7 @@ fn service(redis: &Redis, ttl: Duration, budget: Duration) -> Result<Redlock, Bu
     builder.ttl(ttl).node_budget(budget).build()
 }
 
-async fn start(redis: &Redis, budget: &Budget) -> Result<(), Failure> {
+async fn start(redis: &Redis, budget: &NodeBudget) -> Result<(), Failure> {
     let ttl = Duration::from_secs(10);
     let budget = budget.within(ttl);
     service(redis, ttl, budget)?.operator().init().await?;

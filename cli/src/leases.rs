@@ -45,7 +45,7 @@ const HEAD: [&str; 6] = ["RESOURCE", "HOLDER", "SINCE", "ENDS IN", "TOKEN", "NOD
 
 pub(crate) async fn main(args: LeasesArgs) -> Result<u8, Failure> {
     let (place, glob) = (args.place.chosen(false)?, WildMatch::new(&args.resource));
-    let leases = LeaseList::of(&place, &glob, args.budget.node_budget, Duration::MAX).await?;
+    let leases = LeaseList::of(&place, &glob, args.budget.within(Duration::MAX), Duration::MAX).await?;
     if args.json {
         for lease in &leases.all {
             say::out(format_args!("{}\n", described(lease, leases.turnout)));

@@ -63,8 +63,8 @@ enum Action {
 }
 
 fn main() -> ExitCode {
-    let not_written = |error| Failure::new(exit::NOT_WRITTEN, format_args!("the output could not be written: {error}"));
-    let ended = program().and_then(|status| say::written().map(|()| status).map_err(not_written));
+    let lost = |error| Failure::new(exit::NOT_WRITTEN, format_args!("the output could not be written: {error}"));
+    let ended = program().and_then(|status| say::not_written().map_or(Ok(status), |error| Err(lost(error))));
     let status = ended.unwrap_or_else(|Failure(status, why)| {
         say::error(say::without_passwords(&why));
         status
@@ -91,18 +91,18 @@ fn program() -> Result<u8, Failure> {
             return Ok(0);
         }
     };
+    let is_server = matches!(action, Action::Serve(_) | Action::Proxy(_) | Action::Exporter(_));
     match action {
-        Action::Serve(_) | Action::Proxy(_) | Action::Exporter(_) => logs(Some(LevelFilter::INFO)),
         // The screen is no place for a log.
         Action::Watch(_) if std::io::stderr().is_terminal() => {}
         Action::Guard => {}
-        _ => logs(None),
+        _ => logs(is_server.then_some(LevelFilter::INFO)),
     }
-    let mut builder = match action {
-        // A terminal that takes nothing must not hold up the end of the view.
-        Action::Serve(_) | Action::Proxy(_) | Action::Exporter(_) | Action::Watch(_) => Builder::new_multi_thread(),
-        // One thread: what a release sends is on its way before any answer can be read.
-        _ => Builder::new_current_thread(),
+    // A terminal that takes nothing must not hold up the end of the view.
+    let mut builder = match is_server || matches!(action, Action::Watch(_)) {
+        true => Builder::new_multi_thread(),
+        // What a release sends is on its way before any answer can be read.
+        false => Builder::new_current_thread(),
     };
     let failed = |error| Failure::failed(format_args!("cannot start the runtime: {error}"));
     let runtime = builder.enable_all().build().map_err(failed)?;

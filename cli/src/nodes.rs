@@ -1,5 +1,7 @@
 //! `fencing nodes`: the state of the nodes.
 
+use std::time::Duration;
+
 use fencing::lock::Fault;
 use serde_json::{Value, json};
 
@@ -27,7 +29,7 @@ pub(crate) struct NodesArgs {
 
 pub(crate) async fn main(args: NodesArgs) -> Result<u8, Failure> {
     let NodesArgs { redis, budget, json } = args;
-    let findings = findings::ask(&redis, budget.node_budget).await?;
+    let findings = findings::ask(&redis, budget.within(Duration::MAX)).await?;
     if json {
         let array: Vec<Value> = findings.nodes.iter().map(described).collect();
         say::out(format_args!("{:#}\n", Value::Array(array)));

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::io::{self, Write, stderr, stdout};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{LazyLock, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ pub(crate) fn notice(text: &'static str) {
 }
 
 /// Why a result could not be written, if not because its reader has gone away.
-static NOT_WRITTEN: Mutex<Option<io::Error>> = Mutex::new(None);
+static NOT_WRITTEN: OnceLock<io::Error> = OnceLock::new();
 
 /// Prints a result on stdout, and waits for the reader.
 pub(crate) fn out(text: impl Display) {
@@ -90,14 +90,14 @@ pub(crate) fn try_out(text: impl Display) -> bool {
     let mut out = stdout().lock();
     let Err(error) = write!(out, "{text}").and_then(|()| out.flush()) else { return true };
     if error.kind() != io::ErrorKind::BrokenPipe {
-        *NOT_WRITTEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        let _ = NOT_WRITTEN.set(error);
     }
     false
 }
 
-/// Fails if a result could not be written.
-pub(crate) fn written() -> io::Result<()> {
-    NOT_WRITTEN.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+/// Returns why a result could not be written, if one could not.
+pub(crate) fn not_written() -> Option<&'static io::Error> {
+    NOT_WRITTEN.get()
 }
 
 pub(crate) fn chain(error: &dyn Error) -> String {

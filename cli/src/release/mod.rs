@@ -3,6 +3,8 @@
 mod holders;
 mod outcome;
 
+use std::time::Duration;
+
 use fencing::lock::redlock::NodeView;
 use fencing::lock::{Fault, Operator};
 use fencing::{Resource, Token};
@@ -61,7 +63,7 @@ pub(crate) async fn main(args: ReleaseArgs) -> Result<u8, Failure> {
 }
 
 async fn on_nodes(args: &ReleaseArgs, redis: &Redis) -> Result<Option<String>, Failure> {
-    let (resource, budget) = (&args.resource, args.budget.node_budget);
+    let (resource, budget) = (&args.resource, args.budget.within(Duration::MAX));
     let mut voters = Voters::of(redis, budget).await?;
     let list = voters.list.clone();
     let views: Vec<NodeView> = voters.each(async |node| node.lock(&list, resource, budget).await).await;

@@ -78,34 +78,37 @@ const GONE: &str = "the terminal is closed";
 /// The columns of a picture that no terminal shows.
 const WIDTH: u16 = 120;
 
-pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
+/// Returns where the locks and the marks are, and a view that knows nothing of them yet.
+fn first_view(args: &WatchArgs, budget: Duration) -> Result<(Chosen, Option<MarksPlace>, View), Failure> {
     let given = args.marks.as_deref().filter(|url| !url.is_empty());
     let given = given.map(|url| MarksPlace::new(url, args.place.namespace())).transpose()?;
     // The namespace may be that of marks on a Redis.
     let place = args.place.chosen(matches!(given, Some(MarksPlace::Redis(_))))?;
-    let (wanted, budget) = (WildMatch::new(&args.resource), args.budget.node_budget);
     let mut view = View::new(args.every, budget);
     let own_marks = match &place {
-        Chosen::Redis(redis) => {
-            view.place = format!("namespace {}", redis.namespace);
-            view.nodes = Part::Asking;
-            None
-        }
-        Chosen::Service(service) => {
-            view.place = say::without_passwords(service.url());
-            match service {
-                Service::Database(url) => Some(MarksPlace::Database(url.clone())),
-                Service::Engine { .. } => None,
-            }
-        }
+        Chosen::Service(Service::Database(url)) => Some(MarksPlace::Database(url.clone())),
+        _ => None,
     };
+    view.place = match &place {
+        Chosen::Redis(redis) => format!("namespace {}", redis.namespace),
+        Chosen::Service(service) => say::without_passwords(service.url()),
+    };
+    if let Chosen::Redis(_) = &place {
+        view.nodes = Part::Asking;
+    }
     if args.resource != "*" {
         view.place = format!("{}  {}", view.place, args.resource);
     }
-    let marks_at = given.or(own_marks);
-    if marks_at.is_some() {
+    let marks = given.or(own_marks);
+    if marks.is_some() {
         view.marks = Part::Asking;
     }
+    Ok((place, marks, view))
+}
+
+pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
+    let (wanted, budget) = (WildMatch::new(&args.resource), args.budget.within(Duration::MAX));
+    let (place, marks_at, view) = first_view(&args, budget)?;
     let view = &Sender::new(view);
     let nodes = async {
         let Chosen::Redis(redis) = &place else { return pending().await };
