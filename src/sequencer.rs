@@ -79,14 +79,6 @@ impl fmt::Display for Sequencer {
     }
 }
 
-impl TryFrom<&str> for Sequencer {
-    type Error = SequencerError;
-
-    fn try_from(text: &str) -> Result<Sequencer, SequencerError> {
-        text.parse()
-    }
-}
-
 impl FromStr for Sequencer {
     type Err = SequencerError;
 

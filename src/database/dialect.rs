@@ -1,3 +1,5 @@
+use std::path::PathBuf;
+
 use sqlx::Connection;
 use sqlx::migrate::Migrate;
 
@@ -52,6 +54,12 @@ pub trait Dialect: sqlx::Database<Connection: Migrate, Arguments: Clone> {
     ) -> impl Future<Output = sqlx::Result<Option<String>>> + Send {
         async { Ok(Self::column(conn, sql).await?.into_iter().next()) }
     }
+}
+
+/// Names a server, for [`Dialect::name`].
+#[allow(dead_code, reason = "SQLite has no server")]
+pub(super) fn server(socket: Option<&PathBuf>, host: &str, port: u16) -> String {
+    socket.map_or_else(|| format!("{host}:{port}"), |socket| socket.display().to_string())
 }
 
 /// Writes the methods of [`Dialect`] that only pass a statement on. Without a macro each user of a database would have

@@ -86,10 +86,6 @@ pub(super) fn is_conflict(error: &sqlx::Error) -> bool {
     matches!(meaning(error), Some(Meaning::Conflict | Meaning::RaiseFirst))
 }
 
-pub(super) fn is_denied(error: &sqlx::Error) -> bool {
-    meaning(error) == Some(Meaning::Denied)
-}
-
 impl AdmitError {
     /// Reads the error of an admission of this token to this resource: the message of a procedure may have been cut.
     pub(super) fn of(resource: &Resource, token: Token, error: sqlx::Error) -> AdmitError {

@@ -6,9 +6,8 @@ use sqlx::{Arguments as _, Encode, Pool, Transaction, Type};
 
 use super::AdmitError;
 use super::admit::{begin, count_outcome, keep_or_roll_back};
-use super::error::is_denied;
-use crate::database::Database;
 use crate::database::opening::open_transaction;
+use crate::database::{Database, Meaning, meaning};
 
 /// A write that carries its own admission: [`guarded`] makes one.
 #[must_use = "it writes nothing before it is run"]
@@ -143,7 +142,7 @@ fn read_decision(written: sqlx::Result<u64>) -> Result<Option<u64>, AdmitError> 
     match written {
         Ok(0) => Ok(None),
         Ok(rows) => count_outcome(Ok(Some(rows))),
-        Err(error) if is_denied(&error) => Ok(None),
+        Err(error) if meaning(&error) == Some(Meaning::Denied) => Ok(None),
         Err(error) => count_outcome(Err(error.into())),
     }
 }

@@ -1,8 +1,9 @@
 use sqlx::MySql;
-use sqlx::mysql::MySqlConnectOptions;
+use sqlx::error::DatabaseError;
+use sqlx::mysql::{MySqlConnectOptions, MySqlDatabaseError};
 
-use crate::database::Dialect;
-use crate::database::dialect::plain_statements;
+use crate::database::dialect::{plain_statements, server};
+use crate::database::{Dialect, Meaning};
 
 impl Dialect for MySql {
     const QUOTE: char = '`';
@@ -12,10 +13,7 @@ impl Dialect for MySql {
     const KEEPS_SESSION_STATE: bool = true;
 
     fn name(options: &MySqlConnectOptions) -> String {
-        let place = match options.get_socket() {
-            Some(socket) => socket.display().to_string(),
-            None => format!("{}:{}", options.get_host(), options.get_port()),
-        };
+        let place = server(options.get_socket(), options.get_host(), options.get_port());
         format!("mysql://{place}/{}", options.get_database().unwrap_or_default())
     }
 
@@ -29,4 +27,30 @@ impl Dialect for MySql {
     }
 
     plain_statements!();
+}
+
+/// Whether this number of an error is a conflict with another transaction.
+pub fn is_conflict(number: u16) -> bool {
+    // Lock wait timeout, deadlock, MariaDB's newer snapshot isolation ("record has
+    // changed"), a table altered since the snapshot, NOWAIT, a cluster's conflict.
+    matches!(number, 1205 | 1213 | 1020 | 1412 | 3572 | 3101)
+}
+
+pub fn is_closing(number: u16) -> bool {
+    // Shutdown, session killed (MariaDB, MySQL), idle for too long.
+    matches!(number, 1053 | 1927 | 3169 | 4031)
+}
+
+pub fn meaning(error: &dyn DatabaseError) -> Option<Meaning> {
+    let error = error.try_downcast_ref::<MySqlDatabaseError>()?;
+    Some(match error.number() {
+        number if is_conflict(number) => Meaning::Conflict,
+        // No such table, no such procedure, a view without its table.
+        1146 | 1305 | 1356 if error.message().contains("fencing_") => Meaning::NotMigrated,
+        // Access denied: to the database, to this user, to a table or column, without a
+        // privilege, to a procedure, without a password.
+        1044 | 1045 | 1142 | 1143 | 1227 | 1370 | 1698 => Meaning::Denied,
+        number if is_closing(number) => Meaning::Closing,
+        _ => Meaning::Other,
+    })
 }

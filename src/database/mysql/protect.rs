@@ -93,11 +93,6 @@ fn parse_naming(call: &str) -> Option<Naming> {
     Naming::of_expression(text(digits)?, rest, '`')
 }
 
-async fn read_triggers(conn: &mut MySqlConnection, table: &TableName) -> sqlx::Result<Vec<Trigger>> {
-    let triggers = MySql::texts(conn, MySql::of_table(TRIGGERS, table)).await?;
-    Ok(triggers.iter().filter_map(Trigger::read).collect())
-}
-
 fn drop_trigger(table: &TableName, name: &str) -> String {
     format!("DROP TRIGGER IF EXISTS {}", table.beside(name).path('`'))
 }
@@ -135,7 +130,8 @@ impl ProtectStatements for MySql {
             return Ok(engine);
         }
         // Triggers of an earlier name of the table.
-        let (expected, found) = (triggers(protect), read_triggers(conn, table).await?);
+        let found = Trigger::list::<MySql>(conn, Self::of_table(TRIGGERS, table)).await?;
+        let expected = triggers(protect);
         let others = found.iter().filter(|found| expected.iter().all(|own| own.name != found.name));
         let others = others.map(|other| drop_trigger(table, &other.name));
         // Keeps others from writing between two statements. A user without the right to lock tables goes without.
@@ -158,7 +154,7 @@ impl ProtectStatements for MySql {
 
     async fn inspect(conn: &mut MySqlConnection, mut table: Protect, row: &TextRow) -> sqlx::Result<Option<Protected>> {
         let on = table.table.clone();
-        let triggers = read_triggers(conn, &on).await?;
+        let triggers = Trigger::list::<MySql>(conn, Self::of_table(TRIGGERS, &on)).await?;
         if let Some(naming) = triggers.iter().find_map(|own| parse_naming(&own.text)) {
             table.naming = naming;
         }

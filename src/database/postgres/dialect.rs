@@ -1,17 +1,15 @@
 use sqlx::Postgres;
-use sqlx::postgres::PgConnectOptions;
+use sqlx::error::DatabaseError;
+use sqlx::postgres::{PgConnectOptions, PgDatabaseError};
 
-use crate::database::Dialect;
-use crate::database::dialect::plain_statements;
+use crate::database::dialect::{plain_statements, server};
+use crate::database::{Dialect, Meaning};
 
 impl Dialect for Postgres {
     const PARAMETER: &'static str = "$1";
 
     fn name(options: &PgConnectOptions) -> String {
-        let place = match options.get_socket() {
-            Some(socket) => socket.display().to_string(),
-            None => format!("{}:{}", options.get_host(), options.get_port()),
-        };
+        let place = server(options.get_socket(), options.get_host(), options.get_port());
         let database = options.get_database().unwrap_or(options.get_username());
         format!("postgres://{place}/{database}")
     }
@@ -21,4 +19,53 @@ impl Dialect for Postgres {
     }
 
     plain_statements!();
+}
+
+/// Whether this SQLSTATE is a conflict with another transaction.
+pub fn is_conflict(state: &str) -> bool {
+    // serialization_failure, deadlock_detected, lock_not_available
+    matches!(state, "40001" | "40P01" | "55P03")
+}
+
+pub fn is_closing(state: &str) -> bool {
+    // admin_shutdown, crash_shutdown, database_dropped, idle_session_timeout,
+    // idle_in_transaction_session_timeout, transaction_timeout
+    matches!(state, "57P01" | "57P02" | "57P04" | "57P05" | "25P03" | "25P04")
+}
+
+/// Whether the server cannot take connections yet: cannot_connect_now
+pub fn is_starting(state: &str) -> bool {
+    state == "57P03"
+}
+
+pub fn meaning(error: &dyn DatabaseError) -> Option<Meaning> {
+    let error = error.try_downcast_ref::<PgDatabaseError>()?;
+    Some(match error.code() {
+        state if is_conflict(state) => Meaning::Conflict,
+        // in_failed_sql_transaction
+        "25P02" => Meaning::Aborted,
+        // undefined_table, undefined_function: the message names it in any language.
+        "42P01" | "42883" if error.message().contains("fencing_") => Meaning::NotMigrated,
+        // insufficient_privilege; invalid_authorization, invalid_password
+        "42501" | "28000" | "28P01" => Meaning::Denied,
+        state if is_closing(state) => Meaning::Closing,
+        state if is_starting(state) => Meaning::Starting,
+        _ => Meaning::Other,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Appendix A of the documentation: each of them is FATAL.
+    #[test]
+    fn a_session_that_ended_is_told_from_a_statement_that_failed() {
+        for state in ["57P01", "57P02", "57P04", "57P05", "25P03", "25P04"] {
+            assert!(is_closing(state), "{state}");
+        }
+        for state in ["25P02", "57014", "57P03", "40001"] {
+            assert!(!is_closing(state), "{state}");
+        }
+    }
 }

@@ -5,12 +5,11 @@
 //! that name is another client's statement. Several statements in one text are one transaction.
 
 mod dialect;
-mod errors;
 mod fence;
 mod lease;
 mod notifications;
 mod protect;
 mod schema;
 
-pub use self::errors::{is_closing, is_conflict, is_starting, meaning};
+pub use self::dialect::{is_closing, is_conflict, is_starting, meaning};
 pub use self::fence::{HIGHEST, PRESENT};

@@ -1,4 +1,4 @@
-use crate::database::TextRow;
+use crate::database::{Dialect, TextRow};
 
 /// A trigger of a table, and what it does, as the catalogue has it.
 #[derive(Debug, Clone)]
@@ -8,9 +8,10 @@ pub struct Trigger {
 }
 
 impl Trigger {
-    /// Reads its name and its text.
-    pub fn read(row: &TextRow) -> Option<Trigger> {
-        Some(Trigger { name: row.owned(0)?, text: row.owned(1)? })
+    /// Reads triggers by a query for their names and texts.
+    pub async fn list<DB: Dialect>(conn: &mut DB::Connection, query: String) -> sqlx::Result<Vec<Trigger>> {
+        let trigger = |row: &TextRow| Some(Trigger { name: row.owned(0)?, text: row.owned(1)? });
+        Ok(DB::texts(conn, query).await?.iter().filter_map(trigger).collect())
     }
 
     /// Compares the triggers of a table with those that it should have.

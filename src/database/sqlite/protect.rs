@@ -146,8 +146,7 @@ async fn find_rowid(
 
 async fn read_triggers(conn: &mut SqliteConnection, table: &TableName) -> sqlx::Result<Vec<Trigger>> {
     let home = quote(table.schema.as_deref().unwrap_or("main"), '"');
-    let triggers = Sqlite::of_table(TRIGGERS, table).replace("{home}", &home);
-    Ok(Sqlite::texts(conn, triggers).await?.iter().filter_map(Trigger::read).collect())
+    Trigger::list::<Sqlite>(conn, Sqlite::of_table(TRIGGERS, table).replace("{home}", &home)).await
 }
 
 /// Looks for the leftovers of a statement that failed and kept its changes: a token in a row, and
