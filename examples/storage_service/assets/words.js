@@ -49,7 +49,7 @@ export function words(event) {
       const deed = { stop: "is stopped", start: "starts, with nothing in its memory", flush: "is wiped: it has forgotten everything" }[event.deed];
       return [`lock node ${event.node} ${deed}`, event.deed === "stop"
         ? "The others go on: a majority is enough. (docs/protocol.md, “Words”)"
-        : "A node that has forgotten may have granted a lease. It grants nothing until any such lease is over. (docs/protocol.md, “What stays closed”)"];
+        : "A node that has forgotten may have granted a lease. It grants nothing until any such lease is over. (docs/protocol.md, “Quarantine”)"];
     }
     case "era": {
       const names = event.nodes.map((node) => node.name).join(", ");

@@ -13,7 +13,9 @@ use super::setup::*;
 static SERVER: OnceLock<MariadbServer> = OnceLock::new();
 
 /// What the owner runs.
-pub const GRANTS: &[&str] = &["## A mark that is too high", "### On MySQL and MariaDB"];
+pub fn grants() -> String {
+    documented("## A mark that is too high") + include_str!("../../../ops/rights/mysql.sql")
+}
 
 pub const CALL: &str = "CALL";
 pub const RAISE_FLOOR: &str = "CALL fencing_raise_floor(34, FALSE)";

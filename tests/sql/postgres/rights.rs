@@ -13,7 +13,9 @@ use super::setup::*;
 static SERVER: OnceLock<PostgresServer> = OnceLock::new();
 
 /// What the owner runs.
-pub const GRANTS: &[&str] = &["### On PostgreSQL"];
+pub fn grants() -> String {
+    include_str!("../../../ops/rights/postgres.sql").into()
+}
 
 pub const CALL: &str = "SELECT";
 pub const RAISE_FLOOR: &str = "SELECT fencing_raise_floor(34)";

@@ -4,7 +4,7 @@ use sqlx::pool::PoolOptions;
 
 use super::setup::*;
 use super::words;
-use super::words::{CALL, GRANTS, OWNERS};
+use super::words::{CALL, OWNERS, grants};
 
 pub const USERS: [&str; 7] = ["fence_owner", "app_1", "app_2", "app_3", "app_4", "locks", "operator"];
 
@@ -57,9 +57,7 @@ impl Users {
         )
         .await;
         by_path("documents").apply(&owner).await.unwrap();
-        for heading in GRANTS {
-            run(&owner, &documented(heading)).await;
-        }
+        run(&owner, &grants()).await;
         raise(&owner, &resource(), 34).await;
         Users { owner }
     }
