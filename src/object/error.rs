@@ -56,7 +56,7 @@ pub enum ObjectError {
         /// The cause.
         source: object_store::Error,
     },
-    /// The store could not be read, or refused the write for want of rights. Nothing was written.
+    /// The store could not be read, or refused the write: for want of rights, or of a bucket. Nothing was written.
     #[error(transparent)]
     Store(#[from] object_store::Error),
     /// The stream of the caller failed. The object is as it was.
@@ -103,10 +103,13 @@ impl ObjectError {
     /// Says what an error of the store means for the write that it answers.
     pub(super) fn sent(path: &Path, source: object_store::Error) -> ObjectError {
         use object_store::Error::{
-            InvalidPath, NotImplemented, NotSupported, PermissionDenied, Unauthenticated, UnknownConfigurationKey,
+            InvalidPath, NotFound, NotImplemented, NotSupported, PermissionDenied, Unauthenticated,
+            UnknownConfigurationKey,
         };
         match source {
             PermissionDenied { .. } | Unauthenticated { .. } | InvalidPath { .. } => source.into(),
+            // The bucket: an object that is not there is a condition that was not met.
+            NotFound { .. } => source.into(),
             NotSupported { .. } | NotImplemented { .. } | UnknownConfigurationKey { .. } => source.into(),
             source => ObjectError::InDoubt { path: path.clone(), source },
         }

@@ -38,6 +38,8 @@ type Known = State<UpdateVersion>;
 /// **Cost.** A put is one request if this fence wrote the object last, and two otherwise: a read of the head comes
 /// first. Each object is some 60 bytes longer.
 ///
+/// **Time limits** are those of the store's client: see `ClientOptions` and `RetryConfig` of `object_store`.
+///
 /// **Cancellation.** Drop a future at any time: a write whose request was sent may still be applied, as with
 /// [`ObjectError::InDoubt`]. No newer write is ever undone by it.
 #[derive(Clone, derive_more::Debug)]
@@ -72,7 +74,8 @@ impl ObjectFence {
     /// holder, before it reads: until then a late write of an older holder is accepted. An object that does not exist
     /// gets a mark.
     ///
-    /// It writes the contents once more, except those of a stream.
+    /// It writes the contents once more, except those of a stream. If this fence has written under this token before, it
+    /// sends nothing.
     ///
     /// # Errors
     /// [`ObjectError::Stale`] if the object has a newer token.

@@ -1,6 +1,6 @@
 //! Stores that take a condition and ignore it are refused when the fence is opened.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use fencing::object::{ObjectError, ObjectFence};
@@ -8,7 +8,7 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{Error, ObjectStore, PutMode, PutOptions, PutResult, Result, UpdateVersion};
 
-use super::stores::{Around, Wrapped};
+use super::stores::{Around, Wrapped, token};
 
 /// What a store does wrong.
 #[derive(Debug, Clone, Copy)]
@@ -77,6 +77,39 @@ async fn a_store_without_conditional_writes_is_refused() {
     let store = Arc::new(Wrapped { store: Arc::new(InMemory::new()), around: NoUpdates });
     let opened = ObjectFence::open(store).await;
     assert!(matches!(opened, Err(ObjectError::Store(Error::NotImplemented { .. }))), "{opened:?}");
+}
+
+/// Answers all writes with this error, once it is set.
+#[derive(Debug, Default)]
+struct Answers(Mutex<Option<Error>>);
+
+#[async_trait]
+impl Around for Arc<Answers> {
+    fn after_put(&self, result: Result<PutResult>) -> Result<PutResult> {
+        self.0.lock().unwrap().take().map_or(result, Err)
+    }
+}
+
+#[tokio::test]
+async fn only_a_refusal_of_the_store_is_no_doubt() {
+    let answers = Arc::new(Answers::default());
+    let store = Arc::new(Wrapped { store: Arc::new(InMemory::new()), around: Arc::clone(&answers) });
+    let fence = ObjectFence::open(store).await.expect("it keeps to conditions");
+    let (path, because) = (String::from("a"), || "because".into());
+    let sure = [
+        Error::NotFound { path: path.clone(), source: because() },
+        Error::PermissionDenied { path: path.clone(), source: because() },
+        Error::Unauthenticated { path: path.clone(), source: because() },
+    ];
+    for error in sure {
+        *answers.0.lock().unwrap() = Some(error);
+        let put = fence.put(&Path::from("a"), token(33), "a".into()).await;
+        assert!(matches!(put, Err(ObjectError::Store(_))), "{put:?}");
+    }
+    *answers.0.lock().unwrap() = Some(Error::Generic { store: "a store", source: because() });
+    let put = fence.put(&Path::from("a"), token(33), "a".into()).await;
+    assert!(matches!(put, Err(ObjectError::InDoubt { .. })), "{put:?}");
+    fence.put(&Path::from("a"), token(33), "a".into()).await.expect("it may be repeated under the same token");
 }
 
 /// The object that tests the store is gone afterwards.
