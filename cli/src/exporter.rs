@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::exit::Failure;
 use crate::findings::{self, NodeBudget};
-use crate::listen::{self, Listen, record_metrics, status};
+use crate::listen::{self, Listen, TlsArgs, record_metrics, status};
 use crate::place::Redis;
 
 /// Exports the state of the nodes to Prometheus: GET /metrics asks each of them, and changes nothing there.
@@ -34,6 +34,7 @@ pub(crate) async fn main(args: ExporterArgs) -> Result<u8, Failure> {
         header_timeout: Duration::from_secs(10),
         client_timeout: Duration::from_secs(10),
         connections: 64,
+        tls: TlsArgs::default(),
     };
     // A list that no client could be built from is wrong usage; nodes that do not answer are what this is for.
     args.ask().await?;

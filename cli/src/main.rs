@@ -9,6 +9,7 @@ mod exit;
 mod exporter;
 mod findings;
 mod fleet;
+mod followed;
 mod leases;
 mod listen;
 mod lock;

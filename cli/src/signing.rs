@@ -1,19 +1,14 @@
 //! Sequencers that a lease service has signed: HMAC-SHA256 under a key that it shares with the fence.
 
-use std::fs;
 use std::path::Path;
-use std::sync::{Arc, Weak};
-use std::thread;
-use std::time::Duration;
 
 use fencing::Sequencer;
 use fencing::http::{Fenced, Problem};
 use http::{HeaderMap, HeaderName, StatusCode};
-use parking_lot::Mutex;
 use ring::hmac::{self, HMAC_SHA256, Key};
-use tokio::task::spawn_blocking;
 
 use crate::exit::Failure;
+use crate::followed::Followed;
 use crate::listen::{HttpAnswer, ProblemKind};
 
 /// The header that carries a signature: the id of its key, a colon, and 64 hexadecimal digits.
@@ -23,25 +18,18 @@ pub(crate) const SIGNATURE: HeaderName = HeaderName::from_static("fencing-signat
 const PREFIX: &str = "fencing-sequencer-v1\n";
 const NOT_ISSUED: ProblemKind = ProblemKind::new(StatusCode::BAD_REQUEST, Problem::NOT_ISSUED);
 const MIN_KEY: usize = 32;
-const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The keys in a file, one a line: an id, `=`, and hexadecimal digits. The first one signs, and all
-/// verify. A thread reads the file again and again: a file that does not answer holds up nothing else.
-pub(crate) struct SigningKeys(Arc<Mutex<Parsed>>);
-
-type Parsed = Vec<(String, Key)>;
+/// verify.
+pub(crate) struct SigningKeys(Followed<Vec<(String, Key)>>);
 
 impl SigningKeys {
     pub(crate) fn open(path: &Path) -> Result<SigningKeys, Failure> {
-        let text = read(path).map_err(Failure::usage)?;
-        let keys = Arc::new(Mutex::new(parse(path, &text).map_err(Failure::usage)?));
-        let (follower, path) = (Arc::downgrade(&keys), path.to_owned());
-        spawn_blocking(move || follow(&path, Ok(text), &follower));
-        Ok(SigningKeys(keys))
+        Followed::open(vec![path.to_owned()], |texts| parse(&texts.concat())).map(SigningKeys)
     }
 
     pub(crate) fn sign(&self, sequencer: &Sequencer) -> String {
-        self.0.lock().first().map_or_else(String::new, |(id, key)| {
+        self.0.now().first().map_or_else(String::new, |(id, key)| {
             format!("{id}:{}", hex::encode(hmac::sign(key, text(sequencer).as_bytes())))
         })
     }
@@ -49,7 +37,7 @@ impl SigningKeys {
     fn verify(&self, sequencer: &Sequencer, signature: &str) -> bool {
         let Some((id, digits)) = signature.split_once(':') else { return false };
         let Ok(tag) = hex::decode(digits) else { return false };
-        let keys = self.0.lock();
+        let keys = self.0.now();
         let mut keys = keys.iter().filter(|(known, _)| known == id);
         keys.any(|(_, key)| hmac::verify(key, text(sequencer).as_bytes(), &tag).is_ok())
     }
@@ -70,39 +58,16 @@ impl SigningKeys {
     }
 }
 
-/// Takes over new keys when the file has changed. If they cannot be read, the old keys stay.
-fn follow(path: &Path, mut seen: Result<String, String>, keys: &Weak<Mutex<Parsed>>) {
-    loop {
-        thread::sleep(POLL_INTERVAL);
-        let now = read(path);
-        let Some(keys) = keys.upgrade() else { return };
-        if now == seen {
-            continue;
-        }
-        match now.clone().and_then(|text| parse(path, &text)) {
-            Ok(new) => *keys.lock() = new,
-            Err(error) => {
-                tracing::error!(%error, "cannot read the new signing keys: the old ones stay in use")
-            }
-        }
-        seen = now;
-    }
-}
-
-fn read(path: &Path) -> Result<String, String> {
-    fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
-}
-
 /// A token never holds a space: the pair has one text.
 fn text(sequencer: &Sequencer) -> String {
     format!("{PREFIX}{sequencer}")
 }
 
-fn parse(path: &Path, text: &str) -> Result<Parsed, String> {
+fn parse(text: &str) -> Result<Vec<(String, Key)>, String> {
     let mut keys = Vec::new();
     let lines = text.lines().map(str::trim).enumerate();
     for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
-        let wrong = |why: &str| format!("{}, line {}: {why}", path.display(), number + 1);
+        let wrong = |why: &str| format!("line {}: {why}", number + 1);
         let (id, digits) = line.split_once('=').ok_or_else(|| wrong("write ID=KEY"))?;
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if id.is_empty() || !id.chars().all(plain) {
@@ -112,11 +77,13 @@ fn parse(path: &Path, text: &str) -> Result<Parsed, String> {
         let secret = secret.ok_or_else(|| wrong("the key must have at least 64 hexadecimal digits"))?;
         keys.push((id.to_owned(), Key::new(HMAC_SHA256, &secret)));
     }
-    if keys.is_empty() { Err(format!("{}: no key", path.display())) } else { Ok(keys) }
+    if keys.is_empty() { Err("no key".to_owned()) } else { Ok(keys) }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[tokio::test]

@@ -11,9 +11,10 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_io_timeout::TimeoutWriter;
 use tower::Service as _;
 
@@ -28,8 +29,28 @@ const IDLE: Duration = Duration::from_secs(1);
 const CLOSING: Duration = Duration::from_millis(100);
 
 pub(super) async fn serve(stream: TcpStream, from: SocketAddr, port: Port) {
-    let Port { settings, answers, stop, full } = port;
     let _ = stream.set_nodelay(true);
+    let Some(tls) = port.tls.clone() else { return answer_all(stream, from, port).await };
+    // As for a connection without a request.
+    let unused = async {
+        let idle = async {
+            sleep(IDLE).await;
+            port.full.notified().await;
+        };
+        let _ = timeout(port.settings.header_timeout, idle).await;
+    };
+    tokio::select! {
+        accepted = tls.accept(stream) => match accepted {
+            Ok(stream) => answer_all(stream, from, port).await,
+            Err(error) => tracing::debug!(%error, "no TLS"),
+        },
+        () = unused => {}
+        () = port.stop.cancelled() => {}
+    }
+}
+
+async fn answer_all(stream: impl AsyncRead + AsyncWrite + Send + 'static, from: SocketAddr, port: Port) {
+    let Port { settings, answers, stop, full, .. } = port;
     // Ends a connection whose client does not read its answer.
     let mut stream = TimeoutWriter::new(stream);
     stream.set_timeout(Some(settings.client_timeout));

@@ -4,6 +4,7 @@
 mod answer;
 mod connection;
 mod status;
+mod tls;
 mod upload;
 
 use std::convert::Infallible;
@@ -23,8 +24,10 @@ use tower::util::BoxCloneSyncService;
 
 pub(crate) use answer::{HttpAnswer, MALFORMED, ProblemKind, answer, in_grpc};
 pub(crate) use status::{Counted, LastAnswer, record_metrics, status, yaml};
+pub(crate) use tls::TlsArgs;
 pub(crate) use upload::{Progress, UploadState, bounded};
 
+use self::tls::Tls;
 use crate::duration::{self, show};
 use crate::exit::Failure;
 use crate::signals::Signals;
@@ -37,8 +40,8 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Connections")]
 pub(crate) struct Listen {
-    /// The address for requests, in HTTP/1 and HTTP/2 without TLS. Port 0 takes a free port, and the
-    /// first lines of the output say which.
+    /// The address for requests, in HTTP/1 and HTTP/2. Port 0 takes a free port, and the first lines of the output
+    /// say which.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7433")]
     pub(crate) listen: SocketAddr,
     /// A second port for operators: /livez, /readyz, /metrics and /openapi.yaml.
@@ -57,6 +60,15 @@ pub(crate) struct Listen {
     /// are busy.
     #[arg(long, value_name = "NUMBER", default_value_t = 1024, value_parser = count)]
     pub(crate) connections: usize,
+    #[command(flatten)]
+    pub(crate) tls: TlsArgs,
+}
+
+impl Listen {
+    /// Reports whether programs on other machines can connect, and need no certificate for that.
+    pub(crate) fn is_open_to_all(&self) -> bool {
+        !self.listen.ip().is_loopback() && self.tls.client_ca.is_none()
+    }
 }
 
 pub(crate) fn count(text: &str) -> Result<usize, String> {
@@ -71,13 +83,19 @@ pub(crate) type Answers = BoxCloneSyncService<Request<Body>, HttpAnswer, Infalli
 pub(crate) struct Listener {
     requests: TcpListener,
     status: TcpListener,
+    tls: Option<Arc<Tls>>,
     settings: Listen,
     pub(crate) stop: CancellationToken,
 }
 
 impl Listener {
     pub(crate) async fn bind(settings: &Listen) -> Result<Listener, Failure> {
+        let tls = Tls::open(&settings.tls)?.map(Arc::new);
+        if tls.is_none() && !settings.listen.ip().is_loopback() {
+            say::error("warning: requests and tokens pass the network as plain text: give --tls-cert and --tls-key");
+        }
         Ok(Listener {
+            tls,
             requests: bind(settings.listen).await?,
             status: bind(settings.status).await?,
             settings: settings.clone(),
@@ -95,13 +113,14 @@ impl Listener {
     ) -> Result<u8, Failure> {
         let mut signals = Signals::listen()?;
         if let (Ok(requests), Ok(status)) = (self.requests.local_addr(), self.status.local_addr()) {
-            say::out(format_args!("requests on http://{requests}\nstatus on http://{status}\n"));
+            let scheme = if self.tls.is_some() { "https" } else { "http" };
+            say::out(format_args!("requests on {scheme}://{requests}\nstatus on http://{status}\n"));
         }
-        let Listener { settings, stop, .. } = self;
+        let Listener { settings, stop, tls, .. } = self;
         // The second port answers until the end: it says that the process stops.
         let status = Port::new(&settings, Answers::new(status), &CancellationToken::new());
         tokio::spawn(status.accept(self.status));
-        let requests = Port::new(&settings, answers, &stop).accept(self.requests);
+        let requests = Port { tls, ..Port::new(&settings, answers, &stop) }.accept(self.requests);
         let requests = tokio::spawn(requests);
         signals.next().await;
         say::notice("stopping: requests in flight finish\n");
@@ -149,13 +168,14 @@ struct Port {
     settings: Listen,
     answers: Answers,
     stop: CancellationToken,
+    tls: Option<Arc<Tls>>,
     /// Notified while another connection needs a place: those that are kept for later must not keep out a renewal.
     full: Arc<Notify>,
 }
 
 impl Port {
     fn new(settings: &Listen, answers: Answers, stop: &CancellationToken) -> Port {
-        Port { settings: settings.clone(), answers, stop: stop.clone(), full: Arc::default() }
+        Port { settings: settings.clone(), answers, stop: stop.clone(), tls: None, full: Arc::default() }
     }
 
     /// Accepts connections until the process stops, and then waits until all of them have ended.

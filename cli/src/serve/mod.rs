@@ -1,21 +1,22 @@
-//! `fencing serve`: leases over HTTP, for clients in any language. `table.rs` keeps them.
+//! `fencing serve`: leases over HTTP, for clients in any language. `table.rs` keeps them, `clients.rs` says who may ask.
 
 mod answers;
+mod clients;
 mod table;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
+use axum::{Extension, Router};
 use fencing::http::segments;
 use fencing::lock::{BuildError, Health, LeaseLost, Lock, Released, RenewError};
-use fencing::{Lease, Resource};
+use fencing::{Lease, Resource, Sequencer};
 use http::header::{CONTENT_TYPE, ORIGIN};
 use http::{HeaderMap, Method, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -28,13 +29,15 @@ use tokio_util::sync::CancellationToken;
 use self::answers::{
     FORBIDDEN, IN_DOUBT, NO_LEASE, NOT_FOUND, NOT_JSON, OVERLOADED, TOO_LONG, UNAVAILABLE, WRONG_METHOD, no_lease,
 };
-use self::table::Table;
+use self::clients::{Caller, Clients, Denied, Right, Use};
+use self::table::{Entry, Table};
 use crate::duration::{self, about};
 use crate::exit::Failure;
 use crate::listen::{
     Answers, HttpAnswer, LastAnswer, Listen, Listener, MALFORMED, answer, bounded, count, record_metrics, status, yaml,
 };
 use crate::lock::{ChosenLock, LockArgs};
+use crate::say;
 use crate::signing::SigningKeys;
 
 const OPENAPI: &str = include_str!("../../openapi/serve.yaml");
@@ -51,8 +54,8 @@ const FROM_A_PAGE: &str = "web pages get no leases: a request with Origin or Sec
 /// that its client does not renew ends at its TTL. The answer has the token, also in the headers Fencing-Token and
 /// Fencing-Sequencer: send one of them with every write that the lease is to protect.
 ///
-/// When this process ends, the locks of its leases stay held until their TTL, and cannot be renewed. Every client
-/// that reaches the port can lock everything: put it behind your own authentication. Web pages are refused.
+/// When this process ends, the locks of its leases stay held until their TTL, and cannot be renewed. Without --clients
+/// or --client-ca every program that reaches the port can lock everything. Web pages are refused.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeArgs {
     #[command(flatten)]
@@ -77,6 +80,15 @@ pub(crate) struct ServeArgs {
     /// Requests that may wait for a lock at a time, at most half of --connections. Further ones get a 429.
     #[arg(long, value_name = "NUMBER", default_value_t = 1000, value_parser = count)]
     waiters: usize,
+    /// Who may ask for what: a file in TOML, which is read again when it has changed. It has a table for each client,
+    /// under its name, with
+    ///
+    /// token_sha256 = ["..."], the SHA-256 of its bearer token (printf %s "$TOKEN" | sha256sum), or several;
+    /// resources = ["billing/", "report"], where a name with a slash at the end stands for all that begin with it;
+    /// may = ["acquire"], and also "release" or "read" for the leases of others;
+    /// and, if you like, its bounds: leases, waiters, requests_per_second (renewals and releases do not count).
+    #[arg(long, value_name = "FILE", env = "FENCING_CLIENTS", verbatim_doc_comment)]
+    clients: Option<PathBuf>,
     #[command(flatten)]
     listen: Listen,
 }
@@ -84,6 +96,7 @@ pub(crate) struct ServeArgs {
 struct LeaseServer {
     args: ServeArgs,
     lock: Arc<dyn Lock>,
+    clients: Clients,
     table: Arc<Table>,
     waiters: Semaphore,
     health: LastAnswer<Health>,
@@ -110,6 +123,10 @@ pub(crate) async fn main(args: ServeArgs) -> Result<u8, Failure> {
     }
     let recorder = record_metrics()?;
     let keys = args.signing_keys.as_deref().map(SigningKeys::open).transpose()?;
+    let clients = Clients::open(args.clients.as_deref())?;
+    if clients.is_anybody() && args.listen.is_open_to_all() {
+        say::error("warning: whoever reaches this address can lock everything: give --clients or --client-ca");
+    }
     // A client that sleeps shall lose its lease: only the client renews it.
     let options = args.lock.options()?.ttl(args.ttl).wait(args.longest_wait).renew(false);
     let chosen = ChosenLock::open(options).await?;
@@ -127,6 +144,7 @@ pub(crate) async fn main(args: ServeArgs) -> Result<u8, Failure> {
         status(recorder, ready, None, listener.stop.clone()).route("/openapi.yaml", get(async || yaml(OPENAPI)));
     let routes = routes(Arc::new(LeaseServer {
         lock: Arc::clone(&chosen.lock),
+        clients,
         table,
         // Waiters never take the last connections: a renewal finds one.
         waiters: Semaphore::new(args.waiters.min(args.listen.connections.div_ceil(2))),
@@ -147,7 +165,7 @@ async fn ready(lock: Arc<dyn Lock>) -> Result<(), String> {
     health.has_quorum().then_some(()).ok_or_else(why)
 }
 
-/// Counts what the routes answer, and bounds how long a body may take.
+/// Finds out who asks, counts what the routes answer, and bounds how long a body may take.
 async fn counted(State(leases): Server, request: Request, routes: Next) -> HttpAnswer {
     let kind = match (request.method(), request.uri().path().starts_with("/leases/")) {
         (&Method::POST, true) => "acquire",
@@ -156,10 +174,17 @@ async fn counted(State(leases): Server, request: Request, routes: Next) -> HttpA
         (&Method::DELETE, true) => "release",
         _ => "other",
     };
-    let (request, _) = bounded(request, leases.args.listen.client_timeout, BODY_TIMEOUT);
-    let answer = match is_from_a_page(request.headers()) {
-        true => FORBIDDEN.answer(FROM_A_PAGE),
-        false => routes.run(request).await,
+    let (mut request, _) = bounded(request, leases.args.listen.client_timeout, BODY_TIMEOUT);
+    let caller = match is_from_a_page(request.headers()) {
+        true => Err(FORBIDDEN.answer(FROM_A_PAGE)),
+        false => leases.clients.find(request.headers()).map_err(HttpAnswer::from),
+    };
+    let answer = match caller {
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            routes.run(request).await
+        }
+        Err(refusal) => refusal,
     };
     let status = answer.status().as_str().to_owned();
     let labels = [("request", kind.to_owned()), ("status", status)];
@@ -172,16 +197,24 @@ fn routes(leases: Arc<LeaseServer>) -> Router {
         .route("/leases/", post(acquire))
         .route("/leases/{*name}", post(acquire).get(show).put(renew).delete(release))
         .route("/health", get(health))
-        .route("/openapi.yaml", get(async || yaml(OPENAPI)))
+        .route("/openapi.yaml", get(openapi))
         .method_not_allowed_fallback(async || WRONG_METHOD.answer(SEE_ROUTES))
         .fallback(async || NOT_FOUND.answer(SEE_ROUTES))
         .layer(from_fn_with_state(Arc::clone(&leases), counted))
         .with_state(leases)
 }
 
-async fn acquire(State(leases): Server, request: Request) -> Result<HttpAnswer, HttpAnswer> {
+async fn acquire(
+    State(leases): Server,
+    Extension(caller): Extension<Caller>,
+    request: Request,
+) -> Result<HttpAnswer, HttpAnswer> {
+    caller.require(Right::Acquire)?;
     let resource = resource(request.uri().path()).map_err(|why| MALFORMED.answer(why))?;
+    caller.require_resource(&resource)?;
+    caller.take_request()?;
     // Before the body: a slow one takes a connection as a waiter does.
+    let _in_use = caller.count(Use::Waiters)?;
     let Ok(_waiting) = leases.waiters.try_acquire() else {
         return Err(OVERLOADED.answer("too many requests wait for locks; no lock was requested"));
     };
@@ -197,9 +230,7 @@ async fn acquire(State(leases): Server, request: Request) -> Result<HttpAnswer, 
     }
     let wrong = |error: BuildError| MALFORMED.answer(error);
     let lock = leases.lock.with_ttl(ttl).and_then(|lock| lock.with_wait(wait)).map_err(wrong)?;
-    let Some(permit) = leases.table.permit() else {
-        return Err(UNAVAILABLE.answer("too many leases are held; no lock was requested"));
-    };
+    let place = leases.table.reserve(&caller)?;
     // If the client goes away, this is dropped, which releases.
     let acquired = async {
         match wait.is_zero() {
@@ -211,27 +242,42 @@ async fn acquire(State(leases): Server, request: Request) -> Result<HttpAnswer, 
     let stopping = || UNAVAILABLE.answer("the service is stopping; nothing was acquired");
     let lease = lease.ok_or_else(stopping)?.map_err(|error| answers::not_acquired(&error))?;
     let valid_for = lease.valid_for();
-    let kept = leases.table.keep(lease, ttl, permit);
+    let kept = leases.table.keep(lease, ttl, place);
     let (entry, unread) = kept.map_err(|error| UNAVAILABLE.answer(error))?;
     let answer = answers::lease(StatusCode::CREATED, &entry, valid_for, leases.keys.as_ref());
     Ok(answer.map(|text| unread.until_read(text)))
 }
 
-/// Returns the text of an id. No lease has one that is not UTF-8.
-fn text(id: Id) -> String {
-    id.map_or_else(|_| String::new(), |Path(id)| id)
+impl LeaseServer {
+    /// Finds a lease of this client, or one of others to which it has the right.
+    fn find(&self, caller: &Caller, id: Id, of_others: Option<Right>) -> Result<Arc<Entry>, Denied> {
+        let right = of_others.filter(|right| caller.may(*right)).unwrap_or(Right::Acquire);
+        caller.require(right)?;
+        // No lease has an id that is not UTF-8.
+        let id = id.map_or_else(|_| String::new(), |Path(id)| id);
+        let entry = self.table.find(&id).ok_or(Denied::NoLease)?;
+        if entry.client != caller.name() {
+            let right = of_others.ok_or_else(|| Denied::Forbidden("it is the lease of another client".to_owned()))?;
+            caller.require(right)?;
+            caller.require_resource(&entry.sequencer.resource)?;
+        }
+        Ok(entry)
+    }
 }
 
-async fn show(State(leases): Server, id: Id) -> Result<HttpAnswer, HttpAnswer> {
-    let entry = leases.table.find(&text(id)).ok_or_else(no_lease)?;
+async fn show(State(leases): Server, Extension(caller): Extension<Caller>, id: Id) -> Result<HttpAnswer, HttpAnswer> {
+    let entry = leases.find(&caller, id, Some(Right::Read))?;
+    caller.take_request()?;
     let lease = entry.lease.lock().await;
     let left = lease.as_ref().map(Lease::valid_for).filter(|left| !left.is_zero());
     let left = left.ok_or_else(no_lease)?;
     Ok(answers::lease(StatusCode::OK, &entry, left, leases.keys.as_ref()))
 }
 
-async fn renew(State(leases): Server, id: Id) -> Result<HttpAnswer, HttpAnswer> {
-    let entry = leases.table.find(&text(id)).ok_or_else(no_lease)?;
+async fn renew(State(leases): Server, Extension(caller): Extension<Caller>, id: Id) -> Result<HttpAnswer, HttpAnswer> {
+    let entry = leases.find(&caller, id, None)?;
+    // Its client may have lost the right.
+    caller.require_resource(&entry.sequencer.resource)?;
     let lease = entry.lease.lock().await;
     let lease = lease.as_ref().ok_or_else(no_lease)?;
     match lease.renew().await {
@@ -249,10 +295,20 @@ async fn renew(State(leases): Server, id: Id) -> Result<HttpAnswer, HttpAnswer> 
     }
 }
 
-async fn release(State(leases): Server, id: Id) -> Result<HttpAnswer, HttpAnswer> {
-    let entry = leases.table.remove(&text(id)).ok_or_else(no_lease)?;
+async fn release(
+    State(leases): Server,
+    Extension(caller): Extension<Caller>,
+    id: Id,
+) -> Result<HttpAnswer, HttpAnswer> {
+    let entry = leases.find(&caller, id, Some(Right::Release))?;
+    let entry = leases.table.remove(&entry.id).ok_or_else(no_lease)?;
     // A renewal may be in flight.
     let lease = entry.lease.lock().await.take().ok_or_else(no_lease)?;
+    if entry.client != caller.name() {
+        let Sequencer { resource, token } = &entry.sequencer;
+        let (client, by) = (&entry.client, caller.name());
+        tracing::warn!(client, by, %resource, %token, "lease released by another client");
+    }
     match lease.release().await {
         Ok(Released::Released) => Ok(StatusCode::NO_CONTENT.into_response()),
         Ok(Released::Lapsed) => Err(no_lease()),
@@ -264,13 +320,19 @@ async fn release(State(leases): Server, id: Id) -> Result<HttpAnswer, HttpAnswer
     }
 }
 
-async fn health(State(leases): Server) -> HttpAnswer {
+async fn health(State(leases): Server, Extension(caller): Extension<Caller>) -> Result<HttpAnswer, HttpAnswer> {
+    caller.require(Right::Read)?;
     let health = leases.health.or_ask(async || leases.lock.health().await).await;
     let ready = health.has_quorum();
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let (granting, needed) = (health.granting, health.needed);
     let text = json!({ "ready": ready, "granting": granting, "needed": needed });
-    answer(status, JSON, text.to_string())
+    Ok(answer(status, JSON, text.to_string()))
+}
+
+async fn openapi(Extension(caller): Extension<Caller>) -> Result<HttpAnswer, HttpAnswer> {
+    caller.require(Right::Read)?;
+    Ok(yaml(OPENAPI))
 }
 
 /// Reads the name in the path. It is as strict as the fence: one resource has one name.

@@ -9,6 +9,7 @@ use http_body_util::BodyExt;
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, OwnedSemaphorePermit, Semaphore};
 
+use super::clients::{Caller, Denied, InUse, Use};
 use crate::listen::Counted;
 
 /// The leases that clients hold through this process, by ids that cannot be guessed. Only their clients renew them.
@@ -22,7 +23,17 @@ pub(super) struct Entry {
     pub(super) lease: AsyncMutex<Option<Lease>>,
     pub(super) sequencer: Sequencer,
     pub(super) ttl: Duration,
+    /// The name of the client that has acquired it.
+    pub(super) client: String,
+    _in_use: InUse,
     _permit: Counted<OwnedSemaphorePermit>,
+}
+
+/// A place in the table, for a lease that is being acquired.
+pub(super) struct ReservedPlace {
+    client: String,
+    in_use: InUse,
+    permit: OwnedSemaphorePermit,
 }
 
 impl Table {
@@ -30,8 +41,11 @@ impl Table {
         Arc::new(Table { leases: Mutex::default(), permits: Arc::new(Semaphore::new(most)) })
     }
 
-    pub(super) fn permit(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.permits).try_acquire_owned().ok()
+    /// Reserves a place for a lease of this client.
+    pub(super) fn reserve(&self, caller: &Caller) -> Result<ReservedPlace, Denied> {
+        let in_use = caller.count(Use::Leases)?;
+        let permit = Arc::clone(&self.permits).try_acquire_owned().map_err(|_| Denied::Full)?;
+        Ok(ReservedPlace { client: caller.name().to_owned(), in_use, permit })
     }
 
     /// Keeps a lease until it is released or over. The guard belongs into the answer, which may never reach the client.
@@ -39,7 +53,7 @@ impl Table {
         self: &Arc<Table>,
         lease: Lease,
         ttl: Duration,
-        permit: OwnedSemaphorePermit,
+        place: ReservedPlace,
     ) -> Result<(Arc<Entry>, Unread), getrandom::Error> {
         let (id, sequencer, lost) = (random_id()?, lease.sequencer(), lease.lost());
         let entry = Arc::new(Entry {
@@ -47,7 +61,9 @@ impl Table {
             lease: AsyncMutex::new(Some(lease)),
             sequencer: sequencer.clone(),
             ttl,
-            _permit: Counted::new("fencing_serve_leases", permit),
+            client: place.client,
+            _in_use: place.in_use,
+            _permit: Counted::new("fencing_serve_leases", place.permit),
         });
         self.leases.lock().insert(id.clone(), Arc::clone(&entry));
         let unread = Unread { table: Arc::clone(self), id: Some(id.clone()) };
@@ -109,8 +125,10 @@ fn random_id() -> Result<String, getrandom::Error> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::clients::Clients;
     use fencing::Resource;
     use fencing::lock::ConnectOptions;
+    use http::HeaderMap;
 
     use super::*;
 
@@ -118,10 +136,11 @@ mod tests {
     async fn a_lease_of_which_its_client_does_not_hear_is_released() {
         let lock = ConnectOptions::new("memory:").renew(false).connect().await.unwrap();
         let (table, resource) = (Table::new(2), Resource::new("a").unwrap());
+        let caller = Clients::open(None).unwrap().find(&HeaderMap::new()).ok().unwrap();
         let ttl = Duration::from_secs(10);
         let answered = async || {
             let lease = lock.acquire(&resource).await.unwrap();
-            let (entry, unread) = table.keep(lease, ttl, table.permit().unwrap()).unwrap();
+            let (entry, unread) = table.keep(lease, ttl, table.reserve(&caller).ok().unwrap()).unwrap();
             (entry.id.clone(), unread.until_read(Body::from("a")))
         };
         let (id, unread) = answered().await;

@@ -1,5 +1,6 @@
 //! `fencing serve`, `fencing proxy` and `fencing exporter` as processes, on real sockets.
 
+mod clients;
 mod counted;
 mod exporter;
 mod flight;
@@ -17,6 +18,7 @@ mod scenario;
 mod signed;
 mod stop;
 mod time_wait;
+mod tls;
 mod upstream;
 
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -45,7 +47,7 @@ impl Door {
     }
 
     fn listening(mut process: Running) -> Door {
-        let requests = process.until("requests on http://").parse().unwrap();
+        let requests = process.until("requests on http").trim_start_matches(['s', ':', '/']).parse().unwrap();
         let status = process.until("status on http://").parse().unwrap();
         Door { process, requests, status }
     }

@@ -1,0 +1,78 @@
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::ring::default_provider;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{RootCertStore, ServerConfig};
+use tokio_rustls::server::TlsStream;
+
+use crate::exit::Failure;
+use crate::followed::Followed;
+
+/// How clients connect with TLS.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct TlsArgs {
+    /// Takes connections with TLS alone: the certificate, in PEM, with those that it needs behind it. The files are
+    /// read again when they have changed.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The key of the certificate, in PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Takes only clients whose certificate one of these has signed, in PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(super) client_ca: Option<PathBuf>,
+}
+
+/// The server's side of TLS, by files that may change.
+pub(super) struct Tls(Followed<TlsAcceptor>);
+
+impl Tls {
+    /// Returns none if no certificate is given.
+    pub(super) fn open(args: &TlsArgs) -> Result<Option<Tls>, Failure> {
+        let (Some(certificate), Some(key)) = (&args.tls_cert, &args.tls_key) else { return Ok(None) };
+        let mut files = vec![certificate.clone(), key.clone()];
+        files.extend(args.client_ca.clone());
+        Followed::open(files, acceptor).map(|acceptor| Some(Tls(acceptor)))
+    }
+
+    pub(super) async fn accept(&self, stream: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {
+        self.0.now().accept(stream).await
+    }
+}
+
+fn acceptor(files: &[String]) -> Result<TlsAcceptor, String> {
+    let [chain, key, authorities @ ..] = files else { return Err("no certificate".to_owned()) };
+    let provider = Arc::new(default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
+    let builder = builder.with_safe_default_protocol_versions().map_err(text)?;
+    let builder = match authorities.first() {
+        None => builder.with_no_client_auth(),
+        Some(authorities) => {
+            let mut roots = RootCertStore::empty();
+            for authority in certificates(authorities)? {
+                roots.add(authority).map_err(text)?;
+            }
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+            builder.with_client_cert_verifier(verifier.map_err(text)?)
+        }
+    };
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(text)?;
+    let mut config = builder.with_single_cert(certificates(chain)?, key).map_err(text)?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
+    let certificates = certificates.map_err(text)?;
+    if certificates.is_empty() { Err("no certificate".to_owned()) } else { Ok(certificates) }
+}
+
+fn text(error: impl ToString) -> String {
+    error.to_string()
+}

@@ -1,0 +1,100 @@
+//! TLS before `fencing serve` and `fencing proxy`.
+
+use std::path::Path;
+
+use support::clients::{certify, output};
+
+use super::*;
+
+fn curl(folder: &Path, options: &str, url: &str) -> Result<String, String> {
+    let mut curl = Command::new("curl");
+    curl.args(["-sS", "--max-time", "60"]).args(options.split_whitespace()).arg(url).current_dir(folder);
+    output(&mut curl)
+}
+
+/// Which certificate somebody else has made, in a folder of its own.
+fn another(folder: &Path) -> String {
+    let other = folder.join("other");
+    std::fs::create_dir(&other).unwrap();
+    certify(&other, "IP:127.0.0.1");
+    "--cacert certificate --cert other/certificate --key other/key".to_owned()
+}
+
+#[test]
+fn leases_are_granted_over_tls() {
+    let (folder, servers) = (tempfile::tempdir().unwrap(), five());
+    let folder = folder.path();
+    certify(folder, "IP:127.0.0.1");
+    let file = |name: &str| folder.join(name).display().to_string();
+    let tls = format!("--tls-cert {} --tls-key {}", file("certificate"), file("key"));
+    let door = Door::serve(&servers, &tls);
+    let url = format!("https://{}/leases/a", door.requests);
+    for version in ["--http1.1", "--http2"] {
+        let lease = curl(folder, &format!("--cacert certificate {version} -X POST"), &url).unwrap();
+        assert!(lease.contains("lease_id") || lease.contains("urn:fencing:held"), "{lease}");
+    }
+    curl(folder, "-X POST", &url).unwrap_err();
+    // Plain text gets nothing.
+    let mut plain = Client::connect(door.requests);
+    plain.send("GET /health HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(!String::from_utf8_lossy(&plain.rest()).contains("ready"));
+
+    // A certificate that was changed is used without a start.
+    certify(folder, "IP:127.0.0.1");
+    let health = format!("https://{}/health", door.requests);
+    until("it has the new certificate", || curl(folder, "--cacert certificate", &health).is_ok());
+}
+
+#[test]
+fn a_client_without_a_certificate_is_not_heard() {
+    let (folder, servers) = (tempfile::tempdir().unwrap(), five());
+    let folder = folder.path();
+    certify(folder, "IP:127.0.0.1");
+    let file = |name: &str| folder.join(name).display().to_string();
+    let (certificate, key) = (file("certificate"), file("key"));
+    let tls = format!("--tls-cert {certificate} --tls-key {key} --client-ca {certificate}");
+    let (_upstream, proxy) = proxied(&tls);
+    let foreign = another(folder);
+    for (door, path) in [(&Door::serve(&servers, &tls), "health"), (&proxy, "files/a")] {
+        let url = format!("https://{}/{path}", door.requests);
+        curl(folder, "--cacert certificate", &url).unwrap_err();
+        curl(folder, &foreign, &url).unwrap_err();
+        curl(folder, "--cacert certificate --cert certificate --key key", &url).unwrap();
+    }
+}
+
+/// Connections that say nothing take no place from a client.
+#[test]
+fn silent_connections_are_closed_for_others() {
+    let (folder, servers) = (tempfile::tempdir().unwrap(), five());
+    let folder = folder.path();
+    certify(folder, "IP:127.0.0.1");
+    let file = |name: &str| folder.join(name).display().to_string();
+    let tls = format!("--tls-cert {} --tls-key {}", file("certificate"), file("key"));
+    let door = Door::serve(&servers, &format!("{tls} --connections 4 --header-timeout 10m"));
+    let _silent: Vec<Client> = (0..40).map(|_| Client::connect(door.requests)).collect();
+    let url = format!("https://{}/health", door.requests);
+    curl(folder, "--cacert certificate", &url).unwrap();
+}
+
+#[test]
+fn who_listens_to_a_network_without_tls_is_warned() {
+    let warned = |options: &str| {
+        let mut command = fencing("memory:", &format!("serve --listen 0.0.0.0:0 --status 127.0.0.1:0 {options}"));
+        command.stderr(Stdio::piped());
+        let mut process = Running::start(command);
+        process.until("status on ");
+        process.signal("TERM");
+        process.ended().stderr
+    };
+    let said = warned("");
+    assert!(said.contains("lock everything") && said.contains("plain text"), "{said}");
+    let folder = tempfile::tempdir().unwrap();
+    certify(folder.path(), "IP:127.0.0.1");
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let (certificate, key) = (file("certificate"), file("key"));
+    let said = warned(&format!("--tls-cert {certificate} --tls-key {key} --client-ca {certificate}"));
+    assert!(!said.contains("warning"), "{said}");
+    support::cli::ask("memory:", &format!("serve --tls-cert {certificate}")).says(64, "--tls-key");
+    support::cli::ask("memory:", &format!("serve --tls-cert {key} --tls-key {key}")).says(64, "no certificate");
+}
