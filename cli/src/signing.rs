@@ -1,10 +1,12 @@
-//! Sequencers that a lease service has signed: HMAC-SHA256 under a key that it shares with the fence.
+//! Sequencers that a lease service has signed, HMAC-SHA256 under a key that it shares with the fence, and texts that it
+//! has sealed, AES-256-GCM under a key that is derived from that.
 
 use std::path::Path;
 
 use fencing::Sequencer;
 use fencing::http::{Fenced, Problem};
 use http::{HeaderMap, HeaderName, StatusCode};
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::hmac::{self, HMAC_SHA256, Key};
 
 use crate::exit::Failure;
@@ -19,6 +21,9 @@ const PREFIX: &str = "fencing-sequencer-v1\n";
 const NOT_ISSUED: ProblemKind = ProblemKind::new(StatusCode::BAD_REQUEST, Problem::NOT_ISSUED);
 const MIN_KEY: usize = 32;
 
+/// Text whose HMAC under a key is the key of what it seals.
+const SEALING: &str = "fencing-seal-v1\n";
+
 /// The keys in a file, one a line: an id, `=`, and hexadecimal digits. The first one signs, and all
 /// verify.
 pub(crate) struct SigningKeys(Followed<Vec<(String, Key)>>);
@@ -31,6 +36,36 @@ impl SigningKeys {
     pub(crate) fn sign(&self, sequencer: &Sequencer) -> String {
         self.0.now().first().map_or_else(String::new, |(id, key)| {
             format!("{id}:{}", hex::encode(hmac::sign(key, text(sequencer).as_bytes())))
+        })
+    }
+
+    /// Encrypts a text, so that only a process with the keys can read it, and none without them can make another:
+    /// the id of the key, a colon, and hexadecimal digits.
+    pub(crate) fn seal(&self, text: &str) -> Result<String, getrandom::Error> {
+        let mut nonce = [0; NONCE_LEN];
+        getrandom::fill(&mut nonce)?;
+        let keys = self.0.now();
+        let sealed = keys.first().and_then(|(id, key)| {
+            let mut bytes = text.as_bytes().to_vec();
+            sealing(key)?
+                .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::empty(), &mut bytes)
+                .ok()?;
+            Some(format!("{id}:{}{}", hex::encode(nonce), hex::encode(bytes)))
+        });
+        sealed.ok_or(getrandom::Error::UNSUPPORTED)
+    }
+
+    /// Returns the text that was sealed under one of the keys.
+    pub(crate) fn unseal(&self, sealed: &str) -> Option<String> {
+        let (id, digits) = sealed.split_once(':')?;
+        let bytes = hex::decode(digits).ok()?;
+        let (nonce, bytes) = bytes.split_at_checked(NONCE_LEN)?;
+        let keys = self.0.now();
+        keys.iter().filter(|(known, _)| known == id).find_map(|(_, key)| {
+            let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+            let mut bytes = bytes.to_vec();
+            let text = sealing(key)?.open_in_place(nonce, Aad::empty(), &mut bytes).ok()?;
+            String::from_utf8(text.to_vec()).ok()
         })
     }
 
@@ -56,6 +91,11 @@ impl SigningKeys {
         let tokens = tokens.join(", ");
         Some(NOT_ISSUED.answer(format_args!("header {SIGNATURE}: no signature for {tokens}")))
     }
+}
+
+fn sealing(key: &Key) -> Option<LessSafeKey> {
+    let derived = hmac::sign(key, SEALING.as_bytes());
+    UnboundKey::new(&AES_256_GCM, derived.as_ref()).ok().map(LessSafeKey::new)
 }
 
 /// A token never holds a space: the pair has one text.
@@ -112,6 +152,16 @@ mod tests {
         let cut = by_new.get(..20).unwrap();
         for forged in ["", "new:", ":", cut, renamed.as_str(), &by_new.replace(':', " ")] {
             assert!(!both.verify(&pair, forged), "{forged}");
+        }
+        let (sealed, again) = (both.seal("a text").unwrap(), both.seal("a text").unwrap());
+        assert!(sealed.starts_with("new:") && sealed != again);
+        assert_eq!(both.unseal(&sealed).as_deref(), Some("a text"));
+        let old_one = before.seal("old").unwrap();
+        assert_eq!(both.unseal(&old_one).as_deref(), Some("old"));
+        assert_eq!(before.unseal(&sealed), None);
+        let cut = sealed.get(..sealed.len() - 2).unwrap();
+        for forged in ["", "new:", cut, &sealed.replace("new:", "old:"), &sealed.replace(':', "")] {
+            assert_eq!(both.unseal(forged), None, "{forged}");
         }
         for wrong in ["", "a", "a=", "a=0b", "a b=0b", &format!("a=zz{new}")] {
             fs::write(&path, wrong).unwrap();

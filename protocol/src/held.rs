@@ -54,11 +54,34 @@ impl Renew {
         held: &NonEmpty<(Resource, Token)>,
         now: Time,
     ) -> Renew {
-        let (ttl, deadline) = (terms.closed_for(), terms.deadline(now));
+        let ttl = terms.closed_for();
         let renew = |(resource, token)| Request::Renew { resource, owner, mode, token, ttl };
-        let request = Request::together(held.iter().cloned().map(renew).collect());
+        Renew::asking(nodes, held.iter().cloned().map(renew).collect(), terms.deadline(now))
+    }
+
+    /// Starts a renewal of exclusive locks of which this client does not know whether the lease has ended: it renews
+    /// what a majority still has, and heals nothing.
+    pub fn resuming(
+        nodes: usize,
+        Attempt { owner, terms, .. }: Attempt,
+        held: &NonEmpty<(Resource, Token)>,
+        now: Time,
+    ) -> Renew {
+        let (least, ttl) = (terms.lock_delay, terms.closed_for());
+        let resume = |(resource, _)| Request::Resume { resource, owner, least, ttl };
+        Renew::asking(nodes, held.iter().cloned().map(resume).collect(), terms.deadline(now))
+    }
+
+    /// Returns the nodes that have answered that they don't have one of the locks.
+    pub fn missing(&self) -> impl Iterator<Item = usize> {
+        let lacks = |node: &usize| self.locks.iter().any(|lock| lock.has(*node, &Reply::NotOwner));
+        (0..self.locks.first().map_or(0, Round::nodes)).filter(lacks)
+    }
+
+    fn asking(nodes: usize, parts: Vec<Request>, deadline: Time) -> Renew {
+        let locks = vec![Round::new(nodes); parts.len()];
+        let request = Request::together(parts);
         let (done, gone) = (Renewed::Until(deadline), Renewed::Superseded);
-        let locks = vec![Round::new(nodes); held.len()];
         let (unasked, too_late, enough) = (0..nodes, Some(deadline), majority(nodes));
         AskAll { request, unasked, locks, done, too_late, gone, enough }
     }

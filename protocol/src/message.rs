@@ -21,6 +21,9 @@ pub enum Request {
     /// lock is set again, the count is raised to `token`: an owner that joins is not counted, and must not be
     /// granted an older token.
     Renew { resource: Resource, owner: Owner, mode: Mode, token: Token, ttl: Duration },
+    /// Let the exclusive lock of `owner` last for another `ttl`, if it lasts for longer than `least` still. It is never
+    /// set again: the client does not know whether its lease has ended.
+    Resume { resource: Resource, owner: Owner, least: Duration, ttl: Duration },
     /// Unlock, if `owner` holds the lock.
     Release { resource: Resource, owner: Owner },
     /// Let the lock of `owner` end in `rest` from now, if it does not end before: a release of a lock that
@@ -112,6 +115,7 @@ impl Request {
             Request::Acquire { resource, owner, .. }
             | Request::Publish { resource, owner, .. }
             | Request::Renew { resource, owner, .. }
+            | Request::Resume { resource, owner, .. }
             | Request::Release { resource, owner, .. }
             | Request::Shorten { resource, owner, .. } => Some((resource, Some(*owner))),
             Request::Drain { resource, .. } => Some((resource, None)),

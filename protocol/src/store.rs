@@ -134,6 +134,9 @@ impl Store {
             Request::Renew { ref resource, owner, mode, token, ttl } => {
                 self.renew(Claim { resource, owner, mode, until: now + ttl }, token, now)
             }
+            Request::Resume { ref resource, owner, least, ttl } => {
+                self.resume(Claim { resource, owner, mode: Mode::Exclusive, until: now + ttl }, now + least, now)
+            }
             Request::Release { ref resource, owner } => self.release(resource, owner),
             Request::Shorten { ref resource, owner, rest } => self.shorten(resource, owner, now + rest, now),
         }

@@ -44,6 +44,7 @@ pub use crate::holder::Holder;
 pub use connect::{ConnectError, ConnectOptions, connect};
 pub use error::{AcquireError, LeaseLost, Loss, NodeCause, ReleaseError, RenewError};
 pub use fencing_protocol::{Fault, Released};
+pub use lease::ticket::{LeaseTicket, LeaseTicketError};
 pub use lease::{Exclusive, Lease, LeaseSet, OfOne, Several, Shared, SharedLease};
 pub use operator::{LeaseRecord, Operator};
 pub use service::LockService;

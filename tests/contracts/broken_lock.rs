@@ -6,7 +6,7 @@ use fencing::Redlock;
 use fencing::lock::redlock::{MemoryNode, Node, RedlockBuilder};
 
 use crate::broken_node::{Flaw, FlawedNode};
-use crate::lock::{lapse_contract, lock_contract, shared_contract};
+use crate::lock::{lapse_contract, lock_contract, resume_contract, shared_contract};
 use crate::{breach, nodes, resource};
 use support::clock::TokioClock;
 
@@ -39,6 +39,13 @@ async fn flawed_locks_are_found_out() {
     let hasty = patient.with_wait(Duration::ZERO).unwrap();
     let breach = breach(lock_contract(&hasty)).await;
     assert!(breach.contains("acquire wait: Held"), "{breach}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn leases_that_are_over_are_not_resumed() {
+    let lock = over(|node| FlawedNode::new(Flaw::ResumesWhatIsMissing, node)).renew(false).build().unwrap();
+    let breach = breach(resume_contract(&lock, &lock)).await;
+    assert!(breach.contains("resume what was released"), "{breach}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fencing::Resource;
 use fencing::lock::redlock::{Group, MemoryNode, Node, Session};
-use fencing_protocol::{Fault, Fleet, Mode, Nonce, Owner, Reply, Request};
+use fencing_protocol::{Fault, Fleet, Mode, Nonce, Owner, Reply, Request, Token};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all};
 use tokio::time::sleep;
@@ -24,6 +24,8 @@ pub enum Flaw {
     LastNonceStays,
     NoQuarantine,
     ReleasesForAnybody,
+    /// A renewal of what is there still sets a lock again.
+    ResumesWhatIsMissing,
     NeverExpires,
     ForgetsCase,
     SharesNothing,
@@ -133,6 +135,11 @@ fn bend(flaw: Flaw, request: &mut Request, holders: &HashMap<Resource, (Owner, N
         (Flaw::ReleasesForAnybody, Request::Release { resource, owner }) => {
             *owner = holders.get(resource).map_or(*owner, |(holder, _)| *holder);
         }
+        (Flaw::ResumesWhatIsMissing, request) => {
+            if let Request::Resume { resource, owner, ttl, .. } = request.clone() {
+                *request = Request::Renew { mode: Mode::Exclusive, resource, owner, token: Token::MAX, ttl };
+            }
+        }
         (Flaw::NeverDrains, Request::Drain { lasting, .. }) => *lasting = Duration::ZERO,
         (Flaw::SharesNothing, request) => {
             if let Request::Acquire { mode: Mode::Shared, resource, owner, ttl } = request.clone() {
@@ -160,6 +167,7 @@ async fn flawed_nodes_are_found_out() {
         (Flaw::LastNonceStays, "prepare again over another session"),
         (Flaw::NoQuarantine, "in quarantine: Acquire"),
         (Flaw::ReleasesForAnybody, "what has expired: Release"),
+        (Flaw::ResumesWhatIsMissing, "what was never held: Resume"),
         (Flaw::NeverExpires, "acquire within the TTL of another"),
         (Flaw::ForgetsCase, "for the first time"),
         (Flaw::SharesNothing, "joins: Acquire"),

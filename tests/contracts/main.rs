@@ -28,7 +28,7 @@ use support::place::{mysql, postgres};
 use support::redis::{RedisServer, five};
 use support::zookeeper::ZookeeperServer;
 
-use lock::{lapse_contract, lock_contract, shared_contract};
+use lock::{lapse_contract, lock_contract, resume_contract, shared_contract};
 use node::node_contract;
 
 /// How long a suite waits for one answer: ten times what is already long.
@@ -111,7 +111,9 @@ async fn redlock_on_memory_nodes() {
     let redlock = Redlock::builder().nodes(nodes(&clock)).clock(clock);
     lock_contract(&redlock.clone().build().unwrap()).await;
     shared_contract(&redlock.clone().build().unwrap()).await;
-    lapse_contract(&redlock.renew(false).build().unwrap()).await;
+    let brief = redlock.renew(false).build().unwrap();
+    lapse_contract(&brief).await;
+    resume_contract(&brief, &brief).await;
 }
 
 #[tokio::test]
@@ -119,8 +121,9 @@ async fn redlock_on_five_redis_servers() {
     let servers = five();
     lock_contract(&on_servers(&servers).build().unwrap()).await;
     shared_contract(&on_servers(&servers).build().unwrap()).await;
-    let brief = on_servers(&servers).ttl(Duration::from_secs(4)).renew(false);
-    lapse_contract(&brief.build().unwrap()).await;
+    let brief = || on_servers(&servers).ttl(Duration::from_secs(4)).renew(false).holder("one").build().unwrap();
+    lapse_contract(&brief()).await;
+    resume_contract(&brief(), &brief()).await;
 }
 
 /// Runs the suites on a pool.
@@ -130,8 +133,12 @@ macro_rules! leases_in {
         sql::migrate(&pool).await.unwrap();
         lock_contract(&SqlLock::new(pool.clone())).await;
         shared_contract(&SqlLock::new(pool.clone())).await;
-        let brief = SqlLock::builder(pool).ttl(Duration::from_secs(4)).renew(false);
-        lapse_contract(&brief.build().unwrap()).await;
+        let brief = |holder| {
+            let brief = SqlLock::builder(pool.clone()).ttl(Duration::from_secs(4)).renew(false);
+            brief.holder(holder).build().unwrap()
+        };
+        lapse_contract(&brief("one")).await;
+        resume_contract(&brief("one"), &brief("another")).await;
     };
 }
 

@@ -75,6 +75,7 @@ pub fn votes(resource: &Resource, nonce: Nonce, memory: Nonce, token: Token, to:
         Request::Several(vec![acquire(resource, ALICE), acquire(&other, ALICE)]),
         publish(resource, ALICE, nonce, stamp),
         renew(resource, ALICE, stamp),
+        Request::Resume { resource: resource.clone(), owner: ALICE, least: Duration::ZERO, ttl: TTL },
         release(resource, ALICE),
         Request::Read,
         Request::Inspect,

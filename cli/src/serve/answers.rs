@@ -1,22 +1,23 @@
 use std::time::Duration;
 
 use fencing::http::{Problem, attach_sequencer};
-use fencing::lock::AcquireError;
+use fencing::lock::{AcquireError, LeaseLost, Loss, RenewError};
 use http::header::{CONTENT_LENGTH, LOCATION, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde_json::json;
 
 use super::JSON;
 use super::clients::Denied;
-use super::table::Entry;
+use super::table::KnownLease;
 use crate::duration::{about, millis};
 use crate::listen::{HttpAnswer, ProblemKind, answer};
 use crate::signing::{SIGNATURE, SigningKeys};
 
 const HELD: ProblemKind = ProblemKind::new(StatusCode::CONFLICT, Problem::HELD);
+const SUPERSEDED: ProblemKind = ProblemKind::new(StatusCode::CONFLICT, Problem::SUPERSEDED);
 pub(super) const OVERLOADED: ProblemKind =
     ProblemKind::new(StatusCode::TOO_MANY_REQUESTS, Problem::OVERLOADED).retry_after(1);
-pub(super) const NO_LEASE: ProblemKind = ProblemKind::new(StatusCode::NOT_FOUND, Problem::NO_LEASE);
+const NO_LEASE: ProblemKind = ProblemKind::new(StatusCode::NOT_FOUND, Problem::NO_LEASE);
 pub(super) const UNAVAILABLE: ProblemKind =
     ProblemKind::new(StatusCode::SERVICE_UNAVAILABLE, Problem::UNAVAILABLE).retry_after(1);
 pub(super) const TOO_LONG: ProblemKind = ProblemKind::new(StatusCode::PAYLOAD_TOO_LARGE, Problem::MALFORMED);
@@ -48,8 +49,13 @@ impl From<Denied> for HttpAnswer {
     }
 }
 
-pub(super) fn lease(status: StatusCode, lease: &Entry, valid_for: Duration, keys: Option<&SigningKeys>) -> HttpAnswer {
-    let Entry { id, sequencer, ttl, .. } = lease;
+pub(super) fn lease(
+    status: StatusCode,
+    lease: &KnownLease,
+    valid_for: Duration,
+    keys: Option<&SigningKeys>,
+) -> HttpAnswer {
+    let KnownLease { id, sequencer, ttl, .. } = lease;
     let signature = keys.map(|keys| keys.sign(sequencer));
     let mut text = json!({
         "resource": sequencer.resource,
@@ -78,6 +84,22 @@ pub(super) fn lease(status: StatusCode, lease: &Entry, valid_for: Duration, keys
         headers.insert(LOCATION, location);
     }
     answer
+}
+
+/// Says why a lease was not renewed, and how long it lasts.
+pub(super) fn not_renewed(error: &RenewError, lasts: &str) -> HttpAnswer {
+    match error {
+        RenewError::Lost(LeaseLost { loss: loss @ Loss::Superseded, .. }) => {
+            SUPERSEDED.answer(format_args!("{loss}: stop the work, or acquire again"))
+        }
+        RenewError::Lost(LeaseLost { loss, .. }) => {
+            NO_LEASE.answer(format_args!("{loss}: stop the work, or acquire again"))
+        }
+        error => {
+            tracing::warn!(%error, "lease not renewed");
+            UNAVAILABLE.answer(format_args!("not renewed: too few servers answered; the lease lasts {lasts}"))
+        }
+    }
 }
 
 /// Says why there is no lease. The names of the servers, and who holds it, go to the log only.

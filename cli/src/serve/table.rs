@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use fencing::lock::Loss;
+use fencing::lock::{LeaseTicket, Loss};
 use fencing::{Lease, Sequencer};
 use http_body_util::BodyExt;
 use parking_lot::Mutex;
@@ -11,27 +11,72 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedSemaphorePermit, Semaphore};
 
 use super::clients::{Caller, Denied, InUse, Use};
 use crate::listen::Counted;
+use crate::signing::SigningKeys;
 
-/// The leases that clients hold through this process, by ids that cannot be guessed. Only their clients renew them.
+/// The leases that this process has granted or renewed, by ids that cannot be guessed. Only their clients renew them,
+/// and with sealed ids perhaps through another process.
 pub(super) struct Table {
     leases: Mutex<HashMap<String, Arc<Entry>>>,
     permits: Arc<Semaphore>,
 }
 
+/// A lease of which this process knows when it ends, unless another process renews it.
 pub(super) struct Entry {
-    pub(super) id: String,
+    pub(super) known: KnownLease,
     pub(super) lease: AsyncMutex<Option<Lease>>,
-    pub(super) sequencer: Sequencer,
-    pub(super) ttl: Duration,
-    /// The name of the client that has acquired it.
-    pub(super) client: String,
     _in_use: InUse,
     _permit: Counted<OwnedSemaphorePermit>,
 }
 
+/// What the id of a lease says, to this process or with its keys to each.
+#[derive(Clone)]
+pub(super) struct KnownLease {
+    pub(super) id: String,
+    /// The name of the client that has acquired it.
+    pub(super) client: String,
+    pub(super) sequencer: Sequencer,
+    pub(super) ttl: Duration,
+    /// With it, another process may renew and release the lease.
+    pub(super) ticket: Option<LeaseTicket>,
+}
+
+impl KnownLease {
+    /// Makes the id of a lease: sealed, if there are keys and the back end lets other processes go on with it.
+    pub(super) fn new(
+        lease: &Lease,
+        ttl: Duration,
+        client: &str,
+        keys: Option<&SigningKeys>,
+    ) -> Result<KnownLease, getrandom::Error> {
+        let ticket = keys.and_then(|keys| Some((lease.ticket()?, keys)));
+        let id = match &ticket {
+            Some((ticket, keys)) => keys.seal(&format!("{client}\n{ticket}"))?,
+            None => random_id()?,
+        };
+        let (client, ticket) = (client.to_owned(), ticket.map(|(ticket, _)| ticket));
+        Ok(KnownLease { id, client, sequencer: lease.sequencer(), ttl, ticket })
+    }
+
+    pub(super) fn unseal(id: &str, keys: &SigningKeys) -> Option<KnownLease> {
+        let text = keys.unseal(id)?;
+        let (client, ticket) = text.split_once('\n')?;
+        let ticket: LeaseTicket = ticket.parse().ok()?;
+        let (id, client, sequencer, ttl) = (id.to_owned(), client.to_owned(), ticket.sequencer.clone(), ticket.ttl);
+        Some(KnownLease { id, client, sequencer, ttl, ticket: Some(ticket) })
+    }
+}
+
+impl Drop for Entry {
+    /// Another process may have renewed it.
+    fn drop(&mut self) {
+        if let Some(lease) = self.lease.get_mut().take().filter(|_| self.known.ticket.is_some()) {
+            lease.leave();
+        }
+    }
+}
+
 /// A place in the table, for a lease that is being acquired.
 pub(super) struct ReservedPlace {
-    client: String,
     in_use: InUse,
     permit: OwnedSemaphorePermit,
 }
@@ -45,49 +90,44 @@ impl Table {
     pub(super) fn reserve(&self, caller: &Caller) -> Result<ReservedPlace, Denied> {
         let in_use = caller.count(Use::Leases)?;
         let permit = Arc::clone(&self.permits).try_acquire_owned().map_err(|_| Denied::Full)?;
-        Ok(ReservedPlace { client: caller.name().to_owned(), in_use, permit })
+        Ok(ReservedPlace { in_use, permit })
     }
 
-    /// Keeps a lease until it is released or over. The guard belongs into the answer, which may never reach the client.
-    pub(super) fn keep(
-        self: &Arc<Table>,
-        lease: Lease,
-        ttl: Duration,
-        place: ReservedPlace,
-    ) -> Result<(Arc<Entry>, Unread), getrandom::Error> {
-        let (id, sequencer, lost) = (random_id()?, lease.sequencer(), lease.lost());
-        let entry = Arc::new(Entry {
-            id: id.clone(),
+    /// Keeps a lease until it is released or over, or another process goes on with it.
+    pub(super) fn keep(self: &Arc<Table>, known: KnownLease, lease: Lease, place: ReservedPlace) {
+        let (id, lost) = (known.id.clone(), lease.lost());
+        let entry = Entry {
             lease: AsyncMutex::new(Some(lease)),
-            sequencer: sequencer.clone(),
-            ttl,
-            client: place.client,
+            known: known.clone(),
             _in_use: place.in_use,
             _permit: Counted::new("fencing_serve_leases", place.permit),
-        });
-        self.leases.lock().insert(id.clone(), Arc::clone(&entry));
-        let unread = Unread { table: Arc::clone(self), id: Some(id.clone()) };
+        };
+        self.leases.lock().insert(id, Arc::new(entry));
         let table = Arc::downgrade(self);
         tokio::spawn(async move {
             let loss = lost.await;
             // The watchdog does this for leases that it renews.
-            if loss != Loss::Released {
-                let Sequencer { resource, token, .. } = &sequencer;
-                tracing::warn!(%resource, %token, %loss, "lease lost");
+            if loss == Loss::Superseded || loss == Loss::Expired && known.ticket.is_none() {
+                let Sequencer { resource, token, .. } = &known.sequencer;
+                tracing::warn!(client = known.client, %resource, %token, %loss, "lease lost");
                 metrics::counter!("fencing_leases_lost_total").increment(1);
             }
             if let Some(table) = table.upgrade() {
-                table.remove(&id);
+                table.remove(&known.id);
             }
         });
-        Ok((entry, unread))
+    }
+
+    /// Returns a guard for the answer with this lease, which may never reach the client.
+    pub(super) fn unread(self: &Arc<Table>, id: &str) -> Unread {
+        Unread { table: Arc::clone(self), id: Some(id.to_owned()) }
     }
 
     pub(super) fn find(&self, id: &str) -> Option<Arc<Entry>> {
         self.leases.lock().get(id).cloned()
     }
 
-    /// Removes a lease. If that drops it, its release is sent, and not waited for.
+    /// Removes a lease. If that drops it, its release is sent, and not waited for, unless another process may have it.
     pub(super) fn remove(&self, id: &str) -> Option<Arc<Entry>> {
         self.leases.lock().remove(id)
     }
@@ -111,8 +151,10 @@ impl Unread {
 
 impl Drop for Unread {
     fn drop(&mut self) {
-        if let Some(id) = &self.id {
-            self.table.remove(id);
+        if let Some(entry) = self.id.as_ref().and_then(|id| self.table.remove(id))
+            && let Ok(mut lease) = entry.lease.try_lock()
+        {
+            drop(lease.take());
         }
     }
 }
@@ -140,8 +182,10 @@ mod tests {
         let ttl = Duration::from_secs(10);
         let answered = async || {
             let lease = lock.acquire(&resource).await.unwrap();
-            let (entry, unread) = table.keep(lease, ttl, table.reserve(&caller).ok().unwrap()).unwrap();
-            (entry.id.clone(), unread.until_read(Body::from("a")))
+            let known = KnownLease::new(&lease, ttl, "a", None).unwrap();
+            let (id, unread) = (known.id.clone(), table.unread(&known.id));
+            table.keep(known, lease, table.reserve(&caller).ok().unwrap());
+            (id, unread.until_read(Body::from("a")))
         };
         let (id, unread) = answered().await;
         drop(unread);

@@ -136,6 +136,19 @@ impl Store {
         Reply::Renewed
     }
 
+    /// Renews a lock that ends after `least`.
+    pub(super) fn resume(&mut self, claim: Claim<'_>, least: Time, now: Time) -> Reply {
+        if let Some((until, _)) = self.quarantine {
+            return Reply::Quarantined { remaining: until.since(now) };
+        }
+        let holders = self.locks.get(claim.resource).filter(|it| it.mode() == Some(Mode::Exclusive));
+        if !holders.is_some_and(|it| it.has(claim.owner) && it.until() > least) {
+            return Reply::NotOwner;
+        }
+        self.lock(claim, now);
+        Reply::Renewed
+    }
+
     /// Raises a count that is not above the stamp.
     fn raise(&mut self, resource: &Resource, stamp: Stamp) {
         if stamp.era > self.memory.era {

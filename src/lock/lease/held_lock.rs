@@ -5,6 +5,7 @@ use fencing_protocol::{NonEmpty, Released, Renewed};
 use futures_util::future::BoxFuture;
 
 use super::state::LeaseState;
+use super::ticket::LeaseTicket;
 use crate::lock::error::{NodeCause, ReleaseError};
 use crate::sequencer::Sequencer;
 use crate::time::Time;
@@ -23,6 +24,16 @@ pub type SentRelease = BoxFuture<'static, Result<Released, ReleaseError>>;
 pub trait HeldLock: Send + Sync + 'static {
     /// Tries once to renew, or says why it could not.
     fn renew(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>>;
+
+    /// Tries once to renew, without knowing whether the lease has ended: it renews what a majority has still.
+    fn resume(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
+        self.renew()
+    }
+
+    /// Returns what another process needs to go on with the lease, if one can.
+    fn ticket(&self) -> Option<LeaseTicket> {
+        None
+    }
 
     /// Stops renewing, and sends the release everywhere at once. The lock stays held for the `rest`. If it is
     /// `handed_over` to the next caller of this process, the servers notify no waiters elsewhere.

@@ -1,10 +1,12 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fencing_protocol::{Released, Renewed};
 use parking_lot::Mutex;
 
 use super::held_lock::{Grant, HeldLock};
 use super::state::LeaseState;
+use super::ticket::LeaseTicket;
 use crate::lock::error::{Loss, NodeCause, ReleaseError};
 use crate::lock::settings::Settings;
 use crate::lock::wait::queues::WaitQueues;
@@ -24,6 +26,8 @@ pub(super) struct Holding {
     closed_until: Time,
     /// Whether a lost lease has a lock-delay.
     delays: bool,
+    /// Whether another process may have it too, and may have released it.
+    has_ticket: AtomicBool,
     /// The failure of the last renewal, if it failed.
     pub(super) failure: Mutex<Vec<NodeCause>>,
 }
@@ -48,8 +52,15 @@ impl Holding {
             queues,
             closed_until: asked + settings.at_least,
             delays: !settings.lock_delay.is_zero(),
+            has_ticket: AtomicBool::new(false),
             failure: Mutex::default(),
         }
+    }
+
+    pub(super) fn ticket(&self) -> Option<LeaseTicket> {
+        let ticket = self.held.ticket();
+        self.has_ticket.fetch_or(ticket.is_some(), Ordering::Relaxed);
+        ticket
     }
 
     /// Tries once to renew, unless the lease has ended, and returns the reason of a failure. One that another has
@@ -58,7 +69,10 @@ impl Holding {
         if self.state.deadline().is_err() {
             return Err(Vec::new());
         }
-        let renewed = self.held.renew().await;
+        let renewed = match self.has_ticket.load(Ordering::Relaxed) {
+            true => self.held.resume().await,
+            false => self.held.renew().await,
+        };
         match &renewed {
             Ok(Renewed::Until(until)) => self.state.renew(*until),
             Ok(Renewed::Superseded) => drop(self.state.close(Loss::Superseded)),

@@ -1,6 +1,7 @@
 pub(crate) mod held_lock;
 mod holding;
 pub(crate) mod state;
+pub(crate) mod ticket;
 pub(super) mod watchdog;
 
 use std::fmt;
@@ -23,6 +24,7 @@ use crate::sequencer::{HeldToken, Sequencer};
 use crate::time::{Clock, Time};
 use held_lock::Grant;
 use holding::Holding;
+use ticket::LeaseTicket;
 use watchdog::{Watch, Watchdogs};
 
 /// A time-limited lock and its fencing token.
@@ -105,6 +107,23 @@ impl Lease<Several> {
     #[must_use]
     pub fn sequencers(&self) -> &[Sequencer] {
         &self.holding.locks
+    }
+}
+
+impl Lease {
+    /// Returns what another process needs to go on with the lease. `None` if the back end ends the locks of a process
+    /// with it: etcd and ZooKeeper.
+    ///
+    /// That process may release the lease without this one. So from now on a renewal here, too, sets no lock again
+    /// unless a majority of the servers still has it.
+    #[must_use]
+    pub fn ticket(&self) -> Option<LeaseTicket> {
+        self.holding.ticket()
+    }
+
+    /// Forgets the lease in this process, without a release: another one goes on with it, or it ends at its TTL.
+    pub fn leave(mut self) {
+        self.close();
     }
 }
 

@@ -11,7 +11,8 @@ use super::nodes::Nodes;
 use super::readmission;
 use crate::holder::Holder;
 use crate::lock::error::AcquireError;
-use crate::lock::lease::held_lock::Grant;
+use crate::lock::lease::held_lock::{Grant, HeldLock};
+use crate::lock::lease::ticket::LeaseTicket;
 use crate::lock::service::backend::LockBackend;
 use crate::lock::service::health::{Health, NodeHealth};
 use crate::lock::settings::Settings;
@@ -80,6 +81,14 @@ impl LockBackend for Arc<Nodes> {
                 }
             }
         }
+    }
+
+    fn held(&self, ticket: &LeaseTicket, settings: &Settings) -> Option<Arc<dyn HeldLock>> {
+        readmission::start(self);
+        let (owner, mode, terms) = (Owner::parse(&ticket.owner)?, Mode::Exclusive, settings.terms());
+        let Sequencer { resource, token } = ticket.sequencer.clone();
+        let attempt = Attempt { owner, mode, terms };
+        Some(Arc::new(HeldOnNodes::new(Arc::clone(self), attempt, NonEmpty::new((resource, token)))))
     }
 
     fn notifications(&self) -> &ReleaseNotifications {

@@ -9,6 +9,8 @@ use parking_lot::Mutex;
 use super::nodes::Nodes;
 use crate::lock::error::{NodeCause, ReleaseError};
 use crate::lock::lease::held_lock::{HeldLock, SentRelease};
+use crate::lock::lease::ticket::LeaseTicket;
+use crate::sequencer::Sequencer;
 
 /// Locks of one lease that are held on the nodes.
 pub(super) struct HeldOnNodes {
@@ -42,6 +44,29 @@ impl HeldLock for HeldOnNodes {
             let renewed = self.nodes.drive(&mut renew, answers).await;
             renewed.unwrap_or(Err(Vec::new())).map_err(|faults| self.nodes.causes(faults))
         })
+    }
+
+    /// A node that has lost the lock gets it again if a majority still has it.
+    fn resume(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
+        Box::pin(async {
+            let (nodes, now) = (&self.nodes, self.nodes.clock.now());
+            let mut resume = Renew::resuming(nodes.size(), self.attempt, &self.locks, now);
+            let answers = nodes.begin(&mut resume);
+            let renewed = nodes.drive(&mut resume, answers).await.unwrap_or(Err(Vec::new()));
+            if let Ok(Renewed::Until(_)) = renewed {
+                let mut renew = Renew::new(nodes.size(), self.attempt, &self.locks, now);
+                let missing: Vec<usize> = resume.missing().collect();
+                let requests = from_fn(|| renew.next_request());
+                drop(nodes.submit_each(requests.filter(|(to, _)| missing.contains(&to.node))));
+            }
+            renewed.map_err(|faults| nodes.causes(faults))
+        })
+    }
+
+    fn ticket(&self) -> Option<LeaseTicket> {
+        let (resource, token) = self.locks.first().clone();
+        let Attempt { owner, terms, .. } = self.attempt;
+        Some(LeaseTicket { sequencer: Sequencer::new(resource, token), ttl: terms.ttl, owner: owner.to_string() })
     }
 
     fn release(self: Arc<Self>, rest: Duration, handed_over: bool) -> SentRelease {

@@ -10,7 +10,10 @@ pub(super) struct Signatures(BTreeMap<Owner, (Resource, Arc<str>)>);
 impl Signatures {
     /// Notes the name under which a lock was granted or renewed, and returns the holder of one that was not.
     pub(super) fn sign(&mut self, store: &Store, name: &Arc<str>, request: &Request, reply: &mut Reply) {
-        let (Request::Acquire { resource, owner, .. } | Request::Renew { resource, owner, .. }) = request else {
+        let (Request::Acquire { resource, owner, .. }
+        | Request::Renew { resource, owner, .. }
+        | Request::Resume { resource, owner, .. }) = request
+        else {
             return;
         };
         match reply {

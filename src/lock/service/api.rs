@@ -6,7 +6,8 @@ use fencing_protocol::Resource;
 use futures_util::future::BoxFuture;
 
 use super::health::Health;
-use crate::lock::error::AcquireError;
+use crate::lock::error::{AcquireError, RenewError};
+use crate::lock::lease::ticket::LeaseTicket;
 use crate::lock::lease::{Lease, LeaseSet, SharedLease};
 use crate::lock::settings::BuildError;
 
@@ -33,6 +34,18 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// # Cancel safety
     /// As for [`acquire`](Lock::acquire).
     fn try_acquire<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Lease, AcquireError>>;
+
+    /// Renews a lease that another process had, by its [`ticket`](Lease::ticket), and returns it: it is this
+    /// process's now too. It renews only what a majority of the servers has still, so a lease that has ended stays so.
+    /// All processes of a lease on Redis nodes need one holder name.
+    ///
+    /// # Errors
+    /// [`RenewError::Lost`] if the lease has ended, or the ticket is one of another back end. [`RenewError::Failed`] if
+    /// too few servers answered: try again.
+    ///
+    /// # Cancel safety
+    /// If you drop the future, the lease may or may not have been renewed.
+    fn resume<'a>(&'a self, ticket: &'a LeaseTicket) -> BoxFuture<'a, Result<Lease, RenewError>>;
 
     /// Acquires a shared lease of `resource`: a read lock. Waits while another client holds the lock
     /// exclusively, or waits for that, up to the wait limit.

@@ -8,7 +8,8 @@ use fencing_protocol::{NonEmpty, Resource};
 
 use super::health::Health;
 use crate::lock::error::AcquireError;
-use crate::lock::lease::held_lock::Grant;
+use crate::lock::lease::held_lock::{Grant, HeldLock};
+use crate::lock::lease::ticket::LeaseTicket;
 use crate::lock::settings::Settings;
 use crate::lock::wait::acquirer::Ask;
 use crate::lock::wait::release_notifications::ReleaseNotifications;
@@ -28,6 +29,11 @@ pub trait LockBackend: fmt::Debug + Clone + Send + Sync + 'static {
         ask: Ask,
         settings: &Settings,
     ) -> impl Future<Output = Result<Grant, AcquireError>> + Send;
+
+    /// Returns the locks of a lease that another process had. `None` if the ticket is not one of this back end.
+    fn held(&self, _ticket: &LeaseTicket, _settings: &Settings) -> Option<Arc<dyn HeldLock>> {
+        None
+    }
 
     /// Returns what the servers report of releases.
     fn notifications(&self) -> &ReleaseNotifications;

@@ -9,14 +9,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fencing_protocol::{Fault, Mode, NonEmpty, Resource};
+use fencing_protocol::{Fault, Mode, NonEmpty, Renewed, Resource};
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 
 use crate::lock::counted::waited;
-use crate::lock::error::{AcquireError, NodeCause};
+use crate::lock::error::{AcquireError, LeaseLost, Loss, NodeCause, RenewError};
+use crate::lock::lease::held_lock::Grant;
+use crate::lock::lease::ticket::LeaseTicket;
 use crate::lock::lease::watchdog::Watchdogs;
 use crate::lock::lease::{Lease, LeaseSet, SharedLease};
 use crate::lock::settings::{BuildError, Settings};
@@ -24,6 +26,7 @@ use crate::lock::sleep::within;
 use crate::lock::wait::acquirer::{Ask, Target, Wanted};
 use crate::lock::wait::list::List;
 use crate::lock::wait::queues::WaitQueues;
+use crate::sequencer::Sequencer;
 use api::Lock;
 use backend::LockBackend;
 use health::Health;
@@ -97,6 +100,35 @@ impl<B: LockBackend> LockService<B> {
     /// Acquires the lease of `resource` in one attempt: see [`Lock::try_acquire`].
     pub async fn try_acquire(&self, resource: &Resource) -> Result<Lease, AcquireError> {
         self.once(resource, Mode::Exclusive).await
+    }
+
+    /// Renews a lease that another process had: see [`Lock::resume`].
+    pub async fn resume(&self, ticket: &LeaseTicket) -> Result<Lease, RenewError> {
+        let Sequencer { resource, token } = ticket.sequencer.clone();
+        let failed = |causes| RenewError::Failed { resource: resource.clone(), token, causes };
+        let over = |loss| {
+            let (resource, causes) = (resource.clone(), Vec::new());
+            RenewError::Lost(LeaseLost { resource, token, loss, causes })
+        };
+        if Handle::try_current().is_err() {
+            return Err(failed(vec![NodeCause::own(Fault::NoRuntime)]));
+        }
+        let settings = self.settings.with_ttl(ticket.ttl).map_err(|_| over(Loss::Expired))?;
+        let held = self.backend.held(ticket, &settings).ok_or_else(|| over(Loss::Expired))?;
+        let clock = self.backend.clock();
+        let asked = clock.now();
+        match held.resume().await {
+            Ok(Renewed::Until(deadline)) => {
+                let grant = Grant { locks: NonEmpty::new(ticket.sequencer.clone()), deadline, held };
+                let (clock, queues) = (Arc::clone(clock), Arc::clone(&self.queues));
+                let lease = Lease::new(grant, clock, (asked, &settings), queues, &self.watchdogs);
+                // The other process may have it still.
+                let _ = lease.ticket();
+                Ok(lease)
+            }
+            Ok(Renewed::Superseded) => Err(over(Loss::Expired)),
+            Err(causes) => Err(failed(causes)),
+        }
     }
 
     /// Acquires a shared lease of `resource`: see [`Lock::acquire_shared`].
@@ -269,6 +301,7 @@ impl<B: LockBackend> Lock for LockService<B> {
     boxed! {
         acquire(resource: Resource) -> Result<Lease, AcquireError>;
         try_acquire(resource: Resource) -> Result<Lease, AcquireError>;
+        resume(ticket: LeaseTicket) -> Result<Lease, RenewError>;
         acquire_shared(resource: Resource) -> Result<SharedLease, AcquireError>;
         try_acquire_shared(resource: Resource) -> Result<SharedLease, AcquireError>;
         acquire_any(resources: [Resource]) -> Result<Lease, AcquireError>;

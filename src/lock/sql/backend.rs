@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencing_protocol::{Fault, NonEmpty, Resource, Token};
+use fencing_protocol::{Fault, Mode, NonEmpty, Resource, Token};
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
@@ -11,7 +11,8 @@ use super::table::LeaseTable;
 use crate::database::{AcquireAnswer, Database, LeaseClaim};
 use crate::holder::Holder;
 use crate::lock::error::AcquireError;
-use crate::lock::lease::held_lock::Grant;
+use crate::lock::lease::held_lock::{Grant, HeldLock};
+use crate::lock::lease::ticket::LeaseTicket;
 use crate::lock::service::backend::LockBackend;
 use crate::lock::service::health::Health;
 use crate::lock::settings::Settings;
@@ -39,7 +40,7 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
         settings: &Settings,
     ) -> Result<Grant, AcquireError> {
         let (terms, budget) = (settings.terms(), settings.budget());
-        let rows = LeaseRows::new(self, resources, ask.mode, settings);
+        let rows = LeaseRows::new(self, resources, (&self.owner(), ask.mode), settings);
         // The first renewal comes after a third of the TTL and asks for one row after another as well.
         let end = Instant::now() + rows.budget_of_all().min(terms.ttl / 3).max(budget);
         // Earlier statements of this process go first, unless they hang.
@@ -82,6 +83,13 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
             Ok(Err(_)) => Err(unavailable(Fault::Disconnected("the runtime is gone".into()))),
             Err(_) => Err(unavailable(Fault::TimedOut)),
         }
+    }
+
+    fn held(&self, ticket: &LeaseTicket, settings: &Settings) -> Option<Arc<dyn HeldLock>> {
+        let LeaseTicket { sequencer, owner, .. } = ticket;
+        let resource = NonEmpty::new(sequencer.resource.clone());
+        let rows = LeaseRows::new(self, &resource, (owner, Mode::Exclusive), settings);
+        Some(Arc::new(HeldRows { rows, locks: NonEmpty::new(sequencer.clone()), terms: settings.terms() }))
     }
 
     fn notifications(&self) -> &ReleaseNotifications {

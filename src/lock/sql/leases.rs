@@ -42,10 +42,20 @@ async fn read<DB: Database>(
     resource: &str,
     limit: u32,
 ) -> Result<Vec<LeaseRecord>, Fault> {
-    let resource = DB::literal(resource);
-    let list = fill(DB::LEASES, &[("{after}", &after), ("{resource}", &resource), ("{limit}", &limit)]);
+    let list = list::<DB>(after, resource, limit);
     let rows = call(pool, |conn| DB::texts(conn, list).boxed()).await?;
-    Ok(rows.iter().filter_map(parsed).flatten().collect())
+    Ok(parsed(&rows).collect())
+}
+
+/// Returns the statement that reads leases.
+pub(super) fn list<DB: Database>(after: &str, resource: &str, limit: u32) -> String {
+    let resource = DB::literal(resource);
+    fill(DB::LEASES, &[("{after}", &after), ("{resource}", &resource), ("{limit}", &limit)])
+}
+
+/// Reads its rows.
+pub(super) fn parsed(rows: &[TextRow]) -> impl Iterator<Item = LeaseRecord> {
+    rows.iter().filter_map(record).flatten()
 }
 
 /// Runs statements on a connection. They may take as long as the pool may wait for one.
@@ -62,7 +72,7 @@ async fn call<DB: Database, T>(
 }
 
 /// Reads a row, which may have been altered by hand.
-fn parsed(row: &TextRow) -> Option<Vec<LeaseRecord>> {
+fn record(row: &TextRow) -> Option<Vec<LeaseRecord>> {
     let (resource, owner) = (Resource::new(row.text(0)?).ok()?, row.text(2)?);
     let token = Token::try_from(row.number::<i64>(1)?).ok()?;
     let lease = |holder: &str, remaining| LeaseRecord {

@@ -13,6 +13,7 @@ use super::table::LeaseTable;
 use crate::database::{Database, LeaseClaim};
 use crate::lock::error::{NodeCause, ReleaseError};
 use crate::lock::lease::held_lock::{HeldLock, SentRelease};
+use crate::lock::lease::ticket::LeaseTicket;
 use crate::lock::settings::Settings;
 use crate::lock::sleep::answered;
 use crate::sequencer::Sequencer;
@@ -30,13 +31,13 @@ impl<DB: Database> LeaseRows<DB> {
     pub(super) fn new(
         table: &Arc<LeaseTable<DB>>,
         resources: &NonEmpty<Resource>,
-        mode: Mode,
+        (owner, mode): (&str, Mode),
         settings: &Settings,
     ) -> Arc<LeaseRows<DB>> {
-        let (owner, budget) = (table.owner(), settings.budget());
+        let budget = settings.budget();
         let closed_for = settings.terms().closed_for();
         let claim = |resource: Resource| {
-            let claim = LeaseClaim::new(&resource, &owner, closed_for, budget);
+            let claim = LeaseClaim::new(&resource, owner, closed_for, budget);
             Arc::new(LeaseClaim { shared: mode == Mode::Shared, ..claim })
         };
         let (table, claims) = (Arc::clone(table), resources.clone().map(claim));
@@ -102,6 +103,26 @@ impl<DB: Database> HeldLock for HeldRows<DB> {
             }
             Ok(Renewed::Until(self.terms.deadline(start)))
         })
+    }
+
+    /// The row is read first: a renewal alone takes one that has expired and that nobody else has acquired.
+    fn resume(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
+        Box::pin(async {
+            let LeaseRows { table, claims, budget, .. } = &*self.rows;
+            for (claim, lock) in claims.iter().zip(&self.locks) {
+                match table.left(claim, lock.token, *budget).await {
+                    Ok(left) if left > self.terms.lock_delay => {}
+                    Ok(_) => return Ok(Renewed::Superseded),
+                    Err(fault) => return Err(vec![table.cause(fault)]),
+                }
+            }
+            self.renew().await
+        })
+    }
+
+    fn ticket(&self) -> Option<LeaseTicket> {
+        let (sequencer, claim) = (self.locks.first().clone(), self.rows.claims.first());
+        Some(LeaseTicket { sequencer, ttl: self.terms.ttl, owner: claim.owner.clone() })
     }
 
     fn release(self: Arc<Self>, rest: Duration, _: bool) -> SentRelease {

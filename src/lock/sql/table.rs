@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencing_protocol::{Fault, Owner, Resource};
+use fencing_protocol::{Fault, Owner, Resource, Token};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use sqlx::Pool;
@@ -9,10 +9,9 @@ use sqlx::pool::PoolConnection;
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::Instrument;
 
-use super::fault;
 use super::in_flight::InFlight;
-use super::listener;
 use super::reserve::Reserve;
+use super::{fault, leases, listener};
 use crate::database::quoted::fill;
 use crate::database::{AcquireAnswer, Database, LeaseClaim, ReleaseAnswer};
 use crate::holder::HolderName;
@@ -101,6 +100,15 @@ impl<DB: Database> LeaseTable<DB> {
     pub(super) async fn renew(&self, claim: &LeaseClaim, token: i64, budget: Duration) -> Result<bool, Fault> {
         let limits = Limits::with_reserve(budget);
         self.call(claim, limits, move |conn, claim| DB::renew(conn, claim, token).boxed()).await
+    }
+
+    /// Returns for how long the row is held under this claim and this token still, by the database's clock.
+    pub(super) async fn left(&self, claim: &LeaseClaim, token: Token, budget: Duration) -> Result<Duration, Fault> {
+        let list = leases::list::<DB>("=", claim.resource.as_str(), 1);
+        let read = self.call(&list, Limits::with_reserve(budget), |conn, list| DB::texts(conn, list.clone()).boxed());
+        let rows = read.await?;
+        let mut ours = leases::parsed(&rows).filter(|lease| lease.owner == claim.owner && lease.token == token);
+        Ok(ours.next().and_then(|lease| lease.remaining).unwrap_or_default())
     }
 
     /// Releases the lease, which stays held until `closed`, and returns whether it was held until now, by the first

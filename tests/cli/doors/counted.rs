@@ -91,7 +91,7 @@ fn a_release_by_force_is_named(place: &(impl Place + ?Sized)) {
     let lease = door.acquire("a", LONG);
     let released = ask(place, "release --node-budget 5s --resource a --yes");
     assert_eq!((lease.status, released.code), (201, Some(0)), "{lease:?} {released:?}");
-    let over = door.of(&lease, "PUT").is(404, "no-lease");
+    let over = door.of(&lease, "PUT").is(409, "superseded");
     assert!(over.text().contains("an operator has released it"), "{over:?}");
     until("it is counted", || door.metric(LOST) == 1.0);
     assert_eq!(door.metric(NOT_RENEWED), 0.0);

@@ -15,6 +15,7 @@ mod passed;
 mod patterns;
 mod routes;
 mod scenario;
+mod sealed;
 mod signed;
 mod stop;
 mod time_wait;

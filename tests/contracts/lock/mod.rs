@@ -5,6 +5,7 @@
 
 mod end;
 mod grant;
+mod resume;
 mod several;
 mod shared;
 
@@ -24,6 +25,7 @@ use tokio::time::{Instant, sleep};
 use crate::{answered, resource};
 
 pub use end::lapse_contract;
+pub use resume::resume_contract;
 pub use shared::shared_contract;
 
 /// A suite drops an acquisition after this many polls at most: more than any takes.

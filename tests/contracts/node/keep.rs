@@ -4,6 +4,7 @@ use super::probe::*;
 pub async fn suite(probe: &Probe) {
     renewal(probe).await;
     healing(probe).await;
+    resumed(probe).await;
     released(probe).await;
     shortened(probe).await
 }
@@ -40,6 +41,30 @@ async fn healing(probe: &Probe) {
         ("what another has held since", renewal(), NotOwner),
         ("after that", acquire(&name, ALICE), grant(3)),
         ("held", release(&name, ALICE), Released),
+    ];
+    probe.says(steps).await
+}
+
+async fn resumed(probe: &Probe) {
+    let (name, stamp) = (resource("resume"), probe.stamps().await);
+    let resume = |owner, least| Request::Resume { resource: name.clone(), owner, least, ttl: TTL * 2 };
+    let always = Duration::ZERO;
+    let steps = [
+        ("what was never held", resume(ALICE, always), NotOwner),
+        ("free", acquire(&name, ALICE), probe.grant(stamp(1))),
+        ("what does not last for longer", resume(ALICE, TTL), NotOwner),
+        ("for another owner", resume(BOB, always), NotOwner),
+        ("for the owner", resume(ALICE, TTL / 2), Renewed),
+    ];
+    probe.says(steps).await;
+    probe.remains(&name, TTL..=TTL * 2, "resumed").await;
+    let steps = [
+        ("resumed", acquire(&name, BOB), HELD),
+        ("by the owner", release(&name, ALICE), Released),
+        ("what was released", resume(ALICE, always), NotOwner),
+        ("after that", acquire(&name, BOB), probe.grant(stamp(2))),
+        ("what another holds", resume(ALICE, always), NotOwner),
+        ("by the next owner", release(&name, BOB), Released),
     ];
     probe.says(steps).await
 }

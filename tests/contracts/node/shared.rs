@@ -16,6 +16,11 @@ fn drain(resource: &Resource, lasting: Duration) -> Request {
     Request::Drain { resource: resource.clone(), lasting }
 }
 
+/// Only an exclusive lock is resumed.
+fn resume(resource: &Resource) -> Request {
+    Request::Resume { resource: resource.clone(), owner: ALICE, least: Duration::ZERO, ttl: TTL }
+}
+
 async fn together(probe: &Probe) {
     let (name, stamp) = (resource("shared"), probe.stamps().await);
     for count in 1..=2 {
@@ -25,6 +30,7 @@ async fn together(probe: &Probe) {
             ("again", share(&name, ALICE), granted()),
             ("joins", share(&name, BOB), granted()),
             ("again", share(&name, BOB), granted()),
+            ("for one of two", resume(&name), NotOwner),
             ("a part", release(&name, ALICE), Released),
             ("a part twice", release(&name, ALICE), NotOwner),
         ];

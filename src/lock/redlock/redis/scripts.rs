@@ -137,6 +137,9 @@ impl Scripts {
                 cmd.arg(millis(*ttl));
                 stamp(cmd, token);
             }
+            Request::Resume { least, ttl, .. } => {
+                cmd.arg(millis(*ttl)).arg(millis(*least));
+            }
             Request::Publish { nonce, token, .. } => {
                 cmd.arg(nonce.to_string());
                 stamp(cmd, token);

@@ -41,6 +41,7 @@ pub(super) fn of_lock(request: &Request) -> Option<(&'static LockScript, &Resour
         Request::Publish { resource, .. } => (&PUBLISH, resource),
         Request::Renew { resource, mode: Mode::Exclusive, .. } => (&RENEW, resource),
         Request::Renew { resource, .. } => (&RENEW_SHARE, resource),
+        Request::Resume { resource, .. } => (&RESUME, resource),
         Request::Release { resource, .. } => (&RELEASE, resource),
         Request::Shorten { resource, .. } => (&SHORTEN, resource),
         _ => return None,
@@ -58,8 +59,8 @@ pub(super) struct LockScript {
 
 /// The scripts of a lock's life, which a session loads when it opens. Those for the locks of a list go with each
 /// request: they are seldom, and a session opens faster without them.
-pub(super) static LOADED: [&str; 6] =
-    [GROUP, SHARE.source, PUBLISH.source, RENEW_SHARE.source, SHORTEN.source, DRAIN.source];
+pub(super) static LOADED: [&str; 7] =
+    [GROUP, SHARE.source, PUBLISH.source, RENEW_SHARE.source, RESUME.source, SHORTEN.source, DRAIN.source];
 pub(super) static GROUP: &str = concat!(
     include_str!("lone.lua"),
     own!("release"; "notify.lua", "release.lua"),
@@ -85,6 +86,7 @@ static SHORTEN: LockScript =
     LockScript { source: numbered!("shorten.lua"), each: each!("shorten.lua"; ""), arguments: 2 };
 static SHARE: LockScript = LockScript { source: numbered!("notify.lua", "share.lua"), each: "", arguments: 2 };
 static RENEW_SHARE: LockScript = LockScript { source: numbered!("renew_share.lua"), each: "", arguments: 4 };
+static RESUME: LockScript = LockScript { source: numbered!("resume.lua"), each: "", arguments: 3 };
 static DRAIN: LockScript = LockScript { source: numbered!("drain.lua"), each: "", arguments: 1 };
 pub(super) const PREPARE: &str = numbered!("prepare.lua");
 pub(super) const READ: &str = numbered!("read.lua");

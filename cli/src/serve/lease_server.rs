@@ -1,0 +1,233 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Request, State};
+use axum::response::IntoResponse;
+use fencing::http::segments;
+use fencing::lock::{BuildError, Health, LeaseLost, Lock, Loss, ReleaseError, Released, RenewError};
+use fencing::{Lease, Resource, Sequencer};
+use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use percent_encoding::percent_decode_str;
+use serde::Deserialize;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::answers::{self, IN_DOUBT, NOT_JSON, OVERLOADED, TOO_LONG, UNAVAILABLE, no_lease};
+use super::clients::{Caller, Clients, Denied, Right, Use};
+use super::table::{KnownLease, Table};
+use super::{JSON, ServeArgs};
+use crate::duration::about;
+use crate::listen::{HttpAnswer, LastAnswer, MALFORMED};
+use crate::signing::SigningKeys;
+
+/// The longest body, in bytes.
+const MAX_BODY: usize = 4 << 10;
+
+/// What the requests share.
+pub(super) struct LeaseServer {
+    pub(super) args: ServeArgs,
+    pub(super) lock: Arc<dyn Lock>,
+    pub(super) clients: Clients,
+    pub(super) table: Arc<Table>,
+    pub(super) waiters: Semaphore,
+    pub(super) health: LastAnswer<Health>,
+    pub(super) stop: CancellationToken,
+    pub(super) keys: Option<SigningKeys>,
+}
+
+pub(super) type Server = State<Arc<LeaseServer>>;
+type Id = Result<Path<String>, PathRejection>;
+
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields)]
+struct AcquireRequest {
+    ttl_ms: Option<u64>,
+    wait_ms: u64,
+}
+
+pub(super) async fn acquire(
+    State(leases): Server,
+    Extension(caller): Extension<Caller>,
+    request: Request,
+) -> Result<HttpAnswer, HttpAnswer> {
+    caller.require(Right::Acquire)?;
+    let resource = resource(request.uri().path()).map_err(|why| MALFORMED.answer(why))?;
+    caller.require_resource(&resource)?;
+    caller.take_request()?;
+    // Before the body: a slow one takes a connection as a waiter does.
+    let _in_use = caller.count(Use::Waiters)?;
+    let Ok(_waiting) = leases.waiters.try_acquire() else {
+        return Err(OVERLOADED.answer("too many requests wait for locks; no lock was requested"));
+    };
+    let wanted = acquire_request(request).await?;
+    let ttl = wanted.ttl_ms.map_or(leases.args.ttl, Duration::from_millis);
+    let wait = Duration::from_millis(wanted.wait_ms);
+    for (field, value, most) in [("ttl_ms", ttl, leases.args.longest_ttl), ("wait_ms", wait, leases.args.longest_wait)]
+    {
+        if value > most {
+            let most = most.as_millis();
+            return Err(MALFORMED.answer(format_args!("{field} is at most {most}")));
+        }
+    }
+    let wrong = |error: BuildError| MALFORMED.answer(error);
+    let lock = leases.lock.with_ttl(ttl).and_then(|lock| lock.with_wait(wait)).map_err(wrong)?;
+    let place = leases.table.reserve(&caller)?;
+    // If the client goes away, this is dropped, which releases.
+    let acquired = async {
+        match wait.is_zero() {
+            true => lock.try_acquire(&resource).await,
+            false => lock.acquire(&resource).await,
+        }
+    };
+    let lease = leases.stop.run_until_cancelled(acquired).await;
+    let stopping = || UNAVAILABLE.answer("the service is stopping; nothing was acquired");
+    let lease = lease.ok_or_else(stopping)?.map_err(|error| answers::not_acquired(&error))?;
+    let known = KnownLease::new(&lease, ttl, caller.name(), leases.keys.as_ref());
+    let known = known.map_err(|error| UNAVAILABLE.answer(error))?;
+    let answer = answers::lease(StatusCode::CREATED, &known, lease.valid_for(), leases.keys.as_ref());
+    let unread = leases.table.unread(&known.id);
+    leases.table.keep(known, lease, place);
+    Ok(answer.map(|text| unread.until_read(text)))
+}
+
+pub(super) async fn show(
+    State(leases): Server,
+    Extension(caller): Extension<Caller>,
+    id: Id,
+) -> Result<HttpAnswer, HttpAnswer> {
+    let known = leases.find(&caller, id, Some(Right::Read))?;
+    caller.take_request()?;
+    let left = match leases.table.find(&known.id) {
+        Some(entry) => entry.lease.lock().await.as_ref().map(Lease::valid_for).unwrap_or_default(),
+        None => Duration::ZERO,
+    };
+    // Another process may know more.
+    if left.is_zero() && known.ticket.is_none() {
+        return Err(no_lease());
+    }
+    Ok(answers::lease(StatusCode::OK, &known, left, leases.keys.as_ref()))
+}
+
+pub(super) async fn renew(
+    State(leases): Server,
+    Extension(caller): Extension<Caller>,
+    id: Id,
+) -> Result<HttpAnswer, HttpAnswer> {
+    let known = leases.find(&caller, id, None)?;
+    // Its client may have lost the right.
+    caller.require_resource(&known.sequencer.resource)?;
+    let renewed = |left| answers::lease(StatusCode::OK, &known, left, leases.keys.as_ref());
+    if let Some(entry) = leases.table.find(&known.id)
+        && let Some(lease) = entry.lease.lock().await.as_ref()
+    {
+        match lease.renew().await {
+            Ok(left) => return Ok(renewed(left)),
+            // Another process may have renewed it.
+            Err(RenewError::Lost(LeaseLost { loss: Loss::Expired, .. })) if known.ticket.is_some() => {}
+            Err(error) => {
+                let lasts = format!("for another {}", about(lease.valid_for()));
+                return Err(answers::not_renewed(&error, &lasts));
+            }
+        }
+    }
+    let lease = leases.resume(&known).await?;
+    let answer = renewed(lease.valid_for());
+    match leases.table.reserve(&caller) {
+        Ok(place) => leases.table.keep(known, lease, place),
+        // It is renewed all the same, each time anew.
+        Err(_) => lease.leave(),
+    }
+    Ok(answer)
+}
+
+pub(super) async fn release(
+    State(leases): Server,
+    Extension(caller): Extension<Caller>,
+    id: Id,
+) -> Result<HttpAnswer, HttpAnswer> {
+    let known = leases.find(&caller, id, Some(Right::Release))?;
+    if known.client != caller.name() {
+        let Sequencer { resource, token } = &known.sequencer;
+        tracing::warn!(client = known.client, by = caller.name(), %resource, %token, "lease released by another client");
+    }
+    let released = match leases.release_here(&known.id).await {
+        Some(released) => released,
+        None => leases.resume(&known).await?.release().await,
+    };
+    match released {
+        Ok(Released::Released) => Ok(StatusCode::NO_CONTENT.into_response()),
+        Ok(Released::Lapsed) => Err(no_lease()),
+        Err(error) => {
+            tracing::warn!(%error, "release in doubt");
+            let why = "too few servers answered; the lock is free by the end of its TTL";
+            Err(IN_DOUBT.answer(why))
+        }
+    }
+}
+
+impl LeaseServer {
+    /// Finds a lease of this client, or one of others to which it has the right.
+    fn find(&self, caller: &Caller, id: Id, of_others: Option<Right>) -> Result<KnownLease, Denied> {
+        let right = of_others.filter(|right| caller.may(*right)).unwrap_or(Right::Acquire);
+        caller.require(right)?;
+        // No lease has an id that is not UTF-8.
+        let id = id.map_or_else(|_| String::new(), |Path(id)| id);
+        let sealed = || KnownLease::unseal(&id, self.keys.as_ref()?);
+        let known = self.table.find(&id).map(|entry| entry.known.clone()).or_else(sealed).ok_or(Denied::NoLease)?;
+        if known.client != caller.name() {
+            let right = of_others.ok_or_else(|| Denied::Forbidden("it is the lease of another client".to_owned()))?;
+            caller.require(right)?;
+            caller.require_resource(&known.sequencer.resource)?;
+        }
+        Ok(known)
+    }
+
+    /// Goes on with a lease that another process has granted or renewed.
+    async fn resume(&self, known: &KnownLease) -> Result<Lease, HttpAnswer> {
+        let ticket = known.ticket.as_ref().ok_or_else(no_lease)?;
+        self.lock.resume(ticket).await.map_err(|error| answers::not_renewed(&error, "until its old end"))
+    }
+
+    /// Releases a lease that this process has, or returns that it had ended here.
+    async fn release_here(&self, id: &str) -> Option<Result<Released, ReleaseError>> {
+        let entry = self.table.remove(id)?;
+        // A renewal may be in flight.
+        let lease = entry.lease.lock().await.take()?;
+        if lease.valid_for().is_zero() && entry.known.ticket.is_some() {
+            lease.leave();
+            return None;
+        }
+        Some(lease.release().await)
+    }
+}
+
+/// Reads the name in the path. It is as strict as the fence: one resource has one name.
+fn resource(path: &str) -> Result<Resource, String> {
+    let name = percent_decode_str(path.strip_prefix("/leases/").unwrap_or_default()).decode_utf8();
+    let name = name.map_err(|_| "the name is not UTF-8".to_owned())?;
+    segments(name.split('/')).map_err(|error| error.to_string())
+}
+
+async fn acquire_request(request: Request) -> Result<AcquireRequest, HttpAnswer> {
+    let (parts, body) = request.into_parts();
+    let bytes = match Limited::new(body, MAX_BODY).collect().await {
+        Ok(bytes) => bytes.to_bytes(),
+        Err(error) if error.is::<LengthLimitError>() => {
+            return Err(TOO_LONG.answer(format_args!("the body has more than {MAX_BODY} bytes")));
+        }
+        Err(error) => return Err(MALFORMED.answer(error)),
+    };
+    if bytes.is_empty() {
+        return Ok(AcquireRequest::default());
+    }
+    let kind = parts.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    if !kind.eq_ignore_ascii_case(JSON) {
+        return Err(NOT_JSON.answer("the body must be JSON: send Content-Type: application/json"));
+    }
+    serde_json::from_slice(&bytes).map_err(|error| MALFORMED.answer(error))
+}

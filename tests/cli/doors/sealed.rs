@@ -1,0 +1,196 @@
+//! Leases that outlive the process that granted them: several `fencing serve` with one file of keys.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use tempfile::TempDir;
+
+use super::*;
+
+struct Keys {
+    _folder: TempDir,
+    file: PathBuf,
+}
+
+impl Keys {
+    fn new() -> Keys {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("keys");
+        let keys = Keys { _folder: folder, file };
+        keys.write(&["one"]);
+        keys
+    }
+
+    /// Each key is made of its id.
+    fn write(&self, ids: &[&str]) {
+        let line = |id: &&str| format!("{id}={}\n", hex::encode(id.repeat(32)).split_at(64).0);
+        fs::write(&self.file, ids.iter().map(line).collect::<String>()).unwrap();
+    }
+
+    fn serve(&self, place: &(impl Place + ?Sized)) -> Door {
+        Door::serve(place, &format!("--signing-keys {}", self.file.display()))
+    }
+}
+
+const LONG: &str = r#"{"ttl_ms": 60000, "wait_ms": 20000}"#;
+
+fn goes_on(place: &(impl Place + ?Sized)) {
+    let keys = Keys::new();
+    let (mut first, second) = (keys.serve(place), keys.serve(place));
+    let lease = first.acquire("a", LONG);
+    assert_eq!(lease.status, 201, "{lease:?}");
+    let renewed = second.of(&lease, "PUT");
+    assert_eq!((renewed.status, renewed.token()), (200, lease.token()), "{renewed:?}");
+    assert_eq!(renewed.path(), lease.path());
+    first.process.signal("KILL");
+    first = keys.serve(place);
+    for door in [&first, &second] {
+        let renewed = door.of(&lease, "PUT");
+        assert_eq!((renewed.status, renewed.token()), (200, lease.token()), "{renewed:?}");
+        door.acquire("a", "").is(409, "held");
+        assert_eq!(door.of(&lease, "GET").status, 200);
+    }
+    // What one has released, the other does not bring back.
+    assert_eq!(second.of(&lease, "DELETE").status, 204);
+    for door in [&first, &second] {
+        let over = door.of(&lease, "PUT");
+        assert!([404, 409].contains(&over.status), "{over:?}");
+        let over = door.of(&lease, "DELETE");
+        assert_eq!(over.status, 404, "{over:?}");
+    }
+    let next = first.acquire("a", LONG);
+    assert!(next.status == 201 && next.token() > lease.token(), "{next:?}");
+    assert!([404, 409].contains(&second.of(&lease, "PUT").status));
+    assert_eq!(second.of(&next, "PUT").status, 200);
+}
+
+#[test]
+fn another_process_goes_on_with_a_lease_on_nodes() {
+    goes_on(&five());
+}
+
+#[test]
+fn another_process_goes_on_with_a_lease_in_a_database() {
+    let folder = tempfile::tempdir().unwrap();
+    goes_on(&format!("sqlite:{}/leases.db", folder.path().display()));
+}
+
+#[test]
+fn a_lease_that_has_lapsed_stays_so() {
+    let (keys, servers) = (Keys::new(), five());
+    let (first, second) = (keys.serve(&servers), keys.serve(&servers));
+    let lease = first.acquire("a", r#"{"ttl_ms": 8000, "wait_ms": 20000}"#);
+    assert_eq!(lease.status, 201, "{lease:?}");
+    thread::sleep(Duration::from_secs(9));
+    for door in [&second, &first, &keys.serve(&servers)] {
+        door.of(&lease, "PUT").is(404, "no-lease");
+        door.of(&lease, "DELETE").is(404, "no-lease");
+    }
+    assert_eq!(second.acquire("a", "").status, 201);
+}
+
+#[test]
+fn ids_that_nobody_has_sealed_are_no_leases() {
+    let (keys, servers) = (Keys::new(), five());
+    let door = keys.serve(&servers);
+    let lease = door.acquire("secret", LONG);
+    let id = lease.json()["lease_id"].as_str().unwrap().to_owned();
+    assert!(!id.contains(&hex::encode("secret")) && id.starts_with("one:"), "{id}");
+    let last = if id.ends_with('0') { "1" } else { "0" };
+    let (cut, changed) = (&id[..id.len() - 2], format!("{}{last}", &id[..id.len() - 1]));
+    let other = Keys::new();
+    other.write(&["other"]);
+    let foreign = other.serve(&servers);
+    for method in ["GET", "PUT", "DELETE"] {
+        for forged in [cut, &changed, "one:", "one:00", "x", &id.replace("one:", "two:")] {
+            door.ask(method, &format!("/leases/{forged}"), &[], "").is(404, "no-lease");
+        }
+        foreign.of(&lease, method).is(404, "no-lease");
+    }
+    assert_eq!(door.of(&lease, "PUT").status, 200);
+    // An older key still opens what it has sealed, until it is removed.
+    keys.write(&["new", "one"]);
+    until("the new key seals", || {
+        let next = door.acquire("b", LONG);
+        let sealed = next.json()["lease_id"].as_str().is_some_and(|id| id.starts_with("new:"));
+        next.status == 409 || door.of(&next, "DELETE").status == 204 && sealed
+    });
+    let another = keys.serve(&servers);
+    assert_eq!(another.of(&lease, "PUT").status, 200);
+    keys.write(&["new"]);
+    let another = keys.serve(&servers);
+    another.of(&lease, "PUT").is(404, "no-lease");
+}
+
+/// A node that has lost the lock gets it again.
+#[test]
+fn a_node_that_was_emptied_is_healed_by_a_process_that_goes_on() {
+    let (keys, servers) = (Keys::new(), five());
+    let (first, second) = (keys.serve(&servers), keys.serve(&servers));
+    let lease = first.acquire("a", LONG);
+    servers[0].cli(&["DEL", "{fencing}:lock:a"]);
+    until("the lock is there again", || {
+        assert_eq!(second.of(&lease, "PUT").status, 200);
+        servers[0].cli(&["EXISTS", "{fencing}:lock:a"]) == "1"
+    });
+}
+
+/// Clients behind a load balancer that knows nothing of leases, while one process after the other is killed.
+#[test]
+fn no_lease_is_lost_while_processes_are_replaced() {
+    let number = |name: &str, default: usize| std::env::var(name).map_or(default, |text| text.parse().unwrap());
+    let (clients, rounds) = (number("FENCING_TEST_CLIENTS", 30), number("FENCING_TEST_ROUNDS", 2));
+    let (keys, servers) = (Keys::new(), five());
+    let doors = Mutex::new((0..3).map(|_| keys.serve(&servers)).collect::<Vec<_>>());
+    let (turn, ends) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let send = |method: &str, path: &str, body: &str| {
+        let end = Instant::now() + Duration::from_secs(90);
+        loop {
+            let address = {
+                let doors = doors.lock();
+                doors[turn.fetch_add(1, Ordering::Relaxed) % doors.len()].requests
+            };
+            // A process that was killed has perhaps done it: only renewals are sent again.
+            match support::http::try_ask(address, method, path, &[], body) {
+                Some(answer) if answer.status != 503 => return answer,
+                _ => assert!(Instant::now() < end, "{method} {path}: nobody answers"),
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    };
+    let renewals = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for client in 0..clients {
+            let (send, ends, renewals) = (&send, &ends, &renewals);
+            scope.spawn(move || {
+                let name = format!("/leases/held/{client}");
+                let lease = send("POST", &name, r#"{"ttl_ms": 20000, "wait_ms": 40000}"#);
+                assert_eq!(lease.status, 201, "{lease:?}");
+                while !ends.load(Ordering::Relaxed) {
+                    let renewed = send("PUT", &lease.path(), "");
+                    assert_eq!((renewed.status, renewed.token()), (200, lease.token()), "{renewed:?}");
+                    renewals.fetch_add(1, Ordering::Relaxed);
+                    let other = send("POST", &name, "");
+                    assert_eq!(other.status, 409, "two have it: {other:?}");
+                    thread::sleep(Duration::from_millis(300));
+                }
+                assert_eq!(send("DELETE", &lease.path(), "").status, 204);
+            });
+        }
+        for round in 0..rounds * 3 {
+            thread::sleep(Duration::from_millis(1500));
+            let stopped = doors.lock().remove(0);
+            stopped.process.signal("KILL");
+            drop(stopped);
+            let started = keys.serve(&servers);
+            doors.lock().push(started);
+            eprintln!("{round}: {} renewals", renewals.load(Ordering::Relaxed));
+        }
+        ends.store(true, Ordering::Relaxed);
+    });
+    assert!(renewals.into_inner() > clients * rounds);
+}

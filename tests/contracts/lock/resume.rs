@@ -1,0 +1,50 @@
+use fencing::lock::{LeaseTicket, RenewError};
+
+use super::*;
+
+/// Checks that one process goes on with the leases of another, and brings none to life that is over.
+///
+/// Build both over the same servers, under one holder name, so that they do not renew, with a TTL of a few seconds.
+pub async fn resume_contract(one: &impl Lock, other: &impl Lock) {
+    let resource = &resource("resume");
+    let first = acquire(one, resource).await;
+    let (ticket, token) = (first.ticket().expect("a ticket"), first.token());
+    assert_eq!(ticket.to_string().parse::<LeaseTicket>(), Ok(ticket.clone()), "the text of a ticket");
+    first.leave();
+    refused(&one.try_acquire(resource).await, resource, "try_acquire what was left");
+    let resumed = resume(other, &ticket).await.expect("resume what is held");
+    assert_eq!((resumed.resource(), resumed.token()), (resource, token), "the resumed lease");
+    assert!(!resumed.valid_for().is_zero(), "validity of a resumed lease");
+    assert!(resumed.renew().await.is_ok(), "renew a resumed lease");
+    refused(&one.try_acquire(resource).await, resource, "try_acquire what was resumed");
+    release(resumed).await;
+    over(other, &ticket, "resume what was released").await;
+    free(one, resource, "after the release of a resumed lease").await;
+
+    let lapsed = acquire(one, resource).await;
+    let ticket = lapsed.ticket().expect("a ticket");
+    assert_eq!(answered("the end", lapsed.lost()).await, Loss::Expired);
+    lapsed.leave();
+    // The servers' clocks may run behind by a little.
+    sleep(Duration::from_millis(500)).await;
+    over(other, &ticket, "resume what has lapsed").await;
+    let next = acquire(one, resource).await;
+    over(other, &ticket, "resume what another holds").await;
+    assert!(!next.valid_for().is_zero(), "the lease of the next holder");
+    release(next).await;
+}
+
+/// A busy machine may take longer than a server has for its answer.
+async fn resume(lock: &impl Lock, ticket: &LeaseTicket) -> Result<Lease, RenewError> {
+    loop {
+        match answered("resume", lock.resume(ticket)).await {
+            Err(RenewError::Failed { .. }) => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+async fn over(lock: &impl Lock, ticket: &LeaseTicket, case: &str) {
+    let resumed = resume(lock, ticket).await;
+    assert!(matches!(&resumed, Err(RenewError::Lost(_))), "{case}: {resumed:?}");
+}
