@@ -88,7 +88,9 @@ impl ObjectError {
             ObjectError::Stale(_) => "stale",
             ObjectError::InDoubt { .. } => "in_doubt",
             ObjectError::Store(_) => "unreachable",
-            _ => "failed",
+            ObjectError::Contended { .. } => "busy",
+            ObjectError::Path { .. } => "malformed",
+            _ => "refused",
         }
     }
 

@@ -19,12 +19,12 @@ pub(super) struct Head {
     /// A random number, drawn for each write. With it no two versions of an object have the same bytes, and so not the
     /// same ETag either, which is a hash of the bytes on S3.
     pub nonce: u128,
-    pub place: Place,
+    pub location: Location,
 }
 
 /// Where the contents of an object are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Location {
     /// Behind the head.
     Here,
     /// Nowhere: the object is deleted. What is left keeps its token.
@@ -36,11 +36,11 @@ pub(super) enum Place {
 impl Head {
     /// Returns the line with its line feed.
     pub fn line(&self) -> String {
-        let Head { token, nonce, place } = self;
-        match place {
-            Place::Here => format!("fencing 1 {token} {nonce:032x} here\n"),
-            Place::Gone => format!("fencing 1 {token} {nonce:032x} gone\n"),
-            Place::At(path) => format!("fencing 1 {token} {nonce:032x} at {path}\n"),
+        let Head { token, nonce, location } = self;
+        match location {
+            Location::Here => format!("fencing 1 {token} {nonce:032x} here\n"),
+            Location::Gone => format!("fencing 1 {token} {nonce:032x} gone\n"),
+            Location::At(path) => format!("fencing 1 {token} {nonce:032x} at {path}\n"),
         }
     }
 
@@ -50,14 +50,14 @@ impl Head {
         let end = object.iter().take(MAX_HEAD).position(|&byte| byte == b'\n')?;
         let line = std::str::from_utf8(object.get(..end)?).ok()?;
         let mut words = line.strip_prefix("fencing 1 ")?.splitn(3, ' ');
-        let (token, nonce, place) = (words.next()?, words.next()?, words.next()?);
-        let place = match place {
-            "here" => Place::Here,
-            "gone" => Place::Gone,
+        let (token, nonce, location) = (words.next()?, words.next()?, words.next()?);
+        let location = match location {
+            "here" => Location::Here,
+            "gone" => Location::Gone,
             // Taken as it is: it must not be encoded a second time.
-            place => Place::At(Path::parse(place.strip_prefix("at ")?).ok()?),
+            location => Location::At(Path::parse(location.strip_prefix("at ")?).ok()?),
         };
-        let head = Head { token: token.parse().ok()?, nonce: u128::from_str_radix(nonce, 16).ok()?, place };
+        let head = Head { token: token.parse().ok()?, nonce: u128::from_str_radix(nonce, 16).ok()?, location };
         // Another spelling of the same head is no head: there is one way to write it.
         (head.line().as_bytes() == object.get(..=end)?).then_some((head, end + 1))
     }
@@ -84,9 +84,10 @@ mod tests {
     #[test]
     fn a_head_is_read_as_it_was_written() {
         let longest = Path::from("a b%/ü".repeat(60));
-        for place in [Place::Here, Place::Gone, Place::At(longest)] {
+        for location in [Location::Here, Location::Gone, Location::At(longest)] {
             for (token, nonce) in [(1_u64, 0), (999_999_999_999_999, u128::MAX)] {
-                let head = Head { token: Token::try_from(token).expect("it is one"), nonce, place: place.clone() };
+                let head =
+                    Head { token: Token::try_from(token).expect("it is one"), nonce, location: location.clone() };
                 let line = head.line();
                 let object = format!("{line}contents\n");
                 assert_eq!(Head::parse(object.as_bytes()), Some((head, line.len())), "{object}");
@@ -98,7 +99,7 @@ mod tests {
     #[test]
     fn the_format_is_this_one() {
         let nonce = 0x9f1c_0c5b_e2d0_4a7e;
-        let head = Head { token: Token::try_from(34_u64).expect("it is one"), nonce, place: Place::Here };
+        let head = Head { token: Token::try_from(34_u64).expect("it is one"), nonce, location: Location::Here };
         assert_eq!(head.line(), "fencing 1 34 00000000000000009f1c0c5be2d04a7e here\n");
     }
 

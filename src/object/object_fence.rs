@@ -13,8 +13,8 @@ use object_store::{
 };
 use parking_lot::Mutex;
 
-use super::head::{self, FOLDER, Head, MAX_HEAD, Place};
-use super::write::{Next, State, Write};
+use super::head::{self, FOLDER, Head, Location, MAX_HEAD};
+use super::write::{Next, ObjectState, Write};
 use super::{ObjectError, PathCause, probe};
 use crate::log_throttle::LogThrottle;
 use crate::random;
@@ -29,7 +29,7 @@ const READ_AT_ONCE: usize = 16;
 const PART: usize = 8 << 20;
 const PARTS_AT_ONCE: usize = 4;
 
-type Known = State<UpdateVersion>;
+type Known = ObjectState<UpdateVersion>;
 
 /// Objects of one store, each of which accepts no write with a token lower than the highest it has seen.
 ///
@@ -45,15 +45,16 @@ type Known = State<UpdateVersion>;
 #[derive(Clone, derive_more::Debug)]
 pub struct ObjectFence {
     store: Arc<dyn ObjectStore>,
+    #[debug(skip)]
     known: Arc<Mutex<HashMap<Path, Known>>>,
     #[debug(skip)]
     stale: Arc<Mutex<LogThrottle>>,
 }
 
 /// What a write makes of an object.
-enum Change {
+enum Edit {
     /// New contents behind the head, none, or contents elsewhere.
-    To(Place, PutPayload),
+    To(Location, PutPayload),
     /// The contents stay.
     Claim,
 }
@@ -80,7 +81,7 @@ impl ObjectFence {
     /// # Errors
     /// [`ObjectError::Stale`] if the object has a newer token.
     pub async fn claim(&self, path: &Path, token: Token) -> Result<(), ObjectError> {
-        self.write(path, token, Change::Claim).await
+        self.write(path, token, Edit::Claim).await
     }
 
     /// Writes an object. A holder may write it many times with one token; which of two writes at the same time comes
@@ -90,7 +91,7 @@ impl ObjectFence {
     /// [`ObjectError::Stale`] if the object has a newer token, and [`ObjectError::InDoubt`] if the write may have been
     /// applied.
     pub async fn put(&self, path: &Path, token: Token, contents: PutPayload) -> Result<(), ObjectError> {
-        self.write(path, token, Change::To(Place::Here, contents)).await
+        self.write(path, token, Edit::To(Location::Here, contents)).await
     }
 
     /// Writes an object from a stream, of any size: in parts of 8 MiB to a path of its own, at which the object then
@@ -121,8 +122,11 @@ impl ObjectFence {
             return Err(error);
         }
         upload.finish().await?;
+        if let Some((state, _)) = state {
+            self.remember(path, state);
+        }
         // If this fails, the contents must stay: a claim may have taken over a head that points at them.
-        self.write(path, token, Change::To(Place::At(body), PutPayload::new())).await
+        self.write(path, token, Edit::To(Location::At(body), PutPayload::new())).await
     }
 
     /// Reads an object. It needs no token; claim the object first if what you read decides what you write.
@@ -153,10 +157,10 @@ impl ObjectFence {
         let mut last = None;
         loop {
             let (state, object) = self.read(path, Read::Whole).await?.ok_or_else(absent)?;
-            match object.place {
-                Place::Here => return Ok(Contents::Here(object.contents)),
-                Place::Gone => return Err(absent()),
-                Place::At(body) => match self.store.get(&body).await {
+            match object.location {
+                Location::Here => return Ok(Contents::Here(object.contents)),
+                Location::Gone => return Err(absent()),
+                Location::At(body) => match self.store.get(&body).await {
                     // A newer write may have replaced it meanwhile.
                     Err(Error::NotFound { .. }) if last.replace(state.nonce) != Some(state.nonce) => {}
                     found => return Ok(Contents::At(found?)),
@@ -171,13 +175,15 @@ impl ObjectFence {
     /// # Errors
     /// As [`put`](Self::put). It is no error if there is no such object.
     pub async fn delete(&self, path: &Path, token: Token) -> Result<(), ObjectError> {
-        self.write(path, token, Change::To(Place::Gone, PutPayload::new())).await
+        self.write(path, token, Edit::To(Location::Gone, PutPayload::new())).await
     }
 
-    /// Lists the objects below a prefix that are not deleted, in no order. It reads the head of each small one.
+    /// Lists the objects below a prefix that are not deleted, in no order. It reads the head of each that has at most
+    /// 1,024 bytes: a larger one is listed, also if it was written without the fence.
     ///
     /// # Errors
-    /// [`ObjectError::NotFenced`] for each object that was written without the fence; the list goes on behind it.
+    /// [`ObjectError::NotFenced`] for each object of at most 1,024 bytes that was written without the fence; the list
+    /// goes on behind it.
     pub fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<Path, ObjectError>> {
         let fence = self.clone();
         let found = self.store.list(prefix).map_err(ObjectError::from);
@@ -198,17 +204,17 @@ impl ObjectFence {
         }
         let gone = match self.read(&found.location, Read::Head).await? {
             None => true,
-            Some((_, object)) => object.place == Place::Gone,
+            Some((_, object)) => object.location == Location::Gone,
         };
         Ok((!gone).then_some(found.location))
     }
 
-    async fn write(&self, path: &Path, token: Token, change: Change) -> Result<(), ObjectError> {
-        self.note(self.try_write(path, token, change).await)
+    async fn write(&self, path: &Path, token: Token, edit: Edit) -> Result<(), ObjectError> {
+        self.note(self.try_write(path, token, edit).await)
     }
 
-    async fn try_write(&self, path: &Path, token: Token, change: Change) -> Result<(), ObjectError> {
-        let claims = matches!(change, Change::Claim);
+    async fn try_write(&self, path: &Path, token: Token, edit: Edit) -> Result<(), ObjectError> {
+        let claims = matches!(edit, Edit::Claim);
         let mut write = Write::new(resource(path)?, token, random::u128(), claims);
         // Forgotten until the answer is there: a write that is dropped in between is in doubt.
         let mut known = self.known.lock().remove(path).map(|state| (state, None));
@@ -227,21 +233,21 @@ impl ObjectFence {
                 return next.map(|_| ()).map_err(|halt| ObjectError::halted(path, halt));
             }
             let (version, object) = state.map_or((None, None), |(state, object)| (Some(state.version), object));
-            let (place, contents) = match (&change, object) {
-                (Change::To(place, contents), _) => (place.clone(), contents.clone()),
-                (Change::Claim, Some(object)) => (object.place, object.contents.into()),
+            let (location, contents) = match (&edit, object) {
+                (Edit::To(location, contents), _) => (location.clone(), contents.clone()),
+                (Edit::Claim, Some(object)) => (object.location, object.contents.into()),
                 // A version from memory: the contents that the claim keeps have to be read.
-                (Change::Claim, None) if version.is_some() => continue,
-                (Change::Claim, None) => (Place::Gone, PutPayload::new()),
+                (Edit::Claim, None) if version.is_some() => continue,
+                (Edit::Claim, None) => (Location::Gone, PutPayload::new()),
             };
-            let head = Head { token, nonce: write.nonce, place };
+            let head = Head { token, nonce: write.nonce, location };
             let object = once(Bytes::from(head.line())).chain(contents).collect();
             match self.send(path, object, version).await {
                 Ok(Some(version)) => {
-                    self.remember(path, State { version, token, nonce: write.nonce });
+                    self.remember(path, ObjectState { version, token, nonce: write.nonce });
                     return Ok(());
                 }
-                // Somebody has written since, or this is the answer to a repetition: read who it was.
+                // Another write came before, or this one did and was repeated: the next read tells.
                 Ok(None) => {}
                 Err(source) => return Err(ObjectError::sent(path, source)),
             }
@@ -265,7 +271,7 @@ impl ObjectFence {
     }
 
     /// Reads the state of an object, and none if it does not exist.
-    pub(super) async fn read(&self, path: &Path, read: Read) -> Result<Option<(Known, Object)>, ObjectError> {
+    pub(super) async fn read(&self, path: &Path, read: Read) -> Result<Option<(Known, FoundObject)>, ObjectError> {
         let range = match read {
             Read::Head => Some(GetRange::Bounded(0..MAX_HEAD as u64)),
             Read::Whole => None,
@@ -283,8 +289,8 @@ impl ObjectFence {
         let object = found.bytes().await?;
         let not_fenced = || ObjectError::NotFenced { path: path.clone() };
         let (head, length) = Head::parse(&object).ok_or_else(not_fenced)?;
-        let Head { token, nonce, place } = head;
-        Ok(Some((State { version, token, nonce }, Object { place, contents: object.slice(length..) })))
+        let Head { token, nonce, location } = head;
+        Ok(Some((ObjectState { version, token, nonce }, FoundObject { location, contents: object.slice(length..) })))
     }
 
     fn remember(&self, path: &Path, state: Known) {
@@ -328,8 +334,8 @@ enum Contents {
 }
 
 /// What was read of an object behind its token and nonce.
-pub(super) struct Object {
-    pub place: Place,
+pub(super) struct FoundObject {
+    pub location: Location,
     /// As far as they were read.
     pub contents: Bytes,
 }

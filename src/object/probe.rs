@@ -5,38 +5,59 @@ use super::ObjectError;
 use super::head::FOLDER;
 use crate::random;
 
+/// How often a store is tested that seems to refuse what it should do: a lost answer that the client repeats looks so.
+const TRIES: usize = 3;
+
+/// What a store does wrong.
+#[derive(Clone, Copy)]
+enum Defect {
+    /// It refuses a write whose condition holds.
+    Refuses(&'static str),
+    /// It says that it has done what it should have refused, or does not say what it has written.
+    Lies(&'static str),
+}
+
 /// Tests that a store keeps to conditions, on an object of its own: creates it twice, updates it, and updates it
 /// once more on condition of the old version.
 pub(super) async fn probe(store: &dyn ObjectStore) -> Result<(), ObjectError> {
-    let path = Path::from(FOLDER).join(format!("probe-{:032x}", random::u128()));
-    let probed = keeps_conditions(store, &path).await;
-    // A role may lack this right, and needs it for `sweep` only.
-    if let Err(error) = store.delete(&path).await {
-        tracing::debug!(%path, %error, "the object that tested the store could not be deleted");
+    let mut found = None;
+    for _ in 0..TRIES {
+        let path = Path::from(FOLDER).join(format!("probe-{:032x}", random::u128()));
+        let probed = find_defect(store, &path).await;
+        // A role may lack this right, and needs it for `sweep` only.
+        if let Err(error) = store.delete(&path).await {
+            tracing::debug!(%path, %error, "the object that tested the store could not be deleted");
+        }
+        found = probed?;
+        if !matches!(found, Some(Defect::Refuses(_))) {
+            break;
+        }
     }
-    match probed? {
+    match found {
         None => Ok(()),
-        Some(defect) => Err(ObjectError::Unconditional { store: store.to_string(), defect }),
+        Some(Defect::Refuses(defect) | Defect::Lies(defect)) => {
+            Err(ObjectError::Unconditional { store: store.to_string(), defect })
+        }
     }
 }
 
-/// Returns what the store does wrong.
-async fn keeps_conditions(store: &dyn ObjectStore, path: &Path) -> Result<Option<&'static str>, ObjectError> {
+async fn find_defect(store: &dyn ObjectStore, path: &Path) -> Result<Option<Defect>, ObjectError> {
     let first = write(store, path, "first", PutMode::Create).await?;
-    // A lost answer and a repetition look the same as an object that exists.
-    let Some(first) = first else { return Ok(Some("it refused to create an object that does not exist")) };
+    let Some(first) = first else {
+        return Ok(Some(Defect::Refuses("it refused to create an object that does not exist")));
+    };
     if write(store, path, "second", PutMode::Create).await?.is_some() {
-        return Ok(Some("it ignores the condition that an object must not exist"));
+        return Ok(Some(Defect::Lies("it ignores the condition that an object must not exist")));
     }
     if first.e_tag.is_none() && first.version.is_none() {
-        return Ok(Some("it gives no version of what was written"));
+        return Ok(Some(Defect::Lies("it gives no version of what was written")));
     }
     let first = UpdateVersion { e_tag: first.e_tag, version: first.version };
     if write(store, path, "third", PutMode::Update(first.clone())).await?.is_none() {
-        return Ok(Some("it refused an update of the version that it had given"));
+        return Ok(Some(Defect::Refuses("it refused an update of the version that it had given")));
     }
     if write(store, path, "fourth", PutMode::Update(first)).await?.is_some() {
-        return Ok(Some("it ignores the condition that an object must have a version"));
+        return Ok(Some(Defect::Lies("it ignores the condition that an object must have a version")));
     }
     Ok(None)
 }

@@ -5,7 +5,7 @@ use futures_util::TryStreamExt;
 use object_store::ObjectStoreExt;
 use object_store::path::{Path, PathPart};
 
-use super::head::{self, FOLDER, Place};
+use super::head::{self, FOLDER, Location};
 use super::object_fence::Read;
 use super::{ObjectError, ObjectFence};
 
@@ -23,22 +23,22 @@ impl ObjectFence {
         let below: Path = once(PathPart::from(FOLDER)).chain(prefix.into_iter().flat_map(Path::parts)).collect();
         let mut bodies = self.store().list(Some(&below));
         // Of the object whose contents came last: they mostly come one behind the other.
-        let mut head: Option<(Path, Option<(Token, Place)>)> = None;
+        let mut head: Option<(Path, Option<(Token, Location)>)> = None;
         let mut deleted = 0;
         while let Some(body) = bodies.try_next().await? {
             let Some((path, token)) = head::owner(&body.location) else { continue };
             if head.as_ref().is_none_or(|(last, _)| *last != path) {
                 let read = match self.read(&path, Read::Head).await {
-                    Ok(read) => read.map(|(state, object)| (state.token, object.place)),
+                    Ok(read) => read.map(|(state, object)| (state.token, object.location)),
                     // Written without the fence: nothing is known of its token.
                     Err(ObjectError::NotFenced { .. }) => None,
                     Err(error) => return Err(error),
                 };
                 head = Some((path, read));
             }
-            if let Some((_, Some((newest, place)))) = &head
+            if let Some((_, Some((newest, location)))) = &head
                 && token < *newest
-                && *place != Place::At(body.location.clone())
+                && *location != Location::At(body.location.clone())
             {
                 self.store().delete(&body.location).await?;
                 deleted += 1;

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use fencing_protocol::{Resource, Token};
 
-use super::write::{Halt, Next, State, Write};
+use super::write::{Halt, Next, ObjectState, Write};
 
 /// The rule that is broken.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,7 @@ enum Mutant {
 
 /// What a writer wants.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Change {
+enum Wish {
     Put,
     /// Contents elsewhere, at which the head points.
     Stream,
@@ -37,29 +37,29 @@ enum Change {
 
 /// Where the contents of a version are. A body is named by the nonce of the write that made it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Place {
+enum ContentsAt {
     Here,
     Gone,
     At(u128),
 }
 
 /// The version of an object: a hash of what is stored.
-type Version = (u64, u128, Place);
+type Version = (u64, u128, ContentsAt);
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Object {
+struct Stored {
     token: Token,
     nonce: u128,
     /// The write that made it; its nonce, unless all have the same one.
     id: u128,
-    place: Place,
+    place: ContentsAt,
 }
 
 /// A conditional write under way.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Request {
     over: Option<Version>,
-    object: Object,
+    object: Stored,
     removes: bool,
 }
 
@@ -80,7 +80,7 @@ enum Phase {
 struct Writer {
     place: usize,
     token: Token,
-    changes: Vec<Change>,
+    changes: Vec<Wish>,
     /// How many have begun.
     begun: usize,
     phase: Phase,
@@ -88,13 +88,13 @@ struct Writer {
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct World {
-    object: Option<Object>,
+    object: Option<Stored>,
     bodies: BTreeSet<(Token, u128)>,
     writers: Vec<Writer>,
     /// Requests of writers that are gone.
     late: Vec<Request>,
     /// What a sweep has read, and is about to use.
-    sweep: Option<Option<(Token, Place)>>,
+    sweep: Option<Option<(Token, ContentsAt)>>,
     sweeps: u32,
     /// How many answers may still be lost. Without an end to it, two writers under one token write in turn for ever.
     losses: u32,
@@ -124,7 +124,7 @@ impl Writer {
 
 impl Search {
     /// Searches from the start.
-    fn run(&mut self, plans: &[(u64, &[Change])], sweeps: u32) {
+    fn run(&mut self, plans: &[(u64, &[Wish])], sweeps: u32) {
         let writers = plans.iter().enumerate().map(|(place, &(token, changes))| Writer {
             place,
             token: Token::try_from(token).expect("it is one"),
@@ -174,11 +174,11 @@ impl Search {
                 let writer = &mut next.writers[place];
                 writer.begun += 1;
                 let nonce = if self.mutant == Mutant::NoNonce { 0 } else { writer.id() };
-                if change == Change::Stream {
+                if change == Wish::Stream {
                     next.bodies.insert((writer.token, writer.id()));
                 }
                 let resource = Resource::new("files/a").expect("it is one");
-                let write = Write::new(resource, writer.token, nonce, change == Change::Claim);
+                let write = Write::new(resource, writer.token, nonce, change == Wish::Claim);
                 writer.phase = Phase::Reading(write);
                 open.push(next);
             }
@@ -216,7 +216,7 @@ impl Search {
 
     /// What a writer does with what it reads.
     fn read(&mut self, world: &World, writer: &Writer, mut write: Write) -> Phase {
-        let state = world.object.as_ref().map(|object| State {
+        let state = world.object.as_ref().map(|object| ObjectState {
             version: self.version(object),
             token: object.token,
             nonce: if self.mutant == Mutant::NoReadBack { u128::MAX } else { object.nonce },
@@ -232,13 +232,13 @@ impl Search {
             Ok(Next::Send) => {
                 let change = writer.changes[writer.begun - 1];
                 let place = match change {
-                    Change::Put => Place::Here,
-                    Change::Stream => Place::At(writer.id()),
-                    Change::Delete => Place::Gone,
-                    Change::Claim => world.object.as_ref().map_or(Place::Gone, |object| object.place),
+                    Wish::Put => ContentsAt::Here,
+                    Wish::Stream => ContentsAt::At(writer.id()),
+                    Wish::Delete => ContentsAt::Gone,
+                    Wish::Claim => world.object.as_ref().map_or(ContentsAt::Gone, |object| object.place),
                 };
-                let object = Object { token: write.token, nonce: write.nonce, id: writer.id(), place };
-                let removes = change == Change::Delete && self.mutant == Mutant::RealDelete;
+                let object = Stored { token: write.token, nonce: write.nonce, id: writer.id(), place };
+                let removes = change == Wish::Delete && self.mutant == Mutant::RealDelete;
                 let request = Request { over: state.map(|state| state.version), object, removes };
                 Phase::Sending { write, request, repeated: false }
             }
@@ -252,7 +252,7 @@ impl Search {
         }
     }
 
-    fn version(&self, object: &Object) -> Version {
+    fn version(&self, object: &Stored) -> Version {
         match self.mutant {
             Mutant::Metadata => (0, 0, object.place),
             _ => (object.token.get(), object.nonce, object.place),
@@ -271,7 +271,7 @@ impl Search {
         if world.object.as_ref().is_some_and(|last| last.id == object.id) {
             self.breaches.insert(TWICE);
         }
-        if let Place::At(body) = object.place
+        if let ContentsAt::At(body) = object.place
             && !world.bodies.iter().any(|&(_, nonce)| nonce == body)
         {
             self.breaches.insert(SWEPT);
@@ -295,9 +295,9 @@ impl Search {
                 next.sweep = None;
                 if let Some((newest, place)) = *read {
                     let all = self.mutant == Mutant::SweepAll;
-                    next.bodies.retain(|&(token, nonce)| (!all && token >= newest) || place == Place::At(nonce));
+                    next.bodies.retain(|&(token, nonce)| (!all && token >= newest) || place == ContentsAt::At(nonce));
                 }
-                if let Some(Object { place: Place::At(body), .. }) = world.object
+                if let Some(Stored { place: ContentsAt::At(body), .. }) = world.object
                     && !next.bodies.iter().any(|&(_, nonce)| nonce == body)
                 {
                     self.breaches.insert(SWEPT);
@@ -309,7 +309,7 @@ impl Search {
 }
 
 /// All puts have the same contents: this is the worst case for a version that is a hash of them.
-const ALL: [Change; 4] = [Change::Put, Change::Stream, Change::Claim, Change::Delete];
+const ALL: [Wish; 4] = [Wish::Put, Wish::Stream, Wish::Claim, Wish::Delete];
 
 /// Two holders with two changes each and a sweep beside them; and three writers with one change each, two of which may
 /// have the same token. Returns how many worlds there are, and what was broken in them.

@@ -21,7 +21,7 @@ pub(super) struct Write {
 
 /// The state of an object: its version in the store, and what its head says.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct State<V> {
+pub(super) struct ObjectState<V> {
     pub version: V,
     pub token: Token,
     pub nonce: u128,
@@ -50,7 +50,7 @@ impl Write {
     }
 
     /// Judges the state of the object: `None` if there is no such object.
-    pub fn judge<V>(&mut self, state: Option<&State<V>>) -> Result<Next, Halt> {
+    pub fn judge<V>(&mut self, state: Option<&ObjectState<V>>) -> Result<Next, Halt> {
         if let Some(state) = state {
             // A client of a store repeats a request whose answer was lost, and the repetition is refused.
             if state.nonce == self.nonce {
@@ -78,8 +78,8 @@ mod tests {
         Write::new(Resource::new("files/a").expect("it is one"), token, 7, claims)
     }
 
-    fn state(token: u64, nonce: u128) -> State<()> {
-        State { version: (), token: Token::try_from(token).expect("it is one"), nonce }
+    fn state(token: u64, nonce: u128) -> ObjectState<()> {
+        ObjectState { version: (), token: Token::try_from(token).expect("it is one"), nonce }
     }
 
     #[test]

@@ -165,6 +165,7 @@ fn every_outcome_raises_its_alert_and_no_other() {
         ("src/sql/error.rs", "fn label("),
         ("src/sql/shadow.rs", "let label = match"),
         ("src/redis/error.rs", "fn label("),
+        ("src/object/error.rs", "fn label("),
     ];
     let mut of_code: BTreeSet<String> = admissions.into_iter().flat_map(|(path, from)| labels(path, from)).collect();
     let of_layer = labels("src/http/answer.rs", "fn terms(");

@@ -191,6 +191,23 @@ async fn a_run_of_puts_is_one_request_each(kind: Kind) {
     assert_eq!(requests(), 0);
     fence.delete(&path, token(34)).await.expect("it is the newest");
     assert_eq!(requests(), 1);
+    let sent = stream::iter([Ok::<_, std::io::Error>("stream".into())]);
+    fence.put_stream(&path, token(34), sent).await.expect("it is the newest");
+    // The parts of the upload are not counted here.
+    assert_eq!(requests(), 2);
+}
+
+/// A sweep keeps contents whose head may still be written.
+async fn contents_under_the_newest_token_are_not_swept(kind: Kind) {
+    let fence = open(&kind.store()).await;
+    let path = Path::from("a");
+    let sent = stream::iter([Ok::<_, std::io::Error>("stream".into())]);
+    fence.put_stream(&path, token(35), sent).await.expect("it is the newest");
+    fence.put(&path, token(35), "put".into()).await.expect("it is the newest");
+    assert_eq!(fence.sweep(None).await.expect("it answers"), 0);
+    fence.claim(&path, token(36)).await.expect("it is the newest");
+    assert_eq!(fence.sweep(None).await.expect("it answers"), 1);
+    assert_eq!(fence.get(&path).await.expect("it is there"), "put");
 }
 
 /// Two holders write one object at the same time, and many tasks of one holder: each write counts once.
@@ -238,5 +255,6 @@ contract! {
     an_object_that_was_written_without_the_fence_is_not_touched,
     each_path_is_an_object_of_its_own,
     a_run_of_puts_is_one_request_each,
+    contents_under_the_newest_token_are_not_swept,
     writes_at_one_time_all_end,
 }

@@ -1,5 +1,6 @@
 //! Stores that take a condition and ignore it are refused when the fence is opened.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -59,6 +60,26 @@ async fn each_lie_is_found() {
     assert_eq!(defect(Lie::RefusesUpdates).await, "it refused an update of the version that it had given");
     assert_eq!(defect(Lie::RefusesAll).await, "it refused to create an object that does not exist");
     assert_eq!(defect(Lie::NoVersion).await, "it gives no version of what was written");
+}
+
+/// Refuses one write, as it seems when an answer was lost and the client has repeated the request.
+#[derive(Debug, Default)]
+struct RefusesOnce(AtomicBool);
+
+#[async_trait]
+impl Around for RefusesOnce {
+    fn after_put(&self, result: Result<PutResult>) -> Result<PutResult> {
+        match self.0.swap(true, Ordering::Relaxed) {
+            true => result,
+            false => Err(Error::AlreadyExists { path: "a".into(), source: "it was written before".into() }),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_lost_answer_is_no_lie() {
+    let store = Arc::new(Wrapped { store: Arc::new(InMemory::new()), around: RefusesOnce::default() });
+    ObjectFence::open(store).await.expect("it keeps to conditions");
 }
 
 /// A local file system has no conditional update.

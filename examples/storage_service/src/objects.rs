@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
+use axum::http::StatusCode;
 use fencing::fence::FenceError;
 use fencing::object::{ObjectError, ObjectFence};
 use fencing::{Resource, Token};
@@ -63,6 +64,8 @@ impl From<ObjectError> for ApiError {
                 ApiError::not_found("there is no such file")
             }
             ObjectError::Path { .. } => ApiError::bad(error),
+            // No repetition helps.
+            ObjectError::NotFenced { .. } => ApiError::new(StatusCode::CONFLICT, error),
             // A repetition under the same token is safe, also in doubt.
             error => ApiError::unavailable(error),
         }
