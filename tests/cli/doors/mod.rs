@@ -13,6 +13,7 @@ mod marks;
 mod moving;
 mod passed;
 mod patterns;
+mod python;
 mod routes;
 mod scenario;
 mod sealed;

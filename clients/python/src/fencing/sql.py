@@ -1,0 +1,82 @@
+"""The fence in a transaction of psycopg, psycopg2, PyMySQL, mysqlclient or sqlite3."""
+from __future__ import annotations
+
+import random
+import time
+from contextlib import contextmanager
+from typing import Any, Iterator, Tuple
+
+from .errors import Stale
+from .lease import Lease
+
+STALE = "ZF412"
+RETRYABLE = {"40001", "40P01", "55P03", 1205, 1213, 1020, 1412, 3572, 3101}
+TRIES = 5
+
+
+@contextmanager
+def fenced(cursor: Any, lease: Lease) -> Iterator[Any]:
+    """Runs a block in one transaction that has admitted the token of the lease, and commits it.
+
+    Raises Stale if the database has seen a newer token, from any statement or from the commit, and Lost if the lease
+    ended before. Any error rolls back. The connection must have no open transaction; in autocommit one is begun.
+    `fencing migrate` creates what it calls.
+    """
+    connection = cursor.connection
+    statement, arguments = _admission(connection, lease.resource, lease.token)
+    # Once for each token, alone: a deadlock in the transaction that writes cannot take the mark back then.
+    for attempt in range(TRIES):
+        try:
+            with _transaction(connection, cursor, lease):
+                cursor.execute(statement, arguments)
+            break
+        except Exception as error:
+            if _code(error) not in RETRYABLE or attempt + 1 == TRIES:
+                raise
+            time.sleep(random.uniform(0, 0.02 * 2**attempt))
+    with _transaction(connection, cursor, lease):
+        cursor.execute(statement, arguments)
+        yield cursor
+
+
+@contextmanager
+def _transaction(connection: Any, cursor: Any, lease: Lease) -> Iterator[None]:
+    lease.check()
+    cursor.execute("BEGIN IMMEDIATE" if _is_sqlite(connection) else "BEGIN")
+    try:
+        yield
+        cursor.execute("COMMIT")
+    except BaseException as error:
+        try:
+            cursor.execute("ROLLBACK")
+        except Exception:
+            connection.close()  # It rolls back too, also where the server has not answered.
+        if _is_stale(error):
+            raise Stale(str(error)) from error
+        raise
+
+
+def _admission(connection: Any, resource: str, token: int) -> Tuple[str, Tuple[Any, ...]]:
+    library = type(connection).__module__.split(".")[0]
+    if _is_sqlite(connection):
+        return "INSERT INTO main.fencing_admit (resource, token) VALUES (?, ?)", (resource, token)
+    if library in ("psycopg", "psycopg2"):
+        return "SELECT fencing_admit(%s, %s)", (resource, token)
+    if library in ("pymysql", "MySQLdb", "mysql"):
+        return "CALL fencing_admit(%s, %s)", (resource.encode(), token)
+    raise TypeError(f"fenced() knows psycopg, PyMySQL, mysqlclient and sqlite3, not {library}")
+
+
+def _is_sqlite(connection: Any) -> bool:
+    return type(connection).__module__.split(".")[0] == "sqlite3"
+
+
+def _code(error: BaseException) -> Any:
+    """The SQLSTATE, or the number of an error of MySQL."""
+    state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
+    return state or next(iter(error.args), None)
+
+
+def _is_stale(error: BaseException) -> bool:
+    code, text = _code(error), " ".join(map(str, error.args))
+    return code == STALE or "fencing: token " in text and " is stale" in text
