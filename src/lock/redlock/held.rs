@@ -53,11 +53,15 @@ impl HeldLock for HeldOnNodes {
             let mut resume = Renew::resuming(nodes.size(), self.attempt, &self.locks, now);
             let answers = nodes.begin(&mut resume);
             let renewed = nodes.drive(&mut resume, answers).await.unwrap_or(Err(Vec::new()));
-            if let Ok(Renewed::Until(_)) = renewed {
+            let missing: Vec<usize> = resume.missing().collect();
+            if matches!(renewed, Ok(Renewed::Until(_))) && !missing.is_empty() {
                 let mut renew = Renew::new(nodes.size(), self.attempt, &self.locks, now);
-                let missing: Vec<usize> = resume.missing().collect();
-                let requests = from_fn(|| renew.next_request());
-                drop(nodes.submit_each(requests.filter(|(to, _)| missing.contains(&to.node))));
+                let requests = from_fn(|| renew.next_request()).filter(|(to, _)| missing.contains(&to.node));
+                let mut answers = nodes.answers();
+                let closed = self.closed.lock();
+                if !*closed {
+                    nodes.submit(requests, &mut answers, false);
+                }
             }
             renewed.map_err(|faults| nodes.causes(faults))
         })
