@@ -11,6 +11,7 @@ mod leases;
 mod limits;
 mod marks;
 mod moving;
+mod node;
 mod passed;
 mod patterns;
 mod python;
