@@ -13,11 +13,11 @@ use http::header::CONTENT_TYPE;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::answers::{self, IN_DOUBT, NOT_JSON, OVERLOADED, TOO_LONG, UNAVAILABLE, no_lease};
-use super::clients::{Caller, Clients, Denied, Right, Use};
+use super::answers::{self, IN_DOUBT, NOT_JSON, TOO_LONG, UNAVAILABLE, no_lease};
+use super::clients::{Caller, Clients, Denied, InUse, Right, Use};
 use super::table::{KnownLease, Table};
 use super::{JSON, ServeArgs};
 use crate::duration::about;
@@ -33,14 +33,14 @@ pub(super) struct LeaseServer {
     pub(super) lock: Arc<dyn Lock>,
     pub(super) clients: Clients,
     pub(super) table: Arc<Table>,
-    pub(super) waiters: Semaphore,
+    pub(super) waiters: Arc<Semaphore>,
     pub(super) health: LastAnswer<Health>,
     pub(super) stop: CancellationToken,
     pub(super) keys: Option<SigningKeys>,
 }
 
 pub(super) type Server = State<Arc<LeaseServer>>;
-type Id = Result<Path<String>, PathRejection>;
+pub(super) type Id = Result<Path<String>, PathRejection>;
 
 #[derive(Deserialize, Default)]
 #[serde(default, deny_unknown_fields)]
@@ -59,10 +59,7 @@ pub(super) async fn acquire(
     caller.require_resource(&resource)?;
     caller.take_request()?;
     // Before the body: a slow one takes a connection as a waiter does.
-    let _in_use = caller.count(Use::Waiters)?;
-    let Ok(_waiting) = leases.waiters.try_acquire() else {
-        return Err(OVERLOADED.answer("too many requests wait for locks; no lock was requested"));
-    };
+    let _waiting = leases.waiting(&caller)?;
     let wanted = acquire_request(request).await?;
     let ttl = wanted.ttl_ms.map_or(leases.args.ttl, Duration::from_millis);
     let wait = Duration::from_millis(wanted.wait_ms);
@@ -89,17 +86,14 @@ pub(super) async fn acquire(
     let known = KnownLease::new(&lease, ttl, caller.name(), leases.keys.as_ref());
     let known = known.map_err(|error| UNAVAILABLE.answer(error))?;
     let answer = answers::lease(StatusCode::CREATED, &known, lease.valid_for(), leases.keys.as_ref());
+    leases.note(&known, "lease acquired");
     let unread = leases.table.unread(&known.id);
     leases.table.keep(known, lease, place);
     Ok(answer.map(|text| unread.until_read(text)))
 }
 
-pub(super) async fn show(
-    State(leases): Server,
-    Extension(caller): Extension<Caller>,
-    id: Id,
-) -> Result<HttpAnswer, HttpAnswer> {
-    let known = leases.find(&caller, id, Some(Right::Read))?;
+pub(super) async fn show(leases: &LeaseServer, caller: &Caller, id: &str) -> Result<HttpAnswer, HttpAnswer> {
+    let known = leases.find(caller, id, Some(Right::Read))?;
     caller.take_request()?;
     let left = match leases.table.find(&known.id) {
         Some(entry) => entry.lease.lock().await.as_ref().map(Lease::valid_for).unwrap_or_default(),
@@ -117,31 +111,11 @@ pub(super) async fn renew(
     Extension(caller): Extension<Caller>,
     id: Id,
 ) -> Result<HttpAnswer, HttpAnswer> {
-    let known = leases.find(&caller, id, None)?;
+    let known = leases.find(&caller, &text(id), None)?;
     // Its client may have lost the right.
     caller.require_resource(&known.sequencer.resource)?;
-    let renewed = |left| answers::lease(StatusCode::OK, &known, left, leases.keys.as_ref());
-    if let Some(entry) = leases.table.find(&known.id)
-        && let Some(lease) = entry.lease.lock().await.as_ref()
-    {
-        match lease.renew().await {
-            Ok(left) => return Ok(renewed(left)),
-            // Another process may have renewed it.
-            Err(RenewError::Lost(LeaseLost { loss: Loss::Expired, .. })) if known.ticket.is_some() => {}
-            Err(error) => {
-                let lasts = format!("for another {}", about(lease.valid_for()));
-                return Err(answers::not_renewed(&error, &lasts));
-            }
-        }
-    }
-    let lease = leases.resume(&known).await?;
-    let answer = renewed(lease.valid_for());
-    match leases.table.reserve(&caller) {
-        Ok(place) => leases.table.keep(known, lease, place),
-        // It is renewed all the same, each time anew.
-        Err(_) => lease.leave(),
-    }
-    Ok(answer)
+    let left = leases.renew(&caller, &known).await?;
+    Ok(answers::lease(StatusCode::OK, &known, left, leases.keys.as_ref()))
 }
 
 pub(super) async fn release(
@@ -149,7 +123,7 @@ pub(super) async fn release(
     Extension(caller): Extension<Caller>,
     id: Id,
 ) -> Result<HttpAnswer, HttpAnswer> {
-    let known = leases.find(&caller, id, Some(Right::Release))?;
+    let known = leases.find(&caller, &text(id), Some(Right::Release))?;
     if known.client != caller.name() {
         let Sequencer { resource, token } = &known.sequencer;
         tracing::warn!(client = known.client, by = caller.name(), %resource, %token, "lease released by another client");
@@ -159,7 +133,10 @@ pub(super) async fn release(
         None => leases.resume(&known).await?.release().await,
     };
     match released {
-        Ok(Released::Released) => Ok(StatusCode::NO_CONTENT.into_response()),
+        Ok(Released::Released) => {
+            leases.note(&known, "lease released");
+            Ok(StatusCode::NO_CONTENT.into_response())
+        }
         Ok(Released::Lapsed) => Err(no_lease()),
         Err(error) => {
             tracing::warn!(%error, "release in doubt");
@@ -169,21 +146,64 @@ pub(super) async fn release(
     }
 }
 
+/// Returns the text of an id. No lease has one that is not UTF-8.
+pub(super) fn text(id: Id) -> String {
+    id.map_or_else(|_| String::new(), |Path(id)| id)
+}
+
 impl LeaseServer {
+    /// Logs who has done what, where clients are told apart.
+    fn note(&self, known: &KnownLease, what: &str) {
+        if !self.clients.is_anybody() {
+            let Sequencer { resource, token } = &known.sequencer;
+            tracing::info!(target: "fencing_audit", client = known.client, %resource, %token, "{what}");
+        }
+    }
+
+    /// Takes the place of one that waits. They never take the last connections.
+    pub(super) fn waiting(&self, caller: &Caller) -> Result<(InUse, OwnedSemaphorePermit), Denied> {
+        let in_use = caller.count(Use::Waiters)?;
+        let permit = Arc::clone(&self.waiters).try_acquire_owned();
+        Ok((in_use, permit.map_err(|_| Denied::Busy("too many requests wait; nothing was requested".to_owned()))?))
+    }
+
     /// Finds a lease of this client, or one of others to which it has the right.
-    fn find(&self, caller: &Caller, id: Id, of_others: Option<Right>) -> Result<KnownLease, Denied> {
+    pub(super) fn find(&self, caller: &Caller, id: &str, of_others: Option<Right>) -> Result<KnownLease, Denied> {
         let right = of_others.filter(|right| caller.may(*right)).unwrap_or(Right::Acquire);
         caller.require(right)?;
-        // No lease has an id that is not UTF-8.
-        let id = id.map_or_else(|_| String::new(), |Path(id)| id);
-        let sealed = || KnownLease::unseal(&id, self.keys.as_ref()?);
-        let known = self.table.find(&id).map(|entry| entry.known.clone()).or_else(sealed).ok_or(Denied::NoLease)?;
+        let sealed = || KnownLease::unseal(id, self.keys.as_ref()?);
+        let known = self.table.find(id).map(|entry| entry.known.clone()).or_else(sealed).ok_or(Denied::NoLease)?;
         if known.client != caller.name() {
             let right = of_others.ok_or_else(|| Denied::Forbidden("it is the lease of another client".to_owned()))?;
             caller.require(right)?;
             caller.require_resource(&known.sequencer.resource)?;
         }
         Ok(known)
+    }
+
+    /// Renews a lease, and returns how long it lasts from now.
+    pub(super) async fn renew(&self, caller: &Caller, known: &KnownLease) -> Result<Duration, HttpAnswer> {
+        if let Some(entry) = self.table.find(&known.id)
+            && let Some(lease) = entry.lease.lock().await.as_ref()
+        {
+            match lease.renew().await {
+                Ok(left) => return Ok(left),
+                // Another process may have renewed it.
+                Err(RenewError::Lost(LeaseLost { loss: Loss::Expired, .. })) if known.ticket.is_some() => {}
+                Err(error) => {
+                    let lasts = format!("for another {}", about(lease.valid_for()));
+                    return Err(answers::not_renewed(&error, &lasts));
+                }
+            }
+        }
+        let lease = self.resume(known).await?;
+        let left = lease.valid_for();
+        match self.table.reserve(caller) {
+            Ok(place) => self.table.keep(known.clone(), lease, place),
+            // It is renewed all the same, each time anew.
+            Err(_) => lease.leave(),
+        }
+        Ok(left)
     }
 
     /// Goes on with a lease that another process has granted or renewed.

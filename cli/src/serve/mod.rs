@@ -2,6 +2,7 @@
 
 mod answers;
 mod clients;
+mod events;
 mod lease_server;
 mod table;
 
@@ -21,7 +22,8 @@ use tokio::sync::Semaphore;
 
 use self::answers::{FORBIDDEN, NOT_FOUND, WRONG_METHOD};
 use self::clients::{Caller, Clients, Right};
-use self::lease_server::{LeaseServer, Server, acquire, release, renew, show};
+use self::events::show_or_tell;
+use self::lease_server::{LeaseServer, Server, acquire, release, renew};
 use self::table::Table;
 use crate::duration;
 use crate::exit::Failure;
@@ -124,7 +126,7 @@ pub(crate) async fn main(args: ServeArgs) -> Result<u8, Failure> {
         clients,
         table,
         // Waiters never take the last connections: a renewal finds one.
-        waiters: Semaphore::new(args.waiters.min(args.listen.connections.div_ceil(2))),
+        waiters: Arc::new(Semaphore::new(args.waiters.min(args.listen.connections.div_ceil(2)))),
         health: LastAnswer::none(),
         stop: listener.stop.clone(),
         keys,
@@ -172,7 +174,7 @@ async fn counted(State(leases): Server, request: Request, routes: Next) -> HttpA
 fn routes(leases: Arc<LeaseServer>) -> Router {
     Router::new()
         .route("/leases/", post(acquire))
-        .route("/leases/{*name}", post(acquire).get(show).put(renew).delete(release))
+        .route("/leases/{*name}", post(acquire).get(show_or_tell).put(renew).delete(release))
         .route("/health", get(health))
         .route("/openapi.yaml", get(openapi))
         .method_not_allowed_fallback(async || WRONG_METHOD.answer(SEE_ROUTES))

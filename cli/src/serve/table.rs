@@ -96,14 +96,15 @@ impl Table {
     /// Keeps a lease until it is released or over, or another process goes on with it.
     pub(super) fn keep(self: &Arc<Table>, known: KnownLease, lease: Lease, place: ReservedPlace) {
         let (id, lost) = (known.id.clone(), lease.lost());
-        let entry = Entry {
+        let entry = Arc::new(Entry {
             lease: AsyncMutex::new(Some(lease)),
             known: known.clone(),
             _in_use: place.in_use,
             _permit: Counted::new("fencing_serve_leases", place.permit),
-        };
-        self.leases.lock().insert(id, Arc::new(entry));
-        let table = Arc::downgrade(self);
+        });
+        let (table, kept) = (Arc::downgrade(self), Arc::downgrade(&entry));
+        let before = self.leases.lock().insert(id, entry);
+        drop(before);
         tokio::spawn(async move {
             let loss = lost.await;
             // The watchdog does this for leases that it renews.
@@ -112,7 +113,10 @@ impl Table {
                 tracing::warn!(client = known.client, %resource, %token, %loss, "lease lost");
                 metrics::counter!("fencing_leases_lost_total").increment(1);
             }
-            if let Some(table) = table.upgrade() {
+            // It may have been renewed through another process, and kept anew.
+            if let Some(table) = table.upgrade()
+                && table.find(&known.id).is_some_and(|entry| kept.as_ptr() == Arc::as_ptr(&entry))
+            {
                 table.remove(&known.id);
             }
         });

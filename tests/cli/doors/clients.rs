@@ -88,7 +88,7 @@ fn without_a_right_every_route_is_closed() {
         Guarded::start(&[client("writer", r#"["/"]"#, r#"["acquire"]"#, ""), client("nobody", r#"["/"]"#, "[]", "")]);
     let lease = it.acquire("writer", "a");
     let routes = super::routes::routes(include_str!("../../../cli/openapi/serve.yaml"));
-    assert_eq!(routes.len(), 3);
+    assert_eq!(routes.len(), 4);
     let bearers = ["", "Bearer", "Bearer ", "Bearer other", "Basic writer", "writer", "Bearer writer x"];
     for (path, methods) in &routes {
         let sent = path.replace("/leases/{lease}", &lease.path());
@@ -150,6 +150,25 @@ fn the_file_of_clients_is_read_again() {
     // It has lost the right to what it holds.
     fs::write(&it.file, client("writer", r#"["b/"]"#, r#"["acquire"]"#, "")).unwrap();
     until("it is not renewed", || it.ask("writer", "PUT", &lease.path(), "").status == 403);
+}
+
+#[test]
+fn the_log_names_the_client() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("clients.toml");
+    fs::write(&file, client("writer", r#"["/"]"#, r#"["acquire"]"#, "")).unwrap();
+    let mut command = fencing("memory:", &format!("serve --clients {}", file.display()));
+    command.args(PORTS).stderr(Stdio::piped());
+    let door = Door::listening(Running::start(command));
+    let bearer = [("Authorization", "Bearer writer")];
+    let lease = door.ask("POST", "/leases/a", &bearer, "");
+    assert_eq!(door.ask("DELETE", &lease.path(), &bearer, "").status, 204);
+    door.process.signal("TERM");
+    let log = door.process.ended().stderr;
+    for what in ["lease acquired", "lease released"] {
+        let line = log.lines().find(|line| line.contains(what)).unwrap_or_else(|| panic!("{what}: {log}"));
+        assert!(line.contains("writer") && line.contains("resource=a"), "{line}");
+    }
 }
 
 #[test]

@@ -1,0 +1,128 @@
+//! What becomes of a lease, told to its client as server-sent events.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::{RawQuery, State};
+use bytes::Bytes;
+use fencing::lock::Loss;
+use futures_util::stream;
+use http::StatusCode;
+use serde_json::json;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, sleep};
+
+use super::clients::{Caller, InUse, Right};
+use super::lease_server::{Id, LeaseServer, Server, show, text};
+use super::table::KnownLease;
+use crate::duration::millis;
+use crate::listen::{HttpAnswer, MALFORMED, answer};
+
+/// How often it is looked whether the lease was renewed.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// A change of the deadline that is no renewal: two readings of the clock.
+const JITTER: Duration = Duration::from_millis(100);
+
+/// The events of one lease, until its end. It takes the place of a waiter.
+struct LeaseEvents {
+    leases: Arc<LeaseServer>,
+    caller: Caller,
+    known: KnownLease,
+    /// Whether the lease is renewed for as long as the events are read.
+    renews: bool,
+    /// When it was renewed last, and when it ends, as was told.
+    renewed: Instant,
+    told: Option<Instant>,
+    is_over: bool,
+    _place: (InUse, OwnedSemaphorePermit),
+}
+
+/// Shows a lease, or tells what becomes of it where the path ends so.
+pub(super) async fn show_or_tell(
+    State(leases): Server,
+    Extension(caller): Extension<Caller>,
+    id: Id,
+    RawQuery(query): RawQuery,
+) -> Result<HttpAnswer, HttpAnswer> {
+    let id = text(id);
+    let Some(id) = id.strip_suffix("/events") else { return show(&leases, &caller, &id).await };
+    let renews = match query.as_deref() {
+        None => false,
+        Some("renew=true") => true,
+        Some(_) => return Err(MALFORMED.answer("the only query is renew=true")),
+    };
+    let known = leases.find(&caller, id, (!renews).then_some(Right::Read))?;
+    caller.take_request()?;
+    let place = leases.waiting(&caller)?;
+    Ok(LeaseEvents::new(leases, (caller, known), renews, place).answer())
+}
+
+impl LeaseEvents {
+    fn new(
+        leases: Arc<LeaseServer>,
+        (caller, known): (Caller, KnownLease),
+        renews: bool,
+        place: (InUse, OwnedSemaphorePermit),
+    ) -> LeaseEvents {
+        let renewed = Instant::now() - known.ttl / 3;
+        LeaseEvents { leases, caller, known, renews, renewed, told: None, is_over: false, _place: place }
+    }
+
+    fn answer(self) -> HttpAnswer {
+        let events = stream::unfold(self, async |mut events| {
+            let text = events.next().await?;
+            Some((Ok::<_, std::convert::Infallible>(Bytes::from(text)), events))
+        });
+        answer(StatusCode::OK, "text/event-stream", Body::from_stream(events))
+    }
+
+    /// Waits for the next event, or returns a comment where there was none for a while: it shows a dead connection.
+    async fn next(&mut self) -> Option<String> {
+        if self.is_over || self.leases.stop.is_cancelled() {
+            return None;
+        }
+        if self.renews && self.renewed.elapsed() >= self.known.ttl / 3 {
+            self.renewed = Instant::now();
+            // A failure is told by the deadline, which does not move.
+            let _ = self.leases.renew(&self.caller, &self.known).await;
+        }
+        let entry = self.leases.table.find(&self.known.id);
+        let lease = match &entry {
+            Some(entry) => entry.lease.lock().await.as_ref().map(|lease| (lease.valid_for(), lease.lost())),
+            None => None,
+        };
+        let Some((left, lost)) = lease else {
+            self.is_over = true;
+            // Another process may know more of a sealed one.
+            let what = if self.known.ticket.is_some() { "unknown" } else { "lost" };
+            return Some(event(what, Duration::ZERO));
+        };
+        let ends = Instant::now() + left;
+        if self.told.is_none_or(|told| ends > told + JITTER) {
+            self.told = Some(ends);
+            return Some(event("renewed", left));
+        }
+        let (mut lost, mut look) = (pin!(lost), pin!(sleep(LOOK_INTERVAL.min(self.known.ttl / 6))));
+        tokio::select! {
+            loss = &mut lost => {
+                self.is_over = true;
+                let what = match loss {
+                    Loss::Released => "released",
+                    Loss::Superseded => "superseded",
+                    _ => "lost",
+                };
+                Some(event(what, Duration::ZERO))
+            }
+            () = self.leases.stop.cancelled() => None,
+            () = &mut look => Some(":\n\n".to_owned()),
+        }
+    }
+}
+
+fn event(what: &str, left: Duration) -> String {
+    let data = json!({ "valid_for_ms": millis(left) });
+    format!("event: {what}\ndata: {data}\n\n")
+}

@@ -1,0 +1,87 @@
+//! The events of a lease.
+
+use std::thread;
+
+use super::*;
+
+const LONG: &str = r#"{"ttl_ms": 60000, "wait_ms": 20000}"#;
+const SHORT: &str = r#"{"ttl_ms": 8000, "wait_ms": 20000}"#;
+
+/// Reads the events of a lease.
+struct Events {
+    connection: TcpStream,
+    names: Box<dyn Iterator<Item = String>>,
+}
+
+impl Events {
+    fn of(door: &Door, lease: &Answer, query: &str) -> Events {
+        let mut client = Client::connect(door.requests);
+        client.send(head("GET", &format!("{}/events{query}", lease.path()), &[]));
+        let answer = client.read_head().unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("text/event-stream"), "{answer}");
+        let connection = client.stream().try_clone().unwrap();
+        let names = client.lines().filter_map(|line| line.strip_prefix("event: ").map(str::to_owned));
+        Events { connection, names: Box::new(names) }
+    }
+
+    #[track_caller]
+    fn next(&mut self) -> String {
+        self.names.next().expect("another event")
+    }
+}
+
+#[test]
+fn renewals_and_the_end_are_told() {
+    let servers = five();
+    let door = Door::serve(&servers, "");
+    let lease = door.acquire("a", LONG);
+    let mut events = Events::of(&door, &lease, "");
+    assert_eq!(events.next(), "renewed");
+    thread::sleep(Duration::from_secs(1));
+    assert_eq!(door.of(&lease, "PUT").status, 200);
+    assert_eq!(events.next(), "renewed");
+    assert_eq!(door.of(&lease, "DELETE").status, 204);
+    assert_eq!(events.next(), "released");
+    assert_eq!(events.names.next(), None);
+
+    let lease = door.acquire("b", SHORT);
+    let mut events = Events::of(&door, &lease, "");
+    assert_eq!((events.next(), events.next()), ("renewed".into(), "lost".into()));
+    door.get(&format!("{}/events", lease.path())).is(404, "no-lease");
+    door.get(&format!("{}/events?renew=no", lease.path())).is(400, "malformed");
+}
+
+#[test]
+fn a_lease_is_renewed_for_as_long_as_its_events_are_read() {
+    let servers = five();
+    let door = Door::serve(&servers, "");
+    let lease = door.acquire("a", SHORT);
+    let mut events = Events::of(&door, &lease, "?renew=true");
+    for _ in 0..5 {
+        assert_eq!(events.next(), "renewed");
+    }
+    door.acquire("a", "").is(409, "held");
+    // Nobody reads them any more: nobody renews it.
+    events.connection.shutdown(Shutdown::Both).unwrap();
+    drop(events);
+    until("it has ended", || door.of(&lease, "GET").status == 404);
+
+    let lease = door.acquire("a", LONG);
+    let mut events = Events::of(&door, &lease, "?renew=true");
+    assert_eq!(events.next(), "renewed");
+    support::cli::ask(&servers, "release --node-budget 5s --resource a --yes");
+    let mut told = events.names.skip_while(|name| name == "renewed");
+    assert_eq!(told.next().as_deref(), Some("superseded"));
+}
+
+/// The events end with the process, which does not wait for them.
+#[test]
+fn events_do_not_hold_up_the_end() {
+    let servers = five();
+    let door = Door::serve(&servers, "");
+    let lease = door.acquire("a", LONG);
+    let mut events = Events::of(&door, &lease, "");
+    assert_eq!(events.next(), "renewed");
+    door.process.signal("TERM");
+    assert_eq!(door.process.ended().code, Some(0));
+}
