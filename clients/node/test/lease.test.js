@@ -29,8 +29,8 @@ test("held by another", async () => {
 });
 
 test("it is renewed beyond its TTL", async () => {
-  const lease = await acquire("renewed", { ttl: 8000 });
-  await sleep(12_000);
+  const lease = await acquire("renewed", { ttl: 12_000 });
+  await sleep(14_000);
   assert.equal(lease.lost, false);
   await assert.rejects(acquire("renewed"), Held);
   await lease[Symbol.asyncDispose]();
@@ -38,9 +38,9 @@ test("it is renewed beyond its TTL", async () => {
 });
 
 test("a wait that is longer than the TTL", async () => {
-  const first = await acquire("waits", { ttl: 8000 });
-  const second = acquire("waits", { ttl: 8000, wait: 60_000 });
-  await sleep(10_000);
+  const first = await acquire("waits", { ttl: 12_000 });
+  const second = acquire("waits", { ttl: 12_000, wait: 60_000 });
+  await sleep(14_000);
   await first.release();
   const lease = await second;
   assert.equal(lease.lost, false);

@@ -36,15 +36,15 @@ class Leases(unittest.TestCase):
             self.assertGreater(later.token, lease.token)
 
     def test_it_is_renewed_beyond_its_ttl(self):
-        with Lease("renewed", ttl=8) as lease:
-            self.assertFalse(lease.wait_lost(12))
+        with Lease("renewed", ttl=12) as lease:
+            self.assertFalse(lease.wait_lost(14))
             with self.assertRaises(Held):
                 Lease("renewed").acquire()
 
     def test_a_wait_that_is_longer_than_the_ttl(self):
-        first = Lease("waits", ttl=8).acquire()
-        threading.Timer(10, first.release).start()
-        with Lease("waits", ttl=8, wait=60) as lease:
+        first = Lease("waits", ttl=12).acquire()
+        threading.Timer(14, first.release).start()
+        with Lease("waits", ttl=12, wait=60) as lease:
             self.assertFalse(lease.lost)
 
     def test_names_of_all_kinds(self):
