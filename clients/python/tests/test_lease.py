@@ -8,6 +8,9 @@ import threading
 import time
 import unittest
 
+import psycopg
+import psycopg2
+
 from fencing import AsyncLease, Held, InDoubt, Lease, Lost, Refused, Stale, Unavailable, fenced
 
 PID = int(os.environ["FENCING_SERVE_PID"])
@@ -105,15 +108,23 @@ class Leases(unittest.TestCase):
         with Lease("async", wait=50):
             pass
 
-    def test_a_stale_write_is_refused(self):
-        database = sqlite3.connect(os.environ["FENCING_TEST_DATABASE"], isolation_level=None, check_same_thread=False)
+    def test_a_stale_write_is_refused_by_sqlite(self):
+        self.refuses_a_stale_write("sqlite", sqlite3.connect(os.environ["FENCING_TEST_DATABASE"]))
+
+    def test_a_stale_write_is_refused_by_postgresql(self):
+        for library in [psycopg, psycopg2]:
+            self.refuses_a_stale_write(library.__name__, library.connect(user="fencing"))
+
+    def refuses_a_stale_write(self, name, database):
         cursor = database.cursor()
+        cursor.execute("DROP TABLE IF EXISTS files")
         cursor.execute("CREATE TABLE files (path TEXT PRIMARY KEY, body TEXT)")
-        old = Lease("files/report", ttl=60).acquire()
+        database.commit()
+        old = Lease(name, ttl=60).acquire()
         with fenced(cursor, old):
             cursor.execute("INSERT INTO files VALUES ('files/report', 'old')")
         old.release()
-        with Lease("files/report", wait=20) as new:
+        with Lease(name, wait=20) as new:
             with fenced(cursor, new):
                 cursor.execute("UPDATE files SET body = 'new'")
         # As a client that has slept, and does not know that its lease is over.
@@ -122,7 +133,13 @@ class Leases(unittest.TestCase):
         with self.assertRaises(Stale):
             with fenced(cursor, old):
                 cursor.execute("UPDATE files SET body = 'late'")
-        self.assertEqual(cursor.execute("SELECT body FROM files").fetchall(), [("new",)])
+        with self.assertRaises(ZeroDivisionError):
+            with Lease(name, wait=20) as newest, fenced(cursor, newest):
+                cursor.execute("UPDATE files SET body = 'half'")
+                1 / 0
+        cursor.execute("SELECT body FROM files")
+        self.assertEqual(cursor.fetchall(), [("new",)])
+        database.close()
 
 
 class Zzz(unittest.TestCase):

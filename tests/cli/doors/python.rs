@@ -2,15 +2,21 @@
 
 use std::path::{Path, PathBuf};
 
+use support::postgres::PostgresServer;
+
 use super::*;
 
 fn client() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../clients/python")
 }
 
-#[test]
-fn the_client_in_python_keeps_its_promises() {
+#[tokio::test]
+async fn the_client_in_python_keeps_its_promises() {
     let (servers, folder) = (five(), tempfile::tempdir().unwrap());
+    let server = PostgresServer::start();
+    let postgres = server.database().await;
+    let (socket, name) = (postgres.get_socket().unwrap().display(), postgres.get_database().unwrap());
+    support::cli::ask(&format!("postgres:///{name}?host={socket}&user=fencing"), "migrate").is(0);
     let door = Door::serve(&servers, "");
     let database = folder.path().join("files.db");
     let migrated = support::cli::ask(&format!("sqlite:{}", database.display()), "migrate");
@@ -18,10 +24,11 @@ fn the_client_in_python_keeps_its_promises() {
     let mut python = Command::new("/usr/bin/python3");
     python.args(["-B", "-m", "unittest", "discover", "-s", "tests"]).current_dir(client());
     python.env("PYTHONPATH", "src").env("FENCING_URL", format!("http://{}", door.requests));
+    python.env("PGHOST", socket.to_string()).env("PGDATABASE", name);
     python.env("FENCING_SERVE_PID", door.process.pid().to_string()).env("FENCING_TEST_DATABASE", database);
     let ended = finish(support::cli::piped(python));
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(ended.stderr.contains("Ran 10 tests"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("Ran 11 tests"), "{}", ended.stderr);
 }
 
 #[test]
