@@ -23,6 +23,7 @@ use crate::listen::{HttpAnswer, MALFORMED, answer};
 
 /// How often it is looked whether the lease was renewed.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+const MOMENT: Duration = Duration::from_millis(50);
 /// A change of the deadline that is no renewal: two readings of the clock.
 const JITTER: Duration = Duration::from_millis(100);
 
@@ -86,8 +87,13 @@ impl LeaseEvents {
         }
         if self.renews && self.renewed.elapsed() >= self.known.ttl / 3 {
             self.renewed = Instant::now();
-            // A failure is told by the deadline, which does not move.
-            let _ = self.leases.renew(&self.caller, &self.known).await;
+            let renewed = self.leases.renew(&self.caller, &self.known).await;
+            match renewed.err().map(|answer| answer.status()) {
+                Some(StatusCode::NOT_FOUND) => return Some(self.end("lost")),
+                Some(StatusCode::CONFLICT) => return Some(self.end("superseded")),
+                // A failure is told by the deadline, which does not move.
+                _ => {}
+            }
         }
         let entry = self.leases.table.find(&self.known.id);
         let lease = match &entry {
@@ -95,10 +101,8 @@ impl LeaseEvents {
             None => None,
         };
         let Some((left, lost)) = lease else {
-            self.is_over = true;
             // Another process may know more of a sealed one.
-            let what = if self.known.ticket.is_some() { "unknown" } else { "lost" };
-            return Some(event(what, Duration::ZERO));
+            return Some(self.end(if self.known.ticket.is_some() { "unknown" } else { "lost" }));
         };
         let ends = Instant::now() + left;
         if self.told.is_none_or(|told| ends > told + JITTER) {
@@ -107,18 +111,23 @@ impl LeaseEvents {
         }
         let (mut lost, mut look) = (pin!(lost), pin!(sleep(LOOK_INTERVAL.min(self.known.ttl / 6))));
         tokio::select! {
-            loss = &mut lost => {
-                self.is_over = true;
-                let what = match loss {
-                    Loss::Released => "released",
-                    Loss::Superseded => "superseded",
-                    _ => "lost",
-                };
-                Some(event(what, Duration::ZERO))
-            }
+            loss = &mut lost => match loss {
+                Loss::Released => Some(self.end("released")),
+                Loss::Superseded => Some(self.end("superseded")),
+                // The table says in a moment whether another process may have it.
+                _ => {
+                    sleep(MOMENT).await;
+                    Some(":\n\n".to_owned())
+                }
+            },
             () = self.leases.stop.cancelled() => None,
             () = &mut look => Some(":\n\n".to_owned()),
         }
+    }
+
+    fn end(&mut self, what: &str) -> String {
+        self.is_over = true;
+        event(what, Duration::ZERO)
     }
 }
 
