@@ -55,7 +55,7 @@ fn renewals_and_the_end_are_told() {
 fn a_lease_is_renewed_for_as_long_as_its_events_are_read() {
     let servers = five();
     let door = Door::serve(&servers, "");
-    let lease = door.acquire("a", r#"{"ttl_ms": 20000, "wait_ms": 20000}"#);
+    let lease = door.acquire("a", r#"{"ttl_ms": 12000, "wait_ms": 20000}"#);
     let mut events = Events::of(&door, &lease, "?renew=true");
     for _ in 0..5 {
         assert_eq!(events.next(), "renewed");
