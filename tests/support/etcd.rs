@@ -1,6 +1,5 @@
 //! Private etcd clusters: real members, on ports of their own and in a temporary folder, stopped with the test.
 
-use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -8,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
 use crate::clients::certify;
+use crate::ports::free_ports;
 use crate::process;
 
 /// The members of one cluster.
@@ -58,7 +58,7 @@ impl EtcdCluster {
 
     fn within(folder: TempDir, count: usize, settings: &[&str]) -> EtcdCluster {
         let member = |ports| Member { ports, child: None };
-        let members = free_ports(count).into_iter().map(member).collect();
+        let members = (0..count).map(|_| free_ports()).map(member).collect();
         let settings = settings.iter().map(ToString::to_string).collect();
         let mut cluster = EtcdCluster { folder, members, settings, lives: 0 };
         (0..count).for_each(|number| cluster.spawn(number));
@@ -228,12 +228,4 @@ impl Drop for EtcdCluster {
     fn drop(&mut self) {
         (0..self.members.len()).for_each(|number| self.kill(number));
     }
-}
-
-/// Ports that nobody listens on, two for each member.
-fn free_ports(count: usize) -> Vec<[u16; 2]> {
-    let listen = || TcpListener::bind("127.0.0.1:0").expect("a port");
-    let listeners: Vec<_> = (0..count).map(|_| [listen(), listen()]).collect();
-    let port = |listener: &TcpListener| listener.local_addr().expect("an address").port();
-    listeners.iter().map(|pair| pair.each_ref().map(port)).collect()
 }

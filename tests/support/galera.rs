@@ -1,13 +1,11 @@
 //! A private Galera cluster: two MariaDB servers, both of which take writes.
 
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
-use std::net::TcpListener;
 use std::path::Path;
 
 use sqlx::mysql::MySqlConnectOptions;
 
 use crate::mariadb::MariadbServer;
+use crate::ports::free_ports;
 
 /// Where Debian's package galera-4 has it, and where other systems do.
 const PROVIDERS: [&str; 3] =
@@ -58,19 +56,4 @@ fn node_settings([group, missed, copy]: [u16; 3], members: &str) -> Vec<String> 
         "binlog-format=ROW".into(),
         "innodb-autoinc-lock-mode=2".into(),
     ]
-}
-
-/// Ports that nobody listens on, below those that the kernel gives to clients.
-fn free_ports() -> [u16; 6] {
-    let random = || 10_000 + (RandomState::new().hash_one(0) % 20_000) as u16;
-    let mut listeners = Vec::new();
-    [(); 6].map(|()| {
-        let mut candidates = std::iter::repeat_with(random);
-        let free = |port: u16| TcpListener::bind(("127.0.0.1", port)).ok();
-        let listener = candidates.find_map(free).expect("there is one");
-        let port = listener.local_addr().expect("it listens").port();
-        // Kept to the end, so that none is found twice.
-        listeners.push(listener);
-        port
-    })
 }

@@ -1,11 +1,12 @@
 //! Private object stores: moto, which speaks S3, and Azurite, which speaks Azure Blob Storage.
 
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::LazyLock;
 
 use crate::keeper::{Keeper, own_folder};
+use crate::ports::free_port;
 
 /// Where tests/run installs them, and the scripts beside this file.
 const INSTALLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/object");
@@ -33,9 +34,7 @@ struct Server {
 
 impl Server {
     fn start(program: &[&str]) -> Server {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-        let port = listener.local_addr().expect("it listens").port();
-        drop(listener);
+        let port = free_port();
         let folder: PathBuf = own_folder("fencing-objects", &[]);
         let word = |&word: &&str| if word == "PORT" { port.to_string().into() } else { word.into() };
         let program = program.iter().map(word).collect();

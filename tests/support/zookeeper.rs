@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use crate::keeper::{Keeper, own_folder};
+use crate::ports::free_port;
 use crate::process;
 
 /// One server, alone or a member of an ensemble.
@@ -131,9 +132,4 @@ fn serves(port: u16) -> bool {
         stream.read_to_string(&mut answer).map(|_| answer)
     });
     asked.is_ok_and(|answer| answer.contains("Mode: "))
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    listener.local_addr().expect("it listens").port()
 }
