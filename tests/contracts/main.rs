@@ -174,6 +174,7 @@ async fn lease_in_etcd() {
     let builder = EtcdLock::builder(cluster.url());
     lock_contract(&builder.clone().build().unwrap()).await;
     shared_contract(&builder.clone().build().unwrap()).await;
-    let brief = builder.ttl(Duration::from_secs(4)).renew(false);
-    lapse_contract(&brief.build().unwrap()).await;
+    let brief = || builder.clone().ttl(Duration::from_secs(4)).renew(false).build().unwrap();
+    lapse_contract(&brief()).await;
+    resume_contract(&brief(), &brief()).await;
 }

@@ -14,7 +14,8 @@ use super::session::EtcdSession;
 use super::sessions::Sessions;
 use crate::holder::HolderName;
 use crate::lock::error::{AcquireError, NodeCause};
-use crate::lock::lease::held_lock::Grant;
+use crate::lock::lease::held_lock::{Grant, HeldLock};
+use crate::lock::lease::ticket::LeaseTicket;
 use crate::lock::service::backend::LockBackend;
 use crate::lock::service::health::Health;
 use crate::lock::settings::Settings;
@@ -84,6 +85,15 @@ impl LockBackend for Arc<EtcdBackend> {
         }
     }
 
+    async fn held(&self, ticket: &LeaseTicket, settings: &Settings) -> Result<Option<Arc<dyn HeldLock>>, NodeCause> {
+        let Sessions { cluster, .. } = &*self.sessions;
+        let Some(claim) = Claim::of(&cluster.keys, ticket) else { return Ok(None) };
+        let session = self.sessions.get(settings, Instant::now() + settings.budget() * 2).await;
+        let (session, claim) = (session.map_err(|fault| cluster.cause(fault))?, Arc::new(claim));
+        let (locks, terms) = (NonEmpty::new(ticket.sequencer.clone()), settings.terms());
+        Ok(Some(Arc::new(HeldInEtcd { session, claim, locks, terms })))
+    }
+
     fn notifications(&self) -> &ReleaseNotifications {
         &self.notifications
     }
@@ -146,7 +156,7 @@ impl EtcdSession {
         doubt.decided();
         let locks = claim.locks.clone().map(|(resource, _)| Sequencer::new(resource, token));
         let (session, claim) = (Arc::clone(self), Arc::clone(claim));
-        let held = Arc::new(HeldInEtcd { session, claim, terms });
+        let held = Arc::new(HeldInEtcd { session, claim, locks: locks.clone(), terms });
         Ok(Grant { locks, deadline, held })
     }
 }

@@ -1,3 +1,4 @@
+use std::iter::once;
 use std::time::Duration;
 
 use fencing_protocol::{Fault, Mode, NonEmpty, Owner, Resource, Token};
@@ -5,7 +6,9 @@ use fencing_protocol::{Fault, Mode, NonEmpty, Owner, Resource, Token};
 use super::keys::Keys;
 use super::messages::{Answer, Compare, Is, KeyValue, Op, Range, Txn, TxnAnswer};
 use crate::holder::{Holder, HolderName};
+use crate::lock::lease::ticket::LeaseTicket;
 use crate::random;
+use crate::sequencer::Sequencer;
 
 /// The most operations of one transaction, by default.
 pub(super) const MAX_OPS: usize = 128;
@@ -60,6 +63,19 @@ impl Claim {
         };
         let value = format!("{owner} {}\0{}", holder.as_str(), closed_for.as_millis());
         Claim { owner, mode, value: value.into(), locks: resources.clone().map(lock) }
+    }
+
+    /// Returns the claim of a lease that another process had: its owner is the contents of the lock.
+    pub(super) fn of(keys: &Keys, ticket: &LeaseTicket) -> Option<Claim> {
+        let LeaseTicket { sequencer, owner: value, .. } = ticket;
+        let (owner, mode) = (Owner::parse(value.get(..32)?)?, Mode::Exclusive);
+        let locks = NonEmpty::new((sequencer.resource.clone(), keys.alone(&sequencer.resource)));
+        Some(Claim { owner, mode, value: value.clone().into(), locks })
+    }
+
+    /// Returns the ticket of a lease of one lock.
+    pub(super) fn ticket(&self, sequencer: Sequencer, ttl: Duration) -> LeaseTicket {
+        LeaseTicket { sequencer, ttl, owner: String::from_utf8_lossy(&self.value).into_owned() }
     }
 
     /// Returns a claim of one key that is there while a client waits.
@@ -154,6 +170,19 @@ impl Claim {
         Txn { compare: self.still(), success, failure: Vec::new() }
     }
 
+    /// Puts its one lock on another session, whose sentinel is as it was at `modified`, if no other process has done so
+    /// since the lock was `read`.
+    pub(super) fn move_to(&self, keys: &Keys, lease: i64, modified: i64, read: &KeyValue) -> Txn {
+        let sentinel = keys.sentinel(lease);
+        let (_, key) = self.locks.first();
+        let unchanged = [Compare::modified(sentinel.clone(), modified), Compare::modified(key.clone(), read.modified)];
+        Txn {
+            compare: unchanged.into_iter().chain(self.still()).collect(),
+            success: vec![Op::put(key.clone(), self.value.clone(), lease)],
+            failure: vec![Op::range(Range::one(sentinel))],
+        }
+    }
+
     /// Returns whether a lock is this one's, as it was read. Revisions alone repeat in a restored cluster.
     pub(super) fn is_in(&self, read: &[KeyValue]) -> bool {
         read.first().is_some_and(|lock| lock.value == self.value)
@@ -171,11 +200,14 @@ impl Claim {
         Compare::value(key.to_vec(), Is::Equal, self.value.clone())
     }
 
-    /// Returns, for each lock, what releases it if it is this one's.
-    pub(super) fn sweeps<'a>(&'a self, keys: &'a Keys) -> impl Iterator<Item = Op> + 'a {
-        self.locks.iter().map(|lock| {
+    /// Returns, for each lock, what releases it if it is this one's, on this etcd lease: another process may have moved
+    /// it to its own.
+    pub(super) fn sweeps<'a>(&'a self, keys: &'a Keys, lease: Option<i64>) -> impl Iterator<Item = Op> + 'a {
+        self.locks.iter().map(move |lock| {
+            let on = lease.map(|lease| Compare::leased(lock.1.clone(), lease));
+            let compare = once(self.is_at(&lock.1)).chain(on).collect();
             let success = self.deletes(keys, lock);
-            Op::txn(Txn { compare: vec![self.is_at(&lock.1)], success, failure: Vec::new() })
+            Op::txn(Txn { compare, success, failure: Vec::new() })
         })
     }
 

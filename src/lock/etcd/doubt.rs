@@ -3,22 +3,22 @@ use std::time::Duration;
 
 use fencing_protocol::Resource;
 use tokio::time::{Instant, timeout_at};
-use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::claim::Claim;
 use super::client::Repeat;
-use super::session::EtcdSession;
+use super::session::{Doubtful, EtcdSession};
 
 /// Locks that may be held under this owner, or will be. Dropped, they are swept.
 pub(super) struct InDoubt {
     session: Arc<EtcdSession>,
-    doubt: Option<(Arc<Claim>, TaskTrackerToken)>,
+    doubt: Option<Doubtful>,
 }
 
 impl InDoubt {
     pub(super) fn new(session: &Arc<EtcdSession>, claim: &Arc<Claim>) -> InDoubt {
-        let doubt = Some((Arc::clone(claim), session.cluster.requests.token()));
-        InDoubt { session: Arc::clone(session), doubt }
+        let (claim, counted) = (Arc::clone(claim), session.cluster.requests.token());
+        let doubt = Doubtful { claim, lease: Some(session.lease), _counted: counted };
+        InDoubt { session: Arc::clone(session), doubt: Some(doubt) }
     }
 
     pub(super) fn decided(mut self) {
@@ -89,7 +89,8 @@ impl EtcdSession {
             let mut swept = std::pin::pin!(self.swept.notified());
             swept.as_mut().enable();
             let concerns = |it: &Claim| it.locks.iter().any(|(it, _)| claim.concerns(it));
-            if !self.state.lock().doubtful.iter().any(|(it, _)| concerns(it)) || timeout_at(end, swept).await.is_err() {
+            if !self.state.lock().doubtful.iter().any(|it| concerns(&it.claim)) || timeout_at(end, swept).await.is_err()
+            {
                 return;
             }
         }

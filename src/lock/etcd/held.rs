@@ -1,23 +1,27 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencing_protocol::{Released, Renewed, Terms};
+use fencing_protocol::{Fault, NonEmpty, Released, Renewed, Terms};
 use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
-use super::claim::Claim;
+use super::claim::{Claim, Refusal, moved};
 use super::client::Repeat;
 use super::doubt::InDoubt;
+use super::messages::Range;
 use super::session::{EtcdSession, seconds};
 use crate::lock::error::{NodeCause, ReleaseError};
 use crate::lock::lease::held_lock::{HeldLock, SentRelease};
 use crate::lock::lease::state::LeaseState;
+use crate::lock::lease::ticket::LeaseTicket;
 use crate::lock::sleep::answered;
+use crate::sequencer::Sequencer;
 
 /// The locks of one lease, on the etcd lease of its session.
 pub(super) struct HeldInEtcd {
     pub(super) session: Arc<EtcdSession>,
     pub(super) claim: Arc<Claim>,
+    pub(super) locks: NonEmpty<Sequencer>,
     pub(super) terms: Terms,
 }
 
@@ -38,6 +42,17 @@ impl HeldLock for HeldInEtcd {
                 Err(fault) => Err(vec![self.session.cluster.cause(fault)]),
             }
         })
+    }
+
+    fn resume(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
+        Box::pin(async {
+            let moved = self.session.take_over(&self.claim, &self.terms).await;
+            moved.map_err(|fault| vec![self.session.cluster.cause(fault)])
+        })
+    }
+
+    fn ticket(&self) -> Option<LeaseTicket> {
+        Some(self.claim.ticket(self.locks.first().clone(), self.terms.ttl))
     }
 
     /// Where the answer is lost, or this is dropped, the next sweep releases.
@@ -97,5 +112,49 @@ impl HeldInEtcd {
                 Err(fault) => Err(ReleaseError { causes: vec![self.session.cluster.cause(fault)] }),
             }
         })
+    }
+}
+
+impl EtcdSession {
+    /// Moves the lock of a lease that several processes have to this session, if it is still that of its owner. Each
+    /// renewal does so. A move that comes late changes nothing if another process has moved the lock before it, or this
+    /// session has swept it.
+    async fn take_over(self: &Arc<Self>, claim: &Arc<Claim>, terms: &Terms) -> Result<Renewed, Fault> {
+        let (cluster, end) = (&self.cluster, Instant::now() + self.budget);
+        let (_, key) = claim.locks.first();
+        while Instant::now() < end {
+            let start = cluster.clock.now();
+            let read = cluster.client.ask(&Range::one(key.clone()), self.budget).await?.kvs;
+            let Some(lock) = read.first().filter(|_| claim.is_in(&read)) else {
+                return Ok(Renewed::Superseded);
+            };
+            let deadline = self.deadline(terms, start);
+            // Whatever becomes of the request: after that the session deletes what is left on it.
+            if !self.hold(claim, deadline + terms.lock_delay) {
+                break;
+            }
+            let modified = self.modified();
+            let put = claim.move_to(&cluster.keys, self.lease, modified, lock);
+            let answer = match cluster.client.call(&put, self.budget, Repeat::Never).await {
+                Ok((answer, _)) => answer,
+                Err(failure) if failure.is_lease_gone() => return Err(self.ended()),
+                Err(failure) => return Err(failure.fault),
+            };
+            if answer.succeeded {
+                return Ok(Renewed::Until(deadline));
+            }
+            match moved(&answer, self.created, modified) {
+                Err(Refusal::Moved(revision)) => self.note_modified(revision),
+                Err(Refusal::Over) => return Err(self.ended()),
+                // Another process has renewed it, or released it.
+                _ => {}
+            }
+        }
+        Err(Fault::TimedOut)
+    }
+
+    fn ended(&self) -> Fault {
+        self.end();
+        Fault::Disconnected("its session has ended".into())
     }
 }

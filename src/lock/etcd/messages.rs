@@ -77,6 +77,7 @@ messages! {
         [int64, optional, tag = "5"] created_at: Option<i64>,
         [int64, optional, tag = "6"] modified_at: Option<i64>,
         [bytes = "vec", optional, tag = "7"] valued: Option<Vec<u8>>,
+        [int64, optional, tag = "8"] lease: Option<i64>,
         [bytes = "vec", tag = "64"] end: Vec<u8>,
     }
     Range {
@@ -182,6 +183,10 @@ impl Compare {
 
     pub(super) fn value(key: Vec<u8>, is: Is, value: Vec<u8>) -> Compare {
         Compare { is: is as i32, target: 3, key, valued: Some(value), ..Compare::default() }
+    }
+
+    pub(super) fn leased(key: Vec<u8>, lease: i64) -> Compare {
+        Compare { target: 4, key, lease: Some(lease), ..Compare::default() }
     }
 
     pub(super) fn absent(key: Vec<u8>) -> Compare {

@@ -7,7 +7,7 @@ use fencing_protocol::Fault;
 use super::claim::{MAX_OPS, MAX_SWEPT};
 use super::client::Repeat;
 use super::messages::{Answer, Compare, Is, Op, Range, Txn, TxnAnswer};
-use super::session::{EtcdSession, Renewal};
+use super::session::{Doubtful, EtcdSession, Renewal};
 
 impl EtcdSession {
     /// Renews the etcd lease, and with it these leases.
@@ -76,12 +76,12 @@ impl EtcdSession {
     pub(super) async fn sweep(&self) -> Result<(), Fault> {
         let keys = &self.cluster.keys;
         let (mut count, mut ops) = (0, Vec::new());
-        for (claim, _) in &self.state.lock().doubtful {
+        for Doubtful { claim, lease, .. } in &self.state.lock().doubtful {
             // An owner of more locks has two pages.
             if count > 0 && ops.len() + claim.locks.len() > MAX_SWEPT {
                 break;
             }
-            ops.extend(claim.sweeps(keys));
+            ops.extend(claim.sweeps(keys, *lease));
             count += 1;
         }
         for page in ops.chunks(MAX_SWEPT) {

@@ -53,12 +53,19 @@ pub(super) struct State {
     pub(super) used: Time,
     pub(super) held: HashMap<u128, HeldClaim>,
     /// Attempts in doubt: their requests may have taken effect, or may still do so. The next sweep deletes their locks.
-    pub(super) doubtful: Vec<(Arc<Claim>, TaskTrackerToken)>,
+    pub(super) doubtful: Vec<Doubtful>,
     /// Those that are released and stay closed until then.
     pub(super) closing: Vec<(Time, Arc<Claim>)>,
     /// The keys that keep others from joining shared locks until then.
     pub(super) drains: Vec<(Time, Arc<Claim>)>,
     pub(super) renewals: Vec<Renewal>,
+}
+
+pub(super) struct Doubtful {
+    pub(super) claim: Arc<Claim>,
+    /// The etcd lease that its locks are on, unless they may be on any.
+    pub(super) lease: Option<i64>,
+    pub(super) _counted: TaskTrackerToken,
 }
 
 pub(super) struct HeldClaim {
@@ -133,8 +140,13 @@ impl EtcdSession {
     /// Notes the locks of a lease, until it ends with its lock-delay. Returns false if the session is over.
     pub(super) fn hold(&self, claim: &Arc<Claim>, until: Time) -> bool {
         let mut state = self.state.lock();
-        let held = HeldClaim { claim: Arc::clone(claim), until, lease: Weak::new() };
-        !state.over && state.held.insert(claim.owner.0, held).is_none()
+        if state.over {
+            return false;
+        }
+        let new = || HeldClaim { claim: Arc::clone(claim), until, lease: Weak::new() };
+        let held = state.held.entry(claim.owner.0).or_insert_with(new);
+        held.until = held.until.max(until);
+        true
     }
 
     /// Learns which lease the locks belong to. If the session is over, so is the lease.

@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 
 use super::cluster::Cluster;
 use super::messages::{Answer, Range};
-use super::session::{EtcdSession, Renewal};
+use super::session::{Doubtful, EtcdSession, Renewal};
 use crate::lock::sleep::restarted;
 use crate::random::jitter;
 
@@ -85,8 +85,10 @@ impl EtcdSession {
         let lapsed = state.held.extract_if(|_, held| held.until <= now).map(|(_, held)| held.claim);
         let closing = state.closing.extract_if(.., |(until, _)| *until <= now);
         let drains = state.drains.extract_if(.., |(until, _)| *until <= now);
-        let due = lapsed.chain(closing.chain(drains).map(|(_, claim)| claim));
-        state.doubtful.extend(due.map(|claim| (claim, self.cluster.requests.token())));
+        let lapsed = lapsed.map(|claim| (claim, Some(self.lease)));
+        let due = lapsed.chain(closing.chain(drains).map(|(_, claim)| (claim, None)));
+        let doubtful = |(claim, lease)| Doubtful { claim, lease, _counted: self.cluster.requests.token() };
+        state.doubtful.extend(due.map(doubtful));
         // The service has it, and this task.
         if Arc::strong_count(self) > 2 || !state.closing.is_empty() || !state.held.is_empty() {
             state.used = now;

@@ -111,8 +111,8 @@ impl Lease<Several> {
 }
 
 impl Lease {
-    /// Returns what another process needs to go on with the lease. `None` if the back end ends the locks of a process
-    /// with it: etcd and ZooKeeper.
+    /// Returns what another process needs to go on with the lease. `None` in ZooKeeper, where the locks of a process end
+    /// with it.
     ///
     /// That process may release the lease without this one. So from now on a renewal here, too, sets no lock again
     /// unless a majority of the servers still has it.

@@ -10,7 +10,7 @@ use super::held::HeldOnNodes;
 use super::nodes::Nodes;
 use super::readmission;
 use crate::holder::Holder;
-use crate::lock::error::AcquireError;
+use crate::lock::error::{AcquireError, NodeCause};
 use crate::lock::lease::held_lock::{Grant, HeldLock};
 use crate::lock::lease::ticket::LeaseTicket;
 use crate::lock::service::backend::LockBackend;
@@ -83,12 +83,13 @@ impl LockBackend for Arc<Nodes> {
         }
     }
 
-    fn held(&self, ticket: &LeaseTicket, settings: &Settings) -> Option<Arc<dyn HeldLock>> {
+    async fn held(&self, ticket: &LeaseTicket, settings: &Settings) -> Result<Option<Arc<dyn HeldLock>>, NodeCause> {
         readmission::start(self);
-        let (owner, mode, terms) = (Owner::parse(&ticket.owner)?, Mode::Exclusive, settings.terms());
+        let Some(owner) = Owner::parse(&ticket.owner) else { return Ok(None) };
+        let (mode, terms) = (Mode::Exclusive, settings.terms());
         let Sequencer { resource, token } = ticket.sequencer.clone();
         let attempt = Attempt { owner, mode, terms };
-        Some(Arc::new(HeldOnNodes::new(Arc::clone(self), attempt, NonEmpty::new((resource, token)))))
+        Ok(Some(Arc::new(HeldOnNodes::new(Arc::clone(self), attempt, NonEmpty::new((resource, token))))))
     }
 
     fn notifications(&self) -> &ReleaseNotifications {

@@ -1,13 +1,13 @@
 //! The port behind every lock service.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::sync::Arc;
 
 use fencing_protocol::{NonEmpty, Resource};
 
 use super::health::Health;
-use crate::lock::error::AcquireError;
+use crate::lock::error::{AcquireError, NodeCause};
 use crate::lock::lease::held_lock::{Grant, HeldLock};
 use crate::lock::lease::ticket::LeaseTicket;
 use crate::lock::settings::Settings;
@@ -31,8 +31,12 @@ pub trait LockBackend: fmt::Debug + Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Result<Grant, AcquireError>> + Send;
 
     /// Returns the locks of a lease that another process had. `None` if the ticket is not one of this back end.
-    fn held(&self, _ticket: &LeaseTicket, _settings: &Settings) -> Option<Arc<dyn HeldLock>> {
-        None
+    fn held(
+        &self,
+        _ticket: &LeaseTicket,
+        _settings: &Settings,
+    ) -> impl Future<Output = Result<Option<Arc<dyn HeldLock>>, NodeCause>> + Send {
+        ready(Ok(None))
     }
 
     /// Returns what the servers report of releases.

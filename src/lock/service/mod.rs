@@ -114,7 +114,8 @@ impl<B: LockBackend> LockService<B> {
             return Err(failed(vec![NodeCause::own(Fault::NoRuntime)]));
         }
         let settings = self.settings.with_ttl(ticket.ttl).map_err(|_| over(Loss::Expired))?;
-        let held = self.backend.held(ticket, &settings).ok_or_else(|| over(Loss::Expired))?;
+        let held = self.backend.held(ticket, &settings).await.map_err(|cause| failed(vec![cause]))?;
+        let held = held.ok_or_else(|| over(Loss::Expired))?;
         let clock = self.backend.clock();
         let asked = clock.now();
         match held.resume().await {

@@ -10,7 +10,7 @@ use super::rows::{HeldRows, LeaseRows};
 use super::table::LeaseTable;
 use crate::database::{AcquireAnswer, Database, LeaseClaim};
 use crate::holder::Holder;
-use crate::lock::error::AcquireError;
+use crate::lock::error::{AcquireError, NodeCause};
 use crate::lock::lease::held_lock::{Grant, HeldLock};
 use crate::lock::lease::ticket::LeaseTicket;
 use crate::lock::service::backend::LockBackend;
@@ -85,11 +85,11 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
         }
     }
 
-    fn held(&self, ticket: &LeaseTicket, settings: &Settings) -> Option<Arc<dyn HeldLock>> {
+    async fn held(&self, ticket: &LeaseTicket, settings: &Settings) -> Result<Option<Arc<dyn HeldLock>>, NodeCause> {
         let LeaseTicket { sequencer, owner, .. } = ticket;
         let resource = NonEmpty::new(sequencer.resource.clone());
         let rows = LeaseRows::new(self, &resource, (owner, Mode::Exclusive), settings);
-        Some(Arc::new(HeldRows { rows, locks: NonEmpty::new(sequencer.clone()), terms: settings.terms() }))
+        Ok(Some(Arc::new(HeldRows { rows, locks: NonEmpty::new(sequencer.clone()), terms: settings.terms() })))
     }
 
     fn notifications(&self) -> &ReleaseNotifications {
