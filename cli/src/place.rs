@@ -3,7 +3,7 @@
 use std::env;
 use std::sync::Arc;
 
-use fencing::lock::redlock::{BuildError, Fleet, Node, RedisNode};
+use fencing::lock::redlock::{BuildError, Fleet, Node, RedisNode, node_urls};
 use fencing::lock::{ConnectOptions, Operator};
 
 use crate::exit::Failure;
@@ -23,12 +23,12 @@ pub(crate) struct Redis {
 }
 
 impl Redis {
-    pub(crate) fn urls(&self) -> impl Iterator<Item = &str> {
-        self.urls.split(',').map(str::trim).filter(|url| !url.is_empty())
+    pub(crate) fn urls(&self) -> Vec<String> {
+        node_urls(&self.urls)
     }
 
     pub(crate) fn nodes(&self) -> Result<Vec<RedisNode>, BuildError> {
-        self.urls().map(|url| RedisNode::new(url, &self.namespace)).collect()
+        self.urls().iter().map(|url| RedisNode::new(url, &self.namespace)).collect()
     }
 
     pub(crate) fn fleet(&self) -> Result<Fleet, BuildError> {

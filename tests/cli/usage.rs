@@ -25,7 +25,7 @@ const WRONG: &[(&str, &str)] = &[
     ("run $R redis://me:s3cret@h --resource a -- true", "***"),
     ("run --redis http://me:s3cret@h --resource a -- true", "is not a redis://"),
     ("run --redis redis://me:s3cret@h:port --resource a -- true", "redis: "),
-    ("run --redis redis://me:s3cret@a,b --resource a -- true", "b is not a redis://"),
+    ("run --redis redis://me:s3cret@a,http://b --resource a -- true", "b is not a redis://"),
     ("run --redis memory: --resource a -- true", "is not a redis://"),
     ("run --resource a -- true", "FENCING_DATABASE"),
     ("run $R --database sqlite:/x --resource a -- true", "cannot be used with"),
@@ -131,6 +131,11 @@ fn the_environment_may_be_wrong_and_is_not_shown() {
     let mut command = fencing("", "nodes");
     command.env("FENCING_LOCK", "etcd://h");
     finish(command).says(64, "FENCING_LOCK is for run, serve,");
+    // A list of servers that share a scheme, as the library reads it.
+    let list = "redis://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3";
+    for option in ["--lock", "--redis"] {
+        finish(fencing("", &format!("leases {option} {list}"))).says(69, "redis://127.0.0.1:3: unreachable");
+    }
     // One for each option that has a variable.
     for (line, words) in [
         ("--help", "Usage: fencing"),

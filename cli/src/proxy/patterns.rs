@@ -15,9 +15,9 @@ pub(crate) struct Pattern {
     names: Vec<Template>,
 }
 
-/// The name of a resource: texts, each with the capture behind it, and the text at the end.
+/// The name of a resource, with captures of its pattern in braces.
 #[derive(Debug, Clone)]
-struct Template(Vec<(String, String)>, String);
+struct Template(String);
 
 /// The patterns of a proxy. Of two that match a path, the more specific one names its resources.
 #[derive(Clone)]
@@ -122,31 +122,31 @@ const NO_CAPTURE: &str = "a capture is {name}, {name:int} or at the end {*name};
 impl Template {
     /// Reads the name of a resource. A slash separates captures: `{a}{b}` would name two pairs alike.
     fn read(text: &str, captures: &[String]) -> Result<Template, String> {
-        let (mut parts, mut rest) = (Vec::new(), text);
+        let (mut is_first, mut rest) = (true, text);
         while let Some((before, after)) = rest.split_once('{') {
             let (name, behind) = after.split_once('}').ok_or(format!("{text}: a brace is open"))?;
             if !captures.iter().any(|capture| capture == name) {
                 return Err(format!("{text}: the pattern has no {{{name}}}"));
             }
-            if !parts.is_empty() && !before.contains('/') {
+            if !std::mem::take(&mut is_first) && !before.contains('/') {
                 return Err(format!("{text}: put a slash between two captures"));
             }
-            parts.push((before.to_owned(), name.to_owned()));
             rest = behind;
         }
         if text.is_empty() || text.contains("}}") || rest.contains('}') {
             return Err(format!("{text:?} is not a name with captures like {{id}}"));
         }
-        Ok(Template(parts, rest.to_owned()))
+        Ok(Template(text.to_owned()))
     }
 
     fn fill(&self, params: &Params<'_, '_>) -> String {
-        let mut name = String::new();
-        for (before, capture) in &self.0 {
-            name.push_str(before);
+        let mut parts = self.0.split('{');
+        let mut name = parts.next().unwrap_or_default().to_owned();
+        for (capture, behind) in parts.filter_map(|part| part.split_once('}')) {
             name.push_str(params.get(capture).unwrap_or_default());
+            name.push_str(behind);
         }
-        name + &self.1
+        name
     }
 }
 

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use fencing::Resource;
@@ -42,13 +41,6 @@ pub(super) enum Right {
     Read,
 }
 
-/// What a client has at a time.
-#[derive(Clone, Copy)]
-pub(super) enum Use {
-    Leases,
-    Waiters,
-}
-
 struct Rights {
     name: String,
     entry: ClientEntry,
@@ -77,8 +69,8 @@ struct TokenHash([u8; 32]);
 
 #[derive(Default)]
 struct Usage {
-    leases: AtomicUsize,
-    waiters: AtomicUsize,
+    leases: Mutex<InUse>,
+    waiters: Mutex<InUse>,
     /// When the next request would come if all came at the rate.
     next: Mutex<Option<Instant>>,
 }
@@ -97,7 +89,7 @@ pub(super) enum Denied {
 }
 
 /// A lease or a waiter of a client, counted until it is dropped.
-pub(super) struct InUse(Arc<Usage>, Use);
+pub(super) type InUse = Arc<()>;
 
 impl Clients {
     /// Without a file everybody is one client, which may ask for everything.
@@ -175,34 +167,23 @@ impl Caller {
         Ok(())
     }
 
-    /// Counts one more.
-    pub(super) fn count(&self, counted: Use) -> Result<InUse, Denied> {
-        let ClientEntry { leases, waiters, .. } = self.rights.entry;
-        let (most, what) = match counted {
-            Use::Leases => (leases, "leases"),
-            Use::Waiters => (waiters, "requests that wait"),
-        };
-        let more = |now: usize| (now < most).then_some(now + 1);
-        let place = self.usage.of(counted);
-        match place.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
-            Ok(_) => Ok(InUse(Arc::clone(&self.usage), counted)),
-            Err(_) => Err(Denied::Busy(format!("{} has {most} {what}; no more at a time", self.name()))),
-        }
+    /// Counts a lease.
+    pub(super) fn count_lease(&self) -> Result<InUse, Denied> {
+        self.count(&self.usage.leases, self.rights.entry.leases, "leases")
     }
-}
 
-impl Usage {
-    fn of(&self, counted: Use) -> &AtomicUsize {
-        match counted {
-            Use::Leases => &self.leases,
-            Use::Waiters => &self.waiters,
-        }
+    /// Counts a request that waits.
+    pub(super) fn count_waiter(&self) -> Result<InUse, Denied> {
+        self.count(&self.usage.waiters, self.rights.entry.waiters, "requests that wait")
     }
-}
 
-impl Drop for InUse {
-    fn drop(&mut self) {
-        self.0.of(self.1).fetch_sub(1, Ordering::Relaxed);
+    fn count(&self, counted: &Mutex<InUse>, most: usize, what: &str) -> Result<InUse, Denied> {
+        let counted = counted.lock();
+        // It is one itself.
+        match Arc::strong_count(&counted) <= most {
+            true => Ok(Arc::clone(&counted)),
+            false => Err(Denied::Busy(format!("{} has {most} {what}; no more at a time", self.name()))),
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::answers::{self, IN_DOUBT, NOT_JSON, TOO_LONG, UNAVAILABLE, no_lease};
-use super::clients::{Caller, Clients, Denied, InUse, Right, Use};
+use super::clients::{Caller, Clients, Denied, InUse, Right};
 use super::table::{KnownLease, Table};
 use super::{JSON, ServeArgs};
 use crate::duration::about;
@@ -162,7 +162,7 @@ impl LeaseServer {
 
     /// Takes the place of one that waits. They never take the last connections.
     pub(super) fn waiting(&self, caller: &Caller) -> Result<(InUse, OwnedSemaphorePermit), Denied> {
-        let in_use = caller.count(Use::Waiters)?;
+        let in_use = caller.count_waiter()?;
         let permit = Arc::clone(&self.waiters).try_acquire_owned();
         Ok((in_use, permit.map_err(|_| Denied::Busy("too many requests wait; nothing was requested".to_owned()))?))
     }

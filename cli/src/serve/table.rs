@@ -9,7 +9,7 @@ use http_body_util::BodyExt;
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, OwnedSemaphorePermit, Semaphore};
 
-use super::clients::{Caller, Denied, InUse, Use};
+use super::clients::{Caller, Denied, InUse};
 use crate::listen::Counted;
 use crate::signing::SigningKeys;
 
@@ -88,7 +88,7 @@ impl Table {
 
     /// Reserves a place for a lease of this client.
     pub(super) fn reserve(&self, caller: &Caller) -> Result<ReservedPlace, Denied> {
-        let in_use = caller.count(Use::Leases)?;
+        let in_use = caller.count_lease()?;
         let permit = Arc::clone(&self.permits).try_acquire_owned().map_err(|_| Denied::Full)?;
         Ok(ReservedPlace { in_use, permit })
     }

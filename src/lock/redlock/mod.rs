@@ -61,7 +61,7 @@ pub use memory::MemoryNode;
 pub use node::{Node, Session};
 pub use operator::{AdmitNodes, FleetOperator, OperatorError};
 #[cfg(feature = "redis")]
-pub use redis::{Forced, NodeLock, NodeReport, NodeView, RedisNode};
+pub use redis::{Forced, NodeLock, NodeReport, NodeView, RedisNode, node_urls};
 
 /// A lock service over N independent nodes.
 ///

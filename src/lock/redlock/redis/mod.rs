@@ -6,6 +6,7 @@ mod keys;
 mod listener;
 mod locks;
 mod node;
+mod node_urls;
 mod reply;
 mod scripts;
 mod source;
@@ -20,6 +21,7 @@ use super::{Node, RedlockBuilder};
 pub use inspect::NodeReport;
 pub use locks::{Forced, NodeLock, NodeView};
 pub use node::RedisNode;
+pub use node_urls::node_urls;
 
 impl RedlockBuilder {
     /// Adds one Redis node per URL, besides those added before: `redis://`, `rediss://`
