@@ -102,13 +102,14 @@ impl ObjectError {
         }
     }
 
-    /// Says what an error of the store means for the write that it answers.
-    pub(super) fn sent(path: &Path, source: object_store::Error) -> ObjectError {
+    /// Says what an error of the store means for the write that it answers, or for a write that was sent before.
+    pub(super) fn sent(path: &Path, source: object_store::Error, before: bool) -> ObjectError {
         use object_store::Error::{
             InvalidPath, NotFound, NotImplemented, NotSupported, PermissionDenied, Unauthenticated,
             UnknownConfigurationKey,
         };
         match source {
+            source if before || repeated(&source) => ObjectError::InDoubt { path: path.clone(), source },
             PermissionDenied { .. } | Unauthenticated { .. } | InvalidPath { .. } => source.into(),
             // The bucket: an object that is not there is a condition that was not met.
             NotFound { .. } => source.into(),
@@ -116,4 +117,10 @@ impl ObjectError {
             source => ObjectError::InDoubt { path: path.clone(), source },
         }
     }
+}
+
+/// Whether the client of the store has sent the request more than once: this error answers the last one only, and one
+/// before it may have been applied. Nothing but the text says so.
+fn repeated(error: &object_store::Error) -> bool {
+    error.to_string().contains(" retries, max_retries: ")
 }

@@ -218,11 +218,16 @@ impl ObjectFence {
         let mut write = Write::new(resource(path)?, token, random::u128(), claims);
         // Forgotten until the answer is there: a write that is dropped in between is in doubt.
         let mut known = self.known.lock().remove(path).map(|state| (state, None));
+        // Whether a request was refused: it may have been the repetition of one that was applied.
+        let mut sent = false;
         loop {
             let read = if claims { Read::Whole } else { Read::Head };
             let state = match known.take() {
                 Some(known) => Some(known),
-                None => self.read(path, read).await?.map(|(state, object)| (state, Some(object))),
+                None => match self.read(path, read).await {
+                    Err(ObjectError::Store(source)) if sent => return Err(ObjectError::sent(path, source, sent)),
+                    found => found?.map(|(state, object)| (state, Some(object))),
+                },
             };
             let next = write.judge(state.as_ref().map(|(state, _)| state));
             if next != Ok(Next::Send) {
@@ -248,8 +253,8 @@ impl ObjectFence {
                     return Ok(());
                 }
                 // Another write came before, or this one did and was repeated: the next read tells.
-                Ok(None) => {}
-                Err(source) => return Err(ObjectError::sent(path, source)),
+                Ok(None) => sent = true,
+                Err(source) => return Err(ObjectError::sent(path, source, sent)),
             }
         }
     }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use fencing::object::{ObjectError, ObjectFence};
 use object_store::memory::InMemory;
 use object_store::path::Path;
-use object_store::{Error, ObjectStore, PutMode, PutOptions, PutResult, Result, UpdateVersion};
+use object_store::{Error, GetResult, ObjectStore, PutMode, PutOptions, PutResult, Result, UpdateVersion};
 
 use super::stores::{Around, Wrapped, token};
 
@@ -131,6 +131,45 @@ async fn only_a_refusal_of_the_store_is_no_doubt() {
     let put = fence.put(&Path::from("a"), token(33), "a".into()).await;
     assert!(matches!(put, Err(ObjectError::InDoubt { .. })), "{put:?}");
     fence.put(&Path::from("a"), token(33), "a".into()).await.expect("it may be repeated under the same token");
+}
+
+/// Applies a write and refuses its repetition, and then cannot be read.
+#[derive(Debug, Default)]
+struct LosesBoth {
+    armed: AtomicBool,
+    refused: AtomicBool,
+}
+
+#[async_trait]
+impl Around for Arc<LosesBoth> {
+    fn after_put(&self, result: Result<PutResult>) -> Result<PutResult> {
+        match self.armed.swap(false, Ordering::Relaxed) {
+            false => result,
+            true => {
+                self.refused.store(true, Ordering::Relaxed);
+                Err(Error::Precondition { path: "a".into(), source: "it was written before".into() })
+            }
+        }
+    }
+
+    fn after_get(&self, result: Result<GetResult>) -> Result<GetResult> {
+        match self.refused.swap(false, Ordering::Relaxed) {
+            false => result,
+            true => Err(Error::Generic { store: "a store", source: "the network is gone".into() }),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_write_that_was_refused_and_cannot_be_read_back_is_in_doubt() {
+    let around = Arc::new(LosesBoth::default());
+    let store = Arc::new(Wrapped { store: Arc::new(InMemory::new()), around: Arc::clone(&around) });
+    let fence = ObjectFence::open(store).await.expect("it keeps to conditions");
+    let path = Path::from("a");
+    around.armed.store(true, Ordering::Relaxed);
+    let put = fence.put(&path, token(33), "written".into()).await;
+    assert!(matches!(put, Err(ObjectError::InDoubt { .. })), "{put:?}");
+    assert_eq!(fence.get(&path).await.expect("it is there"), "written");
 }
 
 /// The object that tests the store is gone afterwards.

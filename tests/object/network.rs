@@ -1,6 +1,7 @@
 //! A network that loses requests, loses answers, and delivers requests twice.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -23,13 +24,17 @@ struct Proxy {
 impl Proxy {
     /// Starts one, and returns its URL in place of the server's.
     async fn start(server: &str) -> String {
+        Proxy::with(server, |proxy| Router::new().fallback(pass).with_state(proxy)).await
+    }
+
+    /// Starts one with other faults.
+    async fn with(server: &str, router: impl FnOnce(Arc<Proxy>) -> Router) -> String {
         let origin = server.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("it listens");
         let client = reqwest::Client::builder().no_proxy().build().expect("it is complete");
         let random = fastrand::Rng::with_seed(33).into();
-        let proxy = Arc::new(Proxy { client, server: origin.clone(), random });
-        let router = Router::new().fallback(pass).with_state(proxy);
+        let router = router(Arc::new(Proxy { client, server: origin.clone(), random }));
         tokio::spawn(async { axum::serve(listener, router).await });
         server.replacen(&origin, &format!("http://{address}"), 1)
     }
@@ -59,9 +64,7 @@ async fn pass(State(proxy): State<Arc<Proxy>>, method: Method, uri: Uri, headers
         // The client repeats it.
         2 => {
             send().await;
-            let mut lost = Response::new(Body::empty());
-            *lost.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-            lost
+            answer(StatusCode::SERVICE_UNAVAILABLE)
         }
         3 => {
             send().await;
@@ -69,6 +72,12 @@ async fn pass(State(proxy): State<Arc<Proxy>>, method: Method, uri: Uri, headers
         }
         _ => send().await,
     }
+}
+
+fn answer(status: StatusCode) -> Response {
+    let mut answer = Response::new(Body::empty());
+    *answer.status_mut() = status;
+    answer
 }
 
 /// Ends the connection without an answer: its task ends.
@@ -127,4 +136,49 @@ async fn moto() {
 #[tokio::test]
 async fn azurite() {
     no_stale_write_gets_through(Kind::Azurite).await;
+}
+
+/// The first write of `doubt` is applied, and its answer is lost. What comes later is not allowed.
+async fn expire(
+    State((proxy, puts)): State<(Arc<Proxy>, Arc<AtomicUsize>)>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let counts = method == Method::PUT && uri.path().ends_with("/doubt");
+    match counts.then(|| puts.fetch_add(1, Ordering::Relaxed)) {
+        None => proxy.send(&method, &uri, &headers, &body).await,
+        Some(0) => {
+            proxy.send(&method, &uri, &headers, &body).await;
+            answer(StatusCode::SERVICE_UNAVAILABLE)
+        }
+        Some(_) => answer(StatusCode::FORBIDDEN),
+    }
+}
+
+/// The client of the store repeats a write, and the credentials have expired meanwhile.
+async fn a_repetition_that_is_not_allowed_is_in_doubt(kind: Kind) {
+    let bucket = kind.bucket();
+    let direct = open(&kind.at(&kind.url(), &bucket)).await;
+    let router = |proxy| Router::new().fallback(expire).with_state((proxy, Arc::default()));
+    let through = Proxy::with(&kind.url(), router).await;
+    let fence = open(&kind.at(&through, &bucket)).await;
+    let path = Path::from("doubt");
+    let put = fence.put(&path, token(33), "written".into()).await;
+    assert!(matches!(put, Err(ObjectError::InDoubt { .. })), "{put:?}");
+    assert_eq!(direct.get(&path).await.expect("it is there"), "written");
+    // The first answer to a write that was sent once is a plain no.
+    let put = fence.put(&path, token(33), "refused".into()).await;
+    assert!(matches!(put, Err(ObjectError::Store(object_store::Error::PermissionDenied { .. }))), "{put:?}");
+}
+
+#[tokio::test]
+async fn moto_with_credentials_that_expire() {
+    a_repetition_that_is_not_allowed_is_in_doubt(Kind::Moto).await;
+}
+
+#[tokio::test]
+async fn azurite_with_credentials_that_expire() {
+    a_repetition_that_is_not_allowed_is_in_doubt(Kind::Azurite).await;
 }

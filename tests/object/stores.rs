@@ -121,6 +121,11 @@ pub trait Around: fmt::Debug + Send + Sync + 'static {
 
     /// Before an object, or a part of it, is read.
     fn before_get(&self) {}
+
+    /// What the reader gets to hear.
+    fn after_get(&self, result: Result<GetResult>) -> Result<GetResult> {
+        result
+    }
 }
 
 /// A store with something around its requests.
@@ -150,7 +155,7 @@ impl<A: Around> ObjectStore for Wrapped<A> {
 
     async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
         self.around.before_get();
-        self.store.get_opts(path, options).await
+        self.around.after_get(self.store.get_opts(path, options).await)
     }
 
     fn delete_stream(&self, paths: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
