@@ -72,9 +72,10 @@ pub(super) fn body(path: &Path, token: Token, nonce: u128) -> Path {
 /// Returns the object that the contents of a stream belong to, and the token that they were written under.
 pub(super) fn owner(body: &Path) -> Option<(Path, Token)> {
     let parts: Vec<PathPart<'_>> = body.parts().collect();
-    let [_, path @ .., name] = &parts[..] else { return None };
+    // No object has an empty path: to read it is to read the bucket.
+    let [_, first, path @ .., name] = &parts[..] else { return None };
     let (token, _) = name.as_ref().split_once('-')?;
-    Some((path.iter().cloned().collect(), token.parse().ok()?))
+    Some((once(first).chain(path).cloned().collect(), token.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -112,6 +113,7 @@ mod tests {
         }
         // An object that tested a store.
         assert_eq!(owner(&Path::from(".fencing/probe-0")), None);
+        assert_eq!(owner(&Path::from(".fencing/33-0")), None);
     }
 
     #[test]

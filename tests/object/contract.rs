@@ -210,6 +210,20 @@ async fn contents_under_the_newest_token_are_not_swept(kind: Kind) {
     assert_eq!(fence.get(&path).await.expect("it is there"), "put");
 }
 
+/// Azure lists `a/b` for `a\b`, and both are one object.
+async fn a_sweep_knows_contents_whose_path_the_store_has_changed(kind: Kind) {
+    let store = kind.store();
+    let fence = open(&store).await;
+    let path = Path::parse(r"a\b").expect("it is a path");
+    let sent = stream::iter([Ok::<_, std::io::Error>("stream".into())]);
+    fence.put_stream(&path, token(33), sent).await.expect("it is the newest");
+    fence.claim(&path, token(34)).await.expect("it is the newest");
+    // It belongs to no object.
+    store.put(&Path::from(".fencing/33-0"), "other".into()).await.expect("it answers");
+    assert_eq!(fence.sweep(None).await.expect("it answers"), 0);
+    assert_eq!(fence.get(&path).await.expect("it is there"), "stream");
+}
+
 /// Two holders write one object at the same time, and many tasks of one holder: each write counts once.
 async fn writes_at_one_time_all_end(kind: Kind) {
     let store = kind.store();
@@ -256,5 +270,6 @@ contract! {
     each_path_is_an_object_of_its_own,
     a_run_of_puts_is_one_request_each,
     contents_under_the_newest_token_are_not_swept,
+    a_sweep_knows_contents_whose_path_the_store_has_changed,
     writes_at_one_time_all_end,
 }
