@@ -33,7 +33,10 @@ pub enum ObjectError {
         /// The path of the object.
         path: Path,
     },
-    /// Others under the same token or an older one wrote before each of a hundred tries. Nothing was written. Try again.
+    /// Others under the same token or an older one wrote before each of a hundred tries, or the store refused each for
+    /// another reason, such as a lease of the blob. Try again.
+    ///
+    /// If an earlier answer of the store was lost, this write may have been applied before one of the others came.
     #[error("others write {path} all the time: a hundred tries came too late; try again")]
     Contended {
         /// The path of the object.

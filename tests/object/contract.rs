@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use fencing::object::{ObjectError, ObjectFence, PathCause};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
+use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutPayload, PutResult, UploadPart};
 
 use super::stores::{Around, Kind, Wrapped, open, refused, token};
 
@@ -272,4 +272,55 @@ contract! {
     contents_under_the_newest_token_are_not_swept,
     a_sweep_knows_contents_whose_path_the_store_has_changed,
     writes_at_one_time_all_end,
+}
+
+/// Counts the parts that are sent at one time.
+#[derive(Debug, Default)]
+struct Parts {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Upload(Box<dyn MultipartUpload>, Arc<Parts>);
+
+#[async_trait]
+impl MultipartUpload for Upload {
+    fn put_part(&mut self, data: PutPayload) -> UploadPart {
+        let (part, parts) = (self.0.put_part(data), Arc::clone(&self.1));
+        Box::pin(async move {
+            parts.most.fetch_max(parts.now.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+            parts.now.fetch_sub(1, Ordering::Relaxed);
+            part.await
+        })
+    }
+
+    async fn complete(&mut self) -> object_store::Result<PutResult> {
+        self.0.complete().await
+    }
+
+    async fn abort(&mut self) -> object_store::Result<()> {
+        self.0.abort().await
+    }
+}
+
+#[async_trait]
+impl Around for Arc<Parts> {
+    fn upload(&self, upload: Box<dyn MultipartUpload>) -> Box<dyn MultipartUpload> {
+        Box::new(Upload(upload, Arc::clone(self)))
+    }
+}
+
+/// A stream may come in one chunk.
+#[tokio::test]
+async fn a_large_chunk_is_sent_a_few_parts_at_a_time() {
+    let parts = Arc::new(Parts::default());
+    let store: Arc<dyn ObjectStore> = Arc::new(Wrapped { store: Kind::Memory.store(), around: Arc::clone(&parts) });
+    let (fence, path) = (open(&store).await, Path::from("a"));
+    let contents: Vec<u8> = (0_u32..25 << 20).map(|number| (number >> 12) as u8).collect();
+    let sent = stream::iter([Ok::<_, std::io::Error>(contents.repeat(4).into())]);
+    fence.put_stream(&path, token(33), sent).await.expect("it is the newest");
+    assert!(fence.get(&path).await.expect("it is there") == contents.repeat(4));
+    assert!((2..=4).contains(&parts.most.load(Ordering::Relaxed)), "{parts:?}");
 }

@@ -122,6 +122,11 @@ pub trait Around: fmt::Debug + Send + Sync + 'static {
     /// Before an object, or a part of it, is read.
     fn before_get(&self) {}
 
+    /// What carries an upload.
+    fn upload(&self, upload: Box<dyn MultipartUpload>) -> Box<dyn MultipartUpload> {
+        upload
+    }
+
     /// What the reader gets to hear.
     fn after_get(&self, result: Result<GetResult>) -> Result<GetResult> {
         result
@@ -150,7 +155,7 @@ impl<A: Around> ObjectStore for Wrapped<A> {
     }
 
     async fn put_multipart_opts(&self, path: &Path, options: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
-        self.store.put_multipart_opts(path, options).await
+        Ok(self.around.upload(self.store.put_multipart_opts(path, options).await?))
     }
 
     async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
