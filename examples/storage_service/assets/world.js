@@ -3,11 +3,15 @@
 export const EVERY_FILE = { "/files/page": "with", "/unfenced/page": "without" };
 /** A token packs an era and a count below this. */
 const COUNTS = 1_000_000n;
+/** What the smallest token is shown as. */
+const FIRST = 33;
 
 export const world = {
   events: [],
   clients: { 1: quiet(), 2: quiet() },
   files: { with: empty(), without: empty() },
+  /** The tokens of the leases, the smallest first. */
+  tokens: [],
   nodes: [],
   /** The numbers of the nodes that somebody stopped here. */
   stopped: new Set(),
@@ -40,15 +44,21 @@ export function tail(era) {
   return String(era).slice(-world.digits);
 }
 
-/** Returns a token as the tail of its era and its count. */
+/** Returns a token as a small number: 33, 34 and so on, in the order of the tokens. */
 export function short(token) {
-  const number = BigInt(token);
-  return `${tail(number / COUNTS)}·${String(number % COUNTS).padStart(4, "0")}`;
+  return String(FIRST + world.tokens.indexOf(token));
 }
 
-/** Returns a token with all of its digits as well. */
+/** Returns the small number, and the real token. */
 export function full(token) {
   return `${short(token)} (in full: ${token})`;
+}
+
+function learn(token) {
+  if (world.tokens.includes(token)) return;
+  world.tokens.push(token);
+  world.tokens.sort((a, b) => Number(BigInt(a) - BigInt(b)));
+  meet(BigInt(token) / COUNTS);
 }
 
 function meet(era) {
@@ -60,7 +70,7 @@ function meet(era) {
 /** Takes in an event. Returns what is to be logged: the event, and what follows from it. */
 export function take(event) {
   world.events.push(event);
-  if (event.token) meet(BigInt(event.token) / COUNTS);
+  if (event.token) learn(event.token);
   const client = event.client ? world.clients[event.client] : null;
   const file = event.file ? world.files[EVERY_FILE[event.file]] : null;
   const end = () => {
