@@ -1,15 +1,19 @@
-// Draws the lanes: who had a lease when, and which writes the files took.
+// Draws the lanes in one picture: who had a lease when, and which writes the files took.
 
+import { $ } from "/dom.js";
 import { full, now, short, world } from "/world.js";
 
 const SVG = "http://www.w3.org/2000/svg";
+/** How long a picture is: the last seconds, or the story. */
 const LONG = 15000;
+const STORY = 27000;
 const AHEAD = 4000;
-/** How wide a letter is, at most. */
-const LETTER = 6.8;
+/** The lanes, and how high each is. */
+const LANES = [["1", "client 1", 66], ["2", "client 2", 56], ["with", "file with the fence", 66],
+  ["without", "file without a fence", 46]];
 
-/** From when on all is shown, if the story runs. */
-export const view = { from: null };
+/** From when to when the story runs, if it is shown. */
+export const view = { from: null, to: null };
 
 function shape(name, attributes, text) {
   const element = document.createElementNS(SVG, name);
@@ -26,135 +30,153 @@ function named(element, name) {
   return element;
 }
 
-/** Returns since when there is a picture. */
-function since(at) {
-  return view.from === null ? at - LONG : Math.min(view.from - 500, at - LONG);
-}
-
-/** Returns the name of the time that is shown. */
-export function span() {
-  const at = now();
-  return `The last ${Math.round((at - since(at)) / 1000)} seconds`;
-}
-
 export function drawLanes() {
-  const at = now();
-  for (const number of [1, 2]) drawClient(number, at);
-  for (const name of ["with", "without"]) drawFile(name, at);
-}
-
-/** A lane that is begun anew. */
-function begin(id, at, label) {
-  const svg = document.getElementById(id);
-  const [width, height] = [svg.clientWidth || 300, svg.clientHeight || 60];
-  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-  svg.setAttribute("aria-label", label);
+  const at = view.to ?? now();
+  const svg = $("lanes");
+  const width = svg.clientWidth || 300;
+  const [left, above] = width > 700 ? [150, 0] : [0, 18];
+  const start = view.from === null ? at - LONG : view.from - 500;
+  const end = Math.max(at, view.from === null ? at : view.from + STORY) + AHEAD;
+  const x = (time) => left + (Math.max(time - start, 0) / (end - start)) * (width - left);
+  const picture = { svg, at, start, x, left, width, labels: [], taken: [] };
   svg.replaceChildren();
-  const start = since(at);
-  const x = (time) => ((time - start) / (at - start + AHEAD)) * width;
-  svg.append(shape("line", { class: "now", x1: x(at), x2: x(at), y1: 0, y2: height }));
-  const taken = [];
-  /** Writes a text where it meets no other; returns whether there was room. */
-  const write = (left, y, text, attributes = {}) => {
-    const long = text.length * LETTER;
-    const from = Math.max(0, Math.min(left, width - long));
-    if (taken.some((it) => from < it.to + 6 && it.from < from + long + 6 && Math.abs(it.y - y) < 12)) return false;
-    taken.push({ from, to: from + long, y });
-    svg.append(shape("text", { x: from, y, ...attributes }, text));
-    return true;
-  };
-  if (id === "lane-1") write(x(at) + 3, height - 2, "now", { class: "tick" });
-  return { svg, x, start, width, height, write };
+  let top = 0;
+  const lanes = LANES.map(([id, name, height]) => {
+    const group = shape("g", { id: `lane-${id}`, class: id === "2" ? "two" : "" });
+    group.append(shape("text", { class: "name", x: 0, y: top + (above ? 13 : 30) }, name));
+    top += height + above;
+    svg.append(shape("path", { class: "now", d: `M0 ${top}H${width}` }));
+    return { ...picture, id, group, top: top - height };
+  });
+  svg.setAttribute("height", top);
+  svg.setAttribute("viewBox", `0 0 ${width} ${top}`);
+  if (view.to === null) svg.append(shape("path", { class: "now", d: `M${x(at)} 0V${top}` }));
+  const [one, two, fenced, plain] = lanes;
+  svg.append(one.group, two.group);
+  for (const lane of [one, two]) drawClient(lane);
+  for (const lane of [fenced, plain]) drawFile(lane, lanes);
+  drawMark(fenced);
+  svg.append(fenced.group, plain.group);
+  if (view.from === null) label(plain, [[`${LONG / 1000} s ago`, left, 43, 0]], "tick");
+  if (view.to === null) label(plain, [["now", x(at) - 4, 43, 1]], "tick");
+  for (const it of picture.labels.filter((it) => it.first)) place(picture, it);
+  for (const it of picture.labels.filter((it) => !it.first)) place(picture, it);
 }
 
-function drawClient(number, at) {
-  const client = world.clients[number];
-  const label = `client ${number}: ${client.leases.length} leases, ${client.asleep ? "asleep" : "awake"}`;
-  const { svg, x, start, write } = begin(`lane-${number}`, at, label);
-  svg.classList.toggle("two", number === 2);
-  for (const wait of client.waits) {
-    const end = Math.min(wait.end ?? at, at);
-    if (end > start) svg.append(shape("line", { class: "wait", x1: Math.max(x(wait.start), 0), x2: x(end), y1: 25, y2: 25 }));
+/** Keeps labels away from a shape. */
+function block({ taken, top }, from, to, above, below) {
+  taken.push({ from, to, above: top + above, below: top + below });
+}
+
+/** Asks for a label at the first free of these spots: a text, and where; 0 is its beginning, 1 its end. */
+function label({ labels, group, top }, spots, kind = "", first = false) {
+  labels.push({ group, top, spots, kind, first });
+}
+
+/** Writes a label where it meets nothing else, or not at all. */
+function place({ left, width, taken }, { group, top, spots, kind }) {
+  const element = shape("text", { class: kind });
+  group.append(element);
+  for (const [text, x, y, part] of spots) {
+    element.textContent = text;
+    const long = element.getComputedTextLength();
+    const from = Math.max(left, Math.min(x - part * long, width - long));
+    const box = { from: from - 3, to: from + long + 3, above: top + y - 10, below: top + y + 3 };
+    if (taken.some((it) => box.from < it.to && it.from < box.to && box.above < it.below && it.above < box.below)) continue;
+    taken.push(box);
+    element.setAttribute("x", from);
+    element.setAttribute("y", top + y);
+    return;
   }
+  element.remove();
+}
+
+function drawClient(lane) {
+  const { id, group, x, at, start, top } = lane;
+  const client = world.clients[id];
+  const bar = (kind, from, to) => {
+    block(lane, x(from), x(to), 17, 33);
+    return shape("rect", { class: kind, x: x(from), y: top + 17, width: Math.max(x(to) - x(from), 1), height: 16, rx: 3 });
+  };
   // The newest first: where there is no room, an old text is left out.
   for (const lease of client.leases.toReversed()) {
-    const solid = Math.min(lease.end ?? lease.until, lease.until, at);
-    const left = Math.max(x(lease.start), 0);
-    if (solid <= start || lease.start > at) continue;
-    const bar = shape("rect", { class: "lease", x: left, y: 17, width: Math.max(x(solid) - left, 1), height: 16, rx: 3, "data-token": lease.token });
-    svg.append(named(bar, `lease of client ${number}, token ${full(lease.token)}`));
-    if (!lease.end && lease.until > at) {
-      svg.append(shape("rect", { class: "belief", x: x(at), y: 18, width: x(lease.until) - x(at), height: 14, rx: 3 }));
-    }
-    write(left, 12, `token ${short(lease.token)}`);
-    const ran = !lease.end || lease.end >= lease.until;
-    if (solid < at && ran) write(x(solid), 45, "lease over");
+    const over = Math.min(lease.end ?? lease.until, lease.until);
+    if (over <= start || lease.start > at) continue;
+    const solid = bar("lease", lease.start, Math.min(over, at));
+    group.append(named(solid, `lease of client ${id}, token ${full(lease.token)}`));
+    if (over > at) group.append(bar("belief", at, lease.until));
+    label(lane, [[`lease, token ${short(lease.token)}`, x(lease.start), 12, 0], [short(lease.token), x(lease.start), 12, 0]]);
+    if (over < at && over === lease.until) label(lane, [["lease over", x(over), 46, 0], ["lease over", x(over), 60, 0]]);
   }
   for (const nap of client.naps.toReversed()) {
     const end = Math.min(nap.end ?? at, at);
     if (end <= start || nap.start > at) continue;
-    const [from, to] = [Math.max(x(nap.start), 0), x(end)];
-    const over = nap.believes?.until;
-    if (over < end) {
-      const left = Math.max(x(over), 0);
-      const text = `client ${number} still believes in token ${full(nap.believes.token)}`;
-      svg.append(named(shape("rect", { class: "mistaken", x: left, y: 18, width: to - left, height: 14, rx: 3 }), text));
+    if (nap.believes?.until < end) {
+      const token = nap.believes.token;
+      const text = `client ${id} still believes in token ${full(token)}`;
+      group.append(named(bar("mistaken", nap.believes.until, end), text));
+      const spot = [x(nap.believes.until), 12, 0];
+      label(lane, [[`client ${id} believes that it holds ${short(token)}`, ...spot], [`believes in ${short(token)}`, ...spot]], "wrong", true);
     }
     let path = "";
-    for (let dash = from; dash < to; dash += 9) path += `M${dash} 35 ${Math.min(dash + 7, to)} 15`;
-    svg.append(shape("path", { class: "asleep", d: path }));
-    write(from + 2, 59, "asleep");
+    for (let dash = x(nap.start); dash < x(end); dash += 9) path += `M${dash} ${top + 35}L${Math.min(dash + 7, x(end))} ${top + 15}`;
+    group.append(shape("path", { class: "asleep", d: path }));
+    label(lane, [["asleep", x(nap.start), 46, 0], ["asleep", x(nap.start), 60, 0]]);
+  }
+  for (const wait of client.waits.toReversed()) {
+    const end = Math.min(wait.end ?? at, at);
+    if (end <= start || end - wait.start < 200) continue;
+    group.append(shape("path", { class: "wait", d: `M${x(wait.start)} ${top + 25}H${x(end)}` }));
+    label(lane, [["waits", x(wait.start), 46, 0]]);
   }
 }
 
-function drawFile(name, at) {
-  const file = world.files[name];
-  const kept = file.content ? `holds what ${file.content.text} wrote` : "empty";
-  const lane = begin(`lane-${name}`, at, `file ${name === "with" ? "with the fence" : "without the fence"}: ${kept}`);
-  const { svg, x, start, write } = lane;
-  for (const it of file.writes.toReversed()) {
+/** Draws the writes to a file, each with a line from its client. */
+function drawFile(lane, lanes) {
+  const { id, group, x, at, start, svg, top } = lane;
+  for (const it of world.files[id].writes.toReversed()) {
     if (it.at < start || it.at > at) continue;
-    svg.append(mark(it, x(it.at)));
-    write(x(it.at) - 12, 36, `by ${it.client}`, { class: "tick" });
+    const [left, from] = [x(it.at), lanes[it.client - 1]];
+    svg.append(shape("path", { class: it.over ? "late" : "sent", d: `M${left} ${from.top + 25}V${top + 14}` }));
+    lane.taken.push({ from: left - 2, to: left + 2, above: from.top + 25, below: top + 14 });
+    block(lane, left - 9, left + 9, 4, 24);
+    group.append(mark(it, left, top));
+    if (it.over) {
+      const spots = [[left + 6, 29, 0], [left - 6, 46, 1], [left - 6, 60, 1]];
+      if (id === "with") label(from, spots.map((spot) => ["late write", ...spot]), "wrong", true);
+    }
+    const [what, kind] = it.refused ? ["refused", "safe"] : it.older ? ["overwrote", "wrong"] : [null, "tick"];
+    const long = it.refused ? `refused: ${short(it.token)} is below ${short(it.newer)}` : `overwrote ${short(it.newer ?? it.token)}`;
+    const spots = [[long, left + 13, 18, 0], [long, left - 13, 18, 1], [what, left + 13, 18, 0], [what, left, 38, 0.5]];
+    label(lane, what ? spots : [[short(it.token), left + 12, 18, 0], [short(it.token), left, 38, 0.5]], kind, !!what);
   }
-  if (name === "with") drawLevels(lane, file.writes, at);
 }
 
 /** The mark of a write. What it came to shows in its form and its colour. */
-function mark(write, left) {
+function mark(write, left, top) {
   const [kind, d, what] = write.refused
-    ? ["refused", `M${left} 4l8 3v6c0 5-4 8-8 10c-4-2-8-5-8-10v-6z`, "refused"]
-    : write.older ? ["corrupt", `M${left} 5l9 17h-18z`, "overwrote a newer write"]
-    : ["stored", `M${left - 6.5} 14a6.5 6.5 0 1 0 13 0a6.5 6.5 0 1 0-13 0z`, "stored"];
-  const late = write.late ? ", although its lease was over" : "";
+    ? ["refused", `M${left} ${top + 4}l8 3v6c0 5-4 8-8 10c-4-2-8-5-8-10v-6z`, "refused"]
+    : write.older ? ["corrupt", `M${left} ${top + 5}l9 17h-18z`, "overwrote a newer write"]
+    : ["stored", `M${left - 6.5} ${top + 14}a6.5 6.5 0 1 0 13 0a6.5 6.5 0 1 0-13 0z`, "stored"];
   const element = shape("g", { class: kind });
   element.append(shape("path", { d }));
-  if (kind === "refused") element.append(shape("path", { class: "bar", d: `M${left - 4} 13h8` }));
-  if (kind === "corrupt") element.append(shape("path", { class: "bar", d: `M${left} 11v5M${left} 18v2` }));
+  if (kind === "refused") element.append(shape("path", { class: "bar", d: `M${left - 4} ${top + 13}h8` }));
+  if (kind === "corrupt") element.append(shape("path", { class: "bar", d: `M${left} ${top + 11}v5M${left} ${top + 18}v2` }));
+  const late = write.over ? ", although its lease was over" : "";
   return named(element, `${what}: client ${write.client}, token ${full(write.token)}${late}`);
 }
 
-/** Draws the largest token that the fence has seen: a stair with a step for each rise. */
-function drawLevels({ svg, x, start, height, write }, writes, at) {
-  const rises = [];
-  for (const it of writes) {
-    if (it.refused || it.older || it.at > at) continue;
-    if (!rises.length || BigInt(it.token) > BigInt(rises.at(-1).token)) rises.push(it);
-  }
-  // What rose before the picture begins is a level, and no step.
-  const base = rises.findLast((it) => it.at < start);
-  const levels = [{ token: base?.token ?? null, at: start }, ...rises.filter((it) => it.at >= start)];
-  const gap = Math.min(16, (height - 58) / Math.max(levels.length - 1, 1));
+/** Draws the high-water mark: the largest token that the fence has seen. */
+function drawMark(lane) {
+  const { group, x, at, start, top } = lane;
+  const rises = world.files.with.writes.filter((it) => !it.refused && !it.older && it.at <= at);
+  const levels = rises.filter((it, index) => it.token !== rises[index - 1]?.token);
   levels.forEach((level, index) => {
-    const y = height - 4 - index * gap;
     const end = levels[index + 1]?.at ?? at;
-    const rise = index ? `M${x(level.at)} ${y + gap}V${y}` : `M0 ${y}`;
-    const text = level.token === null ? "none" : `largest token seen: ${full(level.token)}`;
-    const step = shape("path", { class: "step", d: `${rise}H${x(end)}`, "data-level": level.token ?? "none" });
-    svg.append(named(step, text));
-  });
-  // The newest level keeps its number in any case.
-  levels.toReversed().forEach((level, index) => {
-    if (level.token !== null) write(x(level.at) + 4, height - 7 - (levels.length - 1 - index) * gap, short(level.token), { "data-number": level.token });
+    if (end <= start) return;
+    const step = shape("path", { class: "step", d: `M${x(level.at)} ${top + 51}v-5H${x(end)}` });
+    group.append(named(step, `high-water mark: ${full(level.token)}`));
+    const spot = [x(level.at) + 6, 61, 0];
+    label(lane, [[`high-water mark ${short(level.token)}`, ...spot], [short(level.token), ...spot]], "tick", index === levels.length - 1);
   });
 }

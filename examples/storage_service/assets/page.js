@@ -1,8 +1,8 @@
 // Shows what the service sends as events, and gives it orders. Nothing is played back.
 
 import { $, make, send, set, tell } from "/dom.js";
-import { drawLanes, span, view } from "/lanes.js";
-import { STEPS, heard, rest } from "/story.js";
+import { drawLanes, view } from "/lanes.js";
+import { STEPS, heard, rest, until } from "/story.js";
 import { full, now, short, tail, take, world } from "/world.js";
 import { words } from "/words.js";
 
@@ -93,9 +93,15 @@ function drawClients() {
       belief = client.asleep ? `${token}, ${then.toFixed(1)} s left` : truth;
     }
     if (client.asleep) truth = `asleep; ${truth}`;
-    const title = lease ? `token ${full(lease.token)}` : "";
-    // Asleep, it cannot see that its lease has ended.
-    const wrong = client.asleep && lease && left <= 0 && then > 0;
+    // It cannot see that its lease ends while it sleeps, and writes before it looks again.
+    const { mistake } = client;
+    if (mistake) {
+      belief = `token\u00a0${short(mistake.token)} is valid, so it wrote`;
+      truth = `its lease had ended ${(mistake.ago / 1000).toFixed(1)} s before`;
+    }
+    const about = mistake ?? lease;
+    const title = about ? `token ${full(about.token)}` : "";
+    const wrong = mistake || (client.asleep && lease && left <= 0 && then > 0);
     $(`belief-${number}`).parentElement.classList.toggle("differ", !!wrong);
     set($(`belief-${number}`), belief + (wrong ? " ✗" : ""), title);
     set($(`truth-${number}`), truth, title);
@@ -113,7 +119,7 @@ function verdict(name, file) {
   const last = file.writes.at(-1);
   if (file.content?.older) return ["corrupted", "▲ CORRUPTED: a stale write went over a newer one, which is lost."];
   if (last?.refused) return ["kept", `✓ The stale write was refused (HTTP ${file.refused.status}): the data is safe.`];
-  if (last?.late) {
+  if (last?.over) {
     const why = name === "with" ? "no larger token had been seen, so nothing newer was lost." : "this file never looks.";
     return ["", `Stored, although the lease was over: ${why}`];
   }
@@ -136,19 +142,21 @@ function draw() {
   drawLanes();
   drawClients();
   drawFiles();
-  set($("span"), span());
 }
 
 // --- The story ---
 
-const story = { step: 0, from: null };
+/** How long a step can be read, in milliseconds. */
+const READ = 3800;
+/** How many steps are done, whether it runs, perhaps paused, and the time of its picture. */
+const story = { step: 0, runs: false, paused: false, from: null, to: null };
 
 function drawStory() {
-  const step = STEPS[story.step];
-  set($("step-number"), `Step ${story.step + 1} of ${STEPS.length}`);
-  set($("step-text"), typeof step.said === "function" ? step.said() : step.said);
-  set($("next"), step.next);
-  $("to-free").hidden = !!step.run;
+  const plays = story.runs && !story.paused;
+  const step = STEPS[story.step - 1];
+  set($("step-number"), step ? `Step ${story.step} of ${STEPS.length}` : "Thirty seconds");
+  set($("step-text"), step ? step.said() : "Watch a client sleep through its lease, and then write.");
+  set($("play"), plays ? "Pause" : story.runs || !step ? "Play" : "Play again");
 }
 
 /** Brings the story and both files into view, where they are not. */
@@ -158,41 +166,63 @@ function show() {
   if (below || above) $("story").scrollIntoView({ block: "start", behavior: calm.matches ? "auto" : "smooth" });
 }
 
-$("next").addEventListener("click", async () => {
-  const step = STEPS[story.step];
-  $("next").disabled = true;
-  if (step.meanwhile) set($("next"), step.meanwhile);
-  show();
+function read() {
+  return new Promise((done) => setTimeout(done, READ));
+}
+
+async function tellStory() {
+  story.runs = true;
+  story.step = 0;
   try {
-    if (story.step === 0) {
-      await rest();
-      story.from = view.from = now();
+    await rest();
+    story.from = now();
+    story.to = null;
+    look();
+    for (const step of STEPS) {
+      await until(() => !story.paused);
+      await step.run();
+      story.step += 1;
+      drawStory();
+      await read();
     }
-    await step.run?.();
-    story.step = step.run ? story.step + 1 : 0;
+    story.to = now();
+    look();
+    await rest();
   } catch (error) {
     story.step = 0;
     tell(`${error.message}. The story begins again.`);
   }
+  story.runs = false;
   drawStory();
-  $("next").disabled = false;
-  $("next").focus({ preventScroll: true });
+}
+
+$("play").addEventListener("click", () => {
+  story.paused = story.runs && !story.paused;
+  if (story.runs) heard();
+  else tellStory();
+  $("answer").hidden = true;
+  drawStory();
   show();
 });
 
-function play(free) {
+/** Shows the time of the story, or in free play the last seconds. */
+function look() {
+  const free = document.body.classList.contains("free");
+  view.from = free ? null : story.from;
+  view.to = free ? null : story.to;
+}
+
+function mode(free) {
   document.body.classList.toggle("free", free);
+  story.paused = free;
   $("story").hidden = free;
   $("mode-story").setAttribute("aria-pressed", String(!free));
   $("mode-free").setAttribute("aria-pressed", String(free));
-  view.from = free ? null : story.from;
+  look();
+  drawStory();
 }
 
-for (const [id, free] of [["mode-story", false], ["mode-free", true]]) $(id).addEventListener("click", () => play(free));
-$("to-free").addEventListener("click", () => {
-  play(true);
-  $("mode-free").focus();
-});
+for (const [id, free] of [["mode-story", false], ["mode-free", true]]) $(id).addEventListener("click", () => mode(free));
 
 // --- What the service sends ---
 

@@ -11,7 +11,7 @@ export function heard() {
 }
 
 /** Waits until something is so, by the events. */
-function until(so) {
+export function until(so) {
   return new Promise((resolve) => {
     waiters.push(() => so() && (resolve(), true));
     heard();
@@ -34,11 +34,11 @@ async function has(client, name, so) {
 }
 
 function token(number) {
-  return world.clients[number].leases.at(-1)?.token ?? null;
+  return world.clients[number].leases.at(-1).token;
 }
 
 function shown(number) {
-  return token(number) ? short(token(number)) : "";
+  return short(token(number));
 }
 
 /** Brings both clients back to the beginning. */
@@ -56,53 +56,46 @@ export async function rest() {
   }
 }
 
-/** Steps: what has happened, what comes next by its button, what is said meanwhile, and the orders of it. */
+/** The lease that client 2 waits for. */
+let second;
+
+/** Steps: the orders of each, and what is said when they are done. */
 export const STEPS = [
   {
-    said: "Two clients take turns. Each write goes to two files: one compares tokens, the other does not. So far no client has asked for a lease.",
-    next: "Start: let client 1 ask for a lease",
     run: () => has(1, "acquire", () => world.clients[1].lease),
+    said: () => `Client 1 gets a lease. Its token is ${shown(1)}.`,
   },
   {
-    said: () => `A majority of the lock nodes granted client 1 a lease: the right to write for a few seconds, which it renews while it is awake. The lease carries a number, the fencing token: ${shown(1)}. A later lease has a larger one.`,
-    next: "Let client 1 write",
     run: () => has(1, "write", () => world.files.without.content?.token === token(1)),
+    said: () => `Client 1 writes with token ${shown(1)}. Both files store it.`,
   },
   {
-    said: () => `Client 1 wrote, and showed its token ${shown(1)}. Both files have stored it.`,
-    next: "Put client 1 to sleep in its next write",
-    run: () => has(1, "write-asleep", () => world.clients[1].asleep),
-  },
-  {
-    said: "Client 1 began another write: it looked at its lease, found it valid, and fell asleep before it sent anything. (A garbage collection, a swapped page, a laptop that is closed.) Asleep, it does not renew its lease.",
-    next: "Let client 2 ask for a lease",
-    meanwhile: "Client 2 waits for the lease of client 1 to run out…",
-    run: () => has(2, "acquire", () => world.clients[2].lease),
-  },
-  {
-    said: () => `The lease of client 1 ran out, and client 2 was granted one, with a larger token: ${shown(2)}. Client 1 is asleep and still believes in its own.`,
-    next: "Let client 2 write",
-    run: () => has(2, "write", () => world.files.without.content?.token === token(2)),
-  },
-  {
-    said: () => `Client 2 wrote, and showed its token ${shown(2)}. Both files hold what client 2 wrote. Client 1 still sleeps in the middle of its write.`,
-    next: "Wake client 1",
-    run() {
-      const old = token(1);
-      return has(1, "wake", () => world.files.without.content?.token === old && world.files.with.writes.at(-1)?.token === old);
-    },
-  },
-  {
-    said: () => `Client 1 woke up. It had looked at its lease before it fell asleep, so it simply sent its write, with its old token ${shown(1)}. ` + (world.files.with.writes.at(-1)?.refused
-      ? "The file with the fence had seen a larger token, and refused. The file without stored it: what client 2 wrote is gone. No lock can prevent that, however good it is: client 1 was within its rights when it looked."
-      : "The fence is off: both files stored the stale write."),
-    next: "Let client 2 release its lease",
     async run() {
-      if (world.clients[2].lease) await has(2, "release", () => !world.clients[2].lease);
+      await has(1, "write-asleep", () => world.clients[1].asleep);
+      second = has(2, "acquire", () => world.clients[2].lease);
+      second.catch(() => {});
     },
+    said: () => "Client 1 falls asleep just before another write. Client 2 waits.",
   },
   {
-    said: "Client 2 has released its lease: the lock is free. That is the whole scenario: a lease with a token that never goes backwards, and a storage that compares it. Try it yourself in free play: kill nodes, wipe them, put a client to sleep.",
-    next: "Play it again",
+    run: () => second,
+    said: () => `The lease ran out. Client 2 gets one with token ${shown(2)}.`,
+  },
+  {
+    run: () => has(2, "write", () => world.files.without.content?.token === token(2)),
+    said: () => `Client 2 writes with token ${shown(2)}. Both files store it.`,
+  },
+  {
+    run() {},
+    said: () => `Client 1 is about to wake. It still believes in ${shown(1)}.`,
+  },
+  {
+    run() {
+      const stale = (file) => file.writes.at(-1).token === token(1);
+      return has(1, "wake", () => stale(world.files.with) && stale(world.files.without));
+    },
+    said: () => (world.files.with.writes.at(-1).refused
+      ? `The fence saw ${shown(2)} and refuses ${shown(1)}. The other file is corrupted.`
+      : "The fence is off: both files are corrupted."),
   },
 ];

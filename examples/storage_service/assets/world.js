@@ -27,7 +27,7 @@ export const world = {
 };
 
 function quiet() {
-  return { leases: [], naps: [], waits: [], lease: null, asleep: false, asks: false };
+  return { leases: [], naps: [], waits: [], lease: null, asleep: false, asks: false, mistake: null };
 }
 
 function empty() {
@@ -106,6 +106,7 @@ export function take(event) {
       ask();
       client.lease = { token: event.token, start: event.at, until: event.until, end: null };
       client.leases.push(client.lease);
+      client.mistake = null;
       break;
     case "not-granted":
     case "gives-up":
@@ -126,20 +127,22 @@ export function take(event) {
       client.asleep = false;
       client.naps.at(-1).end = event.at;
       break;
-    case "stored": {
-      event.older = file.highest !== null && BigInt(event.token) < BigInt(file.highest);
-      // The lease was over, and yet nobody can tell by the tokens.
-      event.late = !event.older && client.lease?.token === event.token && client.lease.until < event.at;
-      const { at, token, older, late } = event;
-      file.writes.push({ at, token, client: event.client, older, late });
-      file.content = { text: event.text, token, older };
-      if (!older) file.highest = token;
+    case "stored":
+    case "refused": {
+      const { at, token, client: number } = event;
+      const refused = event.kind === "refused";
+      const newer = file.highest !== null && BigInt(token) < BigInt(file.highest) ? file.highest : null;
+      // Its lease was over, and it did not know.
+      const over = client.lease?.token === token && client.lease.until < at;
+      if (over) client.mistake = { token, ago: at - client.lease.until };
+      event.older = newer !== null && !refused;
+      event.late = over && !newer;
+      file.writes.push({ at, token, client: number, refused, older: event.older, newer, over });
+      if (refused) file.refused = event;
+      else file.content = { text: event.text, token, older: event.older };
+      if (!newer && !refused) file.highest = token;
       break;
     }
-    case "refused":
-      file.writes.push({ at: event.at, token: event.token, client: event.client, refused: true });
-      file.refused = event;
-      break;
   }
   return [event];
 }

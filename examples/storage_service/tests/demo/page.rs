@@ -10,18 +10,10 @@ use support::http::{Client, head};
 use super::browser::{Browser, open};
 use super::service::Service;
 
-const STEPS: usize = 8;
-
-/// Plays the story up to a step.
-async fn play_to(browser: &Browser, last: usize) {
-    for step in 1..=last {
-        let shown = format!("$('#step-number').textContent === 'Step {step} of {STEPS}'");
-        browser.until(&shown).await;
-        if step < last {
-            browser.until("!$('#next').disabled").await;
-            browser.click("#next").await;
-        }
-    }
+/// Plays the story by its one button.
+async fn play(browser: &Browser) {
+    browser.click("#play").await;
+    browser.until("$('#play').textContent === 'Play again'").await;
 }
 
 /// Waits until the log has this many events of a kind.
@@ -32,12 +24,20 @@ async fn logged(browser: &Browser, kind: &str, count: usize) {
 #[tokio::test]
 async fn the_story_ends_with_one_file_kept_and_one_corrupted() {
     let (service, browser) = open(&[], "/", 1280).await;
-    play_to(&browser, STEPS).await;
+    let listen = "window.said = [];
+        new MutationObserver(() => said.push($('#step-text').textContent)).observe($('#step-text'), { childList: true });";
+    browser.ask(listen).await;
+    play(&browser).await;
+    let said = browser.ask("return said").await;
+    assert_eq!(said.as_array().map(Vec::len), Some(7), "{said}");
+    let short = |text: &Value| text.as_str().is_some_and(|text| text.split_whitespace().count() <= 12);
+    assert!(said.as_array().unwrap().iter().all(short), "{said}");
+    assert!(said[0].as_str().unwrap().contains("33") && said[6].as_str().unwrap().contains("34"), "{said}");
     logged(&browser, "refused", 1).await;
     logged(&browser, "stored", 5).await;
     assert!(browser.text("#log [data-kind=refused]").await.contains("REFUSED what client 1 wrote"));
     // By its name for those who do not see it.
-    browser.count("#lane-with [aria-label^='refused: client 1']", 1).await;
+    browser.count("#lane-with [aria-label^='refused: client 1, token 33']", 1).await;
     let lost = "#lane-without [aria-label^='overwrote a newer write: client 1']";
     browser.count(lost, 1).await;
     assert!(browser.text("#with .content").await.contains("client 2"));
@@ -54,7 +54,7 @@ async fn the_story_ends_with_one_file_kept_and_one_corrupted() {
 async fn without_the_fence_the_page_shows_both_corrupted() {
     let (_service, browser) = open(&["--unguarded"], "/", 360).await;
     browser.until("!$('#unguarded').hidden").await;
-    play_to(&browser, STEPS).await;
+    play(&browser).await;
     logged(&browser, "refused", 0).await;
     for file in ["#with", "#without"] {
         assert!(browser.text(&format!("{file} .verdict")).await.contains("CORRUPTED"), "{file}");
@@ -110,7 +110,7 @@ async fn on_redis_nodes_it_is_the_same_story() {
     let servers = five();
     let (_service, browser) = open(&["--redis", &urls(&servers)], "/", 1280).await;
     browser.assert_darkens().await;
-    play_to(&browser, STEPS).await;
+    play(&browser).await;
     logged(&browser, "refused", 1).await;
     browser.assert_readable().await;
     browser.picture("dark.png").await;
@@ -181,30 +181,41 @@ async fn tokens_are_numbered_from_33() {
     browser.close().await;
 }
 
-/// What the stale write came to can be seen where the button is, on a notebook and on a phone.
+/// What the stale write came to can be seen where the button is, on a notebook and on a phone: joined by a line to the
+/// client, with what the client believed. The labels do not collide.
 #[tokio::test]
 async fn the_verdict_is_in_view() {
-    let service = Service::start(&[]);
-    let verdicts = ["#step-text", "#next", "#with .verdict", "#without .verdict"];
-    let clients = ["#belief-1", "#truth-1", "#belief-2", "#truth-2"];
-    for (width, height) in [(1280, 857), (360, 800)] {
-        let browser = Browser::open(&service.url("/"), width).await;
-        browser.resize(width, height).await;
-        play_to(&browser, 6).await;
-        browser.until("$('.differ #truth-1') !== null").await;
-        browser.count(".differ", 1).await;
-        assert_eq!(browser.text("#next").await, "Wake client 1");
-        browser.click("#next").await;
-        browser.until("$('#step-number').textContent.startsWith('Step 7')").await;
-        // The phone scrolls to it.
-        in_view(&browser, &verdicts).await;
-        if width > 1000 {
-            in_view(&browser, &clients).await;
-            assert_eq!(browser.ask("return scrollY").await, 0);
-        }
-        browser.close().await;
-    }
+    tokio::join!(verdict_at(1280, 800), verdict_at(360, 800));
 }
+
+async fn verdict_at(width: u32, height: u32) {
+    let (_service, browser) = open(&[], "/", width).await;
+    browser.resize(width, height).await;
+    play(&browser).await;
+    // The phone scrolls to it.
+    in_view(&browser, &["#step-text", "#play", "#lane-with .refused", "#lane-without .corrupt"]).await;
+    if width > 1000 {
+        let cards = ["#with .verdict", "#without .verdict", "#belief-1", "#truth-1", "#belief-2", "#truth-2"];
+        in_view(&browser, &cards).await;
+        assert_eq!(browser.ask("return scrollY").await, 0);
+    }
+    browser.count("#lanes .late", 2).await;
+    browser.count("#lane-1 .mistaken", 1).await;
+    browser.count(".differ #belief-1", 1).await;
+    for width in [360, 1280, 1600] {
+        browser.resize(width, height).await;
+        let labels = "$$('#lanes text').map((it) => it.textContent)";
+        for text in ["late write", "asleep", "lease over", "refused", "overwrote", "believes"] {
+            browser.until(&format!("{labels}.some((it) => it.includes('{text}'))")).await;
+        }
+        browser.until(APART).await;
+    }
+    browser.close().await;
+}
+
+/// Whether no label of the picture lies on another.
+const APART: &str = "$$('#lanes text').map((it) => it.getBoundingClientRect()).every((a, index, all) =>
+    all.slice(index + 1).every((b) => a.right <= b.left || b.right <= a.left || a.bottom <= b.top + 2 || b.bottom <= a.top + 2))";
 
 /// The events of client 1, as they come.
 fn events(service: &Service) -> impl Iterator<Item = Value> + use<> {
