@@ -16,6 +16,14 @@ export function make(name, { dataset, label, ...properties }, ...children) {
   return made;
 }
 
+/** Makes a part of an SVG. */
+export function shape(name, attributes, text) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  if (text) element.textContent = text;
+  return element;
+}
+
 /** Says what went wrong. */
 export function tell(text) {
   set($("answer"), text);

@@ -1,9 +1,8 @@
 // Draws the lanes in one picture: who had a lease when, and which writes the files took.
 
-import { $ } from "/dom.js";
+import { $, shape } from "/dom.js";
 import { full, now, short, world } from "/world.js";
 
-const SVG = "http://www.w3.org/2000/svg";
 /** How long a picture is: the last seconds, or the story. */
 const LONG = 15000;
 const STORY = 27000;
@@ -14,13 +13,6 @@ const LANES = [["1", "client 1", 66], ["2", "client 2", 56], ["with", "file with
 
 /** From when to when the story runs, if it is shown. */
 export const view = { from: null, to: null };
-
-function shape(name, attributes, text) {
-  const element = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  if (text) element.textContent = text;
-  return element;
-}
 
 /** Names a shape, for the pointer and for those who do not see it. */
 function named(element, name) {

@@ -1,5 +1,6 @@
 // Asks the service what comes of a list of moves, and draws the answer. Nothing is worked out here.
 
+import { drawArrows, forget } from "/arrows.js";
 import { $, make, post, set, tell } from "/dom.js";
 
 /** How many steps of its own the seed plays at once. */
@@ -72,20 +73,22 @@ function draw() {
     const link = make("a", { href: "/protocol.md" }, `docs/protocol.md, “${why.section}”`);
     $("why").append(`${why.why} (`, link, ")");
   }
-  set($("without"), why ? `Without it: ${why.without.join(", and ")}.` : "");
+  const without = $("off").checked ? `Without “${why?.rule}”: ${why?.without.join(", and ")}.` : `With “${why?.rule}”.`;
+  set($("without"), why ? without : "No rule is switched off.");
   $("forgets").hidden = !play.answer.nodes.some((node) => node.look === "forgot");
   set($("place"), all && follows() ? `Step ${steps.length} of ${all.length} of the schedule` : `Step ${steps.length}`);
   set($("say"), last?.text ?? (all ? "Nothing has happened yet. The schedule waits for you." : "Nothing has happened yet. Deliver messages, break nodes, or let the seed choose."));
   const by = broke === 0 ? "before the first step" : `by step ${broke}`;
   set($("verdict"), broke === null ? "✓ Every promise holds" : `✗ BROKEN ${by}: ${broken.map(([breach]) => breach).join("; ")}`);
-  $("story").classList.toggle("broken", broke !== null);
+  $("picture").classList.toggle("broken", broke !== null);
   set($("parts"), parting(parts));
   $("back").disabled = steps.length === 0;
   $("step").disabled = all !== null && !next();
   $("no-step").hidden = !$("step").disabled;
-  set($("no-step"), follows() ? "The schedule is over. Go on by hand or by a random step, or begin anew." : "You left the schedule, so it has no next step. Begin anew to follow it.");
+  set($("no-step"), follows() ? "The schedule is over. Go on by hand or by a random step, or from the start." : "You left the schedule, so it has no next step. Go from the start to follow it.");
   $("end").disabled = $("step").disabled;
   $("random").disabled = play.answer.open.length === 0;
+  drawArrows(play.answer);
   cards("nodes", "node");
   cards("clients", "client");
   followed();
@@ -160,16 +163,20 @@ $("step").addEventListener("click", () => (schedule() ? ask([...play.moves, next
 $("end").addEventListener("click", () => (schedule() ? ask(schedule()) : ask(play.moves, RUN)));
 $("random").addEventListener("click", () => ask(play.moves, 1));
 $("replay").addEventListener("click", () => ask([], RUN));
-$("anew").addEventListener("click", anew);
+$("anew").addEventListener("click", () => ask([]));
 $("off").addEventListener("change", () => ask(play.moves));
 for (const id of ["rule", "world"]) $(id).addEventListener("change", anew);
 
+window.addEventListener("resize", () => play.answer && drawArrows(play.answer));
+
+/** Plays the schedule to its end, where there is one. */
 function anew() {
   play.answer = null;
+  forget();
   const without = !rule();
   $("off").disabled = without;
   if (without && $("world").value === "rule") $("world").value = "three";
-  ask([]);
+  ask(schedule() ?? []);
 }
 
 rules = await (await fetch("/simulator/rules")).json();

@@ -65,7 +65,7 @@ impl<const N: usize, const C: usize, const R: usize> Scene for LockScene<'_, N, 
             Deliver { client, node } => {
                 let (who, reply) = (attempt(client), self.slot(client, node).reply);
                 let label = format!("{} to {who}: {}", letter(node), self.replied(reply));
-                about(Kind::Message, Some(who), node, reply, label)
+                About { back: true, ..about(Kind::Message, Some(who), node, reply, label) }
             }
             Prepare { who, node, collect } => {
                 let how = if collect { ", to collect its counts" } else { "" };

@@ -49,6 +49,11 @@ pub struct PlayedStep {
     text: String,
     /// Whether anything has changed.
     done: bool,
+    /// Where it happened, as in [`About::lanes`], and in a few words what.
+    lanes: Vec<String>,
+    said: String,
+    /// Whose look has changed: the name, the look, and the same in words.
+    turns: Vec<(String, &'static str, String)>,
 }
 
 impl Played {
@@ -88,7 +93,10 @@ fn play(scene: impl Scene, script: &Script) -> Played {
         None if steps.len() < script.moves.len() + script.random && broke.is_none() => game.drawn(script, steps.len()),
         None => None,
     } {
-        steps.push(game.take(&name));
+        let (before, step) = (game.cards(), game.take(&name));
+        let turned = |card: &Card| !before.iter().any(|was| was.name == card.name && was.look == card.look);
+        let turns = game.cards().into_iter().filter(turned).map(|card| (card.name, card.look, card.text)).collect();
+        steps.push(PlayedStep { turns, ..step });
         trail.push((game.scene.nodes(), game.scene.clients()));
         if broke.is_none() {
             broken = game.broken();
@@ -118,6 +126,10 @@ impl<S: Scene> Game<S> {
         candidates.map(|step| (step, self.scene.about(step)))
     }
 
+    fn cards(&self) -> Vec<Card> {
+        [self.scene.clients(), self.scene.nodes()].concat()
+    }
+
     /// Returns all that can happen next, and changes something.
     fn open(&self) -> Vec<About> {
         let able = self.candidates().filter(|(step, _)| self.scene.after(*step).is_some());
@@ -134,43 +146,48 @@ impl<S: Scene> Game<S> {
 
     /// Does what is named, be it in the world or by the player's hand.
     fn take(&mut self, name: &str) -> PlayedStep {
-        let played = |text: String, done| PlayedStep { name: name.to_owned(), text, done };
-        if let Some(text) = self.hold(name) {
-            return played(text, true);
+        let played = |text: String, done, lanes, said: &str| {
+            let (name, said) = (name.to_owned(), said.to_owned());
+            PlayedStep { name, text, done, lanes, said, turns: Vec::new() }
+        };
+        if let Some((text, lanes, said)) = self.hold(name) {
+            return played(text, true, lanes, &said);
         }
-        let Some((step, _)) = self.candidates().find(|(_, about)| about.name == name) else {
-            return played(format!("Not possible here: nothing of “{name}” is on its way."), false);
+        let Some((step, about)) = self.candidates().find(|(_, about)| about.name == name) else {
+            let text = format!("Not possible here: nothing of “{name}” is on its way.");
+            return played(text, false, Vec::new(), "not possible here");
         };
         let (text, after) = (self.scene.outcome(step), self.scene.after(step));
         self.scene = after.unwrap_or(self.scene);
-        played(text, after.is_some())
+        played(text, after.is_some(), about.lanes(), about.said())
     }
 
-    /// Holds something back, or no longer, if that is what is named.
-    fn hold(&mut self, name: &str) -> Option<String> {
+    /// Holds something back, or no longer, if that is what is named. Returns it in words, where, and in few words.
+    fn hold(&mut self, name: &str) -> Option<(String, Vec<String>, String)> {
         let (verb, what) = name.split_once('-')?;
         let cards = match verb {
             "pause" | "wake" => self.scene.clients(),
             "cut" | "join" => self.scene.nodes(),
             "drop" => {
                 let (_, about) = self.candidates().find(|(_, about)| about.name == what)?;
+                let (lanes, said) = (about.lanes(), format!("lost: {}", about.said()));
                 self.lost.insert((about.name, about.message));
-                return Some(format!("Lost: “{}” never arrives.", about.label));
+                return Some((format!("Lost: “{}” never arrives.", about.label), lanes, said));
             }
             _ => return None,
         };
         let who = cards.into_iter().map(|card| card.name).find(|n| n.replace(' ', "-") == what)?;
-        let text = match verb {
-            "pause" => format!("The process of {who} stops. What it has sent may arrive."),
-            "wake" => format!("The process of {who} goes on, and knows of no pause."),
-            "cut" => format!("No message reaches or leaves node {who}."),
-            _ => format!("Messages reach and leave node {who} again."),
+        let (text, said) = match verb {
+            "pause" => (format!("The process of {who} stops. What it has sent may arrive."), "paused"),
+            "wake" => (format!("The process of {who} goes on, and knows of no pause."), "goes on"),
+            "cut" => (format!("No message reaches or leaves node {who}."), "cut off"),
+            _ => (format!("Messages reach and leave node {who} again."), "connected"),
         };
         match verb {
-            "pause" | "cut" => self.held.insert(who),
+            "pause" | "cut" => self.held.insert(who.clone()),
             _ => self.held.remove(&who),
         };
-        Some(text)
+        Some((text, vec![who], said.into()))
     }
 
     /// Returns the move that the seed chooses as the one of this number.

@@ -49,6 +49,7 @@ pub fn router() -> Router {
         .route("/simulator", file("text/html", include_str!("../../assets/simulator.html")))
         .route("/simulator.css", file("text/css", include_str!("../../assets/simulator.css")))
         .route("/simulator.js", file(SCRIPT, include_str!("../../assets/simulator.js")))
+        .route("/arrows.js", file(SCRIPT, include_str!("../../assets/arrows.js")))
         // What the rules are taken from.
         .route("/protocol.md", file("text/plain", include_str!("../../../../docs/protocol.md")))
         .route("/simulator/rules", get(async || Json(Rule::all())))

@@ -63,12 +63,28 @@ pub struct About {
     /// The number of the message, if it is one.
     #[serde(skip)]
     pub message: u32,
+    /// Whether the node sends it.
+    #[serde(skip)]
+    pub back: bool,
 }
 
 impl About {
     pub fn new(step: impl Debug, kind: Kind, label: String) -> About {
         let (name, awake) = (format!("{step:?}"), kind != Kind::Fault);
-        About { name, kind, label, client: None, node: None, awake, message: 0 }
+        About { name, kind, label, client: None, node: None, awake, message: 0, back: false }
+    }
+
+    /// Returns where it happens. A message goes from the first to the second.
+    pub fn lanes(&self) -> Vec<String> {
+        let (client, node) = (self.client.clone(), self.node.map(|node| letter(node).to_string()));
+        let ends = if self.back { [node, client] } else { [client, node] };
+        let lanes = ends.into_iter().flatten();
+        lanes.take(if self.message == 0 { 1 } else { 2 }).collect()
+    }
+
+    /// Returns what the message says, or what happens.
+    pub fn said(&self) -> &str {
+        self.label.rsplit_once(": ").map_or(&self.label, |(_, said)| said)
     }
 }
 
