@@ -74,7 +74,8 @@ function place({ left, width, taken }, { group, top, spots, kind }) {
     const long = element.getComputedTextLength();
     const from = Math.max(left, Math.min(x - part * long, width - long));
     const box = { from: from - 3, to: from + long + 3, above: top + y - 10, below: top + y + 3 };
-    if (taken.some((it) => box.from < it.to && it.from < box.to && box.above < it.below && it.above < box.below)) continue;
+    const meets = (it) => box.from < it.to && it.from < box.to && box.above < it.below && it.above < box.below;
+    if (taken.some(meets)) continue;
     taken.push(box);
     element.setAttribute("x", from);
     element.setAttribute("y", top + y);
@@ -88,7 +89,8 @@ function drawClient(lane) {
   const client = world.clients[id];
   const bar = (kind, from, to) => {
     block(lane, x(from), x(to), 17, 33);
-    return shape("rect", { class: kind, x: x(from), y: top + 17, width: Math.max(x(to) - x(from), 1), height: 16, rx: 3 });
+    const width = Math.max(x(to) - x(from), 1);
+    return shape("rect", { class: kind, x: x(from), y: top + 17, width, height: 16, rx: 3 });
   };
   // The newest first: where there is no room, an old text is left out.
   for (const lease of client.leases.toReversed()) {
@@ -97,8 +99,10 @@ function drawClient(lane) {
     const solid = bar("lease", lease.start, Math.min(over, at));
     group.append(named(solid, `lease of client ${id}, token ${full(lease.token)}`));
     if (over > at) group.append(bar("belief", at, lease.until));
-    label(lane, [[`lease, token ${short(lease.token)}`, x(lease.start), 12, 0], [short(lease.token), x(lease.start), 12, 0]]);
-    if (over < at && over === lease.until) label(lane, [["lease over", x(over), 46, 0], ["lease over", x(over), 60, 0]]);
+    const spot = [x(lease.start), 12, 0];
+    label(lane, [[`lease, token ${short(lease.token)}`, ...spot], [short(lease.token), ...spot]]);
+    const ends = [46, 60].map((y) => ["lease over", x(over), y, 0]);
+    if (over < at && over === lease.until) label(lane, ends);
   }
   for (const nap of client.naps.toReversed()) {
     const end = Math.min(nap.end ?? at, at);
@@ -108,10 +112,13 @@ function drawClient(lane) {
       const text = `client ${id} still believes in token ${full(token)}`;
       group.append(named(bar("mistaken", nap.believes.until, end), text));
       const spot = [x(nap.believes.until), 12, 0];
-      label(lane, [[`client ${id} believes that it holds ${short(token)}`, ...spot], [`believes in ${short(token)}`, ...spot]], "wrong", true);
+      const said = [`client ${id} believes that it holds ${short(token)}`, `believes in ${short(token)}`];
+      label(lane, said.map((it) => [it, ...spot]), "wrong", true);
     }
     let path = "";
-    for (let dash = x(nap.start); dash < x(end); dash += 9) path += `M${dash} ${top + 35}L${Math.min(dash + 7, x(end))} ${top + 15}`;
+    for (let dash = x(nap.start); dash < x(end); dash += 9) {
+      path += `M${dash} ${top + 35}L${Math.min(dash + 7, x(end))} ${top + 15}`;
+    }
     group.append(shape("path", { class: "asleep", d: path }));
     label(lane, [["asleep", x(nap.start), 46, 0], ["asleep", x(nap.start), 60, 0]]);
   }
@@ -138,7 +145,8 @@ function drawFile(lane, lanes) {
       if (id === "with") label(from, spots.map((spot) => ["late write", ...spot]), "wrong", true);
     }
     const [what, kind] = it.refused ? ["refused", "safe"] : it.older ? ["overwrote", "wrong"] : [null, "tick"];
-    const long = it.refused ? `refused: ${short(it.token)} is below ${short(it.newer)}` : `overwrote ${short(it.newer ?? it.token)}`;
+    const newer = short(it.newer ?? it.token);
+    const long = it.refused ? `refused: ${short(it.token)} is below ${newer}` : `overwrote ${newer}`;
     const spots = [[long, left + 13, 18, 0], [long, left - 13, 18, 1], [what, left + 13, 18, 0], [what, left, 38, 0.5]];
     label(lane, what ? spots : [[short(it.token), left + 12, 18, 0], [short(it.token), left, 38, 0.5]], kind, !!what);
   }
@@ -152,8 +160,8 @@ function mark(write, left, top) {
     : ["stored", `M${left - 6.5} ${top + 14}a6.5 6.5 0 1 0 13 0a6.5 6.5 0 1 0-13 0z`, "stored"];
   const element = shape("g", { class: kind });
   element.append(shape("path", { d }));
-  if (kind === "refused") element.append(shape("path", { class: "bar", d: `M${left - 4} ${top + 13}h8` }));
-  if (kind === "corrupt") element.append(shape("path", { class: "bar", d: `M${left} ${top + 11}v5M${left} ${top + 18}v2` }));
+  const bars = { refused: `M${left - 4} ${top + 13}h8`, corrupt: `M${left} ${top + 11}v5M${left} ${top + 18}v2` };
+  if (bars[kind]) element.append(shape("path", { class: "bar", d: bars[kind] }));
   const late = write.over ? ", although its lease was over" : "";
   return named(element, `${what}: client ${write.client}, token ${full(write.token)}${late}`);
 }
@@ -169,6 +177,7 @@ function drawMark(lane) {
     const step = shape("path", { class: "step", d: `M${x(level.at)} ${top + 51}v-5H${x(end)}` });
     group.append(named(step, `high-water mark: ${full(level.token)}`));
     const spot = [x(level.at) + 6, 61, 0];
-    label(lane, [[`high-water mark ${short(level.token)}`, ...spot], [short(level.token), ...spot]], "tick", index === levels.length - 1);
+    const texts = [`high-water mark ${short(level.token)}`, short(level.token)];
+    label(lane, texts.map((it) => [it, ...spot]), "tick", index === levels.length - 1);
   });
 }

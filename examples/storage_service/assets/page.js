@@ -212,9 +212,10 @@ function look() {
   view.to = free ? null : story.to;
 }
 
+/** Shows the story or free play, which pauses the story. */
 function mode(free) {
   document.body.classList.toggle("free", free);
-  story.paused = free;
+  story.paused ||= free;
   $("story").hidden = free;
   $("mode-story").setAttribute("aria-pressed", String(!free));
   $("mode-free").setAttribute("aria-pressed", String(free));
@@ -222,7 +223,8 @@ function mode(free) {
   drawStory();
 }
 
-for (const [id, free] of [["mode-story", false], ["mode-free", true]]) $(id).addEventListener("click", () => mode(free));
+$("mode-story").addEventListener("click", () => mode(false));
+$("mode-free").addEventListener("click", () => mode(true));
 
 // --- What the service sends ---
 

@@ -25,7 +25,8 @@ async fn logged(browser: &Browser, kind: &str, count: usize) {
 async fn the_story_ends_with_one_file_kept_and_one_corrupted() {
     let (service, browser) = open(&[], "/", 1280).await;
     let listen = "window.said = [];
-        new MutationObserver(() => said.push($('#step-text').textContent)).observe($('#step-text'), { childList: true });";
+        const hear = () => said.push($('#step-text').textContent);
+        new MutationObserver(hear).observe($('#step-text'), { childList: true });";
     browser.ask(listen).await;
     play(&browser).await;
     let said = browser.ask("return said").await;
@@ -215,7 +216,8 @@ async fn verdict_at(width: u32, height: u32) {
 
 /// Whether no label of the picture lies on another.
 const APART: &str = "$$('#lanes text').map((it) => it.getBoundingClientRect()).every((a, index, all) =>
-    all.slice(index + 1).every((b) => a.right <= b.left || b.right <= a.left || a.bottom <= b.top + 2 || b.bottom <= a.top + 2))";
+    all.slice(index + 1).every((b) => a.right <= b.left || b.right <= a.left
+        || a.bottom <= b.top + 2 || b.bottom <= a.top + 2))";
 
 /// The events of client 1, as they come.
 fn events(service: &Service) -> impl Iterator<Item = Value> + use<> {
