@@ -33,9 +33,10 @@ export function drawLanes() {
   const picture = { svg, at, start, x, left, width, labels: [], taken: [] };
   svg.replaceChildren();
   let top = 0;
+  const names = [];
   const lanes = LANES.map(([id, name, height]) => {
     const group = shape("g", { id: `lane-${id}`, class: id === "2" ? "two" : "" });
-    group.append(shape("text", { class: "name", x: 0, y: top + (above ? 13 : 30) }, name));
+    names.push(shape("text", { class: "name", x: 0, y: top + (above ? 13 : 30) }, name));
     top += height + above;
     svg.append(shape("path", { class: "now", d: `M0 ${top}H${width}` }));
     return { ...picture, id, group, top: top - height };
@@ -48,7 +49,7 @@ export function drawLanes() {
   for (const lane of [one, two]) drawClient(lane);
   for (const lane of [fenced, plain]) drawFile(lane, lanes);
   drawMark(fenced);
-  svg.append(fenced.group, plain.group);
+  svg.append(fenced.group, plain.group, ...names);
   if (view.from === null) label(plain, [[`${LONG / 1000} s ago`, left, 43, 0]], "tick");
   if (view.to === null) label(plain, [["now", x(at) - 4, 43, 1]], "tick");
   for (const it of picture.labels.filter((it) => it.first)) place(picture, it);
