@@ -58,7 +58,8 @@ impl SigningKeys {
     /// Returns the text that was sealed under one of the keys.
     pub(crate) fn unseal(&self, sealed: &str) -> Option<String> {
         let (id, digits) = sealed.split_once(':')?;
-        let bytes = hex::decode(digits).ok()?;
+        // One text in one spelling.
+        let bytes = hex::decode(digits).ok().filter(|bytes| hex::encode(bytes) == digits)?;
         let (nonce, bytes) = bytes.split_at_checked(NONCE_LEN)?;
         let keys = self.0.now();
         keys.iter().filter(|(known, _)| known == id).find_map(|(_, key)| {

@@ -113,7 +113,8 @@ pub(super) fn not_acquired(error: &AcquireError) -> HttpAnswer {
         }
         AcquireError::Overloaded { .. } => return OVERLOADED.answer(error),
         AcquireError::NoQuorum { nodes, needed, .. } => {
-            format!("too few lock nodes granted: {needed} of {nodes} are needed")
+            let why = "the log of the service says why; new nodes grant nothing at first";
+            format!("too few lock nodes granted, {needed} of {nodes} are needed: {why}")
         }
         _ => "the lock service does not answer".to_owned(),
     };

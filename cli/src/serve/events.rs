@@ -10,12 +10,12 @@ use axum::extract::{RawQuery, State};
 use bytes::Bytes;
 use fencing::lock::Loss;
 use futures_util::stream;
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep};
 
-use super::clients::{Caller, InUse, Right};
+use super::clients::{Caller, Denied, InUse, Right};
 use super::lease_server::{Id, LeaseServer, Server, show, text};
 use super::table::KnownLease;
 use crate::duration::millis;
@@ -30,7 +30,8 @@ const JITTER: Duration = Duration::from_millis(100);
 /// The events of one lease, until its end. It takes the place of a waiter.
 struct LeaseEvents {
     leases: Arc<LeaseServer>,
-    caller: Caller,
+    /// They say who reads, with the rights of now.
+    headers: HeaderMap,
     known: KnownLease,
     /// Whether the lease is renewed for as long as the events are read.
     renews: bool,
@@ -47,6 +48,7 @@ pub(super) async fn show_or_tell(
     Extension(caller): Extension<Caller>,
     id: Id,
     RawQuery(query): RawQuery,
+    headers: HeaderMap,
 ) -> Result<HttpAnswer, HttpAnswer> {
     let id = text(id);
     let Some(id) = id.strip_suffix("/events") else { return show(&leases, &caller, &id).await };
@@ -56,20 +58,23 @@ pub(super) async fn show_or_tell(
         Some(_) => return Err(MALFORMED.answer("the only query is renew=true")),
     };
     let known = leases.find(&caller, id, (!renews).then_some(Right::Read))?;
+    if renews {
+        caller.require_resource(&known.sequencer.resource)?;
+    }
     caller.take_request()?;
     let place = leases.waiting(&caller)?;
-    Ok(LeaseEvents::new(leases, (caller, known), renews, place).answer())
+    Ok(LeaseEvents::new(leases, (headers, known), renews, place).answer())
 }
 
 impl LeaseEvents {
     fn new(
         leases: Arc<LeaseServer>,
-        (caller, known): (Caller, KnownLease),
+        (headers, known): (HeaderMap, KnownLease),
         renews: bool,
         place: (InUse, OwnedSemaphorePermit),
     ) -> LeaseEvents {
         let renewed = Instant::now() - known.ttl / 3;
-        LeaseEvents { leases, caller, known, renews, renewed, told: None, is_over: false, _place: place }
+        LeaseEvents { leases, headers, known, renews, renewed, told: None, is_over: false, _place: place }
     }
 
     fn answer(self) -> HttpAnswer {
@@ -87,7 +92,11 @@ impl LeaseEvents {
         }
         if self.renews && self.renewed.elapsed() >= self.known.ttl / 3 {
             self.renewed = Instant::now();
-            let renewed = self.leases.renew(&self.caller, &self.known).await;
+            let renewed = match self.owner() {
+                Ok(caller) => self.leases.renew(&caller, &self.known).await,
+                // Its next request says why.
+                Err(_) => return None,
+            };
             match renewed.err().map(|answer| answer.status()) {
                 Some(StatusCode::NOT_FOUND) => return Some(self.end("lost")),
                 Some(StatusCode::CONFLICT) => return Some(self.end("superseded")),
@@ -123,6 +132,14 @@ impl LeaseEvents {
             () = self.leases.stop.cancelled() => None,
             () = &mut look => Some(":\n\n".to_owned()),
         }
+    }
+
+    /// Returns the client of the lease, unless it has lost the right to it.
+    fn owner(&self) -> Result<Caller, Denied> {
+        let caller = self.leases.clients.find(&self.headers)?;
+        caller.require(Right::Acquire)?;
+        caller.require_resource(&self.known.sequencer.resource)?;
+        if caller.name() == self.known.client { Ok(caller) } else { Err(Denied::NoLease) }
     }
 
     fn end(&mut self, what: &str) -> String {

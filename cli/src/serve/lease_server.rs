@@ -60,7 +60,8 @@ pub(super) async fn acquire(
     caller.take_request()?;
     // Before the body: a slow one takes a connection as a waiter does.
     let _waiting = leases.waiting(&caller)?;
-    let wanted = acquire_request(request).await?;
+    let stopping = || UNAVAILABLE.answer("the service is stopping; nothing was acquired");
+    let wanted = leases.stop.run_until_cancelled(acquire_request(request)).await.ok_or_else(stopping)??;
     let ttl = wanted.ttl_ms.map_or(leases.args.ttl, Duration::from_millis);
     let wait = Duration::from_millis(wanted.wait_ms);
     for (field, value, most) in [("ttl_ms", ttl, leases.args.longest_ttl), ("wait_ms", wait, leases.args.longest_wait)]
@@ -81,7 +82,6 @@ pub(super) async fn acquire(
         }
     };
     let lease = leases.stop.run_until_cancelled(acquired).await;
-    let stopping = || UNAVAILABLE.answer("the service is stopping; nothing was acquired");
     let lease = lease.ok_or_else(stopping)?.map_err(|error| answers::not_acquired(&error))?;
     let known = KnownLease::new(&lease, ttl, caller.name(), leases.keys.as_ref());
     let known = known.map_err(|error| UNAVAILABLE.answer(error))?;

@@ -158,6 +158,23 @@ fn the_file_of_clients_is_read_again() {
 }
 
 #[test]
+fn a_client_that_has_lost_its_right_renews_by_no_events() {
+    let all = client("writer", r#"["/"]"#, r#"["acquire"]"#, "");
+    let it = Guarded::start(std::slice::from_ref(&all));
+    let lease = it.ask("writer", "POST", "/leases/a", r#"{"ttl_ms": 8000}"#);
+    let events = format!("{}/events?renew=true", lease.path());
+    let mut reader = Client::connect(it.door.requests);
+    reader.send(head("GET", &events, &[("Authorization", "Bearer writer")]));
+    assert!(reader.read_head().unwrap().starts_with("HTTP/1.1 200"));
+    fs::write(&it.file, client("writer", r#"["b/"]"#, r#"["acquire"]"#, "")).unwrap();
+    // It ends before the lease does.
+    assert!(reader.lines().all(|line| !line.contains("lost")));
+    assert_eq!(it.ask("writer", "GET", &events, "").status, 403);
+    fs::write(&it.file, all).unwrap();
+    until("the lease has ended", || it.acquire("writer", "a").status == 201);
+}
+
+#[test]
 fn the_log_names_the_client() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("clients.toml");

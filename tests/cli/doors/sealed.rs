@@ -112,11 +112,12 @@ fn ids_that_nobody_has_sealed_are_no_leases() {
     assert!(!id.contains(&hex::encode("secret")) && id.starts_with("one:"), "{id}");
     let last = if id.ends_with('0') { "1" } else { "0" };
     let (cut, changed) = (&id[..id.len() - 2], format!("{}{last}", &id[..id.len() - 1]));
+    let upper = format!("one:{}", id[4..].to_uppercase());
     let other = Keys::new();
     other.write(&["other"]);
     let foreign = other.serve(&servers);
     for method in ["GET", "PUT", "DELETE"] {
-        for forged in [cut, &changed, "one:", "one:00", "x", &id.replace("one:", "two:")] {
+        for forged in [cut, &changed, "one:", "one:00", "x", &upper, &id.replace("one:", "two:")] {
             door.ask(method, &format!("/leases/{forged}"), &[], "").is(404, "no-lease");
         }
         of(&foreign, &lease, method).is(404, "no-lease");
