@@ -101,7 +101,7 @@ function read(answer, text) {
     if (typeof json !== "object" || !json) throw new InDoubt(`the answer of the lock service cannot be read (HTTP ${answer.status})`);
     return json;
   }
-  const why = String(json?.detail ?? `HTTP ${answer.status}`);
+  const why = String(json?.detail ?? `HTTP ${answer.status}, and not from \`fencing serve\``);
   switch (json?.type) {
     case "urn:fencing:held": {
       const seconds = Number(answer.headers.get("retry-after") ?? NaN);

@@ -90,6 +90,10 @@ class Leases(unittest.TestCase):
                     Lease("a", url=f"http://127.0.0.1:{server.getsockname()[1]}").acquire()
                 thread.join()
 
+        with self.assertRaisesRegex(Refused, "HTTP 404, and not from"):
+            # The newline is none of the token.
+            Lease("a", url=os.environ["FENCING_URL"] + "/below", client_token="secret\n").acquire()
+
     def test_asyncio(self):
         async def use():
             async with AsyncLease("async", ttl=30) as lease:
@@ -130,7 +134,7 @@ class Leases(unittest.TestCase):
         # As a client that has slept, and does not know that its lease is over.
         old._over.clear()
         old._deadline += 1000
-        with self.assertRaises(Stale):
+        with self.assertRaisesRegex(Stale, r"^token \d+ is stale, \d+ was seen$"):
             with fenced(cursor, old):
                 cursor.execute("UPDATE files SET body = 'late'")
         with self.assertRaises(ZeroDivisionError):

@@ -25,7 +25,8 @@ class Service:
 
     def __init__(self, url: Optional[str], token: Optional[str], context: Optional[ssl.SSLContext]) -> None:
         url = url or os.environ.get("FENCING_URL") or "http://127.0.0.1:7433"
-        self.token = token or os.environ.get("FENCING_CLIENT_TOKEN")
+        # A file of a secret often ends with a newline.
+        self.token = (token or os.environ.get("FENCING_CLIENT_TOKEN") or "").strip()
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
             raise Refused("the URL of the service must be http://HOST:PORT or https://HOST:PORT")
@@ -77,7 +78,7 @@ class Service:
                 raise InDoubt(f"the answer of the lock service cannot be read (HTTP {status})")
             return answer
         problem = answer if isinstance(answer, dict) else {}
-        kind, why = problem.get("type"), str(problem.get("detail") or f"HTTP {status}")
+        kind, why = problem.get("type"), str(problem.get("detail") or f"HTTP {status}, and not from `fencing serve`")
         if kind == "urn:fencing:held":
             after = headers.get("Retry-After", "")
             raise Held(why, float(after) if after.isdecimal() else None)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 from contextlib import contextmanager
 from typing import Any, Iterator, Tuple
@@ -10,6 +11,8 @@ from .errors import Stale
 from .lease import Lease
 
 STALE = "ZF412"
+# SQLite wraps it into a message about a JSON path.
+STALE_TEXT = re.compile(r"fencing: (token \d+ is stale), high water (\d+)")
 RETRYABLE = {"40001", "40P01", "55P03", 1205, 1213, 1020, 1412, 3572, 3101}
 TRIES = 5
 
@@ -51,8 +54,10 @@ def _transaction(connection: Any, cursor: Any, lease: Lease) -> Iterator[None]:
             cursor.execute("ROLLBACK")
         except Exception:
             connection.close()  # It rolls back too, also where the server has not answered.
-        if _is_stale(error):
-            raise Stale(str(error)) from error
+        text = " ".join(map(str, error.args))
+        found = STALE_TEXT.search(text)
+        if found or _code(error) == STALE:
+            raise Stale(f"{found[1]}, {found[2]} was seen" if found else text) from error
         raise
 
 
@@ -75,8 +80,3 @@ def _code(error: BaseException) -> Any:
     """The SQLSTATE, or the number of an error of MySQL."""
     state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
     return state or next(iter(error.args), None)
-
-
-def _is_stale(error: BaseException) -> bool:
-    code, text = _code(error), " ".join(map(str, error.args))
-    return code == STALE or "fencing: token " in text and " is stale" in text
