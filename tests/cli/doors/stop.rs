@@ -78,17 +78,6 @@ fn leases_outlive_the_service_until_their_ttl() {
 }
 
 #[test]
-fn a_body_that_does_not_come_holds_up_no_end_of_the_service() {
-    let door = Door::serve("memory:", "--stop-within 10s");
-    let mut client = Client::connect(door.requests);
-    client.send(head("POST", "/leases/a", &[("Content-Length", "9")]) + "{");
-    assert_eq!(door.get("/health").status, 200);
-    door.process.signal("TERM");
-    assert_eq!(client.answer().status, 503);
-    assert_eq!(door.process.ended().code, Some(0));
-}
-
-#[test]
 fn a_log_that_nobody_reads_holds_nothing_up() {
     let upstream = Upstream::start();
     let (_unread, log) = full_pipe();
