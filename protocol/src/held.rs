@@ -72,12 +72,6 @@ impl Renew {
         Renew::asking(nodes, held.iter().cloned().map(resume).collect(), terms.deadline(now))
     }
 
-    /// Returns the nodes that have answered that they don't have one of the locks.
-    pub fn missing(&self) -> impl Iterator<Item = usize> {
-        let lacks = |node: &usize| self.locks.iter().any(|lock| lock.has(*node, &Reply::NotOwner));
-        (0..self.locks.first().map_or(0, Round::nodes)).filter(lacks)
-    }
-
     fn asking(nodes: usize, parts: Vec<Request>, deadline: Time) -> Renew {
         let locks = vec![Round::new(nodes); parts.len()];
         let request = Request::together(parts);

@@ -129,7 +129,7 @@ impl EtcdSession {
                 return Ok(Renewed::Superseded);
             };
             let deadline = self.deadline(terms, start);
-            // Whatever becomes of the request: after that the session deletes what is left on it.
+            // Even if the answer is lost, the session deletes the lock then, unless another process has moved it.
             if !self.hold(claim, deadline + terms.lock_delay) {
                 break;
             }

@@ -61,6 +61,7 @@ pub(super) struct State {
     pub(super) renewals: Vec<Renewal>,
 }
 
+/// The locks of an owner in doubt.
 pub(super) struct Doubtful {
     pub(super) claim: Arc<Claim>,
     /// The etcd lease that its locks are on, unless they may be on any.

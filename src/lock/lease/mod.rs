@@ -114,8 +114,8 @@ impl Lease {
     /// Returns what another process needs to go on with the lease. `None` in ZooKeeper, where the locks of a process end
     /// with it.
     ///
-    /// That process may release the lease without this one. So from now on a renewal here, too, sets no lock again
-    /// unless a majority of the servers still has it.
+    /// That process may release the lease without this one. So from now on a renewal sets no lock again, here either: on
+    /// Redis nodes the lease ends when a majority of them has lost its lock, even one after another.
     #[must_use]
     pub fn ticket(&self) -> Option<LeaseTicket> {
         self.holding.ticket()

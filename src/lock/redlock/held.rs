@@ -46,23 +46,13 @@ impl HeldLock for HeldOnNodes {
         })
     }
 
-    /// A node that has lost the lock gets it again if a majority still has it.
+    /// Sets the lock nowhere again: another process may be releasing it, and this node may be the first that it reached.
     fn resume(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
         Box::pin(async {
             let (nodes, now) = (&self.nodes, self.nodes.clock.now());
             let mut resume = Renew::resuming(nodes.size(), self.attempt, &self.locks, now);
             let answers = nodes.begin(&mut resume);
             let renewed = nodes.drive(&mut resume, answers).await.unwrap_or(Err(Vec::new()));
-            let missing: Vec<usize> = resume.missing().collect();
-            if matches!(renewed, Ok(Renewed::Until(_))) && !missing.is_empty() {
-                let mut renew = Renew::new(nodes.size(), self.attempt, &self.locks, now);
-                let requests = from_fn(|| renew.next_request()).filter(|(to, _)| missing.contains(&to.node));
-                let mut answers = nodes.answers();
-                let closed = self.closed.lock();
-                if !*closed {
-                    nodes.submit(requests, &mut answers, false);
-                }
-            }
             renewed.map_err(|faults| nodes.causes(faults))
         })
     }
