@@ -30,7 +30,7 @@ const JITTER: Duration = Duration::from_millis(100);
 /// The events of one lease, until its end. It takes the place of a waiter.
 struct LeaseEvents {
     leases: Arc<LeaseServer>,
-    /// They say who reads, with the rights of now.
+    /// Those of the request: each renewal checks what its client may do by then.
     headers: HeaderMap,
     known: KnownLease,
     /// Whether the lease is renewed for as long as the events are read.
@@ -57,10 +57,10 @@ pub(super) async fn show_or_tell(
         Some("renew=true") => true,
         Some(_) => return Err(MALFORMED.answer("the only query is renew=true")),
     };
-    let known = leases.find(&caller, id, (!renews).then_some(Right::Read))?;
-    if renews {
-        caller.require_resource(&known.sequencer.resource)?;
-    }
+    let known = match renews {
+        true => leases.find_own(&caller, id)?,
+        false => leases.find(&caller, id, Some(Right::Read))?,
+    };
     caller.take_request()?;
     let place = leases.waiting(&caller)?;
     Ok(LeaseEvents::new(leases, (headers, known), renews, place).answer())
@@ -92,12 +92,15 @@ impl LeaseEvents {
         }
         if self.renews && self.renewed.elapsed() >= self.known.ttl / 3 {
             self.renewed = Instant::now();
-            let renewed = match self.owner() {
-                Ok(caller) => self.leases.renew(&caller, &self.known).await,
-                // Its next request says why.
+            let caller = self.leases.clients.find(&self.headers);
+            let found = caller.and_then(|caller| Ok((self.leases.find_own(&caller, &self.known.id)?, caller)));
+            let failed = match found {
+                Ok((known, caller)) => self.leases.renew(&caller, &known).await.err().map(|answer| answer.status()),
+                Err(Denied::NoLease) => Some(StatusCode::NOT_FOUND),
+                // The client has lost its right: the answer to its next request says so.
                 Err(_) => return None,
             };
-            match renewed.err().map(|answer| answer.status()) {
+            match failed {
                 Some(StatusCode::NOT_FOUND) => return Some(self.end("lost")),
                 Some(StatusCode::CONFLICT) => return Some(self.end("superseded")),
                 // A failure is told by the deadline, which does not move.
@@ -132,14 +135,6 @@ impl LeaseEvents {
             () = self.leases.stop.cancelled() => None,
             () = &mut look => Some(":\n\n".to_owned()),
         }
-    }
-
-    /// Returns the client of the lease, unless it has lost the right to it.
-    fn owner(&self) -> Result<Caller, Denied> {
-        let caller = self.leases.clients.find(&self.headers)?;
-        caller.require(Right::Acquire)?;
-        caller.require_resource(&self.known.sequencer.resource)?;
-        if caller.name() == self.known.client { Ok(caller) } else { Err(Denied::NoLease) }
     }
 
     fn end(&mut self, what: &str) -> String {

@@ -111,9 +111,7 @@ pub(super) async fn renew(
     Extension(caller): Extension<Caller>,
     id: Id,
 ) -> Result<HttpAnswer, HttpAnswer> {
-    let known = leases.find(&caller, &text(id), None)?;
-    // Its client may have lost the right.
-    caller.require_resource(&known.sequencer.resource)?;
+    let known = leases.find_own(&caller, &text(id))?;
     let left = leases.renew(&caller, &known).await?;
     Ok(answers::lease(StatusCode::OK, &known, left, leases.keys.as_ref()))
 }
@@ -178,6 +176,13 @@ impl LeaseServer {
             caller.require(right)?;
             caller.require_resource(&known.sequencer.resource)?;
         }
+        Ok(known)
+    }
+
+    /// Finds a lease of this client to renew it, unless the client has lost the right to its resource.
+    pub(super) fn find_own(&self, caller: &Caller, id: &str) -> Result<KnownLease, Denied> {
+        let known = self.find(caller, id, None)?;
+        caller.require_resource(&known.sequencer.resource)?;
         Ok(known)
     }
 

@@ -142,7 +142,7 @@ async fn in_view(browser: &Browser, selectors: &[&str]) {
     browser.until(&format!("{all}.every((it) => {seen}($(it).getBoundingClientRect()))")).await;
 }
 
-/// Tokens are shown as 33 and 34, also where a new era began in between; to point at one shows its real digits.
+/// Tokens are shown as 33 and 34, even if a new era began in between. Point at one to see its real value.
 #[tokio::test]
 async fn tokens_are_numbered_from_33() {
     let (_service, browser) = open(&[], "/", 1280).await;
