@@ -44,7 +44,7 @@ async fn flawed_locks_are_found_out() {
 #[tokio::test(start_paused = true)]
 async fn leases_that_are_over_are_not_resumed() {
     let lock = over(|node| FlawedNode::new(Flaw::ResumesWhatIsMissing, node)).renew(false).build().unwrap();
-    let breach = breach(resume_contract(&lock, &lock)).await;
+    let breach = breach(resume_contract(&lock, &lock, crate::in_a_moment)).await;
     assert!(breach.contains("resume what was released"), "{breach}");
 }
 

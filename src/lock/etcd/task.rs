@@ -68,7 +68,8 @@ impl EtcdSession {
             return Some(Duration::ZERO);
         }
         let later = state.closing.iter().chain(&state.drains).map(|(until, _)| *until);
-        let next = later.chain([state.renewed + self.ttl / 3]).min()?;
+        let lapses = state.held.values().map(|held| held.until);
+        let next = later.chain(lapses).chain([state.renewed + self.ttl / 3]).min()?;
         Some(next.since(now).max(Duration::from_millis(1)))
     }
 

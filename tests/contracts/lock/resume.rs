@@ -5,7 +5,8 @@ use super::*;
 /// Checks that one process goes on with the leases of another, and brings none to life that is over.
 ///
 /// Build both over the same servers, under one holder name, so that they do not renew, with a TTL of a few seconds.
-pub async fn resume_contract(one: &impl Lock, other: &impl Lock) {
+/// `let_go` waits until the servers let go of a lease of that resource that has just lapsed.
+pub async fn resume_contract(one: &impl Lock, other: &impl Lock, let_go: impl AsyncFn(&Resource)) {
     let resource = &resource("resume");
     let first = acquire(one, resource).await;
     let (ticket, token) = (first.ticket().expect("a ticket"), first.token());
@@ -25,8 +26,7 @@ pub async fn resume_contract(one: &impl Lock, other: &impl Lock) {
     let ticket = lapsed.ticket().expect("a ticket");
     assert_eq!(answered("the end", lapsed.lost()).await, Loss::Expired);
     lapsed.leave();
-    // The servers' clocks may run behind by a little.
-    sleep(Duration::from_millis(500)).await;
+    let_go(resource).await;
     over(other, &ticket, "resume what has lapsed").await;
     let next = acquire(one, resource).await;
     over(other, &ticket, "resume what another holds").await;
