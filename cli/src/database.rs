@@ -1,13 +1,23 @@
-//! `fencing migrate` and `fencing protect`: the tables of the fence, and those that it protects.
+//! `fencing db`: the tables of the fence, the marks in them, and the tables that they protect.
 
+use clap::Subcommand;
 use fencing::Resource;
 use fencing::sql::{self, Protect, Protected};
 use serde_json::{Value, json};
 use sqlx::{MySql, Postgres, Sqlite};
 
 use crate::exit::Failure;
+use crate::marks::{self, MarksArgs};
 use crate::pool::{DatabaseKind, DatabaseUrl, Pool, answer, kind, on};
 use crate::say;
+
+/// Creates the tables of the fence in a database, has them protect others, and keeps the marks.
+#[derive(Debug, Subcommand)]
+pub(crate) enum DatabaseAction {
+    Migrate(MigrateArgs),
+    Marks(MarksArgs),
+    Protect(ProtectArgs),
+}
 
 /// Creates the tables and functions of the fence, or brings them up to date.
 #[derive(Debug, clap::Args)]
@@ -67,7 +77,15 @@ pub(crate) struct ProtectArgs {
     print: bool,
 }
 
-pub(crate) async fn migrate(args: MigrateArgs) -> Result<u8, Failure> {
+pub(crate) async fn main(action: DatabaseAction) -> Result<u8, Failure> {
+    match action {
+        DatabaseAction::Migrate(args) => migrate(args).await,
+        DatabaseAction::Marks(args) => marks::main(args).await,
+        DatabaseAction::Protect(args) => protect(args).await,
+    }
+}
+
+async fn migrate(args: MigrateArgs) -> Result<u8, Failure> {
     if args.print {
         print_migrations(kind(&args.database.url)?, args.down);
         return Ok(0);
@@ -102,7 +120,7 @@ fn print_migrations(kind: DatabaseKind, down: bool) {
     }
 }
 
-pub(crate) async fn protect(args: ProtectArgs) -> Result<u8, Failure> {
+async fn protect(args: ProtectArgs) -> Result<u8, Failure> {
     if args.check {
         let pool = args.database.connect(false).await?;
         return check(&pool, args.table.as_deref(), args.json).await.map(|()| 0);

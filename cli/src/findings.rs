@@ -136,7 +136,7 @@ impl Finding {
     }
 
     /// Returns the problem with its remedy. A quarantine ends automatically and is none.
-    fn advised(&self, findings: &Findings) -> Option<String> {
+    pub(crate) fn advised(&self, findings: &Findings) -> Option<String> {
         let fault = self.problem.as_ref().filter(|_| !self.is_admitted())?;
         Some(format!("{fault}{}", advice(fault, self, findings)))
     }
@@ -147,7 +147,7 @@ impl Finding {
             None => "admitted; ".to_owned(),
             Some(Fault::Quarantined(Duration::MAX)) => {
                 "admitted, grants nothing until an operator opens it: its quarantine has no end (if no lock is held, \
-                 `fencing fleet admit --now`); "
+                 `fencing fleet recover --now`); "
                     .to_owned()
             }
             Some(Fault::Quarantined(left)) => {
@@ -215,7 +215,7 @@ fn forgotten(finding: &Finding, findings: &Findings) -> String {
     let next = if findings.nodes.iter().any(|finding| finding.is_on_the_way(findings)) {
         "run `fencing fleet move` again, which starts this list".to_owned()
     } else if findings.admitted() >= findings.needed() {
-        "the next client brings it back, or `fencing fleet admit`".to_owned()
+        "the next client brings it back, or `fencing fleet recover`".to_owned()
     } else if findings.nodes.iter().any(elsewhere) {
         "it can't come back in this list while other nodes of the list belong to another fleet".to_owned()
     } else if !missing.is_empty() {
@@ -234,7 +234,7 @@ fn forgotten(finding: &Finding, findings: &Findings) -> String {
         };
         format!(
             "the next client starts the fleet, unless the client is strict, and waits until each server has been up \
-             for the client's TTL; `fencing fleet admit` starts it now{new}"
+             for the client's TTL; `fencing fleet recover` starts it now{new}"
         )
     };
     format!(": {why}; {next}")

@@ -33,7 +33,7 @@ pub(crate) enum FleetAction {
         #[command(flatten)]
         budget: NodeBudget,
     },
-    Admit(AdmitArgs),
+    Recover(RecoverArgs),
     Move(MoveArgs),
 }
 
@@ -43,7 +43,7 @@ pub(crate) enum FleetAction {
 /// then depends on the nodes' clocks. A node that comes back grants nothing until the locks that it may have forgotten
 /// have expired.
 #[derive(Debug, clap::Args)]
-pub(crate) struct AdmitArgs {
+pub(crate) struct RecoverArgs {
     #[command(flatten)]
     redis: Redis,
     /// The longest TTL of any client: nodes that know nothing of earlier locks grant nothing for that long.
@@ -97,7 +97,7 @@ pub(crate) async fn main(action: FleetAction) -> Result<u8, Failure> {
     let done = async {
         match &action {
             FleetAction::Init { redis, budget } => start(redis, budget).await,
-            FleetAction::Admit(admit) => bring_back(admit).await,
+            FleetAction::Recover(recover) => bring_back(recover).await,
             FleetAction::Move(order) => relocate(order).await,
         }
     };
@@ -133,14 +133,14 @@ async fn start(redis: &Redis, budget: &NodeBudget) -> Result<(), Failure> {
     })
 }
 
-async fn bring_back(admit: &AdmitArgs) -> Result<(), Failure> {
-    Failure::unless(admit.yes || !admit.now, NOW)?;
-    let budget = admit.budget.within(admit.ttl);
-    let service = service(&admit.redis, admit.ttl, budget)?;
+async fn bring_back(recover: &RecoverArgs) -> Result<(), Failure> {
+    Failure::unless(recover.yes || !recover.now, NOW)?;
+    let budget = recover.budget.within(recover.ttl);
+    let service = service(&recover.redis, recover.ttl, budget)?;
     let operator = service.operator();
     let done = operator.admit().await;
-    let opened = if admit.now { Some(operator.open().await) } else { None };
-    let findings = findings::ask(&admit.redis, budget).await?;
+    let opened = if recover.now { Some(operator.open().await) } else { None };
+    let findings = findings::ask(&recover.redis, budget).await?;
     for cause in done.causes.iter().filter(|cause| !findings.show(cause)) {
         say::error(cause);
     }
@@ -151,7 +151,7 @@ async fn bring_back(admit: &AdmitArgs) -> Result<(), Failure> {
         Some(Err(error)) => say::error(error),
         None => {}
     }
-    if admit.now || findings.admitted() < findings.needed() {
+    if recover.now || findings.admitted() < findings.needed() {
         return verdict(&findings);
     }
     say::out(format_args!("{}\n", outlook(&findings)));
@@ -220,7 +220,7 @@ fn left<'a>(old: &'a Findings, new: &'a Findings) -> impl Iterator<Item = &'a st
 fn advised(error: OperatorError, to: &Redis) -> Failure {
     let more = match &error {
         OperatorError::OldForgot { .. } => {
-            "; bring these nodes back and run the same command again (`fencing fleet admit` brings \
+            "; bring these nodes back and run the same command again (`fencing fleet recover` brings \
              them back if no move has begun); if they are lost for good, see --lost"
         }
         OperatorError::BothInUse => {
@@ -261,7 +261,7 @@ fn outlook(findings: &Findings) -> String {
         Some(Duration::ZERO) => "Leases are granted now.".into(),
         Some(left) => format!(
             "Leases are granted in {}, when the locks that may be held have expired. If you know that no lock is held, \
-             `fencing fleet admit --now` ends the wait.",
+             `fencing fleet recover --now` ends the wait.",
             about(left)
         ),
         None => "Too few nodes can grant a lease: see the lines above.".into(),
@@ -269,7 +269,7 @@ fn outlook(findings: &Findings) -> String {
 }
 
 const IN_USE: &str = "; the nodes have been in use, and this command leaves them as they are; if no lock is \
-                      held, end the quarantine by `fencing fleet admit --now`";
+                      held, end the quarantine by `fencing fleet recover --now`";
 
 const NOW: &str = "\
 --now ends each quarantine: nodes that have forgotten locks grant at once. If a client still holds

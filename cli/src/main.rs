@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod database;
+mod doctor;
 mod duration;
 mod exit;
 mod exporter;
@@ -45,16 +46,16 @@ use exit::Failure;
 #[command(name = "fencing", version)]
 enum Action {
     Run(run::RunArgs),
+    Leases(leases::LeasesArgs),
+    Release(release::ReleaseArgs),
+    Watch(watch::WatchArgs),
+    Doctor(doctor::DoctorArgs),
     Nodes(nodes::NodesArgs),
     #[command(subcommand)]
     Fleet(fleet::FleetAction),
-    Leases(leases::LeasesArgs),
-    Watch(watch::WatchArgs),
-    Release(release::ReleaseArgs),
+    #[command(subcommand)]
+    Db(database::DatabaseAction),
     Raise(raise::RaiseArgs),
-    Migrate(database::MigrateArgs),
-    Marks(marks::MarksArgs),
-    Protect(database::ProtectArgs),
     Serve(serve::ServeArgs),
     Proxy(proxy::ProxyArgs),
     Exporter(exporter::ExporterArgs),
@@ -97,6 +98,7 @@ fn program() -> Result<u8, Failure> {
         // The screen is no place for a log.
         Action::Watch(_) if std::io::stderr().is_terminal() => {}
         Action::Guard => {}
+        Action::Doctor(_) => logs(Some(LevelFilter::WARN)),
         _ => logs(is_server.then_some(LevelFilter::INFO)),
     }
     // A terminal that takes nothing must not hold up the end of the view.
@@ -116,9 +118,8 @@ fn program() -> Result<u8, Failure> {
             Action::Release(args) => release::main(args).await,
             Action::Raise(args) => raise::main(args).await,
             Action::Fleet(action) => fleet::main(action).await,
-            Action::Migrate(args) => database::migrate(args).await,
-            Action::Marks(args) => marks::main(args).await,
-            Action::Protect(args) => database::protect(args).await,
+            Action::Db(action) => database::main(action).await,
+            Action::Doctor(args) => doctor::main(args).await,
             Action::Serve(args) => serve::main(args).await,
             Action::Proxy(args) => proxy::main(args).await,
             Action::Exporter(args) => exporter::main(args).await,

@@ -1,4 +1,4 @@
-//! `fencing marks`: the high-water marks in a database, and those in a Redis.
+//! `fencing db marks`: the high-water marks in a database, and those in a Redis.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,7 +10,7 @@ use fencing::{Resource, Token};
 
 use crate::duration;
 use crate::exit::Failure;
-use crate::place::{NAMESPACE, is_redis};
+use crate::place::{Chosen, LockPlace, NAMESPACE, Service, is_redis};
 use crate::pool::{DatabaseUrl, Pool, answer, answer_within, connect, kind, on};
 use crate::say::{self, or_none};
 
@@ -248,6 +248,31 @@ fn above_all_granted() -> Result<Token, Failure> {
 pub(crate) enum MarksPlace {
     Redis(Box<RedisMarks>),
     Database(String),
+}
+
+/// Where the storage keeps its marks.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MarksUrl {
+    /// Where the storage keeps its marks: sqlite:PATH, postgres://... or mysql://..., or redis://... (valkey://...)
+    /// [default: the database of --database]. In a Redis that was restarted, this records that the marks are closed.
+    #[arg(long, value_name = "URL", env = "FENCING_MARKS", hide_env_values = true)]
+    marks: Option<String>,
+}
+
+impl MarksUrl {
+    /// Returns the lock service, and where the marks are: in the database of the lock service unless another place is
+    /// given.
+    pub(crate) fn beside(&self, place: &LockPlace) -> Result<(Chosen, Option<MarksPlace>), Failure> {
+        let given = self.marks.as_deref().filter(|url| !url.is_empty());
+        let given = given.map(|url| MarksPlace::new(url, place.namespace())).transpose()?;
+        // The namespace may be that of marks on a Redis.
+        let chosen = place.chosen(matches!(given, Some(MarksPlace::Redis(_))))?;
+        let own = match &chosen {
+            Chosen::Service(Service::Database(url)) => Some(MarksPlace::Database(url.clone())),
+            _ => None,
+        };
+        Ok((chosen, given.or(own)))
+    }
 }
 
 impl MarksPlace {

@@ -15,7 +15,7 @@ use crate::say;
 ///
 /// Prints one line for each node that answers, and below them each problem once, with the nodes that have it. A node
 /// that is not admitted has forgotten its locks; the next client that wants a lock brings it back, or `fencing fleet
-/// admit` does. A node that is quarantined grants nothing until the locks that it may have forgotten have expired.
+/// recover` does. A node that is quarantined grants nothing until the locks that it may have forgotten have expired.
 #[derive(Debug, clap::Args)]
 pub(crate) struct NodesArgs {
     #[command(flatten)]

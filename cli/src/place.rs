@@ -95,17 +95,15 @@ impl Service {
     }
 }
 
-const ENGINES: [&str; 4] = ["etcd:", "etcds:", "zookeeper:", "memory:"];
-const REDIS: [&str; 7] = ["redis:", "rediss:", "valkey:", "valkeys:", "unix:", "redis+unix:", "valkey+unix:"];
 const VARIABLES: [&str; 3] = ["FENCING_LOCK", "FENCING_REDIS", "FENCING_DATABASE"];
 const OPTIONS: &str = "--lock, --redis or --database";
 
 pub(crate) const NOT_FOR_LOCK: &str =
-    "FENCING_LOCK is for run, serve, leases, release, watch and raise: this command has its own options";
+    "FENCING_LOCK is for run, serve, leases, release, watch, doctor and raise: this command has its own options";
 
 /// Whether it is the URL of a Redis.
 pub(crate) fn is_redis(url: &str) -> bool {
-    REDIS.iter().any(|scheme| url.starts_with(scheme))
+    matches!(ConnectOptions::new(url).engine(), Ok("redis"))
 }
 
 impl LockPlace {
@@ -154,21 +152,13 @@ impl LockPlace {
 
     /// Returns the lock service of any URL.
     fn of(&self, url: &str) -> Result<Chosen, Failure> {
-        // A node may have a name: a=redis://...
-        let behind_name = url.split_once('=').map_or(url, |(_, url)| url);
-        let owned = url.to_owned();
-        Ok(match ENGINES.iter().any(|scheme| url.starts_with(scheme)) {
-            true => {
-                let namespace = self.namespace().to_owned();
-                Chosen::Service(Service::Engine { url: owned, namespace })
-            }
-            false if is_redis(url) || is_redis(behind_name) => self.on_nodes(url),
-            false if kind(url).is_ok() => Chosen::Service(Service::Database(owned)),
-            false => {
-                let schemes =
-                    "--lock: the URL must begin with etcd:, zookeeper:, redis:, postgres:, mysql:, sqlite: or memory:";
-                return Err(Failure::usage(schemes));
-            }
+        let engine = ConnectOptions::new(url).engine();
+        let engine = engine.map_err(|error| Failure::usage(format_args!("--lock: {error}")))?;
+        let (url, namespace) = (url.to_owned(), self.namespace().to_owned());
+        Ok(match engine {
+            "redis" => self.on_nodes(&url),
+            "postgres" | "mysql" | "sqlite" => Chosen::Service(Service::Database(url)),
+            _ => Chosen::Service(Service::Engine { url, namespace }),
         })
     }
 }

@@ -18,7 +18,7 @@ use crate::say;
 pub(crate) struct RaiseArgs {
     #[command(flatten)]
     place: LockPlace,
-    /// The largest token that may have been granted: see `fencing marks`, or the logs of the clients.
+    /// The largest token that may have been granted: see `fencing db marks`, or the logs of the clients.
     #[arg(long, value_name = "TOKEN")]
     above: Token,
     /// Does it. Without this, the command only says what it would do.
@@ -31,7 +31,7 @@ pub(crate) async fn main(args: RaiseArgs) -> Result<u8, Failure> {
     let service = match place.chosen(false)? {
         Chosen::Service(service @ Service::Engine { .. }) => service.operator().await?,
         Chosen::Service(_) => {
-            return Err(Failure::usage("for a database run `fencing marks raise-floor`"));
+            return Err(Failure::usage("for a database run `fencing db marks raise-floor`"));
         }
         Chosen::Redis(_) => return Err(Failure::usage("nodes have `fencing fleet` for that")),
     };

@@ -1,5 +1,5 @@
 -- Removes the fence, the marks and the leases. Fails while a table is protected: its triggers need
--- the procedures (`fencing protect --remove`). Stop all writers first: without marks nothing is
+-- the procedures (`fencing db protect --remove`). Stop all writers first: without marks nothing is
 -- refused, and a new fence starts without them.
 DROP PROCEDURE IF EXISTS fencing_removable;
 CREATE PROCEDURE fencing_removable()
@@ -10,7 +10,7 @@ BEGIN
         WHERE trigger_schema = DATABASE() AND action_statement LIKE '%CALL fencing\_check%')
     THEN
         SIGNAL SQLSTATE 'ZF403' SET MESSAGE_TEXT =
-            'fencing: a table is protected: run fencing protect --remove first';
+            'fencing: a table is protected: run fencing db protect --remove first';
     END IF;
 END;
 CALL fencing_removable();

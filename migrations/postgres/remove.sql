@@ -1,5 +1,5 @@
 -- Removes the fence, the marks and the leases. Fails, and changes nothing, while a table is protected:
--- its triggers need the functions (`fencing protect --remove`). Stop all writers first: without
+-- its triggers need the functions (`fencing db protect --remove`). Stop all writers first: without
 -- marks nothing is refused, and a new fence starts without them.
 DO $fencing$
 BEGIN

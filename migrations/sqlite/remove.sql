@@ -1,8 +1,8 @@
 -- Removes the fence, the marks and the leases. Fails while a table is protected: its triggers need the
--- views (`fencing protect --remove`). Stop all writers first: without marks nothing is refused, and
+-- views (`fencing db protect --remove`). Stop all writers first: without marks nothing is refused, and
 -- a new fence starts without them. With the shell of SQLite: sqlite3 -bail.
 SELECT json_extract('{}', 'fencing: the table ' || tbl_name
-    || ' is protected: run fencing protect --remove first')
+    || ' is protected: run fencing db protect --remove first')
 FROM sqlite_schema
 WHERE type = 'trigger' AND tbl_name NOT GLOB 'fencing_*'
     AND sql LIKE '%INSERT INTO fencing_check %';

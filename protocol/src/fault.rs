@@ -48,7 +48,7 @@ pub enum Fault {
     /// It is not admitted: too few nodes remember, and `strict` leaves that to an operator.
     #[error(
         "not admitted: too few nodes remember, and `strict` leaves a new start to an operator \
-         (`fencing fleet admit`)"
+         (`fencing fleet recover`)"
     )]
     Strict,
     /// It is quarantined until the locks that it may have forgotten have expired.

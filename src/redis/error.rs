@@ -11,7 +11,9 @@ pub enum FencedError {
     #[error(transparent)]
     Stale(#[from] Stale),
     /// The server may have lost marks. Nothing is written until an operator [opens](super::RedisMarks::open) the marks.
-    #[error("the marks are closed: {0}; read their state, and open them (RedisMarks::open, or `fencing marks open`)")]
+    #[error(
+        "the marks are closed: {0}; read their state, and open them (RedisMarks::open, or `fencing db marks open`)"
+    )]
     Closed(Closed),
     /// The key holds something of another type. Nothing was written, and the mark was not raised: an older token may
     /// still write. If the key may have another type, raise the mark first.

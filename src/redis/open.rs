@@ -42,7 +42,7 @@ impl fmt::Display for MarksState {
 
 /// Why a text is no [`MarksState`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not a marks state, LIFE/OPENED_IN/MARKS/FLOOR, as `fencing marks open` prints it")]
+#[error("not a marks state, LIFE/OPENED_IN/MARKS/FLOOR, as `fencing db marks open` prints it")]
 pub struct MarksStateError;
 
 impl FromStr for MarksState {

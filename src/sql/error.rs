@@ -31,7 +31,7 @@ pub enum AdmitError {
     /// A table or function of the fence is missing.
     #[error(
         "a table or function of the fence is missing: run fencing::sql::migrate or `fencing \
-         migrate`, which creates it, or says that marks are lost: {}",
+         db migrate`, which creates it, or says that marks are lost: {}",
         text(.0)
     )]
     NotMigrated(#[source] sqlx::Error),
@@ -142,11 +142,14 @@ pub enum MigrateError {
     /// Another session kept the database locked for too long.
     #[error("another session kept the database locked; try again: {0}")]
     Locked(#[source] Box<dyn Error + Send + Sync>),
+    /// The tables of the fence are not there, or not up to date: only [`check`](super::check) says so.
+    #[error("the tables of the fence are not there, or not up to date: run `fencing db migrate`")]
+    Missing,
     /// The table of the marks or of the floor is lost. If it were created again, stale tokens would pass.
     #[error(
         "the database has lost {what}, which says which tokens are stale. Stop all writers. Then \
-         restore it, or create it by the SQL that `fencing migrate --print` prints. Then raise the marks, or the \
-         floor, above all tokens that were granted: `fencing marks raise`, `fencing marks raise-floor`. Only \
+         restore it, or create it by the SQL that `fencing db migrate --print` prints. Then raise the marks, or the \
+         floor, above all tokens that were granted: `fencing db marks raise`, `fencing db marks raise-floor`. Only \
          then start the writers"
     )]
     MarksLost {

@@ -31,13 +31,29 @@ const RECORD: &str = "_fencing_migrations";
 /// # Cancel safety
 /// If you drop the future, either everything is done or nothing. On MySQL a part may be done: run it again.
 pub async fn migrate<DB: Database>(pool: &Pool<DB>) -> Result<(), MigrateError> {
-    retry(RETRY, || attempt(pool)).await?;
+    retry(RETRY, || attempt(pool, true)).await?;
+    check_guarded(pool).await
+}
+
+/// Checks what [`migrate`] checks, and changes nothing.
+///
+/// # Errors
+/// [`MigrateError::Missing`] if a migration was not applied. The others are those of [`migrate`].
+///
+/// # Cancel safety
+/// It changes nothing.
+pub async fn check<DB: Database>(pool: &Pool<DB>) -> Result<(), MigrateError> {
+    attempt(pool, false).await?;
+    check_guarded(pool).await
+}
+
+async fn check_guarded<DB: Database>(pool: &Pool<DB>) -> Result<(), MigrateError> {
     let unguarded = DB::unguarded(pool).await?;
     unguarded.map_or(Ok(()), |why| Err(MigrateError::Unguarded(why.into())))
 }
 
-/// Migrates if necessary.
-async fn attempt<DB: Database>(pool: &Pool<DB>) -> Result<(), MigrateError> {
+/// Migrates if necessary, where that `applies` what is missing.
+async fn attempt<DB: Database>(pool: &Pool<DB>, applies: bool) -> Result<(), MigrateError> {
     let migrator = build_migrator::<DB>();
     // No connection is kept while the pool is asked for one.
     let mut conn = pool.acquire().await?;
@@ -51,6 +67,9 @@ async fn attempt<DB: Database>(pool: &Pool<DB>) -> Result<(), MigrateError> {
     let is_applied = migrator.iter().all(|migration| {
         applied.iter().any(|applied| applied.version == migration.version && applied.checksum == migration.checksum)
     });
+    if !is_applied && !applies {
+        return Err(MigrateError::Missing);
+    }
     if !is_applied && !DB::migrate(pool, migrator).await? {
         return Err(MigrateError::Locked("another process migrates".into()));
     }

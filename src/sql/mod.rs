@@ -56,7 +56,7 @@ pub use admit::{admit, begin};
 pub use error::{AdmitError, MigrateError, stale};
 pub use guarded::{Guarded, guarded};
 pub use marks::{Mark, SqlMarks, highest, lower, marks};
-pub use migrate::{migrate, migrations, removal};
+pub use migrate::{check, migrate, migrations, removal};
 pub use present::{Presented, present};
 pub use protect::{NameError, Protect, ProtectError, Protected, protected};
 pub use prune::{Prune, Pruned, raise_floor};

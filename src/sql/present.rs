@@ -21,7 +21,7 @@ impl From<Token> for Presented {
     }
 }
 
-/// Presents a sequencer to the triggers of protected tables (`fencing protect`), which admit its token to its resource
+/// Presents a sequencer to the triggers of protected tables (`fencing db protect`), which admit its token to its resource
 /// when a row of that is written next. Rows of other resources are refused as [`AdmitError::Unpresented`].
 ///
 /// A bare token is admitted to the resource of every row written next. It guards less: the holder

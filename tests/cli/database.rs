@@ -1,4 +1,4 @@
-//! `fencing migrate`, `marks` and `protect` on a database, also as they print what they would do.
+//! `fencing db migrate`, `marks` and `protect` on a database, also as they print what they would do.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -86,40 +86,40 @@ impl Database {
 
 /// `unfenced`, `new` and `stale`: writes to the file `a` without a token, with 34 and 39.
 fn is_migrated_protected_and_told(it: &Database, [unfenced, new, stale]: [&str; 3]) {
-    let ended = it.ask("marks");
+    let ended = it.ask("db marks");
     assert_ne!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(ended.stderr.matches("migrate").count() <= 2, "advised twice: {}", ended.stderr);
+    assert!(ended.stderr.matches("db migrate").count() <= 2, "advised twice: {}", ended.stderr);
     assert!(!ended.stderr.contains(" at line "), "of the server's source: {}", ended.stderr);
     for _ in 0..2 {
-        assert_eq!(it.done("migrate"), "");
+        assert_eq!(it.done("db migrate"), "");
     }
-    assert_eq!(it.done("marks"), "");
+    assert_eq!(it.done("db marks"), "");
     it.run("CREATE TABLE files (path VARCHAR(100) PRIMARY KEY, body VARCHAR(100))").unwrap();
-    it.ask("protect --table files --column nope").says(65, "the table files has no column nope");
-    it.ask("protect --table nope --column path").says(65, "the table nope does not exist");
+    it.ask("db protect --table files --column nope").says(65, "the table files has no column nope");
+    it.ask("db protect --table nope --column path").says(65, "the table nope does not exist");
     it.run("INSERT INTO files VALUES ('b', 'unprotected'); DELETE FROM files").unwrap();
-    assert_eq!(it.done("protect --table files --column path"), "");
+    assert_eq!(it.done("db protect --table files --column path"), "");
     it.refuses(unfenced, "no token presented, high water none, resource a");
     it.run(new).unwrap();
-    assert_eq!(it.done("marks"), "34\ta\n");
-    assert_eq!(it.done("marks --resource a"), "34\ta\n");
-    assert_eq!(it.done("marks --resource b"), "none\tb\n");
+    assert_eq!(it.done("db marks"), "34\ta\n");
+    assert_eq!(it.done("db marks --resource a"), "34\ta\n");
+    assert_eq!(it.done("db marks --resource b"), "none\tb\n");
 
-    let raise = |token: &str| it.ask(&format!("marks raise --resource a --token {token}"));
+    let raise = |token: &str| it.ask(&format!("db marks raise --resource a --token {token}"));
     raise("33").says(65, "token 33 of a is stale, high water 34");
     raise("40").says(64, "raise the mark of a from 34 to 40");
-    assert_eq!(it.done("marks"), "34\ta\n");
+    assert_eq!(it.done("db marks"), "34\ta\n");
     assert_eq!(raise("40 --yes").printed(), "40\ta\n");
     raise("39 --yes").says(65, "token 39 of a is stale, high water 40");
-    assert_eq!(it.done("marks"), "40\ta\n");
+    assert_eq!(it.done("db marks"), "40\ta\n");
     assert_eq!(raise("999999999999999 --yes").printed(), "999999999999999\ta\n");
-    let lower = "marks lower --resource a --from 999999999999999 --token 40";
+    let lower = "db marks lower --resource a --from 999999999999999 --token 40";
     let words = "the mark is 999999999999999; would lower the mark of a from 999999999999999 to 40: 40 and all larger tokens may write";
     it.ask(lower).says(64, words);
-    assert_eq!(it.done("marks"), "999999999999999\ta\n");
+    assert_eq!(it.done("db marks"), "999999999999999\ta\n");
     let lower = format!("{lower} --yes");
     assert_eq!(it.done(&lower), "40\ta\n");
-    assert_eq!(it.done("marks"), "40\ta\n");
+    assert_eq!(it.done("db marks"), "40\ta\n");
     it.ask(&lower).says(65, "nothing was lowered from 999999999999999 to 40, high water 40");
 
     it.refuses(stale, "token 39 is stale, high water 40, resource a");
@@ -131,46 +131,46 @@ fn is_migrated_protected_and_told(it: &Database, [unfenced, new, stale]: [&str; 
 
 /// The floor is 40.
 fn has_its_floor_raised(it: &Database) {
-    it.ask("marks raise-floor").says(64, "would raise the floor to 2");
+    it.ask("db marks raise-floor").says(64, "would raise the floor to 2");
     let is_refused = |token: &str| {
-        it.ask(&format!("marks raise --resource new --yes --token {token}"))
+        it.ask(&format!("db marks raise --resource new --yes --token {token}"))
             .says(65, &format!("token {token} of new is stale"));
     };
-    assert_eq!(it.done("marks raise-floor --token 60 --yes"), "floor 60\n");
+    assert_eq!(it.done("db marks raise-floor --token 60 --yes"), "floor 60\n");
     is_refused("60");
-    let raised = it.done("marks raise-floor --yes");
+    let raised = it.done("db marks raise-floor --yes");
     is_refused(raised.trim_start_matches("floor ").trim_end());
-    it.done("marks raise-floor --token 60 --yes");
+    it.done("db marks raise-floor --token 60 --yes");
     is_refused("61");
 }
 
 /// There is one mark, 40 of the resource a.
 fn is_pruned(it: &Database) {
-    let old = it.done("marks prune --older-than 90d --yes");
+    let old = it.done("db marks prune --older-than 90d --yes");
     assert_eq!(old, "0 marks removed, floor none\n");
-    let low = it.done("marks prune --older-than 0s --floor 39 --yes");
+    let low = it.done("db marks prune --older-than 0s --floor 39 --yes");
     assert_eq!(low, "0 marks removed, floor none\n");
     let words = "would remove 1 marks, and raise the floor from none to 40. The highest of them is that of a.";
-    let asked = it.ask("marks prune --older-than 0s").says(64, words);
+    let asked = it.ask("db marks prune --older-than 0s").says(64, words);
     assert!(asked.stderr.contains("Add --floor 40 --yes"), "{}", asked.stderr);
-    assert_eq!(it.done("marks"), "40\ta\n");
-    let pruned = it.done("marks prune --older-than 0s --floor 40 --yes");
+    assert_eq!(it.done("db marks"), "40\ta\n");
+    let pruned = it.done("db marks prune --older-than 0s --floor 40 --yes");
     assert_eq!(pruned, "1 marks removed, floor 40\n");
-    assert_eq!(it.done("marks"), "");
-    it.ask("marks raise --resource new --token 40 --yes").says(65, "token 40 of new is stale, high water 41");
-    it.ask("marks prune --older-than 0s").says(64, "no mark; the floor is 40");
+    assert_eq!(it.done("db marks"), "");
+    it.ask("db marks raise --resource new --token 40 --yes").says(65, "token 40 of new is stale, high water 41");
+    it.ask("db marks prune --older-than 0s").says(64, "no mark; the floor is 40");
 }
 
 /// The table `files` is protected, and no other.
 fn is_checked_and_removed(it: &Database, unfenced: &str) {
-    let listed = it.done("protect --check");
+    let listed = it.done("db protect --check");
     assert!(listed.starts_with("whole\tfiles\t{path}\n\tdoes not see: "), "{listed}");
-    assert_eq!(it.done("protect --check --table files"), listed);
-    it.ask("protect --check --table nope").says(65, "the table nope does not exist");
+    assert_eq!(it.done("db protect --check --table files"), listed);
+    it.ask("db protect --check --table nope").says(65, "the table nope does not exist");
     it.run("CREATE TABLE other (path VARCHAR(9))").unwrap();
-    let ended = it.ask("protect --check --table other").says(65, "");
+    let ended = it.ask("db protect --check --table other").says(65, "");
     assert!(ended.stdout.starts_with("broken\tother\t\n\tfault: it is not protected"));
-    let found: serde_json::Value = serde_json::from_str(&it.done("protect --check --json")).unwrap();
+    let found: serde_json::Value = serde_json::from_str(&it.done("db protect --check --json")).unwrap();
     let unseen = &found[0]["unseen"];
     assert!(unseen[0].is_string(), "{found}");
     let whole = json!({
@@ -178,37 +178,37 @@ fn is_checked_and_removed(it: &Database, unfenced: &str) {
         "faults": [], "unseen": unseen,
     });
     assert_eq!(found, json!([whole]));
-    let ended = it.ask("protect --check --table other --json").says(65, "");
+    let ended = it.ask("db protect --check --table other --json").says(65, "");
     let found: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!((&found[0]["whole"], &found[0]["protected"]), (&false.into(), &false.into()));
-    let both = "protect --table files --column path,body";
+    let both = "db protect --table files --column path,body";
     it.ask(both).says(65, "--table files --remove");
-    assert!(it.done("protect --check").starts_with("whole\tfiles\t{path}\n"));
+    assert!(it.done("db protect --check").starts_with("whole\tfiles\t{path}\n"));
 
-    it.ask("protect --table files --remove").says(64, "Add --yes");
+    it.ask("db protect --table files --remove").says(64, "Add --yes");
     it.run(unfenced).unwrap_err();
-    let remove = "protect --table files --remove --yes";
+    let remove = "db protect --table files --remove --yes";
     assert_eq!(it.done(remove), "");
     it.run("DELETE FROM files").unwrap();
     it.run(unfenced).unwrap();
     assert_eq!(it.done(both), "");
-    assert!(it.done("protect --check").starts_with("whole\tfiles\t{path}/{body}\n"));
+    assert!(it.done("db protect --check").starts_with("whole\tfiles\t{path}/{body}\n"));
     assert_eq!(it.done(remove), "");
     it.ask(remove).says(65, "the table files is not protected");
-    it.ask("protect --check").says(65, "protected");
+    it.ask("db protect --check").says(65, "protected");
 }
 
 /// What is printed, in the database's own client: it can be applied twice, and removed.
 fn is_migrated_as_printed(it: &Database, kinds: &[&str], tables: &str) {
     let tables = || it.run(tables).unwrap().trim().parse::<u32>().unwrap();
     for kind in kinds {
-        let migrate = format!("migrate --print --database {kind}");
+        let migrate = format!("db migrate --print --database {kind}");
         for _ in 0..2 {
             it.run(&ask("", &migrate).printed()).unwrap();
         }
         // Nothing is lost, and nothing is left to do.
-        it.ask("migrate").is(0);
-        it.ask("marks raise --resource a --token 34 --yes").is(0);
+        it.ask("db migrate").is(0);
+        it.ask("db marks raise --resource a --token 34 --yes").is(0);
         assert!(tables() > 4);
         it.run(&ask("", &format!("{migrate} --down")).printed()).unwrap();
         assert_eq!(tables(), 0);
@@ -262,11 +262,11 @@ async fn so_is_a_mariadb_database() {
 fn what_is_printed_protects_a_table() {
     let protect = |kind: &str| {
         let table = "--table files --column path --prefix files/ --print";
-        ask("", &format!("protect --database {kind} {table}")).printed()
+        ask("", &format!("db protect --database {kind} {table}")).printed()
     };
     let folder = tempfile::tempdir().unwrap();
     let it = Database::sqlite(&folder, "data.db");
-    it.done("migrate");
+    it.done("db migrate");
     it.run("CREATE TABLE files (path TEXT PRIMARY KEY, fencing_token INTEGER)").unwrap();
     it.run(&protect("sqlite:")).unwrap();
     it.run("INSERT INTO files VALUES ('a', 33)").unwrap();
@@ -287,39 +287,39 @@ async fn operators_work_through_a_pooler() {
         let database = options.get_database().unwrap();
         format!("postgres://fencing@localhost/{database}?host={socket}&port={port}")
     };
-    ask(&url(&direct), "migrate").is(0);
+    ask(&url(&direct), "db migrate").is(0);
     let url = url(&pooler.on(direct.get_database().unwrap()));
     let done = |line: &str| ask(&url, line).printed();
     for (name, high, low) in [("a", "34", "33"), ("b", "44", "43")] {
-        let raised = done(&format!("marks raise --resource {name} --token {high} --yes"));
+        let raised = done(&format!("db marks raise --resource {name} --token {high} --yes"));
         assert_eq!(raised, format!("{high}\t{name}\n"));
-        let lower = format!("marks lower --resource {name} --from {high} --token {low} --yes");
+        let lower = format!("db marks lower --resource {name} --from {high} --token {low} --yes");
         assert_eq!(done(&lower), format!("{low}\t{name}\n"));
-        assert_eq!(done(&format!("marks --resource {name}")), format!("{low}\t{name}\n"));
-        assert_eq!(done("marks raise-floor --token 9 --yes"), "floor 9\n");
+        assert_eq!(done(&format!("db marks --resource {name}")), format!("{low}\t{name}\n"));
+        assert_eq!(done("db marks raise-floor --token 9 --yes"), "floor 9\n");
         done(&format!("run --resource {name} -- true"));
         done("leases");
     }
-    let pruned = done("marks prune --older-than 0s --yes");
+    let pruned = done("db marks prune --older-than 0s --yes");
     assert_eq!(pruned, "2 marks removed, floor 43\n");
 }
 
 #[tokio::test]
 async fn a_table_in_shadow_mode_is_named_until_it_is_protected() {
     let it = Database::postgres().await;
-    it.done("migrate");
+    it.done("db migrate");
     it.run("CREATE TABLE files (path TEXT PRIMARY KEY, body TEXT)").unwrap();
-    it.done("protect --table files --column path --shadow");
+    it.done("db protect --table files --column path --shadow");
     it.run("INSERT INTO files VALUES ('a', 'new')").unwrap();
-    let ended = it.ask("protect --check").says(65, "1 of 1 tables are in shadow mode");
+    let ended = it.ask("db protect --check").says(65, "1 of 1 tables are in shadow mode");
     assert!(ended.stdout.contains("shadow\tfiles\t{path}\n"), "{}", ended.stdout);
-    let ended = it.ask("protect --check --json");
+    let ended = it.ask("db protect --check --json");
     assert!(ended.stdout.contains("\"shadow\": true"), "{}", ended.stdout);
-    it.done("protect --table files --column path");
-    assert!(it.done("protect --check").starts_with("whole\tfiles\t{path}\n"));
+    it.done("db protect --table files --column path");
+    assert!(it.done("db protect --check").starts_with("whole\tfiles\t{path}\n"));
     it.run("INSERT INTO files VALUES ('b', 'new')").unwrap_err();
     for other in ["sqlite:files.db", "mysql://app@db/files"] {
-        ask(other, "protect --table files --column path --shadow --print").says(65, "no triggers in shadow mode");
+        ask(other, "db protect --table files --column path --shadow --print").says(65, "no triggers in shadow mode");
     }
 }
 
@@ -327,11 +327,11 @@ async fn a_table_in_shadow_mode_is_named_until_it_is_protected() {
 fn more_marks_than_fit_one_answer_are_listed() {
     let folder = tempfile::tempdir().unwrap();
     let it = Database::sqlite(&folder, "data.db");
-    it.done("migrate");
+    it.done("db migrate");
     let many = "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 2500)
         INSERT INTO fencing_marks (resource, token) SELECT printf('files/%05d', n), n FROM n";
     it.run(many).unwrap();
-    let listed = it.done("marks");
+    let listed = it.done("db marks");
     assert_eq!(listed.lines().count(), 2500);
     assert_eq!(listed.lines().last(), Some("2500\tfiles/02500"));
 }
@@ -340,7 +340,7 @@ fn more_marks_than_fit_one_answer_are_listed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn watch_asks_over_the_same_connections() {
     let database = Database::postgres().await;
-    database.ask("migrate").is(0);
+    database.ask("db migrate").is(0);
     let mut command = fencing(&*database.url, "watch --every 500ms");
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);

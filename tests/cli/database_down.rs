@@ -12,16 +12,16 @@ use crate::database::{Database, postgres};
 async fn a_database_that_stops_to_answer_holds_nobody_up_for_ever() {
     let options = postgres().database().await;
     let url = options.to_url_lossy().to_string();
-    ask(&url, "migrate").is(0);
+    ask(&url, "db migrate").is(0);
     let mut conn = options.connect().await.unwrap();
     let lock = "BEGIN; LOCK TABLE fencing_marks, _fencing_migrations";
     conn.execute(lock).await.unwrap();
     let lines = [
-        "migrate",
-        "marks",
-        "marks --resource a",
-        "marks raise --resource a --token 1",
-        "marks prune --older-than 0s --floor 1 --yes",
+        "db migrate",
+        "db marks",
+        "db marks --resource a",
+        "db marks raise --resource a --token 1",
+        "db marks prune --older-than 0s --floor 1 --yes",
     ];
     let asked = lines.map(|line| fencing(&url, line).spawn().unwrap());
     let proxy = format!("proxy --upstream http://127.0.0.1:9 --listen 127.0.0.1:0 --status 127.0.0.1:0 --marks {url}");
@@ -34,10 +34,10 @@ async fn a_database_that_stops_to_answer_holds_nobody_up_for_ever() {
 #[tokio::test]
 async fn a_database_that_is_lost_is_unavailable() {
     let database = Database::postgres().await;
-    database.ask("migrate").is(0);
+    database.ask("db migrate").is(0);
     let mut conn = database.url.parse::<PgConnectOptions>().unwrap().connect().await.unwrap();
     conn.execute("BEGIN; LOCK TABLE fencing_marks").await.unwrap();
-    let asked = fencing(&database.url, "marks").spawn().unwrap();
+    let asked = fencing(&database.url, "db marks").spawn().unwrap();
     let end_it = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
         WHERE datname = current_database() AND wait_event_type = 'Lock'";
     until("the session is ended", || database.run(end_it).unwrap().contains('t'));

@@ -217,7 +217,7 @@ fn what_quarantined_nodes_have_forgotten_may_be_held() {
     let mut servers = five();
     let holder = hold(&servers, "");
     servers.iter_mut().take(3).for_each(RedisServer::restart);
-    assert_eq!(ask(&servers, "fleet admit --ttl 10m --node-budget 2s").code, Some(0));
+    assert_eq!(ask(&servers, "fleet recover --ttl 10m --node-budget 2s").code, Some(0));
     let found = leases(&servers, "");
     assert_eq!((found.len(), &found[0]["held"]), (1, &Value::Null), "{found:?}");
     assert_eq!((&found[0]["answered"], &found[0]["remember"]), (&5.into(), &2.into()), "{found:?}");

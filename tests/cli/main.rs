@@ -6,6 +6,7 @@ mod acceptance;
 mod by_url;
 mod database;
 mod database_down;
+mod doctor;
 mod doors;
 mod ends;
 mod examples;

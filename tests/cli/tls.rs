@@ -32,10 +32,10 @@ async fn postgresql_is_reached_over_tls() {
     psql("SELECT pg_reload_conf()");
 
     let url = |mode: &str| format!("postgres://fencing@{address}/{name}?sslmode={mode}");
-    ask(&url("require"), "migrate").is(0);
+    ask(&url("require"), "db migrate").is(0);
     let known = format!("verify-full&sslrootcert={}/certificate", folder.path().display());
-    ask(&url(&known), "marks").is(0);
-    ask(&url("verify-full"), "marks").says(69, "certificate");
+    ask(&url(&known), "db marks").is(0);
+    ask(&url("verify-full"), "db marks").says(69, "certificate");
 }
 
 #[test]
@@ -51,5 +51,5 @@ fn mariadb_is_reached_over_tls() {
     let create = "CREATE DATABASE tls; SELECT @@socket";
     let socket = output(server.client("").arg("-e").arg(create)).unwrap();
     let url = format!("mysql://root@localhost/tls?socket={}&ssl-mode=REQUIRED", socket.trim());
-    ask(&url, "migrate").is(0);
+    ask(&url, "db migrate").is(0);
 }

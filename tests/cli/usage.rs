@@ -39,13 +39,13 @@ const WRONG: &[(&str, &str)] = &[
     ("run --database sqlite:x --namespace ns --resource a -- true", "--namespace is for nodes"),
     ("run --lock redis://h --redis redis://h --resource a -- true", "cannot be used with"),
     ("run --lock sqlite:/x --database sqlite:/x --resource a -- true", "cannot be used with"),
-    ("run --lock http://me:s3cret@h --resource a -- true", "--lock: the URL must begin with etcd:"),
+    ("run --lock http://me:s3cret@h --resource a -- true", "--lock: the URL of a lock service must begin with"),
     ("run --lock sqlite:x --namespace ns --resource a -- true", "--namespace is for nodes"),
     ("leases --lock memory:", "in memory have no operator"),
-    ("raise --lock sqlite:x --above 7", "fencing marks raise-floor"),
+    ("raise --lock sqlite:x --above 7", "fencing db marks raise-floor"),
     ("raise --lock a=redis://h --above 7", "fencing fleet"),
-    ("fleet admit $R --yes", "--now"),
-    ("fleet admit $R --now", "Add --yes"),
+    ("fleet recover $R --yes", "--now"),
+    ("fleet recover $R --now", "Add --yes"),
     ("fleet move --from redis://a,redis://b --to redis://a,redis://b", "the same"),
     ("fleet move --from redis://a --to redis://b --yes", "--lost"),
     ("fleet move --from redis://a --to redis://b --lost", "Add --yes"),
@@ -53,20 +53,20 @@ const WRONG: &[(&str, &str)] = &[
     ("fleet move --from http://a --to redis://b", "--from: redis: http://a is not a redis://"),
     ("fleet move redis://me:s3cret@h", "***"),
     ("serve $R --longest-ttl 5s", "--ttl 10s is longer than --longest-ttl 5s"),
-    ("migrate", "--database"),
-    ("migrate --database redis://me:s3cret@h", "must begin with sqlite:, postgres: or mysql:"),
-    ("marks postgres://me:s3cret@h", "***"),
-    ("marks postgres://me:s3,s3cret@h/d", "***"),
-    ("marks raise $D --resource a --token 0", "--token"),
-    ("marks --database mysql://me:s3cret@h:port/x", "--database"),
-    ("protect $D --table t", "--column"),
-    ("protect $D --table= --column c", "the name of a table or column"),
-    ("protect $D --table t --column c,", "the name of a table or column"),
-    ("protect $D --table t --resource r --prefix x", "--prefix"),
-    ("protect --database mysql://127.0.0.1 --check", "names no database"),
+    ("db migrate", "--database"),
+    ("db migrate --database redis://me:s3cret@h", "must begin with sqlite:, postgres: or mysql:"),
+    ("db marks postgres://me:s3cret@h", "***"),
+    ("db marks postgres://me:s3,s3cret@h/d", "***"),
+    ("db marks raise $D --resource a --token 0", "--token"),
+    ("db marks --database mysql://me:s3cret@h:port/x", "--database"),
+    ("db protect $D --table t", "--column"),
+    ("db protect $D --table= --column c", "the name of a table or column"),
+    ("db protect $D --table t --column c,", "the name of a table or column"),
+    ("db protect $D --table t --resource r --prefix x", "--prefix"),
+    ("db protect --database mysql://127.0.0.1 --check", "names no database"),
     ("watch $R --marks mysql://127.0.0.1", "the marks: the URL names no database"),
-    ("protect $D --table t --column c --remove", "--remove"),
-    ("protect $D --remove --yes", "--table"),
+    ("db protect $D --table t --column c --remove", "--remove"),
+    ("db protect $D --remove --yes", "--table"),
     ("proxy --upstream http://127.0.0.1:9", "--marks"),
     ("proxy --upstream http://127.0.0.1:9 --marks sqlite::memory: --namespace n", "--namespace"),
     ("$P --namespace n", "--namespace"),
@@ -84,9 +84,9 @@ const UNAVAILABLE: &[(&str, &str)] = &[
     ("run $D --ttl 1s --wait 0s --resource a -- true", "postgres://127.0.0.1:1/d"),
     ("run --database mysql://me:s3cret@127.0.0.1:1/d --wait 0s --resource a -- true", "mysql://127.0.0.1:1/d"),
     ("proxy --upstream http://127.0.0.1:9 --marks redis+unix:///nowhere", "cannot be reached"),
-    ("protect $D --check", ""),
-    ("marks $D", ""),
-    ("migrate --database mysql://me:s3cret@127.0.0.1:1/x", ""),
+    ("db protect $D --check", ""),
+    ("db marks $D", ""),
+    ("db migrate --database mysql://me:s3cret@127.0.0.1:1/x", ""),
 ];
 
 #[test]
@@ -143,8 +143,8 @@ fn the_environment_may_be_wrong_and_is_not_shown() {
         ("run --help", "Exit status:"),
         ("fleet move --help", "Exit status:"),
         ("watch --help", "fencing watch"),
-        ("marks --help", "fencing marks"),
-        ("protect --help", "fencing protect"),
+        ("db marks --help", "fencing db marks"),
+        ("db protect --help", "fencing db protect"),
         ("proxy --help", "fencing proxy"),
     ] {
         let mut command = fencing("", line);
@@ -157,7 +157,7 @@ fn the_environment_may_be_wrong_and_is_not_shown() {
 
 #[test]
 fn a_result_that_cannot_be_written_is_no_success() {
-    for line in ["--help", "migrate --print --database sqlite:x"] {
+    for line in ["--help", "db migrate --print --database sqlite:x"] {
         let mut full = fencing("", line);
         full.stdout(std::fs::File::create("/dev/full").unwrap());
         end(full.spawn().unwrap()).says(74, "the output could not be written: No space left on device");

@@ -44,13 +44,18 @@ pub(crate) fn status<R: Future<Output = Result<(), String>> + Send + 'static>(
     stop: CancellationToken,
 ) -> Router {
     let limit = asks.unwrap_or_default().max(READY_TIMEOUT);
-    let last = Arc::new(LastAnswer::none());
+    let last = Arc::new(Mutex::new(None::<(Instant, Result<(), String>)>));
     let readiness = async move || {
         if stop.is_cancelled() {
             return Err("stopping".to_owned());
         }
+        let mut last = last.lock().await;
+        if let Some((_, answer)) = last.as_ref().filter(|(when, _)| when.elapsed() < FRESH) {
+            return answer.clone();
+        }
         let late = |_| Err(format!("no answer within {limit:?}"));
-        last.or_ask(async || timeout(limit, ready()).await.unwrap_or_else(late)).await
+        let answer = timeout(limit, ready()).await.unwrap_or_else(late);
+        last.insert((Instant::now(), answer)).1.clone()
     };
     let asked = readiness.clone();
     let metrics = async move || {
@@ -72,24 +77,6 @@ pub(crate) fn status<R: Future<Output = Result<(), String>> + Send + 'static>(
 
 pub(crate) fn yaml(text: &'static str) -> HttpAnswer {
     answer(StatusCode::OK, "application/yaml", text)
-}
-
-/// The last answer to a question that anybody may ask: however often, it is passed on once a second at most.
-pub(crate) struct LastAnswer<T>(Mutex<Option<(Instant, T)>>);
-
-impl<T: Clone> LastAnswer<T> {
-    pub(crate) fn none() -> LastAnswer<T> {
-        LastAnswer(Mutex::new(None))
-    }
-
-    pub(crate) async fn or_ask(&self, ask: impl AsyncFnOnce() -> T) -> T {
-        let mut last = self.0.lock().await;
-        if let Some((_, answer)) = last.as_ref().filter(|(when, _)| when.elapsed() < FRESH) {
-            return answer.clone();
-        }
-        let answer = ask().await;
-        last.insert((Instant::now(), answer)).1.clone()
-    }
 }
 
 /// A value that a gauge counts until it is dropped.

@@ -45,7 +45,7 @@ pub(super) struct ServiceArgs {
 #[command(next_help_heading = "Marks")]
 pub(super) struct MarksPlaceArgs {
     /// The place of the marks: sqlite:PATH, postgres://... or mysql://..., where tables that are missing
-    /// are created; or redis://... (valkey://...), where an operator has run `fencing marks open`.
+    /// are created; or redis://... (valkey://...), where an operator has run `fencing db marks open`.
     #[arg(long, value_name = "URL", env = "FENCING_MARKS", hide_env_values = true)]
     #[arg(required_unless_present = "forget_marks_on_exit")]
     #[arg(conflicts_with = "forget_marks_on_exit")]

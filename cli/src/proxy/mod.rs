@@ -43,7 +43,7 @@ const OPENAPI: &str = include_str!("../../openapi/proxy.yaml");
 
 const MAX_CONNECTIONS: u32 = 8;
 const NOT_OPEN: &str = "the marks in this Redis are not open: the server may have forgotten some; \
-                        see `fencing marks open --help`";
+                        see `fencing db marks open --help`";
 
 const NOT_PASSED_ON: ProblemKind = ProblemKind::new(StatusCode::METHOD_NOT_ALLOWED, Problem::MALFORMED);
 const FULL: ProblemKind = ProblemKind::new(StatusCode::SERVICE_UNAVAILABLE, Problem::UNAVAILABLE).retry_after(1);

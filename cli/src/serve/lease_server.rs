@@ -6,7 +6,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::response::IntoResponse;
 use fencing::http::segments;
-use fencing::lock::{BuildError, Health, LeaseLost, Lock, Loss, ReleaseError, Released, RenewError};
+use fencing::lock::{BuildError, LeaseLost, Lock, Loss, ReleaseError, Released, RenewError};
 use fencing::{Lease, Resource, Sequencer};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
@@ -21,7 +21,7 @@ use super::clients::{Caller, Clients, Denied, InUse, Right};
 use super::table::{KnownLease, Table};
 use super::{JSON, ServeArgs};
 use crate::duration::about;
-use crate::listen::{HttpAnswer, LastAnswer, MALFORMED};
+use crate::listen::{HttpAnswer, MALFORMED};
 use crate::signing::SigningKeys;
 
 /// The longest body, in bytes.
@@ -34,7 +34,6 @@ pub(super) struct LeaseServer {
     pub(super) clients: Clients,
     pub(super) table: Arc<Table>,
     pub(super) waiters: Arc<Semaphore>,
-    pub(super) health: LastAnswer<Health>,
     pub(super) stop: CancellationToken,
     pub(super) keys: Option<SigningKeys>,
 }

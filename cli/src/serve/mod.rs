@@ -16,8 +16,7 @@ use axum::routing::{get, post};
 use axum::{Extension, Router};
 use fencing::lock::Lock;
 use http::header::ORIGIN;
-use http::{HeaderMap, Method, StatusCode};
-use serde_json::json;
+use http::{HeaderMap, Method};
 use tokio::sync::Semaphore;
 
 use self::answers::{FORBIDDEN, NOT_FOUND, WRONG_METHOD};
@@ -27,9 +26,7 @@ use self::lease_server::{LeaseServer, Server, acquire, release, renew};
 use self::table::Table;
 use crate::duration;
 use crate::exit::Failure;
-use crate::listen::{
-    Answers, HttpAnswer, LastAnswer, Listen, Listener, answer, bounded, count, record_metrics, status, yaml,
-};
+use crate::listen::{Answers, HttpAnswer, Listen, Listener, bounded, count, record_metrics, status, yaml};
 use crate::lock::{ChosenLock, LockArgs};
 use crate::say;
 use crate::signing::SigningKeys;
@@ -127,7 +124,6 @@ pub(crate) async fn main(args: ServeArgs) -> Result<u8, Failure> {
         table,
         // Waiters never take the last connections: a renewal finds one.
         waiters: Arc::new(Semaphore::new(args.waiters.min(args.listen.connections.div_ceil(2)))),
-        health: LastAnswer::none(),
         stop: listener.stop.clone(),
         keys,
         args,
@@ -175,22 +171,11 @@ fn routes(leases: Arc<LeaseServer>) -> Router {
     Router::new()
         .route("/leases/", post(acquire))
         .route("/leases/{*name}", post(acquire).get(show_or_tell).put(renew).delete(release))
-        .route("/health", get(health))
         .route("/openapi.yaml", get(openapi))
         .method_not_allowed_fallback(async || WRONG_METHOD.answer(SEE_ROUTES))
         .fallback(async || NOT_FOUND.answer(SEE_ROUTES))
         .layer(from_fn_with_state(Arc::clone(&leases), counted))
         .with_state(leases)
-}
-
-async fn health(State(leases): Server, Extension(caller): Extension<Caller>) -> Result<HttpAnswer, HttpAnswer> {
-    caller.require(Right::Read)?;
-    let health = leases.health.or_ask(async || leases.lock.health().await).await;
-    let ready = health.has_quorum();
-    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let (granting, needed) = (health.granting, health.needed);
-    let text = json!({ "ready": ready, "granting": granting, "needed": needed });
-    Ok(answer(status, JSON, text.to_string()))
 }
 
 async fn openapi(Extension(caller): Extension<Caller>) -> Result<HttpAnswer, HttpAnswer> {

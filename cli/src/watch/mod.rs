@@ -32,8 +32,8 @@ use wildmatch::WildMatch;
 
 use crate::exit::{self, Failure};
 use crate::findings::{self, NodeBudget};
-use crate::marks::MarksPlace;
-use crate::place::{Chosen, LockPlace, Service};
+use crate::marks::{MarksPlace, MarksUrl};
+use crate::place::{Chosen, LockPlace};
 use crate::signals::Signals;
 use crate::{duration, say};
 use sources::refresh;
@@ -56,10 +56,8 @@ pub(crate) struct WatchArgs {
     every: Duration,
     #[command(flatten)]
     budget: NodeBudget,
-    /// Where the storage keeps its marks: sqlite:PATH, postgres://... or mysql://..., or redis://... (valkey://...)
-    /// [default: the database of --database]. In a Redis that was restarted, this records that the marks are closed.
-    #[arg(long, value_name = "URL", env = "FENCING_MARKS", hide_env_values = true)]
-    marks: Option<String>,
+    #[command(flatten)]
+    marks: MarksUrl,
 }
 
 fn every(text: &str) -> Result<Duration, String> {
@@ -80,15 +78,8 @@ const WIDTH: u16 = 120;
 
 /// Returns where the locks and the marks are, and a view that knows nothing of them yet.
 fn first_view(args: &WatchArgs, budget: Duration) -> Result<(Chosen, Option<MarksPlace>, View), Failure> {
-    let given = args.marks.as_deref().filter(|url| !url.is_empty());
-    let given = given.map(|url| MarksPlace::new(url, args.place.namespace())).transpose()?;
-    // The namespace may be that of marks on a Redis.
-    let place = args.place.chosen(matches!(given, Some(MarksPlace::Redis(_))))?;
+    let (place, marks) = args.marks.beside(&args.place)?;
     let mut view = View::new(args.every, budget);
-    let own_marks = match &place {
-        Chosen::Service(Service::Database(url)) => Some(MarksPlace::Database(url.clone())),
-        _ => None,
-    };
     view.place = match &place {
         Chosen::Redis(redis) => format!("namespace {}", redis.namespace),
         Chosen::Service(service) => say::without_passwords(service.url()),
@@ -99,7 +90,6 @@ fn first_view(args: &WatchArgs, budget: Duration) -> Result<(Chosen, Option<Mark
     if args.resource != "*" {
         view.place = format!("{}  {}", view.place, args.resource);
     }
-    let marks = given.or(own_marks);
     if marks.is_some() {
         view.marks = Part::Asking;
     }

@@ -48,7 +48,7 @@ const TREE: &str = "
         WHEN tgname IS NULL THEN 'is missing'
         WHEN tgenabled NOT IN ('O', 'A') THEN 'is disabled'
         WHEN tgtype <> kind.type OR proname <> tgname OR tgqual IS NOT NULL OR tgattr::text <> '' OR tgdeferrable
-            OR tgargs IS DISTINCT FROM kind.args THEN 'is not the one that `fencing protect` creates'
+            OR tgargs IS DISTINCT FROM kind.args THEN 'is not the one that `fencing db protect` creates'
         WHEN pronamespace IS DISTINCT FROM (SELECT id FROM home)
             THEN format('calls %I.%I(), and the session finds the marks in %s', called.nspname, proname,
                 coalesce((SELECT nspname::text FROM home), 'no schema of its search_path'))
@@ -90,7 +90,7 @@ const TRUNCATE: &str = "fencing_protect_truncate";
 
 const SESSIONS: &str = "sessions in the replica role (session_replication_role = replica)";
 const LATER: &str = "TRUNCATE of a partition, and every write to a child by INHERITS, that was added \
-    after `fencing protect`: protect the table again";
+    after `fencing db protect`: protect the table again";
 
 fn drop_trigger(table: &TableName, trigger: &str) -> String {
     format!("DROP TRIGGER IF EXISTS {trigger} ON {}", table.path('"'))

@@ -20,7 +20,7 @@ impl Trigger {
         let fault = |Trigger { name, text }: &Trigger| match find(found, name) {
             None => Some(format!("the trigger {name} is missing")),
             Some(own) if own.text == *text => None,
-            Some(_) => Some(format!("the trigger {name} is not the one that `fencing protect` creates")),
+            Some(_) => Some(format!("the trigger {name} is not the one that `fencing db protect` creates")),
         };
         let others = found.iter().filter(|own| find(expected, &own.name).is_none());
         let others = others.map(|own| format!("the trigger {} was created for a table of another name", own.name));

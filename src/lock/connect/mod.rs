@@ -106,18 +106,26 @@ impl ConnectOptions {
         (self.back_end()?.operator)(self).map_err(|error| self.of_url(error))
     }
 
+    /// Returns the name of the back end, by the scheme of the URL: `memory`, `redis`, `postgres`, `mysql`, `sqlite`,
+    /// `etcd` or `zookeeper`. It needs no runtime.
+    ///
+    /// # Errors
+    /// [`ConnectError::Scheme`].
+    pub fn engine(&self) -> Result<&'static str, ConnectError> {
+        let scheme = scheme(&self.url).ok_or(ConnectError::Scheme(None))?;
+        let found = FEATURES.iter().find(|(_, schemes)| schemes.contains(&scheme));
+        found.map(|(feature, _)| *feature).ok_or_else(|| ConnectError::Scheme(Some(scheme.to_owned())))
+    }
+
     fn back_end(&self) -> Result<&'static BackEnd, ConnectError> {
         // The pools of databases need it.
         if Handle::try_current().is_err() {
             return Err(ConnectError::NoRuntime);
         }
-        let scheme = scheme(&self.url).ok_or(ConnectError::Scheme(None))?;
-        let (feature, _) = FEATURES
-            .iter()
-            .find(|(_, schemes)| schemes.contains(&scheme))
-            .ok_or_else(|| ConnectError::Scheme(Some(scheme.to_owned())))?;
-        let found = BACK_ENDS.iter().find(|it| it.feature == *feature);
-        found.ok_or_else(|| ConnectError::Feature { scheme: scheme.to_owned(), feature })
+        let feature = self.engine()?;
+        let scheme = || scheme(&self.url).unwrap_or_default().to_owned();
+        let found = BACK_ENDS.iter().find(|it| it.feature == feature);
+        found.ok_or_else(|| ConnectError::Feature { scheme: scheme(), feature })
     }
 
     /// Returns the error of a builder whose URL does not fit as that of the URL.

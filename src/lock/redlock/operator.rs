@@ -39,7 +39,7 @@ pub enum OperatorError {
     /// The nodes are not blank: locks may be held.
     #[error(
         "the nodes are not new: one has granted locks, or holds older data. \
-         `fencing fleet admit` re-admits nodes that were in use"
+         `fencing fleet recover` re-admits nodes that were in use"
     )]
     NotBlank,
     /// Too few nodes of the old list remember.

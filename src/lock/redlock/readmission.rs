@@ -103,7 +103,7 @@ fn words(back: Readmitted) -> String {
     let who = if back.fleet { "the fleet" } else { "it" };
     format!(
         "; {who} grants nothing until the locks that it may have forgotten have expired; if no lock is held, \
-         `fencing fleet admit --now` ends that"
+         `fencing fleet recover --now` ends that"
     )
 }
 

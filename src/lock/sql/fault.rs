@@ -38,7 +38,7 @@ fn refused(error: &sqlx::Error) -> Fault {
     let text = said.message().to_owned();
     match meaning(error) {
         Some(Meaning::NotMigrated) => Fault::Refused(format!(
-            "{text}: run fencing::sql::migrate first, or `fencing migrate`, which says whether marks are lost"
+            "{text}: run fencing::sql::migrate first, or `fencing db migrate`, which says whether marks are lost"
         )),
         Some(Meaning::Denied) => Fault::Denied(text),
         Some(Meaning::Closing) => Fault::Disconnected(text),

@@ -27,7 +27,7 @@
 //! and are above its mark in `fencing_marks`. No clock is involved. A failover to a lagging replica, or a restore from
 //! a backup, loses tokens whose holders still work. PostgreSQL detects another timeline or server, MySQL and MariaDB
 //! another `server_id`, and the next grant raises the floor above the lost tokens. If a copy of the files replaces the
-//! server, raise the floor by hand before clients return (`fencing marks raise-floor`, docs/guide/runbook.md). Keep the
+//! server, raise the floor by hand before clients return (`fencing db marks raise-floor`, docs/guide/runbook.md). Keep the
 //! data that the token protects in the same database: a failover that loses tokens then loses the writes as well.
 //!
 //! On MySQL and MariaDB a commit is on disk if the server's `innodb_flush_log_at_trx_commit` is 1, as it is by default;

@@ -75,7 +75,7 @@ impl Protect {
             format!(
                 "it is protected, and its rows are named {old}: as {new} they would have no marks, and stale \
                  tokens could write. To change the names, stop the writers and remove the protection first \
-                 (`fencing protect --table {table} --remove`)"
+                 (`fencing db protect --table {table} --remove`)"
             )
         }))
     }

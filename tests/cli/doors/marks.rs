@@ -5,7 +5,7 @@ use support::cli::ask;
 use super::*;
 use crate::database::Database;
 
-/// What `fencing marks open` has printed for `--seen`.
+/// What `fencing db marks open` has printed for `--seen`.
 fn seen(open: &str) -> String {
     let looked = ask("", open).says(64, " --seen ");
     let mut words = looked.stderr.split_whitespace().skip_while(|word| *word != "--seen");
@@ -63,8 +63,8 @@ async fn marks_that_are_not_logged_are_refused_at_each_start() {
 #[test]
 fn marks_in_a_redis_outlive_the_proxy() {
     let server = RedisServer::start();
-    let open = &format!("marks open --marks {}", server.url());
-    ask("", &format!("proxy --upstream http://127.0.0.1:9 --marks {}", server.url())).says(65, "fencing marks open");
+    let open = &format!("db marks open --marks {}", server.url());
+    ask("", &format!("proxy --upstream http://127.0.0.1:9 --marks {}", server.url())).says(65, "fencing db marks open");
     ask("", open).says(64, "closed: never opened");
     assert_eq!(server.cli(&["DBSIZE"]), "0");
     for wrong in ["--yes", "--yes --seen a/b"] {
@@ -78,7 +78,7 @@ fn marks_in_a_redis_outlive_the_proxy() {
 #[test]
 fn marks_in_a_redis_that_forgets_are_closed_until_an_operator_opens_them() {
     let server = RedisServer::start();
-    let open = &format!("marks open --namespace files --marks {}", server.url());
+    let open = &format!("db marks open --namespace files --marks {}", server.url());
     open_now(open);
     let upstream = Upstream::start();
     let door = before(&upstream, &format!("{} --namespace files", server.url()));
@@ -101,7 +101,7 @@ fn marks_in_a_redis_that_forgets_are_closed_until_an_operator_opens_them() {
 #[test]
 fn marks_that_changed_after_the_look_stay_closed() {
     let mut server = RedisServer::with(&["--appendonly", "yes", "--appendfsync", "always"]);
-    let open = &format!("marks open --marks {}", server.url());
+    let open = &format!("db marks open --marks {}", server.url());
     open_now(open);
     server.cli(&["HSET", "{fencing}:marks", "m:files/a", "34"]);
     server.restart();
@@ -121,7 +121,7 @@ fn marks_that_changed_after_the_look_stay_closed() {
 #[test]
 fn a_floor_above_all_marks_must_be_meant() {
     let server = RedisServer::start();
-    let open = &format!("marks open --marks {}", server.url());
+    let open = &format!("db marks open --marks {}", server.url());
     open_now(open);
     server.cli(&["HSET", "{fencing}:marks", "m:files/a", "34"]);
     ask("", &format!("{open} --floor 35")).says(64, "the highest is 34");

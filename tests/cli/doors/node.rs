@@ -17,7 +17,7 @@ async fn the_client_in_node_keeps_its_promises() {
     let server = PostgresServer::start();
     let database = server.database().await;
     let (folder, name) = (database.get_socket().unwrap().display(), database.get_database().unwrap());
-    support::cli::ask(&format!("postgres:///{name}?host={folder}&user=fencing"), "migrate").is(0);
+    support::cli::ask(&format!("postgres:///{name}?host={folder}&user=fencing"), "db migrate").is(0);
     let mut node = Command::new("node");
     node.args(["--test", "test/"]).current_dir(client());
     // Where Debian has `pg`, and where tests/run puts it.

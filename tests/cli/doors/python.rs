@@ -16,10 +16,10 @@ async fn the_client_in_python_keeps_its_promises() {
     let server = PostgresServer::start();
     let postgres = server.database().await;
     let (socket, name) = (postgres.get_socket().unwrap().display(), postgres.get_database().unwrap());
-    support::cli::ask(&format!("postgres:///{name}?host={socket}&user=fencing"), "migrate").is(0);
+    support::cli::ask(&format!("postgres:///{name}?host={socket}&user=fencing"), "db migrate").is(0);
     let door = Door::serve(&servers, "");
     let database = folder.path().join("files.db");
-    let migrated = support::cli::ask(&format!("sqlite:{}", database.display()), "migrate");
+    let migrated = support::cli::ask(&format!("sqlite:{}", database.display()), "db migrate");
     assert_eq!(migrated.code, Some(0), "{migrated:?}");
     let mut python = Command::new("/usr/bin/python3");
     python.args(["-B", "-m", "unittest", "discover", "-s", "tests"]).current_dir(client());
@@ -36,7 +36,7 @@ fn the_readme_of_the_client_shows_a_refusal() {
     let (servers, folder) = (five(), tempfile::tempdir().unwrap());
     let door = Door::serve(&servers, "");
     let database = format!("sqlite:{}", folder.path().join("data.db").display());
-    assert_eq!(support::cli::ask(&database, "migrate").code, Some(0));
+    assert_eq!(support::cli::ask(&database, "db migrate").code, Some(0));
     let readme = std::fs::read_to_string(client().join("README.md")).unwrap();
     let program = readme.split("```python\n").find(|part| part.starts_with("import sqlite3")).unwrap();
     let mut python = Command::new("/usr/bin/python3");

@@ -51,7 +51,7 @@ fn the_description_of_serve_names_its_routes() {
     let events = routes.remove("/leases/{lease}/events").unwrap();
     assert!(events["GET"].contains(&door.get("/leases/a/events").status));
     let paths: Vec<&str> = routes.keys().map(String::as_str).collect();
-    assert_eq!(paths, ["/health", "/leases/{lease}", "/openapi.yaml"]);
+    assert_eq!(paths, ["/leases/{lease}", "/openapi.yaml"]);
     for (path, methods) in &routes {
         assert_answers(door.requests, path, &path.replace("{lease}", "a"), methods);
     }

@@ -36,13 +36,13 @@ fn leases_are_granted_over_tls() {
     curl(folder, "-X POST", &url).unwrap_err();
     // Plain text gets nothing.
     let mut plain = Client::connect(door.requests);
-    plain.send("GET /health HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert!(!String::from_utf8_lossy(&plain.rest()).contains("ready"));
+    plain.send("GET /openapi.yaml HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(!String::from_utf8_lossy(&plain.rest()).contains("openapi"));
 
     // A certificate that was changed is used without a start.
     certify(folder, "IP:127.0.0.1");
-    let health = format!("https://{}/health", door.requests);
-    until("it has the new certificate", || curl(folder, "--cacert certificate", &health).is_ok());
+    let page = format!("https://{}/openapi.yaml", door.requests);
+    until("it has the new certificate", || curl(folder, "--cacert certificate", &page).is_ok());
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn a_client_without_a_certificate_is_not_heard() {
     let tls = format!("--tls-cert {certificate} --tls-key {key} --client-ca {certificate}");
     let (_upstream, proxy) = proxied(&tls);
     let foreign = another(folder);
-    for (door, path) in [(&Door::serve(&servers, &tls), "health"), (&proxy, "files/a")] {
+    for (door, path) in [(&Door::serve(&servers, &tls), "openapi.yaml"), (&proxy, "files/a")] {
         let url = format!("https://{}/{path}", door.requests);
         curl(folder, "--cacert certificate", &url).unwrap_err();
         curl(folder, &foreign, &url).unwrap_err();
@@ -73,7 +73,7 @@ fn silent_connections_are_closed_for_others() {
     let tls = format!("--tls-cert {} --tls-key {}", file("certificate"), file("key"));
     let door = Door::serve(&servers, &format!("{tls} --connections 4 --header-timeout 10m"));
     let _silent: Vec<Client> = (0..40).map(|_| Client::connect(door.requests)).collect();
-    let url = format!("https://{}/health", door.requests);
+    let url = format!("https://{}/openapi.yaml", door.requests);
     curl(folder, "--cacert certificate", &url).unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! `fencing fleet admit`: nodes come back with no application running.
+//! `fencing fleet recover`: nodes come back with no application running.
 
 use fencing::lock::{AcquireError, Fault};
 
@@ -17,7 +17,7 @@ async fn all_were_restarted_one_at_a_time_while_nobody_asked() {
     assert!(matches!(error, AcquireError::NoQuorum { granted: 0, .. }), "{error}");
     let health = strict.health().await;
     assert!(health.causes.iter().all(|c| c.cause == Fault::Strict), "{:?}", health.causes);
-    assert!(health.causes[0].to_string().contains("`fencing fleet admit`"), "{health:?}");
+    assert!(health.causes[0].to_string().contains("`fencing fleet recover`"), "{health:?}");
     // New they are not.
     ask(&servers, "fleet init --node-budget 5s").says(65, "");
 
@@ -54,7 +54,7 @@ fn a_quarantine_ends_by_the_operators_word() {
     admit(&servers, "--ttl 1h");
     lease(&servers, "--wait 0s").unwrap_err().says(69, "");
     // Without --yes it is only explained.
-    ask(&servers, "fleet admit --now").prints(64, "").says(64, "two clients hold it at the same time");
+    ask(&servers, "fleet recover --now").prints(64, "").says(64, "two clients hold it at the same time");
     nodes(&servers, 69, "2 more are quarantined");
     let printed = admit(&servers, "--now --yes");
     assert!(printed.contains("quarantine ended: "), "{printed}");
@@ -72,7 +72,7 @@ fn a_start_needs_every_node() {
     let dead = servers[2].url();
     servers[2].kill();
     let words = format!("a new start needs every node; no answer from {dead}; if one is gone");
-    let ended = ask(&servers, "fleet admit --node-budget 2s").says(69, &words);
+    let ended = ask(&servers, "fleet recover --node-budget 2s").says(69, &words);
     assert_eq!(ended.stderr.matches(&words).count(), 2, "{}", ended.stderr);
     // Each problem is said once.
     assert!(ended.stdout.contains(&format!("{dead}: unreachable")), "{}", ended.stdout);

@@ -13,9 +13,9 @@ pub use support::redis::{RedisServer, servers};
 
 pub const MEMORY: &str = "{fencing}:memory";
 
-/// `fencing fleet admit`, which must succeed: what it printed.
+/// `fencing fleet recover`, which must succeed: what it printed.
 pub fn admit(list: &(impl Place + ?Sized), options: &str) -> String {
-    ask(list, &format!("fleet admit --node-budget 2s {options}")).printed()
+    ask(list, &format!("fleet recover --node-budget 2s {options}")).printed()
 }
 
 pub fn mover(from: &str, to: &str) -> Command {

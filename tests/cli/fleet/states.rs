@@ -153,7 +153,7 @@ async fn one_flushed_and_then_quarantined_and_then_a_majority() {
     servers[0].cli(&["FLUSHALL"]);
     let said = nodes(&servers, 0, "");
     said.assert(0, "not admitted: it knows of no locks");
-    said.assert(0, "the next client brings it back, or `fencing fleet admit`");
+    said.assert(0, "the next client brings it back, or `fencing fleet recover`");
     let seen = client.health().await;
     assert_eq!((seen.granting, seen.has_quorum()), (2, true));
     assert_eq!(faults(&seen), [&Fault::NotAdmitted]);
@@ -315,7 +315,7 @@ fn passwords_are_never_printed() {
     let (one, two) = (with("s3cret", &servers[..3]), with("s3cret", &servers[1..]));
     let (wrong, wrong_two) = (with("wr0ng", &servers[..3]), with("wr0ng", &servers[1..]));
     let init = "fleet init --node-budget 5s";
-    let admit = "fleet admit --node-budget 2s";
+    let admit = "fleet recover --node-budget 2s";
     let mut by_environment = fencing("", "fleet move --node-budget 5s");
     by_environment.env("FENCING_FROM", &one).env("FENCING_TO", &two);
     for (command, code, words) in [
@@ -345,7 +345,7 @@ fn a_namespace_is_a_fleet_of_its_own() {
     let servers = servers(4);
     let (one, two) = (&servers[..3], &servers[1..]);
     init(one);
-    for action in ["init", "admit"] {
+    for action in ["init", "recover"] {
         let ended = ask(two, &format!("fleet {action} --namespace other --node-budget 2s"));
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     }

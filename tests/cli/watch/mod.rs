@@ -129,7 +129,7 @@ fn leases_and_marks_in_a_database() {
     terminal.shows(&["invoice/42 ", " billing-7 ", " none"]);
     terminal.shows(&["MARKS  0"]);
     for (token, word) in [("1", " same"), ("9", " NEWER")] {
-        ask(&url, &format!("marks raise --resource invoice/42 --token {token} --yes")).printed();
+        ask(&url, &format!("db marks raise --resource invoice/42 --token {token} --yes")).printed();
         terminal.shows(&["invoice/42 ", " billing-7 ", word]);
     }
     terminal.shows(&["MARKS  1"]);

@@ -23,7 +23,7 @@ def fenced(cursor: Any, lease: Lease) -> Iterator[Any]:
 
     Raises Stale if the database has seen a newer token, from any statement or from the commit, and Lost if the lease
     ended before. Any error rolls back. The connection must have no open transaction; in autocommit one is begun.
-    `fencing migrate` creates what it calls.
+    `fencing db migrate` creates what it calls.
     """
     connection = cursor.connection
     statement, arguments = _admission(connection, lease.resource, lease.token)

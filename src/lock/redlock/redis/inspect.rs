@@ -29,6 +29,8 @@ pub struct NodeReport {
     pub maxmemory_policy: String,
     /// The server's uptime.
     pub uptime: Duration,
+    /// The time since 1970 by its clock, in seconds. `None` if it is a replica, or loading.
+    pub clock: Option<Duration>,
     /// The `run_id` under which it was admitted: an older one if it has restarted since, and none
     /// if it was never admitted or has forgotten that.
     pub admitted_as: Option<String>,
@@ -98,6 +100,7 @@ impl RedisNode {
             maxmemory: info.maxmemory,
             maxmemory_policy: info.policy,
             uptime: info.uptime,
+            clock: None,
             admitted_as: None,
             fleet: Vec::new(),
             moved_to: Vec::new(),
@@ -121,7 +124,8 @@ impl RedisNode {
 }
 
 fn read(report: &mut NodeReport, value: Value) -> Option<()> {
-    let (memory, left, longest, counts): (Vec<Option<String>>, i64, u64, u64) = from_redis_value(value).ok()?;
+    type Answer = (Vec<Option<String>>, i64, u64, u64, u64);
+    let (memory, left, longest, counts, clock): Answer = from_redis_value(value).ok()?;
     // Other clients may have written anything there, and a terminal shows it.
     let fits = |text: &String| text.len() <= 30_000 && !text.contains(char::is_control);
     if !memory.iter().flatten().all(fits) {
@@ -145,6 +149,7 @@ fn read(report: &mut NodeReport, value: Value) -> Option<()> {
     };
     report.longest = Duration::from_millis(longest);
     report.counts = counts;
+    report.clock = Some(Duration::from_secs(clock));
     report.crowded = full.is_some() || report.counts >= CROWDED as u64;
     Some(())
 }

@@ -1,0 +1,163 @@
+//! `fencing doctor`: what is wrong with the lock service and the storage, and what mends it.
+
+use std::fmt::Display;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use fencing::sql::{self, MigrateError};
+use sqlx::query_scalar;
+
+use crate::duration::about;
+use crate::exit::Failure;
+use crate::findings::{self, NodeBudget};
+use crate::lock::ChosenLock;
+use crate::marks::{MarksPlace, MarksUrl};
+use crate::nodes::verdict;
+use crate::place::{Chosen, LockPlace, Redis, Service};
+use crate::pool::{Pool, answer, connect, on};
+use crate::say;
+
+/// Checks the lock service and the storage, and says what to mend. It takes no lock, and changes no table.
+///
+/// Of nodes it checks what `fencing nodes` reports, and their clocks; of a database, whether its tables are up to date
+/// and guard what they should, which tables are protected, and its clock; of etcd and ZooKeeper, whether a majority
+/// answers, and the version; of marks in a Redis, whether they are open. Run it with the URLs of your service: then it
+/// checks the rights of the same role.
+///
+/// Each line begins with "ok" or "mend". Status 0: there is nothing to mend; 69: a server does not answer, or no
+/// majority grants leases; 65: something else is to be mended.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    place: LockPlace,
+    #[command(flatten)]
+    marks: MarksUrl,
+    #[command(flatten)]
+    budget: NodeBudget,
+}
+
+/// A clock that is further from that of this machine is wrong, or this one is.
+const CLOCKS_APART: Duration = Duration::from_secs(5);
+
+pub(crate) async fn main(args: DoctorArgs) -> Result<u8, Failure> {
+    let (place, marks) = args.marks.beside(&args.place)?;
+    let (mut report, mut databases) = (Report(0), Vec::new());
+    match place {
+        Chosen::Redis(redis) => report.check_nodes(&redis, args.budget.within(Duration::MAX)).await?,
+        Chosen::Service(Service::Database(url)) => databases.push(url),
+        Chosen::Service(engine) => report.check_engine(&engine).await?,
+    }
+    match marks {
+        Some(MarksPlace::Redis(marks)) => report.note(
+            "the marks",
+            match marks.look().await {
+                Ok(found) if found.is_open() => Ok(format!("open, {} of them", found.marks)),
+                Ok(_) => Err(Failure::refused("closed: everything is refused; see `fencing marks open --help`")),
+                Err(error) => Err(error.into()),
+            },
+        ),
+        Some(MarksPlace::Database(url)) => databases.push(url),
+        None => {}
+    }
+    databases.dedup();
+    for url in &databases {
+        let name = say::without_passwords(url.split('?').next().unwrap_or_default());
+        if let Err(failure) = report.check_database(&name, url).await {
+            report.note(&name, Err::<&str, _>(failure));
+        }
+    }
+    Ok(report.0)
+}
+
+/// What is printed, and the exit status so far.
+struct Report(u8);
+
+impl Report {
+    fn note(&mut self, what: impl Display, found: Result<impl Display, Failure>) {
+        match found {
+            Ok(fine) => say::out(format_args!("ok    {what}: {fine}\n")),
+            Err(Failure(status, why)) => {
+                say::out(format_args!("mend  {what}: {}\n", say::without_passwords(&why)));
+                self.0 = self.0.max(status);
+            }
+        }
+    }
+
+    async fn check_nodes(&mut self, redis: &Redis, budget: Duration) -> Result<(), Failure> {
+        let findings = findings::ask(redis, budget).await?;
+        let (granting, all) = (findings.granting(), findings.nodes.len());
+        self.note("the nodes", verdict(&findings).map(|()| format!("{granting} of {all} grant leases now")));
+        for finding in &findings.nodes {
+            let found = match (finding.advised(&findings), &finding.report) {
+                (None, Ok(report)) => Ok(format!("version {}", report.version)),
+                (advice, _) => Err(Failure::refused(advice.unwrap_or_default())),
+            };
+            self.note(&finding.node, found);
+            self.check_clock(&finding.node, finding.report.as_ref().ok().and_then(|report| report.clock));
+        }
+        Ok(())
+    }
+
+    async fn check_engine(&mut self, engine: &Service) -> Result<(), Failure> {
+        let health = ChosenLock::open(engine.options()?).await?.lock.health().await;
+        let causes = health.causes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        self.note(
+            "the lock service",
+            match (health.has_quorum(), causes.is_empty()) {
+                (true, true) => Ok("it grants leases now"),
+                (true, false) => Err(Failure::refused(causes)),
+                (false, _) => Err(Failure::unavailable(causes)),
+            },
+        );
+        Ok(())
+    }
+
+    async fn check_database(&mut self, name: &str, url: &str) -> Result<(), Failure> {
+        let pool = connect(name, url, false, 1).await?;
+        on!(&pool, pool => answer(sql::check(pool)).await)?;
+        self.note(name, Ok("its tables are up to date"));
+        let now = async {
+            Ok::<i64, MigrateError>(match &pool {
+                Pool::Sqlite(pool) => query_scalar("SELECT unixepoch()").fetch_one(pool).await?,
+                Pool::MySql(pool) => query_scalar("SELECT UNIX_TIMESTAMP()").fetch_one(pool).await?,
+                Pool::Postgres(pool) => {
+                    query_scalar("SELECT extract(epoch FROM clock_timestamp())::bigint").fetch_one(pool).await?
+                }
+            })
+        };
+        self.check_clock(name, u64::try_from(answer(now).await?).ok().map(Duration::from_secs));
+        for table in on!(&pool, pool => answer(sql::protected(pool, None)).await)? {
+            let found = match (table.faults.is_empty(), table.shadow) {
+                (false, _) => Err(Failure::refused(format_args!("{}; protect it again", table.faults.join("; ")))),
+                (true, true) => Err(Failure::refused("nothing is refused: protect it without --shadow")),
+                (true, false) => Ok("protected"),
+            };
+            self.note(format_args!("table {}", table.table), found);
+        }
+        Ok(())
+    }
+
+    /// After a loss of all tokens the next ones come from the clocks of the servers.
+    fn check_clock(&mut self, name: &str, clock: Option<Duration>) {
+        let own = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let apart = clock.map_or(Duration::ZERO, |clock| clock.abs_diff(own));
+        if apart > CLOCKS_APART {
+            let why = format!("its clock and that of this machine are {} apart: set them", about(apart));
+            self.note(name, Err::<&str, _>(Failure::refused(why)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_far_off_is_to_be_mended() {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        for (clock, status) in [(None, 0), (Some(now), 0), (Some(now / 2), 65), (Some(now * 2), 65)] {
+            let mut report = Report(0);
+            report.check_clock("a", clock);
+            assert_eq!(report.0, status, "{clock:?}");
+        }
+    }
+}
