@@ -51,7 +51,7 @@ pub(crate) async fn main(args: DoctorArgs) -> Result<u8, Failure> {
             "the marks",
             match marks.look().await {
                 Ok(found) if found.is_open() => Ok(format!("open, {} of them", found.marks)),
-                Ok(_) => Err(Failure::refused("closed: everything is refused; see `fencing marks open --help`")),
+                Ok(_) => Err(Failure::refused("closed: everything is refused; see `fencing db marks open --help`")),
                 Err(error) => Err(error.into()),
             },
         ),

@@ -1,5 +1,9 @@
 //! Wrong usage is 64, what cannot be reached is 69, and no password is shown.
 
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
 use support::cli::{ask, end, fencing, finish};
 
 const SECRET: &str = "redis://me:s3cret@127.0.0.1:1";
@@ -161,5 +165,40 @@ fn a_result_that_cannot_be_written_is_no_success() {
         let mut full = fencing("", line);
         full.stdout(std::fs::File::create("/dev/full").unwrap());
         end(full.spawn().unwrap()).says(74, "the output could not be written: No space left on device");
+    }
+}
+
+/// The commands in the code of a page: of the lines of its blocks, and between backticks.
+fn commands(page: &str) -> BTreeSet<String> {
+    let (mut code, mut is_block) = (Vec::new(), false);
+    for line in page.lines() {
+        if line.trim_start().starts_with("```") {
+            is_block = !is_block;
+        } else if is_block {
+            code.push(line.trim());
+        } else {
+            code.extend(line.split('`').skip(1).step_by(2));
+        }
+    }
+    let command = |code: &str| {
+        let words = code.strip_prefix("fencing ")?.split_whitespace();
+        let words = words.take_while(|word| word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'));
+        let words: Vec<&str> = words.take_while(|word| !word.starts_with('-')).collect();
+        let is_group = matches!(words.first(), Some(&("db" | "fleet")));
+        Some(words[..words.len().min(1 + usize::from(is_group))].join(" "))
+    };
+    code.into_iter().filter_map(command).collect()
+}
+
+#[test]
+fn the_commands_of_the_documents_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let folders = ["", "docs", "docs/guide", "clients/python", "clients/node"].map(|folder| root.join(folder));
+    let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap()).map(|file| file.unwrap().path());
+    let pages = files.filter(|file| file.extension().is_some_and(|kind| kind == "md"));
+    let all: BTreeSet<String> = pages.flat_map(|page| commands(&fs::read_to_string(page).unwrap())).collect();
+    assert!(all.len() > 15, "{all:?}");
+    for command in all {
+        ask("", &format!("{command} --help")).is(0);
     }
 }
