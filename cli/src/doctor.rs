@@ -12,7 +12,7 @@ use crate::findings::{self, NodeBudget};
 use crate::lock::ChosenLock;
 use crate::marks::{MarksPlace, MarksUrl};
 use crate::nodes::verdict;
-use crate::place::{Chosen, LockPlace, Redis, Service};
+use crate::place::{Chosen, LeaseService, LockPlace, Redis};
 use crate::pool::{Pool, answer, connect, on};
 use crate::say;
 
@@ -43,7 +43,7 @@ pub(crate) async fn main(args: DoctorArgs) -> Result<u8, Failure> {
     let (mut report, mut databases) = (Report(0), Vec::new());
     match place {
         Chosen::Redis(redis) => report.check_nodes(&redis, args.budget.within(Duration::MAX)).await?,
-        Chosen::Service(Service::Database(url)) => databases.push(url),
+        Chosen::Service(LeaseService::Database(url)) => databases.push(url),
         Chosen::Service(engine) => report.check_engine(&engine).await?,
     }
     match marks {
@@ -97,7 +97,7 @@ impl Report {
         Ok(())
     }
 
-    async fn check_engine(&mut self, engine: &Service) -> Result<(), Failure> {
+    async fn check_engine(&mut self, engine: &LeaseService) -> Result<(), Failure> {
         let health = ChosenLock::open(engine.options()?).await?.lock.health().await;
         let causes = health.causes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         self.note(

@@ -10,7 +10,7 @@ use fencing::{Resource, Token};
 
 use crate::duration;
 use crate::exit::Failure;
-use crate::place::{Chosen, LockPlace, NAMESPACE, Service, is_redis};
+use crate::place::{Chosen, LeaseService, LockPlace, NAMESPACE, is_redis};
 use crate::pool::{DatabaseUrl, Pool, answer, answer_within, connect, kind, on};
 use crate::say::{self, or_none};
 
@@ -268,7 +268,7 @@ impl MarksUrl {
         // The namespace may be that of marks on a Redis.
         let chosen = place.chosen(matches!(given, Some(MarksPlace::Redis(_))))?;
         let own = match &chosen {
-            Chosen::Service(Service::Database(url)) => Some(MarksPlace::Database(url.clone())),
+            Chosen::Service(LeaseService::Database(url)) => Some(MarksPlace::Database(url.clone())),
             _ => None,
         };
         Ok((chosen, given.or(own)))

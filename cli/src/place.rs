@@ -58,10 +58,10 @@ pub(crate) struct LockPlace {
 pub(crate) enum Chosen {
     Redis(Redis),
     /// Leases that one service keeps.
-    Service(Service),
+    Service(LeaseService),
 }
 
-pub(crate) enum Service {
+pub(crate) enum LeaseService {
     Database(String),
     /// etcd, ZooKeeper, or this process.
     Engine {
@@ -70,27 +70,27 @@ pub(crate) enum Service {
     },
 }
 
-impl Service {
+impl LeaseService {
     pub(crate) fn url(&self) -> &str {
-        let (Service::Database(url) | Service::Engine { url, .. }) = self;
+        let (LeaseService::Database(url) | LeaseService::Engine { url, .. }) = self;
         url
     }
 
     pub(crate) fn options(&self) -> Result<ConnectOptions, Failure> {
         let options = ConnectOptions::new(self.url());
         match self {
-            Service::Database(url) => kind(url).map(|_| options),
-            Service::Engine { namespace, .. } => Ok(options.namespace(namespace)),
+            LeaseService::Database(url) => kind(url).map(|_| options),
+            LeaseService::Engine { namespace, .. } => Ok(options.namespace(namespace)),
         }
     }
 
     pub(crate) async fn operator(&self) -> Result<Arc<dyn Operator>, Failure> {
         match self {
-            Service::Database(url) => {
+            LeaseService::Database(url) => {
                 let pool = connect("the lock service", url, false, 1).await?;
                 Ok(on!(pool, pool => Arc::new(pool)))
             }
-            Service::Engine { .. } => self.options()?.operator().map_err(Failure::usage),
+            LeaseService::Engine { .. } => self.options()?.operator().map_err(Failure::usage),
         }
     }
 }
@@ -124,7 +124,7 @@ impl LockPlace {
         let chosen = match &given[..] {
             [("FENCING_LOCK", url)] => self.of(url.trim())?,
             [("FENCING_REDIS", urls)] => self.on_nodes(urls),
-            [(_, url)] => Chosen::Service(Service::Database(url.trim().to_owned())),
+            [(_, url)] => Chosen::Service(LeaseService::Database(url.trim().to_owned())),
             [] => {
                 return Err(Failure::usage(format_args!(
                     "no lock service is given: give {OPTIONS}, or set FENCING_LOCK, FENCING_REDIS or FENCING_DATABASE"
@@ -137,7 +137,7 @@ impl LockPlace {
             }
         };
         match chosen {
-            Chosen::Service(Service::Database(_)) if self.namespace.is_some() && !needs_namespace => {
+            Chosen::Service(LeaseService::Database(_)) if self.namespace.is_some() && !needs_namespace => {
                 Err(Failure::usage(
                     "--namespace is for nodes, etcd and ZooKeeper: in a database, the schema of its URL keeps locks apart",
                 ))
@@ -157,8 +157,8 @@ impl LockPlace {
         let (url, namespace) = (url.to_owned(), self.namespace().to_owned());
         Ok(match engine {
             "redis" => self.on_nodes(&url),
-            "postgres" | "mysql" | "sqlite" => Chosen::Service(Service::Database(url)),
-            _ => Chosen::Service(Service::Engine { url, namespace }),
+            "postgres" | "mysql" | "sqlite" => Chosen::Service(LeaseService::Database(url)),
+            _ => Chosen::Service(LeaseService::Engine { url, namespace }),
         })
     }
 }

@@ -5,7 +5,7 @@ use wildmatch::WildMatch;
 
 use crate::exit::Failure;
 use crate::leases::LeaseList;
-use crate::place::{Chosen, LockPlace, Service};
+use crate::place::{Chosen, LeaseService, LockPlace};
 use crate::pool::answer;
 use crate::say;
 
@@ -29,7 +29,7 @@ pub(crate) struct RaiseArgs {
 pub(crate) async fn main(args: RaiseArgs) -> Result<u8, Failure> {
     let RaiseArgs { place, above, yes } = args;
     let service = match place.chosen(false)? {
-        Chosen::Service(service @ Service::Engine { .. }) => service.operator().await?,
+        Chosen::Service(service @ LeaseService::Engine { .. }) => service.operator().await?,
         Chosen::Service(_) => {
             return Err(Failure::usage("for a database run `fencing db marks raise-floor`"));
         }

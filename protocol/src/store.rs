@@ -54,7 +54,7 @@ struct Memory {
 
 /// What an owner asks for, or renews: its part of a lock.
 #[derive(Clone, Copy)]
-struct Claim<'a> {
+struct LockPart<'a> {
     resource: &'a Resource,
     owner: Owner,
     mode: Mode,
@@ -127,15 +127,15 @@ impl Store {
             },
             Request::Read => Reply::State(self.state(now)),
             Request::Acquire { ref resource, owner, mode, ttl } => {
-                self.acquire(Claim { resource, owner, mode, until: now + ttl }, now)
+                self.acquire(LockPart { resource, owner, mode, until: now + ttl }, now)
             }
             Request::Drain { ref resource, lasting } => self.drain(resource, lasting, now),
             Request::Publish { ref resource, owner, nonce, token } => self.publish(resource, owner, nonce, token),
             Request::Renew { ref resource, owner, mode, token, ttl } => {
-                self.renew(Claim { resource, owner, mode, until: now + ttl }, token, now)
+                self.renew(LockPart { resource, owner, mode, until: now + ttl }, token, now)
             }
             Request::Resume { ref resource, owner, least, ttl } => {
-                self.resume(Claim { resource, owner, mode: Mode::Exclusive, until: now + ttl }, now + least, now)
+                self.resume(LockPart { resource, owner, mode: Mode::Exclusive, until: now + ttl }, now + least, now)
             }
             Request::Release { ref resource, owner } => self.release(resource, owner),
             Request::Shorten { ref resource, owner, rest } => self.shorten(resource, owner, now + rest, now),

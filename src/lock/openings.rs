@@ -22,11 +22,11 @@ pub(crate) struct Openings<K, S> {
     has_ended: fn(&S) -> bool,
 }
 
-type Opening<S> = Shared<BoxFuture<'static, Result<Arc<S>, Fault>>>;
+type OpeningSession<S> = Shared<BoxFuture<'static, Result<Arc<S>, Fault>>>;
 
 /// A session that is open, or is being opened.
 struct Slot<S> {
-    opening: Opening<S>,
+    opening: OpeningSession<S>,
     /// Since when nothing has been heard of the servers.
     since: Instant,
     /// Until when it stays open if no lease uses it.
@@ -70,7 +70,7 @@ impl<K: Eq + Hash, S: Send + Sync + 'static> Openings<K, S> {
         key: (Id, K),
         lasting: Duration,
         open: impl FnOnce() -> JoinHandle<Result<Arc<S>, Fault>>,
-    ) -> (Opening<S>, Instant) {
+    ) -> (OpeningSession<S>, Instant) {
         let (now, mut slots) = (Instant::now(), self.slots.lock());
         let mut since = now;
         if let Some(slot) = slots.get_mut(&key) {

@@ -10,7 +10,7 @@ const TRIES: usize = 3;
 
 /// What a store does wrong.
 #[derive(Clone, Copy)]
-enum Defect {
+enum StoreDefect {
     /// It refuses a write whose condition holds.
     Refuses(&'static str),
     /// It says that it has done what it should have refused, or does not say what it has written.
@@ -29,35 +29,35 @@ pub(super) async fn probe(store: &dyn ObjectStore) -> Result<(), ObjectError> {
             tracing::debug!(%path, %error, "the object that tested the store could not be deleted");
         }
         found = probed?;
-        if !matches!(found, Some(Defect::Refuses(_))) {
+        if !matches!(found, Some(StoreDefect::Refuses(_))) {
             break;
         }
     }
     match found {
         None => Ok(()),
-        Some(Defect::Refuses(defect) | Defect::Lies(defect)) => {
+        Some(StoreDefect::Refuses(defect) | StoreDefect::Lies(defect)) => {
             Err(ObjectError::Unconditional { store: store.to_string(), defect })
         }
     }
 }
 
-async fn find_defect(store: &dyn ObjectStore, path: &Path) -> Result<Option<Defect>, ObjectError> {
+async fn find_defect(store: &dyn ObjectStore, path: &Path) -> Result<Option<StoreDefect>, ObjectError> {
     let first = write(store, path, "first", PutMode::Create).await?;
     let Some(first) = first else {
-        return Ok(Some(Defect::Refuses("it refused to create an object that does not exist")));
+        return Ok(Some(StoreDefect::Refuses("it refused to create an object that does not exist")));
     };
     if write(store, path, "second", PutMode::Create).await?.is_some() {
-        return Ok(Some(Defect::Lies("it ignores the condition that an object must not exist")));
+        return Ok(Some(StoreDefect::Lies("it ignores the condition that an object must not exist")));
     }
     if first.e_tag.is_none() && first.version.is_none() {
-        return Ok(Some(Defect::Lies("it gives no version of what was written")));
+        return Ok(Some(StoreDefect::Lies("it gives no version of what was written")));
     }
     let first = UpdateVersion { e_tag: first.e_tag, version: first.version };
     if write(store, path, "third", PutMode::Update(first.clone())).await?.is_none() {
-        return Ok(Some(Defect::Refuses("it refused an update of the version that it had given")));
+        return Ok(Some(StoreDefect::Refuses("it refused an update of the version that it had given")));
     }
     if write(store, path, "fourth", PutMode::Update(first)).await?.is_some() {
-        return Ok(Some(Defect::Lies("it ignores the condition that an object must have a version")));
+        return Ok(Some(StoreDefect::Lies("it ignores the condition that an object must have a version")));
     }
     Ok(None)
 }

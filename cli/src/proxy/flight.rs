@@ -28,7 +28,7 @@ const PIECES: usize = 2;
 /// sends nothing more of the request, and the fence lets newer ones in.
 pub(super) struct Flight {
     upload: Progress,
-    client: Client,
+    client: ClientState,
     /// Time limit without progress in either direction: a service that reads is at work.
     patience: Duration,
     /// Ends when the upload continues for too long behind a newer token.
@@ -79,7 +79,7 @@ impl Flight {
             }
         };
         let superseded = superseded.boxed();
-        let (client, patience) = (Client::Waiting(client), args.flight.upstream_timeout);
+        let (client, patience) = (ClientState::Waiting(client), args.flight.upstream_timeout);
         Flight { upload, client, patience, superseded, closes: false, held: None, args, passage }
     }
 
@@ -142,7 +142,7 @@ impl Flight {
         let mut coming = pin!(coming);
         self.upload.note();
         loop {
-            let has_answer = !matches!(self.client, Client::Waiting(_));
+            let has_answer = !matches!(self.client, ClientState::Waiting(_));
             tokio::select! {
                 biased;
                 () = &mut self.superseded => return Err(SUPERSEDED),
@@ -198,7 +198,7 @@ impl Drop for Flight {
     }
 }
 
-enum Client {
+enum ClientState {
     Waiting(oneshot::Sender<HttpAnswer>),
     Reading(mpsc::Sender<Piece>),
     Gone,
@@ -207,10 +207,10 @@ enum Client {
 /// A piece of an answer, or its end. Without an end it has broken off.
 type Piece = Option<Frame<Bytes>>;
 
-impl Client {
+impl ClientState {
     /// Answers it, or cuts it off if it reads another answer.
     fn answer(&mut self, answer: HttpAnswer) {
-        if let Client::Waiting(client) = replace(self, Client::Gone) {
+        if let ClientState::Waiting(client) = replace(self, ClientState::Gone) {
             let _ = client.send(answer);
         }
     }
@@ -223,13 +223,13 @@ impl Client {
             pieces.poll_recv(context).map(|piece| piece.ok_or(broken).transpose())
         }));
         self.answer(Response::from_parts(head, Body::new(body)));
-        *self = Client::Reading(sender);
+        *self = ClientState::Reading(sender);
     }
 
     async fn send(&mut self, piece: Piece, patience: Duration) {
-        let Client::Reading(pieces) = self else { return };
+        let ClientState::Reading(pieces) = self else { return };
         if !matches!(timeout(patience, pieces.send(piece)).await, Ok(Ok(()))) {
-            *self = Client::Gone;
+            *self = ClientState::Gone;
         }
     }
 }

@@ -30,7 +30,7 @@ impl Upstream {
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
         connector.set_nodelay(true);
-        let connector = Connector::new(connector, Stream::new);
+        let connector = Connector::new(connector, ResetStream::new);
         let mut builder = Client::builder(TokioExecutor::new());
         builder.http2_only(http2).set_host(false);
         builder.pool_timer(TokioTimer::new()).pool_idle_timeout(UNUSED_TIMEOUT);
@@ -47,26 +47,26 @@ impl Upstream {
     }
 }
 
-type Connector = MapResponse<HttpConnector, fn(TokioIo<TcpStream>) -> Stream>;
+type Connector = MapResponse<HttpConnector, fn(TokioIo<TcpStream>) -> ResetStream>;
 
 /// A connection to the service. The proxy ends it after the answer, by a reset: the end in order would leave
 /// its port in TIME-WAIT, and a connection for each request would soon take all ports.
 ///
 /// A reset throws away what the service has not received. So there is none where the answer began before the
 /// request was written: the service may still read it.
-struct Stream {
+struct ResetStream {
     inner: TokioIo<TcpStream>,
     answered: bool,
     wrote_after: bool,
 }
 
-impl Stream {
-    fn new(inner: TokioIo<TcpStream>) -> Stream {
-        Stream { inner, answered: false, wrote_after: false }
+impl ResetStream {
+    fn new(inner: TokioIo<TcpStream>) -> ResetStream {
+        ResetStream { inner, answered: false, wrote_after: false }
     }
 }
 
-impl Read for Stream {
+impl Read for ResetStream {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: ReadBufCursor<'_>) -> Poll<Result<()>> {
         let read = ready!(Pin::new(&mut self.inner).poll_read(context, buffer));
         self.answered = true;
@@ -74,7 +74,7 @@ impl Read for Stream {
     }
 }
 
-impl Write for Stream {
+impl Write for ResetStream {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
         self.wrote_after |= self.answered;
         Pin::new(&mut self.inner).poll_write(context, bytes)
@@ -94,7 +94,7 @@ impl Write for Stream {
     }
 }
 
-impl Connection for Stream {
+impl Connection for ResetStream {
     fn connected(&self) -> Connected {
         self.inner.connected()
     }

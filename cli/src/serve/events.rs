@@ -16,7 +16,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep};
 
 use super::clients::{Caller, Denied, InUse, Right};
-use super::lease_server::{Id, LeaseServer, Server, show, text};
+use super::lease_server::{Id, LeaseServer, SharedServer, show, text};
 use super::table::KnownLease;
 use crate::duration::millis;
 use crate::listen::{HttpAnswer, MALFORMED, answer};
@@ -44,7 +44,7 @@ struct LeaseEvents {
 
 /// Shows a lease, or tells what becomes of it where the path ends so.
 pub(super) async fn show_or_tell(
-    State(leases): Server,
+    State(leases): SharedServer,
     Extension(caller): Extension<Caller>,
     id: Id,
     RawQuery(query): RawQuery,

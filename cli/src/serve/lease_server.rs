@@ -38,7 +38,7 @@ pub(super) struct LeaseServer {
     pub(super) keys: Option<SigningKeys>,
 }
 
-pub(super) type Server = State<Arc<LeaseServer>>;
+pub(super) type SharedServer = State<Arc<LeaseServer>>;
 pub(super) type Id = Result<Path<String>, PathRejection>;
 
 #[derive(Deserialize, Default)]
@@ -49,7 +49,7 @@ struct AcquireRequest {
 }
 
 pub(super) async fn acquire(
-    State(leases): Server,
+    State(leases): SharedServer,
     Extension(caller): Extension<Caller>,
     request: Request,
 ) -> Result<HttpAnswer, HttpAnswer> {
@@ -106,7 +106,7 @@ pub(super) async fn show(leases: &LeaseServer, caller: &Caller, id: &str) -> Res
 }
 
 pub(super) async fn renew(
-    State(leases): Server,
+    State(leases): SharedServer,
     Extension(caller): Extension<Caller>,
     id: Id,
 ) -> Result<HttpAnswer, HttpAnswer> {
@@ -116,7 +116,7 @@ pub(super) async fn renew(
 }
 
 pub(super) async fn release(
-    State(leases): Server,
+    State(leases): SharedServer,
     Extension(caller): Extension<Caller>,
     id: Id,
 ) -> Result<HttpAnswer, HttpAnswer> {

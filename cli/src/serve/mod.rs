@@ -22,7 +22,7 @@ use tokio::sync::Semaphore;
 use self::answers::{FORBIDDEN, NOT_FOUND, WRONG_METHOD};
 use self::clients::{Caller, Clients, Right};
 use self::events::show_or_tell;
-use self::lease_server::{LeaseServer, Server, acquire, release, renew};
+use self::lease_server::{LeaseServer, SharedServer, acquire, release, renew};
 use self::table::Table;
 use crate::duration;
 use crate::exit::Failure;
@@ -141,7 +141,7 @@ async fn ready(lock: Arc<dyn Lock>) -> Result<(), String> {
 }
 
 /// Finds out who asks, counts what the routes answer, and bounds how long a body may take.
-async fn counted(State(leases): Server, request: Request, routes: Next) -> HttpAnswer {
+async fn counted(State(leases): SharedServer, request: Request, routes: Next) -> HttpAnswer {
     let kind = match (request.method(), request.uri().path().starts_with("/leases/")) {
         (&Method::POST, true) => "acquire",
         (&Method::GET, true) => "show",

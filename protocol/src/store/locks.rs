@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{CROWDED, Claim, Clocks, Store};
+use super::{CROWDED, Clocks, LockPart, Store};
 use crate::holders::Holders;
 use crate::message::{Reply, Request};
 use crate::{Membership, Mode, Nonce, Owner, Resource, Stamp, Time, Token};
@@ -23,7 +23,7 @@ impl Store {
         (!joins).then_some(Reply::Held { remaining, shared, holder: None })
     }
 
-    fn lock(&mut self, Claim { resource, owner, mode, until }: Claim<'_>, now: Time) {
+    fn lock(&mut self, LockPart { resource, owner, mode, until }: LockPart<'_>, now: Time) {
         self.memory.granted = true;
         let latest = self.locks.get(resource).filter(|_| mode == Mode::Shared);
         let longest = latest.map_or(until, |holders| holders.until().max(until));
@@ -60,8 +60,8 @@ impl Store {
         Reply::Released
     }
 
-    pub(super) fn acquire(&mut self, claim: Claim<'_>, now: Time) -> Reply {
-        let Claim { resource, owner, mode, .. } = claim;
+    pub(super) fn acquire(&mut self, part: LockPart<'_>, now: Time) -> Reply {
+        let LockPart { resource, owner, mode, .. } = part;
         let Some(nonce) = self.nonce() else { return Reply::NotAdmitted };
         if let Some((until, _)) = self.quarantine {
             return Reply::Quarantined { remaining: until.since(now) };
@@ -95,7 +95,7 @@ impl Store {
             self.out.retain(|_, (until, _)| *until > now);
         }
         self.memory.counts.insert(resource.clone(), count);
-        self.lock(claim, now);
+        self.lock(part, now);
         Reply::Granted { stamp: Stamp { era, count }, nonce, crowded }
     }
 
@@ -113,8 +113,8 @@ impl Store {
         Reply::Published
     }
 
-    pub(super) fn renew(&mut self, claim: Claim<'_>, token: Token, now: Time) -> Reply {
-        let Claim { resource, owner, mode, .. } = claim;
+    pub(super) fn renew(&mut self, part: LockPart<'_>, token: Token, now: Time) -> Reply {
+        let LockPart { resource, owner, mode, .. } = part;
         if let Some((until, _)) = self.quarantine {
             return Reply::Quarantined { remaining: until.since(now) };
         }
@@ -132,20 +132,20 @@ impl Store {
                 self.raise(resource, lease);
             }
         }
-        self.lock(claim, now);
+        self.lock(part, now);
         Reply::Renewed
     }
 
     /// Renews a lock that ends after `least`.
-    pub(super) fn resume(&mut self, claim: Claim<'_>, least: Time, now: Time) -> Reply {
+    pub(super) fn resume(&mut self, part: LockPart<'_>, least: Time, now: Time) -> Reply {
         if let Some((until, _)) = self.quarantine {
             return Reply::Quarantined { remaining: until.since(now) };
         }
-        let holders = self.locks.get(claim.resource).filter(|it| it.mode() == Some(Mode::Exclusive));
-        if !holders.is_some_and(|it| it.has(claim.owner) && it.until() > least) {
+        let holders = self.locks.get(part.resource).filter(|it| it.mode() == Some(Mode::Exclusive));
+        if !holders.is_some_and(|it| it.has(part.owner) && it.until() > least) {
             return Reply::NotOwner;
         }
-        self.lock(claim, now);
+        self.lock(part, now);
         Reply::Renewed
     }
 

@@ -1,10 +1,10 @@
 use std::sync::Arc;
 
-use super::{ConnectError, ConnectOptions, Opening, opened};
+use super::{ConnectError, ConnectOptions, Connecting, opened};
 use crate::lock::etcd::{EtcdLock, EtcdLockBuilder};
 use crate::lock::operator::Operator;
 
-pub(super) fn open(options: &ConnectOptions) -> Opening<'_> {
+pub(super) fn open(options: &ConnectOptions) -> Connecting<'_> {
     opened(builder(options).build())
 }
 

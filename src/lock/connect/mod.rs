@@ -190,11 +190,11 @@ pub enum ConnectError {
 }
 
 /// A lock service that is being opened.
-type Opening<'a> = BoxFuture<'a, Result<Arc<dyn Lock>, ConnectError>>;
+type Connecting<'a> = BoxFuture<'a, Result<Arc<dyn Lock>, ConnectError>>;
 
 struct BackEnd {
     feature: &'static str,
-    open: fn(&ConnectOptions) -> Opening<'_>,
+    open: fn(&ConnectOptions) -> Connecting<'_>,
     operator: fn(&ConnectOptions) -> Result<Arc<dyn Operator>, ConnectError>,
 }
 
@@ -233,12 +233,12 @@ fn of_nodes(options: &ConnectOptions) -> Result<Arc<dyn Operator>, ConnectError>
 /// The number of nodes of a lock service in memory.
 const MEMORY_NODES: usize = 5;
 
-fn memory(options: &ConnectOptions) -> Opening<'_> {
+fn memory(options: &ConnectOptions) -> Connecting<'_> {
     let nodes = (1..=MEMORY_NODES).map(|number| MemoryNode::new(format!("memory-{number}")));
     redlock(options, Redlock::builder().nodes(nodes))
 }
 
-fn redlock(options: &ConnectOptions, mut builder: RedlockBuilder) -> Opening<'_> {
+fn redlock(options: &ConnectOptions, mut builder: RedlockBuilder) -> Connecting<'_> {
     builder.settings = options.settings.with_defaults_of(&builder.settings);
     if let Some(namespace) = &options.namespace {
         builder = builder.namespace(namespace);
@@ -247,7 +247,7 @@ fn redlock(options: &ConnectOptions, mut builder: RedlockBuilder) -> Opening<'_>
 }
 
 /// Opens a lock service that needs nothing before the first acquisition.
-fn opened<'a>(built: Result<impl Lock + 'static, BuildError>) -> Opening<'a> {
+fn opened<'a>(built: Result<impl Lock + 'static, BuildError>) -> Connecting<'a> {
     let lock = built.map(|lock| Arc::new(lock) as Arc<dyn Lock>);
     Box::pin(std::future::ready(lock.map_err(ConnectError::from)))
 }

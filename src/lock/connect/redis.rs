@@ -1,6 +1,6 @@
-use super::{ConnectOptions, Opening, redlock};
+use super::{ConnectOptions, Connecting, redlock};
 use crate::lock::redlock::{Redlock, node_urls};
 
-pub(super) fn open(options: &ConnectOptions) -> Opening<'_> {
+pub(super) fn open(options: &ConnectOptions) -> Connecting<'_> {
     redlock(options, Redlock::builder().redis(node_urls(&options.url)))
 }

@@ -6,7 +6,7 @@ use sqlx::pool::PoolOptions;
 use sqlx::{ConnectOptions as _, Connection};
 use tokio::time::timeout;
 
-use super::{ConnectError, ConnectOptions, Opening};
+use super::{ConnectError, ConnectOptions, Connecting};
 use crate::database::Database;
 use crate::lock::operator::Operator;
 use crate::lock::service::api::Lock;
@@ -34,7 +34,7 @@ pub(super) type ServerOptions<DB> = <<DB as sqlx::Database>::Connection as Conne
 
 /// Opens a lock service in the database of the URL.
 #[allow(dead_code, reason = "SQLite opens a file")]
-pub(super) fn open<DB: Database>(options: &ConnectOptions) -> Opening<'_> {
+pub(super) fn open<DB: Database>(options: &ConnectOptions) -> Connecting<'_> {
     Box::pin(async { open_with::<DB>(options, parsed::<DB>(options)?).await })
 }
 

@@ -1,9 +1,9 @@
 use sqlx::sqlite::SqliteConnectOptions;
 
 use super::sql::{open_with, parsed};
-use super::{ConnectError, ConnectOptions, Opening};
+use super::{ConnectError, ConnectOptions, Connecting};
 
-pub(super) fn open(options: &ConnectOptions) -> Opening<'_> {
+pub(super) fn open(options: &ConnectOptions) -> Connecting<'_> {
     Box::pin(async { open_with::<sqlx::Sqlite>(options, file(options)?).await })
 }
 

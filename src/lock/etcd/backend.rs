@@ -5,13 +5,13 @@ use std::time::Duration;
 use fencing_protocol::{Fault, Mode, NonEmpty, Resource};
 use tokio::time::Instant;
 
-use super::claim::{Claim, FoundHolder, MAX_LOCKS, Refusal};
+use super::claim::{EtcdClaim, EtcdRefusal, FoundHolder, MAX_LOCKS};
 use super::client::Repeat;
 use super::doubt::InDoubt;
 use super::held::HeldInEtcd;
-use super::messages::{Answer, Range, Status};
+use super::messages::{EtcdAnswer, Range, Status};
 use super::session::EtcdSession;
-use super::sessions::Sessions;
+use super::sessions::EtcdSessions;
 use crate::holder::HolderName;
 use crate::lock::error::{AcquireError, NodeCause};
 use crate::lock::lease::held_lock::{Grant, HeldLock};
@@ -30,7 +30,7 @@ use crate::time::Clock;
 #[derive(derive_more::Debug)]
 #[debug("{sessions:?}")]
 pub struct EtcdBackend {
-    pub(super) sessions: Arc<Sessions>,
+    pub(super) sessions: Arc<EtcdSessions>,
     pub(super) holder: HolderName,
     pub(super) notifications: ReleaseNotifications,
     /// Whether an old version was reported.
@@ -57,7 +57,7 @@ impl LockBackend for Arc<EtcdBackend> {
         let (terms, budget) = (settings.terms(), settings.budget());
         let (keys, end) = (&self.sessions.cluster.keys, Instant::now() + budget * 2);
         let closed_for = terms.closed_for();
-        let claim = Arc::new(Claim::new(keys, resources, ask.mode, &self.holder, closed_for));
+        let claim = Arc::new(EtcdClaim::new(keys, resources, ask.mode, &self.holder, closed_for));
         let unavailable = |fault| AcquireError::unavailable(first, self.sessions.cluster.cause(fault));
         loop {
             let session = self.sessions.get(settings, end).await;
@@ -69,12 +69,12 @@ impl LockBackend for Arc<EtcdBackend> {
                     session.undrain(first);
                     return Ok(grant);
                 }
-                Err(Refusal::Moved(_) | Refusal::Over) if Instant::now() < end => {}
-                Err(Refusal::Moved(_) | Refusal::Over) => {
+                Err(EtcdRefusal::Moved(_) | EtcdRefusal::Over) if Instant::now() < end => {}
+                Err(EtcdRefusal::Moved(_) | EtcdRefusal::Over) => {
                     return Err(unavailable(Fault::TimedOut));
                 }
-                Err(Refusal::Failed(fault)) => return Err(unavailable(fault)),
-                Err(Refusal::Held(FoundHolder { resource, holder, shared, left })) => {
+                Err(EtcdRefusal::Failed(fault)) => return Err(unavailable(fault)),
+                Err(EtcdRefusal::Held(FoundHolder { resource, holder, shared, left })) => {
                     if shared && ask.mode == Mode::Exclusive && ask.drains {
                         session.drain(&resource, draining(settings, budget / 2, ask.end));
                     }
@@ -86,8 +86,8 @@ impl LockBackend for Arc<EtcdBackend> {
     }
 
     async fn held(&self, ticket: &LeaseTicket, settings: &Settings) -> Result<Option<Arc<dyn HeldLock>>, NodeCause> {
-        let Sessions { cluster, .. } = &*self.sessions;
-        let Some(claim) = Claim::of(&cluster.keys, ticket) else { return Ok(None) };
+        let EtcdSessions { cluster, .. } = &*self.sessions;
+        let Some(claim) = EtcdClaim::of(&cluster.keys, ticket) else { return Ok(None) };
         let session = self.sessions.get(settings, Instant::now() + settings.budget() * 2).await;
         let (session, claim) = (session.map_err(|fault| cluster.cause(fault))?, Arc::new(claim));
         let (locks, terms) = (NonEmpty::new(ticket.sequencer.clone()), settings.terms());
@@ -108,7 +108,7 @@ impl LockBackend for Arc<EtcdBackend> {
 }
 
 impl EtcdSession {
-    async fn acquire(self: &Arc<Self>, claim: &Arc<Claim>, settings: &Settings) -> Result<Grant, Refusal> {
+    async fn acquire(self: &Arc<Self>, claim: &Arc<EtcdClaim>, settings: &Settings) -> Result<Grant, EtcdRefusal> {
         let (cluster, terms) = (&self.cluster, settings.terms());
         let (start, before) = (cluster.clock.now(), cluster.largest.get());
         let modified = self.modified();
@@ -120,21 +120,21 @@ impl EtcdSession {
             Ok((answer, _)) => claim
                 .outcome(&answer, self.created, modified)
                 .map(|(base, counted)| (base, answer.header().revision, counted)),
-            Err(failure) if failure.is_lease_gone() => Err(Refusal::Over),
-            Err(failure) if failure.in_doubt => return Err(Refusal::Failed(failure.fault)),
+            Err(failure) if failure.is_lease_gone() => Err(EtcdRefusal::Over),
+            Err(failure) if failure.in_doubt => return Err(EtcdRefusal::Failed(failure.fault)),
             Err(failure) => {
                 doubt.decided();
-                return Err(Refusal::Failed(failure.fault));
+                return Err(EtcdRefusal::Failed(failure.fault));
             }
         };
         let (base, revision, counted) = match granted {
             Ok(granted) => granted,
             // It may be granted.
-            Err(refusal @ Refusal::Failed(_)) => return Err(refusal),
+            Err(refusal @ EtcdRefusal::Failed(_)) => return Err(refusal),
             Err(refusal) => {
                 match &refusal {
-                    Refusal::Moved(modified) => self.note_modified(*modified),
-                    Refusal::Over => self.end(),
+                    EtcdRefusal::Moved(modified) => self.note_modified(*modified),
+                    EtcdRefusal::Over => self.end(),
                     _ => {}
                 }
                 doubt.decided();
@@ -143,14 +143,14 @@ impl EtcdSession {
         };
         let count = |revision: i64| base.saturating_add(u64::try_from(revision).unwrap_or(0));
         let largest = cluster.largest.take(before, count(revision));
-        largest.map_err(Refusal::Failed)?;
-        let token = token(base, u64::try_from(counted).unwrap_or(0)).map_err(Refusal::Failed)?;
+        largest.map_err(EtcdRefusal::Failed)?;
+        let token = token(base, u64::try_from(counted).unwrap_or(0)).map_err(EtcdRefusal::Failed)?;
         let deadline = self.deadline(&terms, start);
         if cluster.clock.now() >= deadline {
-            return Err(Refusal::Failed(Fault::GrantedTooLate));
+            return Err(EtcdRefusal::Failed(Fault::GrantedTooLate));
         }
         if !self.hold(claim, deadline + terms.lock_delay) {
-            return Err(Refusal::Over);
+            return Err(EtcdRefusal::Over);
         }
         // From now on the lease releases.
         doubt.decided();

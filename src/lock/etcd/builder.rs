@@ -4,14 +4,14 @@ use std::time::Duration;
 use tokio_util::task::TaskTracker;
 
 use super::backend::EtcdBackend;
-use super::client::Client;
+use super::client::EtcdClient;
 use super::cluster::Cluster;
-use super::keys::Keys;
+use super::keys::EtcdKeys;
 use super::line;
 use super::operator::EtcdOperator;
 use super::session::MIN_SECONDS;
-use super::sessions::Sessions;
-use super::url::Address;
+use super::sessions::EtcdSessions;
+use super::url::EtcdUrl;
 use super::{BuildError, EtcdLock};
 use crate::lock::token_base::Largest;
 use crate::lock::url_builder::UrlBuilder;
@@ -35,7 +35,7 @@ impl EtcdLockBuilder {
     pub fn build(self) -> Result<EtcdLock, BuildError> {
         let settings = self.settings.clone().checked()?;
         let holder = settings.holder_name()?;
-        let sessions = Arc::new(Sessions::new(self.cluster()?));
+        let sessions = Arc::new(EtcdSessions::new(self.cluster()?));
         let (opened, waits) = (Arc::clone(&sessions), settings.clone());
         let name = sessions.cluster.client.name();
         let source = Source::new(&name, move || line::open(&opened, &waits));
@@ -50,8 +50,8 @@ impl EtcdLockBuilder {
     }
 
     fn cluster(self) -> Result<Cluster, BuildError> {
-        let client = Client::new(Address::read(&self.url)?);
-        let keys = Keys::new(&self.namespace).map_err(|problem| BuildError::new("namespace", problem))?;
+        let client = EtcdClient::new(EtcdUrl::read(&self.url)?);
+        let keys = EtcdKeys::new(&self.namespace).map_err(|problem| BuildError::new("namespace", problem))?;
         let (requests, clock, largest) = (TaskTracker::new(), self.clock, Largest::default());
         requests.close();
         Ok(Cluster { client, keys, clock, largest, requests })

@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use fencing_protocol::{Fault, Mode, NonEmpty, Owner, Resource, Token};
 
-use super::keys::Keys;
-use super::messages::{Answer, Compare, Is, KeyValue, Op, Range, Txn, TxnAnswer};
+use super::keys::EtcdKeys;
+use super::messages::{Compare, EtcdAnswer, Is, KeyValue, Op, Range, Txn, TxnAnswer};
 use crate::holder::{Holder, HolderName};
 use crate::lock::lease::ticket::LeaseTicket;
 use crate::random;
@@ -19,7 +19,7 @@ pub(super) const MAX_SWEPT: usize = 123;
 
 /// The locks that one attempt asks for, under an owner that no other attempt has.
 #[derive(Debug)]
-pub(super) struct Claim {
+pub(super) struct EtcdClaim {
     pub(super) owner: Owner,
     pub(super) mode: Mode,
     /// The contents of each lock: the owner, its name, and for how many milliseconds it is closed at most.
@@ -39,7 +39,7 @@ pub(super) struct FoundHolder {
 
 /// Why an attempt was not granted.
 #[derive(Debug)]
-pub(super) enum Refusal {
+pub(super) enum EtcdRefusal {
     Held(FoundHolder),
     /// The sentinel has changed at this revision. Nothing was asked of the locks.
     Moved(i64),
@@ -48,29 +48,29 @@ pub(super) enum Refusal {
     Failed(Fault),
 }
 
-impl Claim {
+impl EtcdClaim {
     pub(super) fn new(
-        keys: &Keys,
+        keys: &EtcdKeys,
         resources: &NonEmpty<Resource>,
         mode: Mode,
         holder: &HolderName,
         closed_for: Duration,
-    ) -> Claim {
+    ) -> EtcdClaim {
         let owner = Owner(random::stamped());
         let lock = |resource: Resource| {
             let key = keys.lock(&resource, mode, owner);
             (resource, key)
         };
         let value = format!("{owner} {}\0{}", holder.as_str(), closed_for.as_millis());
-        Claim { owner, mode, value: value.into(), locks: resources.clone().map(lock) }
+        EtcdClaim { owner, mode, value: value.into(), locks: resources.clone().map(lock) }
     }
 
     /// Returns the claim of a lease that another process had: its owner is the contents of the lock.
-    pub(super) fn of(keys: &Keys, ticket: &LeaseTicket) -> Option<Claim> {
+    pub(super) fn of(keys: &EtcdKeys, ticket: &LeaseTicket) -> Option<EtcdClaim> {
         let LeaseTicket { sequencer, owner: value, .. } = ticket;
         let (owner, mode) = (Owner::parse(value.get(..32)?)?, Mode::Exclusive);
         let locks = NonEmpty::new((sequencer.resource.clone(), keys.alone(&sequencer.resource)));
-        Some(Claim { owner, mode, value: value.clone().into(), locks })
+        Some(EtcdClaim { owner, mode, value: value.clone().into(), locks })
     }
 
     /// Returns the ticket of a lease of one lock.
@@ -79,14 +79,14 @@ impl Claim {
     }
 
     /// Returns a claim of one key that is there while a client waits.
-    pub(super) fn waiting(resource: &Resource, key: Vec<u8>) -> Claim {
+    pub(super) fn waiting(resource: &Resource, key: Vec<u8>) -> EtcdClaim {
         let owner = Owner(random::stamped());
         let locks = NonEmpty::new((resource.clone(), key));
-        Claim { owner, mode: Mode::Exclusive, value: owner.to_string().into(), locks }
+        EtcdClaim { owner, mode: Mode::Exclusive, value: owner.to_string().into(), locks }
     }
 
     /// Puts its one key, if the session's sentinel is as it was at `modified`.
-    pub(super) fn put(&self, keys: &Keys, lease: i64, modified: i64) -> Txn {
+    pub(super) fn put(&self, keys: &EtcdKeys, lease: i64, modified: i64) -> Txn {
         let sentinel = keys.sentinel(lease);
         let (_, key) = self.locks.first();
         Txn {
@@ -98,7 +98,7 @@ impl Claim {
 
     /// Takes all locks if they are free and the session's sentinel is as it was at `modified`: a sweep changes it, and
     /// no earlier transaction takes effect after that. A sentinel is there only while the service is not closed.
-    pub(super) fn acquire(&self, keys: &Keys, lease: i64, modified: i64) -> Txn {
+    pub(super) fn acquire(&self, keys: &EtcdKeys, lease: i64, modified: i64) -> Txn {
         let sentinel = keys.sentinel(lease);
         let mut compare = vec![Compare::modified(sentinel.clone(), modified)];
         let mut success = vec![Op::range(Range::one(keys.base()))];
@@ -130,11 +130,11 @@ impl Claim {
         Txn { compare, success, failure }
     }
 
-    /// Reads the answer to [`acquire`](Claim::acquire) of the session whose sentinel was created at `created`: the base
-    /// and the revision of the token.
-    pub(super) fn outcome(&self, answer: &TxnAnswer, created: i64, modified: i64) -> Result<(u64, i64), Refusal> {
+    /// Reads the answer to [`acquire`](EtcdClaim::acquire) of the session whose sentinel was created at `created`: the
+    /// base and the revision of the token.
+    pub(super) fn outcome(&self, answer: &TxnAnswer, created: i64, modified: i64) -> Result<(u64, i64), EtcdRefusal> {
         if answer.succeeded {
-            let invalid = |text: &str| Refusal::Failed(Fault::InvalidReply(text.to_owned()));
+            let invalid = |text: &str| EtcdRefusal::Failed(Fault::InvalidReply(text.to_owned()));
             let first = |number| answer.read(number).first();
             let base = first(0).ok_or_else(|| invalid("the base of its tokens is missing"))?;
             let base = number(&base.value).map_err(|text| invalid(&text))?;
@@ -154,11 +154,11 @@ impl Claim {
         // A client waits to hold it alone.
         let closing =
             || FoundHolder { resource: resource.clone(), holder: None, shared: true, left: Duration::from_secs(1) };
-        Err(Refusal::Held(found.unwrap_or_else(closing)))
+        Err(EtcdRefusal::Held(found.unwrap_or_else(closing)))
     }
 
     /// Releases all locks, if each is still this one's.
-    pub(super) fn release(&self, keys: &Keys) -> Txn {
+    pub(super) fn release(&self, keys: &EtcdKeys) -> Txn {
         let success = self.locks.iter().flat_map(|lock| self.deletes(keys, lock)).collect();
         Txn { compare: self.still(), success, failure: Vec::new() }
     }
@@ -172,7 +172,7 @@ impl Claim {
 
     /// Puts its one lock on another session, whose sentinel is as it was at `modified`, if no other process has done so
     /// since the lock was `read`.
-    pub(super) fn move_to(&self, keys: &Keys, lease: i64, modified: i64, read: &KeyValue) -> Txn {
+    pub(super) fn move_to(&self, keys: &EtcdKeys, lease: i64, modified: i64, read: &KeyValue) -> Txn {
         let sentinel = keys.sentinel(lease);
         let (_, key) = self.locks.first();
         let unchanged = [Compare::modified(sentinel.clone(), modified), Compare::modified(key.clone(), read.modified)];
@@ -202,7 +202,7 @@ impl Claim {
 
     /// Returns, for each lock, what releases it if it is this one's, on this etcd lease: another process may have moved
     /// it to its own.
-    pub(super) fn sweeps<'a>(&'a self, keys: &'a Keys, lease: Option<i64>) -> impl Iterator<Item = Op> + 'a {
+    pub(super) fn sweeps<'a>(&'a self, keys: &'a EtcdKeys, lease: Option<i64>) -> impl Iterator<Item = Op> + 'a {
         self.locks.iter().map(move |lock| {
             let on = lease.map(|lease| Compare::leased(lock.1.clone(), lease));
             let compare = once(self.is_at(&lock.1)).chain(on).collect();
@@ -212,7 +212,7 @@ impl Claim {
     }
 
     /// Deletes a lock, and with the last part its group. Conditions are those before the transaction: no other part.
-    fn deletes(&self, keys: &Keys, (resource, key): &(Resource, Vec<u8>)) -> Vec<Op> {
+    fn deletes(&self, keys: &EtcdKeys, (resource, key): &(Resource, Vec<u8>)) -> Vec<Op> {
         let mut ops = vec![Op::delete(key.clone())];
         if self.mode == Mode::Shared {
             let (parts, end) = keys.parts(resource);
@@ -242,10 +242,10 @@ impl FoundHolder {
 
 /// Fails if the first thing that a refused transaction has read is not the sentinel that the session knows. An earlier
 /// one is that of a cluster that was restored from a backup.
-pub(super) fn moved(answer: &TxnAnswer, created: i64, modified: i64) -> Result<(), Refusal> {
+pub(super) fn moved(answer: &TxnAnswer, created: i64, modified: i64) -> Result<(), EtcdRefusal> {
     match answer.read(0).first().filter(|it| it.created == created && it.modified >= modified) {
-        None => Err(Refusal::Over),
-        Some(sentinel) if sentinel.modified > modified => Err(Refusal::Moved(sentinel.modified)),
+        None => Err(EtcdRefusal::Over),
+        Some(sentinel) if sentinel.modified > modified => Err(EtcdRefusal::Moved(sentinel.modified)),
         Some(_) => Ok(()),
     }
 }

@@ -18,16 +18,18 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status, Streaming};
 use tonic_prost::ProstCodec;
 
-use super::fault::{Failure, causes, needs_login, unconnected};
+use super::fault::{EtcdFailure, causes, needs_login, unconnected};
 use super::keys::Span;
-use super::messages::{Answer, Authenticate, LeaseAnswer, LeaseKeepAlive, Request, Watch, WatchAnswer, WatchCreate};
-use super::url::Address;
+use super::messages::{
+    Authenticate, EtcdAnswer, EtcdRequest, LeaseAnswer, LeaseKeepAlive, Watch, WatchAnswer, WatchCreate,
+};
+use super::url::EtcdUrl;
 
 /// A runtime's channels are forgotten beyond this many runtimes: they are opened again.
 const MAX_RUNTIMES: usize = 8;
 
 /// The members of one cluster. A request goes to the one that has answered last.
-pub(super) struct Client {
+pub(super) struct EtcdClient {
     members: Vec<Member>,
     /// The member that is asked first.
     preferred: AtomicUsize,
@@ -56,19 +58,19 @@ pub(super) enum Repeat {
     Never,
 }
 
-impl fmt::Debug for Client {
+impl fmt::Debug for EtcdClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name())
     }
 }
 
-impl Client {
-    pub(super) fn new(Address { members, user }: Address) -> Client {
+impl EtcdClient {
+    pub(super) fn new(EtcdUrl { members, user }: EtcdUrl) -> EtcdClient {
         let member =
             |(name, endpoint)| Member { name, endpoint, channels: Mutex::default(), given_up: watch::Sender::new(0) };
         let members = members.into_iter().map(member).collect();
         let (preferred, token, cluster) = Default::default();
-        Client { members, preferred, user, token, cluster }
+        EtcdClient { members, preferred, user, token, cluster }
     }
 
     /// Returns the names of the members.
@@ -82,14 +84,14 @@ impl Client {
     }
 
     /// Sends a request to the first member that can be asked, and returns its answer and the number of the member.
-    pub(super) async fn call<Q: Request>(
+    pub(super) async fn call<Q: EtcdRequest>(
         &self,
         request: &Q,
         budget: Duration,
         repeat: Repeat,
-    ) -> Result<(Q::Answer, usize), Failure> {
+    ) -> Result<(Q::EtcdAnswer, usize), EtcdFailure> {
         let (end, first) = (Instant::now() + budget, self.preferred.load(Ordering::Relaxed));
-        let mut failure = Failure::unsent(Fault::TimedOut);
+        let mut failure = EtcdFailure::unsent(Fault::TimedOut);
         let mut may_recover = false;
         for left in (1..=self.members.len()).rev() {
             let number = (first + self.members.len() - left) % self.members.len();
@@ -128,35 +130,44 @@ impl Client {
     }
 
     /// Sends a request that may be sent again, if the answer of a member is lost.
-    pub(super) async fn ask<Q: Request>(&self, request: &Q, budget: Duration) -> Result<Q::Answer, Failure> {
+    pub(super) async fn ask<Q: EtcdRequest>(
+        &self,
+        request: &Q,
+        budget: Duration,
+    ) -> Result<Q::EtcdAnswer, EtcdFailure> {
         Ok(self.call(request, budget, Repeat::Elsewhere).await?.0)
     }
 
     /// Sends a request to this member, which must be connected by the first of these times and answer by the second.
-    pub(super) async fn ask_member<Q: Request>(
+    pub(super) async fn ask_member<Q: EtcdRequest>(
         &self,
         number: usize,
         request: &Q,
         (connected, answered): (Instant, Instant),
-    ) -> Result<Q::Answer, Failure> {
+    ) -> Result<Q::EtcdAnswer, EtcdFailure> {
         let channel = timeout_at(connected, self.channel(number)).await;
-        let channel = channel.unwrap_or(Err(Failure::unsent(Fault::TimedOut)))?;
+        let channel = channel.unwrap_or(Err(EtcdFailure::unsent(Fault::TimedOut)))?;
         let answer = timeout_at(answered, self.send(&channel, request)).await;
-        let answer = answer.unwrap_or(Err(Failure::lost(Fault::TimedOut)))?;
+        let answer = answer.unwrap_or(Err(EtcdFailure::lost(Fault::TimedOut)))?;
         self.check(&answer)?;
         Ok(answer)
     }
 
     /// Prolongs an etcd lease by this member.
-    pub(super) async fn keep_alive(&self, number: usize, id: i64, budget: Duration) -> Result<LeaseAnswer, Failure> {
+    pub(super) async fn keep_alive(
+        &self,
+        number: usize,
+        id: i64,
+        budget: Duration,
+    ) -> Result<LeaseAnswer, EtcdFailure> {
         let kept = async {
             let channel = self.channel(number).await?;
             let requests = once(async move { LeaseKeepAlive { id } });
             let mut answers = self.stream::<LeaseKeepAlive>(&channel, requests).await?;
-            let answer = answers.message().await.map_err(|status| Failure::of(&status))?;
-            answer.ok_or_else(|| Failure::lost(Fault::Disconnected("no answer".into())))
+            let answer = answers.message().await.map_err(|status| EtcdFailure::of(&status))?;
+            answer.ok_or_else(|| EtcdFailure::lost(Fault::Disconnected("no answer".into())))
         };
-        let kept = timeout(budget, kept).await.unwrap_or(Err(Failure::lost(Fault::TimedOut)));
+        let kept = timeout(budget, kept).await.unwrap_or(Err(EtcdFailure::lost(Fault::TimedOut)));
         if kept.as_ref().is_err_and(|failure| failure.elsewhere) {
             self.give_up(number);
         }
@@ -164,7 +175,7 @@ impl Client {
     }
 
     /// Watches keys for deletions from this revision on. The caller bounds the time.
-    pub(super) async fn watch(&self, (key, end): Span, start: i64) -> Result<Watcher, Failure> {
+    pub(super) async fn watch(&self, (key, end): Span, start: i64) -> Result<Watcher, EtcdFailure> {
         let number = self.preferred.load(Ordering::Relaxed);
         let member = self.members.get(number);
         let given_up = member.map(|member| member.given_up.subscribe());
@@ -187,8 +198,8 @@ impl Client {
         }
     }
 
-    async fn channel(&self, number: usize) -> Result<Channel, Failure> {
-        let gone = || Failure::unsent(Fault::NoRuntime);
+    async fn channel(&self, number: usize) -> Result<Channel, EtcdFailure> {
+        let gone = || EtcdFailure::unsent(Fault::NoRuntime);
         let member = self.members.get(number).ok_or_else(gone)?;
         let runtime = Handle::try_current().map_err(|_| gone())?.id();
         let channel = {
@@ -203,7 +214,7 @@ impl Client {
         connected.cloned().map_err(|error| unconnected(&member.name, &causes(&error)))
     }
 
-    async fn send<Q: Request>(&self, channel: &Channel, request: &Q) -> Result<Q::Answer, Failure> {
+    async fn send<Q: EtcdRequest>(&self, channel: &Channel, request: &Q) -> Result<Q::EtcdAnswer, EtcdFailure> {
         let token = self.login(channel).await?;
         let answer = match self.unary(channel, request, token.clone()).await {
             Err(status) if self.user.is_some() && needs_login(&status) => {
@@ -212,57 +223,57 @@ impl Client {
             }
             answer => answer,
         };
-        answer.map_err(|status| Failure::of(&status))
+        answer.map_err(|status| EtcdFailure::of(&status))
     }
 
-    async fn unary<Q: Request>(
+    async fn unary<Q: EtcdRequest>(
         &self,
         channel: &Channel,
         request: &Q,
         token: Option<MetadataValue<Ascii>>,
-    ) -> Result<Q::Answer, Status> {
+    ) -> Result<Q::EtcdAnswer, Status> {
         let mut grpc = Grpc::new(channel.clone());
         grpc.ready().await.map_err(|error| Status::unknown(causes(&error)))?;
         let request = signed(request.clone(), token);
-        let codec = ProstCodec::<Q, Q::Answer>::default();
+        let codec = ProstCodec::<Q, Q::EtcdAnswer>::default();
         let answer = grpc.unary(request, PathAndQuery::from_static(Q::PATH), codec).await?;
         Ok(answer.into_inner())
     }
 
-    async fn stream<Q: Request>(
+    async fn stream<Q: EtcdRequest>(
         &self,
         channel: &Channel,
         requests: impl futures_util::Stream<Item = Q> + Send + 'static,
-    ) -> Result<Streaming<Q::Answer>, Failure> {
+    ) -> Result<Streaming<Q::EtcdAnswer>, EtcdFailure> {
         let token = self.login(channel).await?;
         let mut grpc = Grpc::new(channel.clone());
-        let broken = |error| Failure::lost(Fault::Disconnected(causes(&error)));
+        let broken = |error| EtcdFailure::lost(Fault::Disconnected(causes(&error)));
         grpc.ready().await.map_err(broken)?;
-        let codec = ProstCodec::<Q, Q::Answer>::default();
+        let codec = ProstCodec::<Q, Q::EtcdAnswer>::default();
         let path = PathAndQuery::from_static(Q::PATH);
         let answers = grpc.streaming(signed(requests, token.clone()), path, codec).await;
         answers.map(tonic::Response::into_inner).map_err(|status| {
             if needs_login(&status) {
                 self.forget(token);
             }
-            Failure::of(&status)
+            EtcdFailure::of(&status)
         })
     }
 
     /// Returns the token of the user, if there is one.
-    async fn login(&self, channel: &Channel) -> Result<Option<MetadataValue<Ascii>>, Failure> {
+    async fn login(&self, channel: &Channel) -> Result<Option<MetadataValue<Ascii>>, EtcdFailure> {
         let Some((name, password)) = self.user.clone() else { return Ok(None) };
         if let Some(token) = self.token.lock().clone() {
             return Ok(Some(token));
         }
         let request = Authenticate { name, password };
         // Nothing has been asked of the lock.
-        let unsent = |failure| Failure { in_doubt: false, ..failure };
+        let unsent = |failure| EtcdFailure { in_doubt: false, ..failure };
         let token = match self.unary(channel, &request, None).await {
             Ok(answer) => MetadataValue::try_from(answer.token).ok(),
             // Users are not asked for their passwords there.
             Err(status) if status.code() == Code::FailedPrecondition => return Ok(None),
-            Err(status) => return Err(unsent(Failure::of(&status))),
+            Err(status) => return Err(unsent(EtcdFailure::of(&status))),
         };
         self.token.lock().clone_from(&token);
         Ok(token)
@@ -277,11 +288,11 @@ impl Client {
     }
 
     /// Checks that it is the cluster that has answered before.
-    fn check(&self, answer: &impl Answer) -> Result<(), Failure> {
+    fn check(&self, answer: &impl EtcdAnswer) -> Result<(), EtcdFailure> {
         let found = answer.header().cluster;
         let known = self.cluster.compare_exchange(0, found, Ordering::AcqRel, Ordering::Acquire);
         match known {
-            Err(known) if known != found => Err(Failure::unsent(Fault::Denied(format!(
+            Err(known) if known != found => Err(EtcdFailure::unsent(Fault::Denied(format!(
                 "a member belongs to the cluster {found:x}, and another one to {known:x}: give members of one cluster, \
                  or restart this client if the cluster was created again"
             )))),
@@ -308,11 +319,11 @@ pub(super) struct Watcher {
 
 impl Watcher {
     /// Waits until a key is deleted, and returns the revision then. Fails where no more is heard.
-    pub(super) async fn deleted(&mut self) -> Result<i64, Failure> {
-        let lost = |text: &str| Failure::lost(Fault::Disconnected(text.to_owned()));
+    pub(super) async fn deleted(&mut self) -> Result<i64, EtcdFailure> {
+        let lost = |text: &str| EtcdFailure::lost(Fault::Disconnected(text.to_owned()));
         loop {
             let answer = tokio::select! {
-                answer = self.answers.message() => answer.map_err(|status| Failure::of(&status))?,
+                answer = self.answers.message() => answer.map_err(|status| EtcdFailure::of(&status))?,
                 _ = async {
                     match &mut self.given_up {
                         Some(given_up) => given_up.changed().await,

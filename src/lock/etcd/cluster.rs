@@ -5,8 +5,8 @@ use fencing_protocol::Fault;
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
-use super::client::Client;
-use super::keys::Keys;
+use super::client::EtcdClient;
+use super::keys::EtcdKeys;
 use super::messages::{LeaseGrant, LeaseRevoke};
 use crate::lock::error::NodeCause;
 use crate::lock::token_base::Largest;
@@ -16,8 +16,8 @@ use crate::time::Clock;
 #[derive(derive_more::Debug)]
 #[debug("{client:?}")]
 pub(super) struct Cluster {
-    pub(super) client: Client,
-    pub(super) keys: Keys,
+    pub(super) client: EtcdClient,
+    pub(super) keys: EtcdKeys,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) largest: Largest,
     /// The requests in flight, and what is in doubt: `settle` waits for them. It is closed.

@@ -4,7 +4,7 @@ use std::time::Duration;
 use fencing_protocol::Resource;
 use tokio::time::{Instant, timeout_at};
 
-use super::claim::Claim;
+use super::claim::EtcdClaim;
 use super::client::Repeat;
 use super::session::{Doubtful, EtcdSession};
 
@@ -15,7 +15,7 @@ pub(super) struct InDoubt {
 }
 
 impl InDoubt {
-    pub(super) fn new(session: &Arc<EtcdSession>, claim: &Arc<Claim>) -> InDoubt {
+    pub(super) fn new(session: &Arc<EtcdSession>, claim: &Arc<EtcdClaim>) -> InDoubt {
         let (claim, counted) = (Arc::clone(claim), session.cluster.requests.token());
         let doubt = Doubtful { claim, lease: Some(session.lease), _counted: counted };
         InDoubt { session: Arc::clone(session), doubt: Some(doubt) }
@@ -53,7 +53,7 @@ impl EtcdSession {
                 }
                 None => {
                     let key = self.cluster.keys.drain(resource);
-                    let claim = Arc::new(Claim::waiting(resource, key));
+                    let claim = Arc::new(EtcdClaim::waiting(resource, key));
                     state.drains.push((until, Arc::clone(&claim)));
                     claim
                 }
@@ -84,11 +84,11 @@ impl EtcdSession {
     }
 
     /// Waits until nothing of these resources is in doubt here, not for longer than that.
-    pub(super) async fn clear(&self, claim: &Claim, end: Instant) {
+    pub(super) async fn clear(&self, claim: &EtcdClaim, end: Instant) {
         loop {
             let mut swept = std::pin::pin!(self.swept.notified());
             swept.as_mut().enable();
-            let concerns = |it: &Claim| it.locks.iter().any(|(it, _)| claim.concerns(it));
+            let concerns = |it: &EtcdClaim| it.locks.iter().any(|(it, _)| claim.concerns(it));
             if !self.state.lock().doubtful.iter().any(|it| concerns(&it.claim)) || timeout_at(end, swept).await.is_err()
             {
                 return;

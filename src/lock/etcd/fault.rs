@@ -5,7 +5,7 @@ use tonic::{Code, Status};
 
 /// Why a request has no answer that counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Failure {
+pub(super) struct EtcdFailure {
     pub(super) fault: Fault,
     /// Whether the request may still take effect.
     pub(super) in_doubt: bool,
@@ -13,19 +13,19 @@ pub(super) struct Failure {
     pub(super) elsewhere: bool,
 }
 
-impl Failure {
+impl EtcdFailure {
     /// The request has no effect, and never will have one.
-    pub(super) fn refused(fault: Fault) -> Failure {
-        Failure { fault, in_doubt: false, elsewhere: false }
+    pub(super) fn refused(fault: Fault) -> EtcdFailure {
+        EtcdFailure { fault, in_doubt: false, elsewhere: false }
     }
 
     /// The member could not be asked.
-    pub(super) fn unsent(fault: Fault) -> Failure {
-        Failure { elsewhere: true, ..Failure::refused(fault) }
+    pub(super) fn unsent(fault: Fault) -> EtcdFailure {
+        EtcdFailure { elsewhere: true, ..EtcdFailure::refused(fault) }
     }
 
-    pub(super) fn lost(fault: Fault) -> Failure {
-        Failure { fault, in_doubt: true, elsewhere: true }
+    pub(super) fn lost(fault: Fault) -> EtcdFailure {
+        EtcdFailure { fault, in_doubt: true, elsewhere: true }
     }
 
     /// Returns whether the etcd lease that the request names is gone.
@@ -33,46 +33,46 @@ impl Failure {
         matches!(&self.fault, Fault::Refused(text) if text.contains("lease not found"))
     }
 
-    pub(super) fn of(status: &Status) -> Failure {
+    pub(super) fn of(status: &Status) -> EtcdFailure {
         let text = status.message();
         let hint = |hint: &str| format!("{text}: {hint}");
         match status.code() {
             Code::InvalidArgument if text.contains("user name is empty") => {
-                Failure::refused(Fault::Denied(hint("put the user and its password before the host in the URL")))
+                EtcdFailure::refused(Fault::Denied(hint("put the user and its password before the host in the URL")))
             }
             Code::InvalidArgument if text.contains("authentication failed") => {
-                Failure::refused(Fault::Denied(hint("check the user and the password in the URL")))
+                EtcdFailure::refused(Fault::Denied(hint("check the user and the password in the URL")))
             }
-            Code::Unauthenticated | Code::PermissionDenied => Failure::refused(Fault::Denied(text.to_owned())),
-            Code::ResourceExhausted if text.contains("space exceeded") => Failure::refused(Fault::Refused(hint(
+            Code::Unauthenticated | Code::PermissionDenied => EtcdFailure::refused(Fault::Denied(text.to_owned())),
+            Code::ResourceExhausted if text.contains("space exceeded") => EtcdFailure::refused(Fault::Refused(hint(
                 "compact and defragment the members, then `etcdctl alarm disarm`",
             ))),
             Code::InvalidArgument | Code::FailedPrecondition | Code::NotFound | Code::ResourceExhausted => {
-                Failure::refused(Fault::Refused(text.to_owned()))
+                EtcdFailure::refused(Fault::Refused(text.to_owned()))
             }
-            Code::Unavailable if text.contains("no leader") => Failure::unsent(Fault::Unreachable(text.to_owned())),
+            Code::Unavailable if text.contains("no leader") => EtcdFailure::unsent(Fault::Unreachable(text.to_owned())),
             // This client says so as well, of an answer that it can't read: OutOfRange, Unimplemented.
-            _ => Failure::lost(Fault::Disconnected(causes(status))),
+            _ => EtcdFailure::lost(Fault::Disconnected(causes(status))),
         }
     }
 }
 
-impl From<Failure> for Fault {
-    fn from(failure: Failure) -> Fault {
+impl From<EtcdFailure> for Fault {
+    fn from(failure: EtcdFailure) -> Fault {
         failure.fault
     }
 }
 
 /// Returns the failure of a connection.
-pub(super) fn unconnected(member: &str, text: &str) -> Failure {
-    let denied = |hint: &str| Failure::unsent(Fault::Denied(format!("{member}: {text}: {hint}")));
+pub(super) fn unconnected(member: &str, text: &str) -> EtcdFailure {
+    let denied = |hint: &str| EtcdFailure::unsent(Fault::Denied(format!("{member}: {text}: {hint}")));
     if text.contains("CertificateRequired") {
         return denied("give a certificate as cert= and key= in the URL");
     }
     if text.contains("certificate") {
         return denied("give the certificate of its authority as ca= in the URL, and its name as host");
     }
-    Failure::unsent(Fault::Unreachable(format!("{member}: {text}")))
+    EtcdFailure::unsent(Fault::Unreachable(format!("{member}: {text}")))
 }
 
 /// Returns whether the token of the user has lapsed: another one is needed.
@@ -106,10 +106,10 @@ mod tests {
     #[test]
     fn a_request_whose_answer_can_not_be_read_is_in_doubt() {
         for status in [Status::out_of_range("too large"), Status::unimplemented("compressed"), Status::unknown("?")] {
-            assert!(Failure::of(&status).in_doubt, "{status}");
+            assert!(EtcdFailure::of(&status).in_doubt, "{status}");
         }
         for status in [Status::invalid_argument("too many operations"), Status::not_found("lease not found")] {
-            assert!(!Failure::of(&status).in_doubt, "{status}");
+            assert!(!EtcdFailure::of(&status).in_doubt, "{status}");
         }
     }
 }

@@ -5,7 +5,7 @@ use fencing_protocol::{Fault, NonEmpty, Released, Renewed, Terms};
 use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
-use super::claim::{Claim, Refusal, moved};
+use super::claim::{EtcdClaim, EtcdRefusal, moved};
 use super::client::Repeat;
 use super::doubt::InDoubt;
 use super::messages::Range;
@@ -20,7 +20,7 @@ use crate::sequencer::Sequencer;
 /// The locks of one lease, on the etcd lease of its session.
 pub(super) struct HeldInEtcd {
     pub(super) session: Arc<EtcdSession>,
-    pub(super) claim: Arc<Claim>,
+    pub(super) claim: Arc<EtcdClaim>,
     pub(super) locks: NonEmpty<Sequencer>,
     pub(super) terms: Terms,
 }
@@ -119,7 +119,7 @@ impl EtcdSession {
     /// Moves the lock of a lease that several processes have to this session, if it is still that of its owner. Each
     /// renewal does so. A move that comes late changes nothing if another process has moved the lock before it, or this
     /// session has swept it.
-    async fn take_over(self: &Arc<Self>, claim: &Arc<Claim>, terms: &Terms) -> Result<Renewed, Fault> {
+    async fn take_over(self: &Arc<Self>, claim: &Arc<EtcdClaim>, terms: &Terms) -> Result<Renewed, Fault> {
         let (cluster, end) = (&self.cluster, Instant::now() + self.budget);
         let (_, key) = claim.locks.first();
         while Instant::now() < end {
@@ -144,8 +144,8 @@ impl EtcdSession {
                 return Ok(Renewed::Until(deadline));
             }
             match moved(&answer, self.created, modified) {
-                Err(Refusal::Moved(revision)) => self.note_modified(revision),
-                Err(Refusal::Over) => return Err(self.ended()),
+                Err(EtcdRefusal::Moved(revision)) => self.note_modified(revision),
+                Err(EtcdRefusal::Over) => return Err(self.ended()),
                 // Another process has renewed it, or released it.
                 _ => {}
             }

@@ -7,16 +7,16 @@ pub(super) type Span = (Vec<u8>, Vec<u8>);
 
 /// The keys of a namespace, which has no slash: no namespace lies within another.
 #[derive(Debug, Clone)]
-pub(super) struct Keys(String);
+pub(super) struct EtcdKeys(String);
 
-impl Keys {
-    pub(super) fn new(namespace: &str) -> Result<Keys, String> {
+impl EtcdKeys {
+    pub(super) fn new(namespace: &str) -> Result<EtcdKeys, String> {
         let is_fit = |byte: u8| byte.is_ascii_graphic() && byte != b'/';
         if namespace.is_empty() || !namespace.bytes().all(is_fit) {
             let problem = "is not 1 or more printable ASCII characters without spaces and slashes";
             return Err(format!("{namespace:?} {problem}"));
         }
-        Ok(Keys(namespace.to_owned()))
+        Ok(EtcdKeys(namespace.to_owned()))
     }
 
     /// What is added to the revision of a grant to make its token. It has no lease.
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn no_lock_covers_another() {
-        let keys = Keys::new("a").unwrap();
+        let keys = EtcdKeys::new("a").unwrap();
         let named = |name: &str| Resource::new(name).unwrap();
         let (start, end) = keys.holders(&named("docs"));
         for other in ["docs/a", "docs.", "doc", "docs "] {
@@ -126,7 +126,7 @@ mod tests {
             assert_eq!(keys.resource(&key), Some((named("docs"), mode == Mode::Shared)));
         }
         for namespace in ["", "a/l", "a b", "ä"] {
-            assert!(Keys::new(namespace).is_err(), "{namespace}");
+            assert!(EtcdKeys::new(namespace).is_err(), "{namespace}");
         }
     }
 }

@@ -7,15 +7,15 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, timeout};
 
-use super::claim::{Claim, Refusal, moved};
+use super::claim::{EtcdClaim, EtcdRefusal, moved};
 use super::client::Repeat;
 use super::cluster::Cluster;
 use super::doubt::InDoubt;
-use super::fault::Failure;
+use super::fault::EtcdFailure;
 use super::keys::Span;
-use super::messages::{Answer, Op, Range, Txn};
+use super::messages::{EtcdAnswer, Op, Range, Txn};
 use super::session::EtcdSession;
-use super::sessions::Sessions;
+use super::sessions::EtcdSessions;
 use crate::lock::settings::Settings;
 use crate::lock::wait::line::{LineListener, PlaceReports, WaitingLine};
 use crate::lock::wait::listener::ReleaseListener;
@@ -23,7 +23,7 @@ use crate::lock::wait::release_notifications::OpeningListener;
 use crate::random;
 
 /// Opens the lines of waiting clients, on a session of this client.
-pub(super) fn open(sessions: &Arc<Sessions>, settings: &Settings) -> OpeningListener {
+pub(super) fn open(sessions: &Arc<EtcdSessions>, settings: &Settings) -> OpeningListener {
     let (sessions, settings) = (Arc::clone(sessions), settings.clone());
     async move {
         let session = match sessions.any() {
@@ -49,11 +49,15 @@ impl WaitingLine for EtcdLine {
 }
 
 /// Takes the last place, and watches the one ahead. When this one is the first, it watches the lock.
-async fn keep(session: &Arc<EtcdSession>, resource: &Resource, reports: PlaceReports) -> Result<Infallible, Failure> {
+async fn keep(
+    session: &Arc<EtcdSession>,
+    resource: &Resource,
+    reports: PlaceReports,
+) -> Result<Infallible, EtcdFailure> {
     let (cluster, budget) = (&session.cluster, session.budget);
     let (line, holders) = (cluster.keys.places(resource), cluster.keys.holders(resource));
     let key = cluster.keys.place(resource, random::u128());
-    let claim = Arc::new(Claim::waiting(resource, key.clone()));
+    let claim = Arc::new(EtcdClaim::waiting(resource, key.clone()));
     let reads =
         [Op::range(Range::last(line.clone(), 2, 0)), Op::range(Range { limit: 1, ..Range::all(holders.clone()) })];
     // A place that is put late is swept, or is kept from being put.
@@ -67,14 +71,14 @@ async fn keep(session: &Arc<EtcdSession>, resource: &Resource, reports: PlaceRep
             break answer;
         }
         match moved(&answer, session.created, modified) {
-            Err(Refusal::Moved(modified)) => session.note_modified(modified),
+            Err(EtcdRefusal::Moved(modified)) => session.note_modified(modified),
             _ => {
                 session.end();
-                return Err(Failure::unsent(Fault::Disconnected("the session has ended".into())));
+                return Err(EtcdFailure::unsent(Fault::Disconnected("the session has ended".into())));
             }
         }
     };
-    let _place = Place { session: Arc::clone(session), key, doubt: Some(doubt) };
+    let _place = EtcdPlace { session: Arc::clone(session), key, doubt: Some(doubt) };
     let (taken, mut seen) = (answer.header().revision, answer.header().revision);
     let mut ahead = answer.read(1).get(1).map(|place| place.key.clone());
     reports.registered(ahead.is_none() && answer.read(2).is_empty());
@@ -96,26 +100,26 @@ async fn keep(session: &Arc<EtcdSession>, resource: &Resource, reports: PlaceRep
 }
 
 /// Returns whether nobody holds the lock alone: who shares it lets others in.
-async fn is_free(cluster: &Cluster, resource: &Resource, budget: Duration) -> Result<bool, Failure> {
+async fn is_free(cluster: &Cluster, resource: &Resource, budget: Duration) -> Result<bool, EtcdFailure> {
     let alone = Range::one(cluster.keys.alone(resource));
     Ok(cluster.client.ask(&alone, budget).await?.kvs.is_empty())
 }
 
 /// Waits until one of these keys is deleted after this revision, and returns the revision then.
-async fn deleted(session: &EtcdSession, keys: Span, seen: i64) -> Result<i64, Failure> {
+async fn deleted(session: &EtcdSession, keys: Span, seen: i64) -> Result<i64, EtcdFailure> {
     let watch = timeout(session.budget, session.cluster.client.watch(keys, seen + 1)).await;
-    watch.unwrap_or_else(|_| Err(Failure::lost(Fault::TimedOut)))?.deleted().await
+    watch.unwrap_or_else(|_| Err(EtcdFailure::lost(Fault::TimedOut)))?.deleted().await
 }
 
 /// A place in a line. Dropped, it is left.
-struct Place {
+struct EtcdPlace {
     session: Arc<EtcdSession>,
     key: Vec<u8>,
     /// Until it is known to be deleted, the session sweeps it: nobody behind it would be woken.
     doubt: Option<InDoubt>,
 }
 
-impl Drop for Place {
+impl Drop for EtcdPlace {
     fn drop(&mut self) {
         let (session, key) = (Arc::clone(&self.session), std::mem::take(&mut self.key));
         let doubt = self.doubt.take();

@@ -3,20 +3,20 @@
 use prost::Message;
 
 /// A request, and where it is sent.
-pub(super) trait Request: Message + Default + Clone + 'static {
-    type Answer: Answer;
+pub(super) trait EtcdRequest: Message + Default + Clone + 'static {
+    type EtcdAnswer: EtcdAnswer;
     const PATH: &'static str;
 }
 
 /// An answer, which says from which cluster it comes.
-pub(super) trait Answer: Message + Default + 'static {
+pub(super) trait EtcdAnswer: Message + Default + 'static {
     fn header(&self) -> Header;
 }
 
 macro_rules! requests {
     ($($request:ty => $answer:ty, $path:literal;)*) => {$(
-        impl Request for $request {
-            type Answer = $answer;
+        impl EtcdRequest for $request {
+            type EtcdAnswer = $answer;
             const PATH: &'static str = concat!("/etcdserverpb.", $path);
         }
     )*};
@@ -24,7 +24,7 @@ macro_rules! requests {
 
 macro_rules! answers {
     ($($answer:ty)*) => {$(
-        impl Answer for $answer {
+        impl EtcdAnswer for $answer {
             fn header(&self) -> Header {
                 self.header.clone().unwrap_or_default()
             }

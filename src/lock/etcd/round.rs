@@ -6,8 +6,8 @@ use fencing_protocol::Fault;
 
 use super::claim::{MAX_OPS, MAX_SWEPT};
 use super::client::Repeat;
-use super::messages::{Answer, Compare, Is, Op, Range, Txn, TxnAnswer};
-use super::session::{Doubtful, EtcdSession, Renewal};
+use super::messages::{Compare, EtcdAnswer, Is, Op, Range, Txn, TxnAnswer};
+use super::session::{Doubtful, EtcdRenewal, EtcdSession};
 
 impl EtcdSession {
     /// Renews the etcd lease, and with it these leases.
@@ -16,7 +16,7 @@ impl EtcdSession {
     /// locks of all clients, and finds a lock that an operator has deleted. The reads are linearizable, so that no old
     /// leader answers. Then the same member prolongs the etcd lease. That alone would prove nothing: an old leader does
     /// it, too. Validity counts from before the reads.
-    pub(super) async fn round(&self, renewals: Vec<Renewal>) -> Result<(), Fault> {
+    pub(super) async fn round(&self, renewals: Vec<EtcdRenewal>) -> Result<(), Fault> {
         let start = self.cluster.clock.now();
         let kept = self.read_and_prolong(&renewals).await;
         match &kept {
@@ -39,8 +39,8 @@ impl EtcdSession {
     }
 
     /// Returns for each renewal whether its locks are still there; nothing if the session is over.
-    async fn read_and_prolong(&self, renewals: &[Renewal]) -> Result<Option<Vec<bool>>, Fault> {
-        let of = |(number, renewal): (usize, &Renewal)| {
+    async fn read_and_prolong(&self, renewals: &[EtcdRenewal]) -> Result<Option<Vec<bool>>, Fault> {
+        let of = |(number, renewal): (usize, &EtcdRenewal)| {
             let keys = renewal.claim.locks.iter().map(|(_, key)| key.clone());
             keys.map(move |key| (Some(number), key)).collect::<Vec<_>>()
         };

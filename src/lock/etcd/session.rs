@@ -11,10 +11,10 @@ use tokio::task::JoinHandle;
 use tokio_util::task::AbortOnDropHandle;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::claim::Claim;
+use super::claim::EtcdClaim;
 use super::client::Repeat;
 use super::cluster::Cluster;
-use super::messages::{Answer, Compare, Is, LeaseTimeToLive, Op, Range, Txn};
+use super::messages::{Compare, EtcdAnswer, Is, LeaseTimeToLive, Op, Range, Txn};
 use crate::lock::error::Loss;
 use crate::lock::lease::state::LeaseState;
 use crate::lock::token_base::first_base;
@@ -55,30 +55,30 @@ pub(super) struct State {
     /// Attempts in doubt: their requests may have taken effect, or may still do so. The next sweep deletes their locks.
     pub(super) doubtful: Vec<Doubtful>,
     /// Those that are released and stay closed until then.
-    pub(super) closing: Vec<(Time, Arc<Claim>)>,
+    pub(super) closing: Vec<(Time, Arc<EtcdClaim>)>,
     /// The keys that keep others from joining shared locks until then.
-    pub(super) drains: Vec<(Time, Arc<Claim>)>,
-    pub(super) renewals: Vec<Renewal>,
+    pub(super) drains: Vec<(Time, Arc<EtcdClaim>)>,
+    pub(super) renewals: Vec<EtcdRenewal>,
 }
 
 /// The locks of an owner in doubt.
 pub(super) struct Doubtful {
-    pub(super) claim: Arc<Claim>,
+    pub(super) claim: Arc<EtcdClaim>,
     /// The etcd lease that its locks are on, unless they may be on any.
     pub(super) lease: Option<i64>,
     pub(super) _counted: TaskTrackerToken,
 }
 
 pub(super) struct HeldClaim {
-    pub(super) claim: Arc<Claim>,
+    pub(super) claim: Arc<EtcdClaim>,
     /// The end of the lease and its lock-delay.
     pub(super) until: Time,
     lease: Weak<LeaseState>,
 }
 
 /// A lease that asks to be renewed.
-pub(super) struct Renewal {
-    pub(super) claim: Arc<Claim>,
+pub(super) struct EtcdRenewal {
+    pub(super) claim: Arc<EtcdClaim>,
     /// Takes the start of the renewal. `None`: a lock is gone, or the session is over.
     pub(super) answer: oneshot::Sender<Result<Option<Time>, Fault>>,
 }
@@ -139,7 +139,7 @@ impl EtcdSession {
     }
 
     /// Notes the locks of a lease, until it ends with its lock-delay. Returns false if the session is over.
-    pub(super) fn hold(&self, claim: &Arc<Claim>, until: Time) -> bool {
+    pub(super) fn hold(&self, claim: &Arc<EtcdClaim>, until: Time) -> bool {
         let mut state = self.state.lock();
         if state.over {
             return false;
@@ -176,7 +176,7 @@ impl EtcdSession {
     }
 
     /// Deletes these locks later.
-    pub(super) fn close(&self, until: Time, claim: &Arc<Claim>) {
+    pub(super) fn close(&self, until: Time, claim: &Arc<EtcdClaim>) {
         self.state.lock().closing.push((until, Arc::clone(claim)));
         self.work.notify_one();
     }
@@ -189,13 +189,13 @@ impl EtcdSession {
     }
 
     /// Has the next round renew a lease. Returns nothing if the session is over.
-    pub(super) fn renew(&self, claim: &Arc<Claim>) -> Option<oneshot::Receiver<Result<Option<Time>, Fault>>> {
+    pub(super) fn renew(&self, claim: &Arc<EtcdClaim>) -> Option<oneshot::Receiver<Result<Option<Time>, Fault>>> {
         let (answer, answered) = oneshot::channel();
         let mut state = self.state.lock();
         if state.over || !state.held.contains_key(&claim.owner.0) {
             return None;
         }
-        state.renewals.push(Renewal { claim: Arc::clone(claim), answer });
+        state.renewals.push(EtcdRenewal { claim: Arc::clone(claim), answer });
         self.work.notify_one();
         Some(answered)
     }

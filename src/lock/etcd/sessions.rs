@@ -13,14 +13,14 @@ use crate::lock::settings::Settings;
 /// The sessions of one lock service: one for each runtime, TTL and lock-delay.
 #[derive(derive_more::Debug)]
 #[debug("{cluster:?}")]
-pub(super) struct Sessions {
+pub(super) struct EtcdSessions {
     pub(super) cluster: Arc<Cluster>,
     open: Openings<(Duration, Duration), EtcdSession>,
 }
 
-impl Sessions {
-    pub(super) fn new(cluster: Cluster) -> Sessions {
-        Sessions { cluster: Arc::new(cluster), open: Openings::new(EtcdSession::has_ended) }
+impl EtcdSessions {
+    pub(super) fn new(cluster: Cluster) -> EtcdSessions {
+        EtcdSessions { cluster: Arc::new(cluster), open: Openings::new(EtcdSession::has_ended) }
     }
 
     /// Returns the session for these settings, by then.

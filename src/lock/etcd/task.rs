@@ -8,8 +8,8 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::cluster::Cluster;
-use super::messages::{Answer, Range};
-use super::session::{Doubtful, EtcdSession, Renewal};
+use super::messages::{EtcdAnswer, Range};
+use super::session::{Doubtful, EtcdRenewal, EtcdSession};
 use crate::lock::sleep::restarted;
 use crate::random::jitter;
 
@@ -75,7 +75,7 @@ impl EtcdSession {
 
     /// Returns, in one step, the renewals that are asked for, and whether to renew and to sweep; nothing once the
     /// session is over.
-    fn due(self: &Arc<Self>) -> Option<(Vec<Renewal>, bool, bool)> {
+    fn due(self: &Arc<Self>) -> Option<(Vec<EtcdRenewal>, bool, bool)> {
         let (now, mut guard) = (self.cluster.clock.now(), self.state.lock());
         if guard.over || now >= self.expires(guard.renewed) {
             drop(guard);

@@ -11,15 +11,15 @@ const PING_INTERVAL: Duration = Duration::from_secs(6);
 const PING_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What a URL says: `etcd://user:password@a:2379,b:2379` or `etcds://a,b?ca=..&cert=..&key=..`.
-pub(super) struct Address {
+pub(super) struct EtcdUrl {
     /// Each member and its name, without the password.
     pub(super) members: Vec<(String, Endpoint)>,
     /// The user and its password.
     pub(super) user: Option<(String, String)>,
 }
 
-impl Address {
-    pub(super) fn read(url: &str) -> Result<Address, BuildError> {
+impl EtcdUrl {
+    pub(super) fn read(url: &str) -> Result<EtcdUrl, BuildError> {
         let (secure, rest) = match url.split_once("://") {
             Some(("etcd", rest)) => (false, rest),
             Some(("etcds", rest)) => (true, rest),
@@ -47,7 +47,7 @@ impl Address {
         if members.is_empty() {
             return Err(wrong("it names no member: etcd://host:2379"));
         }
-        Ok(Address { members, user })
+        Ok(EtcdUrl { members, user })
     }
 }
 
@@ -107,11 +107,11 @@ mod tests {
 
     #[test]
     fn a_url_names_members_and_a_user() {
-        let address = Address::read("etcd://me:p%40ss:w@a, b:1,[::1]:2/").unwrap();
+        let address = EtcdUrl::read("etcd://me:p%40ss:w@a, b:1,[::1]:2/").unwrap();
         let names: Vec<_> = address.members.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["a:2379", "b:1", "[::1]:2"]);
         assert_eq!(address.user, Some(("me".into(), "p@ss:w".into())));
-        assert_eq!(Address::read("etcd://[::1]").unwrap().members[0].0, "[::1]:2379");
+        assert_eq!(EtcdUrl::read("etcd://[::1]").unwrap().members[0].0, "[::1]:2379");
     }
 
     #[test]
@@ -126,7 +126,7 @@ mod tests {
             ("etcds://a?certificate=x", "not one of ca, cert and key"),
             ("etcd://a b", "is not a host and port"),
         ] {
-            let error = Address::read(url).err().unwrap().to_string();
+            let error = EtcdUrl::read(url).err().unwrap().to_string();
             assert!(error.contains(advice), "{url}: {error}");
         }
     }

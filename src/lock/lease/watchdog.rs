@@ -147,9 +147,9 @@ impl Watched {
 }
 
 /// A renewal in flight. `None` if it was dropped, because the lease has ended.
-type Renewal = BoxFuture<'static, Option<(u64, Arc<Holding>, Result<(), Vec<NodeCause>>)>>;
+type RenewalInFlight = BoxFuture<'static, Option<(u64, Arc<Holding>, Result<(), Vec<NodeCause>>)>>;
 
-fn renewal(number: u64, holding: Arc<Holding>) -> (Renewal, AbortHandle) {
+fn renewal(number: u64, holding: Arc<Holding>) -> (RenewalInFlight, AbortHandle) {
     let renewing = Arc::clone(&holding);
     // A panic in the middle of one renewal ends no other.
     let renewed = AssertUnwindSafe(async move { renewing.renew().await }).catch_unwind();
@@ -256,7 +256,7 @@ fn next_look(holding: &Holding, pause: Duration, renewed: bool) -> Time {
 }
 
 /// Checks whether a lease has ended, and returns a renewal if one is due.
-fn look(watchdog: &Watchdog, (number, holding): (u64, Arc<Holding>)) -> Option<Renewal> {
+fn look(watchdog: &Watchdog, (number, holding): (u64, Arc<Holding>)) -> Option<RenewalInFlight> {
     let deadline = match holding.state.deadline() {
         Ok(deadline) => deadline,
         Err(loss) => {

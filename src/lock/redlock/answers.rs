@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::time::{Clock, Time};
 
-pub(super) type Answer = Result<Reply, Fault>;
+pub(super) type NodeAnswer = Result<Reply, Fault>;
 
 /// The answers to one caller's requests. All lanes put their answers in here, so that the caller has one
 /// place, one waker and one timer for all of them.
@@ -40,7 +40,7 @@ struct Inbox(Mutex<InboxState>);
 #[derive(Default)]
 struct InboxState {
     /// Received answers, with the number of their question.
-    come: VecDeque<(usize, Answer)>,
+    come: VecDeque<(usize, NodeAnswer)>,
     /// The caller's waker, and how many answers must come before it is woken.
     waker: Option<(Waker, usize)>,
 }
@@ -64,7 +64,7 @@ pub(super) struct AnswerSlot {
 }
 
 impl Inbox {
-    fn put(&self, question: usize, answer: Answer) -> Woken {
+    fn put(&self, question: usize, answer: NodeAnswer) -> Woken {
         let mut state = self.0.lock();
         state.come.push_back((question, answer));
         let come = state.come.len();
@@ -74,7 +74,7 @@ impl Inbox {
 
 impl AnswerSlot {
     /// Gives the caller this answer, unless it has one.
-    pub(super) fn answer(&mut self, answer: Answer) -> Option<Woken> {
+    pub(super) fn answer(&mut self, answer: NodeAnswer) -> Option<Woken> {
         Some(self.inbox.put(self.question.take()?, answer))
     }
 }
@@ -114,7 +114,7 @@ impl Answers {
     /// bounds its answers itself; the bound here is for a lane whose runtime is stuck.
     ///
     /// You may drop it at any point: no answer gets lost.
-    pub(super) async fn next(&mut self) -> Option<(Address, Answer)> {
+    pub(super) async fn next(&mut self) -> Option<(Address, NodeAnswer)> {
         if let Some(next) = self.come() {
             return Some(next);
         }
@@ -128,7 +128,7 @@ impl Answers {
     }
 
     /// Returns each answer by the number of its node.
-    pub(super) async fn all(mut self) -> BTreeMap<usize, Answer> {
+    pub(super) async fn all(mut self) -> BTreeMap<usize, NodeAnswer> {
         let mut all = BTreeMap::new();
         while let Some((from, answer)) = self.next().await {
             all.insert(from.node, answer);
@@ -136,7 +136,7 @@ impl Answers {
         all
     }
 
-    fn poll_come(&mut self, context: &mut Context<'_>) -> Poll<Option<(Address, Answer)>> {
+    fn poll_come(&mut self, context: &mut Context<'_>) -> Poll<Option<(Address, NodeAnswer)>> {
         loop {
             let mut state = self.inbox.0.lock();
             let least = (self.undecided + 1).min(self.open).max(1);
@@ -153,7 +153,7 @@ impl Answers {
     }
 
     /// Takes the first received answer that is still awaited.
-    fn come(&mut self) -> Option<(Address, Answer)> {
+    fn come(&mut self) -> Option<(Address, NodeAnswer)> {
         loop {
             let (question, answer) = self.inbox.0.lock().come.pop_front()?;
             if let Some(Awaited { from, end, .. }) = self.close(question) {
@@ -170,7 +170,7 @@ impl Answers {
         Some(awaited)
     }
 
-    fn late(&mut self) -> Option<(Address, Answer)> {
+    fn late(&mut self) -> Option<(Address, NodeAnswer)> {
         let now = Instant::now();
         let late = |it: &Option<Awaited>| it.as_ref().is_some_and(|it| it.bound <= now);
         let question = self.awaited.iter().position(late)?;

@@ -9,7 +9,7 @@ use smallvec::smallvec;
 use tokio::time::{Instant, timeout};
 use tracing::Span;
 
-use super::answers::Answer;
+use super::answers::NodeAnswer;
 use super::group::Group;
 use super::node::Session;
 use super::send_queue::Job;
@@ -40,7 +40,7 @@ struct Call {
     due: Instant,
     span: Span,
     /// An answer to each.
-    answers: BoxFuture<'static, Group<Answer>>,
+    answers: BoxFuture<'static, Group<NodeAnswer>>,
 }
 
 impl Connection {
@@ -123,7 +123,7 @@ impl Connection {
         Ok(true)
     }
 
-    pub(super) fn poll_answers(&mut self, context: &mut Context<'_>) -> Poll<(Group<Job>, Group<Answer>)> {
+    pub(super) fn poll_answers(&mut self, context: &mut Context<'_>) -> Poll<(Group<Job>, Group<NodeAnswer>)> {
         // No answer comes before that of the first call in time. A late one may never come.
         for place in 0..=self.late {
             let Some(call) = self.calls.get_mut(place) else { break };
@@ -165,7 +165,7 @@ impl Connection {
     }
 
     /// Ends the session. Returns the calls without an answer, and the answers that have just come.
-    pub(super) fn close(self, fault: Fault) -> impl Iterator<Item = (Group<Job>, Group<Answer>)> {
+    pub(super) fn close(self, fault: Fault) -> impl Iterator<Item = (Group<Job>, Group<NodeAnswer>)> {
         self.calls.into_iter().map(move |call| {
             let answers = call.answers.now_or_never();
             let answers = answers.unwrap_or_else(|| smallvec![Err(fault.clone()); call.jobs.len()]);

@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use smallvec::smallvec;
 use tokio::time::{Instant, timeout};
 
-use super::answers::{Answer, Woken};
+use super::answers::{NodeAnswer, Woken};
 use super::connection::Connection;
 use super::context::LaneContext;
 use super::group::Group;
@@ -235,7 +235,7 @@ impl Driver {
         Ok(session)
     }
 
-    fn on_answers(&mut self, mut jobs: Group<Job>, answers: Group<Answer>) {
+    fn on_answers(&mut self, mut jobs: Group<Job>, answers: Group<NodeAnswer>) {
         let broken = answers.iter().find_map(disconnected).cloned();
         self.answer(&mut jobs, answers);
         if let Some(fault) = broken {
@@ -244,7 +244,7 @@ impl Driver {
         }
     }
 
-    fn answer(&mut self, jobs: &mut [Job], answers: Group<Answer>) {
+    fn answer(&mut self, jobs: &mut [Job], answers: Group<NodeAnswer>) {
         for (job, answer) in jobs.iter_mut().zip(answers) {
             self.context.note(self.number, &job.request, &answer);
             self.woken.extend(job.answer(answer));
@@ -257,7 +257,7 @@ impl Driver {
             return;
         };
         for (mut jobs, answers) in connection.close(fault) {
-            let is_lost = |it: &Answer| matches!(it, Err(Fault::Disconnected(_) | Fault::TimedOut));
+            let is_lost = |it: &NodeAnswer| matches!(it, Err(Fault::Disconnected(_) | Fault::TimedOut));
             let lost = answers.iter().any(is_lost);
             self.answer(&mut jobs, answers);
             if lost {
@@ -268,7 +268,7 @@ impl Driver {
     }
 }
 
-fn disconnected(answer: &Answer) -> Option<&Fault> {
+fn disconnected(answer: &NodeAnswer) -> Option<&Fault> {
     answer.as_ref().err().filter(|fault| matches!(fault, Fault::Disconnected(_)))
 }
 

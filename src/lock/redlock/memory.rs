@@ -10,7 +10,7 @@ use futures_util::future::{BoxFuture, ready};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use super::answers::Answer;
+use super::answers::NodeAnswer;
 use super::group::Group;
 use super::node::{Node, Session};
 use super::signatures::Signatures;
@@ -117,7 +117,7 @@ impl MemoryNode {
         self.server.lock().store.expire_lock(resource);
     }
 
-    fn answer(&self, me: &Membership, holder: &Arc<str>, request: &Request) -> Answer {
+    fn answer(&self, me: &Membership, holder: &Arc<str>, request: &Request) -> NodeAnswer {
         // The clock may be the caller's code: it is not read under the lock.
         let now = self.clock.now();
         let mut server = self.server.lock();
@@ -207,7 +207,7 @@ struct MemorySession {
 }
 
 impl Session for MemorySession {
-    fn call(&self, requests: Group<Request>) -> BoxFuture<'static, Group<Answer>> {
+    fn call(&self, requests: Group<Request>) -> BoxFuture<'static, Group<NodeAnswer>> {
         let (node, me, holder) = (self.node.clone(), self.me.clone(), Arc::clone(&self.holder));
         let answer = move |request: &Request| node.answer(&me, &holder, request);
         async move { requests.iter().map(answer).collect() }.boxed()

@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::TaskTracker;
 
-use super::answers::{Answer, Answers};
+use super::answers::{Answers, NodeAnswer};
 use super::context::LaneContext;
 use super::distinct_servers::DistinctServers;
 use super::driver::ANSWER_TIMEOUT;
@@ -261,7 +261,7 @@ impl Nodes {
     }
 
     /// Sends a request to all nodes, and returns each answer by the number of its node.
-    pub(super) async fn ask_all(&self, request: &Request) -> BTreeMap<usize, Answer> {
+    pub(super) async fn ask_all(&self, request: &Request) -> BTreeMap<usize, NodeAnswer> {
         self.submit_all(request).all().await
     }
 

@@ -4,7 +4,7 @@ use fencing_protocol::{Fault, Request};
 use tokio::time::Instant;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::answers::{Answer, AnswerSlot, Woken};
+use super::answers::{AnswerSlot, NodeAnswer, Woken};
 use super::group::{Group, GroupKind, renewed_for};
 
 /// A request to one node.
@@ -36,7 +36,7 @@ impl Job {
     }
 
     /// Gives the caller its answer, unless it has one. It may have given up.
-    pub(super) fn answer(&mut self, answer: Answer) -> Option<Woken> {
+    pub(super) fn answer(&mut self, answer: NodeAnswer) -> Option<Woken> {
         self.slot.answer(answer)
     }
 }

@@ -124,8 +124,8 @@ impl RedisNode {
 }
 
 fn read(report: &mut NodeReport, value: Value) -> Option<()> {
-    type Answer = (Vec<Option<String>>, i64, u64, u64, u64);
-    let (memory, left, longest, counts, clock): Answer = from_redis_value(value).ok()?;
+    type StatusAnswer = (Vec<Option<String>>, i64, u64, u64, u64);
+    let (memory, left, longest, counts, clock): StatusAnswer = from_redis_value(value).ok()?;
     // Other clients may have written anything there, and a terminal shows it.
     let fits = |text: &String| text.len() <= 30_000 && !text.contains(char::is_control);
     if !memory.iter().flatten().all(fits) {

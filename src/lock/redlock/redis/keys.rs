@@ -3,13 +3,13 @@ use fencing_protocol::{ClientId, Resource};
 
 /// The keys of a node, all in one hash slot.
 #[derive(Debug, Clone)]
-pub(super) struct Keys {
+pub(super) struct RedisKeys {
     prefix: String,
 }
 
-impl Keys {
-    pub(super) fn new(namespace: &str) -> Keys {
-        Keys { prefix: format!("{{{namespace}}}") }
+impl RedisKeys {
+    pub(super) fn new(namespace: &str) -> RedisKeys {
+        RedisKeys { prefix: format!("{{{namespace}}}") }
     }
 
     fn key(&self, name: &str) -> String {

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::fault::fault;
-use super::keys::Keys;
+use super::keys::RedisKeys;
 use super::stream::config;
 use crate::lock::wait::listener::{Notice, ReleaseListener};
 
@@ -27,7 +27,7 @@ const MAX_QUEUED: usize = 1024;
 /// client listens to.
 pub(super) struct RedisListener {
     connection: MultiplexedConnection,
-    keys: Keys,
+    keys: RedisKeys,
     client: ClientId,
     notified: mpsc::Receiver<(Resource, u64)>,
     /// The answers that are awaited.
@@ -38,7 +38,7 @@ impl RedisListener {
     /// Connects and subscribes. The caller bounds the time. It takes a server that speaks RESP3, from 6.0.
     pub(super) fn open(
         client: Client,
-        keys: Keys,
+        keys: RedisKeys,
         id: ClientId,
     ) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
         async move {

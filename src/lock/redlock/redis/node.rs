@@ -11,14 +11,14 @@ use futures_util::future::BoxFuture;
 use smallvec::smallvec;
 
 use super::fault::{fault, invalid, unfit, unreachable};
-use super::keys::Keys;
+use super::keys::RedisKeys;
 use super::listener::RedisListener;
 use super::reply::{self, Answered};
 use super::scripts::Scripts;
 use super::stream::{self, config, settings};
 use super::url::{refused, without_password};
 use super::wire::Wire;
-use crate::lock::redlock::answers::Answer;
+use crate::lock::redlock::answers::NodeAnswer;
 use crate::lock::redlock::group::{Group, GroupKind};
 use crate::lock::redlock::{BuildError, Node, Session};
 use crate::lock::wait::listener::ReleaseListener;
@@ -31,7 +31,7 @@ pub struct RedisNode {
     pub(super) name: String,
     member: String,
     pub(super) client: Client,
-    pub(super) keys: Keys,
+    pub(super) keys: RedisKeys,
 }
 
 impl RedisNode {
@@ -93,7 +93,7 @@ impl RedisNode {
             }
         };
         let client = Client::open(info).map_err(|_| refused(whole, url))?;
-        Ok(RedisNode { name, member, client, keys: Keys::new(namespace) })
+        Ok(RedisNode { name, member, client, keys: RedisKeys::new(namespace) })
     }
 }
 
@@ -145,14 +145,14 @@ impl RedisNode {
         scripts.load(&wire).await.map_err(|error| fault(&error))?;
         // Not from zero: a proxy may share a connection among clients, whose numbers must differ. Lua keeps 53 bits.
         let number = AtomicU64::new(random::u128() as u64 >> 12);
-        Ok(RedisSession(Arc::new(Server { wire, incarnation, scripts, number })))
+        Ok(RedisSession(Arc::new(SessionServer { wire, incarnation, scripts, number })))
     }
 }
 
-struct RedisSession(Arc<Server>);
+struct RedisSession(Arc<SessionServer>);
 
 /// The server of one session.
-struct Server {
+struct SessionServer {
     wire: Wire,
     incarnation: Incarnation,
     scripts: Scripts,
@@ -160,10 +160,10 @@ struct Server {
     number: AtomicU64,
 }
 
-impl Server {
+impl SessionServer {
     /// Sends requests about locks, or one about the node, which has been up for `uptime`, as one command. Returns the
     /// answer to each, or `None` if nothing was run, because the server has lost the scripts.
-    async fn ask(&self, requests: &[Request], uptime: Duration) -> Option<Group<Answer>> {
+    async fn ask(&self, requests: &[Request], uptime: Duration) -> Option<Group<NodeAnswer>> {
         let number = self.number.fetch_add(1, Ordering::Relaxed);
         let answer = self.wire.send(|command| self.scripts.write(command, requests, number));
         let answer = answer.await.and_then(Value::extract_error);
@@ -186,7 +186,7 @@ impl Server {
         Some(answers.unwrap_or_else(|fault| smallvec![Err(fault); requests.len()]))
     }
 
-    async fn answers(&self, requests: &[Request], uptime: Duration) -> Group<Answer> {
+    async fn answers(&self, requests: &[Request], uptime: Duration) -> Group<NodeAnswer> {
         if let Some(answers) = self.ask(requests, uptime).await {
             return answers;
         }
@@ -202,7 +202,7 @@ impl Server {
 }
 
 impl Session for RedisSession {
-    fn call(&self, requests: Group<Request>) -> BoxFuture<'static, Group<Answer>> {
+    fn call(&self, requests: Group<Request>) -> BoxFuture<'static, Group<NodeAnswer>> {
         let server = Arc::clone(&self.0);
         async move {
             let uptime = match requests.as_slice() {

@@ -7,7 +7,7 @@ use fencing_protocol::{ClientId, EPOCH, Fault, Fleet, NodeState, Nonce, Prepared
 use smallvec::smallvec;
 
 use super::fault::{fault, invalid};
-use crate::lock::redlock::answers::Answer;
+use crate::lock::redlock::answers::NodeAnswer;
 use crate::lock::redlock::group::{Group, GroupKind};
 
 /// An answer behind its number.
@@ -36,7 +36,7 @@ pub(super) fn answer_to(number: u64, value: &Value) -> Option<Answered<'_>> {
 }
 
 /// Returns the answers to the requests of a group, in their order; `None` if no script of ours answers that.
-pub(super) fn group(requests: &[Request], answered: Answered<'_>) -> Option<Group<Answer>> {
+pub(super) fn group(requests: &[Request], answered: Answered<'_>) -> Option<Group<NodeAnswer>> {
     let (era, nonce, parts) = match (answered, requests) {
         (Answered::List([era, nonce, parts @ ..]), _) => (era, nonce, parts),
         (Answered::Text(text), [request]) => return Some(smallvec![Ok(alone(request, text)?)]),

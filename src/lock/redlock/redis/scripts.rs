@@ -4,7 +4,7 @@ use std::time::Duration;
 use ::redis::{Cmd, RedisError, RedisWrite, from_redis_value};
 use fencing_protocol::{Fleet, Membership, Request, Sealing, Stamp, Token};
 
-use super::keys::{Keys, constant};
+use super::keys::{RedisKeys, constant};
 use super::source::{self, LOADED, of_lock};
 use super::wire::Wire;
 use crate::lock::redlock::group::{GroupKind, renewed_for};
@@ -12,7 +12,7 @@ use crate::lock::redlock::group::{GroupKind, renewed_for};
 /// The scripts of a session, with what all of its commands have in common.
 #[derive(Debug)]
 pub(super) struct Scripts {
-    keys: Keys,
+    keys: RedisKeys,
     /// The name of this client, stored after the owner in its locks.
     holder: String,
     head: String,
@@ -25,7 +25,7 @@ pub(super) struct Scripts {
 
 impl Scripts {
     /// Returns the scripts of a session of this member, for a client of that name.
-    pub(super) fn new(keys: Keys, holder: String, me: &Membership) -> Scripts {
+    pub(super) fn new(keys: RedisKeys, holder: String, me: &Membership) -> Scripts {
         let head = head(&keys, me);
         Scripts { keys, holder, head, digests: Vec::new(), flushed: AtomicBool::new(false) }
     }
@@ -183,7 +183,7 @@ impl Scripts {
 }
 
 /// Returns the head of each script in a session of this member.
-pub(super) fn head(keys: &Keys, me: &Membership) -> String {
+pub(super) fn head(keys: &RedisKeys, me: &Membership) -> String {
     let (life, fleet) = (me.incarnation.as_str(), me.fleet.as_str());
     let constants = [("MARKER", &*marker(me)), ("RUN_ID", life), ("FLEET", fleet)];
     constants.iter().fold(keys.constants(), |head, (name, text)| head + &constant(name, text))

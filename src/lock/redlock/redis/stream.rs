@@ -18,10 +18,10 @@ use tokio_rustls::TlsConnector;
 const KEEPALIVE: Duration = Duration::from_secs(10);
 
 /// The bytes to and from a server.
-pub(super) type Stream = Pin<Box<dyn AsyncStream + Send>>;
+pub(super) type ServerStream = Pin<Box<dyn AsyncStream + Send>>;
 
 /// Connects to the server of a client. The caller bounds the time.
-pub(super) async fn connect(client: &Client) -> io::Result<Stream> {
+pub(super) async fn connect(client: &Client) -> io::Result<ServerStream> {
     Ok(match client.get_connection_info().addr() {
         ConnectionAddr::Tcp(host, port) => Box::pin(tcp(host, *port).await?),
         ConnectionAddr::TcpTls { host, port, .. } => {

@@ -9,7 +9,7 @@ use bytes::{Buf, BytesMut};
 use parking_lot::Mutex;
 use tokio_util::io::{poll_read_buf, poll_write_buf};
 
-use super::stream::Stream;
+use super::stream::ServerStream;
 
 /// The room for each read, in bytes.
 const READ: usize = 16 * 1024;
@@ -26,12 +26,12 @@ pub(super) struct Wire(Mutex<Traffic>);
 
 /// The unsent bytes, and the outstanding answers.
 struct Traffic {
-    stream: Stream,
+    stream: ServerStream,
     unsent: Cursor<Vec<u8>>,
     /// The command that is being written: its memory serves them all.
     command: Cmd,
     received: BytesMut,
-    places: VecDeque<Place>,
+    places: VecDeque<AnswerPlace>,
     /// The number of the first place.
     first: u64,
     /// The number of answers that have arrived.
@@ -41,7 +41,7 @@ struct Traffic {
 }
 
 /// The place of one answer.
-enum Place {
+enum AnswerPlace {
     Awaited(Option<Waker>),
     Come(Value),
     /// It is not wanted any more.
@@ -57,7 +57,7 @@ pub(super) struct CommandAnswer<'a> {
 }
 
 impl Wire {
-    pub(super) fn new(stream: Stream) -> Wire {
+    pub(super) fn new(stream: ServerStream) -> Wire {
         Wire(Mutex::new(Traffic {
             stream,
             unsent: Cursor::default(),
@@ -78,7 +78,7 @@ impl Wire {
         write(command);
         command.write_packed_command(unsent.get_mut());
         let number = *first + places.len() as u64;
-        places.push_back(Place::Awaited(None));
+        places.push_back(AnswerPlace::Awaited(None));
         CommandAnswer { wire: self, number, new: true }
     }
 
@@ -105,10 +105,10 @@ impl Future for CommandAnswer<'_> {
         let mut traffic = self.wire.0.lock();
         loop {
             let Some(place) = traffic.place(self.number) else { return Poll::Pending };
-            if let Place::Come(value) = mem::replace(place, Place::Dropped) {
+            if let AnswerPlace::Come(value) = mem::replace(place, AnswerPlace::Dropped) {
                 return Poll::Ready(Ok(value));
             }
-            *place = Place::Awaited(Some(context.waker().clone()));
+            *place = AnswerPlace::Awaited(Some(context.waker().clone()));
             ready!(traffic.poll_moved(context))?;
         }
     }
@@ -118,7 +118,7 @@ impl Drop for CommandAnswer<'_> {
     fn drop(&mut self) {
         let mut traffic = self.wire.0.lock();
         if let Some(place) = traffic.place(self.number) {
-            *place = Place::Dropped;
+            *place = AnswerPlace::Dropped;
             traffic.forget();
         }
         traffic.wake_another();
@@ -126,13 +126,15 @@ impl Drop for CommandAnswer<'_> {
 }
 
 impl Traffic {
-    fn place(&mut self, number: u64) -> Option<&mut Place> {
+    fn place(&mut self, number: u64) -> Option<&mut AnswerPlace> {
         self.places.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
     /// Forgets the places of received answers that are not wanted.
     fn forget(&mut self) {
-        while self.first < self.come && self.places.pop_front_if(|place| matches!(place, Place::Dropped)).is_some() {
+        while self.first < self.come
+            && self.places.pop_front_if(|place| matches!(place, AnswerPlace::Dropped)).is_some()
+        {
             self.first += 1;
         }
     }
@@ -141,7 +143,7 @@ impl Traffic {
     fn wake_another(&mut self) {
         let come = usize::try_from(self.come - self.first).unwrap_or(usize::MAX);
         let waker = self.places.iter_mut().skip(come).find_map(|place| match place {
-            Place::Awaited(waker) => waker.take(),
+            AnswerPlace::Awaited(waker) => waker.take(),
             _ => None,
         });
         waker.into_iter().for_each(Waker::wake);
@@ -188,9 +190,9 @@ impl Traffic {
     /// Takes the next answer. `None` if nothing was asked.
     fn take(&mut self, value: Value, context: &Context<'_>) -> Option<()> {
         let place = self.place(self.come)?;
-        if let Place::Awaited(waker) = place {
+        if let AnswerPlace::Awaited(waker) = place {
             let other = waker.take().filter(|waker| !waker.will_wake(context.waker()));
-            *place = Place::Come(value);
+            *place = AnswerPlace::Come(value);
             other.into_iter().for_each(Waker::wake);
         }
         self.come += 1;
