@@ -1,4 +1,5 @@
-// Against a real `fencing serve`: FENCING_URL is its address, FENCING_SERVE_PID its process.
+// Against a real `fencing serve`: FENCING_URL is its address, FENCING_SERVE_PID its process. The client
+// FENCING_CLIENT_TOKEN may lock everything, the client `nobody` nothing.
 import assert from "node:assert/strict";
 import http from "node:http";
 import { createRequire } from "node:module";
@@ -23,6 +24,7 @@ test("held by another", async () => {
   const later = await acquire("held", { wait: 20_000 });
   assert.equal(later.signal.aborted, false);
   assert.equal(await later.release(), true);
+  assert.equal(await later.release(), false);
   assert.equal(later.lost, true);
   assert.ok(later.signal.reason instanceof Lost);
   assert.throws(() => later.check(), Lost);
@@ -57,6 +59,10 @@ test("what is wrong is refused", async () => {
   for (const name of ["", "a//b", "../a", "a/../b", "./a"]) await assert.rejects(acquire(name), Refused);
   await assert.rejects(acquire("a", { ttl: 1e9 }), Refused);
   await assert.rejects(acquire("a", { url: "ftp://127.0.0.1" }), Refused);
+});
+
+test("who is unknown or has no right is refused", async () => {
+  for (const clientToken of ["unknown", "nobody"]) await assert.rejects(acquire("a", { clientToken }), Refused);
 });
 
 test("an error in the work releases", async () => {

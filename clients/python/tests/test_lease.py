@@ -1,4 +1,6 @@
-"""Against a real `fencing serve`: FENCING_URL is its address, FENCING_SERVE_PID its process."""
+"""Against a real `fencing serve`: FENCING_URL is its address, FENCING_SERVE_PID its process.
+
+The client FENCING_CLIENT_TOKEN may lock everything, the client `nobody` nothing."""
 import asyncio
 import os
 import signal
@@ -33,6 +35,7 @@ class Leases(unittest.TestCase):
             self.assertEqual(lease.sequencer, f"{lease.token} held")
             self.assertEqual(lease.headers["Fencing-Token"], str(lease.token))
         self.assertTrue(lease.lost)
+        self.assertFalse(lease.release())
         with self.assertRaises(Lost):
             lease.check()
         with Lease("held", wait=20) as later:
@@ -63,6 +66,11 @@ class Leases(unittest.TestCase):
             Lease("a", ttl=1e6).acquire()
         with self.assertRaises(Refused):
             Lease("a", url="ftp://127.0.0.1")
+
+    def test_who_is_unknown_or_has_no_right_is_refused(self):
+        for token in ["unknown", "nobody"]:
+            with self.assertRaises(Refused):
+                Lease("a", client_token=token).acquire()
 
     def test_an_error_in_the_block_releases(self):
         with self.assertRaises(ZeroDivisionError):

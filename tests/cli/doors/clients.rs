@@ -16,7 +16,7 @@ struct Guarded {
     door: Door,
 }
 
-fn client(name: &str, resources: &str, may: &str, bounds: &str) -> String {
+pub fn client(name: &str, resources: &str, may: &str, bounds: &str) -> String {
     let hash = output(Command::new("sh").args(["-c", &format!("printf %s {name} | sha256sum")])).unwrap();
     let hash = hash.split_whitespace().next().unwrap().to_owned();
     format!("[{name}]\ntoken_sha256 = [\"{hash}\"]\nresources = {resources}\nmay = {may}\n{bounds}\n")

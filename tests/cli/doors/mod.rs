@@ -2,6 +2,7 @@
 
 mod clients;
 mod counted;
+mod described;
 mod events;
 mod exporter;
 mod flight;

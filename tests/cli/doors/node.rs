@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use support::postgres::PostgresServer;
 
+use super::described::{self, Recorder};
 use super::*;
 
 fn client() -> PathBuf {
@@ -12,8 +13,9 @@ fn client() -> PathBuf {
 
 #[tokio::test]
 async fn the_client_in_node_keeps_its_promises() {
-    let servers = five();
-    let door = Door::serve(&servers, "");
+    let (servers, keys) = (five(), tempfile::tempdir().unwrap());
+    let door = described::serve(&servers, keys.path());
+    let recorder = Recorder::before(door.requests);
     let server = PostgresServer::start();
     let database = server.database().await;
     let (folder, name) = (database.get_socket().unwrap().display(), database.get_database().unwrap());
@@ -23,12 +25,13 @@ async fn the_client_in_node_keeps_its_promises() {
     // Where Debian has `pg`, and where tests/run puts it.
     let own = client().join("../../target/clients/node_modules").canonicalize().unwrap_or_default();
     node.env("NODE_PATH", format!("/usr/share/nodejs:{}", own.display()));
-    node.env("FENCING_URL", format!("http://{}", door.requests));
+    node.env("FENCING_URL", format!("http://{}", recorder.address)).env("FENCING_CLIENT_TOKEN", "writer");
     node.env("FENCING_SERVE_PID", door.process.pid().to_string());
     node.env("PGHOST", folder.to_string()).env("PGDATABASE", name);
     let ended = finish(support::cli::piped(node));
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert!(ended.stdout.contains("# pass 10\n"), "{ended:?}");
+    assert!(ended.stdout.contains("# pass 11\n"), "{ended:?}");
+    recorder.is_described();
 }
 
 #[test]
