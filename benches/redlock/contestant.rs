@@ -5,6 +5,7 @@ use rslock::LockManager;
 
 use crate::bare::Bare;
 use crate::scripts::Scripts;
+use crate::serve::Http;
 
 /// How long a lock lasts.
 pub const TTL: Duration = Duration::from_secs(10);
@@ -16,6 +17,7 @@ pub enum Contestant {
     Scripts(Scripts),
     Rslock(LockManager),
     Fencing(Redlock),
+    Served(Http),
 }
 
 impl Contestant {
@@ -50,6 +52,7 @@ impl Contestant {
             Contestant::Scripts(_) => "scripts",
             Contestant::Rslock(_) => "rslock",
             Contestant::Fencing(_) => "fencing",
+            Contestant::Served(_) => "serve",
         }
     }
 
@@ -76,6 +79,11 @@ impl Contestant {
                 let Ok(lease) = redlock.acquire(&resource).await else { return false };
                 pause(hold).await;
                 let _ = lease.release().await;
+            }
+            Contestant::Served(http) => {
+                let Some(id) = http.acquire(name, "").await else { return false };
+                pause(hold).await;
+                let _ = http.release(&id).await;
             }
         }
         true

@@ -3,6 +3,7 @@
 //!
 //! `cargo bench -p redlock_bench`, then the names of rows if you do not want all of them:
 //! `-- n5 tasks64`. `--json` prints one object a line. `--rounds 40` sets the rounds (default 20).
+//! `served`, `served10000` and `soak` need `cargo build --release -p fencing-cli` before.
 //!
 //! Rounds of the contestants are interleaved, so that other load on the machine slows all of them alike.
 
@@ -22,6 +23,9 @@ mod lame;
 mod pairs;
 mod peers;
 mod scripts;
+mod serve;
+mod served;
+mod soak;
 mod table;
 mod tasks;
 
@@ -29,7 +33,10 @@ use table::Table;
 
 /// The rows by their names.
 const ROWS: &str = "n1 n3 n5 tasks64 allocations delay1 delay5 dead hung handover waiters handover8 burst3000 \
-    burst10000 publish renewals1000 renewals10000 collection readmission peers";
+    burst10000 publish renewals1000 renewals10000 collection readmission peers served \
+    served10000";
+/// Ten minutes, only if it is asked for.
+const SOAK: &str = "soak";
 
 fn main() {
     let mut arguments = std::env::args().skip(1).peekable();
@@ -45,8 +52,8 @@ fn main() {
                 let number = arguments.next().and_then(|text| text.parse().ok());
                 rounds = number.expect("--rounds takes a number");
             }
-            name if ROWS.split(' ').any(|row| row == name) => rows.push(name.to_owned()),
-            other => panic!("no such row: {other}; there are {ROWS}"),
+            name if ROWS.split(' ').chain([SOAK]).any(|row| row == name) => rows.push(name.to_owned()),
+            other => panic!("no such row: {other}; there are {ROWS} {SOAK}"),
         }
     }
     if rows.is_empty() {
@@ -81,6 +88,9 @@ async fn measure(row: &str, rounds: usize, table: &mut Table) {
         "renewals1000" => held::measure(1_000, table).await,
         "renewals10000" => held::measure(10_000, table).await,
         "peers" => peers::measure(rounds).await,
+        "served" => served::measure(rounds, table).await,
+        "served10000" => served::held(10_000, table).await,
+        SOAK => soak::measure(table).await,
         "collection" => forgetful::collection(table).await,
         _ => forgetful::readmission(table).await,
     }

@@ -7,7 +7,7 @@ pub struct Table {
     row: String,
 }
 
-const COLUMNS: [&str; 4] = ["bare", "scripts", "rslock", "fencing"];
+const COLUMNS: [&str; 5] = ["bare", "scripts", "rslock", "fencing", "serve"];
 
 impl Table {
     pub fn new(json: bool) -> Table {
