@@ -149,7 +149,7 @@ async fn counted(State(leases): SharedServer, request: Request, routes: Next) ->
         (&Method::DELETE, true) => "release",
         _ => "other",
     };
-    let (mut request, _) = bounded(request, leases.args.listen.client_timeout, BODY_TIMEOUT);
+    let (mut request, _) = bounded(request, leases.args.listen.client_timeout.min(BODY_TIMEOUT), BODY_TIMEOUT);
     let caller = match is_from_a_page(request.headers()) {
         true => Err(FORBIDDEN.answer(FROM_A_PAGE)),
         false => leases.clients.find(request.headers()).map_err(HttpAnswer::from),

@@ -121,4 +121,5 @@ fn a_web_page_gets_no_lease() {
     assert_eq!(ask("a", &[("Sec-Fetch-Site", "none")], ""), 201);
     let kind = ("Content-Type", "Application/JSON; charset=utf-8");
     assert_eq!(ask("b", &[kind], "{}"), 201);
+    assert_eq!(ask("c", &[kind], "[1000, 0]"), 400);
 }
