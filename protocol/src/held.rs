@@ -60,7 +60,7 @@ impl Renew {
     }
 
     /// Starts a renewal of exclusive locks of which this client does not know whether the lease has ended: it renews
-    /// what a majority still has, and heals nothing.
+    /// what a majority still has, and sets no lock again. If it succeeds, the [missing](Renew::missing) ones may be set.
     pub fn resuming(
         nodes: usize,
         Attempt { owner, terms, .. }: Attempt,
@@ -70,6 +70,12 @@ impl Renew {
         let (least, ttl) = (terms.lock_delay, terms.closed_for());
         let resume = |(resource, _)| Request::Resume { resource, owner, least, ttl };
         Renew::asking(nodes, held.iter().cloned().map(resume).collect(), terms.deadline(now))
+    }
+
+    /// Returns the nodes that have answered that they lack one of the locks.
+    pub fn missing(&self) -> impl Iterator<Item = usize> {
+        let lacks = |node: &usize| self.locks.iter().any(|lock| lock.has(*node, &Reply::NotOwner));
+        (0..self.locks.first().map_or(0, Round::nodes)).filter(lacks)
     }
 
     fn asking(nodes: usize, parts: Vec<Request>, deadline: Time) -> Renew {

@@ -26,6 +26,9 @@ pub enum Request {
     Resume { resource: Resource, owner: Owner, least: Duration, ttl: Duration },
     /// Unlock, if `owner` holds the lock.
     Release { resource: Resource, owner: Owner },
+    /// Unlock, if `owner` holds the lock, and raise a count that is not above `token` to the next one: no renewal of the
+    /// lease sets the lock again, whichever process sends it.
+    Retire { resource: Resource, owner: Owner, token: Token },
     /// Let the lock of `owner` end in `rest` from now, if it does not end before: a release of a lock that
     /// has to stay held for a while. It is not renewed. No waiter is notified: with a `rest` of zero it is
     /// a hand-over to the next caller of the same process.
@@ -100,7 +103,8 @@ impl Request {
 
     /// Reports whether the request only releases something. Such a request may arrive late or repeatedly.
     pub fn is_release(&self) -> bool {
-        let is_release = |part: &Request| matches!(part, Request::Release { .. } | Request::Shorten { .. });
+        let is_release =
+            |part: &Request| matches!(part, Request::Release { .. } | Request::Retire { .. } | Request::Shorten { .. });
         self.parts().iter().all(is_release)
     }
 
@@ -117,6 +121,7 @@ impl Request {
             | Request::Renew { resource, owner, .. }
             | Request::Resume { resource, owner, .. }
             | Request::Release { resource, owner, .. }
+            | Request::Retire { resource, owner, .. }
             | Request::Shorten { resource, owner, .. } => Some((resource, Some(*owner))),
             Request::Drain { resource, .. } => Some((resource, None)),
             _ => None,

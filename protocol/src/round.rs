@@ -79,6 +79,10 @@ impl Round {
         Round { number: 0, replies: vec![None; nodes], awaited: nodes, outbox: VecDeque::new() }
     }
 
+    pub(super) fn has(&self, node: usize, reply: &Reply) -> bool {
+        matches!(self.replies.get(node), Some(Some(Ok(it))) if it == reply)
+    }
+
     pub(super) fn nodes(&self) -> usize {
         self.replies.len()
     }

@@ -138,6 +138,7 @@ impl Store {
                 self.resume(LockPart { resource, owner, mode: Mode::Exclusive, until: now + ttl }, now + least, now)
             }
             Request::Release { ref resource, owner } => self.release(resource, owner),
+            Request::Retire { ref resource, owner, token } => self.retire(resource, owner, token),
             Request::Shorten { ref resource, owner, rest } => self.shorten(resource, owner, now + rest, now),
         }
     }

@@ -60,6 +60,11 @@ pub fn release(resource: &Resource, owner: Owner) -> Request {
     Request::Release { resource: resource.clone(), owner }
 }
 
+pub fn retire(resource: &Resource, owner: Owner, stamp: Stamp) -> Request {
+    let token = stamp.token().expect("a token");
+    Request::Retire { resource: resource.clone(), owner, token }
+}
+
 pub fn shorten(resource: &Resource, owner: Owner, rest: Duration) -> Request {
     Request::Shorten { resource: resource.clone(), owner, rest }
 }
@@ -77,6 +82,7 @@ pub fn votes(resource: &Resource, nonce: Nonce, memory: Nonce, token: Token, to:
         renew(resource, ALICE, stamp),
         Request::Resume { resource: resource.clone(), owner: ALICE, least: Duration::ZERO, ttl: TTL },
         release(resource, ALICE),
+        retire(resource, ALICE, stamp),
         Request::Read,
         Request::Inspect,
         Request::Reserve { era: 9, memory: None },

@@ -51,6 +51,15 @@ impl Store {
         Reply::Released
     }
 
+    pub(super) fn retire(&mut self, resource: &Resource, owner: Owner, token: Token) -> Reply {
+        let (released, lease) = (self.release(resource, owner), Stamp::from(token));
+        let count = self.memory.counts.get(resource).copied().unwrap_or(0);
+        if lease.count < Stamp::MAX_COUNT && (Stamp { era: self.memory.era, count }) <= lease {
+            self.raise(resource, Stamp { count: lease.count + 1, ..lease });
+        }
+        released
+    }
+
     pub(super) fn shorten(&mut self, resource: &Resource, owner: Owner, end: Time, now: Time) -> Reply {
         let holders = self.locks.get_mut(resource).filter(|holders| holders.has(owner));
         let Some(holders) = holders else { return Reply::NotOwner };

@@ -1,8 +1,9 @@
 use std::iter::from_fn;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fencing_protocol::{Attempt, Machine, NonEmpty, Release, Renew, Renewed, Request, Resource, Token};
+use fencing_protocol::{Attempt, Machine, NonEmpty, Release, Renew, Renewed, Request, Resource, Stamp, Token};
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 
@@ -19,11 +20,13 @@ pub(super) struct HeldOnNodes {
     locks: NonEmpty<(Resource, Token)>,
     /// Set before the release is submitted: a renewal after it could lock again.
     closed: Mutex<bool>,
+    /// Whether other processes may renew it.
+    has_ticket: AtomicBool,
 }
 
 impl HeldOnNodes {
     pub(super) fn new(nodes: Arc<Nodes>, attempt: Attempt, locks: NonEmpty<(Resource, Token)>) -> HeldOnNodes {
-        HeldOnNodes { nodes, attempt, locks, closed: Mutex::new(false) }
+        HeldOnNodes { nodes, attempt, locks, closed: Mutex::new(false), has_ticket: AtomicBool::new(false) }
     }
 }
 
@@ -46,18 +49,31 @@ impl HeldLock for HeldOnNodes {
         })
     }
 
-    /// Sets the lock nowhere again: another process may be releasing it, and this node may be the first that it reached.
+    /// A node that has lost the lock gets it again if a majority still has it, and no release has reached that node.
     fn resume(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
         Box::pin(async {
             let (nodes, now) = (&self.nodes, self.nodes.clock.now());
             let mut resume = Renew::resuming(nodes.size(), self.attempt, &self.locks, now);
             let answers = nodes.begin(&mut resume);
             let renewed = nodes.drive(&mut resume, answers).await.unwrap_or(Err(Vec::new()));
+            let missing: Vec<usize> = resume.missing().collect();
+            // Of the last token of an era no count says that the lease was released.
+            let heals = self.locks.iter().all(|(_, token)| Stamp::from(*token).count < Stamp::MAX_COUNT);
+            if matches!(renewed, Ok(Renewed::Until(_))) && heals && !missing.is_empty() {
+                let mut renew = Renew::new(nodes.size(), self.attempt, &self.locks, now);
+                let requests = from_fn(|| renew.next_request()).filter(|(to, _)| missing.contains(&to.node));
+                let mut answers = nodes.answers();
+                let closed = self.closed.lock();
+                if !*closed {
+                    nodes.submit(requests, &mut answers, false);
+                }
+            }
             renewed.map_err(|faults| nodes.causes(faults))
         })
     }
 
     fn ticket(&self) -> Option<LeaseTicket> {
+        self.has_ticket.store(true, Ordering::Relaxed);
         let (resource, token) = self.locks.first().clone();
         let Attempt { owner, terms, .. } = self.attempt;
         Some(LeaseTicket { sequencer: Sequencer::new(resource, token), ttl: terms.ttl, owner: owner.to_string() })
@@ -67,12 +83,13 @@ impl HeldLock for HeldOnNodes {
         *self.closed.lock() = true;
         let owner = self.attempt.owner;
         // A lock that is shortened to nothing is gone, and no node notifies of it.
-        let request = |resource| match rest.is_zero() && !handed_over {
-            true => Request::Release { resource, owner },
-            false => Request::Shorten { resource, owner, rest },
+        let has_ticket = self.has_ticket.load(Ordering::Relaxed);
+        let request = |(resource, token)| match rest.is_zero() {
+            true if has_ticket => Request::Retire { resource, owner, token },
+            true if !handed_over => Request::Release { resource, owner },
+            _ => Request::Shorten { resource, owner, rest },
         };
-        let resources = self.locks.iter().map(|(resource, _)| resource.clone());
-        let request = Request::together(resources.map(request).collect());
+        let request = Request::together(self.locks.iter().cloned().map(request).collect());
         let mut release = Release::new(self.nodes.size(), request);
         let answers = self.nodes.begin(&mut release);
         Box::pin(async move {

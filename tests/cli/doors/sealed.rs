@@ -139,22 +139,47 @@ fn ids_that_nobody_has_sealed_are_no_leases() {
     of(&another, &lease, "PUT").is(404, "no-lease");
 }
 
-/// Where another process releases the lease, its nodes lose the lock one after another.
+/// A majority loses the lock, and all nodes, but one after another.
 #[test]
-fn a_renewal_sets_no_lock_again_on_a_node_that_a_release_has_reached() {
+fn nodes_that_have_lost_the_lock_get_it_again_from_any_process() {
     let (keys, servers) = (Keys::new(), five());
-    let (first, second) = (keys.serve(&servers), keys.serve(&servers));
-    let lease = first.acquire("a", LONG);
-    for released in 0..3 {
-        servers[released].cli(&["DEL", "{fencing}:lock:a"]);
-        for door in [&first, &second, &first, &second] {
-            assert_eq!(of(door, &lease, "PUT").status == 200, released < 2, "{released}");
-            thread::sleep(Duration::from_millis(100));
-        }
-        let has_lock = servers.iter().filter(|server| server.cli(&["EXISTS", "{fencing}:lock:a"]) == "1");
-        assert!(has_lock.count() <= 4 - released, "{released}");
+    let doors = [keys.serve(&servers), keys.serve(&servers)];
+    let lease = doors[0].acquire("a", LONG);
+    for (number, server) in servers.iter().enumerate() {
+        server.cli(&["DEL", "{fencing}:lock:a"]);
+        until("the lock is there again", || {
+            assert_eq!(of(&doors[number % 2], &lease, "PUT").status, 200);
+            server.cli(&["EXISTS", "{fencing}:lock:a"]) == "1"
+        });
     }
-    assert_eq!(second.acquire("a", r#"{"wait_ms": 20000}"#).status, 201);
+    assert_eq!(of(&doors[1], &lease, "DELETE").status, 204);
+    assert!(servers.iter().all(|server| server.cli(&["EXISTS", "{fencing}:lock:a"]) == "0"));
+}
+
+/// One process releases while others renew, on nodes that have lost the lock as well.
+#[test]
+fn what_was_released_is_not_renewed_into_life() {
+    let rounds = std::env::var("FENCING_ROUNDS").map_or(30, |text| text.parse().unwrap());
+    let (keys, servers) = (Keys::new(), five());
+    let doors = [0; 3].map(|_| keys.serve(&servers));
+    for round in 0..rounds {
+        let name = format!("a/{round}");
+        let lease = doors[0].acquire(&name, LONG);
+        assert_eq!(lease.status, 201, "{lease:?}");
+        servers[round % 5].cli(&["DEL", &format!("{{fencing}}:lock:{name}")]);
+        thread::scope(|scope| {
+            for door in doors.iter().cycle().take(6) {
+                let lease = &lease;
+                scope.spawn(move || while of(door, lease, "PUT").status == 200 {});
+            }
+            thread::sleep(Duration::from_millis(round as u64 % 7));
+            assert_eq!(of(&doors[round % 3], &lease, "DELETE").status, 204, "{round}");
+        });
+        let next = doors[1].acquire(&name, r#"{"wait_ms": 20000}"#);
+        assert_eq!(next.status, 201, "{round}: {next:?}");
+        assert!(next.token() > lease.token(), "{round}");
+        assert_eq!(of(&doors[2], &lease, "PUT").status / 100, 4, "{round}");
+    }
 }
 
 /// Clients behind a load balancer that knows nothing of leases, while one process after the other is killed.

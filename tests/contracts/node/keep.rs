@@ -5,6 +5,7 @@ pub async fn suite(probe: &Probe) {
     renewal(probe).await;
     healing(probe).await;
     resumed(probe).await;
+    retired(probe).await;
     released(probe).await;
     shortened(probe).await
 }
@@ -65,6 +66,31 @@ async fn resumed(probe: &Probe) {
         ("after that", acquire(&name, BOB), probe.grant(stamp(2))),
         ("what another holds", resume(ALICE, always), NotOwner),
         ("by the next owner", release(&name, BOB), Released),
+    ];
+    probe.says(steps).await
+}
+
+/// A lease that several processes renew is over for all of them on each node that its release has reached.
+async fn retired(probe: &Probe) {
+    let (name, stamp) = (resource("retire"), probe.stamps().await);
+    let renewal = |count| renew(&name, ALICE, stamp(count));
+    let grant = |count| probe.grant(stamp(count));
+    let steps = [
+        ("free", acquire(&name, ALICE), grant(1)),
+        ("held", retire(&name, ALICE, stamp(1)), Released),
+        ("what was retired", renewal(1), NotOwner),
+        ("once more", retire(&name, ALICE, stamp(1)), NotOwner),
+        ("after that", acquire(&name, BOB), grant(3)),
+        ("what another holds", retire(&name, ALICE, stamp(1)), NotOwner),
+        ("held", release(&name, BOB), Released),
+        ("later", acquire(&name, ALICE), grant(4)),
+        ("held", release(&name, ALICE), Released),
+        // The node had lost the lock before.
+        ("what is missing", retire(&name, ALICE, stamp(4)), NotOwner),
+        ("what was retired", renewal(4), NotOwner),
+        ("what has a later count", retire(&name, ALICE, stamp(2)), NotOwner),
+        ("after that", acquire(&name, BOB), grant(6)),
+        ("held", release(&name, BOB), Released),
     ];
     probe.says(steps).await
 }

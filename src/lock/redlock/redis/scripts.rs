@@ -140,6 +140,7 @@ impl Scripts {
             Request::Resume { least, ttl, .. } => {
                 cmd.arg(millis(*ttl)).arg(millis(*least));
             }
+            Request::Retire { token, .. } => stamp(cmd, token),
             Request::Publish { nonce, token, .. } => {
                 cmd.arg(nonce.to_string());
                 stamp(cmd, token);

@@ -43,6 +43,7 @@ pub(super) fn of_lock(request: &Request) -> Option<(&'static LockScript, &Resour
         Request::Renew { resource, .. } => (&RENEW_SHARE, resource),
         Request::Resume { resource, .. } => (&RESUME, resource),
         Request::Release { resource, .. } => (&RELEASE, resource),
+        Request::Retire { resource, .. } => (&RETIRE, resource),
         Request::Shorten { resource, .. } => (&SHORTEN, resource),
         _ => return None,
     })
@@ -59,8 +60,16 @@ pub(super) struct LockScript {
 
 /// The scripts of a lock's life, which a session loads when it opens. Those for the locks of a list go with each
 /// request: they are seldom, and a session opens faster without them.
-pub(super) static LOADED: [&str; 7] =
-    [GROUP, SHARE.source, PUBLISH.source, RENEW_SHARE.source, RESUME.source, SHORTEN.source, DRAIN.source];
+pub(super) static LOADED: [&str; 8] = [
+    GROUP,
+    SHARE.source,
+    PUBLISH.source,
+    RENEW_SHARE.source,
+    RESUME.source,
+    RETIRE.source,
+    SHORTEN.source,
+    DRAIN.source,
+];
 pub(super) static GROUP: &str = concat!(
     include_str!("lone.lua"),
     own!("release"; "notify.lua", "release.lua"),
@@ -82,6 +91,11 @@ static PUBLISH: LockScript =
     LockScript { source: numbered!("publish.lua"), each: each!("publish.lua"; ""), arguments: 4 };
 static RENEW: LockScript = LockScript { source: GROUP, each: each!("renew.lua"; ""), arguments: 4 };
 static RELEASE: LockScript = LockScript { source: GROUP, each: each!("notify.lua", "release.lua"; ""), arguments: 1 };
+static RETIRE: LockScript = LockScript {
+    source: concat!(own!("release"; "notify.lua", "release.lua"), numbered!("retire.lua")),
+    each: "",
+    arguments: 3,
+};
 static SHORTEN: LockScript =
     LockScript { source: numbered!("shorten.lua"), each: each!("shorten.lua"; ""), arguments: 2 };
 static SHARE: LockScript = LockScript { source: numbered!("notify.lua", "share.lua"), each: "", arguments: 2 };
