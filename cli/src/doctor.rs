@@ -10,7 +10,7 @@ use crate::duration::about;
 use crate::exit::Failure;
 use crate::findings::{self, NodeBudget};
 use crate::lock::ChosenLock;
-use crate::marks::{MarksPlace, MarksUrl};
+use crate::marks::{self, MarksPlace, MarksUrl};
 use crate::nodes::verdict;
 use crate::place::{Chosen, LeaseService, LockPlace, Redis};
 use crate::pool::{Pool, answer, connect, on};
@@ -51,7 +51,10 @@ pub(crate) async fn main(args: DoctorArgs) -> Result<u8, Failure> {
             "the marks",
             match marks.look().await {
                 Ok(found) if found.is_open() => Ok(format!("open, {} of them", found.marks)),
-                Ok(_) => Err(Failure::refused("closed: everything is refused; see `fencing db marks open --help`")),
+                Ok(found) => {
+                    let why = "everything is refused; see `fencing db marks open --help`";
+                    Err(Failure::refused(format_args!("{}; {why}", marks::state(&found))))
+                }
                 Err(error) => Err(error.into()),
             },
         ),
@@ -88,7 +91,11 @@ impl Report {
         self.note("the nodes", verdict(&findings).map(|()| format!("{granting} of {all} grant leases now")));
         for finding in &findings.nodes {
             let found = match (finding.advised(&findings), &finding.report) {
-                (None, Ok(report)) => Ok(format!("version {}", report.version)),
+                (None, Ok(report)) => Ok(match finding.quarantine() {
+                    None => format!("version {}", report.version),
+                    Some(Duration::MAX) => "grants nothing until `fencing fleet recover --now`".to_owned(),
+                    Some(left) => format!("grants nothing for another {}, which ends by itself", about(left)),
+                }),
                 (advice, _) => Err(Failure::refused(advice.unwrap_or_default())),
             };
             self.note(&finding.node, found);
@@ -104,7 +111,7 @@ impl Report {
             "the lock service",
             match (health.has_quorum(), causes.is_empty()) {
                 (true, true) => Ok("it grants leases now"),
-                (true, false) => Err(Failure::refused(causes)),
+                (true, false) => Err(Failure::refused(format_args!("it grants leases now, but {causes}"))),
                 (false, _) => Err(Failure::unavailable(causes)),
             },
         );

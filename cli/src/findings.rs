@@ -110,6 +110,11 @@ impl Findings {
         }
     }
 
+    /// Reports whether a move to this list has begun, and is not done.
+    pub(crate) fn is_moving(&self) -> bool {
+        self.nodes.iter().any(|finding| finding.is_on_the_way(self))
+    }
+
     /// Returns the fault of a node whose server is in the list under another name, too.
     fn twin(&self, report: &NodeReport) -> Option<Fault> {
         let same = |finding: &&Finding| finding.report.as_ref().is_ok_and(|other| other.run_id == report.run_id);
@@ -212,7 +217,7 @@ fn forgotten(finding: &Finding, findings: &Findings) -> String {
     let blank = |it: &Finding| it.report.as_ref().is_ok_and(|report| report.era.is_none());
     let missing = findings.nodes.iter().filter(|finding| finding.report.is_err());
     let missing: Vec<&str> = missing.map(|finding| finding.node.as_str()).collect();
-    let next = if findings.nodes.iter().any(|finding| finding.is_on_the_way(findings)) {
+    let next = if findings.is_moving() {
         "run `fencing fleet move` again, which starts this list".to_owned()
     } else if findings.admitted() >= findings.needed() {
         "the next client brings it back, or `fencing fleet recover`".to_owned()
@@ -234,7 +239,8 @@ fn forgotten(finding: &Finding, findings: &Findings) -> String {
         };
         format!(
             "the next client starts the fleet, unless the client is strict, and waits until each server has been up \
-             for the client's TTL; `fencing fleet recover` starts it now{new}"
+             for the client's TTL; `fencing fleet recover --ttl LONGEST` starts it now, where LONGEST is the longest TTL \
+             of any client{new}"
         )
     };
     format!(": {why}; {next}")

@@ -145,6 +145,9 @@ async fn bring_back(recover: &RecoverArgs) -> Result<(), Failure> {
         say::error(cause);
     }
     findings.print();
+    if findings.is_moving() {
+        say::error(HALF_MOVED);
+    }
     match opened {
         Some(Ok(nodes)) if nodes.is_empty() => say::out("no node was quarantined\n"),
         Some(Ok(nodes)) => say::out(format_args!("quarantine ended: {}\n", nodes.join(", "))),
@@ -154,7 +157,7 @@ async fn bring_back(recover: &RecoverArgs) -> Result<(), Failure> {
     if recover.now || findings.admitted() < findings.needed() {
         return verdict(&findings);
     }
-    say::out(format_args!("{}\n", outlook(&findings)));
+    say::out(format_args!("{}\n", outlook(&findings, recover.ttl)));
     Ok(())
 }
 
@@ -177,12 +180,18 @@ async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
         true => old.operator().move_lost_to(&new).await,
         false => old.operator().move_to(&new).await,
     };
+    if let Err(error @ OperatorError::OldForgot { .. }) = &moved
+        && findings::ask(&from, budget).await?.is_moving()
+    {
+        return Err(Failure::unavailable(format_args!("{error}; {HALF_MOVED}")));
+    }
     moved.map_err(|error| advised(error, &to))?;
     let findings = findings::ask(&to, budget).await?;
     findings.print();
-    let outlook = outlook(&findings);
+    let outlook = outlook(&findings, order.ttl);
     say::out(format_args!(
-        "moved. {outlook}\nGive every client the new list now: {list}\nExporters and timers need it, too.\n"
+        "moved. {outlook}\nGive every client the new list now: {}\nExporters and timers need it, too.\n",
+        say::without_passwords(&order.to)
     ));
     let old = findings::ask(&from, budget).await?;
     if old.nodes.len() < findings.needed() {
@@ -199,8 +208,7 @@ async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
             "Stop the remaining servers of the old list ({left}) for good: they must never serve that list again.\n"
         )),
         false => say::out(format_args!(
-            "Keep the remaining servers of the old list ({left}) running until no client has \
-             that list.\n"
+            "Keep what still runs of the old list ({left}) running until no client has that list.\n"
         )),
     }
     Ok(())
@@ -256,13 +264,15 @@ fn advised(error: OperatorError, to: &Redis) -> Failure {
     Failure(status, format!("{why}{more}{stand_in}"))
 }
 
-fn outlook(findings: &Findings) -> String {
+fn outlook(findings: &Findings, ttl: Duration) -> String {
     match findings.opens_in() {
         Some(Duration::ZERO) => "Leases are granted now.".into(),
         Some(left) => format!(
             "Leases are granted in {}, when the locks that may be held have expired. If you know that no lock is held, \
-             `fencing fleet recover --now` ends the wait.",
-            about(left)
+             `fencing fleet recover --now` with this list ends the wait. A lock that was forgotten is not waited for \
+             beyond --ttl ({}): run this again with --ttl if a client has a longer TTL.",
+            about(left),
+            about(ttl)
         ),
         None => "Too few nodes can grant a lease: see the lines above.".into(),
     }
@@ -270,6 +280,9 @@ fn outlook(findings: &Findings) -> String {
 
 const IN_USE: &str = "; the nodes have been in use, and this command leaves them as they are; if no lock is \
                       held, end the quarantine by `fencing fleet recover --now`";
+
+const HALF_MOVED: &str = "the move from another list to this one has begun, and is not done: run that move again, with an empty \
+                          server under the name of each node that is gone";
 
 const NOW: &str = "\
 --now ends each quarantine: nodes that have forgotten locks grant at once. If a client still holds

@@ -291,20 +291,24 @@ fn in_redis(url: &str, namespace: &str) -> Result<RedisMarks, Failure> {
     RedisMarks::new(url, namespace).map_err(wrong)
 }
 
+pub(crate) fn state(found: &MarksState) -> &'static str {
+    match (&found.opened_in, found.is_open()) {
+        (_, true) => "open",
+        (None, _) => "closed: never opened, or flushed, evicted or deleted since",
+        (Some(_), false) => "closed: the server was restarted or replaced since they were opened",
+    }
+}
+
 async fn open(args: &OpenArgs) -> Result<(), Failure> {
     let marks = in_redis(&args.url, &args.namespace)?;
     let found = marks.look().await?;
     check_floor(args, &marks, &found).await?;
     let floor = or_none(args.floor.max(found.floor));
     let Some(seen) = args.seen.as_ref().filter(|_| args.yes) else {
-        let state = match (&found.opened_in, found.is_open()) {
-            (_, true) => "open",
-            (None, _) => "closed: never opened, or flushed, evicted or deleted since",
-            (Some(_), false) => "closed: the server was restarted or replaced since they were opened",
-        };
+        let state = state(&found);
         return Err(Failure::usage(format_args!(
             "the marks are {state}; {} are there, floor {}; would open them with floor {floor}. Where marks are \
-             missing, stale tokens above the floor pass. Add --seen {found} --yes to do it",
+             missing, stale tokens above the floor pass. If there ever were marks, give a --floor. Add --seen {found} --yes to do it",
             found.marks,
             or_none(found.floor),
         )));

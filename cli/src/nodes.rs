@@ -51,8 +51,8 @@ pub(crate) fn verdict(findings: &Findings) -> Result<(), Failure> {
     }
     let closed = match findings.admitted() - granting {
         0 => String::new(),
-        1 => ", 1 more is quarantined, which ends by itself".to_owned(),
-        closed => format!(", {closed} more are quarantined, which ends by itself"),
+        1 => "; 1 of the others is quarantined, which ends by itself".to_owned(),
+        closed => format!("; {closed} of the others are quarantined, which ends by itself"),
     };
     let nodes = findings.nodes.len();
     Err(Failure::unavailable(format_args!(

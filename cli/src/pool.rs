@@ -67,7 +67,11 @@ pub(crate) fn kind(url: &str) -> Result<DatabaseKind, Failure> {
 pub(crate) async fn connect(whose: &str, url: &str, create: bool, most: u32) -> Result<Pool, Failure> {
     let wrong = |error: sqlx::Error| Failure::usage(format_args!("{whose}: {error}"));
     let closed = |error: sqlx::Error| {
-        let advice = if create { "" } else { ". If there is none yet, `fencing db migrate` creates it" };
+        let advice = if create {
+            ""
+        } else {
+            ". If there never was one, `fencing db migrate` creates it; a new file begins again with token 1"
+        };
         Failure::unavailable(format_args!("the SQLite file cannot be opened: {error}{advice}"))
     };
     Ok(match kind(url)? {

@@ -161,7 +161,8 @@ pub enum MigrateError {
     #[error(
         "the database has lost {what}: a dump may have left them out (mysqldump needs --routines \
          and --triggers). Run DELETE FROM _fencing_migrations and migrate again: that creates them \
-         and changes no mark. On MySQL, run all GRANTs again then"
+         and changes no mark. If fencing_leases was lost, its last tokens are: stop the clients, and run \
+         `fencing db marks raise-floor --yes` before they return. On MySQL, run all GRANTs again then"
     )]
     Lost {
         /// Their names.

@@ -294,7 +294,7 @@ impl EtcdClient {
         match known {
             Err(known) if known != found => Err(EtcdFailure::unsent(Fault::Denied(format!(
                 "a member belongs to the cluster {found:x}, and another one to {known:x}: give members of one cluster, \
-                 or restart this client if the cluster was created again"
+                 or, if the cluster was restored or created again, stop all clients, run `fencing raise`, and start them again"
             )))),
             _ => Ok(()),
         }

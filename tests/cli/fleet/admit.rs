@@ -46,7 +46,7 @@ fn a_quarantine_ends_by_the_operators_word() {
     let servers = servers(3);
     // New nodes are started as a client would.
     admit(&servers, "--ttl 1h");
-    nodes(&servers, 69, "3 more are quarantined");
+    nodes(&servers, 69, "3 of the others are quarantined");
     init(&servers);
     let first = lease(&servers, "--ttl 1h --wait 0s").unwrap();
     servers[0].cli(&["FLUSHALL"]);
@@ -55,7 +55,7 @@ fn a_quarantine_ends_by_the_operators_word() {
     lease(&servers, "--wait 0s").unwrap_err().says(69, "");
     // Without --yes it is only explained.
     ask(&servers, "fleet recover --now").prints(64, "").says(64, "two clients hold it at the same time");
-    nodes(&servers, 69, "2 more are quarantined");
+    nodes(&servers, 69, "2 of the others are quarantined");
     let printed = admit(&servers, "--now --yes");
     assert!(printed.contains("quarantine ended: "), "{printed}");
     assert!(lease(&servers, "--wait 0s").unwrap() > first);

@@ -122,7 +122,7 @@ fn a_lease_of_the_old_list_keeps_the_new_one_closed() {
     init(&from);
     let holder = Job::start(&from, "--ttl 10s", "", "");
     let printed = moved(finish(mover(&from, &to)), &to);
-    let stop = format!("Keep the remaining servers of the old list ({}) running", servers[0].url());
+    let stop = format!("Keep what still runs of the old list ({}) running", servers[0].url());
     assert!(printed.contains("Leases are granted in ") && printed.contains(&stop), "{printed}");
     // Nobody gets it while it may be held.
     finish(run(&to, "--ttl 10s --wait 0s", "echo never")).says(69, "");

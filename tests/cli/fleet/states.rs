@@ -101,7 +101,7 @@ fn nodes_that_do_not_answer_or_have_forgotten() {
     servers[1].restart();
     servers[1].cli(&["HSET", MEMORY, "admitted", &memory, "era", "7"]);
     servers[2].cli(&["SET", "{fencing}:quarantine", "1", "PX", "60000"]);
-    let words = "2 of 5 nodes can grant a lock now, 3 are needed, 1 more is quarantined";
+    let words = "2 of 5 nodes can grant a lock now, 3 are needed; 1 of the others is quarantined";
     let said = nodes(&servers, 69, words);
     said.assert(1, "not admitted: it has restarted since");
     said.assert_json(1, &json!({"admitted": false, "admitted_as": memory.split(' ').next()}));
@@ -133,7 +133,7 @@ async fn started_and_quarantined() {
     let client = service(&servers).ttl(HOUR).build().unwrap();
     client.try_acquire(&resource()).await.unwrap_err();
     client.settle().await;
-    let words = "0 of 3 nodes can grant a lock now, 2 are needed, 3 more are quarantined";
+    let words = "0 of 3 nodes can grant a lock now, 2 are needed; 3 of the others are quarantined";
     let said = nodes(&servers, 69, words);
     said.assert_all(": admitted, grants nothing for another ");
     for node in 0..3 {
@@ -168,7 +168,7 @@ async fn one_flushed_and_then_quarantined_and_then_a_majority() {
     servers[1].cli(&["FLUSHALL"]);
     client.health().await;
     client.settle().await;
-    nodes(&servers, 69, "1 of 3 nodes can grant a lock now, 2 are needed, 2 more are quarantined");
+    nodes(&servers, 69, "1 of 3 nodes can grant a lock now, 2 are needed; 2 of the others are quarantined");
     let seen = client.health().await;
     assert_eq!((seen.granting, seen.has_quorum(), seen.nodes.len()), (1, false, 3));
 }
