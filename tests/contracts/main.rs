@@ -165,8 +165,9 @@ async fn lease_in_zookeeper() {
     let builder = || ZookeeperLock::builder(server.url());
     lock_contract(&builder().build().unwrap()).await;
     shared_contract(&builder().build().unwrap()).await;
-    let brief = builder().ttl(Duration::from_secs(4)).renew(false);
-    lapse_contract(&brief.build().unwrap()).await;
+    let brief = || builder().ttl(Duration::from_secs(4)).renew(false).build().unwrap();
+    lapse_contract(&brief()).await;
+    resume_contract(&brief(), &brief()).await;
 }
 
 #[tokio::test]

@@ -2,7 +2,9 @@
 
 mod locks;
 mod members;
+mod moves;
 mod operator;
+mod proxy;
 mod servers;
 mod shared;
 

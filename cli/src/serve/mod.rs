@@ -45,7 +45,7 @@ const FROM_A_PAGE: &str = "web pages get no leases: a request with Origin or Sec
 /// Fencing-Sequencer: send one of them with every write that the lease is to protect.
 ///
 /// With --signing-keys, each process with the same keys and the same servers renews and releases the leases of the others:
-/// any of them may be stopped, and none has to be asked twice. Leases in ZooKeeper end with their process.
+/// any of them may be stopped, and none has to be asked twice.
 ///
 /// Without --clients or --client-ca every program that reaches the port can lock everything. Web pages are refused.
 #[derive(Debug, clap::Args)]

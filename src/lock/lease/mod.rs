@@ -111,8 +111,7 @@ impl Lease<Several> {
 }
 
 impl Lease {
-    /// Returns what another process needs to go on with the lease. `None` in ZooKeeper, where the locks of a process end
-    /// with it.
+    /// Returns what another process needs to go on with the lease; each back end of this crate has it.
     ///
     /// That process may release the lease without this one. So from now on a renewal sets no lock again, here either: on
     /// Redis nodes the lease ends when a majority of them has lost its lock, even one after another.

@@ -1,10 +1,8 @@
 use std::pin::pin;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use fencing_protocol::{Fault, NonEmpty, Owner, Resource};
-use parking_lot::Mutex;
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
@@ -14,8 +12,9 @@ use super::held::HeldNodes;
 use super::session::{Held, Session};
 use super::sessions::Sessions;
 use crate::holder::{Holder, HolderName};
-use crate::lock::error::AcquireError;
+use crate::lock::error::{AcquireError, NodeCause};
 use crate::lock::lease::held_lock::{Grant, HeldLock};
+use crate::lock::lease::ticket::LeaseTicket;
 use crate::lock::service::backend::LockBackend;
 use crate::lock::service::health::Health;
 use crate::lock::settings::Settings;
@@ -75,6 +74,14 @@ impl LockBackend for Arc<ZookeeperBackend> {
             Err(Refusal::Fault(fault)) => fault,
         };
         Err(AcquireError::unavailable(resources.first(), self.sessions.cause(fault)))
+    }
+
+    async fn held(&self, ticket: &LeaseTicket, settings: &Settings) -> Result<Option<Arc<dyn HeldLock>>, NodeCause> {
+        let (sessions, terms, budget) = (Arc::clone(&self.sessions), settings.terms(), settings.budget());
+        let LeaseTicket { sequencer: first, owner: signature, .. } = ticket.clone();
+        let Some(owner) = signature.get(..32).and_then(Owner::parse) else { return Ok(None) };
+        let session = sessions.get(terms.closed_for(), budget).await.map_err(|fault| sessions.cause(fault))?;
+        Ok(Some(Arc::new(HeldNodes { sessions, session, owner, first, signature, terms, budget })))
     }
 
     fn notifications(&self) -> &ReleaseNotifications {
@@ -151,12 +158,11 @@ impl Attempt {
                 }
                 Ok((nodes, locks)) => {
                     nodes.iter().for_each(|node| session.end_drain(&node.folder));
-                    let (since, state) = (Mutex::new(began), OnceLock::new());
-                    let is_lost = AtomicBool::default();
-                    let held = Arc::new(Held { owner, nodes, since, state, is_lost });
-                    session.leases.lock().insert(owner, Arc::clone(&held));
-                    let (sessions, session) = (Arc::clone(sessions), Arc::clone(&session));
-                    let held = HeldNodes { sessions, session, held, signature, terms, budget };
+                    let held = Held { nodes, since: began, state: Weak::new(), seen: true };
+                    session.leases.lock().insert(owner, held);
+                    let (sessions, session, first) =
+                        (Arc::clone(sessions), Arc::clone(&session), locks.first().clone());
+                    let held = HeldNodes { sessions, session, owner, first, signature, terms, budget };
                     let held = Arc::new(held);
                     let unclaimed = Unclaimed(Some(Arc::clone(&held)));
                     return Ok((unclaimed, Grant { locks, deadline: terms.deadline(began), held }));

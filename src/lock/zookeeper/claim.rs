@@ -39,7 +39,7 @@ impl From<Fault> for Refusal {
 }
 
 /// Returns the contents of a lock's node: the holder, for how many milliseconds unless it is renewed, and on which
-/// session.
+/// session. One that was moved has the zxid that its token counts from behind them.
 pub(super) fn contents(signature: &str, held_for: Duration, session: &Session) -> String {
     format!("{signature}\n{}\n{}", held_for.as_millis(), session.owner)
 }
@@ -113,7 +113,7 @@ impl Session {
                     continue;
                 }
             };
-            let leaving = Leaving { owner: claim.owner, kept: None, seen };
+            let leaving = Leaving { owner: claim.owner, kept: None, seen, unmoved: false };
             let _ = Arc::clone(self).leave(nodes.into(), leaving).await;
             return Err(refusal);
         }

@@ -1,27 +1,35 @@
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fencing_protocol::{Released, Renewed, Terms};
+use fencing_protocol::{Fault, Owner, Released, Renewed, Terms};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
+use super::change::Change;
 use super::claim::contents;
+use super::fault;
 use super::nodes::Leaving;
+use super::paths::{ALONE, Node};
 use super::session::{Held, Renewal, Session};
 use super::sessions::Sessions;
-use crate::lock::error::{NodeCause, ReleaseError};
+use crate::lock::error::{Loss, NodeCause, ReleaseError};
 use crate::lock::lease::held_lock::{HeldLock, SentRelease};
 use crate::lock::lease::state::LeaseState;
+use crate::lock::lease::ticket::LeaseTicket;
 use crate::lock::sleep::answered;
+use crate::sequencer::Sequencer;
+use crate::time::Time;
 
 /// The nodes of one lease.
+#[derive(Clone)]
 pub(super) struct HeldNodes {
     pub(super) sessions: Arc<Sessions>,
     pub(super) session: Arc<Session>,
-    pub(super) held: Arc<Held>,
+    pub(super) owner: Owner,
+    /// The first of its locks.
+    pub(super) first: Sequencer,
     /// The owner, and the name of the holder.
     pub(super) signature: String,
     pub(super) terms: Terms,
@@ -30,35 +38,38 @@ pub(super) struct HeldNodes {
 
 impl HeldLock for HeldNodes {
     fn renew(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
+        Box::pin(async { self.outcome(self.renew_here().await) })
+    }
+
+    fn resume(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
         Box::pin(async {
-            let (renewed, answer) = oneshot::channel();
-            let renewal = Renewal { nodes: Arc::clone(&self.held.nodes), renewed };
-            let _ = self.session.renewals.send(renewal);
-            match answered(Instant::now() + self.budget, answer).await {
-                Ok(Some(since)) => {
-                    let mut known = self.held.since.lock();
-                    *known = since.max(*known);
-                    Ok(Renewed::Until(self.terms.deadline(since)))
-                }
-                Ok(None) => {
-                    self.held.is_lost.store(true, Ordering::Release);
-                    Ok(Renewed::Superseded)
-                }
-                Err(fault) => Err(vec![self.sessions.cause(fault)]),
+            let mut renewed = self.renew_here().await;
+            if renewed == Ok(None) && !self.session.has_ended() {
+                // A task is not dropped with this: what was moved is swept when it has lapsed.
+                let (held, outstanding) = (self.clone(), &self.sessions.outstanding);
+                let moved = outstanding.track_future(async move { held.take_over().await });
+                let moved = self.session.runtime.spawn(moved);
+                renewed = answered(Instant::now() + self.budget, moved).await;
             }
+            self.outcome(renewed)
         })
+    }
+
+    fn ticket(&self) -> Option<LeaseTicket> {
+        self.session.note(self.owner, |held| held.seen = false);
+        let (sequencer, owner) = (self.first.clone(), self.signature.clone());
+        Some(LeaseTicket { sequencer, ttl: self.terms.ttl, owner })
     }
 
     /// The first requests are sent before this returns, outside of a runtime as well. A task does the rest.
     fn release(self: Arc<Self>, rest: Duration, _: bool) -> SentRelease {
-        if !self.session.forget(self.held.owner) {
+        let Some(Held { nodes, seen, .. }) = self.session.forget(self.owner) else {
             return std::future::ready(Ok(Released::Lapsed)).boxed();
-        }
-        let (session, nodes) = (Arc::clone(&self.session), Arc::clone(&self.held.nodes));
+        };
+        let session = Arc::clone(&self.session);
         let keep = || contents(&format!("{}.", self.signature), rest, &session);
         let kept = (!rest.is_zero()).then(keep);
-        let seen = !self.held.is_lost.load(Ordering::Acquire);
-        let leaving = Leaving { owner: self.held.owner, kept, seen };
+        let leaving = Leaving { owner: self.owner, kept, seen, unmoved: false };
         let removing = Leaving { kept: None, ..leaving.clone() };
         let mut left = Arc::clone(&session).leave(Arc::clone(&nodes), leaving).boxed();
         let runtime = session.runtime.clone();
@@ -88,16 +99,64 @@ impl HeldLock for HeldNodes {
         .boxed()
     }
 
-    /// A session is answered in order, but a request whose answer was lost is sent again later.
+    /// A session is answered in order, but a request whose answer was lost is sent again later. A lock that may
+    /// have been moved is looked for first.
     fn releases_in_order(&self) -> bool {
-        true
+        let mut seen = true;
+        self.session.note(self.owner, |held| seen = held.seen);
+        seen
     }
 
     fn watched(&self, state: &Arc<LeaseState>) {
-        let _ = self.held.state.set(Arc::downgrade(state));
+        let is_held = self.session.note(self.owner, |held| held.state = Arc::downgrade(state));
         if let Some(loss) = self.session.loss() {
             self.session.end(loss);
-            self.held.close(loss);
+            state.close(loss);
+        } else if !is_held {
+            state.close(Loss::Expired);
+        }
+    }
+}
+
+impl HeldNodes {
+    /// Renews what is on this session. Returns when the lease counts from, unless it has lost a lock.
+    async fn renew_here(&self) -> Result<Option<Time>, Fault> {
+        let mut nodes = None;
+        self.session.note(self.owner, |held| nodes = Some(Arc::clone(&held.nodes)));
+        let Some(nodes) = nodes else { return Ok(None) };
+        let (renewed, answer) = oneshot::channel();
+        let _ = self.session.renewals.send(Renewal { nodes, renewed });
+        let since = answered(Instant::now() + self.budget, answer).await?;
+        Ok(since.filter(|since| self.counts_from(*since)))
+    }
+
+    /// Moves the lock to this session, wherever it is, if it is still the owner's.
+    async fn take_over(&self) -> Result<Option<Time>, Fault> {
+        let (session, folder) = (&self.session, self.sessions.paths.lock(&self.first.resource));
+        let node = Node { path: format!("{folder}/{ALONE}"), folder, czxid: 0, version: 0 };
+        let contents = Some(contents(&self.signature, self.terms.closed_for(), session));
+        let change = Change { node: &node, begins: format!("{}\n", self.signature), unmoved: false, contents };
+        let start = self.sessions.clock.now();
+        let Some(czxid) = session.change(&change).await.map_err(fault::of)? else { return Ok(None) };
+        session.hold(self.owner, Node { czxid, ..node }, start);
+        // Until now another process may have renewed it where it was: it is not swept before that has lapsed.
+        self.counts_from(self.sessions.clock.now());
+        Ok(Some(start))
+    }
+
+    /// Notes a renewal. Returns false if the nodes may be swept now.
+    fn counts_from(&self, since: Time) -> bool {
+        self.session.note(self.owner, |held| held.since = held.since.max(since))
+    }
+
+    fn outcome(&self, renewed: Result<Option<Time>, Fault>) -> Result<Renewed, Vec<NodeCause>> {
+        match renewed {
+            Ok(Some(since)) => Ok(Renewed::Until(self.terms.deadline(since))),
+            Ok(None) => {
+                self.session.note(self.owner, |held| held.seen = false);
+                Ok(Renewed::Superseded)
+            }
+            Err(fault) => Err(vec![self.sessions.cause(fault)]),
         }
     }
 }

@@ -9,9 +9,10 @@
 //! | node, below the chroot and the namespace | is |
 //! |---|---|
 //! | `base` | what tokens count from |
-//! | `l/{resource}/x` | the exclusive lock: its owner. Ephemeral, as all that follow |
+//! | `l/{resource}/x` | the exclusive lock: its owner, and its session. Ephemeral, as all that follow |
 //! | `l/{resource}/s-{owner}` | a part of a shared lock |
 //! | `l/{resource}/w` | a waiting writer: no client joins the shared lock |
+//! | `l/{resource}/c-{owner}` | a change of a lock whose lease several processes have |
 //! | `q/{resource}/{owner}-{number}` | a place in the line of waiting clients |
 //! | `s/{owner}` | a session; each renewal writes it |
 //! | `closed` | no lock is granted yet: the tokens were raised |
@@ -24,6 +25,10 @@
 //! together share the write. A ping proves nothing, as the connected server answers it alone. When the session ends,
 //! all its leases are lost.
 //!
+//! With a [ticket](crate::lock::LeaseTicket) another process goes on with a lease: its first renewal moves the lock to
+//! its own session. One write removes the node and makes it anew, so that nobody finds none; it keeps the zxid that the
+//! token counts from. The release of a lease that has a ticket takes two round trips.
+//!
 //! The servers free the locks of a process that died when its session times out. A lock that is released early under
 //! `lock_at_least_for` stays held for the rest; if the process ends before that, until the session times out.
 //!
@@ -32,6 +37,7 @@
 
 mod backend;
 mod builder;
+mod change;
 mod claim;
 mod drains;
 mod fault;

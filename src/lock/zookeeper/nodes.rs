@@ -1,4 +1,3 @@
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -8,11 +7,12 @@ use tokio::time::sleep;
 use tokio_util::task::TaskTracker;
 use zookeeper_client::Error;
 
+use super::change::Change;
 use super::fault;
 use super::paths::Node;
-use super::session::Session;
+use super::session::{Held, Session};
 use crate::lock::sleep::sleep_until;
-use crate::time::Clock;
+use crate::time::{Clock, Time};
 
 /// The pause before a request is sent again whose answer was lost.
 pub(super) const PAUSE: Duration = Duration::from_millis(50);
@@ -23,8 +23,10 @@ pub(super) struct Leaving {
     pub(super) owner: Owner,
     /// They stay, and say this to others: for how long.
     pub(super) kept: Option<String>,
-    /// Whether they were seen, and are not known to have been removed.
+    /// Whether they were seen, and nobody else is known to change them.
     pub(super) seen: bool,
+    /// Another process may have moved them: then they stay.
+    pub(super) unmoved: bool,
 }
 
 impl Session {
@@ -47,19 +49,9 @@ impl Session {
     }
 
     async fn leave_one(&self, node: &Node, leaving: &Leaving) -> Result<Released, Error> {
-        let (mut first, mut doubt) = (leaving.seen, false);
-        loop {
-            let left = if std::mem::take(&mut first) {
-                self.write(node, node.version, false, leaving).await
-            } else {
-                match self.folder_of_own(node, leaving.owner).await {
-                    Ok(Some(version)) => self.write(node, version, true, leaving).await,
-                    Ok(None) if doubt => return Ok(Released::Released),
-                    Ok(None) => return Ok(Released::Lapsed),
-                    Err(error) => Err(error),
-                }
-            };
-            match left {
+        let mut doubt = false;
+        if leaving.seen {
+            match self.write(node, leaving).await {
                 Ok(()) => return Ok(Released::Released),
                 Err(Error::NoNode) => return Ok(Released::Lapsed),
                 // Somebody is about to release by force.
@@ -68,48 +60,24 @@ impl Session {
                 Err(error) if fault::is_over(&error) => return Ok(Released::Lapsed),
                 Err(error) => return Err(error),
             }
-            if self.has_ended() {
-                return Ok(Released::Lapsed);
-            }
-            if doubt {
-                sleep(PAUSE).await;
-            }
         }
-    }
-
-    /// Returns the version of the folder if the node is there and this owner's.
-    async fn folder_of_own(&self, node: &Node, owner: Owner) -> Result<Option<i32>, Error> {
-        // Behind a lost connection, the next server may not have what the last one wrote.
-        let synced = self.client.sync(&node.folder);
-        let folder = self.client.check_stat(&node.folder);
-        let found = self.client.get_data(&node.path);
-        synced.await?;
-        match (folder.await?, found.await) {
-            (Some(folder), Ok((data, _))) if data.starts_with(owner.to_string().as_bytes()) => Ok(Some(folder.version)),
-            (_, Ok(_) | Err(Error::NoNode)) => Ok(None),
-            (_, Err(error)) => Err(error),
+        let (begins, contents) = (leaving.owner.to_string(), leaving.kept.clone());
+        match self.change(&Change { node, begins, unmoved: leaving.unmoved, contents }).await {
+            Ok(None) if !doubt => Ok(Released::Lapsed),
+            Ok(_) => Ok(Released::Released),
+            Err(error) if fault::is_over(&error) => Ok(Released::Lapsed),
+            Err(error) => Err(error),
         }
     }
 
     /// Sends the write that leaves a node, at once.
     ///
     /// The node may be that of another client only where somebody has released this one by force. That has changed the
-    /// folder, or removed the node of this session. One who `marks` the folder is seen by whoever does so at this
-    /// moment.
-    fn write<'a>(
-        &'a self,
-        node: &Node,
-        version: i32,
-        marks: bool,
-        leaving: &Leaving,
-    ) -> impl Future<Output = Result<(), Error>> + Send + use<'a> {
+    /// folder, or removed the node of this session.
+    fn write<'a>(&'a self, node: &Node, leaving: &Leaving) -> impl Future<Output = Result<(), Error>> + Send + use<'a> {
         let mut write = self.client.new_multi_writer();
         let added = write.add_check_version(&self.node, -1).and_then(|()| {
-            if marks {
-                write.add_set_data(&node.folder, b"", Some(version))?;
-            } else {
-                write.add_check_version(&node.folder, version)?;
-            }
+            write.add_check_version(&node.folder, node.version)?;
             match &leaving.kept {
                 Some(contents) => write.add_set_data(&node.path, contents.as_bytes(), None),
                 None => write.add_delete(&node.path, None),
@@ -130,16 +98,14 @@ pub(super) async fn sweep(session: Weak<Session>, clock: Arc<dyn Clock>, timeout
         let now = clock.now();
         // None that is granted or renewed from now on lapses before.
         next = now + timeout;
-        let leases: Vec<_> = session.leases.lock().values().cloned().collect();
-        for held in leases {
-            let end = *held.since.lock() + timeout;
-            if end > now {
-                next = next.min(end);
-            } else if session.forget(held.owner) {
-                let leaving = Leaving { owner: held.owner, kept: None, seen: !held.is_lost.load(Ordering::Acquire) };
-                let left = Arc::clone(&session).leave(Arc::clone(&held.nodes), leaving);
-                drop(tokio::spawn(outstanding.track_future(left)));
-            }
+        let lapsed: Vec<_> = {
+            let mut leases = session.leases.lock();
+            next = leases.values().map(|held| held.since + timeout).filter(|end| *end > now).fold(next, Time::min);
+            leases.extract_if(|_, held| held.since + timeout <= now).collect()
+        };
+        for (owner, Held { nodes, .. }) in lapsed {
+            let leaving = Leaving { owner, kept: None, seen: false, unmoved: true };
+            drop(tokio::spawn(outstanding.track_future(Arc::clone(&session).leave(nodes, leaving))));
         }
     }
 }

@@ -99,7 +99,9 @@ impl ZookeeperOperator {
             let Ok((data, stat)) = client.get_data(&path).await else { continue };
             let text = String::from_utf8_lossy(&data);
             let signature = text.lines().next().unwrap_or_default();
-            let Ok(token) = token(base, u64::try_from(stat.czxid).unwrap_or(0)) else { continue };
+            // That of a lock which another process has moved.
+            let first = text.lines().nth(3).and_then(|first| first.parse().ok()).unwrap_or(stat.czxid);
+            let Ok(token) = token(base, u64::try_from(first).unwrap_or(0)) else { continue };
             leases.push(LeaseRecord {
                 resource: name.clone(),
                 token,

@@ -22,6 +22,8 @@ pub(super) struct Node {
 pub(super) const ALONE: &str = "x";
 /// A waiting writer: no client joins the shared lock.
 pub(super) const WAITS: &str = "w";
+/// What the nodes of changes begin with.
+pub(super) const CHANGES: &str = "c-";
 /// What the parts of a shared lock begin with.
 pub(super) const SHARED: &str = "s-";
 

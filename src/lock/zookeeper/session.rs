@@ -1,5 +1,4 @@
 use std::collections::HashMap;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock, Weak};
 
 use fencing_protocol::{Fault, Owner};
@@ -30,20 +29,19 @@ pub(super) struct Session {
     pub(super) drains: Mutex<HashMap<String, watch::Sender<Instant>>>,
     /// The attempts that were not answered in time, and are not yet.
     pub(super) late: TaskTracker,
-    pub(super) leases: Mutex<HashMap<Owner, Arc<Held>>>,
+    pub(super) leases: Mutex<HashMap<Owner, Held>>,
     /// Why its leases are lost: an operator raised the tokens and removed its node, or the servers ended it.
     ended: OnceLock<Loss>,
 }
 
 /// What a lease holds, until it leaves it or has lapsed.
 pub(super) struct Held {
-    pub(super) owner: Owner,
     pub(super) nodes: Arc<[Node]>,
     /// When the lease counts from.
-    pub(super) since: Mutex<Time>,
-    pub(super) state: OnceLock<Weak<LeaseState>>,
-    /// A renewal has found that a node is not there, or is another's.
-    pub(super) is_lost: AtomicBool,
+    pub(super) since: Time,
+    pub(super) state: Weak<LeaseState>,
+    /// Whether the nodes are as they were made: no other process has a ticket, and no renewal has missed one.
+    pub(super) seen: bool,
 }
 
 /// The renewal of one lease.
@@ -51,15 +49,6 @@ pub(super) struct Renewal {
     pub(super) nodes: Arc<[Node]>,
     /// Takes when the lease counts from. `None`: it is lost.
     pub(super) renewed: oneshot::Sender<Result<Option<Time>, Fault>>,
-}
-
-impl Held {
-    /// Ends the lease, for this reason.
-    pub(super) fn close(&self, loss: Loss) {
-        if let Some(state) = self.state.get().and_then(Weak::upgrade) {
-            state.close(loss);
-        }
-    }
 }
 
 impl Session {
@@ -83,16 +72,35 @@ impl Session {
         session
     }
 
-    /// Lets go of what a lease holds. Returns whether it did until now.
-    pub(super) fn forget(&self, owner: Owner) -> bool {
-        self.leases.lock().remove(&owner).is_some()
+    /// Notes that the lock of a lease was moved to this session.
+    pub(super) fn hold(&self, owner: Owner, node: Node, since: Time) {
+        let mut leases = self.leases.lock();
+        let new = || Held { nodes: Arc::default(), since, state: Weak::new(), seen: false };
+        let held = leases.entry(owner).or_insert_with(new);
+        // Another caller of this process may have moved it again.
+        if held.nodes.iter().all(|known| known.czxid < node.czxid) {
+            held.nodes = [node].into();
+        }
+        held.since = held.since.max(since);
+    }
+
+    /// Changes what is noted of a lease. Returns false if nothing is: its nodes may be removed at any moment.
+    pub(super) fn note(&self, owner: Owner, change: impl FnOnce(&mut Held)) -> bool {
+        self.leases.lock().get_mut(&owner).map(change).is_some()
+    }
+
+    /// Lets go of what a lease holds, and returns what it did until now.
+    pub(super) fn forget(&self, owner: Owner) -> Option<Held> {
+        self.leases.lock().remove(&owner)
     }
 
     /// Ends all leases, for this reason.
     pub(super) fn end(&self, loss: Loss) {
         let _ = self.ended.set(loss);
         let ended = std::mem::take(&mut *self.leases.lock());
-        ended.values().for_each(|held| held.close(loss));
+        for state in ended.values().filter_map(|held| held.state.upgrade()) {
+            state.close(loss);
+        }
     }
 
     /// Returns why all locks of the session are lost, if they are.

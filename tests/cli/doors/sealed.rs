@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Instant;
 
 use parking_lot::Mutex;
+use support::zookeeper::ZookeeperServer;
 use tempfile::TempDir;
 
 use super::*;
@@ -87,6 +88,11 @@ fn another_process_goes_on_with_a_lease_on_nodes() {
 fn another_process_goes_on_with_a_lease_in_a_database() {
     let folder = tempfile::tempdir().unwrap();
     goes_on(&format!("sqlite:{}/leases.db", folder.path().display()));
+}
+
+#[test]
+fn another_process_goes_on_with_a_lease_in_zookeeper() {
+    goes_on(&ZookeeperServer::with("maxSessionTimeout=90000").url());
 }
 
 #[test]

@@ -1,0 +1,100 @@
+use fencing_protocol::Owner;
+use tokio::time::sleep;
+use zookeeper_client::{CreateMode, Error, MultiWriteResult};
+
+use super::fault;
+use super::nodes::PAUSE;
+use super::paths::{CHANGES, Node};
+use super::session::Session;
+use crate::lock::error::Loss;
+use crate::random;
+
+/// A change of a lock's node that other sessions may change, too: they have its ticket, or release it by force.
+pub(super) struct Change<'a> {
+    pub(super) node: &'a Node,
+    /// What the contents begin with while the lock is the owner's.
+    pub(super) begins: String,
+    /// Whether it must be the very node that this session has made.
+    pub(super) unmoved: bool,
+    /// What the node says that replaces it, which is one of this session. `None`: the lock becomes free.
+    pub(super) contents: Option<String>,
+}
+
+impl Session {
+    /// Makes a change, and returns its zxid. `None`: the lock is not the owner's any more.
+    ///
+    /// Whenever the write takes effect, the node is the one that was read. It does not end with its session, which is
+    /// there. Each other change writes the folder. And the folder is the one that was read, as a node of this change is
+    /// in it: an empty folder is removed, and the next one begins again with the first version.
+    pub(super) async fn change(&self, change: &Change<'_>) -> Result<Option<i64>, Error> {
+        let own = format!("{}/{CHANGES}{}", change.node.folder, Owner(random::stamped()));
+        let mut doubt = false;
+        let changed = loop {
+            match self.try_change(change, &own).await {
+                Ok(None) if doubt && change.contents.is_none() => break Ok(Some(0)),
+                Ok(Some(zxid)) => return Ok(Some(zxid)),
+                // Another change came first.
+                Err(Error::BadVersion) => {}
+                Err(error) if fault::is_in_doubt(&error) => {
+                    doubt = true;
+                    sleep(PAUSE).await;
+                }
+                changed => break changed,
+            }
+            if self.has_ended() {
+                break Err(Error::SessionExpired);
+            }
+        };
+        self.until_known(|| self.client.delete(&own, None)).await;
+        changed
+    }
+
+    async fn try_change(&self, change: &Change<'_>, own: &str) -> Result<Option<i64>, Error> {
+        let (Change { node, .. }, client) = (change, &self.client);
+        let ephemeral = CreateMode::Ephemeral.with_acls(self.acls);
+        // Behind a write, the connected server has what others had written before. The folder is read first.
+        let (made, folder) = (client.create(own, b"", &ephemeral), client.check_stat(&node.folder));
+        let found = client.get_data(&node.path);
+        let found = match made.await {
+            Ok(_) | Err(Error::NodeExists) => (folder.await?, found.await),
+            Err(error) => (None, Err(error)),
+        };
+        let (folder, data, stat) = match found {
+            (Some(folder), Ok((data, stat))) => (folder, data, stat),
+            (_, Ok(_) | Err(Error::NoNode)) => return Ok(None),
+            (_, Err(error)) => return Err(error),
+        };
+        let text = String::from_utf8_lossy(&data);
+        let is_own = text.starts_with(&change.begins) && !(change.unmoved && stat.czxid != node.czxid);
+        let (Some(session), true) = (text.lines().nth(2), is_own) else { return Ok(None) };
+        let sessions = self.node.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let mut write = client.new_multi_writer();
+        write.add_check_version(&self.node, -1)?;
+        write.add_check_version(&format!("{sessions}/{session}"), -1)?;
+        write.add_delete(own, None)?;
+        write.add_set_data(&node.folder, b"", Some(folder.version))?;
+        write.add_delete(&node.path, None)?;
+        if let Some(contents) = &change.contents {
+            let first = text.lines().nth(3).map_or_else(|| stat.czxid.to_string(), str::to_owned);
+            write.add_create(&node.path, format!("{contents}\n{first}").as_bytes(), &ephemeral)?;
+        }
+        match write.commit().await.map_err(fault::of_write) {
+            Ok(written) => {
+                let zxid = written.iter().find_map(|one| match one {
+                    MultiWriteResult::SetData { stat } => Some(stat.mzxid),
+                    _ => None,
+                });
+                zxid.map(Some).ok_or_else(|| Error::UnexpectedError("a write without a zxid".into()))
+            }
+            // An operator has removed it.
+            Err((Some(0), Error::NoNode)) => {
+                self.end(Loss::Superseded);
+                Err(Error::SessionExpired)
+            }
+            // The node goes with its session.
+            Err((Some(1), Error::NoNode)) => Ok(None),
+            Err((_, Error::NoNode)) => Err(Error::BadVersion),
+            Err((_, error)) => Err(error),
+        }
+    }
+}
