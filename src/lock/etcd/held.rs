@@ -123,11 +123,12 @@ impl EtcdSession {
         let (cluster, end) = (&self.cluster, Instant::now() + self.budget);
         let (_, key) = claim.locks.first();
         while Instant::now() < end {
-            let start = cluster.clock.now();
             let read = cluster.client.ask(&Range::one(key.clone()), self.budget).await?.kvs;
             let Some(lock) = read.first().filter(|_| claim.is_in(&read)) else {
                 return Ok(Renewed::Superseded);
             };
+            // After the read: a process that has moved it before must not count on it for longer than this session does.
+            let start = cluster.clock.now();
             let deadline = self.deadline(terms, start);
             // Even if the answer is lost, the session deletes the lock then, unless another process has moved it.
             if !self.hold(claim, deadline + terms.lock_delay) {

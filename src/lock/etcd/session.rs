@@ -138,10 +138,11 @@ impl EtcdSession {
         terms.deadline(start.min(self.state.lock().renewed + self.ttl / 3))
     }
 
-    /// Notes the locks of a lease, until it ends with its lock-delay. Returns false if the session is over.
+    /// Notes the locks of a lease, until it ends with its lock-delay. Returns false if the session is over, or about to
+    /// sweep them.
     pub(super) fn hold(&self, claim: &Arc<EtcdClaim>, until: Time) -> bool {
         let mut state = self.state.lock();
-        if state.over {
+        if state.over || state.doubtful.iter().any(|doubtful| doubtful.claim.owner == claim.owner) {
             return false;
         }
         let new = || HeldClaim { claim: Arc::clone(claim), until, lease: Weak::new() };

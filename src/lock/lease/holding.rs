@@ -110,10 +110,10 @@ impl Holding {
         }
     }
 
-    /// Releases without waiting. If the lease was lost and there is a lock-delay, nothing is sent: writes of its holder
-    /// may still be in flight.
+    /// Releases without waiting. If the lease was lost, nothing is sent where there is a lock-delay, as writes of its holder
+    /// may still be in flight, or where another process may have renewed it.
     pub(super) fn abandon(self: &Arc<Self>, loss: Loss) {
-        if loss != Loss::Released && self.delays {
+        if loss != Loss::Released && (self.delays || self.has_ticket.load(Ordering::Relaxed)) {
             self.wake(false);
         } else {
             drop(self.release(loss));

@@ -113,8 +113,8 @@ impl Lease<Several> {
 impl Lease {
     /// Returns what another process needs to go on with the lease; each back end of this crate has it.
     ///
-    /// That process may release the lease without this one. So from now on a renewal sets no lock again, here either: on
-    /// Redis nodes the lease ends when a majority of them has lost its lock, even one after another.
+    /// That process may release the lease without this one. So from now on a renewal here renews what a majority of the
+    /// servers still has, too, whatever this process knows of it.
     #[must_use]
     pub fn ticket(&self) -> Option<LeaseTicket> {
         self.holding.ticket()
