@@ -11,7 +11,7 @@ use crate::marks::{self, MarksArgs};
 use crate::pool::{DatabaseKind, DatabaseUrl, Pool, answer, kind, on};
 use crate::say;
 
-/// Creates the tables of the fence in a database, has them protect others, and keeps the marks.
+/// Manages the fence in a database: its tables, the tables that it protects, and the marks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DatabaseAction {
     Migrate(MigrateArgs),
@@ -55,8 +55,8 @@ pub(crate) struct ProtectArgs {
     /// The one resource that all rows belong to.
     #[arg(long, value_name = "NAME", conflicts_with = "column")]
     resource: Option<Resource>,
-    /// Lists the protected tables, or this one, instead: whether their triggers are whole, and which writes they do not
-    /// see. The exit status is 65 if one is not whole, or none is there.
+    /// Instead lists the protected tables, or only --table: whether their triggers are whole, and which writes they do
+    /// not see. The exit status is 65 if a table is not whole, or none is protected.
     #[arg(long, conflicts_with_all = ["column", "resource", "print", "remove"])]
     check: bool,
     /// Prints what --check finds as a JSON array: an object for each table.

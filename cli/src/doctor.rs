@@ -18,13 +18,13 @@ use crate::say;
 
 /// Checks the lock service and the storage, and says what to mend. It takes no lock, and changes no table.
 ///
-/// Of nodes it checks what `fencing nodes` reports, and their clocks; of a database, whether its tables are up to date
-/// and guard what they should, which tables are protected, and its clock; of etcd and ZooKeeper, whether a majority
-/// answers, and the version; of marks in a Redis, whether they are open. Run it with the URLs of your service: then it
-/// checks the rights of the same role.
+/// For nodes it checks what `fencing nodes` reports, and their clocks; for a database, whether its tables are up to
+/// date and guard what they should, which tables are protected, and its clock; for etcd and ZooKeeper, whether a
+/// majority answers, and the version; for marks in a Redis, whether they are open. Run it with the URLs of your
+/// service, so that it checks the rights of the same role.
 ///
 /// Each line begins with "ok" or "mend". Status 0: there is nothing to mend; 69: a server does not answer, or no
-/// majority grants leases; 65: something else is to be mended.
+/// majority grants leases; 65: something else needs mending.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
@@ -148,7 +148,7 @@ impl Report {
         let own = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let apart = clock.map_or(Duration::ZERO, |clock| clock.abs_diff(own));
         if apart > CLOCKS_APART {
-            let why = format!("its clock and that of this machine are {} apart: set them", about(apart));
+            let why = format!("its clock and this machine's clock are {} apart: set them", about(apart));
             self.note(name, Err::<&str, _>(Failure::refused(why)));
         }
     }

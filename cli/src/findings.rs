@@ -151,7 +151,7 @@ impl Finding {
         let state = match &self.problem {
             None => "admitted; ".to_owned(),
             Some(Fault::Quarantined(Duration::MAX)) => {
-                "admitted, grants nothing until an operator opens it: its quarantine has no end (if no lock is held, \
+                "admitted, grants nothing until an operator ends its quarantine (if no lock is held, \
                  `fencing fleet recover --now`); "
                     .to_owned()
             }
@@ -195,7 +195,7 @@ fn advice(fault: &Fault, finding: &Finding, findings: &Findings) -> String {
             " (is that the newer list? then use it here, too; only `fencing fleet move` changes a fleet's list)"
         }
         Fault::Moved { .. } => " (give clients that list; if it grants nothing, run `fencing fleet move` again)",
-        Fault::SameServer(_) => " (one server has one vote: take one of the names out)",
+        Fault::SameServer(_) => " (one server has one vote: remove one of the names)",
         Fault::NotAdmitted => return forgotten(finding, findings),
         _ => "",
     };
@@ -232,8 +232,8 @@ fn forgotten(finding: &Finding, findings: &Findings) -> String {
     } else {
         let new = match findings.nodes.iter().all(blank) {
             true => {
-                "; `fencing fleet init` starts at once nodes that were never in use, and only those: where a lock \
-                 is still held, it would be held twice"
+                "; if these nodes were never in use, and only then, `fencing fleet init` starts them at once: a lock \
+                 that is still held would be held twice"
             }
             false => "",
         };

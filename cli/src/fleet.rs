@@ -24,9 +24,9 @@ pub(crate) enum FleetAction {
     /// Starts new nodes at once.
     ///
     /// Without this command the first client starts them, and gets no lease until each server has been up for the
-    /// client's TTL. This command declares that the nodes are new, so that no client can hold a lock there. Never run
-    /// it after nodes that were in use have restarted empty: nothing on them shows that, and two clients may hold a
-    /// lock that all nodes have forgotten. Nodes that have granted locks since they started stay as they are.
+    /// client's TTL. This command declares that the nodes are new: that no client can hold a lock there. Never run it
+    /// after nodes that were in use have restarted empty: nothing on them shows that, and two clients may hold a lock
+    /// that all nodes have forgotten. Nodes that have granted locks since they started stay as they are.
     Init {
         #[command(flatten)]
         redis: Redis,
@@ -37,7 +37,7 @@ pub(crate) enum FleetAction {
     Move(MoveArgs),
 }
 
-/// Brings back every node that restarted or lost its state. No client has to run.
+/// Brings back every node that restarted or lost its state. No client needs to run.
 ///
 /// If too few nodes remember, every node must answer, and this command starts the fleet again: the order of the tokens
 /// then depends on the nodes' clocks. A node that comes back grants nothing until the locks that it may have forgotten
@@ -279,7 +279,7 @@ fn outlook(findings: &Findings, ttl: Duration) -> String {
 }
 
 const IN_USE: &str = "; the nodes have been in use, and this command leaves them as they are; if no lock is \
-                      held, end the quarantine by `fencing fleet recover --now`";
+                      held, end the quarantine with `fencing fleet recover --now`";
 
 const HALF_MOVED: &str = "the move from another list to this one has begun, and is not done: run that move again, with an empty \
                           server under the name of each node that is gone";

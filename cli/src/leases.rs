@@ -21,11 +21,11 @@ use crate::voters::{Turnout, Voters, print_faults};
 
 /// Lists held leases: resource, holder, start, time left and token.
 ///
-/// The name and the time come from the holder, by its own clock. On nodes the command scans the keys in small steps,
-/// and shows how many nodes have the lock: on less than a majority it is an unfinished attempt or an ending lease. If
-/// some nodes do not answer or may have forgotten locks, it is perhaps held (in JSON "held" is null). A token that is
-/// not shown is from before the present era, or the nodes do not agree on it. Status 0 means that the list is complete
-/// for every lock that a majority holds.
+/// The holder reports its name, and the start by its own clock. On nodes the command scans the keys in small steps, and
+/// shows how many nodes have the lock: a lock on less than a majority is an unfinished attempt or an ending lease. If
+/// some nodes do not answer or may have forgotten locks, the lock is perhaps held (in JSON "held" is null). A token is
+/// not shown if it is from before the present era, or if the nodes do not agree on it. Status 0 means that the list is
+/// complete for every lock that a majority holds.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LeasesArgs {
     #[command(flatten)]
@@ -35,7 +35,7 @@ pub(crate) struct LeasesArgs {
     resource: String,
     #[command(flatten)]
     budget: NodeBudget,
-    /// Prints a JSON object for each lease, one in each line.
+    /// Prints a JSON object for each lease, one per line.
     #[arg(long)]
     json: bool,
 }

@@ -128,7 +128,7 @@ fn closed(health: &Health) -> Option<String> {
         true => format!("no lock is granted for another {left}, until earlier leases have ended"),
         false => format!(
             "too few nodes grant for another {left}, until the locks that they may have forgotten have \
-             expired; if no lock is held, `fencing fleet recover --now` ends that"
+             expired; if no lock is held, `fencing fleet recover --now` ends the quarantine"
         ),
     })
 }

@@ -42,8 +42,8 @@ enum MarksAction {
         #[arg(long, value_name = "TOKEN")]
         token: Token,
     },
-    /// Lowers the mark of a resource by hand: the way back after a token that was never granted has
-    /// raised it. The table fencing_audit records who did it.
+    /// Lowers the mark of a resource by hand, after a token that was never granted has raised it. The table
+    /// fencing_audit records who did it.
     Lower {
         #[command(flatten)]
         change: Change,
@@ -58,10 +58,10 @@ enum MarksAction {
         token: Token,
     },
     /// Removes marks that were not raised for a long time. The floor takes their place: where a resource has no mark,
-    /// the highest token that was removed, and all smaller ones, are refused for good.
+    /// the highest removed token, and all smaller ones, are refused for good.
     ///
-    /// Choose an age that is longer than any holder keeps one token. With tokens of Redis nodes, see that the floor
-    /// stays below those that the nodes grant now.
+    /// Choose an age longer than any holder keeps one token. With Redis nodes, make sure that the floor stays below the
+    /// tokens that they grant now.
     Prune {
         #[command(flatten)]
         change: Change,
@@ -90,7 +90,7 @@ enum MarksAction {
 struct Change {
     #[command(flatten)]
     database: DatabaseUrl,
-    /// Does it. Without this, the command only says what it would do.
+    /// Confirms the change. Without this, the command only says what it would do.
     #[arg(long)]
     yes: bool,
 }
@@ -108,15 +108,15 @@ struct OpenArgs {
     /// The marks are in the hash {NS}:marks.
     #[arg(long, value_name = "NS", default_value = NAMESPACE)]
     namespace: String,
-    /// Where a resource has no higher mark, smaller tokens are refused permanently. Choose one not
-    /// below any token granted before, and make sure that the lock service grants larger ones.
+    /// Where a resource has no higher mark, smaller tokens are refused permanently. Choose a floor not below any token
+    /// granted before, and make sure that the lock service grants larger ones.
     #[arg(long, value_name = "TOKEN")]
     floor: Option<Token>,
     /// Confirms a --floor above all present marks and the present floor.
     #[arg(long, requires = "floor")]
     above_marks: bool,
-    /// The word that the command prints without --yes, for the state of the marks then. If they have changed since,
-    /// nothing is opened.
+    /// The state of the marks, as the command prints it without --yes. If the marks have changed since, nothing is
+    /// opened.
     #[arg(long, value_name = "WORD")]
     seen: Option<MarksState>,
     /// Opens the marks if their state is still that of --seen. Without this, the command only says what it would do.
@@ -194,7 +194,7 @@ async fn lower(change: &Change, resource: &Resource, from: Token, token: Token) 
     let mark = or_none(on!(&pool, pool => answer(sql::highest(pool, resource)).await)?);
     let would = format!(
         "the mark is {mark}; would lower the mark of {resource} from {from} to {token}: {token} \
-         and all larger tokens may write from then on, also those that were refused as stale. Choose a token \
+         and all larger tokens may write from then on, including those refused as stale. Choose a token \
          that is not below any that was granted. Add --yes to do it"
     );
     Failure::unless(change.yes, would)?;
@@ -216,8 +216,8 @@ async fn prune(change: &Change, prune: sql::Prune) -> Result<(), Failure> {
         return Err(Failure::usage(format_args!("would remove no mark; the floor is {from}")));
     };
     Err(Failure::usage(format_args!(
-        "would remove {marks} marks, and raise the floor from {from} to {floor}. The highest of them is that \
-         of {}. Where a resource has no mark, {floor} and all smaller tokens are refused permanently. \
+        "would remove {marks} marks, and raise the floor from {from} to {floor}. The highest removed mark is \
+         that of {}. Where a resource has no mark, {floor} and all smaller tokens are refused permanently. \
          Add --floor {floor} --yes to do it",
         String::from_utf8_lossy(&name)
     )))
@@ -228,7 +228,7 @@ async fn raise_floor(change: &Change, floor: Token) -> Result<(), Failure> {
     let would = format!(
         "would raise the floor to {floor}, if it is lower: where a resource has no mark, {floor} and all smaller \
          tokens are refused permanently, and new leases in this database get larger ones. Leases on Redis \
-         nodes may not: for those name a --token below what they grant next. Add --yes to do it"
+         nodes may get smaller ones: for nodes, give a --token below what they grant next. Add --yes to do it"
     );
     Failure::unless(change.yes, would)?;
     on!(&pool, pool => answer(sql::raise_floor(pool, floor)).await)?;
@@ -329,7 +329,7 @@ async fn check_floor(args: &OpenArgs, marks: &RedisMarks, found: &MarksState) ->
     }
     let there = highest.map_or("there is none".into(), |highest| format!("the highest is {highest}"));
     Err(Failure::usage(format_args!(
-        "the floor {floor} is above all marks and the floor: {there}. A floor never falls. Add --above-marks if \
-         it is meant"
+        "the floor {floor} is above all marks and the present floor: {there}. A floor never falls. Add \
+         --above-marks if you mean it"
     )))
 }

@@ -11,9 +11,9 @@ use crate::say;
 
 /// Raises the tokens of etcd or ZooKeeper above --above, after a restore from a backup.
 ///
-/// It ends all leases. Then no lock is granted until earlier holders have stopped: in etcd for the longest TTL and a
-/// third of it, in ZooKeeper for maxSessionTimeout. Tokens never fall: a lower --above lowers none, and ends all leases
-/// as well.
+/// This ends all leases. Then no lock is granted until earlier holders have stopped: in etcd for the longest TTL and a
+/// third of it, in ZooKeeper for maxSessionTimeout. Tokens never fall: an --above that is too low lowers none, and
+/// still ends all leases.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RaiseArgs {
     #[command(flatten)]
@@ -21,7 +21,7 @@ pub(crate) struct RaiseArgs {
     /// The largest token that may have been granted: see `fencing db marks`, or the logs of the clients.
     #[arg(long, value_name = "TOKEN")]
     above: Token,
-    /// Does it. Without this, the command only says what it would do.
+    /// Confirms the raise. Without this, the command only says what it would do.
     #[arg(long)]
     yes: bool,
 }
@@ -31,16 +31,16 @@ pub(crate) async fn main(args: RaiseArgs) -> Result<u8, Failure> {
     let service = match place.chosen(false)? {
         Chosen::Service(service @ LeaseService::Engine { .. }) => service.operator().await?,
         Chosen::Service(_) => {
-            return Err(Failure::usage("for a database run `fencing db marks raise-floor`"));
+            return Err(Failure::usage("for a database use `fencing db marks raise-floor`"));
         }
-        Chosen::Redis(_) => return Err(Failure::usage("nodes have `fencing fleet` for that")),
+        Chosen::Redis(_) => return Err(Failure::usage("for nodes use `fencing fleet`")),
     };
     let held = LeaseList::of_service(&*service, &WildMatch::new("*")).await?.all.len();
     Failure::unless(
         yes,
         format_args!(
-            "would raise all later tokens above {above}, end every lease (held now: {held}), and grant none until earlier holders have \
-             stopped. Add --yes to do it"
+            "would raise all later tokens above {above}, end every lease (held now: {held}), and grant none until \
+             earlier holders have stopped. Add --yes to do it"
         ),
     )?;
     answer(service.raise(above)).await?;

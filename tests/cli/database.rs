@@ -150,7 +150,7 @@ fn is_pruned(it: &Database) {
     assert_eq!(old, "0 marks removed, floor none\n");
     let low = it.done("db marks prune --older-than 0s --floor 39 --yes");
     assert_eq!(low, "0 marks removed, floor none\n");
-    let words = "would remove 1 marks, and raise the floor from none to 40. The highest of them is that of a.";
+    let words = "would remove 1 marks, and raise the floor from none to 40. The highest removed mark is that of a.";
     let asked = it.ask("db marks prune --older-than 0s").says(64, words);
     assert!(asked.stderr.contains("Add --floor 40 --yes"), "{}", asked.stderr);
     assert_eq!(it.done("db marks"), "40\ta\n");

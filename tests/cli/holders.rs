@@ -184,7 +184,7 @@ fn a_lock_on_few_nodes_is_taken_only_where_nobody_has_most() {
     assert_eq!(locks(&servers), ["", "", "", "minority", "minority"]);
 
     // It has no token: whoever comes next may get the same.
-    let asked = release(&servers, "").says(64, "on 2 of 5 nodes: an unfinished attempt, or the rest");
+    let asked = release(&servers, "").says(64, "on 2 of 5 nodes: an unfinished attempt, or an ending lease");
     assert!(!asked.stderr.contains(", token "), "{asked:?}");
     let token = servers[3].cli(&["HGET", "{fencing}:memory", "era"]) + "000001";
     for token in [token.as_str(), "1"] {

@@ -55,8 +55,8 @@ pub(crate) struct Listen {
     /// The longest pause of a client while it sends a body, or reads an answer.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     pub(crate) client_timeout: Duration,
-    /// Limit of open connections. One more closes those that have been idle for a second, or waits while all
-    /// are busy.
+    /// Limit of open connections. A further connection closes those that have been idle for a second, or waits while
+    /// all are busy.
     #[arg(long, value_name = "NUMBER", default_value_t = 1024, value_parser = count)]
     pub(crate) connections: usize,
     #[command(flatten)]
@@ -91,7 +91,7 @@ impl Listener {
     pub(crate) async fn bind(settings: &Listen) -> Result<Listener, Failure> {
         let tls = Tls::open(&settings.tls)?.map(Arc::new);
         if tls.is_none() && !settings.listen.ip().is_loopback() {
-            say::error("warning: requests and tokens pass the network as plain text: give --tls-cert and --tls-key");
+            say::error("warning: requests and tokens cross the network as plain text: give --tls-cert and --tls-key");
         }
         Ok(Listener {
             tls,

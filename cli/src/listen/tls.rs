@@ -16,14 +16,14 @@ use crate::followed::Followed;
 /// How clients connect with TLS.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct TlsArgs {
-    /// Takes connections with TLS alone: the certificate, in PEM, with those that it needs behind it. The files are
-    /// read again when they have changed.
+    /// Accepts only TLS connections. The file has the certificate, in PEM, followed by its intermediate certificates.
+    /// The files are read again when they change.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// The key of the certificate, in PEM.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Takes only clients whose certificate one of these has signed, in PEM.
+    /// Accepts only clients whose certificate one of these authorities (in PEM) has signed.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(super) client_ca: Option<PathBuf>,
 }

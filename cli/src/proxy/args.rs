@@ -10,10 +10,10 @@ use crate::listen::{Listen, count};
 
 /// Proxies a service that does not support tokens, and refuses stale requests.
 ///
-/// A request that writes needs the header Fencing-Token of its lease. The resource is the path, without the slash at
-/// its beginning. All requests to the service must come through one such process. A request that the service has not
-/// answered keeps its resource closed to newer tokens, even when the client has gone away: the proxy waits for the
-/// answer and for the end of the upload, or for --quarantine if they can no longer come. See docs/http.md.
+/// A request that writes needs the header Fencing-Token of its lease. The resource is the path, without the leading
+/// slash. All requests to the service must come through one such process. A request that the service has not answered
+/// keeps its resource closed to newer tokens, even when the client has gone away: the proxy waits for the answer and
+/// for the end of the upload, or for --quarantine if they can no longer come. See docs/http.md.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProxyArgs {
     #[command(flatten)]
@@ -36,7 +36,7 @@ pub(super) struct ServiceArgs {
     /// The service: http://HOST:PORT, without a path.
     #[arg(long, value_name = "URL", value_parser = upstream)]
     pub(super) upstream: Uri,
-    /// Speaks HTTP/2 with the service, as gRPC needs it.
+    /// Speaks HTTP/2 with the service; gRPC needs it.
     #[arg(long)]
     pub(super) upstream_http2: bool,
 }
@@ -44,8 +44,8 @@ pub(super) struct ServiceArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Marks")]
 pub(super) struct MarksPlaceArgs {
-    /// The place of the marks: sqlite:PATH, postgres://... or mysql://..., where tables that are missing
-    /// are created; or redis://... (valkey://...), where an operator has run `fencing db marks open`.
+    /// The place of the marks: sqlite:PATH, postgres://... or mysql://..., where missing tables are created; or
+    /// redis://... (valkey://...), where an operator has run `fencing db marks open`.
     #[arg(long, value_name = "URL", env = "FENCING_MARKS", hide_env_values = true)]
     #[arg(required_unless_present = "forget_marks_on_exit")]
     #[arg(conflicts_with = "forget_marks_on_exit")]
@@ -53,8 +53,8 @@ pub(super) struct MarksPlaceArgs {
     /// In a Redis, the marks are in the hash {NS}:marks. [default: fencing]
     #[arg(long, value_name = "NS", conflicts_with = "forget_marks_on_exit")]
     pub(super) namespace: Option<String>,
-    /// Keeps the marks in this process instead. They end with it: after a restart, a stale token
-    /// passes until a newer one has come.
+    /// Keeps the marks in this process instead, and loses them when it exits: after a restart, a stale token passes
+    /// until a newer one has come.
     #[arg(long)]
     pub(super) forget_marks_on_exit: bool,
 }
@@ -62,15 +62,14 @@ pub(super) struct MarksPlaceArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Resources")]
 pub(super) struct NameArgs {
-    /// Takes the resource from this header instead of from the path. Use it only for a header that a
-    /// gateway in front of the proxy always sets itself, whatever the client has sent in it.
+    /// Takes the resource from this header instead of from the path. Use only a header that a gateway in front of the
+    /// proxy always overwrites, whatever the client sent in it.
     #[arg(long, value_name = "NAME")]
     pub(super) resource_header: Option<HeaderName>,
-    /// Which resources a request is about, by its path: PATTERN=NAME[,NAME...], as in
-    /// '/accounts/{id}/**=accounts/{id}'. {id} is one segment, {id:int} a number without leading zeros, {*rest} all
-    /// that follow, ** at the end anything. Of several patterns the most specific one that matches decides; writes to a
-    /// path that none matches are refused. A request about several resources carries a header Fencing-Sequencer for
-    /// each.
+    /// Names the resources of a request by its path: PATTERN=NAME[,NAME...], as in '/accounts/{id}/**=accounts/{id}'.
+    /// {id} is one segment, {id:int} a number without leading zeros, {*rest} all following segments, ** at the end
+    /// anything. The most specific pattern that matches decides; writes to a path that matches none are refused. A
+    /// request about several resources carries a Fencing-Sequencer header for each.
     #[arg(long, value_name = "PATTERN=NAME", conflicts_with = "resource_header")]
     pub(super) resource_from: Vec<Pattern>,
 }
@@ -78,7 +77,7 @@ pub(super) struct NameArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Refusals")]
 pub(super) struct PolicyArgs {
-    /// Asks reads for a token as well.
+    /// Requires a token for reads too.
     #[arg(long, conflicts_with = "ignore_reads")]
     pub(super) require_always: bool,
     /// Ignores the tokens of reads. Without this, a read with a token raises the mark.
@@ -93,11 +92,11 @@ pub(super) struct PolicyArgs {
     /// Refuses tokens above this one.
     #[arg(long, value_name = "TOKEN", default_value_t = Token::MAX, hide_default_value = true)]
     pub(super) ceiling: Token,
-    /// Takes only tokens that `fencing serve` has signed, in the header Fencing-Signature: a file with a
-    /// line ID=KEY for each key that may have signed. The file is read again when it has changed.
+    /// Accepts only tokens that `fencing serve` has signed (header Fencing-Signature). A file with a line ID=KEY for
+    /// each key that may have signed. The file is read again when it changes.
     #[arg(long, value_name = "FILE", env = "FENCING_SIGNING_KEYS", conflicts_with = "shadow")]
     pub(super) signing_keys: Option<PathBuf>,
-    /// Time for which a request waits for those with older tokens, before it gets a 503.
+    /// Time for which a request waits for requests with older tokens before it gets a 503.
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse)]
     pub(super) limit: Duration,
 }
@@ -111,9 +110,9 @@ pub(super) struct FlightArgs {
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse)]
     pub(super) upstream_timeout: Duration,
     /// Time for which a request may still be at work in the service after its answer is lost: its resource is closed to
-    /// newer tokens for that long after its connection has ended. After a start all resources are, for --quarantine and
-    /// --stop-within together. Start the next proxy when this one has exited, with the same two settings. [default:
-    /// --upstream-timeout; the proxy warns if you set less]
+    /// newer tokens for that long after its connection has ended. After a start all resources are closed, for
+    /// --quarantine and --stop-within together. Start the next proxy only when this one has exited, with the same two
+    /// settings. [default: --upstream-timeout; the proxy warns if you set less]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     quarantine: Option<Duration>,
     /// Starts without a quarantine: there was no earlier proxy, or it ended with status 0.
@@ -123,11 +122,11 @@ pub(super) struct FlightArgs {
     /// cuts it off, and the resource stays closed for --quarantine.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse)]
     pub(super) upload_grace: Duration,
-    /// Time limit of a whole request, its upload and its answer included. Then it is abandoned, and
-    /// its resource stays closed for --quarantine.
+    /// Time limit of a whole request, including its upload and its answer. Then the proxy abandons it, and its resource
+    /// stays closed for --quarantine.
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration::parse)]
     pub(super) longest: Duration,
-    /// Requests in flight at a time, abandoned ones included. Others get a 503 at once.
+    /// Requests in flight at a time, including abandoned ones. Others get a 503 at once.
     #[arg(long, value_name = "NUMBER", default_value_t = 1024, value_parser = count)]
     pub(super) requests: usize,
 }

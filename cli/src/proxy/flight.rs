@@ -48,8 +48,8 @@ struct Doubt {
     cause: &'static str,
 }
 
-const BROKEN: Doubt = doubt(StatusCode::BAD_GATEWAY, "the service broke the connection off", "broken");
-const LATE: Doubt = doubt(StatusCode::GATEWAY_TIMEOUT, "the service has not answered in time", "timeout");
+const BROKEN: Doubt = doubt(StatusCode::BAD_GATEWAY, "the service broke the connection", "broken");
+const LATE: Doubt = doubt(StatusCode::GATEWAY_TIMEOUT, "the service did not answer in time", "timeout");
 const LONG: Doubt = doubt(StatusCode::GATEWAY_TIMEOUT, "the request took too long in all", "long");
 const UPLOAD: Doubt = doubt(StatusCode::REQUEST_TIMEOUT, "the upload broke off", "upload");
 const SUPERSEDED: Doubt = Doubt {

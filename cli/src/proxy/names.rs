@@ -39,7 +39,7 @@ fn by_path(parts: &Parts) -> Result<Resource, String> {
     let decoded = percent_decode_str(parts.uri.path()).collect::<Vec<u8>>();
     if let Some(byte) = decoded.iter().find(|byte| matches!(byte, b'\\' | b';' | b'?' | b'#')) {
         let byte = char::from(*byte);
-        return Err(format!("the path contains {byte}; send it without"));
+        return Err(format!("the path contains {byte}; send the path without it"));
     }
     if decoded.split(|byte| *byte == b'%').skip(1).any(encodes) {
         return Err("the path is encoded twice; send it encoded once".to_owned());

@@ -124,7 +124,7 @@ impl Template {
     fn read(text: &str, captures: &[String]) -> Result<Template, String> {
         let (mut is_first, mut rest) = (true, text);
         while let Some((before, after)) = rest.split_once('{') {
-            let (name, behind) = after.split_once('}').ok_or(format!("{text}: a brace is open"))?;
+            let (name, behind) = after.split_once('}').ok_or(format!("{text}: a brace is not closed"))?;
             if !captures.iter().any(|capture| capture == name) {
                 return Err(format!("{text}: the pattern has no {{{name}}}"));
             }

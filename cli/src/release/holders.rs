@@ -71,7 +71,7 @@ impl LockHolders {
                 None if holders.uncertain => {
                     format!("perhaps {named} (seen on {nodes} of {remember} nodes that remember, of {size})")
                 }
-                None => format!("{named} (on {nodes} of {size} nodes: an unfinished attempt, or the rest of a lease)"),
+                None => format!("{named} (on {nodes} of {size} nodes: an unfinished attempt, or an ending lease)"),
             }
         };
         all.iter().map(one).collect::<Vec<_>>().join("; ")

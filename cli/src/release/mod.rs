@@ -19,7 +19,7 @@ use crate::pool::{ANSWER_TIMEOUT, answer};
 use crate::say;
 use crate::voters::{Turnout, Voters, print_faults};
 
-/// Takes a lock from its holder by force, so that others can have it at once.
+/// Takes a lock from its holder by force, so that others can acquire it at once.
 ///
 /// It cannot stop the holder: two clients may believe that they hold the lock, until the holder's next renewal fails.
 /// If the lock is shared, all who share it lose it. Without --token the client
@@ -36,8 +36,9 @@ pub(crate) struct ReleaseArgs {
     resource: Resource,
     #[command(flatten)]
     budget: NodeBudget,
-    /// The token of the lease to end, as the command shows it without --yes. If the lock has another one by now,
-    /// nothing is done. For "a token below N" give any token below N. On less than a majority a lock has none.
+    /// The token of the lease to end, as the command shows it without --yes. If the lock has another token by now,
+    /// nothing is done. If the command shows "a token below N", give any token below N. A lock on less than a majority
+    /// has no token.
     #[arg(long, value_name = "TOKEN")]
     token: Option<Token>,
     /// Confirms the release. Without this, the command only prints what it would do.
@@ -73,8 +74,8 @@ async fn on_nodes(args: &ReleaseArgs, redis: &Redis) -> Result<Option<String>, F
     let mut holders = LockHolders::of(&views, turnout);
     if holders.is_empty() && turnout.may_be_held(0) {
         return Err(Failure::unavailable(format_args!(
-            "nothing was released: {remember} of {size} nodes remember, and none of them has {resource}. The others may \
-             have forgotten it, so it may be held; it ends with their quarantine"
+            "nothing was released: {remember} of {size} nodes remember, and none of them has {resource}. The others \
+             may have forgotten it, so it may be held; it ends with their quarantine"
         )));
     }
     if holders.is_empty() {
@@ -107,8 +108,8 @@ async fn on_nodes(args: &ReleaseArgs, redis: &Redis) -> Result<Option<String>, F
         }
         ForcedOutcome::Gone => return Err(gone(resource, &found, taken)),
         ForcedOutcome::Unknown => format!(
-            "it is not known whether {resource}, held by {found}, was released: {silent} of {size} nodes did not answer. \
-             {LOOK}"
+            "it is not known whether {resource}, held by {found}, was released: {silent} of {size} nodes did not \
+             answer. {LOOK}"
         ),
         ForcedOutcome::TooFew => {
             let next = if others > 0 { LOOK } else { "Run this again." };
@@ -181,5 +182,5 @@ fn gone(resource: &Resource, named: &str, taken: usize) -> Failure {
 
 const LOOK: &str = "To see the present holder, run this again without --yes.";
 const HOLDER_GOES_ON: &str = "\
-This does not stop the holder: it continues until its next renewal fails (each third of its TTL), or until its lease ends. Only a storage that \
-compares tokens refuses its writes, once it has seen a newer token. Stop the holder if you can.";
+This does not stop the holder: it continues until its next renewal fails (each third of its TTL), or until its lease \
+ends. Only storage that compares tokens refuses its writes, once it has seen a newer token. Stop the holder if you can.";

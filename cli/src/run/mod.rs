@@ -43,7 +43,7 @@ pub(crate) struct RunArgs {
     /// TTL of the lease: how long the lock stays held if `fencing` dies. The lease is renewed every third of it.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     ttl: Duration,
-    /// Wait limit for the lock; with 0s, asks once.
+    /// Wait limit for the lock; 0s asks once.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     wait: Duration,
     /// Minimum hold time, even if the command ends sooner; at most the TTL. Without it, a job shorter than the

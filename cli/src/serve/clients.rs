@@ -174,7 +174,7 @@ impl Caller {
 
     /// Counts a request that waits.
     pub(super) fn count_waiter(&self) -> Result<InUse, Denied> {
-        self.count(&self.usage.waiters, self.rights.entry.waiters, "requests that wait")
+        self.count(&self.usage.waiters, self.rights.entry.waiters, "waiting requests")
     }
 
     fn count(&self, counted: &Mutex<InUse>, most: usize, what: &str) -> Result<InUse, Denied> {
@@ -182,7 +182,7 @@ impl Caller {
         // It is one itself.
         match Arc::strong_count(&counted) <= most {
             true => Ok(Arc::clone(&counted)),
-            false => Err(Denied::Busy(format!("{} has {most} {what}; no more at a time", self.name()))),
+            false => Err(Denied::Busy(format!("{} has {most} {what}, which is its limit", self.name()))),
         }
     }
 }

@@ -171,7 +171,7 @@ impl LeaseServer {
         let sealed = || KnownLease::unseal(id, self.keys.as_ref()?);
         let known = self.table.find(id).map(|entry| entry.known.clone()).or_else(sealed).ok_or(Denied::NoLease)?;
         if known.client != caller.name() {
-            let right = of_others.ok_or_else(|| Denied::Forbidden("it is the lease of another client".to_owned()))?;
+            let right = of_others.ok_or_else(|| Denied::Forbidden("the lease belongs to another client".to_owned()))?;
             caller.require(right)?;
             caller.require_resource(&known.sequencer.resource)?;
         }

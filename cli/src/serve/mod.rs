@@ -44,8 +44,8 @@ const FROM_A_PAGE: &str = "web pages get no leases: a request with Origin or Sec
 /// that its client does not renew ends at its TTL. The answer has the token, also in the headers Fencing-Token and
 /// Fencing-Sequencer: send one of them with every write that the lease is to protect.
 ///
-/// With --signing-keys, each process with the same keys and the same servers renews and releases the leases of the others:
-/// any of them may be stopped, and none has to be asked twice.
+/// With --signing-keys, each process with the same keys and the same servers renews and releases the leases of the
+/// others: you may stop any of them, and a client may ask any of them.
 ///
 /// Without --clients or --client-ca every program that reaches the port can lock everything. Web pages are refused.
 #[derive(Debug, clap::Args)]
@@ -55,15 +55,16 @@ pub(crate) struct ServeArgs {
     /// Default TTL of a lease.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     ttl: Duration,
-    /// The longest TTL that a client may ask for: a client that vanishes keeps a lock closed for that long.
+    /// The longest TTL that a client may ask for: a client that vanishes keeps its lock held for that long.
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration::parse)]
     longest_ttl: Duration,
     /// The longest time that a client may ask to wait for a lock.
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration::parse)]
     longest_wait: Duration,
-    /// Signs its tokens, so that a fence with the keys takes only tokens that were issued here (`fencing proxy
-    /// --signing-keys`), and seals the ids of leases, so that other processes with the keys know them. A file with a line ID=KEY for each key, 64 hexadecimal digits or more: the first one signs,
-    /// and the file is read again when it has changed.
+    /// Signs its tokens, so that a fence with the keys accepts only tokens that were issued here (`fencing proxy
+    /// --signing-keys`), and seals the ids of leases, so that other processes with the keys know them. A file with a
+    /// line ID=KEY for each key, 64 hexadecimal digits or more. The first key signs. The file is read again when it
+    /// changes.
     #[arg(long, value_name = "FILE", env = "FENCING_SIGNING_KEYS")]
     signing_keys: Option<PathBuf>,
     /// Leases held at a time. Further requests get a 503.

@@ -43,7 +43,7 @@ use view::{Moment, Part, View};
 ///
 /// Keys: q, Esc or Ctrl-C quit. The arrows, PgUp, PgDn, Home and End scroll the leases. p pauses, and p again resumes.
 /// Ctrl-L redraws, Ctrl-Z suspends. With NO_COLOR in the environment it shows no colours. Without a terminal it prints
-/// the same as text each time. A node has ten times its limit to list its locks, a database 10s.
+/// each refresh as text. A node may take ten times its time limit to list its locks, a database 10s.
 #[derive(Debug, clap::Args)]
 pub(crate) struct WatchArgs {
     #[command(flatten)]
@@ -51,7 +51,7 @@ pub(crate) struct WatchArgs {
     /// Shows only leases of resources that match: * is any text, ? any character.
     #[arg(long, value_name = "GLOB", default_value = "*")]
     resource: String,
-    /// How often it asks: from 500ms to 1h.
+    /// Refresh interval, from 500ms to 1h.
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = every)]
     every: Duration,
     #[command(flatten)]

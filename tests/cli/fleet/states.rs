@@ -60,7 +60,7 @@ async fn never_started() {
     let list = urls(&servers);
     let quorum = "no quorum: 0 of 3 nodes can grant a lock now, 2 are needed\n";
     let said = nodes(&list, 69, quorum);
-    said.assert_all("`fencing fleet init` starts at once nodes that were never in use, and only those");
+    said.assert_all("if these nodes were never in use, and only then, `fencing fleet init` starts them at once");
     // Each node has its line; what all of them have is printed once.
     let lines: Vec<&str> = said.stdout.lines().collect();
     assert_eq!(lines.len(), 4, "{}", said.stdout);
