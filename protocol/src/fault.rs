@@ -76,7 +76,7 @@ pub enum Fault {
     /// Its count has run out, and no new era begins for this long: the present one is ahead of its clock.
     #[error(
         "count exhausted; the present era is ahead of this node's clock, so a new one begins only in {}. If that \
-         is too long, restart the nodes without their data, one after another: each when the one before grants again",
+         is too long, restart the nodes without their data, one at a time: each when the previous one grants again",
         about(*.0)
     )]
     EraAhead(Duration),

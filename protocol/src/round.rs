@@ -31,7 +31,7 @@ pub struct Readmitted {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum ReadmitError {
     /// These nodes did not answer, or refused.
-    #[error("a node whose answer is needed did not answer, or refused; try again")]
+    #[error("a required node did not answer, or refused; try again")]
     Missing(Vec<(usize, Fault)>),
     /// Too few nodes remember. A new start needs every node to answer, and these did not.
     #[error("too few nodes remember, and a new start needs an answer from every node")]

@@ -44,7 +44,7 @@ pub enum FenceError {
     },
     /// Too many requests with this token already wait for older ones to end. Try again later.
     #[error(
-        "token {presented} of {resource} was refused: too many requests wait for one with token \
+        "token {presented} of {resource} was refused: too many requests wait for a request with token \
          {in_flight} (limit {limit}); try again later"
     )]
     Crowded {
@@ -81,7 +81,7 @@ pub enum FenceError {
     #[error("the storage of the high-water marks is not set up: {0}")]
     NotSetUp(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// No connection of the storage's pool became free in time. Nothing was read or written. Try again.
-    #[error("no pool connection became free in time: find what holds them, or enlarge the pool: {0}")]
+    #[error("no pool connection became free in time: find what holds the connections, or enlarge the pool: {0}")]
     NoConnection(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A conflict with another transaction: a serialization failure, a deadlock, a lock that did not
     /// become free in time. It says nothing about the token, and the transaction was rolled back. Run it
@@ -89,7 +89,7 @@ pub enum FenceError {
     #[error("conflicting transaction: {0}")]
     Conflict(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The future was not polled inside a tokio runtime, whose timers the fence needs.
-    #[error("no tokio runtime: the fence needs its timers; admit requests inside of one")]
+    #[error("no tokio runtime: the fence needs its timers; admit requests inside one")]
     NoRuntime,
 }
 

@@ -125,8 +125,8 @@ impl MemoryMarks {
 /// A mark was not lowered: it is not what it was expected to be, and stays as it is.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the mark of {resource} was not lowered from {from} to {to}: it is {}; read it again, and ask \
-     again for the newest lease", .mark.map_or("not set".into(), |mark| mark.to_string())
+    "the mark of {resource} was not lowered from {from} to {to}: it is {}; read it again, and look up \
+     the newest lease again", .mark.map_or("not set".into(), |mark| mark.to_string())
 )]
 #[non_exhaustive]
 pub struct NotLowered {

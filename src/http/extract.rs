@@ -72,8 +72,8 @@ pub enum NotFenced {
     /// [`TransactionLayer`](super::TransactionLayer) of its pool's kind: the server is set up wrongly. The client gets
     /// a 500.
     #[error(
-        "the handler takes a Fenced or a transaction, and its route has no FenceLayer or TransactionLayer \
-         that gives it one; add it to the route"
+        "the handler takes a Fenced or a transaction, but its route has no FenceLayer or TransactionLayer \
+         that provides it; add the layer to the route"
     )]
     NoLayer,
     /// The transaction is in use: by another extractor, or by a layer between. The client gets a 500.

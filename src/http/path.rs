@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 #[non_exhaustive]
 pub enum PathError {
     /// The decoded path is not UTF-8.
-    #[error("the path of the request must be UTF-8 when it is percent-decoded")]
+    #[error("the path of the request must be UTF-8 after percent-decoding")]
     NotUtf8,
     /// A segment of the decoded path is empty, `.` or `..`: the path would be a second name of another path's resource.
     #[error("a segment of the request's path is {segment:?}; send the path without it")]
@@ -22,7 +22,7 @@ pub enum PathError {
     Slash,
     /// [`matched`](super::matched()) does not find what names the resource in the request's extensions: the server is set
     /// up wrongly. The client gets a 500.
-    #[error("the server does not find the route that names the resource")]
+    #[error("the server cannot find the route that names the resource")]
     NoRoute {
         /// The type of the route or of the URI, or the pattern whose parameter the route lacks.
         missing: &'static str,

@@ -37,7 +37,7 @@ pub enum ObjectError {
     /// another reason, such as a lease of the blob. Try again.
     ///
     /// If an earlier answer of the store was lost, this write may have been applied before one of the others came.
-    #[error("others write {path} all the time: a hundred tries came too late; try again")]
+    #[error("other writers of {path} came first a hundred times; try again")]
     Contended {
         /// The path of the object.
         path: Path,
@@ -80,7 +80,7 @@ pub enum PathCause {
     #[error(transparent)]
     Name(#[from] ResourceError),
     /// It is below the folder in which the fence keeps contents of streams.
-    #[error("the folder .fencing is the fence's own")]
+    #[error("the folder .fencing belongs to the fence")]
     Reserved,
 }
 

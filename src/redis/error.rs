@@ -48,7 +48,7 @@ pub enum FencedError {
     )]
     OtherSlot(String),
     /// The key is that of marks, or of the memory of a lock node: it ends in `}:marks` or `}:memory`. Nothing was sent.
-    #[error("the key ends in }}:marks or }}:memory, as those of this crate do: choose another one")]
+    #[error("the key ends in }}:marks or }}:memory, which this crate reserves: choose another key")]
     OwnKey,
     /// Too many fields, or none. Nothing was sent.
     #[error("{count} fields were given; 1 to {most} can be written at once")]

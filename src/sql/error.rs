@@ -143,7 +143,7 @@ pub enum MigrateError {
     #[error("another session kept the database locked; try again: {0}")]
     Locked(#[source] Box<dyn Error + Send + Sync>),
     /// The tables of the fence are not there, or not up to date: only [`check`](super::check) says so.
-    #[error("the tables of the fence are not there, or not up to date: run `fencing db migrate`")]
+    #[error("the tables of the fence are missing or out of date: run `fencing db migrate`")]
     Missing,
     /// The table of the marks or of the floor is lost. If it were created again, stale tokens would pass.
     #[error(
@@ -161,8 +161,8 @@ pub enum MigrateError {
     #[error(
         "the database has lost {what}: a dump may have left them out (mysqldump needs --routines \
          and --triggers). Run DELETE FROM _fencing_migrations and migrate again: that creates them \
-         and changes no mark. If fencing_leases was lost, its last tokens are: stop the clients, and run \
-         `fencing db marks raise-floor --yes` before they return. On MySQL, run all GRANTs again then"
+         and changes no mark. If fencing_leases was lost, the latest tokens were lost with it: stop the clients, and run \
+         `fencing db marks raise-floor --yes` before they return. On MySQL, then run all GRANTs again"
     )]
     Lost {
         /// Their names.
@@ -170,9 +170,9 @@ pub enum MigrateError {
     },
     /// A migration was applied with another text, as by a build between two releases.
     #[error(
-        "the migration {0} was applied with another text than this version has. Run DELETE FROM \
-         _fencing_migrations and migrate again: that applies all again and changes no mark. On MySQL, run all \
-         GRANTs again then"
+        "the text of migration {0} differs from the one that was applied. Run DELETE FROM \
+         _fencing_migrations and migrate again: that applies all migrations again and changes no mark. \
+         On MySQL, then run all GRANTs again"
     )]
     Changed(i64),
     /// The tables are up to date, but guard nothing: several servers of a cluster take writes, or a table was altered,

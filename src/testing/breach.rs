@@ -8,7 +8,7 @@ pub enum Rule {
     #[error("every request is answered")]
     Answers,
     /// All suites: names are compared by their bytes.
-    #[error("resources whose names differ in any byte are apart")]
+    #[error("resources whose names differ in any byte are separate")]
     NamesApart,
 
     /// Marks: equal.

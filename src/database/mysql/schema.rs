@@ -97,7 +97,7 @@ fn unguarded(variables: &[(String, String)], counts: bool) -> Option<&'static st
     let is = |name: &str, value: &str| variables.iter().any(|(own, is)| own == name && is.eq_ignore_ascii_case(value));
     if is("group_replication_single_primary_mode", "OFF") {
         return Some(
-            "several servers of its group take writes: let one do that \
+            "several servers of its group take writes: let only one take them \
              (group_replication_single_primary_mode = ON)",
         );
     }

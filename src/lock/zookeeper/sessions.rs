@@ -113,8 +113,8 @@ impl Sessions {
         let granted = client.session_timeout();
         if granted < timeout {
             return Err(Fault::Denied(format!(
-                "sessions last {granted:?} at most, and a TTL with lock-delay of {closed_for:?} needs {timeout:?}: raise \
-                 maxSessionTimeout of the servers, or take a shorter TTL"
+                "sessions last {granted:?} at most, but a TTL with lock-delay of {closed_for:?} needs {timeout:?}: \
+                 raise maxSessionTimeout of the servers, or take a shorter TTL"
             )));
         }
         let owner = Owner(random::stamped());

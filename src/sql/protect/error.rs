@@ -43,8 +43,7 @@ pub enum ProtectError {
     NoShadow,
     /// Others used the table for longer than a second, as long transactions and backups do.
     #[error(
-        "others kept the table locked for longer than a second; try again when their \
-         transactions have ended: {}",
+        "other transactions kept the table locked for longer than a second; try again when they have ended: {}",
         text(.0)
     )]
     Locked(#[source] sqlx::Error),

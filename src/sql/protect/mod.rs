@@ -73,7 +73,7 @@ impl Protect {
         Ok(old.map(|old| {
             let (old, new) = (old.pattern(), self.naming.pattern());
             format!(
-                "it is protected, and its rows are named {old}: as {new} they would have no marks, and stale \
+                "it is already protected, with its rows named {old}: as {new} they would have no marks, and stale \
                  tokens could write. To change the names, stop the writers and remove the protection first \
                  (`fencing db protect --table {table} --remove`)"
             )
