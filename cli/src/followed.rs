@@ -50,7 +50,7 @@ fn follow<T>(
         }
         match now.as_deref().map_err(Clone::clone).and_then(&parse) {
             Ok(new) => *parsed.lock() = Arc::new(new),
-            Err(error) => tracing::error!(%error, "a changed file cannot be used: what it said before stays in use"),
+            Err(error) => tracing::error!(%error, "a changed file cannot be used: its earlier contents stay in use"),
         }
         seen = now;
     }

@@ -171,7 +171,7 @@ impl Port {
                 let (stream, from) = match listener.accept().await {
                     Ok(accepted) => accepted,
                     Err(error) => {
-                        tracing::warn!(%error, "no connection taken");
+                        tracing::warn!(%error, "connection not accepted");
                         sleep(RETRY_INTERVAL).await;
                         continue;
                     }

@@ -107,7 +107,7 @@ impl Flight {
                 return Ok(());
             }
             Err(error) => {
-                tracing::warn!(error = %say::chain(&error), "no answer of the service");
+                tracing::warn!(error = %say::chain(&error), "no answer from the service");
                 let upload = self.upload.state() == UploadState::Failed;
                 return Err(if upload { UPLOAD } else { BROKEN });
             }

@@ -75,7 +75,7 @@ async fn on_nodes(args: &ReleaseArgs, redis: &Redis) -> Result<Option<String>, F
     if holders.is_empty() && turnout.may_be_held(0) {
         return Err(Failure::unavailable(format_args!(
             "nothing was released: {remember} of {size} nodes remember, and none of them has {resource}. The others \
-             may have forgotten it, so it may be held; it ends with their quarantine"
+             may have forgotten it, so it may be held until their quarantine ends"
         )));
     }
     if holders.is_empty() {
@@ -175,7 +175,8 @@ fn gone(resource: &Resource, named: &str, taken: usize) -> Failure {
     Failure::refused(match taken {
         0 => format!("{resource} is not held by {named} any more: nothing was released"),
         _ => format!(
-            "another client now holds {resource}, and keeps it; {named} still had it on {taken} nodes, and lost it there"
+            "another client now holds {resource}, and keeps it; {named} still had it on {taken} nodes, and lost it \
+             there"
         ),
     })
 }
@@ -183,4 +184,5 @@ fn gone(resource: &Resource, named: &str, taken: usize) -> Failure {
 const LOOK: &str = "To see the present holder, run this again without --yes.";
 const HOLDER_GOES_ON: &str = "\
 This does not stop the holder: it continues until its next renewal fails (each third of its TTL), or until its lease \
-ends. Only storage that compares tokens refuses its writes, once it has seen a newer token. Stop the holder if you can.";
+ends. Only storage that compares tokens refuses its writes, once it has seen a newer token. Stop the holder if you \
+can.";

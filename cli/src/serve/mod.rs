@@ -73,11 +73,11 @@ pub(crate) struct ServeArgs {
     /// Requests that may wait for a lock at a time, at most half of --connections. Further ones get a 429.
     #[arg(long, value_name = "NUMBER", default_value_t = 1000, value_parser = count)]
     waiters: usize,
-    /// Who may ask for what: a file in TOML, which is read again when it has changed. It has a table for each client,
-    /// under its name, with
+    /// Which client may do what: a TOML file, which is read again when it changes. It has a table for each client,
+    /// under the client's name, with
     ///
     /// token_sha256 = ["..."], the SHA-256 of its bearer token (printf %s "$TOKEN" | sha256sum), or several;
-    /// resources = ["billing/", "report"], where a name with a slash at the end stands for all that begin with it;
+    /// resources = ["billing/", "report"], where a name that ends with a slash covers all names that begin with it;
     /// may = ["acquire"], and also "release" or "read" for the leases of others;
     /// and, if you like, its bounds: leases, waiters, requests_per_second (renewals and releases do not count).
     #[arg(long, value_name = "FILE", env = "FENCING_CLIENTS", verbatim_doc_comment)]
@@ -97,7 +97,7 @@ pub(crate) async fn main(args: ServeArgs) -> Result<u8, Failure> {
     let keys = args.signing_keys.as_deref().map(SigningKeys::open).transpose()?;
     let clients = Clients::open(args.clients.as_deref())?;
     if clients.is_anybody() && args.listen.is_open_to_all() {
-        say::error("warning: whoever reaches this address can lock everything: give --clients or --client-ca");
+        say::error("warning: any client that reaches this address can lock everything: give --clients or --client-ca");
     }
     // A client that sleeps shall lose its lease: only the client renews it.
     let options = args.lock.options()?.ttl(args.ttl).wait(args.longest_wait).renew(false);
