@@ -24,7 +24,7 @@ pub(crate) enum DatabaseAction {
 pub(crate) struct MigrateArgs {
     #[command(flatten)]
     database: DatabaseUrl,
-    /// Prints the SQL instead, for other tools. The scheme of the URL is enough then.
+    /// Prints the SQL instead, for other tools. Then the scheme of the URL is enough.
     #[arg(long)]
     print: bool,
     /// Prints the SQL that removes the fence, the marks and the leases. Stop all writers before you run it.
@@ -44,12 +44,12 @@ pub(crate) struct ProtectArgs {
     /// The table, as NAME or SCHEMA.NAME.
     #[arg(long, value_name = "TABLE", required_unless_present = "check")]
     table: Option<String>,
-    /// The column that names the resource of a row. Several, with commas between them, name it
-    /// together: a,b makes the resource x/y of x and y.
+    /// The column that names the resource of a row. Several columns, separated by commas, name it together: with a,b,
+    /// the values x and y make the resource x/y.
     #[arg(long, value_name = "COLUMN", value_delimiter = ',')]
     #[arg(required_unless_present_any = ["resource", "check", "remove"])]
     column: Vec<String>,
-    /// The text to put before the column's value: files/ makes the resource files/a of a.
+    /// The text to put before the column's value: with files/, the value a makes the resource files/a.
     #[arg(long, value_name = "TEXT", requires = "column", conflicts_with = "resource")]
     prefix: Option<String>,
     /// The one resource that all rows belong to.
@@ -72,7 +72,7 @@ pub(crate) struct ProtectArgs {
     /// Removes the triggers. Without this, --remove only says what it would do.
     #[arg(long, requires = "remove")]
     yes: bool,
-    /// Prints the SQL instead. The scheme of the URL is enough then.
+    /// Prints the SQL instead. Then the scheme of the URL is enough.
     #[arg(long)]
     print: bool,
 }

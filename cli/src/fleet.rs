@@ -236,8 +236,8 @@ fn advised(error: OperatorError, to: &Redis) -> Failure {
              new list without their data, and run the same command again"
         }
         OperatorError::NotAll { causes } if causes.iter().any(|cause| matches!(cause.cause, Fault::Moved { .. })) => {
-            "; if a node was left behind by an earlier move that did not finish, run that move again, and then this one. \
-             If you cannot, and no client uses a list with this node, restart its server without its data"
+            "; if a node was left behind by an earlier move that did not finish, run that move again, and then this \
+             one. If you cannot, and no client uses a list with this node, restart its server without its data"
         }
         OperatorError::NotAll { .. } => {
             "; fix that and run the same command again. If an earlier run has begun the move, \

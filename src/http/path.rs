@@ -20,8 +20,8 @@ pub enum PathError {
     /// One of the [`segments`] has a slash in it: it would be several.
     #[error("a parameter of the request's path has a slash in it; send the path without it")]
     Slash,
-    /// [`matched`](super::matched()) does not find what names the resource in the request's extensions: the server is set
-    /// up wrongly. The client gets a 500.
+    /// [`matched`](super::matched()) does not find what names the resource in the request's extensions: the server is
+    /// set up wrongly. The client gets a 500.
     #[error("the server cannot find the route that names the resource")]
     NoRoute {
         /// The type of the route or of the URI, or the pattern whose parameter the route lacks.

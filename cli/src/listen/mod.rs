@@ -49,7 +49,7 @@ pub(crate) struct Listen {
     /// Time for requests to end after SIGTERM. A second signal ends the process at once.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     pub(crate) stop_within: Duration,
-    /// Time in which a client must send the head of a request, and may keep its connection open without a request.
+    /// Time limit for a client to send the head of a request, and for its connection to stay open without a request.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     pub(crate) header_timeout: Duration,
     /// The longest pause of a client while it sends a body, or reads an answer.

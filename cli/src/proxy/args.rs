@@ -83,7 +83,7 @@ pub(super) struct PolicyArgs {
     /// Ignores the tokens of reads. Without this, a read with a token raises the mark.
     #[arg(long)]
     pub(super) ignore_reads: bool,
-    /// Lets every request pass, and only reports what it would refuse. It protects nothing then.
+    /// Lets every request pass, and only reports what it would refuse. Then the proxy protects nothing.
     #[arg(long)]
     pub(super) shadow: bool,
     /// Hides the highest token from clients with a stale one.
@@ -104,15 +104,15 @@ pub(super) struct PolicyArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Requests in flight")]
 pub(super) struct FlightArgs {
-    /// Time limit for an answer of the service, and for a pause in it, while no upload makes progress. After that the
+    /// Time limit for an answer from the service, and for a pause in it, while no upload makes progress. After that the
     /// client gets a 504, and the resource stays closed until the service has answered, or nothing has moved for twice
     /// --quarantine.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse)]
     pub(super) upstream_timeout: Duration,
-    /// Time for which a request may still be at work in the service after its answer is lost: its resource is closed to
-    /// newer tokens for that long after its connection has ended. After a start all resources are closed, for
-    /// --quarantine and --stop-within together. Start the next proxy only when this one has exited, with the same two
-    /// settings. [default: --upstream-timeout; the proxy warns if you set less]
+    /// Time for which the service may still work on a request after its answer is lost: its resource is closed to newer
+    /// tokens for that long after its connection has ended. After a start all resources are closed, for --quarantine
+    /// and --stop-within together. Start the next proxy only when this one has exited, with the same two settings.
+    /// [default: --upstream-timeout; the proxy warns if you set less]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     quarantine: Option<Duration>,
     /// Starts without a quarantine: there was no earlier proxy, or it ended with status 0.

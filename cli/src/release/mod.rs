@@ -22,8 +22,8 @@ use crate::voters::{Turnout, Voters, print_faults};
 /// Takes a lock from its holder by force, so that others can acquire it at once.
 ///
 /// It cannot stop the holder: two clients may believe that they hold the lock, until the holder's next renewal fails.
-/// If the lock is shared, all who share it lose it. Without --token the client
-/// that holds the lock when the command runs loses it.
+/// If the lock is shared, all its holders lose it. Without --token, the client that holds the lock when the command
+/// runs loses it.
 ///
 /// Nodes record it in the sorted set {NAMESPACE}:audit, a database in the table fencing_audit; etcd and ZooKeeper keep
 /// no record of it.
