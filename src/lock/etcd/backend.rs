@@ -165,8 +165,13 @@ impl EtcdBackend {
     /// Asks each member for its state, and the cluster for what only a majority can answer.
     async fn probe(&self, budget: Duration) -> Health {
         let (cluster, end) = (&self.sessions.cluster, Instant::now() + budget);
-        let base = Range::one(cluster.keys.base());
-        let read = cluster.client.ask(&base, budget);
+        let read = async {
+            let closed = cluster.client.ask(&Range::one(cluster.keys.closed()), budget).await;
+            match closed.map_err(|failure| failure.fault)?.kvs.first() {
+                Some(closed) => Err(cluster.closed(closed, budget).await),
+                None => Ok(()),
+            }
+        };
         let members = cluster.client.members().map(async |(number, name)| {
             let cause = match cluster.client.ask_member(number, &Status {}, (end, end)).await {
                 Err(failure) => failure.fault,
@@ -191,9 +196,7 @@ impl EtcdBackend {
         let mut health = Health::of_one(causes.into_iter().flatten().collect());
         // One member of three may be down.
         health.granting = usize::from(read.is_ok());
-        if let Err(failure) = read {
-            health.causes.push(cluster.cause(failure.fault));
-        }
+        health.causes.extend(read.err().map(|fault| cluster.cause(fault)));
         health
     }
 }

@@ -7,7 +7,7 @@ use tokio_util::task::TaskTracker;
 
 use super::client::EtcdClient;
 use super::keys::EtcdKeys;
-use super::messages::{LeaseGrant, LeaseRevoke};
+use super::messages::{KeyValue, LeaseGrant, LeaseRevoke, LeaseTimeToLive};
 use crate::lock::error::NodeCause;
 use crate::lock::token_base::Largest;
 use crate::time::Clock;
@@ -40,6 +40,14 @@ impl Cluster {
             }
             drop(counted);
         });
+    }
+
+    /// Returns the fault of a service that this key closes: an operator has raised its tokens.
+    pub(super) async fn closed(&self, closed: &KeyValue, budget: Duration) -> Fault {
+        match self.client.ask(&LeaseTimeToLive { id: closed.lease }, budget).await {
+            Ok(left) => Fault::Quarantined(Duration::from_secs(left.seconds.max(1).unsigned_abs())),
+            Err(failure) => failure.fault,
+        }
     }
 
     pub(super) fn cause(&self, cause: Fault) -> NodeCause {

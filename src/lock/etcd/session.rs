@@ -14,7 +14,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use super::claim::EtcdClaim;
 use super::client::Repeat;
 use super::cluster::Cluster;
-use super::messages::{Compare, EtcdAnswer, Is, LeaseTimeToLive, Op, Range, Txn};
+use super::messages::{Compare, EtcdAnswer, Is, Op, Range, Txn};
 use crate::lock::error::Loss;
 use crate::lock::lease::state::LeaseState;
 use crate::lock::token_base::first_base;
@@ -252,8 +252,7 @@ async fn put_sentinel(cluster: &Cluster, lease: i64, seconds: u64, budget: Durat
     let Some(closed) = answer.read(0).first().filter(|_| !answer.succeeded) else {
         return Ok(answer.header().revision);
     };
-    let left = client.ask(&LeaseTimeToLive { id: closed.lease }, budget).await?.seconds.max(1);
-    Err(Fault::Quarantined(Duration::from_secs(left.unsigned_abs())))
+    Err(cluster.closed(closed, budget).await)
 }
 
 /// Returns the seconds of an etcd lease that lasts for this long at least.

@@ -6,11 +6,11 @@ use fencing_protocol::{Fault, NonEmpty, Owner, Resource};
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
-use super::claim::{Claim, Refusal, contents};
+use super::claim::{CLOSED, ZookeeperClaim, ZookeeperRefusal, contents};
 use super::fault;
 use super::held::HeldNodes;
-use super::session::{Held, Session};
-use super::sessions::Sessions;
+use super::session::{Held, ZookeeperSession};
+use super::sessions::ZookeeperSessions;
 use crate::holder::{Holder, HolderName};
 use crate::lock::error::{AcquireError, NodeCause};
 use crate::lock::lease::held_lock::{Grant, HeldLock};
@@ -29,7 +29,7 @@ use crate::time::Clock;
 #[derive(derive_more::Debug)]
 #[debug("ZookeeperBackend({:?})", sessions.address)]
 pub struct ZookeeperBackend {
-    pub(super) sessions: Arc<Sessions>,
+    pub(super) sessions: Arc<ZookeeperSessions>,
     pub(super) holder: HolderName,
     pub(super) notifications: ReleaseNotifications,
 }
@@ -48,7 +48,7 @@ impl LockBackend for Arc<ZookeeperBackend> {
     ) -> Result<Grant, AcquireError> {
         let (terms, end) = (settings.terms(), Instant::now() + settings.budget());
         let counted = self.sessions.outstanding.token();
-        let attempt = Attempt { backend: Arc::clone(self), ask, settings: settings.clone(), end };
+        let attempt = ZookeeperAttempt { backend: Arc::clone(self), ask, settings: settings.clone(), end };
         let wanted = resources.clone();
         // A task is not dropped with the attempt: what was asked for is released when it is known.
         let acquire = async move {
@@ -63,7 +63,7 @@ impl LockBackend for Arc<ZookeeperBackend> {
                 }
                 Fault::GrantedTooLate
             }
-            Err(Refusal::Held { resource, contents, .. }) => {
+            Err(ZookeeperRefusal::Held { resource, contents, .. }) => {
                 let text = contents.and_then(|bytes| String::from_utf8(bytes).ok());
                 let mut lines = text.as_deref().unwrap_or_default().lines();
                 let holder = Holder::read(lines.next().unwrap_or_default());
@@ -71,7 +71,7 @@ impl LockBackend for Arc<ZookeeperBackend> {
                 let retry_after = left.map_or(terms.closed_for(), Duration::from_millis);
                 return Err(AcquireError::Held { resource, retry_after, holder });
             }
-            Err(Refusal::Fault(fault)) => fault,
+            Err(ZookeeperRefusal::Fault(fault)) => fault,
         };
         Err(AcquireError::unavailable(resources.first(), self.sessions.cause(fault)))
     }
@@ -104,12 +104,18 @@ impl ZookeeperBackend {
         let (end, budget) = (Instant::now() + settings.budget(), settings.budget());
         let session = self.sessions.get(settings.terms().closed_for(), budget).await?;
         let written = timeout_at(end, session.client.set_data(&session.node, b"", None)).await;
-        written.map_err(|_| Fault::TimedOut)?.map(drop).map_err(fault::of)
+        written.map_err(|_| Fault::TimedOut)?.map_err(fault::of)?;
+        // Behind the write.
+        let closed = timeout_at(end, session.client.check_stat(&self.sessions.paths.closed())).await;
+        match closed.map_err(|_| Fault::TimedOut)?.map_err(fault::of)? {
+            Some(_) => Err(Fault::Refused(CLOSED.into())),
+            None => Ok(()),
+        }
     }
 }
 
 /// One attempt, whose caller may have given up.
-struct Attempt {
+struct ZookeeperAttempt {
     backend: Arc<ZookeeperBackend>,
     ask: Ask,
     settings: Settings,
@@ -127,8 +133,8 @@ impl Drop for Unclaimed {
     }
 }
 
-impl Attempt {
-    async fn acquire(self, resources: NonEmpty<Resource>) -> Result<(Unclaimed, Grant), Refusal> {
+impl ZookeeperAttempt {
+    async fn acquire(self, resources: NonEmpty<Resource>) -> Result<(Unclaimed, Grant), ZookeeperRefusal> {
         let sessions = &self.backend.sessions;
         let (terms, budget) = (self.settings.terms(), self.settings.budget());
         let mut again = true;
@@ -138,7 +144,7 @@ impl Attempt {
             let signature = format!("{owner} {}", self.backend.holder.as_str());
             let contents = contents(&signature, terms.closed_for(), &session);
             let (resources, mode) = (resources.clone(), self.ask.mode);
-            let claim = Claim { resources, mode, owner, contents };
+            let claim = ZookeeperClaim { resources, mode, owner, contents };
             // Before the servers are asked: their timeout counts from a later moment.
             let began = sessions.clock.now();
             let mut take = pin!(session.take(sessions, &claim));
@@ -151,7 +157,7 @@ impl Attempt {
             };
             match taken {
                 // The servers had ended the session.
-                Err(Refusal::Fault(_)) if again && session.has_ended() => again = false,
+                Err(ZookeeperRefusal::Fault(_)) if again && session.has_ended() => again = false,
                 Err(refusal) => {
                     self.drain(&session, &refusal);
                     return Err(refusal);
@@ -172,8 +178,8 @@ impl Attempt {
     }
 
     /// Keeps others from joining those who share the lock, if the caller waits.
-    fn drain(&self, session: &Arc<Session>, refusal: &Refusal) {
-        if let (Refusal::Held { resource, shared: true, .. }, true) = (refusal, self.ask.drains) {
+    fn drain(&self, session: &Arc<ZookeeperSession>, refusal: &ZookeeperRefusal) {
+        if let (ZookeeperRefusal::Held { resource, shared: true, .. }, true) = (refusal, self.ask.drains) {
             let until = draining(&self.settings, self.settings.budget(), self.ask.end);
             let folder = self.backend.sessions.paths.lock(resource);
             session.drain(folder, Instant::now() + until);

@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use super::backend::ZookeeperBackend;
 use super::paths::Paths;
-use super::sessions::Sessions;
-use super::url::Address;
+use super::sessions::ZookeeperSessions;
+use super::url::ZookeeperUrl;
 use super::{BuildError, ZookeeperLock, ZookeeperOperator, line};
 use crate::lock::url_builder::UrlBuilder;
 use crate::lock::wait::release_notifications::{ReleaseNotifications, Source};
@@ -38,13 +38,13 @@ impl ZookeeperLockBuilder {
         Ok(ZookeeperOperator(self.sessions()?))
     }
 
-    fn sessions(&self) -> Result<Arc<Sessions>, BuildError> {
-        let address = Address::parse(&self.url);
+    fn sessions(&self) -> Result<Arc<ZookeeperSessions>, BuildError> {
+        let address = ZookeeperUrl::parse(&self.url);
         let address = address.map_err(|problem| BuildError::new("url", problem))?;
         if self.namespace.is_empty() {
             return Err(BuildError::new("namespace", "it is empty"));
         }
         let paths = Paths::new(&address.chroot, &self.namespace);
-        Ok(Arc::new(Sessions::new(address, paths, Arc::clone(&self.clock))))
+        Ok(Arc::new(ZookeeperSessions::new(address, paths, Arc::clone(&self.clock))))
     }
 }

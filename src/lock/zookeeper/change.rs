@@ -4,14 +4,14 @@ use zookeeper_client::{CreateMode, Error, MultiWriteResult};
 
 use super::fault;
 use super::nodes::PAUSE;
-use super::paths::{CHANGES, Node};
-use super::session::Session;
+use super::paths::{CHANGES, LockNode};
+use super::session::ZookeeperSession;
 use crate::lock::error::Loss;
 use crate::random;
 
 /// A change of a lock's node that other sessions may change, too: they have its ticket, or release it by force.
 pub(super) struct Change<'a> {
-    pub(super) node: &'a Node,
+    pub(super) node: &'a LockNode,
     /// What the contents begin with while the lock is the owner's.
     pub(super) begins: String,
     /// Whether it must be the very node that this session has made.
@@ -20,7 +20,7 @@ pub(super) struct Change<'a> {
     pub(super) contents: Option<String>,
 }
 
-impl Session {
+impl ZookeeperSession {
     /// Makes a change, and returns its zxid. `None`: the lock is not the owner's any more.
     ///
     /// Whenever the write takes effect, the node is the one that was read. It does not end with its session, which is

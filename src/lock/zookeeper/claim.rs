@@ -6,9 +6,9 @@ use zookeeper_client::{CreateMode, Error};
 
 use super::fault;
 use super::nodes::Leaving;
-use super::paths::{ALONE, Node, Paths, SHARED, WAITS};
-use super::session::Session;
-use super::sessions::Sessions;
+use super::paths::{ALONE, LockNode, Paths, SHARED, WAITS};
+use super::session::ZookeeperSession;
+use super::sessions::ZookeeperSessions;
 use crate::lock::error::Loss;
 use crate::lock::token_base::token;
 use crate::sequencer::Sequencer;
@@ -17,7 +17,7 @@ use crate::sequencer::Sequencer;
 const TRIES: usize = 5;
 
 /// What one attempt asks for.
-pub(super) struct Claim {
+pub(super) struct ZookeeperClaim {
     pub(super) resources: NonEmpty<Resource>,
     pub(super) mode: Mode,
     pub(super) owner: Owner,
@@ -27,20 +27,23 @@ pub(super) struct Claim {
 
 /// Why an attempt was not granted.
 #[derive(Debug)]
-pub(super) enum Refusal {
+pub(super) enum ZookeeperRefusal {
     Held { resource: Resource, contents: Option<Vec<u8>>, shared: bool },
     Fault(Fault),
 }
 
-impl From<Fault> for Refusal {
-    fn from(fault: Fault) -> Refusal {
-        Refusal::Fault(fault)
+impl From<Fault> for ZookeeperRefusal {
+    fn from(fault: Fault) -> ZookeeperRefusal {
+        ZookeeperRefusal::Fault(fault)
     }
 }
 
+pub(super) const CLOSED: &str = "an operator has raised the tokens; locks are granted again when earlier leases have \
+                                 ended, within the longest timeout of the servers";
+
 /// Returns the contents of a lock's node: the holder, for how many milliseconds unless it is renewed, and on which
 /// session. One that was moved has the zxid that its token counts from behind them.
-pub(super) fn contents(signature: &str, held_for: Duration, session: &Session) -> String {
+pub(super) fn contents(signature: &str, held_for: Duration, session: &ZookeeperSession) -> String {
     format!("{signature}\n{}\n{}", held_for.as_millis(), session.owner)
 }
 
@@ -49,21 +52,21 @@ pub(super) fn base_of(data: &[u8]) -> Option<u64> {
     std::str::from_utf8(data).ok()?.trim().parse().ok()
 }
 
-impl Claim {
-    fn nodes(&self, paths: &Paths) -> Vec<Node> {
+impl ZookeeperClaim {
+    fn nodes(&self, paths: &Paths) -> Vec<LockNode> {
         let name = match self.mode {
             Mode::Exclusive => ALONE.to_owned(),
             Mode::Shared => format!("{SHARED}{}", self.owner),
         };
         let folders = self.resources.iter().map(|resource| paths.lock(resource));
-        let node = |folder| Node { path: format!("{folder}/{name}"), folder, czxid: 0, version: 0 };
+        let node = |folder| LockNode { path: format!("{folder}/{name}"), folder, czxid: 0, version: 0 };
         folders.map(node).collect()
     }
 }
 
 /// The nodes of an attempt, and what was read behind them.
 struct Created {
-    nodes: Vec<Node>,
+    nodes: Vec<LockNode>,
     /// Somebody's part of each lock.
     parts: Vec<Option<String>>,
     base: Option<u64>,
@@ -78,7 +81,7 @@ enum NotCreated {
     /// A folder is missing.
     NoFolder,
     /// Nothing was made.
-    Refused(Refusal),
+    Refused(ZookeeperRefusal),
     /// Nodes may be there.
     InDoubt(Fault),
 }
@@ -89,21 +92,23 @@ impl From<Error> for NotCreated {
     }
 }
 
-impl Session {
+impl ZookeeperSession {
     /// Acquires all of these or none. What it may have made without a grant is removed before it returns: nothing else
     /// is granted on these before, as this session's later requests come after.
     pub(super) async fn take(
         self: &Arc<Self>,
-        sessions: &Sessions,
-        claim: &Claim,
-    ) -> Result<(Arc<[Node]>, NonEmpty<Sequencer>), Refusal> {
+        sessions: &ZookeeperSessions,
+        claim: &ZookeeperClaim,
+    ) -> Result<(Arc<[LockNode]>, NonEmpty<Sequencer>), ZookeeperRefusal> {
         for _ in 0..TRIES {
             let (nodes, seen, refusal) = match self.create_nodes(sessions, claim).await {
                 Ok(created) => match self.check_created(sessions, claim, &created).await {
                     Ok(locks) => return Ok((created.nodes.into(), locks)),
                     Err(refusal) => (created.nodes, true, refusal),
                 },
-                Err(NotCreated::InDoubt(fault)) => (claim.nodes(&sessions.paths), false, Refusal::Fault(fault)),
+                Err(NotCreated::InDoubt(fault)) => {
+                    (claim.nodes(&sessions.paths), false, ZookeeperRefusal::Fault(fault))
+                }
                 Err(NotCreated::Refused(refusal)) => return Err(refusal),
                 Err(NotCreated::NoFolder) => {
                     for resource in &claim.resources {
@@ -118,11 +123,11 @@ impl Session {
             return Err(refusal);
         }
         let lock = sessions.paths.lock(claim.resources.first());
-        Err(Refusal::Fault(Fault::Refused(format!("another client keeps removing {lock}: try again"))))
+        Err(ZookeeperRefusal::Fault(Fault::Refused(format!("another client keeps removing {lock}: try again"))))
     }
 
     /// Sends one write with all nodes, and behind it what is to be known of them: one round trip.
-    async fn create_nodes(&self, sessions: &Sessions, claim: &Claim) -> Result<Created, NotCreated> {
+    async fn create_nodes(&self, sessions: &ZookeeperSessions, claim: &ZookeeperClaim) -> Result<Created, NotCreated> {
         let (client, before) = (&self.client, sessions.largest.get());
         let mut nodes = claim.nodes(&sessions.paths);
         let mut write = client.new_multi_writer();
@@ -143,7 +148,7 @@ impl Session {
             about.push((resource, node.path.clone()));
         }
         let written = write.commit();
-        let look = |node: &Node| (client.check_stat(&node.path), client.get_children(&node.folder));
+        let look = |node: &LockNode| (client.check_stat(&node.path), client.get_children(&node.folder));
         let looks: Vec<_> = nodes.iter().map(look).collect();
         // In this order: with a base that was raised, it is seen that locks are closed.
         let base = client.get_data(&sessions.paths.base());
@@ -154,15 +159,15 @@ impl Session {
                 (Error::NoNode, Some(_)) => NotCreated::NoFolder,
                 (Error::NoNode, None) => {
                     self.end(Loss::Superseded);
-                    NotCreated::Refused(Refusal::Fault(fault::of(Error::SessionExpired)))
+                    NotCreated::Refused(ZookeeperRefusal::Fault(fault::of(Error::SessionExpired)))
                 }
                 (Error::NodeExists, Some((resource, path))) => {
                     let contents = self.read(path).await;
                     let resource = (*resource).clone();
-                    NotCreated::Refused(Refusal::Held { resource, contents, shared: false })
+                    NotCreated::Refused(ZookeeperRefusal::Held { resource, contents, shared: false })
                 }
                 (error, _) if fault::is_in_doubt(&error) => error.into(),
-                (error, _) => NotCreated::Refused(Refusal::Fault(fault::of(error))),
+                (error, _) => NotCreated::Refused(ZookeeperRefusal::Fault(fault::of(error))),
             });
         }
         let mut parts = Vec::new();
@@ -183,19 +188,15 @@ impl Session {
     /// Returns the tokens, unless there is a reason to remove the nodes again.
     async fn check_created(
         &self,
-        sessions: &Sessions,
-        claim: &Claim,
+        sessions: &ZookeeperSessions,
+        claim: &ZookeeperClaim,
         created: &Created,
-    ) -> Result<NonEmpty<Sequencer>, Refusal> {
+    ) -> Result<NonEmpty<Sequencer>, ZookeeperRefusal> {
         if created.is_closed {
-            return Err(Refusal::Fault(Fault::Refused(
-                "an operator has raised the tokens; locks are granted again when earlier leases have ended, within the \
-                 longest timeout of the servers"
-                    .into(),
-            )));
+            return Err(ZookeeperRefusal::Fault(Fault::Refused(CLOSED.into())));
         }
         let base = created.base.ok_or_else(|| {
-            Refusal::Fault(Fault::Refused(format!(
+            ZookeeperRefusal::Fault(Fault::Refused(format!(
                 "{} has no number to count tokens from: run `fencing raise` with a token above all that were granted",
                 sessions.paths.base()
             )))
@@ -205,13 +206,13 @@ impl Session {
         for (resource, (node, part)) in claim.resources.iter().zip(found) {
             if let (Mode::Exclusive, Some(part)) = (claim.mode, part) {
                 let contents = self.read(&format!("{}/{part}", node.folder)).await;
-                return Err(Refusal::Held { resource: resource.clone(), contents, shared: true });
+                return Err(ZookeeperRefusal::Held { resource: resource.clone(), contents, shared: true });
             }
             let token = token(base, u64::try_from(node.czxid).unwrap_or(0))?;
             sessions.largest.take(created.before, token.get())?;
             locks.push(Sequencer::new(resource.clone(), token));
         }
-        let nothing = || Refusal::Fault(Fault::InvalidReply("no node".into()));
+        let nothing = || ZookeeperRefusal::Fault(Fault::InvalidReply("no node".into()));
         NonEmpty::from_vec(locks).ok_or_else(nothing)
     }
 

@@ -5,9 +5,9 @@ use tokio::time::{Instant, timeout_at};
 use zookeeper_client::CreateMode;
 
 use super::paths::WAITS;
-use super::session::Session;
+use super::session::ZookeeperSession;
 
-impl Session {
+impl ZookeeperSession {
     /// Keeps others from joining the shared lock until then.
     pub(super) fn drain(self: &Arc<Self>, folder: String, until: Instant) {
         let mut drains = self.drains.lock();

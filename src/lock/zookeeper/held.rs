@@ -11,9 +11,9 @@ use super::change::Change;
 use super::claim::contents;
 use super::fault;
 use super::nodes::Leaving;
-use super::paths::{ALONE, Node};
-use super::session::{Held, Renewal, Session};
-use super::sessions::Sessions;
+use super::paths::{ALONE, LockNode};
+use super::session::{Held, ZookeeperRenewal, ZookeeperSession};
+use super::sessions::ZookeeperSessions;
 use crate::lock::error::{Loss, NodeCause, ReleaseError};
 use crate::lock::lease::held_lock::{HeldLock, SentRelease};
 use crate::lock::lease::state::LeaseState;
@@ -25,8 +25,8 @@ use crate::time::Time;
 /// The nodes of one lease.
 #[derive(Clone)]
 pub(super) struct HeldNodes {
-    pub(super) sessions: Arc<Sessions>,
-    pub(super) session: Arc<Session>,
+    pub(super) sessions: Arc<ZookeeperSessions>,
+    pub(super) session: Arc<ZookeeperSession>,
     pub(super) owner: Owner,
     /// The first of its locks.
     pub(super) first: Sequencer,
@@ -125,7 +125,7 @@ impl HeldNodes {
         self.session.note(self.owner, |held| nodes = Some(Arc::clone(&held.nodes)));
         let Some(nodes) = nodes else { return Ok(None) };
         let (renewed, answer) = oneshot::channel();
-        let _ = self.session.renewals.send(Renewal { nodes, renewed });
+        let _ = self.session.renewals.send(ZookeeperRenewal { nodes, renewed });
         let since = answered(Instant::now() + self.budget, answer).await?;
         Ok(since.filter(|since| self.counts_from(*since)))
     }
@@ -133,12 +133,12 @@ impl HeldNodes {
     /// Moves the lock to this session, wherever it is, if it is still the owner's.
     async fn take_over(&self) -> Result<Option<Time>, Fault> {
         let (session, folder) = (&self.session, self.sessions.paths.lock(&self.first.resource));
-        let node = Node { path: format!("{folder}/{ALONE}"), folder, czxid: 0, version: 0 };
+        let node = LockNode { path: format!("{folder}/{ALONE}"), folder, czxid: 0, version: 0 };
         let contents = Some(contents(&self.signature, self.terms.closed_for(), session));
         let change = Change { node: &node, begins: format!("{}\n", self.signature), unmoved: false, contents };
         let start = self.sessions.clock.now();
         let Some(czxid) = session.change(&change).await.map_err(fault::of)? else { return Ok(None) };
-        session.hold(self.owner, Node { czxid, ..node }, start);
+        session.hold(self.owner, LockNode { czxid, ..node }, start);
         // Until now another process may have renewed it where it was: it is not swept before that has lapsed.
         self.counts_from(self.sessions.clock.now());
         Ok(Some(start))

@@ -11,15 +11,15 @@ use zookeeper_client::{CreateMode, Error};
 use super::fault;
 use super::nodes::PAUSE;
 use super::paths::{ALONE, SHARED};
-use super::session::Session;
-use super::sessions::Sessions;
+use super::session::ZookeeperSession;
+use super::sessions::ZookeeperSessions;
 use crate::lock::wait::line::{LineListener, PlaceReports, WaitingLine};
 use crate::lock::wait::listener::ReleaseListener;
 use crate::lock::wait::release_notifications::OpeningListener;
 use crate::random;
 
 /// Opens the lines of waiting clients, on a session of this client.
-pub(super) fn open(sessions: &Arc<Sessions>, timeout: Duration, budget: Duration) -> OpeningListener {
+pub(super) fn open(sessions: &Arc<ZookeeperSessions>, timeout: Duration, budget: Duration) -> OpeningListener {
     let sessions = Arc::clone(sessions);
     async move {
         let session = sessions.get(timeout, budget).await?;
@@ -30,8 +30,8 @@ pub(super) fn open(sessions: &Arc<Sessions>, timeout: Duration, budget: Duration
 }
 
 struct Line {
-    sessions: Arc<Sessions>,
-    session: Arc<Session>,
+    sessions: Arc<ZookeeperSessions>,
+    session: Arc<ZookeeperSession>,
 }
 
 impl WaitingLine for Line {
@@ -45,7 +45,7 @@ impl WaitingLine for Line {
             let (line, lock) = (paths.line(&resource), paths.lock(&resource));
             let (sessions, session) = (Arc::clone(&self.sessions), Arc::clone(&self.session));
             let owner = Owner(random::stamped()).to_string();
-            let place = Place { sessions, session, line, lock, owner };
+            let place = ZookeeperPlace { sessions, session, line, lock, owner };
             // The servers may not know it yet: a place would keep it alive, with its locks.
             let ended = async {
                 while !self.session.has_ended() {
@@ -62,15 +62,15 @@ impl WaitingLine for Line {
 }
 
 /// A place in a line: a node with this owner and a number. Dropped, it is left.
-struct Place {
-    sessions: Arc<Sessions>,
-    session: Arc<Session>,
+struct ZookeeperPlace {
+    sessions: Arc<ZookeeperSessions>,
+    session: Arc<ZookeeperSession>,
     line: String,
     lock: String,
     owner: String,
 }
 
-impl Place {
+impl ZookeeperPlace {
     async fn keep(&self, reports: PlaceReports) -> Result<Infallible, Fault> {
         self.take().await?;
         reports.registered(false);
@@ -136,7 +136,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ZookeeperPlace {
     fn drop(&mut self) {
         let (session, line) = (Arc::clone(&self.session), self.line.clone());
         let owner = std::mem::take(&mut self.owner);

@@ -9,8 +9,8 @@ use zookeeper_client::Error;
 
 use super::change::Change;
 use super::fault;
-use super::paths::Node;
-use super::session::{Held, Session};
+use super::paths::LockNode;
+use super::session::{Held, ZookeeperSession};
 use crate::lock::sleep::sleep_until;
 use crate::time::{Clock, Time};
 
@@ -29,10 +29,10 @@ pub(super) struct Leaving {
     pub(super) unmoved: bool,
 }
 
-impl Session {
+impl ZookeeperSession {
     /// Leaves these nodes. All requests are sent by the first poll, and sent again until the outcome is known or the
     /// session has ended.
-    pub(super) async fn leave(self: Arc<Self>, nodes: Arc<[Node]>, leaving: Leaving) -> Result<Released, Fault> {
+    pub(super) async fn leave(self: Arc<Self>, nodes: Arc<[LockNode]>, leaving: Leaving) -> Result<Released, Fault> {
         let left = join_all(nodes.iter().map(|node| self.leave_one(node, &leaving))).await;
         left.into_iter().try_fold(Released::Released, |all, one| match one {
             Ok(Released::Released) => Ok(all),
@@ -48,7 +48,7 @@ impl Session {
         }
     }
 
-    async fn leave_one(&self, node: &Node, leaving: &Leaving) -> Result<Released, Error> {
+    async fn leave_one(&self, node: &LockNode, leaving: &Leaving) -> Result<Released, Error> {
         let mut doubt = false;
         if leaving.seen {
             match self.write(node, leaving).await {
@@ -74,7 +74,11 @@ impl Session {
     ///
     /// The node may be that of another client only where somebody has released this one by force. That has changed the
     /// folder, or removed the node of this session.
-    fn write<'a>(&'a self, node: &Node, leaving: &Leaving) -> impl Future<Output = Result<(), Error>> + Send + use<'a> {
+    fn write<'a>(
+        &'a self,
+        node: &LockNode,
+        leaving: &Leaving,
+    ) -> impl Future<Output = Result<(), Error>> + Send + use<'a> {
         let mut write = self.client.new_multi_writer();
         let added = write.add_check_version(&self.node, -1).and_then(|()| {
             write.add_check_version(&node.folder, node.version)?;
@@ -90,7 +94,12 @@ impl Session {
 
 /// Removes the nodes of leases that have lapsed, and their lock-delay after it: the session lives on. They stay for
 /// `timeout` after the last renewal.
-pub(super) async fn sweep(session: Weak<Session>, clock: Arc<dyn Clock>, timeout: Duration, outstanding: TaskTracker) {
+pub(super) async fn sweep(
+    session: Weak<ZookeeperSession>,
+    clock: Arc<dyn Clock>,
+    timeout: Duration,
+    outstanding: TaskTracker,
+) {
     let mut next = clock.now();
     loop {
         sleep_until(&*clock, next).await;

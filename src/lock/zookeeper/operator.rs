@@ -10,7 +10,7 @@ use zookeeper_client::{Client, CreateMode, Error};
 use super::claim::base_of;
 use super::fault;
 use super::paths::{ALONE, SHARED, unescaped};
-use super::sessions::Sessions;
+use super::sessions::ZookeeperSessions;
 use crate::holder::Holder;
 use crate::lock::operator::{LeaseRecord, Operator};
 use crate::lock::token_base::token;
@@ -25,7 +25,7 @@ const PAGE: usize = 64;
 /// The ensemble, as an operator sees it.
 #[derive(derive_more::Debug)]
 #[debug("ZookeeperOperator({:?})", _0.address)]
-pub(in crate::lock) struct ZookeeperOperator(pub(super) Arc<Sessions>);
+pub(in crate::lock) struct ZookeeperOperator(pub(super) Arc<ZookeeperSessions>);
 
 impl Operator for ZookeeperOperator {
     fn leases<'a>(&'a self, after: Option<&'a Resource>, limit: u32) -> BoxFuture<'a, Result<Vec<LeaseRecord>, Fault>> {

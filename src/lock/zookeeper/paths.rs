@@ -10,7 +10,7 @@ pub(super) struct Paths {
 
 /// One lock that this session has, or may have.
 #[derive(Debug, Clone)]
-pub(super) struct Node {
+pub(super) struct LockNode {
     pub(super) folder: String,
     pub(super) path: String,
     pub(super) czxid: i64,

@@ -6,8 +6,8 @@ use tokio::sync::mpsc;
 use zookeeper_client::Error;
 
 use super::fault;
-use super::paths::Node;
-use super::session::{Renewal, Session};
+use super::paths::LockNode;
+use super::session::{ZookeeperRenewal, ZookeeperSession};
 use crate::lock::error::Loss;
 use crate::time::Clock;
 
@@ -16,15 +16,19 @@ use crate::time::Clock;
 /// A ping would prove nothing: the connected server answers it, which may be cut off. The write is agreed on by a
 /// majority. Behind it, the same server reads the node of each lease: it has what the majority had.
 pub(super) async fn renew_all(
-    session: Weak<Session>,
+    session: Weak<ZookeeperSession>,
     clock: Arc<dyn Clock>,
-    mut due: mpsc::UnboundedReceiver<Renewal>,
+    mut due: mpsc::UnboundedReceiver<ZookeeperRenewal>,
 ) {
     // A panic, of the caller's clock perhaps, fails the renewals of one write.
     while AssertUnwindSafe(renew_due(&session, &*clock, &mut due)).catch_unwind().await.is_err() {}
 }
 
-async fn renew_due(session: &Weak<Session>, clock: &dyn Clock, due: &mut mpsc::UnboundedReceiver<Renewal>) {
+async fn renew_due(
+    session: &Weak<ZookeeperSession>,
+    clock: &dyn Clock,
+    due: &mut mpsc::UnboundedReceiver<ZookeeperRenewal>,
+) {
     let mut batch = Vec::new();
     while due.recv_many(&mut batch, usize::MAX).await > 0 {
         // Their callers have given up.
@@ -35,7 +39,7 @@ async fn renew_due(session: &Weak<Session>, clock: &dyn Clock, due: &mut mpsc::U
         }
         let start = clock.now();
         let written = session.client.set_data(&session.node, b"", None);
-        let ask = |node: &Node| session.client.check_stat(&node.path);
+        let ask = |node: &LockNode| session.client.check_stat(&node.path);
         let asked: Vec<Vec<_>> = batch.iter().map(|renewal| renewal.nodes.iter().map(ask).collect()).collect();
         let written = written.await.map(drop);
         match &written {
@@ -44,7 +48,7 @@ async fn renew_due(session: &Weak<Session>, clock: &dyn Clock, due: &mut mpsc::U
             _ => {}
         }
         let written = written.map_err(fault::of);
-        for (Renewal { nodes, renewed }, stats) in batch.drain(..).zip(asked) {
+        for (ZookeeperRenewal { nodes, renewed }, stats) in batch.drain(..).zip(asked) {
             let mut outcome = match &written {
                 Ok(()) => Ok(Some(start)),
                 Err(_) if session.has_ended() => Ok(None),

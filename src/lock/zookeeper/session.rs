@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use zookeeper_client::{Acls, Client};
 
-use super::paths::Node;
+use super::paths::LockNode;
 use crate::lock::error::Loss;
 use crate::lock::lease::state::LeaseState;
 use crate::time::Time;
@@ -17,13 +17,13 @@ use crate::time::Time;
 /// A session with the ensemble, and its own node, which each renewal writes.
 ///
 /// Servers answer the requests of a session in their order, also across a reconnection.
-pub(super) struct Session {
+pub(super) struct ZookeeperSession {
     pub(super) client: Client,
     pub(super) owner: Owner,
     pub(super) node: String,
     pub(super) acls: Acls<'static>,
     pub(super) runtime: Handle,
-    pub(super) renewals: mpsc::UnboundedSender<Renewal>,
+    pub(super) renewals: mpsc::UnboundedSender<ZookeeperRenewal>,
     /// The shared locks that its clients wait to hold alone, by folder, and until when. Nobody joins those who share
     /// them.
     pub(super) drains: Mutex<HashMap<String, watch::Sender<Instant>>>,
@@ -36,7 +36,7 @@ pub(super) struct Session {
 
 /// What a lease holds, until it leaves it or has lapsed.
 pub(super) struct Held {
-    pub(super) nodes: Arc<[Node]>,
+    pub(super) nodes: Arc<[LockNode]>,
     /// When the lease counts from.
     pub(super) since: Time,
     pub(super) state: Weak<LeaseState>,
@@ -45,22 +45,22 @@ pub(super) struct Held {
 }
 
 /// The renewal of one lease.
-pub(super) struct Renewal {
-    pub(super) nodes: Arc<[Node]>,
+pub(super) struct ZookeeperRenewal {
+    pub(super) nodes: Arc<[LockNode]>,
     /// Takes when the lease counts from. `None`: it is lost.
     pub(super) renewed: oneshot::Sender<Result<Option<Time>, Fault>>,
 }
 
-impl Session {
+impl ZookeeperSession {
     pub(super) fn new(
         client: Client,
         (owner, node): (Owner, String),
         acls: Acls<'static>,
-        renewals: mpsc::UnboundedSender<Renewal>,
-    ) -> Arc<Session> {
+        renewals: mpsc::UnboundedSender<ZookeeperRenewal>,
+    ) -> Arc<ZookeeperSession> {
         let (runtime, mut states) = (Handle::current(), client.state_watcher());
         let (drains, late, leases, ended) = Default::default();
-        let session = Session { client, owner, node, acls, runtime, renewals, drains, late, leases, ended };
+        let session = ZookeeperSession { client, owner, node, acls, runtime, renewals, drains, late, leases, ended };
         let session = Arc::new(session);
         let lives = Arc::downgrade(&session);
         session.runtime.spawn(async move {
@@ -73,7 +73,7 @@ impl Session {
     }
 
     /// Notes that the lock of a lease was moved to this session.
-    pub(super) fn hold(&self, owner: Owner, node: Node, since: Time) {
+    pub(super) fn hold(&self, owner: Owner, node: LockNode, since: Time) {
         let mut leases = self.leases.lock();
         let new = || Held { nodes: Arc::default(), since, state: Weak::new(), seen: false };
         let held = leases.entry(owner).or_insert_with(new);

@@ -11,8 +11,8 @@ use super::fault;
 use super::nodes::sweep;
 use super::paths::Paths;
 use super::renewals::renew_all;
-use super::session::Session;
-use super::url::Address;
+use super::session::ZookeeperSession;
+use super::url::ZookeeperUrl;
 use crate::lock::error::NodeCause;
 use crate::lock::openings::Openings;
 use crate::lock::sleep::restarted;
@@ -21,22 +21,22 @@ use crate::random;
 use crate::time::Clock;
 
 /// The sessions of one lock service with an ensemble: one for each runtime, and each TTL with its lock-delay.
-pub(super) struct Sessions {
-    pub(super) address: Address,
+pub(super) struct ZookeeperSessions {
+    pub(super) address: ZookeeperUrl,
     pub(super) paths: Paths,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) largest: Largest,
     /// The work of this client that is not done. It is closed.
     pub(super) outstanding: TaskTracker,
-    open: Openings<Duration, Session>,
+    open: Openings<Duration, ZookeeperSession>,
 }
 
-impl Sessions {
-    pub(super) fn new(address: Address, paths: Paths, clock: Arc<dyn Clock>) -> Sessions {
+impl ZookeeperSessions {
+    pub(super) fn new(address: ZookeeperUrl, paths: Paths, clock: Arc<dyn Clock>) -> ZookeeperSessions {
         let outstanding = TaskTracker::new();
         outstanding.close();
-        let (largest, open) = (Largest::default(), Openings::new(Session::has_ended));
-        Sessions { address, paths, clock, largest, outstanding, open }
+        let (largest, open) = (Largest::default(), Openings::new(ZookeeperSession::has_ended));
+        ZookeeperSessions { address, paths, clock, largest, outstanding, open }
     }
 
     pub(super) fn cause(&self, cause: Fault) -> NodeCause {
@@ -49,7 +49,11 @@ impl Sessions {
     }
 
     /// Returns the session of this runtime for locks that stay `closed_for` this long.
-    pub(super) async fn get(self: &Arc<Self>, closed_for: Duration, budget: Duration) -> Result<Arc<Session>, Fault> {
+    pub(super) async fn get(
+        self: &Arc<Self>,
+        closed_for: Duration,
+        budget: Duration,
+    ) -> Result<Arc<ZookeeperSession>, Fault> {
         let sessions = Arc::clone(self);
         let open = || async move { sessions.open(closed_for, budget).await };
         let session = self.open.get(closed_for, (closed_for, budget), open).await?;
@@ -104,7 +108,7 @@ impl Sessions {
         }
     }
 
-    async fn open(&self, closed_for: Duration, budget: Duration) -> Result<Arc<Session>, Fault> {
+    async fn open(&self, closed_for: Duration, budget: Duration) -> Result<Arc<ZookeeperSession>, Fault> {
         // Servers count from the last ping that the leader has heard of, and a lease from its renewal after it.
         // It has whole milliseconds.
         let millis = (closed_for * 4 / 3).as_nanos().div_ceil(1_000_000);
@@ -121,7 +125,7 @@ impl Sessions {
         let node = self.paths.session(owner);
         self.make(&client, &node, CreateMode::Ephemeral).await?;
         let (renewals, due) = mpsc::unbounded_channel();
-        let session = Session::new(client, (owner, node), self.address.acls(), renewals);
+        let session = ZookeeperSession::new(client, (owner, node), self.address.acls(), renewals);
         let (lives, clock) = (Arc::downgrade(&session), Arc::clone(&self.clock));
         tokio::spawn(renew_all(Weak::clone(&lives), Arc::clone(&clock), due));
         let outstanding = self.outstanding.clone();

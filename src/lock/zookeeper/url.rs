@@ -2,7 +2,7 @@ use zookeeper_client::Acls;
 
 /// The servers of an ensemble, and what a client needs to use them.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
-pub(super) struct Address {
+pub(super) struct ZookeeperUrl {
     /// `a:2181,b:2181`.
     pub(super) servers: String,
     /// The node that all others are below: empty, or `/a/b`.
@@ -12,9 +12,9 @@ pub(super) struct Address {
     pub(super) user: Option<String>,
 }
 
-impl Address {
+impl ZookeeperUrl {
     /// Takes `zookeeper://[user:password@]a:2181,b:2181/chroot`.
-    pub(super) fn parse(url: &str) -> Result<Address, String> {
+    pub(super) fn parse(url: &str) -> Result<ZookeeperUrl, String> {
         let rest = url.strip_prefix("zookeeper://").ok_or("it must begin with zookeeper://")?;
         // A password may have any of the other characters.
         let (user, rest) = match rest.rsplit_once('@') {
@@ -33,7 +33,7 @@ impl Address {
         if let Some(server) = servers.iter().find(|server| !is_server(server)) {
             return Err(format!("{server:?} is not a server: give host:port, as in a:2181,b:2181"));
         }
-        Ok(Address { servers: servers.join(","), chroot: chroot.to_owned(), user })
+        Ok(ZookeeperUrl { servers: servers.join(","), chroot: chroot.to_owned(), user })
     }
 
     /// Returns who may use the nodes that this client makes.
@@ -58,17 +58,17 @@ mod tests {
 
     #[test]
     fn a_url_names_servers_a_user_and_a_node() {
-        let address = Address::parse("zookeeper://me:s@cret@a:2181,[::1]:2182, c/app/locks/").unwrap();
+        let address = ZookeeperUrl::parse("zookeeper://me:s@cret@a:2181,[::1]:2182, c/app/locks/").unwrap();
         assert_eq!(address.servers, "a:2181,[::1]:2182,c");
         assert_eq!(address.chroot, "/app/locks");
         assert_eq!(address.user.as_deref(), Some("me:s@cret"));
         assert!(!format!("{address:?}").contains("cret"));
-        assert_eq!(Address::parse("zookeeper://a").unwrap().chroot, "");
+        assert_eq!(ZookeeperUrl::parse("zookeeper://a").unwrap().chroot, "");
         for url in ["zookeeper://", "zookeeper://a,,b", "zookeeper://a:0", "zookeeper://a:b", "zk://a"] {
-            assert!(Address::parse(url).is_err(), "{url}");
+            assert!(ZookeeperUrl::parse(url).is_err(), "{url}");
         }
         for url in ["zookeeper://me@a", "zookeeper://a//b", "zookeeper://a/../b", "zookeeper://a b"] {
-            assert!(Address::parse(url).is_err(), "{url}");
+            assert!(ZookeeperUrl::parse(url).is_err(), "{url}");
         }
     }
 }
