@@ -23,8 +23,9 @@ pub struct Http {
 }
 
 impl Service {
-    pub fn start(servers: &Vec<RedisServer>) -> Service {
-        let mut command = fencing(servers, "serve --leases 20000 --listen 127.0.0.1:0 --status 127.0.0.1:0");
+    pub fn start(servers: &Vec<RedisServer>, options: &str) -> Service {
+        let ports = "--listen 127.0.0.1:0 --status 127.0.0.1:0";
+        let mut command = fencing(servers, &format!("serve {ports} {options}"));
         // Leases that expire fill its log.
         command.stderr(Stdio::null());
         let mut process = Running::start(command);

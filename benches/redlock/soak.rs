@@ -12,7 +12,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 /// Ten minutes of 200 leases that are held while others come and go: what the service takes after each.
 pub async fn measure(table: &mut Table) {
-    let (_servers, service) = start();
+    let (_servers, service) = start("");
     let (held, tasks) = Held::hold(&service.http, 200).await;
     let mut guests = JoinSet::new();
     (0..8).for_each(|guest| drop(guests.spawn(come_and_go(service.http.clone(), guest))));

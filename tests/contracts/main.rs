@@ -15,7 +15,7 @@ use fencing::lock::etcd::EtcdLock;
 use fencing::lock::redlock::{MemoryNode, RedisNode, RedlockBuilder};
 use fencing::lock::sql::SqlLock;
 use fencing::lock::zookeeper::ZookeeperLock;
-use fencing::lock::{ConnectOptions, Operator};
+use fencing::lock::ConnectOptions;
 use fencing::sql;
 use fencing::testing::{FaultyNode, marks_contract};
 use fencing::{Redlock, Resource};
@@ -167,7 +167,8 @@ async fn lease_in_zookeeper() {
     shared_contract(&builder().build().unwrap()).await;
     let brief = || builder().ttl(Duration::from_secs(4)).renew(false).build().unwrap();
     lapse_contract(&brief()).await;
-    resume_contract(&brief(), &brief()).await;
+    let let_go = async |resource: &Resource| until_gone(&server.url(), resource).await;
+    resume_contract(&brief(), &brief(), let_go).await;
 }
 
 #[tokio::test]
@@ -178,8 +179,7 @@ async fn lease_in_etcd() {
     shared_contract(&builder.clone().build().unwrap()).await;
     let brief = || builder.clone().ttl(Duration::from_secs(4)).renew(false).build().unwrap();
     lapse_contract(&brief()).await;
-    let operator = ConnectOptions::new(cluster.url()).operator().unwrap();
-    let let_go = async |resource: &Resource| until_gone(&*operator, resource).await;
+    let let_go = async |resource: &Resource| until_gone(&cluster.url(), resource).await;
     resume_contract(&brief(), &brief(), let_go).await;
 }
 
@@ -189,7 +189,8 @@ async fn in_a_moment(_: &Resource) {
 }
 
 /// The client of a lease deletes it when it lapses, later on a busy machine.
-async fn until_gone(operator: &dyn Operator, resource: &Resource) {
+async fn until_gone(url: &str, resource: &Resource) {
+    let operator = ConnectOptions::new(url).operator().unwrap();
     while !operator.leases_of(resource).await.is_ok_and(|leases| leases.is_empty()) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
