@@ -11,11 +11,11 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use fencing::fence::MemoryMarks;
+use fencing::lock::ConnectOptions;
 use fencing::lock::etcd::EtcdLock;
 use fencing::lock::redlock::{MemoryNode, RedisNode, RedlockBuilder};
 use fencing::lock::sql::SqlLock;
 use fencing::lock::zookeeper::ZookeeperLock;
-use fencing::lock::ConnectOptions;
 use fencing::sql;
 use fencing::testing::{FaultyNode, marks_contract};
 use fencing::{Redlock, Resource};

@@ -1,13 +1,17 @@
+use std::time::Duration;
+
 use fencing_protocol::Owner;
 use tokio::time::sleep;
 use zookeeper_client::{CreateMode, Error, MultiWriteResult};
 
 use super::fault;
-use super::nodes::PAUSE;
 use super::paths::{CHANGES, LockNode};
 use super::session::ZookeeperSession;
 use crate::lock::error::Loss;
 use crate::random;
+
+/// The pause before a request is sent again whose answer was lost.
+pub(super) const PAUSE: Duration = Duration::from_millis(50);
 
 /// A change of a lock's node that other sessions may change, too: they have its ticket, or release it by force.
 pub(super) struct Change<'a> {

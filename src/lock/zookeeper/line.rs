@@ -8,8 +8,8 @@ use futures_util::future::BoxFuture;
 use tokio::time::sleep;
 use zookeeper_client::{CreateMode, Error};
 
+use super::change::PAUSE;
 use super::fault;
-use super::nodes::PAUSE;
 use super::paths::{ALONE, SHARED};
 use super::session::ZookeeperSession;
 use super::sessions::ZookeeperSessions;

@@ -7,15 +7,12 @@ use tokio::time::sleep;
 use tokio_util::task::TaskTracker;
 use zookeeper_client::Error;
 
-use super::change::Change;
+use super::change::{Change, PAUSE};
 use super::fault;
 use super::paths::LockNode;
 use super::session::{Held, ZookeeperSession};
 use crate::lock::sleep::sleep_until;
 use crate::time::{Clock, Time};
-
-/// The pause before a request is sent again whose answer was lost.
-pub(super) const PAUSE: Duration = Duration::from_millis(50);
 
 /// How an owner leaves its nodes.
 #[derive(Debug, Clone)]
