@@ -12,7 +12,7 @@ pub mod fence;
 #[doc = include_str!("../docs/guide/README.md")]
 #[doc = include_str!("../docs/guide/choosing.md")]
 #[doc = include_str!("../docs/guide/moving.md")]
-#[doc = include_str!("../docs/http.md")]
+#[doc = include_str!("../docs/reference/http.md")]
 mod guide {}
 mod holder;
 #[cfg(feature = "http")]

@@ -1,5 +1,5 @@
 //! What a lease costs, against three contestants in the same run: `rslock`, a bare quorum without tokens, watchdog or
-//! limits, and the least that a client of the same scripts can do. docs/performance.md has the figures and the method.
+//! limits, and the least that a client of the same scripts can do. docs/assurance/performance.md has the figures and the method.
 //!
 //! `cargo bench -p redlock_bench`, then the names of rows if you do not want all of them:
 //! `-- n5 tasks64`. `--json` prints one object a line. `--rounds 40` sets the rounds (default 20).

@@ -1,6 +1,6 @@
 -- A mark never falls. The exception is fencing_lower, for a mark that was raised by a token that was
 -- never granted. Each call adds a line to fencing_audit. With the
--- triggers of docs/sql.md no other statement lowers, renames or deletes a mark. They are not
+-- triggers of docs/reference/sql.md no other statement lowers, renames or deletes a mark. They are not
 -- created here, because with a binary log only few users may create triggers. They do not guard
 -- the creation of a mark: only the procedures compare it with the floor.
 

@@ -1,4 +1,4 @@
--- The rights of docs/sql.md. Run the first block as the user who ran `fencing db migrate`, again after each new version
+-- The rights of docs/reference/sql.md. Run the first block as the user who ran `fencing db migrate`, again after each new version
 -- has migrated; then the block of each user, with its name and tables in place of these.
 
 ALTER PROCEDURE fencing_admit SQL SECURITY DEFINER;

@@ -45,7 +45,7 @@ pub fn text(error: &sqlx::Error) -> String {
              set it to ON, or use a newer version"
         }
         message if message.contains("fencing_") && meaning(error) == Some(Meaning::Denied) => {
-            "; give this user the rights in docs/sql.md, Rights"
+            "; give this user the rights in docs/reference/sql.md, Rights"
         }
         _ => "",
     };

@@ -24,7 +24,7 @@
 //! not exist.
 //!
 //! A refusal is `application/problem+json` (RFC 9457), or a gRPC status for a client that speaks gRPC. [`Refusal`] has
-//! the reasons, [`Problem`] their kinds, and docs/http.md (Refusals) the statuses.
+//! the reasons, [`Problem`] their kinds, and docs/reference/http.md (Refusals) the statuses.
 //!
 //! A client sends its token with [`attach`] and reads a refusal with [`Problem`]. An [`AttachLayer`] around its HTTP
 //! client does both, and sends nothing after the lease has ended. A handler that checks the token in its own
@@ -56,7 +56,7 @@
 //! [`FenceLayer::policy`] decides what each request needs.
 //!
 //! # With other layers
-//! docs/http.md shows their order. Put authentication above the fence. Put a concurrency limit below it, and also a
+//! docs/reference/http.md shows their order. Put authentication above the fence. Put a concurrency limit below it, and also a
 //! layer that sheds load when the service is not ready: a waiting request then takes no slot, and a newer one can end
 //! the requests that hold all slots. [`Fence::waiters`](crate::fence::Fence::waiters) bounds the waiting requests.
 //!

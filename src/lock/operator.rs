@@ -56,7 +56,7 @@ pub trait Operator: fmt::Debug + Send + Sync {
     /// also those that have joined since. A later lease stays. Returns whether it was ended.
     ///
     /// In the same transaction a database adds a line to the table `fencing_audit`, in which both tokens are that of
-    /// the lease: with the rights of docs/sql.md only the owner of the tables may write there. etcd and ZooKeeper keep
+    /// the lease: with the rights of docs/reference/sql.md only the owner of the tables may write there. etcd and ZooKeeper keep
     /// no record of it.
     ///
     /// **Fencing.** It does not stop the holder, which learns of it at its next renewal. Its renewals fail

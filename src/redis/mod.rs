@@ -39,7 +39,7 @@
 //! # Limits
 //!
 //! It does not detect an older copy of the marks without a restart, a field changed by hand, two namespaces for the
-//! same data, or a proxy that moves an open connection: the table "Marks in a Redis" in `docs/http.md` has all.
+//! same data, or a proxy that moves an open connection: the table "Marks in a Redis" in `docs/reference/http.md` has all.
 
 mod answer;
 mod connection;

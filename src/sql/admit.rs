@@ -30,7 +30,7 @@ use crate::fence::Stale;
 ///
 /// On MySQL a deadlock ends the transaction, and so does a statement that creates or alters a table: what the
 /// connection writes after that is outside of it. Stop at the first error. On a Galera cluster whose nodes all take
-/// writes the error can be lost: protect the tables there (docs/sql.md, Clusters and replicas).
+/// writes the error can be lost: protect the tables there (docs/reference/sql.md, Clusters and replicas).
 ///
 /// # Errors
 /// [`AdmitError::Stale`] if the mark is higher. [`AdmitError::Retryable`] after a conflict with another transaction,

@@ -193,7 +193,8 @@ fn commands(page: &str) -> BTreeSet<String> {
 #[test]
 fn the_commands_of_the_documents_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let folders = ["", "docs", "docs/guide", "clients/python", "clients/node"].map(|folder| root.join(folder));
+    let folders = ["", "docs", "docs/guide", "docs/reference", "docs/assurance", "clients/python", "clients/node"]
+        .map(|folder| root.join(folder));
     let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap()).map(|file| file.unwrap().path());
     let pages = files.filter(|file| file.extension().is_some_and(|kind| kind == "md"));
     let all: BTreeSet<String> = pages.flat_map(|page| commands(&fs::read_to_string(page).unwrap())).collect();

@@ -46,7 +46,7 @@ fn links_between_pages_lead_somewhere() {
 
 #[test]
 fn the_tests_that_answer_a_question_exist() {
-    let text = read(&repository().join("docs/faq.md"));
+    let text = read(&repository().join("docs/assurance/faq.md"));
     let (mut file, mut found, mut missing) = (None, 0, Vec::new());
     for code in text.split('`').skip(1).step_by(2) {
         if code.ends_with(".rs") {
@@ -65,7 +65,7 @@ fn the_tests_that_answer_a_question_exist() {
 
 #[test]
 fn every_claim_about_another_system_has_a_source() {
-    let text = read(&repository().join("docs/comparison.md"));
+    let text = read(&repository().join("docs/guide/comparison.md"));
     let rows = text.lines().filter(|line| line.starts_with("| "));
     let (mut cells, mut bare) = (0, Vec::new());
     for row in rows.filter(|row| !row.starts_with("| system") && !row.starts_with("| take")) {

@@ -75,11 +75,11 @@ fn dashboard_and_alerts_name_metrics_that_exist() {
 
 #[test]
 fn every_metric_is_explained() {
-    let guide = read("docs/guide/production.md") + &read("docs/http.md");
+    let guide = read("docs/reference/metrics.md") + &read("docs/reference/http.md");
     let ends = ["_bucket", "_sum", "_count"];
     for name in metrics() {
         let name = ends.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
-        assert!(guide.contains(name), "{name} stands neither in production.md nor in http.md");
+        assert!(guide.contains(name), "{name} is neither in metrics.md nor in http.md");
     }
 }
 

@@ -1,4 +1,4 @@
-//! An attempt to acquire several resources is an attempt for each of them: docs/proof.md, "Several at
+//! An attempt to acquire several resources is an attempt for each of them: docs/assurance/proof.md, "Several at
 //! once". Random walks run it beside single attempts, which are given the same answers, and nodes beside
 //! nodes that execute each part of a request by itself.
 

@@ -1,5 +1,5 @@
 //! What once broke the order of the tokens, or let two leases be valid at once, without more nodes having forgotten
-//! than the promise allows: docs/reliability.md tells of each. Clients with different lists of nodes at one time, as in
+//! than the promise allows: docs/assurance/reliability.md tells of each. Clients with different lists of nodes at one time, as in
 //! a rolling deployment; and all servers restart without their data while a lease is held: blank is not new.
 
 use fencing::lock::redlock::MemoryNode;

@@ -45,9 +45,9 @@ pub fn unpresented<T>(result: Result<T, AdmitError>) {
     assert!(matches!(error, AdmitError::Unpresented(_)), "{error:?}");
 }
 
-/// The SQL under this heading of docs/sql.md: tests run what stands there.
+/// The SQL under this heading of docs/reference/sql.md: tests run what stands there.
 pub fn documented(heading: &str) -> String {
-    let text = include_str!("../../docs/sql.md");
+    let text = include_str!("../../docs/reference/sql.md");
     let (_, section) = text.split_once(&format!("\n{heading}\n")).expect("the heading");
     let section = section.split("\n#").next().unwrap_or_default();
     let blocks = section.split("```sql\n").skip(1).filter_map(|block| block.split("```").next());

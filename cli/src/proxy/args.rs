@@ -13,7 +13,7 @@ use crate::listen::{Listen, count};
 /// A request that writes needs the header Fencing-Token of its lease. The resource is the path, without the leading
 /// slash. All requests to the service must come through one such process. A request that the service has not answered
 /// keeps its resource closed to newer tokens, even when the client has gone away: the proxy waits for the answer and
-/// for the end of the upload, or for --quarantine if they can no longer come. See docs/http.md.
+/// for the end of the upload, or for --quarantine if they can no longer come. See docs/reference/http.md.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProxyArgs {
     #[command(flatten)]

@@ -70,7 +70,7 @@ function draw() {
   const why = rule();
   set($("why"), "");
   if (why) {
-    const link = make("a", { href: "/protocol.md" }, `docs/protocol.md, “${why.section}”`);
+    const link = make("a", { href: "/protocol.md" }, `docs/assurance/protocol.md, “${why.section}”`);
     $("why").append(`${why.why} (`, link, ")");
   }
   const without = $("off").checked ? `Without “${why?.rule}”: ${why?.without.join(", and ")}.` : `With “${why?.rule}”.`;

@@ -51,7 +51,7 @@ use super::TransactionService;
 /// conflicts, and [`ROLLED_BACK`](crate::http::Problem::ROLLED_BACK) if a statement had failed and the
 /// handler ignored it. Each counts in `fencing_admissions_total` with `layer="http"`.
 ///
-/// docs/http.md says what can block, what a stream may do, and how errors end a transaction.
+/// docs/reference/http.md says what can block, what a stream may do, and how errors end a transaction.
 ///
 /// - A body that reads from the database needs a connection of its own: it comes after the commit.
 /// - A task or a body that has taken the transaction keeps its locks, and so holds up newer tokens, until it lets go.

@@ -1,5 +1,5 @@
 //! The client side: what is sent under a lease, and what a refusal becomes; also above a client of the crate `reqwest`,
-//! as docs/http.md shows it.
+//! as docs/reference/http.md shows it.
 
 use std::future::poll_fn;
 

@@ -49,7 +49,7 @@ impl<const N: usize, const C: usize, const R: usize> Model for World<N, C, R> {
                 state.clients.iter().any(|client| client.token >= 2_000_000)
             }));
         }
-        // Only where nobody forgot the successor: see docs/reliability.md.
+        // Only where nobody forgot the successor: see docs/assurance/reliability.md.
         if self.prompt {
             properties
                 .push(Property::<Self>::always("a followed lease stays lost", |world, state| !world.revived(state)));

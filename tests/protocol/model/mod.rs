@@ -1,4 +1,4 @@
-//! The real `protocol` in small worlds, step by step: see docs/reliability.md. Tests search all of their states.
+//! The real `protocol` in small worlds, step by step: see docs/assurance/reliability.md. Tests search all of their states.
 
 #[cfg(test)]
 mod canon;

@@ -17,7 +17,7 @@ macro_rules! rules {
         }
 
         impl Mutant {
-            /// Every rule, in the order of docs/protocol.md.
+            /// Every rule, in the order of docs/assurance/protocol.md.
             pub const ALL: [(Mutant, &str); [$($rule),*].len()] = [$((Mutant::$name, $rule)),*];
         }
     };

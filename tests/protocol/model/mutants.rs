@@ -205,7 +205,7 @@ fn with_its_rule_no_schedule_breaks_a_promise() {
     }
 }
 
-/// The limit that docs/reliability.md tells of: a `prepare` repeated after a flush. If this
+/// The limit that docs/assurance/reliability.md tells of: a `prepare` repeated after a flush. If this
 /// search finds nothing any more, the limit is gone.
 #[test]
 fn a_prepare_repeated_after_a_flush_is_not_covered() {

@@ -1,4 +1,4 @@
-//! Order, proved for any number of nodes, attempts and losses: see docs/proof.md.
+//! Order, proved for any number of nodes, attempts and losses: see docs/assurance/proof.md.
 
 mod fact;
 mod invariant;

@@ -1,4 +1,4 @@
-//! Random walks over the real `protocol` with five and seven nodes: see docs/reliability.md.
+//! Random walks over the real `protocol` with five and seven nodes: see docs/assurance/reliability.md.
 //!
 //! `FENCING_WALK_STEPS` says how many steps, `FENCING_WALK_SEED` with which seed.
 

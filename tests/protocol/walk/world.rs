@@ -107,7 +107,7 @@ impl World {
         Resource::new(["a", "b"][self.random.usize(0..2)]).unwrap()
     }
 
-    /// Some message arrives, or is lost. A request may be repeated later; not a `prepare`, see docs/reliability.md.
+    /// Some message arrives, or is lost. A request may be repeated later; not a `prepare`, see docs/assurance/reliability.md.
     fn deliver(&mut self) -> Result<(), String> {
         if self.letters.is_empty() {
             return Ok(());

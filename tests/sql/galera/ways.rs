@@ -57,7 +57,7 @@ async fn a_stale_token_that_begins_on_a_node_that_is_behind_is_refused_at_its_co
     assert_eq!(cluster.token(&cluster.two).await, 0);
 }
 
-/// A transaction that the server has ended without an error: it lost that while it prepared a SELECT (docs/sql.md,
+/// A transaction that the server has ended without an error: it lost that while it prepared a SELECT (docs/reference/sql.md,
 /// Clusters). Its token is stale.
 async fn ended_without_error(cluster: &Cluster) -> (u64, Transaction<'static, MySql>) {
     let end = Instant::now() + PATIENCE;
@@ -82,7 +82,7 @@ async fn ended_without_error(cluster: &Cluster) -> (u64, Transaction<'static, My
             return (number, old);
         }
     }
-    panic!("no error was lost: does docs/sql.md still hold?");
+    panic!("no error was lost: does docs/reference/sql.md still hold?");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -96,5 +96,5 @@ async fn where_the_server_loses_an_error_protected_tables_refuse() {
     run(&mut *old, "UPDATE later SET body = -1").await;
     old.rollback().await.unwrap();
     let body = number(&cluster.one, "SELECT body FROM later").await;
-    assert_eq!(body, -1, "a table that is not protected is safe: docs/sql.md need not say more");
+    assert_eq!(body, -1, "a table that is not protected is safe: docs/reference/sql.md need not say more");
 }

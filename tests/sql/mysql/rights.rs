@@ -1,4 +1,4 @@
-//! The rights of docs/sql.md in the words of MySQL.
+//! The rights of docs/reference/sql.md in the words of MySQL.
 
 use std::sync::OnceLock;
 

@@ -1,4 +1,4 @@
-//! The rights of docs/sql.md in the words of PostgreSQL.
+//! The rights of docs/reference/sql.md in the words of PostgreSQL.
 
 use std::sync::OnceLock;
 
@@ -109,7 +109,7 @@ async fn who_begins_above_read_committed_needs_no_right_on_the_marks() {
     stale(sql::begin(&serializable, &resource(), token(35)).await);
 }
 
-/// With the rights of docs/sql.md, and with none at all on the fence.
+/// With the rights of docs/reference/sql.md, and with none at all on the fence.
 #[tokio::test]
 async fn in_shadow_mode_nobody_is_refused_for_want_of_a_right() {
     let users = Users::granted().await;

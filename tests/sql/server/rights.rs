@@ -1,4 +1,4 @@
-//! Users with the rights that docs/sql.md grants, and no others.
+//! Users with the rights that docs/reference/sql.md grants, and no others.
 
 use sqlx::pool::PoolOptions;
 
@@ -42,7 +42,7 @@ pub struct Users {
 }
 
 impl Users {
-    /// The tables, the users, and what docs/sql.md says, by an owner who has this database and
+    /// The tables, the users, and what docs/reference/sql.md says, by an owner who has this database and
     /// no other right. The mark of `files/a` is 34.
     pub async fn granted() -> Users {
         let owner = words::owner().await;

@@ -85,7 +85,7 @@ impl Writer {
         if self.protected {
             sqlx::query(read).persistent(false).fetch_one(&mut *tx).await?;
         } else {
-            // Not prepared: there a Galera cluster loses an abort (docs/sql.md).
+            // Not prepared: there a Galera cluster loses an abort (docs/reference/sql.md).
             raw_sql(read).fetch_one(&mut *tx).await?;
         }
         stall().await;

@@ -5,7 +5,7 @@ pub fn name(resource: &fencing::Resource) -> &str {
     resource.as_str()
 }
 
-/// Whether the marks get their guard from docs/sql.md: the migrations create it.
+/// Whether the marks get their guard from docs/reference/sql.md: the migrations create it.
 pub const GUARD: bool = false;
 
 /// The tables of the migrations.

@@ -43,7 +43,7 @@ pub const LOWER: &[&str] = &[
     "INSERT INTO fencing_marks VALUES ('files/a', 1) ON DUPLICATE KEY UPDATE token = 1",
 ];
 
-/// Whether the marks get their guard from docs/sql.md: the migrations may not create it.
+/// Whether the marks get their guard from docs/reference/sql.md: the migrations may not create it.
 pub const GUARD: bool = true;
 
 /// The columns of a mark besides its name and token.

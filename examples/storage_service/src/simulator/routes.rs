@@ -51,7 +51,7 @@ pub fn router() -> Router {
         .route("/simulator.js", file(SCRIPT, include_str!("../../assets/simulator.js")))
         .route("/arrows.js", file(SCRIPT, include_str!("../../assets/arrows.js")))
         // What the rules are taken from.
-        .route("/protocol.md", file("text/plain", include_str!("../../../../docs/protocol.md")))
+        .route("/protocol.md", file("text/plain", include_str!("../../../../docs/assurance/protocol.md")))
         .route("/simulator/rules", get(async || Json(Rule::all())))
         .route("/simulator/play", play)
 }

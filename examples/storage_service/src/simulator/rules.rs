@@ -12,7 +12,7 @@ pub struct Rule {
     /// In the words of the protocol.
     rule: &'static str,
     why: &'static str,
-    /// The section of docs/protocol.md.
+    /// The section of docs/assurance/protocol.md.
     section: &'static str,
     /// The moves that break a promise without the rule.
     schedule: Vec<String>,
