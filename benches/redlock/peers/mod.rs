@@ -26,7 +26,7 @@ const TASKS: usize = 64;
 
 #[derive(Clone)]
 enum Peer {
-    Redlock(Contestant),
+    Redlock(Box<Contestant>),
     /// This crate's leases in the same server.
     Ours(Arc<dyn Lock>),
     /// The `Lock` service of etcd, under one lease of the process: what `concurrency.Mutex` does.
@@ -81,7 +81,7 @@ pub async fn measure(rounds: usize) {
     for contestant in [Contestant::fencing(&fleet::urls(&redis)), Contestant::rslock(&fleet::urls(&redis))] {
         fleet::settle(std::slice::from_ref(&contestant)).await;
         let name = format!("{}, five redis-servers", contestant.name());
-        peers.push((name, Peer::Redlock(contestant)));
+        peers.push((name, Peer::Redlock(Box::new(contestant))));
     }
     let mut servers = Vec::new();
     for (disk, said) in [(true, "on disk"), (false, "not on disk")] {
