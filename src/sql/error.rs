@@ -134,6 +134,10 @@ pub fn stale(error: &(dyn Error + 'static), resource: &Resource, presented: Toke
     })
 }
 
+/// What the loss of `fencing_leases` asks for.
+const LAST_TOKENS: &str = ". The latest tokens were lost with fencing_leases: stop the clients, and run \
+                           `fencing db marks raise-floor --yes` before they return";
+
 /// Why the tables were not brought up to date. Nothing was changed, unless the variant says so. On
 /// MySQL, part of the work may have been done.
 #[derive(Debug, thiserror::Error)]
@@ -161,8 +165,8 @@ pub enum MigrateError {
     #[error(
         "the database has lost {what}: a dump may have left them out (mysqldump needs --routines \
          and --triggers). Run DELETE FROM _fencing_migrations and migrate again: that creates them \
-         and changes no mark. If fencing_leases was lost, the latest tokens were lost with it: stop the clients, and run \
-         `fencing db marks raise-floor --yes` before they return. On MySQL, then run all GRANTs again"
+         and changes no mark{}. On MySQL, then run all GRANTs again",
+        if .what.contains("fencing_leases") { LAST_TOKENS } else { "" }
     )]
     Lost {
         /// Their names.

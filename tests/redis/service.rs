@@ -139,7 +139,7 @@ async fn counts_that_run_out_begin_again_when_the_nodes_are_restarted_one_by_one
         let is_ahead = |left: &Duration| *left > LIMIT * 10 && *left < LIMIT * 70;
         let ahead = |fault: &Fault| matches!(fault, Fault::EraAhead(left) if is_ahead(left));
         let ahead = error.causes().iter().filter(|it| ahead(&it.cause)).count() >= 2;
-        assert!(!ahead || error.to_string().contains("one after another"), "{error}");
+        assert!(!ahead || error.to_string().contains("one at a time"), "{error}");
         ahead
     })
     .await;

@@ -94,7 +94,7 @@ async fn a_protected_table_does_not_get_other_names() {
     place.client(&place::insert(Some("40"), "a", "new")).unwrap();
     let error = by(&["path"]).apply(&place.pool).await.unwrap_err();
     assert!(matches!(error, ProtectError::Unguardable { .. }), "{error:?}");
-    assert!(error.to_string().contains("are named docs/{path}: as {path} they"), "{error}");
+    assert!(error.to_string().contains("its rows named docs/{path}: as {path} they"), "{error}");
     place.client(&place::update(Some("39"), "a", "stale")).unwrap_err();
     place.client(&place::update(Some("40"), "a", "newer")).unwrap();
     found(&place.pool, "documents").await.remove(&place.pool).await.unwrap();
