@@ -172,9 +172,7 @@ async fn check(pool: &Pool, table: Option<&str>, json: bool) -> Result<(), Failu
             "{shadowed} of {all} tables are in shadow mode, where nothing is refused: protect \
              them without --shadow"
         ),
-        _ => format!(
-            "{broken} of {all} tables are not protected as they should be: mend the faults above, or protect them again"
-        ),
+        _ => format!("{broken} of {all} tables are not protected as they should be: mend the faults above"),
     }))
 }
 

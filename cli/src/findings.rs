@@ -194,7 +194,7 @@ fn advice(fault: &Fault, finding: &Finding, findings: &Findings) -> String {
         Fault::OtherFleet { .. } => {
             " (is that the newer list? then use it here, too; only `fencing fleet move` changes a fleet's list)"
         }
-        Fault::Moved { .. } => " (give clients that list; if it grants nothing, run `fencing fleet move` again)",
+        Fault::Moved { .. } => " (if that move is done, give clients that list; otherwise run the move again)",
         Fault::SameServer(_) => " (one server has one vote: remove one of the names)",
         Fault::NotAdmitted => return forgotten(finding, findings),
         _ => "",

@@ -157,7 +157,11 @@ async fn bring_back(recover: &RecoverArgs) -> Result<(), Failure> {
     if recover.now || findings.admitted() < findings.needed() {
         return verdict(&findings);
     }
-    say::out(format_args!("{}\n", outlook(&findings, recover.ttl)));
+    let ttl = about(recover.ttl);
+    say::out(format_args!("{}\n", outlook(&findings)));
+    say::out(format_args!(
+        "A client with a TTL above --ttl ({ttl}) may still hold a lock that the nodes have forgotten.\n"
+    ));
     Ok(())
 }
 
@@ -188,10 +192,10 @@ async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
     moved.map_err(|error| advised(error, &to))?;
     let findings = findings::ask(&to, budget).await?;
     findings.print();
-    let outlook = outlook(&findings, order.ttl);
+    let outlook = outlook(&findings);
     say::out(format_args!(
         "moved. {outlook}\nGive every client the new list now: {}\nExporters and timers need it, too.\n",
-        say::without_passwords(&order.to)
+        say::without_passwords(&order.to).replace("***@", "USER:PASSWORD@")
     ));
     let old = findings::ask(&from, budget).await?;
     if old.nodes.len() < findings.needed() {
@@ -264,15 +268,13 @@ fn advised(error: OperatorError, to: &Redis) -> Failure {
     Failure(status, format!("{why}{more}{stand_in}"))
 }
 
-fn outlook(findings: &Findings, ttl: Duration) -> String {
+fn outlook(findings: &Findings) -> String {
     match findings.opens_in() {
         Some(Duration::ZERO) => "Leases are granted now.".into(),
         Some(left) => format!(
             "Leases are granted in {}, when the locks that may be held have expired. If you know that no lock is held, \
-             `fencing fleet recover --now` with this list ends the wait. A lock that was forgotten is not waited for \
-             beyond --ttl ({}): run this again with --ttl if a client has a longer TTL.",
-            about(left),
-            about(ttl)
+             `fencing fleet recover --now --yes` with this list ends the wait.",
+            about(left)
         ),
         None => "Too few nodes can grant a lease: see the lines above.".into(),
     }

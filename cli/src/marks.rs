@@ -294,7 +294,7 @@ fn in_redis(url: &str, namespace: &str) -> Result<RedisMarks, Failure> {
 pub(crate) fn state(found: &MarksState) -> &'static str {
     match (&found.opened_in, found.is_open()) {
         (_, true) => "open",
-        (None, _) => "closed: never opened, or flushed, evicted or deleted since",
+        (None, _) => "closed: never opened, or restarted empty, flushed, evicted or deleted since",
         (Some(_), false) => "closed: the server was restarted or replaced since they were opened",
     }
 }

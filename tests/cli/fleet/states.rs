@@ -239,7 +239,7 @@ async fn moved_and_half_moved() {
     let names = half_moved(&servers[..3], &to);
     let said = nodes(&from, 69, "0 of 3 nodes can grant a lock now");
     said.assert_all(": the fleet has moved to: ");
-    said.assert_all("if it grants nothing, run `fencing fleet move` again");
+    said.assert_all("otherwise run the move again");
     said.assert_json(0, &json!({"moved_to": names}));
     assert_eq!(faults(&health(&from).await), [&Fault::Moved { to: names.clone() }; 3]);
     let said = nodes(&to, 69, "0 of 3 nodes can grant a lock now");
