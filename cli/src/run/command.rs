@@ -25,6 +25,8 @@ const MAX_GRACE: Duration = Duration::from_secs(5);
 pub(super) struct GuardedCommand {
     guard: Child,
     socket: UnixStream,
+    /// What the guard has said of its end so far.
+    said: Vec<u8>,
 }
 
 impl GuardedCommand {
@@ -70,22 +72,26 @@ impl GuardedCommand {
             command: command.to_vec(),
         };
         socket.write_all(&line(&start)?).await?;
-        Ok(GuardedCommand { guard, socket })
+        Ok(GuardedCommand { guard, socket, said: Vec::new() })
     }
 
     /// Waits until the guard has begun to stop the command (`None`), or both have ended (with this status). It fails
     /// with why the command is not guarded any more. Cancel safe.
     pub(super) async fn next(&mut self) -> Result<Option<u8>, String> {
-        let ended = tokio::select! {
-            biased;
-            Ok(b'\n') = self.socket.read_u8() => return Ok(None),
-            ended = self.guard.wait() => ended,
+        let ended = loop {
+            tokio::select! {
+                biased;
+                Ok(byte) = self.socket.read_u8() => match byte {
+                    b'\n' => return Ok(None),
+                    byte => self.said.push(byte),
+                },
+                ended = self.guard.wait() => break ended,
+            }
         };
         let ended = ended.map_err(|error| format!("cannot wait for the guard: {error}"))?;
         if let Some(code) = ended.code() {
-            let mut said = Vec::new();
-            let _ = self.socket.read_to_end(&mut said).await;
-            match String::from_utf8_lossy(&said).trim() {
+            let _ = self.socket.read_to_end(&mut self.said).await;
+            match String::from_utf8_lossy(&self.said).trim() {
                 "" => {}
                 why => say::error(why),
             }
