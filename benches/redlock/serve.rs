@@ -41,8 +41,8 @@ impl Http {
         Http { client: Client::builder(TokioExecutor::new()).build(connector), base }
     }
 
-    /// The same with connections of its own.
-    pub fn anew(&self) -> Http {
+    /// Returns a client of the same service with connections of its own.
+    pub fn with_own_connections(&self) -> Http {
         Http::new(self.base.clone())
     }
 

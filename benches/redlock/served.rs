@@ -43,7 +43,7 @@ pub fn start(options: &str) -> (Vec<RedisServer>, Service) {
 
 /// Acquire + release, and renewals, by one task and by 64, in this process and through a service.
 pub async fn measure(rounds: usize, table: &mut Table) {
-    // Nothing fails on a busy machine: what it would cost is not measured.
+    // On a busy machine no answer shall be late: the cost of a failure is not measured here.
     let (servers, service) = start("--node-budget 2s");
     let redlock = Contestant::redlock(&fleet::urls(&servers));
     let contestants = [Contestant::Fencing(redlock.clone()), Contestant::Served(service.http.clone())];

@@ -35,10 +35,12 @@ pub async fn measure(table: &mut Table) {
 async fn come_and_go(http: Http, guest: usize) {
     for turn in 0.. {
         let name = format!("guest/{guest}/{turn}");
-        let own = if turn % 4 == 0 { http.anew() } else { http.clone() };
+        let own = if turn % 4 == 0 { http.with_own_connections() } else { http.clone() };
         let id = own.acquire(&name, r#"{"ttl_ms": 2000}"#).await;
         if turn % 8 == 1 {
-            let _ = timeout(Duration::from_millis(20), http.anew().acquire(&name, r#"{"wait_ms": 60000}"#)).await;
+            let _ =
+                timeout(Duration::from_millis(20), http.with_own_connections().acquire(&name, r#"{"wait_ms": 60000}"#))
+                    .await;
         }
         if let Some(id) = id.filter(|_| turn % 8 != 2) {
             let _ = own.release(&id).await;

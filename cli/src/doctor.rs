@@ -91,11 +91,11 @@ impl Report {
         self.note("the nodes", verdict(&findings).map(|()| format!("{granting} of {all} grant leases now")));
         for finding in &findings.nodes {
             let found = match (finding.advised(&findings), &finding.report) {
-                (None, Ok(report)) => Ok(match finding.quarantine() {
-                    None => format!("version {}", report.version),
-                    Some(Duration::MAX) => "grants nothing until `fencing fleet recover --now`".to_owned(),
-                    Some(left) => format!("grants nothing for another {}, which ends by itself", about(left)),
-                }),
+                (None, Ok(report)) => match finding.quarantine() {
+                    None => Ok(format!("version {}", report.version)),
+                    Some(Duration::MAX) => Err(Failure::refused("grants nothing until `fencing fleet recover --now`")),
+                    Some(left) => Ok(format!("grants nothing for another {}, which ends by itself", about(left))),
+                },
                 (advice, _) => Err(Failure::refused(advice.unwrap_or_default())),
             };
             self.note(&finding.node, found);

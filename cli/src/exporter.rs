@@ -9,10 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::exit::Failure;
 use crate::findings::{self, NodeBudget};
-use crate::listen::{self, record_metrics, status};
+use crate::listen::{self, Listen, TlsArgs, record_metrics, status};
 use crate::place::Redis;
-use crate::say;
-use crate::signals::Signals;
 
 /// Exports the state of the nodes to Prometheus: GET /metrics asks each of them, and changes nothing there.
 /// Leases, refusals and waiters are in the metrics of the processes that have them.
@@ -29,11 +27,17 @@ pub(crate) struct ExporterArgs {
 
 pub(crate) async fn main(args: ExporterArgs) -> Result<u8, Failure> {
     let recorder = record_metrics()?;
+    let settings = Listen {
+        listen: args.listen,
+        status: args.listen,
+        stop_within: Duration::from_secs(2),
+        header_timeout: Duration::from_secs(10),
+        client_timeout: Duration::from_secs(10),
+        connections: 64,
+        tls: TlsArgs::default(),
+    };
     // A list that no client could be built from is wrong usage; nodes that do not answer are what this is for.
     args.ask().await?;
-    let listener = listen::bind(args.listen).await?;
-    let mut signals = Signals::listen()?;
-    say::out(format_args!("status on http://{}\n", listener.local_addr().map_err(Failure::failed)?));
     // The nodes may take all of their time.
     let asks = Some(2 * args.budget.within(Duration::MAX));
     let args = Arc::new(args);
@@ -45,10 +49,7 @@ pub(crate) async fn main(args: ExporterArgs) -> Result<u8, Failure> {
         }
     };
     let status = status(recorder, ready, asks, CancellationToken::new());
-    tokio::select! {
-        _ = signals.next() => Ok(0),
-        served = axum::serve(listener, status) => served.map(|()| 0).map_err(Failure::failed),
-    }
+    listen::run_alone(&settings, status).await
 }
 
 impl ExporterArgs {

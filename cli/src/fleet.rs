@@ -141,13 +141,12 @@ async fn bring_back(recover: &RecoverArgs) -> Result<(), Failure> {
     let done = operator.admit().await;
     let opened = if recover.now { Some(operator.open().await) } else { None };
     let findings = findings::ask(&recover.redis, budget).await?;
-    for cause in done.causes.iter().filter(|cause| !findings.show(cause)) {
-        say::error(cause);
+    match findings.is_moving() {
+        // The causes would name another way out, which loses the counts.
+        true => say::error(HALF_MOVED),
+        false => done.causes.iter().filter(|cause| !findings.show(cause)).for_each(say::error),
     }
     findings.print();
-    if findings.is_moving() {
-        say::error(HALF_MOVED);
-    }
     match opened {
         Some(Ok(nodes)) if nodes.is_empty() => say::out("no node was quarantined\n"),
         Some(Ok(nodes)) => say::out(format_args!("quarantine ended: {}\n", nodes.join(", "))),
@@ -283,8 +282,8 @@ fn outlook(findings: &Findings) -> String {
 const IN_USE: &str = "; the nodes have been in use, and this command leaves them as they are; if no lock is \
                       held, end the quarantine with `fencing fleet recover --now`";
 
-const HALF_MOVED: &str = "the move from another list to this one has begun, and is not done: run that move again, with an empty \
-                          server under the name of each node that is gone";
+const HALF_MOVED: &str = "the move from another list to this one has begun, and is not done: run that move again, \
+                          with an empty server under the name of each node that is gone";
 
 const NOW: &str = "\
 --now ends each quarantine: nodes that have forgotten locks grant at once. If a client still holds

@@ -34,7 +34,7 @@ enum MarksAction {
     /// It never lowers one.
     Raise {
         #[command(flatten)]
-        change: Change,
+        change: MarkChange,
         /// The resource whose mark is raised.
         #[arg(long, value_name = "NAME")]
         resource: Resource,
@@ -46,7 +46,7 @@ enum MarksAction {
     /// fencing_audit records who did it.
     Lower {
         #[command(flatten)]
-        change: Change,
+        change: MarkChange,
         /// The resource whose mark is lowered.
         #[arg(long, value_name = "NAME")]
         resource: Resource,
@@ -64,7 +64,7 @@ enum MarksAction {
     /// tokens that they grant now.
     Prune {
         #[command(flatten)]
-        change: Change,
+        change: MarkChange,
         /// Removes only marks last raised at least this long ago, as in 90d or 12h.
         #[arg(long, value_name = "AGE", value_parser = duration::parse)]
         older_than: Duration,
@@ -77,7 +77,7 @@ enum MarksAction {
     /// refused once the next holder has written. A floor never falls.
     RaiseFloor {
         #[command(flatten)]
-        change: Change,
+        change: MarkChange,
         /// The new floor: tokens are granted above it. Without this, the seconds since 2026 by the clock of this
         /// machine, and six zeros.
         #[arg(long, value_name = "TOKEN")]
@@ -87,7 +87,7 @@ enum MarksAction {
 }
 
 #[derive(Debug, clap::Args)]
-struct Change {
+struct MarkChange {
     #[command(flatten)]
     database: DatabaseUrl,
     /// Confirms the change. Without this, the command only says what it would do.
@@ -173,7 +173,7 @@ async fn list(pool: &Pool, resource: Option<&Resource>) -> Result<(), Failure> {
     }
 }
 
-async fn raise(change: &Change, resource: &Resource, token: Token) -> Result<(), Failure> {
+async fn raise(change: &MarkChange, resource: &Resource, token: Token) -> Result<(), Failure> {
     let pool = change.database.connect(false).await?;
     let mark = on!(&pool, pool => answer(sql::highest(pool, resource)).await)?;
     Stale::check(resource, token, mark).map_err(FenceError::from)?;
@@ -189,7 +189,7 @@ async fn raise(change: &Change, resource: &Resource, token: Token) -> Result<(),
     Ok(())
 }
 
-async fn lower(change: &Change, resource: &Resource, from: Token, token: Token) -> Result<(), Failure> {
+async fn lower(change: &MarkChange, resource: &Resource, from: Token, token: Token) -> Result<(), Failure> {
     let pool = change.database.connect(false).await?;
     let mark = or_none(on!(&pool, pool => answer(sql::highest(pool, resource)).await)?);
     let would = format!(
@@ -203,7 +203,7 @@ async fn lower(change: &Change, resource: &Resource, from: Token, token: Token) 
     Ok(())
 }
 
-async fn prune(change: &Change, prune: sql::Prune) -> Result<(), Failure> {
+async fn prune(change: &MarkChange, prune: sql::Prune) -> Result<(), Failure> {
     let pool = change.database.connect(false).await?;
     let plan = on!(&pool, pool => answer(prune.look(pool)).await)?;
     if change.yes {
@@ -223,7 +223,7 @@ async fn prune(change: &Change, prune: sql::Prune) -> Result<(), Failure> {
     )))
 }
 
-async fn raise_floor(change: &Change, floor: Token) -> Result<(), Failure> {
+async fn raise_floor(change: &MarkChange, floor: Token) -> Result<(), Failure> {
     let pool = change.database.connect(false).await?;
     let would = format!(
         "would raise the floor to {floor}, if it is lower: where a resource has no mark, {floor} and all smaller \

@@ -26,8 +26,8 @@ pub enum Request {
     Resume { resource: Resource, owner: Owner, least: Duration, ttl: Duration },
     /// Unlock, if `owner` holds the lock.
     Release { resource: Resource, owner: Owner },
-    /// Unlock, if `owner` holds the lock, and raise a count that is not above `token` to the next one: no renewal of the
-    /// lease sets the lock again, whichever process sends it.
+    /// Unlock, if `owner` holds the lock, and keep a count above `token`, where the lock is missing as well: no renewal of
+    /// the lease sets it again, whichever process sends it.
     Retire { resource: Resource, owner: Owner, token: Token },
     /// Let the lock of `owner` end in `rest` from now, if it does not end before: a release of a lock that
     /// has to stay held for a while. It is not renewed. No waiter is notified: with a `rest` of zero it is

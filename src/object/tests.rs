@@ -57,7 +57,7 @@ struct Stored {
 
 /// A conditional write under way.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Request {
+struct StoreRequest {
     over: Option<Version>,
     object: Stored,
     removes: bool,
@@ -71,7 +71,7 @@ enum Phase {
     Reading(Write),
     Sending {
         write: Write,
-        request: Request,
+        request: StoreRequest,
         repeated: bool,
     },
 }
@@ -92,7 +92,7 @@ struct World {
     bodies: BTreeSet<(Token, u128)>,
     writers: Vec<Writer>,
     /// Requests of writers that are gone.
-    late: Vec<Request>,
+    late: Vec<StoreRequest>,
     /// What a sweep has read, and is about to use.
     sweep: Option<Option<(Token, ContentsAt)>>,
     sweeps: u32,
@@ -239,7 +239,7 @@ impl Search {
                 };
                 let object = Stored { token: write.token, nonce: write.nonce, id: writer.id(), place };
                 let removes = change == Wish::Delete && self.mutant == Mutant::RealDelete;
-                let request = Request { over: state.map(|state| state.version), object, removes };
+                let request = StoreRequest { over: state.map(|state| state.version), object, removes };
                 Phase::Sending { write, request, repeated: false }
             }
             Err(Halt::Stale(stale)) => {
@@ -260,7 +260,7 @@ impl Search {
     }
 
     /// The store applies a request or refuses it.
-    fn arrive(&mut self, world: &mut World, request: &Request) -> bool {
+    fn arrive(&mut self, world: &mut World, request: &StoreRequest) -> bool {
         if world.object.as_ref().map(|object| self.version(object)) != request.over {
             return false;
         }

@@ -1,15 +1,19 @@
 //! A lease and its token.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use fencing::Token;
+use fencing::lock::etcd::EtcdLock;
 use fencing::lock::{AcquireError, Fault, Lock, Loss, connect};
+use fencing::time::ManualClock;
 use support::etcd::EtcdCluster;
 use support::lease::{assert_held, holder, named, release, resource};
 use support::waiting::{in_time, until};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::lock;
+use crate::proxy::Proxy;
 
 /// The number that is added to revisions.
 fn base(cluster: &EtcdCluster) -> u64 {
@@ -146,4 +150,31 @@ async fn a_lease_that_another_process_renews_is_not_swept_by_the_one_that_grante
     let next = other.acquire(&resource()).await.unwrap();
     assert!(next.token() > token);
     release(next).await;
+}
+
+/// The process that had the lease before may have renewed it until the lock was read. If the next one counted from
+/// earlier, its session would sweep the lock before that renewal lapses.
+#[tokio::test]
+async fn a_lease_that_is_resumed_counts_from_after_the_read_of_its_lock() {
+    let cluster = EtcdCluster::start();
+    let (proxy, clock) = (Proxy::before(cluster.host(0)).await, ManualClock::default());
+    let one = lock(&cluster).renew(false).build().unwrap();
+    let lease = one.acquire(&resource()).await.unwrap();
+    let ticket = lease.ticket().unwrap();
+    lease.leave();
+    let slow = EtcdLock::builder(format!("etcd://{}", proxy.host)).clock(clock.clone()).ttl(ticket.ttl).renew(false);
+    let slow = slow.budget(Duration::from_secs(3)).build().unwrap();
+    // Its session is there already.
+    let kept = slow.acquire(&named("kept")).await.unwrap();
+    let resumed = {
+        proxy.hold_from("invoice/42");
+        let mut resume = pin!(slow.resume(&ticket));
+        assert!(timeout(Duration::from_millis(500), &mut resume).await.is_err());
+        clock.advance(Duration::from_secs(2));
+        proxy.pass();
+        proxy.deliver().await;
+        in_time(resume).await.unwrap()
+    };
+    assert!(resumed.valid_for() > ticket.ttl - Duration::from_secs(1), "{resumed:?}");
+    release(kept).await;
 }

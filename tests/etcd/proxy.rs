@@ -73,6 +73,10 @@ impl Proxy {
         self.state.lock().unwrap().0 = Mode::Hold;
     }
 
+    pub fn pass(&self) {
+        self.state.lock().unwrap().0 = Mode::Pass;
+    }
+
     pub fn lose(&self) {
         self.state.lock().unwrap().0 = Mode::Lose;
     }

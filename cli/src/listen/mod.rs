@@ -24,9 +24,10 @@ use tower::util::BoxCloneSyncService;
 
 pub(crate) use answer::{HttpAnswer, MALFORMED, ProblemKind, answer, in_grpc};
 pub(crate) use status::{Counted, record_metrics, status, yaml};
+pub(crate) use tls::TlsArgs;
 pub(crate) use upload::{Progress, UploadState, bounded};
 
-use self::tls::{Tls, TlsArgs};
+use self::tls::Tls;
 use crate::duration::{self, show};
 use crate::exit::Failure;
 use crate::signals::Signals;
@@ -142,7 +143,22 @@ impl Listener {
     }
 }
 
-pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
+/// Answers operators alone, on one port, until a signal comes.
+pub(crate) async fn run_alone(settings: &Listen, status: Router) -> Result<u8, Failure> {
+    let listener = bind(settings.listen).await?;
+    let mut signals = Signals::listen()?;
+    let address = listener.local_addr().map_err(Failure::failed)?;
+    say::out(format_args!("status on http://{address}\n"));
+    let stop = CancellationToken::new();
+    let port = Port::new(settings, Answers::new(status), &stop);
+    let answers = tokio::spawn(port.accept(listener));
+    signals.next().await;
+    stop.cancel();
+    let _ = timeout(settings.stop_within, answers).await;
+    Ok(0)
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
     let bound = TcpListener::bind(address).await;
     bound.map_err(|error| Failure::failed(format_args!("cannot listen on {address}: {error}")))
 }

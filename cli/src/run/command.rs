@@ -142,3 +142,28 @@ fn deadline(lease: &Lease) -> Duration {
     let now = now();
     now + lease.valid_for()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_the_guard_says_is_read_whole_in_any_number_of_calls() {
+        let (socket, mut other) = UnixStream::pair().unwrap();
+        let mut guard = Command::new("sh");
+        let guard = guard.args(["-c", "read _; exit 7"]).stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let mut running = GuardedCommand { guard, socket, said: Vec::new() };
+        for part in [" can", "not ", "run a"] {
+            other.write_all(part.as_bytes()).await.unwrap();
+            // Something else comes first.
+            tokio::select! {
+                biased;
+                ended = running.next() => panic!("{ended:?}"),
+                () = sleep(Duration::from_millis(10)) => {}
+            }
+        }
+        drop((other, running.guard.stdin.take()));
+        assert_eq!(running.next().await, Ok(Some(7)));
+        assert_eq!(running.said, b" cannot run a");
+    }
+}

@@ -54,7 +54,10 @@ impl Store {
     pub(super) fn retire(&mut self, resource: &Resource, owner: Owner, token: Token) -> Reply {
         let (released, lease) = (self.release(resource, owner), Stamp::from(token));
         let count = self.memory.counts.get(resource).copied().unwrap_or(0);
-        if lease.count < Stamp::MAX_COUNT && (Stamp { era: self.memory.era, count }) <= lease {
+        if (Stamp { era: self.memory.era, count }) > lease {
+            // Without a count a renewal would not notice the later era.
+            self.memory.counts.insert(resource.clone(), count);
+        } else if lease.count < Stamp::MAX_COUNT {
             self.raise(resource, Stamp { count: lease.count + 1, ..lease });
         }
         released

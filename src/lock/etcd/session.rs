@@ -141,14 +141,7 @@ impl EtcdSession {
     /// Notes the locks of a lease, until it ends with its lock-delay. Returns false if the session is over, or about to
     /// sweep them.
     pub(super) fn hold(&self, claim: &Arc<EtcdClaim>, until: Time) -> bool {
-        let mut state = self.state.lock();
-        if state.over || state.doubtful.iter().any(|doubtful| doubtful.claim.owner == claim.owner) {
-            return false;
-        }
-        let new = || HeldClaim { claim: Arc::clone(claim), until, lease: Weak::new() };
-        let held = state.held.entry(claim.owner.0).or_insert_with(new);
-        held.until = held.until.max(until);
-        true
+        self.state.lock().hold(claim, until)
     }
 
     /// Learns which lease the locks belong to. If the session is over, so is the lease.
@@ -215,6 +208,18 @@ impl EtcdSession {
     }
 }
 
+impl State {
+    fn hold(&mut self, claim: &Arc<EtcdClaim>, until: Time) -> bool {
+        if self.over || self.doubtful.iter().any(|doubtful| doubtful.claim.owner == claim.owner) {
+            return false;
+        }
+        let new = || HeldClaim { claim: Arc::clone(claim), until, lease: Weak::new() };
+        let held = self.held.entry(claim.owner.0).or_insert_with(new);
+        held.until = held.until.max(until);
+        true
+    }
+}
+
 /// Where the service and its leases have gone, the locks go too, unless one is to stay closed.
 impl Drop for EtcdSession {
     fn drop(&mut self) {
@@ -258,4 +263,21 @@ async fn put_sentinel(cluster: &Cluster, lease: i64, seconds: u64, budget: Durat
 /// Returns the seconds of an etcd lease that lasts for this long at least.
 pub(super) fn seconds(time: Duration) -> u64 {
     (time.as_secs() + u64::from(time.subsec_nanos() > 0)).max(MIN_SECONDS)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_util::task::TaskTracker;
+
+    use super::*;
+
+    #[test]
+    fn what_is_about_to_be_swept_is_not_held_again() {
+        let claim = Arc::new(EtcdClaim::waiting(&Resource::new("a").unwrap(), Vec::new()));
+        let (mut state, until) = (State::default(), Time::default());
+        assert!(state.hold(&claim, until));
+        let counted = TaskTracker::new().token();
+        state.doubtful.push(Doubtful { claim: Arc::clone(&claim), lease: None, _counted: counted });
+        assert!(!state.hold(&claim, until));
+    }
 }

@@ -244,13 +244,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn votes_come_together_and_none_is_lost() {
         #[derive(Default)]
-        struct Wakes(AtomicUsize);
-        impl Wake for Wakes {
+        struct CountedWakes(AtomicUsize);
+        impl Wake for CountedWakes {
             fn wake(self: Arc<Self>) {
                 self.0.fetch_add(1, Ordering::SeqCst);
             }
         }
-        let wakes = Arc::<Wakes>::default();
+        let wakes = Arc::<CountedWakes>::default();
         let mut answers = Answers::new(5, &still());
         let slots: Vec<_> = (0..5).map(|node| answers.slot(node.into(), in_seconds(60))).collect();
         let mut next = Box::pin(answers.next());

@@ -14,7 +14,7 @@ use crate::random;
 pub(super) const PAUSE: Duration = Duration::from_millis(50);
 
 /// A change of a lock's node that other sessions may change, too: they have its ticket, or release it by force.
-pub(super) struct Change<'a> {
+pub(super) struct NodeChange<'a> {
     pub(super) node: &'a LockNode,
     /// What the contents begin with while the lock is the owner's.
     pub(super) begins: String,
@@ -30,7 +30,7 @@ impl ZookeeperSession {
     /// Whenever the write takes effect, the node is the one that was read. It does not end with its session, which is
     /// there. Each other change writes the folder. And the folder is the one that was read, as a node of this change is
     /// in it: an empty folder is removed, and the next one begins again with the first version.
-    pub(super) async fn change(&self, change: &Change<'_>) -> Result<Option<i64>, Error> {
+    pub(super) async fn change(&self, change: &NodeChange<'_>) -> Result<Option<i64>, Error> {
         let own = format!("{}/{CHANGES}{}", change.node.folder, Owner(random::stamped()));
         let mut doubt = false;
         let changed = loop {
@@ -53,8 +53,8 @@ impl ZookeeperSession {
         changed
     }
 
-    async fn try_change(&self, change: &Change<'_>, own: &str) -> Result<Option<i64>, Error> {
-        let (Change { node, .. }, client) = (change, &self.client);
+    async fn try_change(&self, change: &NodeChange<'_>, own: &str) -> Result<Option<i64>, Error> {
+        let (NodeChange { node, .. }, client) = (change, &self.client);
         let ephemeral = CreateMode::Ephemeral.with_acls(self.acls);
         // Behind a write, the connected server has what others had written before. The folder is read first.
         let (made, folder) = (client.create(own, b"", &ephemeral), client.check_stat(&node.folder));

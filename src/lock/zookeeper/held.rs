@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
-use super::change::Change;
+use super::change::NodeChange;
 use super::claim::contents;
 use super::fault;
 use super::nodes::Leaving;
@@ -135,7 +135,7 @@ impl HeldNodes {
         let (session, folder) = (&self.session, self.sessions.paths.lock(&self.first.resource));
         let node = LockNode { path: format!("{folder}/{ALONE}"), folder, czxid: 0, version: 0 };
         let contents = Some(contents(&self.signature, self.terms.closed_for(), session));
-        let change = Change { node: &node, begins: format!("{}\n", self.signature), unmoved: false, contents };
+        let change = NodeChange { node: &node, begins: format!("{}\n", self.signature), unmoved: false, contents };
         let start = self.sessions.clock.now();
         let Some(czxid) = session.change(&change).await.map_err(fault::of)? else { return Ok(None) };
         session.hold(self.owner, LockNode { czxid, ..node }, start);

@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use tokio_util::task::TaskTracker;
 use zookeeper_client::Error;
 
-use super::change::{Change, PAUSE};
+use super::change::{NodeChange, PAUSE};
 use super::fault;
 use super::paths::LockNode;
 use super::session::{Held, ZookeeperSession};
@@ -59,7 +59,7 @@ impl ZookeeperSession {
             }
         }
         let (begins, contents) = (leaving.owner.to_string(), leaving.kept.clone());
-        match self.change(&Change { node, begins, unmoved: leaving.unmoved, contents }).await {
+        match self.change(&NodeChange { node, begins, unmoved: leaving.unmoved, contents }).await {
             Ok(None) if !doubt => Ok(Released::Lapsed),
             Ok(_) => Ok(Released::Released),
             Err(error) if fault::is_over(&error) => Ok(Released::Lapsed),

@@ -22,6 +22,20 @@ pub async fn resume_contract(one: &impl Lock, other: &impl Lock, let_go: impl As
     over(other, &ticket, "resume what was released").await;
     free(one, resource, "after the release of a resumed lease").await;
 
+    let old = acquire(one, resource).await;
+    let renewed = resume(other, &old.ticket().expect("a ticket")).await.expect("resume what is held");
+    {
+        let mut lost = pin!(old.lost());
+        while polled(&mut lost, 1).await.is_none() {
+            still(&renewed).await;
+            sleep(Duration::from_millis(200)).await;
+        }
+    }
+    drop(old);
+    one.settle().await;
+    still(&renewed).await;
+    release(renewed).await;
+
     let lapsed = acquire(one, resource).await;
     let ticket = lapsed.ticket().expect("a ticket");
     assert_eq!(answered("the end", lapsed.lost()).await, Loss::Expired);
@@ -32,6 +46,13 @@ pub async fn resume_contract(one: &impl Lock, other: &impl Lock, let_go: impl As
     over(other, &ticket, "resume what another holds").await;
     assert!(!next.valid_for().is_zero(), "the lease of the next holder");
     release(next).await;
+}
+
+/// Checks that a lease lasts that is renewed.
+async fn still(lease: &Lease) {
+    while let Err(error) = lease.renew().await {
+        assert!(matches!(error, RenewError::Failed { .. }), "renew a lease that another process had: {error:?}");
+    }
 }
 
 /// A busy machine may take longer than a server has for its answer.

@@ -92,6 +92,15 @@ async fn retired(probe: &Probe) {
         ("after that", acquire(&name, BOB), grant(6)),
         ("held", release(&name, BOB), Released),
     ];
+    probe.says(steps).await;
+    // The node has lost its state since the lease was granted: it is in a later era, and has no count.
+    let (name, before) = (resource("retire later"), Stamp { era: stamp(0).era - 1, count: 7 });
+    let steps = [
+        ("what is missing", retire(&name, ALICE, before), NotOwner),
+        ("what was retired", renew(&name, ALICE, before), NotOwner),
+        ("after that", acquire(&name, BOB), grant(1)),
+        ("held", release(&name, BOB), Released),
+    ];
     probe.says(steps).await
 }
 

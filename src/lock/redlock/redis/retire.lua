@@ -2,11 +2,17 @@
 -- KEYS: 1 lock of the resource
 -- ARGV: 1 owner, 2 era, 3 count of the lease
 -- Returns: what a release returns
--- Why the count, also where the lock is missing: to a renewal it is as if another owner had come, and had gone. Why the
--- release comes first: a server without memory left lets through what comes behind a deletion.
+-- Why the count, also where the lock is missing: to a renewal it is as if another owner had come, and had gone. Why zero
+-- in a later era: a node that has lost its state has no count, and a renewal would set the lock there. Why the release
+-- comes first: a server without memory left lets through what comes behind a deletion.
 local answer = release(KEYS, ARGV)
 if answer[1] ~= 'released' and answer[1] ~= 'not-owner' then return answer end
 local memory = redis.call('HMGET', MEMORY, 'admitted', 'nonce', 'era', COUNT, 'prepared', 'reserved', 'granted')
-local count = tonumber(ARGV[3]) + 1
-if memory[2] and count <= 999999 then raise(memory, tonumber(ARGV[2]), count) end
+local era, count = tonumber(ARGV[2]), tonumber(ARGV[3]) + 1
+if not memory[2] then return answer end
+if era < tonumber(memory[3]) then
+  if not memory[4] then redis.call('HSET', MEMORY, COUNT, 0) end
+elseif count <= 999999 then
+  raise(memory, era, count)
+end
 return answer
