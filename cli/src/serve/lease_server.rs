@@ -253,7 +253,7 @@ async fn acquire_request(request: Request) -> Result<AcquireRequest, HttpAnswer>
     if !kind.eq_ignore_ascii_case(JSON) {
         return Err(NOT_JSON.answer("the body must be JSON: send Content-Type: application/json"));
     }
-    // An array would be read as well, by the order of the fields.
+    // serde would take an array, too, by the order of the fields.
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         return Err(MALFORMED.answer("the body must be a JSON object"));
     }

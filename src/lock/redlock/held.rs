@@ -57,7 +57,7 @@ impl HeldLock for HeldOnNodes {
             let answers = nodes.begin(&mut resume);
             let renewed = nodes.drive(&mut resume, answers).await.unwrap_or(Err(Vec::new()));
             let missing: Vec<usize> = resume.missing().collect();
-            // Of the last token of an era no count says that the lease was released.
+            // No count is above the last token of an era: a release would leave no trace there.
             let heals = self.locks.iter().all(|(_, token)| Stamp::from(*token).count < Stamp::MAX_COUNT);
             if matches!(renewed, Ok(Renewed::Until(_))) && heals && !missing.is_empty() {
                 let mut renew = Renew::new(nodes.size(), self.attempt, &self.locks, now);

@@ -27,9 +27,10 @@ pub(super) struct NodeChange<'a> {
 impl ZookeeperSession {
     /// Makes a change, and returns its zxid. `None`: the lock is not the owner's any more.
     ///
-    /// Whenever the write takes effect, the node is the one that was read. It does not end with its session, which is
-    /// there. Each other change writes the folder. And the folder is the one that was read, as a node of this change is
-    /// in it: an empty folder is removed, and the next one begins again with the first version.
+    /// The write takes effect only while the node is the one that was read. ZooKeeper cannot compare that, so three
+    /// things prove it. The session that the node is on has not ended, or the node would have ended with it. The folder
+    /// has the version that was read, which every other change raises. And a node of this change is still in the folder:
+    /// an empty folder is removed, and a new one begins with the first version.
     pub(super) async fn change(&self, change: &NodeChange<'_>) -> Result<Option<i64>, Error> {
         let own = format!("{}/{CHANGES}{}", change.node.folder, Owner(random::stamped()));
         let mut doubt = false;

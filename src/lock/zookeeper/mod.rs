@@ -26,8 +26,8 @@
 //! all its leases are lost.
 //!
 //! With a [ticket](crate::lock::LeaseTicket) another process goes on with a lease: its first renewal moves the lock to
-//! its own session. One write removes the node and makes it anew, so that nobody finds none; it keeps the zxid that the
-//! token counts from. The release of a lease that has a ticket takes two round trips.
+//! its own session. One write removes the node and creates it again, so that no client finds it missing; it keeps the
+//! zxid that the token counts from. The release of a lease that has a ticket takes two round trips.
 //!
 //! The servers free the locks of a process that died when its session times out. A lock that is released early under
 //! `lock_at_least_for` stays held for the rest; if the process ends before that, until the session times out.
