@@ -203,3 +203,13 @@ fn the_commands_of_the_documents_exist() {
         ask("", &format!("{command} --help")).is(0);
     }
 }
+
+#[test]
+fn the_commands_of_the_units_have_their_options() {
+    for unit in ["fencing-serve", "report"] {
+        let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../ops/{unit}.service")));
+        let text = text.unwrap();
+        let command = text.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/local/bin/fencing ")).unwrap();
+        ask("", &format!("{} --help", command.split(" -- ").next().unwrap())).is(0);
+    }
+}

@@ -102,6 +102,23 @@ fn promtool(arguments: &[&str]) {
     assert!(ended.status.success(), "{arguments:?}: {}", said.concat());
 }
 
+/// The units name programs of the machine that they run on; here every one of them is this test.
+#[test]
+fn systemd_takes_the_units() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = std::env::current_exe().unwrap().display().to_string();
+    let units = ["fencing-serve.service", "report.service", "report.timer"].map(|unit| {
+        let text = read(&format!("ops/{unit}")).replace("/usr/local/bin/fencing ", &format!("{own} "));
+        let path = folder.path().join(unit);
+        std::fs::write(&path, text).unwrap();
+        path
+    });
+    let ended = Command::new("systemd-analyze").arg("verify").args(units).output().expect("Debian: systemd");
+    // It warns of what it does not know, and goes on.
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success() && said.is_empty(), "{said}");
+}
+
 #[test]
 fn alerts_lead_to_pages_that_exist() {
     let alerts = read("ops/alerts.yaml");

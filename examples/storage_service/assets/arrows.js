@@ -26,6 +26,7 @@ export function drawArrows({ steps, nodes, clients, broken, broke }) {
   const breaches = (step) => broken.map(([breach]) => ({ step, lanes: [], text: `✗ ${breach}`, kind: "breach" }));
   const rows = broke === 0 ? breaches({ text: "before the first step" }) : [];
   rows.push(...steps.flatMap((step, index) => [
+    ...step.expired.map(([name, text]) => ({ step, lanes: [name], text, kind: "note expired" })),
     { step, number: index + 1, lanes: step.lanes, text: step.said, kind: step.done ? "" : "nothing" },
     ...notes(step).map(([name, look, text]) => ({ step, lanes: [name], text, kind: `note ${look}` })),
     ...(index + 1 === broke ? breaches(step) : []),

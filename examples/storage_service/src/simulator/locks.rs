@@ -39,7 +39,7 @@ impl<const N: usize, const C: usize, const R: usize> Scene for LockScene<'_, N, 
         };
         let asks = |kind, who: String, node, again, how| {
             let request = self.request(action).unwrap_or(0);
-            let label = format!("{again}{who} to {}: {}{how}", letter(node), self.asked(request));
+            let label = format!("{again}{who} to node {}: {}{how}", letter(node), self.asked(request));
             about(kind, Some(who), node, request, label)
         };
         let fault = |client, node, label| about(Kind::Fault, client, node, 0, label);
@@ -64,7 +64,7 @@ impl<const N: usize, const C: usize, const R: usize> Scene for LockScene<'_, N, 
             Renew { client, node } => asks(Kind::Client, attempt(client), node, "", ""),
             Deliver { client, node } => {
                 let (who, reply) = (attempt(client), self.slot(client, node).reply);
-                let label = format!("{} to {who}: {}", letter(node), self.replied(reply));
+                let label = format!("node {} to {who}: {}", letter(node), self.replied(reply));
                 About { back: true, ..about(Kind::Message, Some(who), node, reply, label) }
             }
             Prepare { who, node, collect } => {
@@ -77,18 +77,18 @@ impl<const N: usize, const C: usize, const R: usize> Scene for LockScene<'_, N, 
             }
             Readmit { who, node } => asks(Kind::Message, readmission(who), node, "", ""),
             GiveUp { who, node } => {
-                let label = format!("{} does not wait for {}", readmission(who), letter(node));
+                let label = format!("{} does not wait for node {}", readmission(who), letter(node));
                 fault(Some(readmission(who)), node, label)
             }
             ActivateAgain { who, node } => asks(Kind::Fault, readmission(who), node, "again: ", ""),
             Leave { client, node } => {
-                let label = format!("the part of {} at {} runs out", attempt(client), letter(node));
+                let label = format!("the part of {} at node {} runs out", attempt(client), letter(node));
                 fault(Some(attempt(client)), node, label)
             }
-            Crash { node } => fault(None, node, format!("crash {}", letter(node))),
-            Flush { node } => fault(None, node, format!("flush {}", letter(node))),
-            Save { node } => fault(None, node, format!("{} saves to its disk", letter(node))),
-            Restore { node } => fault(None, node, format!("{} restarts with its older copy", letter(node))),
+            Crash { node } => fault(None, node, format!("crash node {}", letter(node))),
+            Flush { node } => fault(None, node, format!("flush node {}", letter(node))),
+            Save { node } => fault(None, node, format!("node {} saves to its disk", letter(node))),
+            Restore { node } => fault(None, node, format!("node {} restarts with its older copy", letter(node))),
             Second => About::new(action, Kind::Fault, "a second passes on the nodes' clocks".into()),
         }
     }
@@ -108,7 +108,8 @@ impl<const N: usize, const C: usize, const R: usize> Scene for LockScene<'_, N, 
 
     /// What clients have and send after the step that they did not have before.
     fn follows(&self, action: Action, after: &Self) -> String {
-        let mut text = self.expired(action);
+        let sentence = |(node, said)| format!(" On node {node} {said}.");
+        let mut text: String = self.expired(action).into_iter().map(sentence).collect();
         let (clients, orders) = (&self.state.clients, &self.state.orders);
         for (number, (was, is)) in (1..).zip(clients.iter().zip(&after.state.clients)) {
             if let Some(sent) = self.publishes(was, is) {
@@ -131,6 +132,18 @@ impl<const N: usize, const C: usize, const R: usize> Scene for LockScene<'_, N, 
             }
         }
         text
+    }
+
+    fn expired(&self, action: Action) -> Vec<(String, String)> {
+        use Action::*;
+        let (Acquire { client, node } | AcquireAgain { client, node, .. } | Renew { client, node }) = action else {
+            return Vec::new();
+        };
+        let shares = |client: u8| self.world.seam.shares(client.into());
+        let holders = self.holders(self.state.nodes[node as usize]).into_iter();
+        let others = holders.filter(|holder| *holder != client && !(shares(*holder) && shares(client)));
+        let said = |holder| (letter(node).to_string(), format!("the lock of {} has expired", attempt(holder)));
+        others.map(said).collect()
     }
 
     fn nodes(&self) -> Vec<Card> {
@@ -186,19 +199,6 @@ impl<const N: usize, const C: usize, const R: usize> LockScene<'_, N, C, R> {
 
     fn replied(&self, reply: Id) -> String {
         words::reply(&self.world.seam.replies.get(reply))
-    }
-
-    /// Whose locks have run out before the client locks.
-    fn expired(&self, action: Action) -> String {
-        use Action::*;
-        let (Acquire { client, node } | AcquireAgain { client, node, .. } | Renew { client, node }) = action else {
-            return String::new();
-        };
-        let shares = |client: u8| self.world.seam.shares(client.into());
-        let holders = self.holders(self.state.nodes[node as usize]).into_iter();
-        let others = holders.filter(|holder| *holder != client && !(shares(*holder) && shares(client)));
-        let sentence = |holder| format!(" The lock of {} on node {} had run out.", attempt(holder), letter(node));
-        others.map(sentence).collect()
     }
 
     fn publishes(&self, was: &Client<N>, is: &Client<N>) -> Option<String> {

@@ -52,6 +52,8 @@ pub struct PlayedStep {
     /// Where it happened, as in [`About::lanes`], and in a few words what.
     lanes: Vec<String>,
     said: String,
+    /// The nodes on which a lock expired before the move, and whose it was.
+    expired: Vec<(String, String)>,
     /// Whose look has changed: the name, the look, and the same in words.
     turns: Vec<(String, &'static str, String)>,
 }
@@ -148,7 +150,7 @@ impl<S: Scene> Game<S> {
     fn take(&mut self, name: &str) -> PlayedStep {
         let played = |text: String, done, lanes, said: &str| {
             let (name, said) = (name.to_owned(), said.to_owned());
-            PlayedStep { name, text, done, lanes, said, turns: Vec::new() }
+            PlayedStep { name, text, done, lanes, said, expired: Vec::new(), turns: Vec::new() }
         };
         if let Some((text, lanes, said)) = self.hold(name) {
             return played(text, true, lanes, &said);
@@ -158,8 +160,9 @@ impl<S: Scene> Game<S> {
             return played(text, false, Vec::new(), "not possible here");
         };
         let (text, after) = (self.scene.outcome(step), self.scene.after(step));
+        let expired = if after.is_some() { self.scene.expired(step) } else { Vec::new() };
         self.scene = after.unwrap_or(self.scene);
-        played(text, after.is_some(), about.lanes(), about.said())
+        PlayedStep { expired, ..played(text, after.is_some(), about.lanes(), about.said()) }
     }
 
     /// Holds something back, or no longer, if that is what is named. Returns it in words, where, and in few words.

@@ -20,6 +20,11 @@ pub trait Scene: Copy {
     /// Says what has come of a candidate, in sentences.
     fn follows(&self, step: Self::Move, after: &Self) -> String;
 
+    /// Returns the nodes on which a lock must have expired before a candidate, and whose it was.
+    fn expired(&self, _: Self::Move) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
     /// Says what a candidate comes to.
     fn outcome(&self, step: Self::Move) -> String {
         let label = self.about(step).label;

@@ -191,31 +191,31 @@ async fn a_world_is_played_by_hand() {
         calm(&browser).await;
     };
     let gone = async |label: &str| browser.count(&format!("[aria-label='{label}']"), 0).await;
-    press("do: client 1 to a: acquire").await;
-    press("deliver: client 1 to b: acquire").await;
-    press("lose: client 1 to c: acquire").await;
-    gone("deliver: client 1 to c: acquire").await;
+    press("do: client 1 to node a: acquire").await;
+    press("deliver: client 1 to node b: acquire").await;
+    press("lose: client 1 to node c: acquire").await;
+    gone("deliver: client 1 to node c: acquire").await;
     browser.until("$('#arrows').textContent.includes('lost: acquire')").await;
     press("pause client 1").await;
-    gone("deliver: a to client 1: granted with 1·1").await;
+    gone("deliver: node a to client 1: granted with 1·1").await;
     press("wake client 1").await;
     press("cut off node b").await;
-    gone("deliver: b to client 1: granted with 1·1").await;
+    gone("deliver: node b to client 1: granted with 1·1").await;
     press("connect node b").await;
-    press("deliver: a to client 1: granted with 1·1").await;
-    press("deliver: b to client 1: granted with 1·1").await;
+    press("deliver: node a to client 1: granted with 1·1").await;
+    press("deliver: node b to client 1: granted with 1·1").await;
     assert!(browser.text("#clients [data-name=client-1]").await.contains("has a lease, token 1·1"));
     browser.until("$('#forgets').hidden").await;
-    press("do: flush c").await;
+    press("do: flush node c").await;
     browser.until("!$('#forgets').hidden").await;
     assert!(browser.text("#nodes [data-name=c]").await.contains("has forgotten"));
-    press("do: re-admission 1 to c: prepare").await;
+    press("do: re-admission 1 to node c: prepare").await;
     for round in ["read", "reserve era 2"] {
         for node in ["a", "b"] {
-            press(&format!("deliver: re-admission 1 to {node}: {round}")).await;
+            press(&format!("deliver: re-admission 1 to node {node}: {round}")).await;
         }
     }
-    press("deliver: re-admission 1 to c: activate in era 2").await;
+    press("deliver: re-admission 1 to node c: activate in era 2").await;
     let node = browser.text("#nodes [data-name=c]").await;
     assert!(node.contains("admitted, in a new era: it votes"), "{node}");
     choose(&browser, "world", "five").await;
