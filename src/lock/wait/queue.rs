@@ -43,6 +43,13 @@ struct QueueState {
     handed_over: bool,
 }
 
+impl QueueState {
+    /// Reports whether a lease now would follow the last one: a client that polls has not asked between them.
+    fn is_followed(&self, retry_delay: Duration) -> bool {
+        self.released_at.is_some_and(|at| at.elapsed() <= retry_delay)
+    }
+}
+
 /// Leases of this process that follow one another.
 #[derive(Clone, Copy)]
 struct Streak {
@@ -162,7 +169,7 @@ impl WaitQueue {
         (state.last_error, state.handed_over) = (None, false);
         state.held = alone;
         if alone {
-            let soon = state.released_at.is_some_and(|at| at.elapsed() <= retry_delay);
+            let soon = state.is_followed(retry_delay);
             let last = state.streak.filter(|_| handed_over || (soon && !contested));
             let (since, leases) = last.map_or((Instant::now(), 0), |last| (last.since, last.leases));
             state.streak = Some(Streak { since, leases: leases.saturating_add(1), contested });
@@ -185,11 +192,11 @@ impl WaitQueue {
     }
 
     /// Ends a streak that has reached its bound, and reports whether it has to let others ask. Where others are
-    /// notified, it need not.
+    /// notified, or have had the time to ask, it need not.
     pub(crate) fn ends_streak(&self, retry_delay: Duration) -> bool {
         let mut state = self.state.lock();
         let over = |streak: &Streak| !streak.contested && streak.is_over(retry_delay);
-        state.streak.take_if(|streak| over(streak)).is_some()
+        state.streak.take_if(|streak| over(streak)).is_some() && state.is_followed(retry_delay)
     }
 
     /// Another client was first.
@@ -206,7 +213,26 @@ impl WaitQueue {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::advance;
+
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn leases_that_follow_one_another_let_others_ask_and_those_after_a_pause_need_not() {
+        let (queue, delay) = (WaitQueue::default(), Duration::from_millis(100));
+        let lease = async || {
+            queue.on_acquired(true, false, false, delay);
+            queue.on_released(false);
+            advance(delay / 2).await;
+        };
+        lease().await;
+        advance(delay * (MAX_RETRY_DELAYS + 1)).await;
+        assert!(!queue.ends_streak(delay));
+        for _ in 0..=2 * MAX_RETRY_DELAYS {
+            lease().await;
+        }
+        assert!(queue.ends_streak(delay));
+    }
 
     #[test]
     fn a_lease_is_handed_over_only_while_somebody_waits_here() {
