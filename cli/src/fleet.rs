@@ -174,6 +174,10 @@ async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
         service(redis, order.ttl, budget).map_err(named)
     };
     let (old, new) = (open("--from", &from)?, open("--to", &to)?);
+    let now = findings::ask(&from, budget).await?;
+    if now.is_moving() && now.admitted() < now.needed() {
+        return Err(Failure::unavailable(format_args!("--from: {HALF_MOVED}")));
+    }
     let list = to.fleet()?;
     say::out(format_args!(
         "moving {} to {list}; clients with the old list get no lease once the move has begun\n",
@@ -183,11 +187,6 @@ async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
         true => old.operator().move_lost_to(&new).await,
         false => old.operator().move_to(&new).await,
     };
-    if let Err(error @ OperatorError::OldForgot { .. }) = &moved
-        && findings::ask(&from, budget).await?.is_moving()
-    {
-        return Err(Failure::unavailable(format_args!("{error}; {HALF_MOVED}")));
-    }
     moved.map_err(|error| advised(error, &to))?;
     let findings = findings::ask(&to, budget).await?;
     findings.print();

@@ -109,6 +109,10 @@ fn a_move_goes_on_without_a_new_node_that_is_gone() {
     let name = servers[3].url();
     let advice = format!("in --to, {name}=redis://ADDRESS in place of {name}");
     finish(mover(&from, &to)).says(69, &advice);
+    // From the list that was not started the counts would be lost.
+    let elsewhere = [urls(&servers[1..3]), servers[4].url()].join(",");
+    let command = format!("fleet move --lost --yes --from {to} --to {elsewhere} --node-budget 2s");
+    ask("", &command).says(69, "--from: the move from another list to this one has begun, and is not done");
     let to = to.replace(&name, &format!("{name}={}", servers[4].url()));
     moved(finish(mover(&from, &to)), &to);
     lease(&from, "--wait 0s").unwrap_err();
