@@ -103,9 +103,8 @@ impl Request {
 
     /// Reports whether the request only releases something. Such a request may arrive late or repeatedly.
     pub fn is_release(&self) -> bool {
-        let is_release =
-            |part: &Request| matches!(part, Request::Release { .. } | Request::Retire { .. } | Request::Shorten { .. });
-        self.parts().iter().all(is_release)
+        use Request::{Release, Retire, Shorten};
+        self.parts().iter().all(|part| matches!(part, Release { .. } | Retire { .. } | Shorten { .. }))
     }
 
     /// Returns the owner of the lock that the request is about.

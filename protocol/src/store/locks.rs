@@ -64,8 +64,7 @@ impl Store {
     }
 
     pub(super) fn shorten(&mut self, resource: &Resource, owner: Owner, end: Time, now: Time) -> Reply {
-        let holders = self.locks.get_mut(resource).filter(|holders| holders.has(owner));
-        let Some(holders) = holders else { return Reply::NotOwner };
+        let Some(holders) = self.locks.get_mut(resource).filter(|it| it.has(owner)) else { return Reply::NotOwner };
         holders.shorten(owner, end);
         let until = holders.until();
         self.out.insert(resource.clone(), (until, until.since(now)));
