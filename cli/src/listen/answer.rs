@@ -3,7 +3,7 @@ use std::fmt::Display;
 use axum::body::Body;
 use axum::response::IntoResponse;
 use fencing::http::Problem;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
 
 pub(crate) type HttpAnswer = Response<Body>;
@@ -40,8 +40,20 @@ impl ProblemKind {
         if let Some(seconds) = retry_after {
             answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
+        if status == StatusCode::UNAUTHORIZED {
+            answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
         answer.extensions_mut().insert(problem);
         answer
+    }
+}
+
+/// Why a request is refused, before it becomes an answer.
+pub(crate) struct Refused(pub(crate) ProblemKind, pub(crate) String);
+
+impl From<Refused> for HttpAnswer {
+    fn from(Refused(kind, why): Refused) -> HttpAnswer {
+        kind.answer(why)
     }
 }
 

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::util::BoxCloneSyncService;
 
-pub(crate) use answer::{HttpAnswer, MALFORMED, ProblemKind, answer, in_grpc};
+pub(crate) use answer::{HttpAnswer, MALFORMED, ProblemKind, Refused, answer, in_grpc};
 pub(crate) use status::{Counted, record_metrics, status, yaml};
 pub(crate) use tls::TlsArgs;
 pub(crate) use upload::{Progress, UploadState, bounded};

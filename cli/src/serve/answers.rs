@@ -2,51 +2,29 @@ use std::time::Duration;
 
 use fencing::http::{Problem, attach_sequencer};
 use fencing::lock::{AcquireError, LeaseLost, Loss, RenewError};
-use http::header::{CONTENT_LENGTH, LOCATION, WWW_AUTHENTICATE};
+use http::header::{CONTENT_LENGTH, LOCATION};
 use http::{HeaderValue, StatusCode};
 use serde_json::json;
 
 use super::JSON;
-use super::clients::Denied;
+use super::clients::{OVERLOADED, UNAVAILABLE};
 use super::table::KnownLease;
 use crate::duration::{about, millis};
-use crate::listen::{HttpAnswer, ProblemKind, answer};
+use crate::listen::{HttpAnswer, ProblemKind, Refused, answer};
 use crate::signing::{SIGNATURE, SigningKeys};
 
 const HELD: ProblemKind = ProblemKind::new(StatusCode::CONFLICT, Problem::HELD);
 const SUPERSEDED: ProblemKind = ProblemKind::new(StatusCode::CONFLICT, Problem::SUPERSEDED);
-pub(super) const OVERLOADED: ProblemKind =
-    ProblemKind::new(StatusCode::TOO_MANY_REQUESTS, Problem::OVERLOADED).retry_after(1);
 const NO_LEASE: ProblemKind = ProblemKind::new(StatusCode::NOT_FOUND, Problem::NO_LEASE);
-pub(super) const UNAVAILABLE: ProblemKind =
-    ProblemKind::new(StatusCode::SERVICE_UNAVAILABLE, Problem::UNAVAILABLE).retry_after(1);
 pub(super) const TOO_LONG: ProblemKind = ProblemKind::new(StatusCode::PAYLOAD_TOO_LARGE, Problem::MALFORMED);
 pub(super) const NOT_JSON: ProblemKind = ProblemKind::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Problem::MALFORMED);
 pub(super) const IN_DOUBT: ProblemKind = ProblemKind::new(StatusCode::SERVICE_UNAVAILABLE, Problem::IN_DOUBT);
-const UNAUTHORIZED: ProblemKind = ProblemKind::new(StatusCode::UNAUTHORIZED, "about:blank");
-pub(super) const FORBIDDEN: ProblemKind = ProblemKind::new(StatusCode::FORBIDDEN, "about:blank");
 pub(super) const NOT_FOUND: ProblemKind = ProblemKind::new(StatusCode::NOT_FOUND, "about:blank");
 /// The router adds which methods are allowed.
 pub(super) const WRONG_METHOD: ProblemKind = ProblemKind::new(StatusCode::METHOD_NOT_ALLOWED, "about:blank");
 
-pub(super) fn no_lease() -> HttpAnswer {
-    NO_LEASE.answer("there is no such lease, or it has ended: stop the work, or acquire again")
-}
-
-impl From<Denied> for HttpAnswer {
-    fn from(denied: Denied) -> HttpAnswer {
-        match denied {
-            Denied::Unknown(why) => {
-                let mut answer = UNAUTHORIZED.answer(why);
-                answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-                answer
-            }
-            Denied::Forbidden(why) => FORBIDDEN.answer(why),
-            Denied::Busy(why) => OVERLOADED.answer(why),
-            Denied::Full => UNAVAILABLE.answer("too many leases are held; no lock was requested"),
-            Denied::NoLease => no_lease(),
-        }
-    }
+pub(super) fn no_lease() -> Refused {
+    Refused(NO_LEASE, "there is no such lease, or it has ended: stop the work, or acquire again".to_owned())
 }
 
 pub(super) fn lease(

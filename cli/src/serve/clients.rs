@@ -6,15 +6,26 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fencing::Resource;
-use http::HeaderMap;
+use fencing::http::Problem;
 use http::header::AUTHORIZATION;
+use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
 use serde::Deserialize;
 use subtle::ConstantTimeEq;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::exit::Failure;
 use crate::followed::Followed;
+use crate::listen::{ProblemKind, Refused};
+
+const UNAUTHORIZED: ProblemKind = ProblemKind::new(StatusCode::UNAUTHORIZED, "about:blank");
+pub(super) const FORBIDDEN: ProblemKind = ProblemKind::new(StatusCode::FORBIDDEN, "about:blank");
+/// A client, or all clients together, have reached a bound.
+pub(super) const OVERLOADED: ProblemKind =
+    ProblemKind::new(StatusCode::TOO_MANY_REQUESTS, Problem::OVERLOADED).retry_after(1);
+pub(super) const UNAVAILABLE: ProblemKind =
+    ProblemKind::new(StatusCode::SERVICE_UNAVAILABLE, Problem::UNAVAILABLE).retry_after(1);
 
 /// The clients that may ask, and how much each of them uses.
 pub(super) struct Clients {
@@ -41,15 +52,12 @@ pub(super) enum Right {
     Read,
 }
 
-struct Rights {
-    name: String,
-    entry: ClientEntry,
-}
-
 /// A client in the file, under its name.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ClientEntry {
+struct Rights {
+    #[serde(skip)]
+    name: String,
     /// Of its bearer tokens: more than one while they are changed.
     token_sha256: Vec<TokenHash>,
     /// Names; with a slash at the end all that begin with it. A slash alone is every name.
@@ -75,21 +83,11 @@ struct Usage {
     next: Mutex<Option<Instant>>,
 }
 
-/// Why a request is denied, without a word about others.
-pub(super) enum Denied {
-    /// No client has sent it.
-    Unknown(&'static str),
-    /// Its client has no right to that.
-    Forbidden(String),
-    /// Its client has reached a bound of its own.
-    Busy(String),
-    /// All clients together hold as many leases as they may.
-    Full,
-    NoLease,
-}
-
 /// A lease or a waiter of a client, counted until it is dropped.
-pub(super) type InUse = Arc<()>;
+type InUse = Arc<()>;
+
+/// A lease or a waiter, counted with those of its client and with those of all.
+pub(super) type Place = (InUse, OwnedSemaphorePermit);
 
 impl Clients {
     /// Without a file everybody is one client, which may ask for everything.
@@ -104,25 +102,25 @@ impl Clients {
     }
 
     /// Returns the client that has sent these headers.
-    pub(super) fn find(&self, headers: &HeaderMap) -> Result<Caller, Denied> {
+    pub(super) fn find(&self, headers: &HeaderMap) -> Result<Caller, Refused> {
         let rights = match &self.known {
             None => Arc::new(Rights::anybody()),
             Some(known) => {
-                let Some(token) = bearer(headers) else {
-                    return Err(Denied::Unknown("say who you are: send Authorization: Bearer TOKEN"));
-                };
+                let unknown = |why: &str| Refused(UNAUTHORIZED, why.to_owned());
+                let token = bearer(headers);
+                let token = token.ok_or_else(|| unknown("say who you are: send Authorization: Bearer TOKEN"))?;
                 let hash = digest(&SHA256, token);
                 let mut found = None;
                 let known = known.now();
                 // All are compared: the time says nothing about any of them.
                 for rights in known.iter() {
-                    for known in &rights.entry.token_sha256 {
+                    for known in &rights.token_sha256 {
                         if known.0.ct_eq(hash.as_ref()).into() {
                             found = Some(Arc::clone(rights));
                         }
                     }
                 }
-                found.ok_or(Denied::Unknown("no client has this token"))?
+                found.ok_or_else(|| unknown("no client has this token"))?
             }
         };
         let usage = Arc::clone(self.usage.lock().entry(rights.name.clone()).or_default());
@@ -136,54 +134,61 @@ impl Caller {
     }
 
     pub(super) fn may(&self, right: Right) -> bool {
-        self.rights.entry.may.contains(&right)
+        self.rights.may.contains(&right)
     }
 
-    /// Refuses what the client has no right to.
-    pub(super) fn require(&self, right: Right) -> Result<(), Denied> {
-        let refusal = || {
-            let right = format!("{right:?}").to_lowercase();
-            Denied::Forbidden(format!("{} has no right to {right}", self.name()))
-        };
-        self.may(right).then_some(()).ok_or_else(refusal)
+    pub(super) fn require(&self, right: Right) -> Result<(), Refused> {
+        self.check(self.may(right), &format!("{right:?}").to_lowercase())
     }
 
-    /// Refuses resources that are not the client's.
-    pub(super) fn require_resource(&self, resource: &Resource) -> Result<(), Denied> {
-        let mut prefixes = self.rights.entry.resources.iter();
-        let refusal = || Denied::Forbidden(format!("{} has no right to {resource}", self.name()));
-        prefixes.any(|prefix| covers(prefix, resource.as_str())).then_some(()).ok_or_else(refusal)
+    pub(super) fn require_resource(&self, resource: &Resource) -> Result<(), Refused> {
+        let mut prefixes = self.rights.resources.iter();
+        self.check(prefixes.any(|prefix| covers(prefix, resource.as_str())), resource.as_str())
+    }
+
+    fn check(&self, has: bool, what: &str) -> Result<(), Refused> {
+        let refusal = || Refused(FORBIDDEN, format!("{} has no right to {what}", self.name()));
+        has.then_some(()).ok_or_else(refusal)
     }
 
     /// Takes one of the requests that the client has each second. It may send those of one second at once.
-    pub(super) fn take_request(&self) -> Result<(), Denied> {
-        let Some(rate) = self.rights.entry.requests_per_second else { return Ok(()) };
+    pub(super) fn take_request(&self) -> Result<(), Refused> {
+        let Some(rate) = self.rights.requests_per_second else { return Ok(()) };
         let (now, mut next) = (Instant::now(), self.usage.next.lock());
         let due = next.unwrap_or(now).max(now);
         if due.duration_since(now) >= Duration::from_secs(1) {
-            return Err(Denied::Busy(format!("{} sends more than {rate} requests a second", self.name())));
+            return Err(Refused(OVERLOADED, format!("{} sends more than {rate} requests a second", self.name())));
         }
         *next = Some(due + Duration::from_secs(1) / rate.max(1));
         Ok(())
     }
 
-    /// Counts a lease.
-    pub(super) fn count_lease(&self) -> Result<InUse, Denied> {
-        self.count(&self.usage.leases, self.rights.entry.leases, "leases")
+    /// Counts a lease with those of this client, and with those of all, for which there are permits.
+    pub(super) fn count_lease(&self, of_all: &Arc<Semaphore>) -> Result<Place, Refused> {
+        let full = Refused(UNAVAILABLE, "too many leases are held; no lock was requested".to_owned());
+        self.count(&self.usage.leases, self.rights.leases, "leases", (of_all, full))
     }
 
-    /// Counts a request that waits.
-    pub(super) fn count_waiter(&self) -> Result<InUse, Denied> {
-        self.count(&self.usage.waiters, self.rights.entry.waiters, "waiting requests")
+    /// Counts a request that waits. They never take the last connections.
+    pub(super) fn count_waiter(&self, of_all: &Arc<Semaphore>) -> Result<Place, Refused> {
+        let full = Refused(OVERLOADED, "too many requests wait; nothing was requested".to_owned());
+        self.count(&self.usage.waiters, self.rights.waiters, "waiting requests", (of_all, full))
     }
 
-    fn count(&self, counted: &Mutex<InUse>, most: usize, what: &str) -> Result<InUse, Denied> {
+    fn count(
+        &self,
+        counted: &Mutex<InUse>,
+        most: usize,
+        what: &str,
+        (of_all, full): (&Arc<Semaphore>, Refused),
+    ) -> Result<Place, Refused> {
         let counted = counted.lock();
         // It is one itself.
-        match Arc::strong_count(&counted) <= most {
-            true => Ok(Arc::clone(&counted)),
-            false => Err(Denied::Busy(format!("{} has {most} {what}, which is its limit", self.name()))),
+        if Arc::strong_count(&counted) > most {
+            return Err(Refused(OVERLOADED, format!("{} has {most} {what}, which is its limit", self.name())));
         }
+        let permit = Arc::clone(of_all).try_acquire_owned().map_err(|_| full)?;
+        Ok((Arc::clone(&counted), permit))
     }
 }
 
@@ -191,9 +196,8 @@ impl Rights {
     fn anybody() -> Rights {
         let may = vec![Right::Acquire, Right::Release, Right::Read];
         let (leases, waiters) = (unlimited(), unlimited());
-        let (token_sha256, resources) = (Vec::new(), vec!["/".to_owned()]);
-        let entry = ClientEntry { token_sha256, resources, may, leases, waiters, requests_per_second: None };
-        Rights { name: "anybody".to_owned(), entry }
+        let (name, token_sha256, resources) = ("anybody".to_owned(), Vec::new(), vec!["/".to_owned()]);
+        Rights { name, token_sha256, resources, may, leases, waiters, requests_per_second: None }
     }
 }
 
@@ -211,19 +215,19 @@ fn unlimited() -> usize {
 }
 
 fn parse(text: &str) -> Result<Vec<Arc<Rights>>, String> {
-    let entries: HashMap<String, ClientEntry> = toml::from_str(text).map_err(|error| error.to_string())?;
+    let clients: HashMap<String, Rights> = toml::from_str(text).map_err(|error| error.to_string())?;
     let mut owners = HashMap::new();
-    for (name, entry) in &entries {
-        if entry.token_sha256.is_empty() {
+    for (name, rights) in &clients {
+        if rights.token_sha256.is_empty() {
             return Err(format!("{name} has no token_sha256"));
         }
-        for hash in &entry.token_sha256 {
+        for hash in &rights.token_sha256 {
             if let Some(other) = owners.insert(hash.0, name).filter(|other| *other != name) {
                 return Err(format!("{name} and {other} have one token"));
             }
         }
     }
-    Ok(entries.into_iter().map(|(name, entry)| Arc::new(Rights { name, entry })).collect())
+    Ok(clients.into_iter().map(|(name, rights)| Arc::new(Rights { name, ..rights })).collect())
 }
 
 fn covers(prefix: &str, name: &str) -> bool {

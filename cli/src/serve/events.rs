@@ -1,5 +1,6 @@
 //! What becomes of a lease, told to its client as server-sent events.
 
+use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +13,9 @@ use fencing::lock::Loss;
 use futures_util::stream;
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep};
 
-use super::clients::{Caller, Denied, InUse, Right};
+use super::clients::{Caller, Place, Right};
 use super::lease_server::{Id, LeaseServer, SharedServer, show, text};
 use super::table::KnownLease;
 use crate::duration::millis;
@@ -39,7 +39,7 @@ struct LeaseEvents {
     renewed: Instant,
     told: Option<Instant>,
     is_over: bool,
-    _place: (InUse, OwnedSemaphorePermit),
+    _place: Place,
 }
 
 /// Shows a lease, or tells what becomes of it where the path ends so.
@@ -62,29 +62,16 @@ pub(super) async fn show_or_tell(
         false => leases.find(&caller, id, Some(Right::Read))?,
     };
     caller.take_request()?;
-    let place = leases.waiting(&caller)?;
-    Ok(LeaseEvents::new(leases, (headers, known), renews, place).answer())
+    let (renewed, _place) = (Instant::now() - known.ttl / 3, caller.count_waiter(&leases.waiters)?);
+    let events = LeaseEvents { leases, headers, known, renews, renewed, told: None, is_over: false, _place };
+    let events = stream::unfold(events, async |mut events| {
+        let text = events.next().await?;
+        Some((Ok::<_, Infallible>(Bytes::from(text)), events))
+    });
+    Ok(answer(StatusCode::OK, "text/event-stream", Body::from_stream(events)))
 }
 
 impl LeaseEvents {
-    fn new(
-        leases: Arc<LeaseServer>,
-        (headers, known): (HeaderMap, KnownLease),
-        renews: bool,
-        place: (InUse, OwnedSemaphorePermit),
-    ) -> LeaseEvents {
-        let renewed = Instant::now() - known.ttl / 3;
-        LeaseEvents { leases, headers, known, renews, renewed, told: None, is_over: false, _place: place }
-    }
-
-    fn answer(self) -> HttpAnswer {
-        let events = stream::unfold(self, async |mut events| {
-            let text = events.next().await?;
-            Some((Ok::<_, std::convert::Infallible>(Bytes::from(text)), events))
-        });
-        answer(StatusCode::OK, "text/event-stream", Body::from_stream(events))
-    }
-
     /// Waits for the next event, or returns a comment where there was none for a while: it shows a dead connection.
     async fn next(&mut self) -> Option<String> {
         if self.is_over || self.leases.stop.is_cancelled() {
@@ -92,17 +79,11 @@ impl LeaseEvents {
         }
         if self.renews && self.renewed.elapsed() >= self.known.ttl / 3 {
             self.renewed = Instant::now();
-            let caller = self.leases.clients.find(&self.headers);
-            let found = caller.and_then(|caller| Ok((self.leases.find_own(&caller, &self.known.id)?, caller)));
-            let failed = match found {
-                Ok((known, caller)) => self.leases.renew(&caller, &known).await.err().map(|answer| answer.status()),
-                Err(Denied::NoLease) => Some(StatusCode::NOT_FOUND),
+            match self.renew().await.map_err(|refusal| refusal.status()) {
+                Err(StatusCode::NOT_FOUND) => return Some(self.end("lost")),
+                Err(StatusCode::CONFLICT) => return Some(self.end("superseded")),
                 // The client has lost its right: the answer to its next request says so.
-                Err(_) => return None,
-            };
-            match failed {
-                Some(StatusCode::NOT_FOUND) => return Some(self.end("lost")),
-                Some(StatusCode::CONFLICT) => return Some(self.end("superseded")),
+                Err(StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => return None,
                 // A failure is told by the deadline, which does not move.
                 _ => {}
             }
@@ -135,6 +116,12 @@ impl LeaseEvents {
             () = self.leases.stop.cancelled() => None,
             () = &mut look => Some(":\n\n".to_owned()),
         }
+    }
+
+    async fn renew(&self) -> Result<Duration, HttpAnswer> {
+        let caller = self.leases.clients.find(&self.headers)?;
+        let known = self.leases.find_own(&caller, &self.known.id)?;
+        self.leases.renew(&caller, &known).await
     }
 
     fn end(&mut self, what: &str) -> String {

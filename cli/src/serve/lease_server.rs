@@ -13,15 +13,15 @@ use http::header::CONTENT_TYPE;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::answers::{self, IN_DOUBT, NOT_JSON, TOO_LONG, UNAVAILABLE, no_lease};
-use super::clients::{Caller, Clients, Denied, InUse, Right};
+use super::answers::{self, IN_DOUBT, NOT_JSON, TOO_LONG, no_lease};
+use super::clients::{Caller, Clients, FORBIDDEN, Right, UNAVAILABLE};
 use super::table::{KnownLease, Table};
 use super::{JSON, ServeArgs};
 use crate::duration::about;
-use crate::listen::{HttpAnswer, MALFORMED};
+use crate::listen::{HttpAnswer, MALFORMED, Refused};
 use crate::signing::SigningKeys;
 
 /// The longest body, in bytes.
@@ -58,7 +58,7 @@ pub(super) async fn acquire(
     caller.require_resource(&resource)?;
     caller.take_request()?;
     // Before the body: a slow one takes a connection as a waiter does.
-    let _waiting = leases.waiting(&caller)?;
+    let _waiting = caller.count_waiter(&leases.waiters)?;
     let stopping = || UNAVAILABLE.answer("the service is stopping; nothing was acquired");
     let wanted = leases.stop.run_until_cancelled(acquire_request(request)).await.ok_or_else(stopping)??;
     let ttl = wanted.ttl_ms.map_or(leases.args.ttl, Duration::from_millis);
@@ -100,7 +100,7 @@ pub(super) async fn show(leases: &LeaseServer, caller: &Caller, id: &str) -> Res
     };
     // Another process may know more.
     if left.is_zero() && known.ticket.is_none() {
-        return Err(no_lease());
+        return Err(no_lease().into());
     }
     Ok(answers::lease(StatusCode::OK, &known, left, leases.keys.as_ref()))
 }
@@ -134,7 +134,7 @@ pub(super) async fn release(
             leases.note(&known, "lease released");
             Ok(StatusCode::NO_CONTENT.into_response())
         }
-        Ok(Released::Lapsed) => Err(no_lease()),
+        Ok(Released::Lapsed) => Err(no_lease().into()),
         Err(error) => {
             tracing::warn!(%error, "release in doubt");
             let why = "too few servers answered; the lock is free by the end of its TTL";
@@ -157,29 +157,22 @@ impl LeaseServer {
         }
     }
 
-    /// Takes the place of one that waits. They never take the last connections.
-    pub(super) fn waiting(&self, caller: &Caller) -> Result<(InUse, OwnedSemaphorePermit), Denied> {
-        let in_use = caller.count_waiter()?;
-        let permit = Arc::clone(&self.waiters).try_acquire_owned();
-        Ok((in_use, permit.map_err(|_| Denied::Busy("too many requests wait; nothing was requested".to_owned()))?))
-    }
-
     /// Finds a lease of this client, or one of others to which it has the right.
-    pub(super) fn find(&self, caller: &Caller, id: &str, of_others: Option<Right>) -> Result<KnownLease, Denied> {
+    pub(super) fn find(&self, caller: &Caller, id: &str, of_others: Option<Right>) -> Result<KnownLease, Refused> {
         let right = of_others.filter(|right| caller.may(*right)).unwrap_or(Right::Acquire);
         caller.require(right)?;
         let sealed = || KnownLease::unseal(id, self.keys.as_ref()?);
-        let known = self.table.find(id).map(|entry| entry.known.clone()).or_else(sealed).ok_or(Denied::NoLease)?;
+        let known = self.table.find(id).map(|entry| entry.known.clone()).or_else(sealed).ok_or_else(no_lease)?;
         if known.client != caller.name() {
-            let right = of_others.ok_or_else(|| Denied::Forbidden("the lease belongs to another client".to_owned()))?;
-            caller.require(right)?;
+            let foreign = || Refused(FORBIDDEN, "the lease belongs to another client".to_owned());
+            caller.require(of_others.ok_or_else(foreign)?)?;
             caller.require_resource(&known.sequencer.resource)?;
         }
         Ok(known)
     }
 
     /// Finds a lease of this client to renew it, unless the client has lost the right to its resource.
-    pub(super) fn find_own(&self, caller: &Caller, id: &str) -> Result<KnownLease, Denied> {
+    pub(super) fn find_own(&self, caller: &Caller, id: &str) -> Result<KnownLease, Refused> {
         let known = self.find(caller, id, None)?;
         caller.require_resource(&known.sequencer.resource)?;
         Ok(known)

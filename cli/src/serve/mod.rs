@@ -19,8 +19,8 @@ use http::header::ORIGIN;
 use http::{HeaderMap, Method};
 use tokio::sync::Semaphore;
 
-use self::answers::{FORBIDDEN, NOT_FOUND, WRONG_METHOD};
-use self::clients::{Caller, Clients, Right};
+use self::answers::{NOT_FOUND, WRONG_METHOD};
+use self::clients::{Caller, Clients, FORBIDDEN, Right};
 use self::events::show_or_tell;
 use self::lease_server::{LeaseServer, SharedServer, acquire, release, renew};
 use self::table::Table;

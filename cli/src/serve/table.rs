@@ -7,10 +7,10 @@ use fencing::lock::{LeaseTicket, Loss};
 use fencing::{Lease, Sequencer};
 use http_body_util::BodyExt;
 use parking_lot::Mutex;
-use tokio::sync::{Mutex as AsyncMutex, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 
-use super::clients::{Caller, Denied, InUse};
-use crate::listen::Counted;
+use super::clients::{Caller, Place};
+use crate::listen::{Counted, Refused};
 use crate::signing::SigningKeys;
 
 /// The leases that this process has granted or renewed, by ids that cannot be guessed. Only their clients renew them,
@@ -24,8 +24,7 @@ pub(super) struct Table {
 pub(super) struct Entry {
     pub(super) known: KnownLease,
     pub(super) lease: AsyncMutex<Option<Lease>>,
-    _in_use: InUse,
-    _permit: Counted<OwnedSemaphorePermit>,
+    _place: Counted<Place>,
 }
 
 /// What the id of a lease says, to this process or with its keys to each.
@@ -75,32 +74,23 @@ impl Drop for Entry {
     }
 }
 
-/// A place in the table, for a lease that is being acquired.
-pub(super) struct ReservedPlace {
-    in_use: InUse,
-    permit: OwnedSemaphorePermit,
-}
-
 impl Table {
     pub(super) fn new(most: usize) -> Arc<Table> {
         Arc::new(Table { leases: Mutex::default(), permits: Arc::new(Semaphore::new(most)) })
     }
 
     /// Reserves a place for a lease of this client.
-    pub(super) fn reserve(&self, caller: &Caller) -> Result<ReservedPlace, Denied> {
-        let in_use = caller.count_lease()?;
-        let permit = Arc::clone(&self.permits).try_acquire_owned().map_err(|_| Denied::Full)?;
-        Ok(ReservedPlace { in_use, permit })
+    pub(super) fn reserve(&self, caller: &Caller) -> Result<Place, Refused> {
+        caller.count_lease(&self.permits)
     }
 
     /// Keeps a lease until it is released or over, or another process goes on with it.
-    pub(super) fn keep(self: &Arc<Table>, known: KnownLease, lease: Lease, place: ReservedPlace) {
+    pub(super) fn keep(self: &Arc<Table>, known: KnownLease, lease: Lease, place: Place) {
         let (id, lost) = (known.id.clone(), lease.lost());
         let entry = Arc::new(Entry {
             lease: AsyncMutex::new(Some(lease)),
             known: known.clone(),
-            _in_use: place.in_use,
-            _permit: Counted::new("fencing_serve_leases", place.permit),
+            _place: Counted::new("fencing_serve_leases", place),
         });
         let (table, kept) = (Arc::downgrade(self), Arc::downgrade(&entry));
         let before = self.leases.lock().insert(id, entry);
