@@ -13,6 +13,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What files say, parsed anew when one of them has changed. If they cannot be read, what they said before stays. A
 /// thread reads them again and again: a file that does not answer holds up nothing else.
+#[derive(Clone)]
 pub(crate) struct Followed<T>(Arc<Mutex<Arc<T>>>);
 
 impl<T: Send + Sync + 'static> Followed<T> {

@@ -14,7 +14,7 @@ use wildmatch::WildMatch;
 use crate::duration::{about, millis};
 use crate::exit::Failure;
 use crate::findings::NodeBudget;
-use crate::place::{Chosen, LockPlace, Redis};
+use crate::place::{Chosen, LockPlace};
 use crate::pool::answer;
 use crate::say;
 use crate::voters::{Turnout, Voters, print_faults};
@@ -143,18 +143,10 @@ impl LeaseList {
         budget: Duration,
         longest: Duration,
     ) -> Result<LeaseList, Failure> {
-        match place {
-            Chosen::Redis(redis) => LeaseList::on_nodes(redis, glob, budget, longest).await,
-            Chosen::Service(service) => LeaseList::of_service(&*service.operator().await?, glob).await,
-        }
-    }
-
-    async fn on_nodes(
-        redis: &Redis,
-        glob: &WildMatch,
-        budget: Duration,
-        longest: Duration,
-    ) -> Result<LeaseList, Failure> {
+        let redis = match place {
+            Chosen::Redis(redis) => redis,
+            Chosen::Service(service) => return LeaseList::of_service(&*service.operator().await?, glob).await,
+        };
         let mut voters = Voters::of(redis, budget).await?;
         let fits = |resource: &Resource| glob.matches(resource.as_str());
         let locks = voters

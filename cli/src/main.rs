@@ -133,11 +133,10 @@ fn program() -> Result<u8, Failure> {
 
 /// Hides an argument that belongs to no option: it may be what a shell has cut off from a URL with a password.
 fn hide_stray_argument(error: &mut clap::Error) {
-    let is_stray = match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(argument)) => !argument.starts_with('-'),
-        _ => false,
-    };
-    if is_stray && error.kind() == ErrorKind::UnknownArgument {
+    if error.kind() == ErrorKind::UnknownArgument
+        && let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg)
+        && !argument.starts_with('-')
+    {
         error.insert(ContextKind::InvalidArg, ContextValue::String("***".into()));
     }
 }
@@ -149,12 +148,8 @@ fn with_statuses(command: Command) -> Command {
 /// Writes the log on stderr: what `RUST_LOG` says, as in `fencing=debug,warn`, or else down to this level.
 fn logs(level: Option<LevelFilter>) {
     let asked = std::env::var("RUST_LOG").ok().filter(|asked| !asked.is_empty());
-    let targets = asked.and_then(|asked| {
-        let not_followed = |error| {
-            say::error(format_args!("warning: RUST_LOG is ignored: {error}"));
-        };
-        asked.parse::<Targets>().map_err(not_followed).ok()
-    });
+    let ignored = |error: &_| say::error(format_args!("warning: RUST_LOG is ignored: {error}"));
+    let targets = asked.and_then(|asked| asked.parse::<Targets>().inspect_err(ignored).ok());
     let Some(targets) = targets.or(level.map(|level| Targets::new().with_default(level))) else {
         return;
     };

@@ -121,10 +121,8 @@ impl LockPlace {
         let given = |(_, url): &(_, String)| !url.trim_matches([',', ' ']).is_empty();
         let named = VARIABLES.into_iter().zip(urls);
         let given: Vec<_> = named.filter_map(|(name, url)| Some((name, url?))).filter(given).collect();
-        let chosen = match &given[..] {
-            [("FENCING_LOCK", url)] => self.of(url.trim())?,
-            [("FENCING_REDIS", urls)] => self.on_nodes(urls),
-            [(_, url)] => Chosen::Service(LeaseService::Database(url.trim().to_owned())),
+        let (variable, url) = match &given[..] {
+            [(variable, url)] => (*variable, url.trim().to_owned()),
             [] => {
                 return Err(Failure::usage(format_args!(
                     "no lock service is given: give {OPTIONS}, or set FENCING_LOCK, FENCING_REDIS or FENCING_DATABASE"
@@ -136,29 +134,22 @@ impl LockPlace {
                 )));
             }
         };
-        match chosen {
-            Chosen::Service(LeaseService::Database(_)) if self.namespace.is_some() && !needs_namespace => {
-                Err(Failure::usage(
-                    "--namespace is for nodes, etcd and ZooKeeper: in a database, the schema of its URL keeps locks apart",
-                ))
+        let wrong = |error| Failure::usage(format_args!("--lock: {error}"));
+        let engine = match variable {
+            "FENCING_LOCK" => ConnectOptions::new(&url).engine().map_err(wrong)?,
+            "FENCING_REDIS" => "redis",
+            _ => "database",
+        };
+        let namespace = self.namespace().to_owned();
+        match engine {
+            "redis" => Ok(Chosen::Redis(Redis { urls: url, namespace })),
+            "database" | "postgres" | "mysql" | "sqlite" if self.namespace.is_none() || needs_namespace => {
+                Ok(Chosen::Service(LeaseService::Database(url)))
             }
-            chosen => Ok(chosen),
+            "database" | "postgres" | "mysql" | "sqlite" => Err(Failure::usage(
+                "--namespace is for nodes, etcd and ZooKeeper: in a database, the schema of its URL keeps locks apart",
+            )),
+            _ => Ok(Chosen::Service(LeaseService::Engine { url, namespace })),
         }
-    }
-
-    fn on_nodes(&self, urls: &str) -> Chosen {
-        Chosen::Redis(Redis { urls: urls.to_owned(), namespace: self.namespace().to_owned() })
-    }
-
-    /// Returns the lock service of any URL.
-    fn of(&self, url: &str) -> Result<Chosen, Failure> {
-        let engine = ConnectOptions::new(url).engine();
-        let engine = engine.map_err(|error| Failure::usage(format_args!("--lock: {error}")))?;
-        let (url, namespace) = (url.to_owned(), self.namespace().to_owned());
-        Ok(match engine {
-            "redis" => self.on_nodes(&url),
-            "postgres" | "mysql" | "sqlite" => Chosen::Service(LeaseService::Database(url)),
-            _ => Chosen::Service(LeaseService::Engine { url, namespace }),
-        })
     }
 }

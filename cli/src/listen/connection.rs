@@ -31,20 +31,13 @@ const CLOSING: Duration = Duration::from_millis(100);
 pub(super) async fn serve(stream: TcpStream, from: SocketAddr, port: Port) {
     let _ = stream.set_nodelay(true);
     let Some(tls) = port.tls.clone() else { return answer_all(stream, from, port).await };
-    // As for a connection without a request.
-    let unused = async {
-        let idle = async {
-            sleep(IDLE).await;
-            port.full.notified().await;
-        };
-        let _ = timeout(port.settings.header_timeout, idle).await;
-    };
     tokio::select! {
-        accepted = tls.accept(stream) => match accepted {
+        accepted = tls.now().accept(stream) => match accepted {
             Ok(stream) => answer_all(stream, from, port).await,
             Err(error) => tracing::debug!(%error, "no TLS"),
         },
-        () = unused => {}
+        // As for a connection without a request.
+        _ = timeout(port.settings.header_timeout, needed(&port.full)) => {}
         () = port.stop.cancelled() => {}
     }
 }
@@ -70,7 +63,12 @@ async fn answer_all(stream: impl AsyncRead + AsyncWrite + Send + 'static, from: 
                     answers.call(request).await?
                 }
             };
-            Ok::<_, Infallible>(answer.map(|body| working.until_end_of(body)))
+            Ok::<_, Infallible>(answer.map(|body| {
+                Body::new(body.map_err(move |error| {
+                    let _ = &working;
+                    error
+                }))
+            }))
         }
     });
     let mut builder = Builder::new(TokioExecutor::new());
@@ -119,31 +117,26 @@ fn note_malformed(why: &str) {
 async fn unused(requests: &watch::Sender<usize>, limit: Duration, full: &Notify) {
     let mut requests = requests.subscribe();
     while requests.wait_for(|requests| *requests == 0).await.is_ok() {
-        let needed = async {
-            sleep(IDLE).await;
-            full.notified().await;
-        };
         tokio::select! {
             _ = requests.changed() => {}
-            () = sleep(limit) => return,
-            () = needed => return,
+            _ = timeout(limit, needed(full)) => return,
         }
     }
 }
 
+/// Waits until another connection needs the place of one that has had no request for a while.
+async fn needed(full: &Notify) {
+    sleep(IDLE).await;
+    full.notified().await;
+}
+
+/// A request that has no whole answer yet.
 struct Working(watch::Sender<usize>);
 
 impl Working {
     fn begin(requests: &watch::Sender<usize>) -> Working {
         requests.send_modify(|requests| *requests += 1);
         Working(requests.clone())
-    }
-
-    fn until_end_of(self, body: Body) -> Body {
-        Body::new(body.map_err(move |error| {
-            let _ = &self;
-            error
-        }))
     }
 }
 

@@ -18,6 +18,7 @@ use http::Request;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::util::BoxCloneSyncService;
@@ -27,9 +28,9 @@ pub(crate) use status::{Counted, record_metrics, status, yaml};
 pub(crate) use tls::TlsArgs;
 pub(crate) use upload::{Progress, UploadState, bounded};
 
-use self::tls::Tls;
 use crate::duration::{self, show};
 use crate::exit::Failure;
+use crate::followed::Followed;
 use crate::signals::Signals;
 use crate::{exit, say};
 
@@ -83,14 +84,14 @@ pub(crate) type Answers = BoxCloneSyncService<Request<Body>, HttpAnswer, Infalli
 pub(crate) struct Listener {
     requests: TcpListener,
     status: TcpListener,
-    tls: Option<Arc<Tls>>,
+    tls: Option<Followed<TlsAcceptor>>,
     settings: Listen,
     pub(crate) stop: CancellationToken,
 }
 
 impl Listener {
     pub(crate) async fn bind(settings: &Listen) -> Result<Listener, Failure> {
-        let tls = Tls::open(&settings.tls)?.map(Arc::new);
+        let tls = settings.tls.open()?;
         if tls.is_none() && !settings.listen.ip().is_loopback() {
             say::error("warning: requests and tokens cross the network as plain text: give --tls-cert and --tls-key");
         }
@@ -168,7 +169,7 @@ struct Port {
     settings: Listen,
     answers: Answers,
     stop: CancellationToken,
-    tls: Option<Arc<Tls>>,
+    tls: Option<Followed<TlsAcceptor>>,
     /// Notified while another connection needs a place: those that are kept for later must not keep out a renewal.
     full: Arc<Notify>,
 }

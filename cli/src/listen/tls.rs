@@ -1,14 +1,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
-use tokio_rustls::server::TlsStream;
 
 use crate::exit::Failure;
 use crate::followed::Followed;
@@ -28,20 +26,12 @@ pub(crate) struct TlsArgs {
     pub(super) client_ca: Option<PathBuf>,
 }
 
-/// The server's side of TLS, by files that may change.
-pub(super) struct Tls(Followed<TlsAcceptor>);
-
-impl Tls {
-    /// Returns none if no certificate is given.
-    pub(super) fn open(args: &TlsArgs) -> Result<Option<Tls>, Failure> {
-        let (Some(certificate), Some(key)) = (&args.tls_cert, &args.tls_key) else { return Ok(None) };
-        let mut files = vec![certificate.clone(), key.clone()];
-        files.extend(args.client_ca.clone());
-        Followed::open(files, acceptor).map(|acceptor| Some(Tls(acceptor)))
-    }
-
-    pub(super) async fn accept(&self, stream: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {
-        self.0.now().accept(stream).await
+impl TlsArgs {
+    /// Opens the server's side of TLS, by files that may change. Returns none if no certificate is given.
+    pub(super) fn open(&self) -> Result<Option<Followed<TlsAcceptor>>, Failure> {
+        let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
+        let files = [certificate, key].into_iter().chain(&self.client_ca).cloned().collect();
+        Followed::open(files, acceptor).map(Some)
     }
 }
 
