@@ -1,6 +1,6 @@
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -27,33 +27,29 @@ impl<T: Send + Sync + 'static> Followed<T> {
         let parse = move |texts: &[String]| parse(texts).map_err(|why| format!("{names}: {why}"));
         let parsed = Arc::new(Mutex::new(Arc::new(parse(&texts).map_err(Failure::usage)?)));
         let follower = Arc::downgrade(&parsed);
-        spawn_blocking(move || follow(&paths, Ok(texts), &follower, parse));
+        spawn_blocking(move || {
+            let mut seen = Ok(texts);
+            loop {
+                thread::sleep(POLL_INTERVAL);
+                let now = read(&paths);
+                let Some(parsed) = follower.upgrade() else { return };
+                if now == seen {
+                    continue;
+                }
+                match now.as_deref().map_err(Clone::clone).and_then(&parse) {
+                    Ok(new) => *parsed.lock() = Arc::new(new),
+                    Err(error) => {
+                        tracing::error!(%error, "a changed file cannot be used: its earlier contents stay in use")
+                    }
+                }
+                seen = now;
+            }
+        });
         Ok(Followed(parsed))
     }
 
     pub(crate) fn now(&self) -> Arc<T> {
         Arc::clone(&self.0.lock())
-    }
-}
-
-fn follow<T>(
-    paths: &[PathBuf],
-    mut seen: Result<Vec<String>, String>,
-    parsed: &Weak<Mutex<Arc<T>>>,
-    parse: impl Fn(&[String]) -> Result<T, String>,
-) {
-    loop {
-        thread::sleep(POLL_INTERVAL);
-        let now = read(paths);
-        let Some(parsed) = parsed.upgrade() else { return };
-        if now == seen {
-            continue;
-        }
-        match now.as_deref().map_err(Clone::clone).and_then(&parse) {
-            Ok(new) => *parsed.lock() = Arc::new(new),
-            Err(error) => tracing::error!(%error, "a changed file cannot be used: its earlier contents stay in use"),
-        }
-        seen = now;
     }
 }
 

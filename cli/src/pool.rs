@@ -114,20 +114,16 @@ async fn reach<D: Database>(
 }
 
 /// Waits for the answer of a database, which may stop in the middle.
-pub(crate) async fn answer<T, E>(call: impl Future<Output = Result<T, E>>) -> Result<T, Failure>
-where
-    Failure: From<E>,
-{
+pub(crate) async fn answer<T, E: Into<Failure>>(call: impl Future<Output = Result<T, E>>) -> Result<T, Failure> {
     answer_within(ANSWER_TIMEOUT, call).await
 }
 
-pub(crate) async fn answer_within<T, E>(limit: Duration, call: impl Future<Output = Result<T, E>>) -> Result<T, Failure>
-where
-    Failure: From<E>,
-{
-    let late = "the database timed out; a change may have been made nevertheless";
-    let late = |_| Failure::unavailable(late);
-    Ok(timeout(limit, call).await.map_err(late)??)
+pub(crate) async fn answer_within<T, E: Into<Failure>>(
+    limit: Duration,
+    call: impl Future<Output = Result<T, E>>,
+) -> Result<T, Failure> {
+    let late = |_| Failure::unavailable("the database timed out; a change may have been made nevertheless");
+    timeout(limit, call).await.map_err(late)?.map_err(E::into)
 }
 
 #[cfg(test)]

@@ -14,7 +14,8 @@ use http::{Response, StatusCode, Version};
 use http_body::{Body as _, Frame};
 use http_body_util::{BodyExt, StreamBody};
 use hyper_util::client::legacy::ResponseFuture;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
+use tokio::sync::oneshot::{Receiver, Sender, channel};
 use tokio::time::{sleep, sleep_until, timeout};
 
 use super::args::ProxyArgs;
@@ -63,12 +64,9 @@ const fn doubt(status: StatusCode, why: &'static str, cause: &'static str) -> Do
 }
 
 impl Flight {
-    pub(super) fn new(
-        args: Arc<ProxyArgs>,
-        upload: Progress,
-        passage: Passage,
-        client: oneshot::Sender<HttpAnswer>,
-    ) -> Flight {
+    /// Returns the flight of a request, and where its client gets the answer.
+    pub(super) fn new(args: Arc<ProxyArgs>, upload: Progress, passage: Passage) -> (Flight, Receiver<HttpAnswer>) {
+        let (client, answer) = channel();
         let (progress, grace) = (upload.clone(), args.flight.upload_grace);
         let overtaken = passage.overtaken();
         let superseded = async move {
@@ -80,7 +78,7 @@ impl Flight {
         };
         let superseded = superseded.boxed();
         let (client, patience) = (ClientState::Waiting(client), args.flight.upstream_timeout);
-        Flight { upload, client, patience, superseded, closes: false, held: None, args, passage }
+        (Flight { upload, client, patience, superseded, closes: false, held: None, args, passage }, answer)
     }
 
     /// Passes the answer on, and lasts until the service has the whole request and has sent its whole answer. If either
@@ -199,7 +197,7 @@ impl Drop for Flight {
 }
 
 enum ClientState {
-    Waiting(oneshot::Sender<HttpAnswer>),
+    Waiting(Sender<HttpAnswer>),
     Reading(mpsc::Sender<Piece>),
     Gone,
 }

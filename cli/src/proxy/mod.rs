@@ -20,7 +20,7 @@ use fencing::{Fence, Resource};
 use http::header::CONTENT_LENGTH;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, StatusCode};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tower::service_fn;
 
@@ -200,8 +200,7 @@ impl<X: Fn(&Parts) -> Result<Vec<Resource>, String>> FencingProxy<X> {
             Ok(request) => request,
             Err(error) => return NOT_SENT.answer(format_args!("{error}; nothing was sent")),
         };
-        let (client, answered) = oneshot::channel();
-        let flight = Flight::new(Arc::clone(args), upload, passage, client);
+        let (flight, answered) = Flight::new(Arc::clone(args), upload, passage);
         let answer = self.upstream.send(request, is_fenced);
         tokio::spawn(async move {
             let _permit = permit;

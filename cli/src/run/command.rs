@@ -1,4 +1,3 @@
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, stdin};
 use std::os::fd::OwnedFd;
@@ -15,7 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::sleep;
 
 use super::channel::{self, GuardStart, Order, line, now};
-use super::family;
+use super::{RunArgs, family};
 use crate::say;
 use crate::signals::Signals;
 
@@ -35,12 +34,7 @@ impl GuardedCommand {
     /// With a terminal the command stays in this process's group. Another would have to be made the
     /// terminal's foreground group to read from it, and no process could take the terminal back afterwards
     /// (a process in the background that tries is stopped by SIGTTOU).
-    pub(super) async fn start(
-        command: &[OsString],
-        ttl: Duration,
-        lease: &Lease,
-        signals: &mut Signals,
-    ) -> io::Result<GuardedCommand> {
+    pub(super) async fn start(run: &RunArgs, lease: &Lease, signals: &mut Signals) -> io::Result<GuardedCommand> {
         // A parent may have had SIGCHLD ignored: then no end of a child would be reported.
         let _ = signal(SignalKind::child())?;
         // For the case that the guard is killed.
@@ -67,9 +61,9 @@ impl GuardedCommand {
         let mut socket = UnixStream::from_std(socket)?;
         let start = GuardStart {
             group: if terminal { getpgrp().as_raw_nonzero().get() } else { 0 },
-            grace: MAX_GRACE.min(ttl / 4),
+            grace: MAX_GRACE.min(run.ttl / 4),
             deadline: deadline(lease),
-            command: command.to_vec(),
+            command: run.command.clone(),
         };
         socket.write_all(&line(&start)?).await?;
         Ok(GuardedCommand { guard, socket, said: Vec::new() })

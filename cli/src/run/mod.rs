@@ -96,7 +96,7 @@ pub(crate) async fn main(run: RunArgs) -> Result<u8, Failure> {
 }
 
 async fn hold(lease: Lease, run: &RunArgs, signals: &mut Signals) -> u8 {
-    let status = match GuardedCommand::start(&run.command, run.ttl, &lease, signals).await {
+    let status = match GuardedCommand::start(run, &lease, signals).await {
         Ok(mut running) => watch(&mut running, &lease, run.ttl, signals).await,
         Err(error) => {
             say::error(format_args!("cannot start the guard: {error}; the command was not started"));

@@ -27,13 +27,8 @@ pub(super) fn no_lease() -> Refused {
     Refused(NO_LEASE, "there is no such lease, or it has ended: stop the work, or acquire again".to_owned())
 }
 
-pub(super) fn lease(
-    status: StatusCode,
-    lease: &KnownLease,
-    valid_for: Duration,
-    keys: Option<&SigningKeys>,
-) -> HttpAnswer {
-    let KnownLease { id, sequencer, ttl, .. } = lease;
+pub(super) fn lease(status: StatusCode, known: &KnownLease, left: Duration, keys: Option<&SigningKeys>) -> HttpAnswer {
+    let KnownLease { id, sequencer, ttl, .. } = known;
     let signature = keys.map(|keys| keys.sign(sequencer));
     let mut text = json!({
         "resource": sequencer.resource,
@@ -41,7 +36,7 @@ pub(super) fn lease(
         "sequencer": sequencer,
         "lease_id": id,
         "ttl_ms": millis(*ttl),
-        "valid_for_ms": millis(valid_for),
+        "valid_for_ms": millis(left),
     });
     if let (Some(signature), Some(fields)) = (&signature, text.as_object_mut()) {
         fields.insert("signature".into(), signature.as_str().into());

@@ -53,7 +53,7 @@ pub(super) enum Right {
 }
 
 /// A client in the file, under its name.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Rights {
     #[serde(skip)]
@@ -63,10 +63,8 @@ struct Rights {
     /// Names; with a slash at the end all that begin with it. A slash alone is every name.
     resources: Vec<String>,
     may: Vec<Right>,
-    #[serde(default = "unlimited")]
-    leases: usize,
-    #[serde(default = "unlimited")]
-    waiters: usize,
+    leases: Option<usize>,
+    waiters: Option<usize>,
     /// Of requests that are no renewals and no releases.
     requests_per_second: Option<u32>,
 }
@@ -165,39 +163,32 @@ impl Caller {
 
     /// Counts a lease with those of this client, and with those of all, for which there are permits.
     pub(super) fn count_lease(&self, of_all: &Arc<Semaphore>) -> Result<Place, Refused> {
-        let full = Refused(UNAVAILABLE, "too many leases are held; no lock was requested".to_owned());
-        self.count(&self.usage.leases, self.rights.leases, "leases", (of_all, full))
+        let in_use = self.count(&self.usage.leases, self.rights.leases, "leases")?;
+        let full = |_| Refused(UNAVAILABLE, "too many leases are held; no lock was requested".to_owned());
+        Ok((in_use, Arc::clone(of_all).try_acquire_owned().map_err(full)?))
     }
 
     /// Counts a request that waits. They never take the last connections.
     pub(super) fn count_waiter(&self, of_all: &Arc<Semaphore>) -> Result<Place, Refused> {
-        let full = Refused(OVERLOADED, "too many requests wait; nothing was requested".to_owned());
-        self.count(&self.usage.waiters, self.rights.waiters, "waiting requests", (of_all, full))
+        let in_use = self.count(&self.usage.waiters, self.rights.waiters, "waiting requests")?;
+        let full = |_| Refused(OVERLOADED, "too many requests wait; nothing was requested".to_owned());
+        Ok((in_use, Arc::clone(of_all).try_acquire_owned().map_err(full)?))
     }
 
-    fn count(
-        &self,
-        counted: &Mutex<InUse>,
-        most: usize,
-        what: &str,
-        (of_all, full): (&Arc<Semaphore>, Refused),
-    ) -> Result<Place, Refused> {
+    fn count(&self, counted: &Mutex<InUse>, most: Option<usize>, what: &str) -> Result<InUse, Refused> {
         let counted = counted.lock();
         // It is one itself.
-        if Arc::strong_count(&counted) > most {
-            return Err(Refused(OVERLOADED, format!("{} has {most} {what}, which is its limit", self.name())));
+        match most.filter(|most| Arc::strong_count(&counted) > *most) {
+            Some(most) => Err(Refused(OVERLOADED, format!("{} has {most} {what}, which is its limit", self.name()))),
+            None => Ok(Arc::clone(&counted)),
         }
-        let permit = Arc::clone(of_all).try_acquire_owned().map_err(|_| full)?;
-        Ok((Arc::clone(&counted), permit))
     }
 }
 
 impl Rights {
     fn anybody() -> Rights {
         let may = vec![Right::Acquire, Right::Release, Right::Read];
-        let (leases, waiters) = (unlimited(), unlimited());
-        let (name, token_sha256, resources) = ("anybody".to_owned(), Vec::new(), vec!["/".to_owned()]);
-        Rights { name, token_sha256, resources, may, leases, waiters, requests_per_second: None }
+        Rights { name: "anybody".to_owned(), resources: vec!["/".to_owned()], may, ..Rights::default() }
     }
 }
 
@@ -208,10 +199,6 @@ impl TryFrom<String> for TokenHash {
         let hash = hex::decode(&text).ok().and_then(|bytes| bytes.try_into().ok());
         hash.map(TokenHash).ok_or_else(|| "give the SHA-256 of a token in 64 hexadecimal digits".to_owned())
     }
-}
-
-fn unlimited() -> usize {
-    usize::MAX
 }
 
 fn parse(text: &str) -> Result<Vec<Arc<Rights>>, String> {

@@ -16,7 +16,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::clients::{Caller, Place, Right};
-use super::lease_server::{Id, LeaseServer, SharedServer, show, text};
+use super::lease_server::{Answered, Id, LeaseServer, SharedServer, show, text};
 use super::table::KnownLease;
 use crate::duration::millis;
 use crate::listen::{HttpAnswer, MALFORMED, answer};
@@ -45,11 +45,11 @@ struct LeaseEvents {
 /// Shows a lease, or tells what becomes of it where the path ends so.
 pub(super) async fn show_or_tell(
     State(leases): SharedServer,
-    Extension(caller): Extension<Caller>,
+    caller: Extension<Caller>,
     id: Id,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
-) -> Result<HttpAnswer, HttpAnswer> {
+) -> Answered {
     let id = text(id);
     let Some(id) = id.strip_suffix("/events") else { return show(&leases, &caller, &id).await };
     let renews = match query.as_deref() {

@@ -40,6 +40,7 @@ pub(super) struct LeaseServer {
 
 pub(super) type SharedServer = State<Arc<LeaseServer>>;
 pub(super) type Id = Result<Path<String>, PathRejection>;
+pub(super) type Answered = Result<HttpAnswer, HttpAnswer>;
 
 #[derive(Deserialize, Default)]
 #[serde(default, deny_unknown_fields)]
@@ -48,11 +49,7 @@ struct AcquireRequest {
     wait_ms: u64,
 }
 
-pub(super) async fn acquire(
-    State(leases): SharedServer,
-    Extension(caller): Extension<Caller>,
-    request: Request,
-) -> Result<HttpAnswer, HttpAnswer> {
+pub(super) async fn acquire(State(leases): SharedServer, caller: Extension<Caller>, request: Request) -> Answered {
     caller.require(Right::Acquire)?;
     let resource = resource(request.uri().path()).map_err(|why| MALFORMED.answer(why))?;
     caller.require_resource(&resource)?;
@@ -91,7 +88,7 @@ pub(super) async fn acquire(
     Ok(answer.map(|text| unread.until_read(text)))
 }
 
-pub(super) async fn show(leases: &LeaseServer, caller: &Caller, id: &str) -> Result<HttpAnswer, HttpAnswer> {
+pub(super) async fn show(leases: &LeaseServer, caller: &Caller, id: &str) -> Answered {
     let known = leases.find(caller, id, Some(Right::Read))?;
     caller.take_request()?;
     let left = match leases.table.find(&known.id) {
@@ -105,21 +102,13 @@ pub(super) async fn show(leases: &LeaseServer, caller: &Caller, id: &str) -> Res
     Ok(answers::lease(StatusCode::OK, &known, left, leases.keys.as_ref()))
 }
 
-pub(super) async fn renew(
-    State(leases): SharedServer,
-    Extension(caller): Extension<Caller>,
-    id: Id,
-) -> Result<HttpAnswer, HttpAnswer> {
+pub(super) async fn renew(State(leases): SharedServer, caller: Extension<Caller>, id: Id) -> Answered {
     let known = leases.find_own(&caller, &text(id))?;
     let left = leases.renew(&caller, &known).await?;
     Ok(answers::lease(StatusCode::OK, &known, left, leases.keys.as_ref()))
 }
 
-pub(super) async fn release(
-    State(leases): SharedServer,
-    Extension(caller): Extension<Caller>,
-    id: Id,
-) -> Result<HttpAnswer, HttpAnswer> {
+pub(super) async fn release(State(leases): SharedServer, caller: Extension<Caller>, id: Id) -> Answered {
     let known = leases.find(&caller, &text(id), Some(Right::Release))?;
     if known.client != caller.name() {
         let Sequencer { resource, token } = &known.sequencer;
