@@ -183,10 +183,7 @@ async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
         "moving {} to {list}; clients with the old list get no lease once the move has begun\n",
         from.fleet()?
     ));
-    let moved = match order.lost {
-        true => old.operator().move_lost_to(&new).await,
-        false => old.operator().move_to(&new).await,
-    };
+    let moved = if order.lost { old.operator().move_lost_to(&new).await } else { old.operator().move_to(&new).await };
     moved.map_err(|error| advised(error, &to))?;
     let findings = findings::ask(&to, budget).await?;
     findings.print();

@@ -31,10 +31,7 @@ impl LockArgs {
             }
             Chosen::Service(service) => service.options()?,
         };
-        Ok(match self.node_budget {
-            Some(budget) => options.budget(budget),
-            None => options,
-        })
+        Ok(if let Some(budget) = self.node_budget { options.budget(budget) } else { options })
     }
 }
 
@@ -67,10 +64,7 @@ impl ChosenLock {
     pub(crate) async fn acquire(&self, resource: &Resource, wait: Duration) -> Result<Lease, AcquireError> {
         let mut said = false;
         let acquired = async {
-            match wait.is_zero() {
-                true => self.lock.try_acquire(resource).await,
-                false => self.lock.acquire(resource).await,
-            }
+            if wait.is_zero() { self.lock.try_acquire(resource).await } else { self.lock.acquire(resource).await }
         };
         let moved = async {
             loop {
@@ -115,10 +109,7 @@ fn has_moved(health: &Health) -> bool {
 
 /// Says for how long quarantines keep a majority from granting, and how to end them.
 fn closed(health: &Health) -> Option<String> {
-    let quarantine = |cause: &NodeCause| match cause.cause {
-        Fault::Quarantined(left) => Some(left),
-        _ => None,
-    };
+    let quarantine = |cause: &NodeCause| if let Fault::Quarantined(left) = cause.cause { Some(left) } else { None };
     let mut times: Vec<Duration> = health.causes.iter().filter_map(quarantine).collect();
     times.sort_unstable();
     let in_the_way = health.needed.checked_sub(health.granting + 1)?;

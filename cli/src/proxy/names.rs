@@ -11,10 +11,7 @@ pub(super) fn extractor(
     args: &NameArgs,
 ) -> Result<impl Fn(&Parts) -> Result<Vec<Resource>, String> + Clone + use<>, String> {
     let header = args.resource_header.clone();
-    let patterns = match args.resource_from.as_slice() {
-        [] => None,
-        patterns => Some(Patterns::new(patterns)?),
-    };
+    let patterns = if args.resource_from.is_empty() { None } else { Some(Patterns::new(&args.resource_from)?) };
     Ok(move |parts: &Parts| match (&header, &patterns) {
         (Some(header), _) => by_header(parts, header).map(|name| vec![name]),
         (None, Some(patterns)) => patterns.resources(by_path(parts)?.as_str()),

@@ -48,10 +48,7 @@ impl LockHolders {
 
     /// Returns whether the lock may have this token. Forgotten tokens are older than all known ones.
     pub(super) fn has(&self, token: Token) -> bool {
-        match self.own_token() {
-            Some(own) => token == own,
-            None => self.token.is_some_and(|era| token < era),
-        }
+        if let Some(own) = self.own_token() { token == own } else { self.token.is_some_and(|era| token < era) }
     }
 
     /// The token, unless it is from before the present era: counts start again with each.

@@ -71,10 +71,7 @@ pub(crate) async fn main(run: RunArgs) -> Result<u8, Failure> {
         )));
     }
     let options = run.lock.options()?.ttl(run.ttl).wait(run.wait).lock_at_least_for(run.at_least);
-    let options = match &run.holder {
-        Some(name) => options.holder(name),
-        None => options,
-    };
+    let options = if let Some(name) = &run.holder { options.holder(name) } else { options };
     let service = tokio::select! {
         biased;
         signal = signals.next() => return Ok(exit::by_signal(signal.as_raw())),

@@ -57,10 +57,7 @@ pub(super) async fn show_or_tell(
         Some("renew=true") => true,
         Some(_) => return Err(MALFORMED.answer("the only query is renew=true")),
     };
-    let known = match renews {
-        true => leases.find_own(&caller, id)?,
-        false => leases.find(&caller, id, Some(Right::Read))?,
-    };
+    let known = if renews { leases.find_own(&caller, id)? } else { leases.find(&caller, id, Some(Right::Read))? };
     caller.take_request()?;
     let (renewed, _place) = (Instant::now() - known.ttl / 3, caller.count_waiter(&leases.waiters)?);
     let events = LeaseEvents { leases, headers, known, renews, renewed, told: None, is_over: false, _place };

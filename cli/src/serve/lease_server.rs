@@ -71,12 +71,8 @@ pub(super) async fn acquire(State(leases): SharedServer, caller: Extension<Calle
     let lock = leases.lock.with_ttl(ttl).and_then(|lock| lock.with_wait(wait)).map_err(wrong)?;
     let place = leases.table.reserve(&caller)?;
     // If the client goes away, this is dropped, which releases.
-    let acquired = async {
-        match wait.is_zero() {
-            true => lock.try_acquire(&resource).await,
-            false => lock.acquire(&resource).await,
-        }
-    };
+    let acquired =
+        async { if wait.is_zero() { lock.try_acquire(&resource).await } else { lock.acquire(&resource).await } };
     let lease = leases.stop.run_until_cancelled(acquired).await;
     let lease = lease.ok_or_else(stopping)?.map_err(|error| answers::not_acquired(&error))?;
     let known = KnownLease::new(&lease, ttl, caller.name(), leases.keys.as_ref());

@@ -61,10 +61,7 @@ pub(super) async fn leases(
     let Chosen::Service(service) = place else {
         return LeaseList::of(place, glob, budget, LIST * budget).await;
     };
-    let operator = match kept.take() {
-        Some(operator) => operator,
-        None => service.operator().await?,
-    };
+    let operator = if let Some(operator) = kept.take() { operator } else { service.operator().await? };
     let list = LeaseList::of_service(&*operator, glob).await?;
     // The file of SQLite may be another one by then.
     *kept = Some(operator).filter(|_| !service.url().starts_with("sqlite:"));
@@ -88,10 +85,7 @@ pub(super) async fn marks(
             Box::new(marks)
         }
         MarksPlace::Database(url) => {
-            let pool = match last {
-                Some(pool) => pool,
-                None => connect("the marks", url, false, 1).await?,
-            };
+            let pool = if let Some(pool) = last { pool } else { connect("the marks", url, false, 1).await? };
             let rows = on!(&pool, pool => sql::marks(pool, &[], COUNTED).await)?;
             list.count = rows.len() as u64;
             next = Some(pool.clone()).filter(|pool| !matches!(pool, Pool::Sqlite(_)));
