@@ -102,17 +102,15 @@ fn print_migrations(kind: DatabaseKind, down: bool) {
         DatabaseKind::MySql => (sql::migrations::<MySql>(), sql::removal::<MySql>()),
     };
     // MySQL's client would cut a procedure at each semicolon.
-    let (before, after) = match kind {
-        DatabaseKind::MySql => ("DELIMITER $$\n", "$$\nDELIMITER ;\n"),
-        DatabaseKind::Postgres | DatabaseKind::Sqlite => ("", ""),
-    };
+    let is_mysql = matches!(kind, DatabaseKind::MySql);
+    let (before, after) = if is_mysql { ("DELIMITER $$\n", "$$\nDELIMITER ;\n") } else { ("", "") };
     let part = |name: &str, sql: &str| {
         say::out(format_args!("-- {name}\n{before}{}\n{after}\n", sql.trim_end()));
     };
     if down {
         return part("remove", removal);
     }
-    if matches!(kind, DatabaseKind::MySql) {
+    if is_mysql {
         say::out("-- Use `mysql --comments`: otherwise the client changes the routines, and `--check` reports it.\n\n");
     }
     for (version, what, sql) in migrations {

@@ -106,7 +106,7 @@ impl Report {
 
     async fn check_engine(&mut self, engine: &LeaseService) -> Result<(), Failure> {
         let health = ChosenLock::open(engine.options()?).await?.lock.health().await;
-        let causes = health.causes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        let causes = say::listed(&health.causes, "; ");
         self.note(
             "the lock service",
             match (health.has_quorum(), causes.is_empty()) {

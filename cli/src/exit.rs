@@ -46,29 +46,25 @@ Exit status:
 pub(crate) struct Failure(pub(crate) u8, pub(crate) String);
 
 impl Failure {
-    pub(crate) fn new(status: u8, why: impl Display) -> Failure {
-        Failure(status, why.to_string())
-    }
-
-    /// Fails with what would be done, unless that was agreed to.
-    pub(crate) fn unless(yes: bool, would: impl Display) -> Result<(), Failure> {
-        if yes { Ok(()) } else { Err(Failure::usage(would)) }
+    /// Fails as wrong usage, unless the options fit together, or what would be done was agreed to.
+    pub(crate) fn unless(fits: bool, why: impl Display) -> Result<(), Failure> {
+        if fits { Ok(()) } else { Err(Failure::usage(why)) }
     }
 
     pub(crate) fn usage(why: impl Display) -> Failure {
-        Failure::new(USAGE, why)
+        Failure(USAGE, why.to_string())
     }
 
     pub(crate) fn refused(why: impl Display) -> Failure {
-        Failure::new(REFUSED, why)
+        Failure(REFUSED, why.to_string())
     }
 
     pub(crate) fn unavailable(why: impl Display) -> Failure {
-        Failure::new(UNAVAILABLE, why)
+        Failure(UNAVAILABLE, why.to_string())
     }
 
     pub(crate) fn failed(why: impl Display) -> Failure {
-        Failure::new(FAILED, why)
+        Failure(FAILED, why.to_string())
     }
 
     /// The database refused, for now or for good, or is lost.

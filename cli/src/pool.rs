@@ -67,11 +67,8 @@ pub(crate) fn kind(url: &str) -> Result<DatabaseKind, Failure> {
 pub(crate) async fn connect(whose: &str, url: &str, create: bool, most: u32) -> Result<Pool, Failure> {
     let wrong = |error: sqlx::Error| Failure::usage(format_args!("{whose}: {error}"));
     let closed = |error: sqlx::Error| {
-        let advice = if create {
-            ""
-        } else {
-            ". If there never was one, `fencing db migrate` creates it; a new file begins again with token 1"
-        };
+        let advice = ". If there never was one, `fencing db migrate` creates it; a new file begins again with token 1";
+        let advice = if create { "" } else { advice };
         Failure::unavailable(format_args!("the SQLite file cannot be opened: {error}{advice}"))
     };
     Ok(match kind(url)? {
@@ -84,10 +81,8 @@ pub(crate) async fn connect(whose: &str, url: &str, create: bool, most: u32) -> 
         DatabaseKind::Postgres => Pool::Postgres(reach(url.parse().map_err(wrong)?, most).await?),
         DatabaseKind::MySql => {
             let options: MySqlConnectOptions = url.parse().map_err(wrong)?;
-            if options.get_database().is_none() {
-                let why = "the URL names no database: mysql://HOST/DATABASE";
-                return Err(Failure::usage(format_args!("{whose}: {why}")));
-            }
+            let unnamed = format_args!("{whose}: the URL names no database: mysql://HOST/DATABASE");
+            Failure::unless(options.get_database().is_some(), unnamed)?;
             Pool::MySql(reach(options, most).await?)
         }
     })

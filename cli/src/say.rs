@@ -114,6 +114,10 @@ pub(crate) fn chain(error: &dyn Error) -> String {
     text.replace('\n', " ")
 }
 
+pub(crate) fn listed(all: &[impl Display], separator: &str) -> String {
+    all.iter().map(ToString::to_string).collect::<Vec<_>>().join(separator)
+}
+
 pub(crate) fn or_none(value: Option<impl Display>) -> String {
     value.map_or_else(|| "none".to_owned(), |value| value.to_string())
 }

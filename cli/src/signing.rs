@@ -12,6 +12,7 @@ use ring::hmac::{self, HMAC_SHA256, Key};
 use crate::exit::Failure;
 use crate::followed::Followed;
 use crate::listen::{HttpAnswer, ProblemKind};
+use crate::say;
 
 /// The header that carries a signature: the id of its key, a colon, and 64 hexadecimal digits.
 pub(crate) const SIGNATURE: HeaderName = HeaderName::from_static("fencing-signature");
@@ -88,8 +89,7 @@ impl SigningKeys {
             return None;
         }
         metrics::counter!("fencing_admissions_total", "layer" => "http", "outcome" => "not_issued").increment(1);
-        let tokens: Vec<String> = sequencers.iter().map(Sequencer::to_string).collect();
-        let tokens = tokens.join(", ");
+        let tokens = say::listed(&sequencers, ", ");
         Some(NOT_ISSUED.answer(format_args!("header {SIGNATURE}: no signature for {tokens}")))
     }
 }

@@ -132,13 +132,12 @@ impl Listener {
         };
         tokio::select! {
             ended = timeout(settings.stop_within, last) => ended.map(|()| 0).map_err(|_| {
-                let (bound, why) = (show(settings.stop_within), "their work may continue");
-                let why = format_args!("some requests had not ended after {bound}; {why}");
-                Failure::new(exit::HELD, why)
+                let bound = show(settings.stop_within);
+                Failure(exit::HELD, format!("some requests had not ended after {bound}; their work may continue"))
             }),
             again = signals.next() => {
-                let why = "stopped by a second signal; some requests had not ended";
-                Err(Failure::new(exit::by_signal(again.as_raw()), why))
+                let why = "stopped by a second signal; some requests had not ended".to_owned();
+                Err(Failure(exit::by_signal(again.as_raw()), why))
             }
         }
     }

@@ -12,12 +12,9 @@ pub(crate) struct Pattern {
     routes: Vec<String>,
     /// The captures that are numbers without leading zeros: another text for the same number does not match.
     integers: Vec<String>,
-    names: Vec<Template>,
+    /// The names of resources, with captures of the pattern in braces.
+    names: Vec<String>,
 }
-
-/// The name of a resource, with captures of its pattern in braces.
-#[derive(Debug, Clone)]
-struct Template(String);
 
 /// The patterns of a proxy. Of two that match a path, the more specific one names its resources.
 #[derive(Clone)]
@@ -50,7 +47,7 @@ impl Patterns {
         }
         let mut resources = Vec::new();
         for name in &pattern.names {
-            let resource = Resource::new(name.fill(&params)).map_err(|error| error.to_string())?;
+            let resource = Resource::new(filled(name, &params)).map_err(|error| error.to_string())?;
             // From one to the same is one resource, with one token.
             if !resources.contains(&resource) {
                 resources.push(resource);
@@ -102,8 +99,8 @@ impl FromStr for Pattern {
             captures.push(name);
         }
         routes.push(route);
-        let names = names.split(',').map(|name| Template::read(name, &captures));
-        let names = names.collect::<Result<_, _>>()?;
+        names.split(',').try_for_each(|name| check_name(name, &captures))?;
+        let names = names.split(',').map(str::to_owned).collect();
         Ok(Pattern { text: text.to_owned(), routes, integers, names })
     }
 }
@@ -119,35 +116,28 @@ const NOT_PLAIN: &str = "a segment must be a capture, or non-empty text except .
 const NO_CAPTURE: &str = "a capture is {name}, {name:int} or at the end {*name}; the name has letters, digits and \
                           underscores, and is in the pattern once";
 
-impl Template {
-    /// Reads the name of a resource. A slash separates captures: `{a}{b}` would name two pairs alike.
-    fn read(text: &str, captures: &[String]) -> Result<Template, String> {
-        let (mut is_first, mut rest) = (true, text);
-        while let Some((before, after)) = rest.split_once('{') {
-            let (name, behind) = after.split_once('}').ok_or(format!("{text}: a brace is not closed"))?;
-            if !captures.iter().any(|capture| capture == name) {
-                return Err(format!("{text}: the pattern has no {{{name}}}"));
-            }
-            if !std::mem::take(&mut is_first) && !before.contains('/') {
-                return Err(format!("{text}: put a slash between two captures"));
-            }
-            rest = behind;
+/// Checks the name of a resource. A slash separates captures: `{a}{b}` would name two pairs alike.
+fn check_name(text: &str, captures: &[String]) -> Result<(), String> {
+    let (mut is_first, mut rest) = (true, text);
+    while let Some((before, after)) = rest.split_once('{') {
+        let (name, behind) = after.split_once('}').ok_or(format!("{text}: a brace is not closed"))?;
+        if !captures.iter().any(|capture| capture == name) {
+            return Err(format!("{text}: the pattern has no {{{name}}}"));
         }
-        if text.is_empty() || text.contains("}}") || rest.contains('}') {
-            return Err(format!("{text:?} is not a name with captures like {{id}}"));
+        if !std::mem::take(&mut is_first) && !before.contains('/') {
+            return Err(format!("{text}: put a slash between two captures"));
         }
-        Ok(Template(text.to_owned()))
+        rest = behind;
     }
+    let is_name = !text.is_empty() && !text.contains("}}") && !rest.contains('}');
+    is_name.then_some(()).ok_or_else(|| format!("{text:?} is not a name with captures like {{id}}"))
+}
 
-    fn fill(&self, params: &Params<'_, '_>) -> String {
-        let mut parts = self.0.split('{');
-        let mut name = parts.next().unwrap_or_default().to_owned();
-        for (capture, behind) in parts.filter_map(|part| part.split_once('}')) {
-            name.push_str(params.get(capture).unwrap_or_default());
-            name.push_str(behind);
-        }
-        name
-    }
+fn filled(name: &str, params: &Params<'_, '_>) -> String {
+    let mut parts = name.split('{');
+    let first = parts.next().unwrap_or_default().to_owned();
+    let parts = parts.filter_map(|part| part.split_once('}'));
+    parts.fold(first, |name, (capture, behind)| name + params.get(capture).unwrap_or_default() + behind)
 }
 
 #[cfg(test)]

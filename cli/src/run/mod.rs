@@ -64,12 +64,9 @@ const REPORTS: u32 = 16;
 
 pub(crate) async fn main(run: RunArgs) -> Result<u8, Failure> {
     let mut signals = Signals::listen()?;
-    if run.at_least > run.ttl {
-        let (least, ttl) = (show(run.at_least), show(run.ttl));
-        return Err(Failure::usage(format_args!(
-            "--at-least {least} is longer than --ttl {ttl}: give --ttl {least} or more"
-        )));
-    }
+    let (least, ttl) = (show(run.at_least), show(run.ttl));
+    let too_long = format_args!("--at-least {least} is longer than --ttl {ttl}: give --ttl {least} or more");
+    Failure::unless(run.at_least <= run.ttl, too_long)?;
     let options = run.lock.options()?.ttl(run.ttl).wait(run.wait).lock_at_least_for(run.at_least);
     let options = if let Some(name) = &run.holder { options.holder(name) } else { options };
     let service = tokio::select! {
@@ -83,7 +80,7 @@ pub(crate) async fn main(run: RunArgs) -> Result<u8, Failure> {
         signal = signals.next() => Ok(exit::by_signal(signal.as_raw())),
         outcome = service.acquire(&run.resource, run.wait) => match outcome {
             Ok(lease) => Ok(hold(lease, &run, &mut signals).await),
-            Err(error @ AcquireError::Held { .. }) => Err(Failure::new(exit::HELD, error)),
+            Err(error @ AcquireError::Held { .. }) => Err(Failure(exit::HELD, error.to_string())),
             Err(error) => Err(Failure::unavailable(error)),
         },
     };
@@ -148,17 +145,12 @@ async fn lost_text(lease: &Lease) -> String {
     let why = match lease.valid_for().is_zero() {
         false => "it was not renewed in time".into(),
         true => match lease.lost().await {
-            Loss::Expired => {
-                format!("{} because it was not renewed in time, or this process was paused", Loss::Expired)
-            }
+            loss @ Loss::Expired => format!("{loss} because it was not renewed in time, or this process was paused"),
             loss => loss.to_string(),
         },
     };
-    let causes: Vec<String> = lease.renewal_failure().iter().map(ToString::to_string).collect();
-    let failure = match &causes[..] {
-        [] => String::new(),
-        causes => format!(" (the last renewal failed: {})", causes.join("; ")),
-    };
+    let causes = say::listed(&lease.renewal_failure(), "; ");
+    let failure = if causes.is_empty() { causes } else { format!(" (the last renewal failed: {causes})") };
     format!("lease lost, {} token {}: {why}{failure}", lease.resource(), lease.token())
 }
 

@@ -87,12 +87,9 @@ pub(crate) struct ServeArgs {
 }
 
 pub(crate) async fn main(args: ServeArgs) -> Result<u8, Failure> {
-    if args.ttl > args.longest_ttl {
-        let (ttl, longest) = (duration::show(args.ttl), duration::show(args.longest_ttl));
-        return Err(Failure::usage(format_args!(
-            "--ttl {ttl} is longer than --longest-ttl {longest}: give --ttl {longest} or less"
-        )));
-    }
+    let (ttl, longest) = (duration::show(args.ttl), duration::show(args.longest_ttl));
+    let too_long = format_args!("--ttl {ttl} is longer than --longest-ttl {longest}: give --ttl {longest} or less");
+    Failure::unless(args.ttl <= args.longest_ttl, too_long)?;
     let recorder = record_metrics()?;
     let keys = args.signing_keys.as_deref().map(SigningKeys::open).transpose()?;
     let clients = Clients::open(args.clients.as_deref())?;
@@ -102,10 +99,8 @@ pub(crate) async fn main(args: ServeArgs) -> Result<u8, Failure> {
     // A client that sleeps shall lose its lease: only the client renews it.
     let options = args.lock.options()?.ttl(args.ttl).wait(args.longest_wait).renew(false);
     // Redis nodes know the holder of a lock by this name too, whichever process renews it.
-    let options = match keys.is_some() && std::env::var_os("FENCING_HOLDER").is_none() {
-        true => options.holder("fencing-serve"),
-        false => options,
-    };
+    let has_no_name = keys.is_some() && std::env::var_os("FENCING_HOLDER").is_none();
+    let options = if has_no_name { options.holder("fencing-serve") } else { options };
     let chosen = ChosenLock::open(options).await?;
     if let Some(why) = &chosen.not_ready {
         return Err(Failure::unavailable(why));
@@ -136,8 +131,7 @@ pub(crate) async fn main(args: ServeArgs) -> Result<u8, Failure> {
 
 async fn ready(lock: Arc<dyn Lock>) -> Result<(), String> {
     let health = lock.health().await;
-    let causes: Vec<String> = health.causes.iter().map(ToString::to_string).collect();
-    let why = || format!("no quorum: {}", causes.join("; "));
+    let why = || format!("no quorum: {}", say::listed(&health.causes, "; "));
     health.has_quorum().then_some(()).ok_or_else(why)
 }
 

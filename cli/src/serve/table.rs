@@ -50,7 +50,7 @@ impl KnownLease {
         let ticket = keys.and_then(|keys| Some((lease.ticket()?, keys)));
         let id = match &ticket {
             Some((ticket, keys)) => keys.seal(&format!("{client}\n{ticket}"))?,
-            None => random_id()?,
+            None => format!("{:016x}{:016x}", getrandom::u64()?, getrandom::u64()?),
         };
         let (client, ticket) = (client.to_owned(), ticket.map(|(ticket, _)| ticket));
         Ok(KnownLease { id, client, sequencer: lease.sequencer(), ttl, ticket })
@@ -151,12 +151,6 @@ impl Drop for Unread {
             drop(lease.take());
         }
     }
-}
-
-fn random_id() -> Result<String, getrandom::Error> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes)?;
-    Ok(format!("{:032x}", u128::from_le_bytes(bytes)))
 }
 
 #[cfg(test)]
