@@ -47,17 +47,16 @@ pub(crate) async fn main(args: DoctorArgs) -> Result<u8, Failure> {
         Chosen::Service(engine) => report.check_engine(&engine).await?,
     }
     match marks {
-        Some(MarksPlace::Redis(marks)) => report.note(
-            "the marks",
-            match marks.look().await {
-                Ok(found) if found.is_open() => Ok(format!("open, {} of them", found.marks)),
-                Ok(found) => {
+        Some(MarksPlace::Redis(marks)) => {
+            let found = marks.look().await.map_err(Failure::from).and_then(|found| match found.is_open() {
+                true => Ok(format!("open, {} of them", found.marks)),
+                false => {
                     let why = "everything is refused; see `fencing db marks open --help`";
                     Err(Failure::refused(format_args!("{}; {why}", marks::state(&found))))
                 }
-                Err(error) => Err(error.into()),
-            },
-        ),
+            });
+            report.note("the marks", found);
+        }
         Some(MarksPlace::Database(url)) => databases.push(url),
         None => {}
     }
@@ -107,14 +106,12 @@ impl Report {
     async fn check_engine(&mut self, engine: &LeaseService) -> Result<(), Failure> {
         let health = ChosenLock::open(engine.options()?).await?.lock.health().await;
         let causes = say::listed(&health.causes, "; ");
-        self.note(
-            "the lock service",
-            match (health.has_quorum(), causes.is_empty()) {
-                (true, true) => Ok("it grants leases now"),
-                (true, false) => Err(Failure::refused(format_args!("it grants leases now, but {causes}"))),
-                (false, _) => Err(Failure::unavailable(causes)),
-            },
-        );
+        let found = match (health.has_quorum(), causes.is_empty()) {
+            (true, true) => Ok("it grants leases now"),
+            (true, false) => Err(Failure::refused(format_args!("it grants leases now, but {causes}"))),
+            (false, _) => Err(Failure::unavailable(causes)),
+        };
+        self.note("the lock service", found);
         Ok(())
     }
 

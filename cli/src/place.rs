@@ -101,7 +101,6 @@ const OPTIONS: &str = "--lock, --redis or --database";
 pub(crate) const NOT_FOR_LOCK: &str =
     "FENCING_LOCK is for run, serve, leases, release, watch, doctor and raise: this command has its own options";
 
-/// Whether it is the URL of a Redis.
 pub(crate) fn is_redis(url: &str) -> bool {
     matches!(ConnectOptions::new(url).engine(), Ok("redis"))
 }

@@ -101,10 +101,10 @@ async fn answer_all(stream: impl AsyncRead + AsyncWrite + Send + 'static, from: 
         }
     };
     let Err(error) = ended else { return };
-    if error.downcast_ref().is_some_and(hyper::Error::is_parse) {
-        return note_malformed(&error.to_string());
+    match error.downcast_ref().is_some_and(hyper::Error::is_parse) {
+        true => note_malformed(&error.to_string()),
+        false => tracing::debug!(%error, "connection ended"),
     }
-    tracing::debug!(%error, "connection ended");
 }
 
 fn note_malformed(why: &str) {

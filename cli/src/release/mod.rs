@@ -143,11 +143,10 @@ async fn in_service(args: &ReleaseArgs, service: &dyn Operator) -> Result<Option
 
 fn check_majority(voters: &Voters) -> Result<(), Failure> {
     let other = |(_, fault): &(String, Fault)| matches!(fault, Fault::OtherFleet { .. } | Fault::Moved { .. });
-    let so = match voters.faults.iter().any(other) {
-        true => "nothing was released; do the clients use this list?",
-        false => "nothing was released; run it again when more nodes answer",
-    };
-    voters.turnout().check_majority(so).inspect_err(|_| print_faults(&voters.faults))
+    let elsewhere = voters.faults.iter().any(other);
+    let next = if elsewhere { "do the clients use this list?" } else { "run it again when more nodes answer" };
+    let so = format!("nothing was released; {next}");
+    voters.turnout().check_majority(&so).inspect_err(|_| print_faults(&voters.faults))
 }
 
 /// Refuses where the operator has not said yes, or has named another token than those that were found.
@@ -163,9 +162,9 @@ fn check_agreed(
             "nothing was released: {resource} has no lease with token {token}; it is held by {found}"
         )));
     }
-    let only = only
-        .filter(|_| args.token.is_none())
-        .map_or_else(String::new, |token| format!(", and --token {token} so that no other client can lose it"));
+    let only = only.filter(|_| args.token.is_none());
+    let only = only.map(|token| format!(", and --token {token} so that no other client can lose it"));
+    let only = only.unwrap_or_default();
     let what = format!("release {resource}, held by {found}. {HOLDER_GOES_ON}");
     Failure::unless(args.yes, format_args!("would {what} Add --yes to do it{only}"))
 }

@@ -62,11 +62,9 @@ pub(super) fn lease(status: StatusCode, known: &KnownLease, left: Duration, keys
 /// Says why a lease was not renewed, and how long it lasts.
 pub(super) fn not_renewed(error: &RenewError, lasts: &str) -> HttpAnswer {
     match error {
-        RenewError::Lost(LeaseLost { loss: loss @ Loss::Superseded, .. }) => {
-            SUPERSEDED.answer(format_args!("{loss}: stop the work, or acquire again"))
-        }
         RenewError::Lost(LeaseLost { loss, .. }) => {
-            NO_LEASE.answer(format_args!("{loss}: stop the work, or acquire again"))
+            let kind = if *loss == Loss::Superseded { SUPERSEDED } else { NO_LEASE };
+            kind.answer(format_args!("{loss}: stop the work, or acquire again"))
         }
         error => {
             tracing::warn!(%error, "lease not renewed");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use fencing::Resource;
 use fencing::http::Problem;
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, ORIGIN};
 use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
@@ -26,6 +26,8 @@ pub(super) const OVERLOADED: ProblemKind =
     ProblemKind::new(StatusCode::TOO_MANY_REQUESTS, Problem::OVERLOADED).retry_after(1);
 pub(super) const UNAVAILABLE: ProblemKind =
     ProblemKind::new(StatusCode::SERVICE_UNAVAILABLE, Problem::UNAVAILABLE).retry_after(1);
+
+const FROM_A_PAGE: &str = "web pages get no leases: a request with Origin or Sec-Fetch-Site is refused";
 
 /// The clients that may ask, and how much each of them uses.
 pub(super) struct Clients {
@@ -94,13 +96,15 @@ impl Clients {
         Ok(Clients { known: file.map(follow).transpose()?, usage: Mutex::default() })
     }
 
-    /// Reports whether there is no file.
     pub(super) fn is_anybody(&self) -> bool {
         self.known.is_none()
     }
 
-    /// Returns the client that has sent these headers.
+    /// Returns the client that has sent these headers, if it is no web page.
     pub(super) fn find(&self, headers: &HeaderMap) -> Result<Caller, Refused> {
+        if is_from_a_page(headers) {
+            return Err(Refused(FORBIDDEN, FROM_A_PAGE.to_owned()));
+        }
         let rights = match &self.known {
             None => Arc::new(Rights::anybody()),
             Some(known) => {
@@ -219,6 +223,13 @@ fn parse(text: &str) -> Result<Vec<Arc<Rights>>, String> {
 
 fn covers(prefix: &str, name: &str) -> bool {
     prefix == "/" || prefix == name || prefix.ends_with('/') && name.starts_with(prefix)
+}
+
+/// Whether a browser sends this for a web page. This service has no pages, so each is foreign: one that is open in a
+/// browser on the same machine reaches a loopback address, and its requests with simple bodies need no consent.
+fn is_from_a_page(headers: &HeaderMap) -> bool {
+    let site = headers.get("sec-fetch-site").is_some_and(|site| site != "none");
+    site || headers.contains_key(ORIGIN)
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&[u8]> {

@@ -15,12 +15,11 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use fencing::lock::Lock;
-use http::header::ORIGIN;
-use http::{HeaderMap, Method};
+use http::Method;
 use tokio::sync::Semaphore;
 
 use self::answers::{NOT_FOUND, WRONG_METHOD};
-use self::clients::{Caller, Clients, FORBIDDEN, Right};
+use self::clients::{Caller, Clients, Right};
 use self::events::show_or_tell;
 use self::lease_server::{LeaseServer, SharedServer, acquire, release, renew};
 use self::table::Table;
@@ -36,7 +35,6 @@ const OPENAPI: &str = include_str!("../../openapi/serve.yaml");
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 const JSON: &str = "application/json";
 const SEE_ROUTES: &str = "see /openapi.yaml";
-const FROM_A_PAGE: &str = "web pages get no leases: a request with Origin or Sec-Fetch-Site is refused";
 
 /// Hands out leases over HTTP, to clients in any language.
 ///
@@ -145,16 +143,12 @@ async fn counted(State(leases): SharedServer, request: Request, routes: Next) ->
         _ => "other",
     };
     let (mut request, _) = bounded(request, leases.args.listen.client_timeout.min(BODY_TIMEOUT), BODY_TIMEOUT);
-    let caller = match is_from_a_page(request.headers()) {
-        true => Err(FORBIDDEN.answer(FROM_A_PAGE)),
-        false => leases.clients.find(request.headers()).map_err(HttpAnswer::from),
-    };
-    let answer = match caller {
+    let answer = match leases.clients.find(request.headers()) {
         Ok(caller) => {
             request.extensions_mut().insert(caller);
             routes.run(request).await
         }
-        Err(refusal) => refusal,
+        Err(refused) => refused.into(),
     };
     let status = answer.status().as_str().to_owned();
     let labels = [("request", kind.to_owned()), ("status", status)];
@@ -176,11 +170,4 @@ fn routes(leases: Arc<LeaseServer>) -> Router {
 async fn openapi(Extension(caller): Extension<Caller>) -> Result<HttpAnswer, HttpAnswer> {
     caller.require(Right::Read)?;
     Ok(yaml(OPENAPI))
-}
-
-/// Whether a browser sends this for a web page. This service has no pages, so each is foreign: one that is open in a
-/// browser on the same machine reaches a loopback address, and its requests with simple bodies need no consent.
-fn is_from_a_page(headers: &HeaderMap) -> bool {
-    let site = headers.get("sec-fetch-site").is_some_and(|site| site != "none");
-    site || headers.contains_key(ORIGIN)
 }

@@ -81,12 +81,12 @@ fn first_view(args: &WatchArgs, budget: Duration) -> Result<(Chosen, Option<Mark
     let (place, marks) = args.marks.beside(&args.place)?;
     let mut view = View::new(args.every, budget);
     view.place = match &place {
-        Chosen::Redis(redis) => format!("namespace {}", redis.namespace),
+        Chosen::Redis(redis) => {
+            view.nodes = Part::Asking;
+            format!("namespace {}", redis.namespace)
+        }
         Chosen::Service(service) => say::without_passwords(service.url()),
     };
-    if let Chosen::Redis(_) = &place {
-        view.nodes = Part::Asking;
-    }
     if args.resource != "*" {
         view.place = format!("{}  {}", view.place, args.resource);
     }
