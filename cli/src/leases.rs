@@ -1,9 +1,7 @@
 //! `fencing leases`: who holds what.
 
-use std::array::from_fn;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::iter::once;
 use std::time::Duration;
 
 use fencing::lock::redlock::NodeLock;
@@ -72,10 +70,12 @@ fn print(leases: &LeaseList) {
         let [resource, holder, since, ends, token] = lease.columns();
         [resource, holder, since, ends, token, on_nodes(lease, leases.turnout)]
     });
-    let rows: Vec<_> = once(HEAD.map(str::to_owned)).chain(rows).collect();
-    let lengths =
-        |column: usize| rows.iter().filter_map(move |row: &[String; 6]| Some(row.get(column)?.chars().count()));
-    let widths: [usize; HEAD.len()] = from_fn(|column| lengths(column).max().unwrap_or(0));
+    let rows: Vec<_> = std::iter::once(HEAD.map(str::to_owned)).chain(rows).collect();
+    let mut widths = [0; HEAD.len()];
+    for row in &rows {
+        let cells = row.iter().map(|cell| cell.chars().count());
+        widths.iter_mut().zip(cells).for_each(|(width, cell)| *width = cell.max(*width));
+    }
     for row in &rows {
         let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
         let line = cells.collect::<Vec<_>>().join("  ");

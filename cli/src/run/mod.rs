@@ -4,7 +4,6 @@ mod channel;
 mod command;
 mod family;
 pub(crate) mod guard;
-mod plan;
 
 use std::ffi::OsString;
 use std::time::Duration;
