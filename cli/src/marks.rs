@@ -11,7 +11,7 @@ use fencing::{Resource, Token};
 use crate::duration;
 use crate::exit::Failure;
 use crate::place::{Chosen, LeaseService, LockPlace, NAMESPACE, is_redis};
-use crate::pool::{DatabaseUrl, Pool, answer, answer_within, connect, kind, on};
+use crate::pool::{DatabaseUrl, answer, answer_within, connect, kind, on};
 use crate::say::{self, or_none};
 
 /// Lists the marks: for each resource, the highest token that the database has seen.
@@ -129,36 +129,28 @@ const PAGE: u32 = 1000;
 const PRUNE_TIMEOUT: Duration = Duration::from_secs(600);
 
 pub(crate) async fn main(args: MarksArgs) -> Result<u8, Failure> {
-    let Some(action) = args.action else {
-        let none = || Failure::usage("--database needs a URL, such as sqlite:data.db");
-        let pool = connect("--database", &args.url.ok_or_else(none)?, false, 1).await?;
-        return list(&pool, args.resource.as_ref()).await.map(|()| 0);
-    };
-    match action {
-        MarksAction::Raise { change, resource, token } => raise(&change, &resource, token).await?,
-        MarksAction::Lower { change, resource, from, token } => {
-            lower(&change, &resource, from, token).await?;
-        }
-        MarksAction::Prune { change, older_than, floor } => {
-            prune(&change, sql::Prune::older_than(older_than).up_to(floor)).await?;
-        }
-        MarksAction::RaiseFloor { change, token } => {
-            raise_floor(&change, token.map_or_else(above_all_granted, Ok)?).await?;
-        }
-        MarksAction::Open(args) => open(&args).await?,
+    match args.action {
+        None => list(args.url.as_deref(), args.resource.as_ref()).await?,
+        Some(MarksAction::Raise { change, resource, token }) => raise(&change, &resource, token).await?,
+        Some(MarksAction::Lower { change, resource, from, token }) => lower(&change, &resource, from, token).await?,
+        Some(MarksAction::Prune { change, older_than, floor }) => prune(&change, older_than, floor).await?,
+        Some(MarksAction::RaiseFloor { change, token }) => raise_floor(&change, token).await?,
+        Some(MarksAction::Open(args)) => open(&args).await?,
     }
     Ok(0)
 }
 
-async fn list(pool: &Pool, resource: Option<&Resource>) -> Result<(), Failure> {
+async fn list(url: Option<&str>, resource: Option<&Resource>) -> Result<(), Failure> {
+    let none = || Failure::usage("--database needs a URL, such as sqlite:data.db");
+    let pool = connect("--database", url.ok_or_else(none)?, false, 1).await?;
     if let Some(resource) = resource {
-        let mark = on!(pool, pool => answer(sql::highest(pool, resource)).await)?;
+        let mark = on!(&pool, pool => answer(sql::highest(pool, resource)).await)?;
         say::out(format_args!("{}\t{resource}\n", or_none(mark)));
         return Ok(());
     }
     let mut after = Vec::new();
     loop {
-        let marks = on!(pool, pool => answer(sql::marks(pool, &after, PAGE)).await)?;
+        let marks = on!(&pool, pool => answer(sql::marks(pool, &after, PAGE)).await)?;
         let Some(last) = marks.last() else { return Ok(()) };
         for mark in &marks {
             match mark.parse() {
@@ -203,7 +195,8 @@ async fn lower(change: &MarkChange, resource: &Resource, from: Token, token: Tok
     Ok(())
 }
 
-async fn prune(change: &MarkChange, prune: sql::Prune) -> Result<(), Failure> {
+async fn prune(change: &MarkChange, older_than: Duration, floor: Token) -> Result<(), Failure> {
+    let prune = sql::Prune::older_than(older_than).up_to(floor);
     let pool = change.database.connect(false).await?;
     let plan = on!(&pool, pool => answer(prune.look(pool)).await)?;
     if change.yes {
@@ -223,7 +216,8 @@ async fn prune(change: &MarkChange, prune: sql::Prune) -> Result<(), Failure> {
     )))
 }
 
-async fn raise_floor(change: &MarkChange, floor: Token) -> Result<(), Failure> {
+async fn raise_floor(change: &MarkChange, token: Option<Token>) -> Result<(), Failure> {
+    let floor = token.map_or_else(above_all_granted, Ok)?;
     let pool = change.database.connect(false).await?;
     let would = format!(
         "would raise the floor to {floor}, if it is lower: where a resource has no mark, {floor} and all smaller \

@@ -65,12 +65,8 @@ impl Progress {
         }
     }
 
-    pub(crate) fn stop(&self) {
-        self.end(UploadState::Failed);
-    }
-
-    /// Notes how it has ended, unless it had ended before.
-    fn end(&self, end: UploadState) {
+    /// Notes how it has ended, unless it had ended before. What has failed sends nothing more.
+    pub(crate) fn end(&self, end: UploadState) {
         self.state.send_if_modified(|(state, _)| {
             let ends = *state == UploadState::Sending;
             *state = if ends { end } else { *state };

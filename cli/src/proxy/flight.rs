@@ -87,7 +87,7 @@ impl Flight {
     pub(super) async fn run(mut self, answer: ResponseFuture) {
         if let Err(doubt) = self.complete(answer).await {
             self.give_up(doubt);
-            self.upload.stop();
+            self.upload.end(UploadState::Failed);
             if self.passage.is_fenced() {
                 sleep(self.args.flight.quarantine()).await;
             }
@@ -192,7 +192,7 @@ impl Flight {
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        self.upload.stop();
+        self.upload.end(UploadState::Failed);
     }
 }
 

@@ -31,7 +31,8 @@ use self::upstream::Upstream;
 use crate::duration::show;
 use crate::exit::Failure;
 use crate::listen::{
-    Answers, Counted, HttpAnswer, Listener, MALFORMED, ProblemKind, bounded, in_grpc, record_metrics, status, yaml,
+    Answers, Counted, HttpAnswer, Listener, MALFORMED, ProblemKind, Refused, bounded, in_grpc, record_metrics, status,
+    yaml,
 };
 use crate::marks::MarksPlace;
 use crate::place::NAMESPACE;
@@ -62,8 +63,7 @@ struct FencingProxy<X> {
 pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
     let (args, recorder) = (Arc::new(args), record_metrics()?);
     let keys = args.policy.signing_keys.as_deref().map(SigningKeys::open).transpose()?;
-    let names = names::extractor(&args.names);
-    let names = names.map_err(|why| Failure::usage(format_args!("--resource-from {why}")))?;
+    let names = names::extractor(&args.names)?;
     if args.flight.quarantine() < args.flight.upstream_timeout {
         say::error(format_args!(
             "warning: --quarantine {} is shorter than --upstream-timeout {}: the service may still \
@@ -108,7 +108,7 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
         let proxy = Arc::clone(&proxy);
         async move {
             let reads_grpc = is_grpc(request.method(), request.headers());
-            let answer = proxy.answer(request).await;
+            let answer = proxy.answer(request).await.unwrap_or_else(|refusal| refusal);
             Ok(if reads_grpc { in_grpc(answer) } else { answer })
         }
     });
@@ -148,11 +148,11 @@ where
 }
 
 impl<X: Fn(&Parts) -> Result<Vec<Resource>, String>> FencingProxy<X> {
-    /// Refuses requests that no fence can check, with the label that counts them.
-    fn refused(&self, parts: &Parts) -> Option<(&'static str, HttpAnswer)> {
+    /// Refuses requests that no fence can check.
+    fn check(&self, parts: &Parts) -> Result<(), Refused> {
         if matches!(parts.method, Method::CONNECT | Method::TRACE) {
-            let why = format!("{} is not passed on", parts.method);
-            return Some(("method", NOT_PASSED_ON.answer(why)));
+            refused("method");
+            return Err(Refused(NOT_PASSED_ON, format!("{} is not passed on", parts.method)));
         }
         // Those are writes already. The body of a form may say the same, but only a POST has one.
         let writes = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
@@ -165,41 +165,34 @@ impl<X: Fn(&Parts) -> Result<Vec<Resource>, String>> FencingProxy<X> {
         } else if self.args.names.resource_header.is_none() && parts.headers.contains_key(headers::DESTINATION) {
             "the header Destination names a second resource, which the fence does not check"
         } else {
-            return None;
+            return Ok(());
         };
-        Some(("malformed", MALFORMED.answer(why)))
+        refused("malformed");
+        Err(Refused(MALFORMED, why.to_owned()))
     }
 
-    async fn answer(&self, request: Request<Body>) -> HttpAnswer {
+    async fn answer(&self, request: Request<Body>) -> Result<HttpAnswer, HttpAnswer> {
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
             refused("full");
-            return FULL.answer("too many requests are in progress; nothing was sent");
+            return Err(FULL.answer("too many requests are in progress; nothing was sent"));
         };
         let permit = Counted::new("fencing_proxy_requests", permit);
         let args = &self.args;
         let (request, upload) = bounded(request, args.listen.client_timeout, args.flight.longest);
         let (mut parts, body) = request.into_parts();
-        if let Some((cause, answer)) = self.refused(&parts) {
-            refused(cause);
-            return answer;
-        }
+        self.check(&parts)?;
         headers::clean(&mut parts.headers);
         let admitted = self.fence.admit(&mut parts);
         if let (Some(keys), Some(fenced)) = (&self.keys, parts.extensions.get())
             && let Some(answer) = keys.refuse(&parts.headers, fenced)
         {
-            return answer;
+            return Err(answer);
         }
         // A client that hangs up drops this future, and not a request that was let through.
-        let passage = match admitted.await {
-            Ok(passage) => passage,
-            Err(refusal) => return refusal,
-        };
+        let passage = admitted.await?;
         let (is_fenced, shadow) = (passage.is_fenced(), passage.shadow());
-        let request = match headers::forwarded(parts, body, &args.service.upstream, args.service.upstream_http2) {
-            Ok(request) => request,
-            Err(error) => return NOT_SENT.answer(format_args!("{error}; nothing was sent")),
-        };
+        let request = headers::forwarded(parts, body, &args.service.upstream, args.service.upstream_http2);
+        let request = request.map_err(|error| NOT_SENT.answer(format_args!("{error}; nothing was sent")))?;
         let (flight, answered) = Flight::new(Arc::clone(args), upload, passage);
         let answer = self.upstream.send(request, is_fenced);
         tokio::spawn(async move {
@@ -211,6 +204,6 @@ impl<X: Fn(&Parts) -> Result<Vec<Resource>, String>> FencingProxy<X> {
         if let Some(status) = shadow {
             answer.headers_mut().insert(SHADOW, HeaderValue::from(status.as_u16()));
         }
-        answer
+        Ok(answer)
     }
 }

@@ -6,12 +6,15 @@ use percent_encoding::percent_decode_str;
 
 use super::args::NameArgs;
 use super::patterns::Patterns;
+use crate::exit::Failure;
 
 pub(super) fn extractor(
     args: &NameArgs,
-) -> Result<impl Fn(&Parts) -> Result<Vec<Resource>, String> + Clone + use<>, String> {
+) -> Result<impl Fn(&Parts) -> Result<Vec<Resource>, String> + Clone + use<>, Failure> {
     let header = args.resource_header.clone();
-    let patterns = if args.resource_from.is_empty() { None } else { Some(Patterns::new(&args.resource_from)?) };
+    let wrong = |why| Failure::usage(format_args!("--resource-from {why}"));
+    let patterns = Some(&args.resource_from).filter(|patterns| !patterns.is_empty());
+    let patterns = patterns.map(|patterns| Patterns::new(patterns).map_err(wrong)).transpose()?;
     Ok(move |parts: &Parts| match (&header, &patterns) {
         (Some(header), _) => by_header(parts, header).map(|name| vec![name]),
         (None, Some(patterns)) => patterns.resources(by_path(parts)?.as_str()),
