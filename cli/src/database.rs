@@ -167,8 +167,7 @@ async fn check(pool: &Pool, table: Option<&str>, json: bool) -> Result<(), Failu
         (0, ..) => "no table is protected".to_owned(),
         (_, 0, 0) => return Ok(()),
         (_, 0, _) => format!(
-            "{shadowed} of {all} tables are in shadow mode, where nothing is refused: protect \
-             them without --shadow"
+            "{shadowed} of {all} tables are in shadow mode, where nothing is refused: protect them without --shadow"
         ),
         _ => format!("{broken} of {all} tables are not protected as they should be: mend the faults above"),
     }))

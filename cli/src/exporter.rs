@@ -56,8 +56,7 @@ impl ExporterArgs {
     /// Asks the nodes, sets the gauges, and returns whether a majority can grant. A figure that a node did not report
     /// is not a number: no alert takes it for zero.
     async fn ask(&self) -> Result<bool, BuildError> {
-        let ExporterArgs { redis, budget, .. } = self;
-        let Redis { namespace, .. } = redis;
+        let ExporterArgs { redis: redis @ Redis { namespace, .. }, budget, .. } = self;
         let findings = findings::ask(redis, budget.within(Duration::MAX)).await?;
         let number = |count: usize| u32::try_from(count).map_or(f64::INFINITY, f64::from);
         let fleet = |name: &'static str, value: f64| {

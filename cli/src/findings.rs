@@ -230,13 +230,7 @@ fn forgotten(finding: &Finding, findings: &Findings) -> String {
             missing.join(", ")
         )
     } else {
-        let new = match findings.nodes.iter().all(blank) {
-            true => {
-                "; if these nodes were never in use, and only then, `fencing fleet init` starts them at once: a lock \
-                 that is still held would be held twice"
-            }
-            false => "",
-        };
+        let new = if findings.nodes.iter().all(blank) { NEVER_IN_USE } else { "" };
         format!(
             "the next client starts the fleet, unless the client is strict, and waits until each server has been up \
              for the client's TTL; `fencing fleet recover --ttl LONGEST` starts it now, where LONGEST is the longest TTL \
@@ -245,3 +239,6 @@ fn forgotten(finding: &Finding, findings: &Findings) -> String {
     };
     format!(": {why}; {next}")
 }
+
+const NEVER_IN_USE: &str = "; if these nodes were never in use, and only then, `fencing fleet init` starts them at once: \
+                            a lock that is still held would be held twice";

@@ -120,26 +120,23 @@ impl LockPlace {
         let given = |(_, url): &(_, String)| !url.trim_matches([',', ' ']).is_empty();
         let named = VARIABLES.into_iter().zip(urls);
         let given: Vec<_> = named.filter_map(|(name, url)| Some((name, url?))).filter(given).collect();
-        let (variable, url) = match &given[..] {
-            [(variable, url)] => (*variable, url.trim().to_owned()),
-            [] => {
-                return Err(Failure::usage(format_args!(
+        let [(variable, url)] = &given[..] else {
+            return Err(Failure::usage(match &given[..] {
+                [(one, _), (other, _), ..] => {
+                    format!("both {one} and {other} are set: unset one of them, or give {OPTIONS}")
+                }
+                _ => format!(
                     "no lock service is given: give {OPTIONS}, or set FENCING_LOCK, FENCING_REDIS or FENCING_DATABASE"
-                )));
-            }
-            [(one, _), (other, _), ..] => {
-                return Err(Failure::usage(format_args!(
-                    "both {one} and {other} are set: unset one of them, or give {OPTIONS}"
-                )));
-            }
+                ),
+            }));
         };
         let wrong = |error| Failure::usage(format_args!("--lock: {error}"));
-        let engine = match variable {
+        let (url, namespace) = (url.trim().to_owned(), self.namespace().to_owned());
+        let engine = match *variable {
             "FENCING_LOCK" => ConnectOptions::new(&url).engine().map_err(wrong)?,
             "FENCING_REDIS" => "redis",
             _ => "database",
         };
-        let namespace = self.namespace().to_owned();
         match engine {
             "redis" => Ok(Chosen::Redis(Redis { urls: url, namespace })),
             "database" | "postgres" | "mysql" | "sqlite" if self.namespace.is_none() || needs_namespace => {

@@ -36,13 +36,11 @@ pub(crate) async fn main(args: RaiseArgs) -> Result<u8, Failure> {
         Chosen::Redis(_) => return Err(Failure::usage("for nodes use `fencing fleet`")),
     };
     let held = LeaseList::of_service(&*service, &WildMatch::new("*")).await?.all.len();
-    Failure::unless(
-        yes,
-        format_args!(
-            "would raise all later tokens above {above}, end every lease (held now: {held}), and grant none until \
-             earlier holders have stopped. Add --yes to do it"
-        ),
-    )?;
+    let would = format!(
+        "would raise all later tokens above {above}, end every lease (held now: {held}), and grant none until \
+         earlier holders have stopped. Add --yes to do it"
+    );
+    Failure::unless(yes, would)?;
     answer(service.raise(above)).await?;
     say::out(format_args!("later tokens are above {above}; leases ended: {held}\n"));
     Ok(0)

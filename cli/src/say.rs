@@ -95,7 +95,6 @@ pub(crate) fn try_out(text: impl Display) -> bool {
     false
 }
 
-/// Returns why a result could not be written, if one could not.
 pub(crate) fn not_written() -> Option<&'static io::Error> {
     NOT_WRITTEN.get()
 }

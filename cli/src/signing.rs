@@ -56,7 +56,6 @@ impl SigningKeys {
         sealed.ok_or(getrandom::Error::UNSUPPORTED)
     }
 
-    /// Returns the text that was sealed under one of the keys.
     pub(crate) fn unseal(&self, sealed: &str) -> Option<String> {
         let (id, digits) = sealed.split_once(':')?;
         // One text in one spelling.

@@ -30,7 +30,7 @@ impl Upstream {
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
         connector.set_nodelay(true);
-        let connector = Connector::new(connector, ResetStream::new);
+        let connector = Connector::new(connector, |inner| ResetStream { inner, answered: false, wrote_after: false });
         let mut builder = Client::builder(TokioExecutor::new());
         builder.http2_only(http2).set_host(false);
         builder.pool_timer(TokioTimer::new()).pool_idle_timeout(UNUSED_TIMEOUT);
@@ -58,12 +58,6 @@ struct ResetStream {
     inner: TokioIo<TcpStream>,
     answered: bool,
     wrote_after: bool,
-}
-
-impl ResetStream {
-    fn new(inner: TokioIo<TcpStream>) -> ResetStream {
-        ResetStream { inner, answered: false, wrote_after: false }
-    }
 }
 
 impl Read for ResetStream {

@@ -1,7 +1,6 @@
 //! `fencing release`: takes a lock from its holder.
 
-mod holders;
-mod outcome;
+mod nodes;
 
 use std::time::Duration;
 
@@ -10,8 +9,7 @@ use fencing::lock::{Fault, Operator};
 use fencing::{Resource, Token};
 use tokio::time::timeout;
 
-use self::holders::{LockHolders, named};
-use self::outcome::{ForcedOutcome, NodeAnswers};
+use self::nodes::{ForcedOutcome, LockHolders, NodeAnswers, named};
 use crate::exit::Failure;
 use crate::findings::NodeBudget;
 use crate::place::{Chosen, LockPlace, Redis};

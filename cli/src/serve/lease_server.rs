@@ -27,7 +27,6 @@ use crate::signing::SigningKeys;
 /// The longest body, in bytes.
 const MAX_BODY: usize = 4 << 10;
 
-/// What the requests share.
 pub(super) struct LeaseServer {
     pub(super) args: ServeArgs,
     pub(super) lock: Arc<dyn Lock>,

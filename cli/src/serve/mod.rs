@@ -31,7 +31,6 @@ use crate::say;
 use crate::signing::SigningKeys;
 
 const OPENAPI: &str = include_str!("../../openapi/serve.yaml");
-/// How long a body may take.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 const JSON: &str = "application/json";
 const SEE_ROUTES: &str = "see /openapi.yaml";

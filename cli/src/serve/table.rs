@@ -79,7 +79,6 @@ impl Table {
         Arc::new(Table { leases: Mutex::default(), permits: Arc::new(Semaphore::new(most)) })
     }
 
-    /// Reserves a place for a lease of this client.
     pub(super) fn reserve(&self, caller: &Caller) -> Result<Place, Refused> {
         caller.count_lease(&self.permits)
     }
