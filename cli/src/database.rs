@@ -179,10 +179,8 @@ async fn remove(pool: &Pool, table: &str, yes: bool) -> Result<(), Failure> {
     if !found.is_protected() {
         return Err(Failure::refused(format_args!("the table {table} is not protected")));
     }
-    let would = format!(
-        "would remove the triggers from the table {table}: its writes would no longer be fenced. Add --yes to do it"
-    );
-    Failure::unless(yes, would)?;
+    let would = format!("would remove the triggers from the table {table}");
+    Failure::unless(yes, format_args!("{would}: its writes would no longer be fenced. Add --yes to do it"))?;
     on!(pool, pool => answer(found.remove(pool)).await)
 }
 
@@ -205,10 +203,6 @@ fn print(table: &Protected) {
         (true, false) => "whole",
     };
     say::out(format_args!("{state}\t{}\t{}\n", table.table, table.resource));
-    for fault in &table.faults {
-        say::out(format_args!("\tfault: {fault}\n"));
-    }
-    for unseen in &table.unseen {
-        say::out(format_args!("\tdoes not see: {unseen}\n"));
-    }
+    table.faults.iter().for_each(|fault| say::out(format_args!("\tfault: {fault}\n")));
+    table.unseen.iter().for_each(|unseen| say::out(format_args!("\tdoes not see: {unseen}\n")));
 }

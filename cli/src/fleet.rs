@@ -127,8 +127,7 @@ async fn start(redis: &Redis, budget: &NodeBudget) -> Result<(), Failure> {
     let findings = findings::ask(redis, budget).await?;
     findings.print();
     verdict(&findings).map_err(|Failure(status, why)| {
-        let in_use = findings.admitted() >= findings.needed();
-        let more = if in_use { IN_USE } else { "" };
+        let more = if findings.admitted() >= findings.needed() { IN_USE } else { "" };
         Failure(status, format!("{why}{more}"))
     })
 }

@@ -46,10 +46,8 @@ pub(super) fn draw(buffer: &mut Buffer, view: &mut View, now: Moment) {
         let shown = leases.all.iter().skip(view.first).take(view.page);
         table_of(leases, shown, &view.marks, table_at.width).render(table_at, buffer);
     }
-    let shown = match all > view.page {
-        true => format!("{}-{} of {all} ", view.first + 1, (view.first + view.page).min(all)),
-        false => String::new(),
-    };
+    let shown = format!("{}-{} of {all} ", view.first + 1, (view.first + view.page).min(all));
+    let shown = if all > view.page { shown } else { String::new() };
     let keys = match view.paused {
         None => " q quit  p pause  arrows PgUp PgDn scroll".to_owned(),
         Some(since) => format!(" PAUSED since {}  p resumes  q quit", since.clock()),

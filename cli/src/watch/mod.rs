@@ -201,8 +201,7 @@ async fn on_terminal(view: &Sender<View>) -> io::Result<u8> {
 fn press(key: KeyEvent, view: &mut View, screen: &mut Screen) -> io::Result<bool> {
     let (first, page) = (view.first, view.page.saturating_sub(1).max(1));
     match (key.code, key.modifiers) {
-        (KeyCode::Char('q') | KeyCode::Esc, _) => return Ok(true),
-        (KeyCode::Char('c'), KeyModifiers::CONTROL) => return Ok(true),
+        (KeyCode::Char('q') | KeyCode::Esc, _) | (KeyCode::Char('c'), KeyModifiers::CONTROL) => return Ok(true),
         (KeyCode::Char(key @ ('l' | 'z')), KeyModifiers::CONTROL) => {
             if key == 'z' {
                 give_back();
