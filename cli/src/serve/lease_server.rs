@@ -32,6 +32,8 @@ pub(super) struct LeaseServer {
     pub(super) lock: Arc<dyn Lock>,
     pub(super) clients: Clients,
     pub(super) table: Arc<Table>,
+    /// The leases and the waiters that there may be.
+    pub(super) places: Arc<Semaphore>,
     pub(super) waiters: Arc<Semaphore>,
     pub(super) stop: CancellationToken,
     pub(super) keys: Option<SigningKeys>,
@@ -68,7 +70,7 @@ pub(super) async fn acquire(State(leases): SharedServer, caller: Extension<Calle
     }
     let wrong = |error: BuildError| MALFORMED.answer(error);
     let lock = leases.lock.with_ttl(ttl).and_then(|lock| lock.with_wait(wait)).map_err(wrong)?;
-    let place = leases.table.reserve(&caller)?;
+    let place = caller.count_lease(&leases.places)?;
     // If the client goes away, this is dropped, which releases.
     let acquired =
         async { if wait.is_zero() { lock.try_acquire(&resource).await } else { lock.acquire(&resource).await } };
@@ -179,7 +181,7 @@ impl LeaseServer {
         }
         let lease = self.resume(known).await?;
         let left = lease.valid_for();
-        match self.table.reserve(caller) {
+        match caller.count_lease(&self.places) {
             Ok(place) => self.table.keep(known.clone(), lease, place),
             // It is renewed all the same, each time anew.
             Err(_) => lease.leave(),

@@ -104,7 +104,7 @@ pub(crate) async fn main(args: ServeArgs) -> Result<u8, Failure> {
     }
     chosen.lock.with_ttl(args.longest_ttl).map_err(Failure::usage)?;
     let listener = Listener::bind(&args.listen).await?;
-    let table = Table::new(args.leases);
+    let table = Arc::<Table>::default();
     // A lease that is dropped is released, but its client works under it until its TTL.
     std::mem::forget(Arc::clone(&table));
     let asked = Arc::clone(&chosen.lock);
@@ -115,6 +115,7 @@ pub(crate) async fn main(args: ServeArgs) -> Result<u8, Failure> {
         lock: Arc::clone(&chosen.lock),
         clients,
         table,
+        places: Arc::new(Semaphore::new(args.leases)),
         // Waiters never take the last connections: a renewal finds one.
         waiters: Arc::new(Semaphore::new(args.waiters.min(args.listen.connections.div_ceil(2)))),
         stop: listener.stop.clone(),

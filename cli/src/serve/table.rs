@@ -7,18 +7,16 @@ use fencing::lock::{LeaseTicket, Loss};
 use fencing::{Lease, Sequencer};
 use http_body_util::BodyExt;
 use parking_lot::Mutex;
-use tokio::sync::{Mutex as AsyncMutex, Semaphore};
+use tokio::sync::Mutex as AsyncMutex;
 
-use super::clients::{Caller, Place};
-use crate::listen::{Counted, Refused};
+use super::clients::Place;
+use crate::listen::Counted;
 use crate::signing::SigningKeys;
 
 /// The leases that this process has granted or renewed, by ids that cannot be guessed. Only their clients renew them,
 /// and with sealed ids perhaps through another process.
-pub(super) struct Table {
-    leases: Mutex<HashMap<String, Arc<Entry>>>,
-    permits: Arc<Semaphore>,
-}
+#[derive(Default)]
+pub(super) struct Table(Mutex<HashMap<String, Arc<Entry>>>);
 
 /// A lease of which this process knows when it ends, unless another process renews it.
 pub(super) struct Entry {
@@ -75,14 +73,6 @@ impl Drop for Entry {
 }
 
 impl Table {
-    pub(super) fn new(most: usize) -> Arc<Table> {
-        Arc::new(Table { leases: Mutex::default(), permits: Arc::new(Semaphore::new(most)) })
-    }
-
-    pub(super) fn reserve(&self, caller: &Caller) -> Result<Place, Refused> {
-        caller.count_lease(&self.permits)
-    }
-
     /// Keeps a lease until it is released or over, or another process goes on with it.
     pub(super) fn keep(self: &Arc<Table>, known: KnownLease, lease: Lease, place: Place) {
         let (id, lost) = (known.id.clone(), lease.lost());
@@ -92,7 +82,7 @@ impl Table {
             _place: Counted::new("fencing_serve_leases", place),
         });
         let (table, kept) = (Arc::downgrade(self), Arc::downgrade(&entry));
-        let before = self.leases.lock().insert(id, entry);
+        let before = self.0.lock().insert(id, entry);
         drop(before);
         tokio::spawn(async move {
             let loss = lost.await;
@@ -117,12 +107,12 @@ impl Table {
     }
 
     pub(super) fn find(&self, id: &str) -> Option<Arc<Entry>> {
-        self.leases.lock().get(id).cloned()
+        self.0.lock().get(id).cloned()
     }
 
     /// Removes a lease. If that drops it, its release is sent, and not waited for, unless another process may have it.
     pub(super) fn remove(&self, id: &str) -> Option<Arc<Entry>> {
-        self.leases.lock().remove(id)
+        self.0.lock().remove(id)
     }
 }
 
@@ -158,20 +148,22 @@ mod tests {
     use fencing::Resource;
     use fencing::lock::ConnectOptions;
     use http::HeaderMap;
+    use tokio::sync::Semaphore;
 
     use super::*;
 
     #[tokio::test]
     async fn a_lease_of_which_its_client_does_not_hear_is_released() {
         let lock = ConnectOptions::new("memory:").renew(false).connect().await.unwrap();
-        let (table, resource) = (Table::new(2), Resource::new("a").unwrap());
+        let (table, resource) = (Arc::<Table>::default(), Resource::new("a").unwrap());
+        let places = Arc::new(Semaphore::new(2));
         let caller = Clients::open(None).unwrap().find(&HeaderMap::new()).ok().unwrap();
         let ttl = Duration::from_secs(10);
         let answered = async || {
             let lease = lock.acquire(&resource).await.unwrap();
             let known = KnownLease::new(&lease, ttl, "a", None).unwrap();
             let (id, unread) = (known.id.clone(), table.unread(&known.id));
-            table.keep(known, lease, table.reserve(&caller).ok().unwrap());
+            table.keep(known, lease, caller.count_lease(&places).ok().unwrap());
             (id, unread.until_read(Body::from("a")))
         };
         let (id, unread) = answered().await;
