@@ -13,7 +13,7 @@ use support::clock::TokioClock;
 /// A lock service over five nodes that are made of good ones.
 fn over<N: Node>(made: impl Fn(MemoryNode) -> N) -> RedlockBuilder {
     let clock = TokioClock::new();
-    Redlock::builder().nodes(nodes(&clock).into_iter().map(made)).clock(clock)
+    Redlock::builder().nodes(nodes(&clock).into_iter().map(made)).clock(clock).holder("one")
 }
 
 #[tokio::test(start_paused = true)]
@@ -28,8 +28,8 @@ async fn flawed_locks_are_found_out() {
     ] {
         let lock = over(|node| FlawedNode::new(flaw, node)).build().unwrap();
         let breach = match flaw {
-            Flaw::SharesAnother | Flaw::NeverDrains => breach(shared_contract(&lock)).await,
-            _ => breach(lock_contract(&lock)).await,
+            Flaw::SharesAnother | Flaw::NeverDrains => breach(shared_contract(&lock, &lock)).await,
+            _ => breach(lock_contract(&lock, &lock)).await,
         };
         assert!(breach.contains(case), "{flaw:?}: {breach}");
     }
@@ -37,7 +37,7 @@ async fn flawed_locks_are_found_out() {
     // Its nodes are started.
     patient.acquire(&resource("warm")).await.unwrap().release().await.unwrap();
     let hasty = patient.with_wait(Duration::ZERO).unwrap();
-    let breach = breach(lock_contract(&hasty)).await;
+    let breach = breach(lock_contract(&hasty, &hasty)).await;
     assert!(breach.contains("acquire wait: Held"), "{breach}");
 }
 

@@ -8,18 +8,20 @@ mod node;
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fencing::fence::MemoryMarks;
-use fencing::lock::ConnectOptions;
 use fencing::lock::etcd::EtcdLock;
 use fencing::lock::redlock::{MemoryNode, RedisNode, RedlockBuilder};
 use fencing::lock::sql::SqlLock;
 use fencing::lock::zookeeper::ZookeeperLock;
+use fencing::lock::{ConnectOptions, Lock};
 use fencing::sql;
 use fencing::testing::{FaultyNode, marks_contract};
 use fencing::{Redlock, Resource};
 use futures_util::FutureExt;
+use sqlx::ConnectOptions as _;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
 
 use support::clock::TokioClock;
@@ -27,9 +29,12 @@ use support::etcd::EtcdCluster;
 use support::lease::named as resource;
 use support::place::{mysql, postgres};
 use support::redis::{RedisServer, five};
+use support::waiting::until;
 use support::zookeeper::ZookeeperServer;
 
-use lock::{lapse_contract, lock_contract, resume_contract, shared_contract};
+use lock::{
+    delay_contract, lapse_contract, line_contract, lock_contract, operator_contract, resume_contract, shared_contract,
+};
 use node::node_contract;
 
 /// How long a suite waits for one answer: ten times what is already long.
@@ -106,92 +111,143 @@ async fn sqlite(folder: &tempfile::TempDir) -> sqlx::SqlitePool {
     SqlitePoolOptions::new().max_connections(8).connect_with(file).await.unwrap()
 }
 
+/// Checks a service beside another one of its servers, which the URL alone opens.
+async fn locks_beside(url: &str, one: &dyn Lock) {
+    let other = ConnectOptions::new(url).holder("other").wait(Duration::from_secs(60));
+    let other = other.budget(Duration::from_secs(2)).connect().await.unwrap();
+    lock_contract(one, &*other).await;
+    shared_contract(one, &*other).await;
+    assert!(other.health().await.has_quorum(), "{url}");
+}
+
+/// The TTL of leases that end by themselves.
+const BRIEF: Duration = Duration::from_secs(4);
+/// The TTL and the lock delay of those whose locks stay closed.
+const DELAY: Duration = Duration::from_secs(2);
+
 #[tokio::test(start_paused = true)]
 async fn redlock_on_memory_nodes() {
     let clock = TokioClock::new();
-    let redlock = Redlock::builder().nodes(nodes(&clock)).clock(clock);
-    lock_contract(&redlock.clone().build().unwrap()).await;
-    shared_contract(&redlock.clone().build().unwrap()).await;
-    let brief = redlock.renew(false).build().unwrap();
-    lapse_contract(&brief).await;
-    resume_contract(&brief, &brief, in_a_moment).await;
+    let redlock = Redlock::builder().nodes(nodes(&clock)).clock(clock).holder("one");
+    let (one, other) = (redlock.clone().build().unwrap(), redlock.clone().build().unwrap());
+    lock_contract(&one, &other).await;
+    shared_contract(&one, &other).await;
+    let brief = redlock.renew(false);
+    let late = brief.clone().ttl(DELAY).lock_delay(DELAY).build().unwrap();
+    let brief = brief.build().unwrap();
+    tokio::join!(
+        delay_contract(&late, &one, DELAY),
+        lapse_contract(&brief),
+        resume_contract(&brief, &brief, in_a_moment)
+    );
+}
+
+/// All of its leases are in one service.
+#[tokio::test]
+async fn lock_by_the_url_of_memory() {
+    let lock = ConnectOptions::new("memory:").holder("one").connect().await.unwrap();
+    lock_contract(&*lock, &*lock).await;
+    shared_contract(&*lock, &*lock).await;
 }
 
 #[tokio::test]
 async fn redlock_on_five_redis_servers() {
     let servers = five();
-    lock_contract(&on_servers(&servers).build().unwrap()).await;
-    shared_contract(&on_servers(&servers).build().unwrap()).await;
-    let brief = || on_servers(&servers).ttl(Duration::from_secs(4)).renew(false).holder("one").build().unwrap();
-    lapse_contract(&brief()).await;
-    resume_contract(&brief(), &brief(), in_a_moment).await;
+    let one = || on_servers(&servers).holder("one");
+    locks_beside(&support::cli::urls(&servers), &one().build().unwrap()).await;
+    let brief = || one().ttl(BRIEF).renew(false).build().unwrap();
+    let (lapses, first, second) = (brief(), brief(), brief());
+    tokio::join!(lapse_contract(&lapses), resume_contract(&first, &second, in_a_moment));
 }
 
 /// Runs the suites on a pool.
 macro_rules! leases_in {
-    ($pool:expr) => {
+    ($pool:expr, $url:expr) => {
         let pool = $pool;
         sql::migrate(&pool).await.unwrap();
-        lock_contract(&SqlLock::new(pool.clone())).await;
-        shared_contract(&SqlLock::new(pool.clone())).await;
-        let brief = |holder| {
-            let brief = SqlLock::builder(pool.clone()).ttl(Duration::from_secs(4)).renew(false);
-            brief.holder(holder).build().unwrap()
-        };
-        lapse_contract(&brief("one")).await;
-        resume_contract(&brief("one"), &brief("another"), in_a_moment).await;
+        let named = |holder| SqlLock::builder(pool.clone()).holder(holder);
+        let one = named("one").build().unwrap();
+        locks_beside($url, &one).await;
+        operator_contract(&one, &pool).await;
+        let brief = |holder| named(holder).ttl(BRIEF).renew(false);
+        let late = brief("one").ttl(DELAY).lock_delay(DELAY).build().unwrap();
+        let [first, second] = ["one", "another"].map(|holder| brief(holder).build().unwrap());
+        tokio::join!(
+            delay_contract(&late, &one, DELAY),
+            lapse_contract(&first),
+            resume_contract(&first, &second, in_a_moment)
+        );
     };
 }
 
 #[tokio::test]
 async fn lease_in_sqlite() {
     let folder = tempfile::tempdir().unwrap();
-    leases_in!(sqlite(&folder).await);
+    let url = format!("sqlite:{}", folder.path().join("data.db").display());
+    leases_in!(sqlite(&folder).await, &url);
 }
 
 #[tokio::test]
 async fn lease_in_postgres() {
-    leases_in!(postgres::Place::empty().await.pool);
+    let pool = postgres::Place::empty().await.pool;
+    let url = pool.connect_options().to_url_lossy();
+    leases_in!(pool, url.as_str());
 }
 
 #[tokio::test]
 async fn lease_in_mariadb() {
-    leases_in!(mysql::Place::empty().await.pool);
+    let pool = mysql::Place::empty().await.pool;
+    let url = pool.connect_options().to_url_lossy();
+    leases_in!(pool, url.as_str());
+}
+
+/// Runs the suites on a cluster with a line and sessions, which let go of what has lapsed.
+macro_rules! leases_by {
+    ($builder:expr, $url:expr, $places:expr) => {
+        let builder = || $builder.holder("one");
+        let one = builder().build().unwrap();
+        locks_beside($url, &one).await;
+        let operator = ConnectOptions::new($url).operator().unwrap();
+        operator_contract(&one, &*operator).await;
+        let slow = || builder().retry_delay(ANSWER_WITHIN * 20).wait(ANSWER_WITHIN * 40).build().unwrap();
+        let brief = || builder().ttl(BRIEF).renew(false);
+        let late = brief().ttl(DELAY).lock_delay(DELAY).build().unwrap();
+        let [lapses, first, second] = [(); 3].map(|()| brief().build().unwrap());
+        // The client of a lease deletes it when it lapses, later on a busy machine.
+        let let_go = async |resource: &Resource| {
+            let gone = async || operator.leases_of(resource).await.is_ok_and(|leases| leases.is_empty());
+            until("it is deleted", gone).await;
+        };
+        tokio::join!(
+            line_contract(&one, || Arc::new(slow()), $places),
+            delay_contract(&late, &one, DELAY),
+            lapse_contract(&lapses),
+            resume_contract(&first, &second, let_go)
+        );
+    };
 }
 
 #[tokio::test]
 async fn lease_in_zookeeper() {
     let server = ZookeeperServer::start();
-    let builder = || ZookeeperLock::builder(server.url());
-    lock_contract(&builder().build().unwrap()).await;
-    shared_contract(&builder().build().unwrap()).await;
-    let brief = || builder().ttl(Duration::from_secs(4)).renew(false).build().unwrap();
-    lapse_contract(&brief()).await;
-    let let_go = async |resource: &Resource| until_gone(&server.url(), resource).await;
-    resume_contract(&brief(), &brief(), let_go).await;
+    let hand = zookeeper_client::Client::connect(&server.address()).await.unwrap();
+    let places = async |resource: &Resource| {
+        hand.list_children(&format!("/fencing/q/{resource}")).await.unwrap_or_default().len()
+    };
+    leases_by!(ZookeeperLock::builder(server.url()), &server.url(), places);
 }
 
 #[tokio::test]
 async fn lease_in_etcd() {
     let cluster = EtcdCluster::start();
-    let builder = EtcdLock::builder(cluster.url());
-    lock_contract(&builder.clone().build().unwrap()).await;
-    shared_contract(&builder.clone().build().unwrap()).await;
-    let brief = || builder.clone().ttl(Duration::from_secs(4)).renew(false).build().unwrap();
-    lapse_contract(&brief()).await;
-    let let_go = async |resource: &Resource| until_gone(&cluster.url(), resource).await;
-    resume_contract(&brief(), &brief(), let_go).await;
+    let places = async |resource: &Resource| {
+        let keys = cluster.ctl(&["get", "--prefix", &format!("fencing/q/{resource}"), "--keys-only"]);
+        keys.split_whitespace().count()
+    };
+    leases_by!(EtcdLock::builder(cluster.url()), &cluster.url(), places);
 }
 
 /// The servers' clocks may run behind by a little.
 async fn in_a_moment(_: &Resource) {
     tokio::time::sleep(Duration::from_millis(500)).await;
-}
-
-/// The client of a lease deletes it when it lapses, later on a busy machine.
-async fn until_gone(url: &str, resource: &Resource) {
-    let operator = ConnectOptions::new(url).operator().unwrap();
-    while !operator.leases_of(resource).await.is_ok_and(|leases| leases.is_empty()) {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
 }

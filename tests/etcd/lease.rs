@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fencing::Token;
 use fencing::lock::etcd::EtcdLock;
-use fencing::lock::{AcquireError, Fault, Lock, Loss, connect};
+use fencing::lock::{AcquireError, ConnectOptions, Fault, Lock, Loss, connect};
 use fencing::time::ManualClock;
 use support::etcd::EtcdCluster;
 use support::lease::{assert_held, holder, named, release, resource};
@@ -38,6 +38,12 @@ async fn a_token_is_the_base_and_the_revision() {
     assert!(all.token_of(&named("b")).unwrap() > lease.token());
     release(lease).await;
     release(all).await;
+    // Each part is listed with its holder, and with what is left.
+    let parts = [lock.acquire_shared(&resource()).await.unwrap(), lock.acquire_shared(&resource()).await.unwrap()];
+    assert_eq!(parts[0].token(), parts[1].token());
+    let found = ConnectOptions::new(cluster.url()).operator().unwrap().leases_of(&resource()).await.unwrap();
+    assert!(found.iter().all(|it| it.holder.as_ref().unwrap().name.as_deref() == Some("billing-7")), "{found:?}");
+    assert!(found.iter().all(|it| it.remaining.is_some_and(|left| !left.is_zero())), "{found:?}");
     let first = Token::new(base(&cluster)).unwrap();
     assert!(first > Token::new(1_000_000).unwrap(), "the base is from the clock: {first}");
 }

@@ -1,44 +1,14 @@
-//! What operators do: list, end by force, raise the tokens of a restored cluster.
+//! What operators do beyond their contract: they raise the tokens of a restored cluster.
 
 use std::time::Duration;
 
 use fencing::Token;
-use fencing::lock::{ConnectOptions, Fault, Loss};
+use fencing::lock::{ConnectOptions, Fault};
 use support::etcd::EtcdCluster;
 use support::lease::{assert_held, named, release, resource};
 use support::waiting::{in_time, until};
 
 use crate::lock;
-
-#[tokio::test]
-async fn leases_are_listed_and_ended() {
-    let cluster = EtcdCluster::start();
-    let (lock, operator) = (lock(&cluster).build().unwrap(), ConnectOptions::new(cluster.url()));
-    let operator = operator.operator().unwrap();
-    let [a, b, c] = ["a", "a/b", "c"].map(named);
-    let one = lock.acquire(&a).await.unwrap();
-    let shared = (lock.acquire_shared(&b).await.unwrap(), lock.acquire_shared(&b).await.unwrap());
-    let last = lock.acquire(&c).await.unwrap();
-    assert_eq!(shared.0.token(), shared.1.token());
-    let all = operator.leases(None, 10).await.unwrap();
-    let found: Vec<_> = all.iter().map(|it| (it.resource.as_str(), it.token, it.shared)).collect();
-    let (token, token_b) = (one.token(), shared.0.token());
-    let expected = [("a", token, false), ("a/b", token_b, true), ("a/b", token_b, true), ("c", last.token(), false)];
-    assert_eq!(found, expected);
-    assert!(all.iter().all(|it| it.holder.as_ref().unwrap().name.as_deref() == Some("billing-7")));
-    assert!(all.iter().all(|it| it.remaining.is_some_and(|left| !left.is_zero())));
-    assert_eq!(operator.leases(Some(&a), 1).await.unwrap().len(), 2);
-    let seen = operator.leases_of(&a).await.unwrap().remove(0);
-    assert!(operator.force_release(&seen).await.unwrap());
-    assert_eq!(in_time(one.lost()).await, Loss::Superseded);
-    let later = lock.acquire(&a).await.unwrap();
-    assert!(!operator.force_release(&seen).await.unwrap(), "a later lease stays");
-    assert!(operator.force_release(&all[1]).await.unwrap());
-    assert_eq!(in_time(shared.0.lost()).await, Loss::Superseded);
-    assert_eq!(in_time(shared.1.lost()).await, Loss::Superseded);
-    release(later).await;
-    release(last).await;
-}
 
 #[tokio::test]
 async fn asking_while_the_service_is_closed_leaves_nothing() {

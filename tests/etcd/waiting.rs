@@ -1,8 +1,7 @@
-//! Lines of waiting clients, and locks that stay closed for a time.
+//! A place in the line of waiting clients, and a lock that stays closed for a time.
 
 use std::time::Duration;
 
-use fencing::lock::Loss;
 use support::etcd::EtcdCluster;
 use support::lease::{assert_held, named, release, resource};
 use support::waiting::{in_time, until};
@@ -11,34 +10,6 @@ use tokio::time::{Instant, timeout};
 use crate::doubt::is_there;
 use crate::lock;
 use crate::proxy::Proxy;
-
-/// Each waits for the one ahead of it: with polls a minute apart, only the line is this fast.
-#[tokio::test]
-async fn waiting_clients_come_in_their_order() {
-    let cluster = EtcdCluster::start();
-    let held = lock(&cluster).build().unwrap().acquire(&resource()).await.unwrap();
-    let slow = || lock(&cluster).retry_delay(Duration::from_secs(60)).wait(Duration::from_secs(80));
-    let mut waiting = Vec::new();
-    for number in 1..=3 {
-        let lock = slow().build().unwrap();
-        waiting.push(tokio::spawn(async move {
-            let lease = lock.acquire(&resource()).await.unwrap();
-            let token = lease.token();
-            release(lease).await;
-            token
-        }));
-        let places = || cluster.ctl(&["get", "--prefix", "fencing/q/", "--keys-only"]);
-        until("it has a place", async || places().split_whitespace().count() == number).await;
-    }
-    let mut last = held.token();
-    release(held).await;
-    for waiter in waiting {
-        let token = in_time(waiter).await.unwrap();
-        assert!(token > last, "{token} after {last}");
-        last = token;
-    }
-    until("all have left", async || !is_there(&cluster, "fencing/q/")).await;
-}
 
 #[tokio::test]
 async fn a_place_that_is_taken_late_is_taken_back() {
@@ -61,25 +32,6 @@ async fn a_place_that_is_taken_late_is_taken_back() {
     assert!(!is_there(&cluster, "fencing/q/"));
     release(held).await;
     kept.renew().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_lost_lease_frees_its_lock_after_the_lock_delay() {
-    let cluster = EtcdCluster::start();
-    let delay = Duration::from_secs(3);
-    let brief = lock(&cluster).ttl(Duration::from_secs(2)).lock_delay(delay).renew(false);
-    let (brief, other) = (brief.build().unwrap(), lock(&cluster).build().unwrap());
-    for dropped in [false, true] {
-        let lease = brief.acquire(&resource()).await.unwrap();
-        let (start, valid_for) = (Instant::now(), lease.valid_for());
-        assert_eq!(lease.lost().await, Loss::Expired);
-        let kept = (!dropped).then_some(lease);
-        // A sweep for another one.
-        drop(support::waiting::polled(brief.acquire(&named("swept")), 4).await);
-        release(in_time(other.acquire(&resource())).await.unwrap()).await;
-        assert!(start.elapsed() >= valid_for + delay, "{dropped}: {:?}", start.elapsed());
-        drop(kept);
-    }
 }
 
 /// A job that a process does once, and ends.

@@ -4,33 +4,6 @@ use fencing::lock::Loss;
 use support::lease::named as resource;
 use zookeeper_client::{Acls, CreateMode};
 
-/// Another service, another session: they exclude each other by the servers alone.
-#[tokio::test]
-async fn services_exclude_each_other_and_tokens_grow() {
-    let server = ZookeeperServer::start();
-    let (one, other) = (on(&server).holder("one").build().unwrap(), on(&server).build().unwrap());
-    let mut last = None;
-    for round in 0..3 {
-        let lease = one.acquire(&resource("a/b")).await.unwrap();
-        assert!(Some(lease.token()) > last, "{round}");
-        last = Some(lease.token());
-        match other.try_acquire(&resource("a/b")).await {
-            Err(AcquireError::Held { holder, .. }) => {
-                assert_eq!(holder.unwrap().name.as_deref(), Some("one"));
-            }
-            found => panic!("{found:?}"),
-        }
-        lease.renew().await.unwrap();
-        lease.release().await.unwrap();
-        let lease = other.acquire(&resource("a/b")).await.unwrap();
-        assert!(Some(lease.token()) > last, "{round}");
-        last = Some(lease.token());
-        lease.release().await.unwrap();
-    }
-    // It counts from the clock: above what Redis nodes gave out before.
-    assert!(last.unwrap().get() > 28_000_000_000_000, "{last:?}");
-}
-
 /// What a release by force removes, a late holder neither renews nor removes again.
 #[tokio::test]
 async fn a_lock_that_was_removed_is_lost() {
@@ -45,28 +18,6 @@ async fn a_lock_that_was_removed_is_lost() {
     drop(lease);
     lock.settle().await;
     assert!(hand.check_stat("/fencing/l/r/x").await.unwrap().is_some());
-}
-
-/// The session outlives a lease that nobody renews; the lock does not.
-#[tokio::test]
-async fn a_lost_lease_frees_its_lock_after_the_lock_delay() {
-    let server = ZookeeperServer::start();
-    let delay = Duration::from_secs(3);
-    let brief = on(&server).ttl(Duration::from_secs(2)).budget(Duration::from_secs(1));
-    let lock = brief.lock_delay(delay).renew(false).build().unwrap();
-    let other = on(&server).build().unwrap();
-    for dropped in [false, true] {
-        let asked = Instant::now();
-        let lease = lock.acquire(&resource("r")).await.unwrap();
-        lease.lost().await;
-        let kept = (!dropped).then_some(lease);
-        let found = other.try_acquire(&resource("r")).await;
-        assert!(found.is_err() || asked.elapsed() >= Duration::from_secs(5), "{found:?}");
-        drop(found);
-        other.acquire(&resource("r")).await.unwrap().release().await.unwrap();
-        assert!(asked.elapsed() >= Duration::from_secs(5), "{dropped}");
-        drop(kept);
-    }
 }
 
 #[tokio::test]

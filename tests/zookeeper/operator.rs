@@ -9,42 +9,6 @@ fn operator(server: &ZookeeperServer) -> Arc<dyn Operator> {
     ConnectOptions::new(server.url()).operator().unwrap()
 }
 
-#[tokio::test]
-async fn an_operator_lists_leases_and_ends_one() {
-    let server = ZookeeperServer::start();
-    let (lock, operator) = (on(&server).holder("me").build().unwrap(), operator(&server));
-    assert!(operator.leases(None, 10).await.unwrap().is_empty());
-    let (a, b) = (resource("a/1"), resource("b ä"));
-    let lease = lock.acquire(&a).await.unwrap();
-    let readers = [lock.acquire_shared(&b).await.unwrap(), lock.acquire_shared(&b).await.unwrap()];
-
-    let found = operator.leases(None, 10).await.unwrap();
-    assert_eq!(found.len(), 3, "{found:?}");
-    assert_eq!((&found[0].resource, found[0].token, found[0].shared), (&a, lease.token(), false));
-    assert_eq!(found[0].holder.as_ref().unwrap().name.as_deref(), Some("me"));
-    assert_eq!(operator.leases(Some(&a), 10).await.unwrap().len(), 2);
-    assert_eq!(operator.leases(None, 1).await.unwrap().len(), 1);
-
-    assert!(operator.force_release(&found[0]).await.unwrap());
-    assert!(lease.renew().await.is_err());
-    let next = lock.acquire(&a).await.unwrap();
-    assert!(next.token() > lease.token());
-    // That of before is not the one which is held now, to an operator and to its holder.
-    assert!(!operator.force_release(&found[0]).await.unwrap());
-    drop(lease);
-    next.renew().await.unwrap();
-    // An operator who was too late has changed the folder.
-    assert_eq!(next.release().await, Ok(fencing::lock::Released::Released));
-    lock.acquire(&a).await.unwrap().release().await.unwrap();
-
-    let parts = operator.leases_of(&b).await.unwrap();
-    assert!(parts.iter().all(|part| part.shared) && parts.len() == 2);
-    assert!(operator.force_release(&parts[0]).await.unwrap());
-    for reader in &readers {
-        assert!(reader.renew().await.is_err());
-    }
-}
-
 /// The record of a node that somebody has changed ends no later lease.
 #[tokio::test]
 async fn a_lock_that_was_changed_by_hand_names_no_other_lease() {

@@ -4,7 +4,7 @@ use super::*;
 const LEAST: Duration = Duration::from_millis(700);
 
 /// Checks that a lease which is released or dropped is over for each who awaits that, and that its locks are free then.
-pub async fn ends<K>(lock: &impl Lock, names: &[Resource], acquire: impl AsyncFn() -> Lease<K>) {
+pub async fn ends<K>(lock: &dyn Lock, names: &[Resource], acquire: impl AsyncFn() -> Lease<K>) {
     for case in ["after a release", "after a drop", "after a release was polled once"] {
         let lease = acquire().await;
         let mut early = pin!(lease.lost());
@@ -24,7 +24,7 @@ pub async fn ends<K>(lock: &impl Lock, names: &[Resource], acquire: impl AsyncFn
     }
 }
 
-pub async fn cancel(lock: &impl Lock) {
+pub async fn cancel(lock: &dyn Lock) {
     let resource = &resource("cancel");
     let alone = std::slice::from_ref(resource);
     dropped(lock, alone, "an acquisition", || lock.acquire(resource)).await;
@@ -38,7 +38,7 @@ pub async fn reported(case: &str, awaiters: impl Future<Output = (Loss, Vec<Loss
     assert!(all.iter().all(|reported| *reported == loss), "{case}: {all:?}");
 }
 
-pub async fn work(lock: &impl Lock) {
+pub async fn work(lock: &dyn Lock) {
     let lease = acquire(lock, &resource("work")).await;
     assert_eq!(lease.run(async { 1 }).await, Ok(1), "run what is ready");
     let moment = lease.run(sleep(Duration::from_millis(10))).await;
@@ -50,7 +50,7 @@ pub async fn work(lock: &impl Lock) {
 }
 
 /// Checks that a lock which was released early stays closed, for as long as it has to and no longer.
-pub async fn stays_closed(lock: &impl Lock) {
+pub async fn stays_closed(lock: &dyn Lock) {
     let resource = resource("at least");
     let least = lock.with_lock_at_least_for(LEAST).unwrap();
     for dropped in [false, true] {
@@ -82,7 +82,7 @@ pub async fn stays_closed(lock: &impl Lock) {
 /// Checks that the leases of a lock service end as they must.
 ///
 /// Build the service so that it does not renew them, with a TTL of a few seconds at most.
-pub async fn lapse_contract(lock: &impl Lock) {
+pub async fn lapse_contract(lock: &dyn Lock) {
     let resource = resource("lapse");
     let first = acquire(lock, &resource).await;
     let ends = join(first.lost(), join_all([first.lost(), first.lost()]));

@@ -3,7 +3,7 @@ use fencing::Sequencer;
 use super::*;
 use crate::names;
 
-pub async fn tokens_grow(lock: &impl Lock) {
+pub async fn tokens_grow(lock: &dyn Lock) {
     let resource = resource("tokens");
     let mut last: Option<Token> = None;
     for _ in 0..20 {
@@ -17,19 +17,22 @@ pub async fn tokens_grow(lock: &impl Lock) {
     }
 }
 
-pub async fn one_holder(lock: &impl Lock) {
+pub async fn one_holder(lock: &dyn Lock, other: &dyn Lock) {
     let resource = resource("held");
     let lease = acquire(lock, &resource).await;
     assert_eq!(lease.resource(), &resource, "the resource of a lease");
     let left = lease.valid_for();
     assert!(!left.is_zero(), "the validity of a lease: {left:?}");
-    for _ in 0..3 {
-        refused(&lock.try_acquire(&resource).await, &resource, "try_acquire what is held");
+    for asked in [lock, other, lock] {
+        let found = asked.try_acquire(&resource).await;
+        refused(&found, &resource, "try_acquire what is held");
+        assert_eq!(support::lease::holder(found).name.as_deref(), Some("one"), "the holder of what is held");
     }
+    lease.renew().await.unwrap();
     release(lease).await
 }
 
-pub async fn apart(lock: &impl Lock) {
+pub async fn apart(lock: &dyn Lock) {
     let mut leases = Vec::new();
     for name in names() {
         let lease = lock.try_acquire(&name).await;
@@ -40,20 +43,20 @@ pub async fn apart(lock: &impl Lock) {
     }
 }
 
-pub async fn waits(lock: &impl Lock) {
+pub async fn waits(lock: &dyn Lock, other: &dyn Lock) {
     let resource = resource("wait");
     let first = acquire(lock, &resource).await;
     let token = first.token();
-    let lease = after(release(first), acquire(lock, &resource)).await;
+    let lease = after(release(first), acquire(other, &resource)).await;
     assert!(lease.token() > token, "acquire after {token}: {lease:?}");
     release(lease).await
 }
 
 /// Runs many clients at once: never two hold the lock, and tokens grow in the order of the grants.
-pub async fn concurrent(lock: &impl Lock) {
+pub async fn concurrent(locks: [&dyn Lock; 2]) {
     let (resource, inside) = (resource("concurrent"), Inside::default());
-    let client = async |_| {
-        let lease = acquire(lock, &resource).await;
+    let client = async |number: usize| {
+        let lease = acquire(locks[number % 2], &resource).await;
         inside.visit(false, lease.token()).await;
         release(lease).await
     };

@@ -1,10 +1,14 @@
 //! What each [`Lock`] promises.
 //!
-//! No other client may use the service meanwhile. It must wait for 10 s at least. Its TTL must be
+//! Suites take two services on the same servers, as two processes have them, where both modes or many clients meet. No
+//! other client may use their resources meanwhile. A service must wait for 10 s at least. Its TTL must be
 //! longer than a second, so that the suites can tell a lock that was freed from one that has expired.
 
+mod delay;
 mod end;
 mod grant;
+mod line;
+mod operator;
 mod resume;
 mod several;
 mod shared;
@@ -16,40 +20,48 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fencing::lock::{AcquireError, Lease, Lock, Loss, Released};
+use fencing::lock::{AcquireError, Lease, Lock, Loss, Released, SharedLease};
 use fencing::{Resource, Token};
 use futures_util::future::{join, join_all};
-use support::waiting::polled;
+use support::waiting::{polled, until};
 use tokio::time::{Instant, sleep};
 
 use crate::{answered, resource};
 
+pub use delay::delay_contract;
 pub use end::lapse_contract;
+pub use line::line_contract;
+pub use operator::operator_contract;
 pub use resume::resume_contract;
 pub use shared::shared_contract;
 
 /// A suite drops an acquisition after this many polls at most: more than any takes.
 const POLLS: usize = 20;
 
-/// Checks a lock service, but for the shared mode and for leases that end by themselves.
-pub async fn lock_contract(lock: &impl Lock) {
+/// Checks a lock service, but for the shared mode and for leases that end by themselves. The name of its holder is `one`.
+pub async fn lock_contract(lock: &dyn Lock, other: &dyn Lock) {
     grant::tokens_grow(lock).await;
-    grant::one_holder(lock).await;
+    grant::one_holder(lock, other).await;
     grant::apart(lock).await;
     let free = [resource("free")];
     end::ends(lock, &free, async || acquire(lock, &free[0]).await).await;
     end::cancel(lock).await;
-    grant::waits(lock).await;
-    grant::concurrent(lock).await;
+    grant::waits(lock, other).await;
+    grant::concurrent([lock, other]).await;
     end::work(lock).await;
     end::stays_closed(lock).await;
-    several::several(lock).await;
+    several::several(lock, other).await;
 }
 
 /// Acquires a lock that is or becomes free.
-async fn acquire(lock: &impl Lock, resource: &Resource) -> Lease {
+async fn acquire(lock: &dyn Lock, resource: &Resource) -> Lease {
     let acquired = answered(format!("acquire {resource}"), lock.acquire(resource)).await;
     acquired.unwrap_or_else(|error| panic!("acquire {resource}: {error:?}"))
+}
+
+async fn share(lock: &dyn Lock, resource: &Resource) -> SharedLease {
+    let acquired = answered(format!("share {resource}"), lock.acquire_shared(resource)).await;
+    acquired.unwrap_or_else(|error| panic!("share {resource}: {error:?}"))
 }
 
 async fn release<K>(lease: Lease<K>) {
@@ -58,7 +70,7 @@ async fn release<K>(lease: Lease<K>) {
 }
 
 /// Checks that a lock is free. One that was released a moment ago may take that moment.
-async fn free(lock: &impl Lock, resource: &Resource, case: &str) {
+async fn free(lock: &dyn Lock, resource: &Resource, case: &str) {
     let end = Instant::now() + Duration::from_secs(3);
     loop {
         match lock.try_acquire(resource).await {
@@ -78,7 +90,7 @@ fn refused<L: Debug>(found: &Result<L, AcquireError>, resource: &Resource, case:
 
 /// Drops what acquires these after each number of polls, while its requests are not sent yet or under way, and checks
 /// that they are free then.
-async fn dropped<F: Future>(lock: &impl Lock, resources: &[Resource], what: &str, acquire: impl Fn() -> F) {
+async fn dropped<F: Future>(lock: &dyn Lock, resources: &[Resource], what: &str, acquire: impl Fn() -> F) {
     for (polls, pause) in (0..POLLS).flat_map(|polls| [(polls, 0), (polls, 1)]) {
         {
             let mut acquiring = pin!(acquire());

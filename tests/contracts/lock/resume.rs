@@ -6,7 +6,7 @@ use super::*;
 ///
 /// Build both over the same servers, under one holder name, so that they do not renew, with a TTL of a few seconds.
 /// `let_go` waits until the servers let go of a lease of that resource that has just lapsed.
-pub async fn resume_contract(one: &impl Lock, other: &impl Lock, let_go: impl AsyncFn(&Resource)) {
+pub async fn resume_contract(one: &dyn Lock, other: &dyn Lock, let_go: impl AsyncFn(&Resource)) {
     let resource = &resource("resume");
     let first = acquire(one, resource).await;
     let (ticket, token) = (first.ticket().expect("a ticket"), first.token());
@@ -56,7 +56,7 @@ async fn still(lease: &Lease) {
 }
 
 /// A busy machine may take longer than a server has for its answer.
-async fn resume(lock: &impl Lock, ticket: &LeaseTicket) -> Result<Lease, RenewError> {
+async fn resume(lock: &dyn Lock, ticket: &LeaseTicket) -> Result<Lease, RenewError> {
     loop {
         match answered("resume", lock.resume(ticket)).await {
             Err(RenewError::Failed { .. }) => {}
@@ -65,7 +65,7 @@ async fn resume(lock: &impl Lock, ticket: &LeaseTicket) -> Result<Lease, RenewEr
     }
 }
 
-async fn over(lock: &impl Lock, ticket: &LeaseTicket, case: &str) {
+async fn over(lock: &dyn Lock, ticket: &LeaseTicket, case: &str) {
     let resumed = resume(lock, ticket).await;
     assert!(matches!(&resumed, Err(RenewError::Lost(_))), "{case}: {resumed:?}");
 }

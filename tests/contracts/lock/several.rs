@@ -4,12 +4,12 @@ use super::end::ends;
 use super::*;
 
 /// Checks what acquires several resources with one call.
-pub async fn several(lock: &impl Lock) {
-    any(lock).await;
+pub async fn several(lock: &dyn Lock, other: &dyn Lock) {
+    any(lock, other).await;
     bounds(lock).await;
     together(lock).await;
     all_or_none(lock).await;
-    reversed(lock).await;
+    reversed([lock, other]).await;
     cancel(lock).await
 }
 
@@ -17,19 +17,19 @@ fn names(of: &str) -> [Resource; 3] {
     [1, 2, 3].map(|number| resource(&format!("{of}/{number}")))
 }
 
-async fn acquire_all(lock: &impl Lock, resources: &[Resource]) -> LeaseSet {
+async fn acquire_all(lock: &dyn Lock, resources: &[Resource]) -> LeaseSet {
     let case = format!("acquire_all {resources:?}");
     let acquired = answered(&case, lock.acquire_all(resources)).await;
     acquired.unwrap_or_else(|error| panic!("{case}: {error:?}"))
 }
 
-async fn acquire_any(lock: &impl Lock, resources: &[Resource]) -> Lease {
+async fn acquire_any(lock: &dyn Lock, resources: &[Resource]) -> Lease {
     let acquired = answered("acquire_any", lock.acquire_any(resources)).await;
     acquired.unwrap_or_else(|error| panic!("acquire_any {resources:?}: {error:?}"))
 }
 
 /// Buckets: each is given to one, and who comes late waits for the first that is freed.
-async fn any(lock: &impl Lock) {
+async fn any(lock: &dyn Lock, other: &dyn Lock) {
     let names = names("any");
     let mut leases = Vec::new();
     for wanted in &names {
@@ -43,7 +43,7 @@ async fn any(lock: &impl Lock) {
     assert!(held, "acquire_any where all are held: {found:?}");
     let last = leases.pop().unwrap();
     let token = last.token();
-    let next = after(release(last), acquire_any(lock, &names)).await;
+    let next = after(release(last), acquire_any(other, &names)).await;
     assert!(next.token() > token, "acquire_any after {token}: {next:?}");
     leases.push(next);
     for lease in leases {
@@ -51,7 +51,7 @@ async fn any(lock: &impl Lock) {
     }
 }
 
-async fn bounds(lock: &impl Lock) {
+async fn bounds(lock: &dyn Lock) {
     let many: Vec<_> = (0..200).map(|number| resource(&format!("many/{number}"))).collect();
     for list in [&[][..], &many] {
         let (all, any) = (lock.acquire_all(list).await.err(), lock.acquire_any(list).await.err());
@@ -63,7 +63,7 @@ async fn bounds(lock: &impl Lock) {
 }
 
 /// One lease of all, with a token for each.
-async fn together(lock: &impl Lock) {
+async fn together(lock: &dyn Lock) {
     let names = names("all");
     let [one, two, three] = &names;
     let mut last = Vec::new();
@@ -95,7 +95,7 @@ async fn together(lock: &impl Lock) {
 }
 
 /// Where one is held, none is taken.
-async fn all_or_none(lock: &impl Lock) {
+async fn all_or_none(lock: &dyn Lock) {
     let names = names("none");
     let brief = lock.with_wait(Duration::ZERO).unwrap();
     for name in &names {
@@ -110,7 +110,7 @@ async fn all_or_none(lock: &impl Lock) {
 }
 
 /// Clients that name the resources in different orders all get them, one after another.
-async fn reversed(lock: &impl Lock) {
+async fn reversed(locks: [&dyn Lock; 2]) {
     let [one, two, three] = names("reversed");
     let lists = [
         vec![one.clone(), two.clone(), three.clone()],
@@ -119,17 +119,18 @@ async fn reversed(lock: &impl Lock) {
         vec![two, one],
     ];
     let inside = Inside::default();
-    let client = async |list: &Vec<Resource>| {
-        let lease = acquire_all(lock, list).await;
+    let client = async |(number, list): (usize, &Vec<Resource>)| {
+        // Each of them in both orders.
+        let lease = acquire_all(locks[number / 4], list).await;
         // Each of the lists has the second.
         let common = lease.sequencers().iter().find(|pair| pair.resource.as_str().ends_with('2'));
         inside.visit(false, common.unwrap().token).await;
         release(lease).await
     };
-    join_all(lists.iter().cycle().take(8).map(client)).await;
+    join_all(lists.iter().cycle().take(8).enumerate().map(client)).await;
 }
 
-async fn cancel(lock: &impl Lock) {
+async fn cancel(lock: &dyn Lock) {
     let names = names("dropped");
     dropped(lock, &names, "an acquire_all", || lock.acquire_all(&names)).await;
     dropped(lock, &names, "an acquire_any", || lock.acquire_any(&names)).await;

@@ -1,31 +1,24 @@
-use fencing::lock::SharedLease;
-
 use super::end::ends;
 use super::*;
 
 /// Checks that a lock service lets several share a lock.
-pub async fn shared_contract(lock: &impl Lock) {
+pub async fn shared_contract(lock: &dyn Lock, other: &dyn Lock) {
     together(lock).await;
     alone(lock).await;
     let names = [resource("shared/ends")];
     ends(lock, &names, async || share(lock, &names[0]).await).await;
     cancel(lock).await;
-    waits(lock).await;
+    waits(lock, other).await;
     turns(lock).await;
-    mixed(lock).await
+    mixed([lock, other]).await
 }
 
-async fn share(lock: &impl Lock, resource: &Resource) -> SharedLease {
-    let acquired = answered(format!("share {resource}"), lock.acquire_shared(resource)).await;
-    acquired.unwrap_or_else(|error| panic!("share {resource}: {error:?}"))
-}
-
-async fn is_held(lock: &impl Lock, resource: &Resource, case: &str) {
+async fn is_held(lock: &dyn Lock, resource: &Resource, case: &str) {
     refused(&lock.try_acquire(resource).await, resource, case);
 }
 
 /// Several hold it together, and nobody alone beside them.
-async fn together(lock: &impl Lock) {
+async fn together(lock: &dyn Lock) {
     let resource = resource("shared");
     let writer = acquire(lock, &resource).await;
     let before = writer.token();
@@ -53,7 +46,7 @@ async fn together(lock: &impl Lock) {
 }
 
 /// What one holds alone is not shared.
-async fn alone(lock: &impl Lock) {
+async fn alone(lock: &dyn Lock) {
     let resource = resource("shared/alone");
     let writer = acquire(lock, &resource).await;
     let found = lock.try_acquire_shared(&resource).await;
@@ -67,7 +60,7 @@ async fn alone(lock: &impl Lock) {
     }
 }
 
-async fn cancel(lock: &impl Lock) {
+async fn cancel(lock: &dyn Lock) {
     let resource = &resource("shared/cancel");
     let alone = std::slice::from_ref(resource);
     dropped(lock, alone, "a shared acquisition", || lock.acquire_shared(resource)).await;
@@ -75,9 +68,9 @@ async fn cancel(lock: &impl Lock) {
 }
 
 /// Who waits to hold it alone gets it when the last of those who share it has left.
-async fn waits(lock: &impl Lock) {
+async fn waits(lock: &dyn Lock, other: &dyn Lock) {
     let resource = resource("shared/waits");
-    let parts = [share(lock, &resource).await, share(lock, &resource).await];
+    let parts = [share(lock, &resource).await, share(other, &resource).await];
     let (tokens, left) = (parts.each_ref().map(SharedLease::token), AtomicUsize::new(0));
     let holders = async {
         for part in parts {
@@ -97,7 +90,7 @@ async fn waits(lock: &impl Lock) {
 }
 
 /// Those who share it take turns so that it is never free, and somebody waits to hold it alone.
-async fn turns(lock: &impl Lock) {
+async fn turns(lock: &dyn Lock) {
     let resource = resource("shared/turns");
     let over = AtomicBool::new(false);
     let reader = |number: u64| {
@@ -122,18 +115,22 @@ async fn turns(lock: &impl Lock) {
     join(join_all((0..4).map(reader)), writer).await;
 }
 
-/// Runs clients of both modes at once.
-async fn mixed(lock: &impl Lock) {
+/// Runs clients of both modes at once, each again and again.
+async fn mixed(locks: [&dyn Lock; 2]) {
     let (resource, inside) = (resource("shared/mixed"), Inside::default());
-    let reader = async |_| {
-        let lease = share(lock, &resource).await;
-        inside.visit(true, lease.token()).await;
-        release(lease).await
+    let client = async |number: usize| {
+        for round in 0..3 {
+            let lock = locks[number % 2];
+            if (number / 2 + round).is_multiple_of(3) {
+                let lease = acquire(lock, &resource).await;
+                inside.visit(false, lease.token()).await;
+                release(lease).await;
+            } else {
+                let lease = share(lock, &resource).await;
+                inside.visit(true, lease.token()).await;
+                release(lease).await;
+            }
+        }
     };
-    let writer = async |_| {
-        let lease = acquire(lock, &resource).await;
-        inside.visit(false, lease.token()).await;
-        release(lease).await
-    };
-    join(join_all((0..12).map(reader)), join_all((0..6).map(writer))).await;
+    join_all((0..12).map(client)).await;
 }

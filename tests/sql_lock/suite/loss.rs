@@ -76,31 +76,6 @@ async fn an_operator_may_set_it_free() {
     assert!(next.token() > part.token());
 }
 
-/// The holder may not know yet that it has lost the lease: the lock delay is its time to find out, also if it drops the
-/// lease.
-#[tokio::test]
-async fn a_lock_delay_follows_a_holder_that_has_lost_its_lease() {
-    let place = ready().await;
-    let patient = service(&place.other());
-    let lock = short(&place.pool, Duration::from_secs(6)).renew(false).lock_delay(LONG);
-    let lock = lock.build().unwrap();
-    let vanished = lock.acquire(&resource()).await.unwrap();
-    lost(&vanished, Loss::Expired).await;
-    drop(vanished);
-    lock.settle().await;
-    assert!(held(patient.try_acquire(&resource()).await) > LONG / 2);
-    run(&place, words::FREE).await;
-    let vanished = lock.acquire_shared(&resource()).await.unwrap();
-    lost(&vanished, Loss::Expired).await;
-    drop(vanished);
-    lock.settle().await;
-    assert!(held(patient.try_acquire(&resource()).await) > LONG / 2);
-    // After a release there is none.
-    run(&place, words::FREE).await;
-    let _ = lock.acquire(&resource()).await.unwrap().release().await;
-    drop(patient.try_acquire(&resource()).await.unwrap());
-}
-
 #[tokio::test]
 async fn a_clock_that_is_set_back_closes_no_lock_for_longer_than_a_lease() {
     let place = ready().await;

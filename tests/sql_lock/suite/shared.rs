@@ -1,9 +1,5 @@
 //! A row that several share: each part by itself, and who waits for all of them to leave.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-
-use futures_util::future::join_all;
-
 use super::*;
 
 #[tokio::test]
@@ -250,39 +246,4 @@ async fn parts_that_an_older_client_has_left_there_are_over() {
     assert!(next.token().get() > renewed.token().get() + 1);
     release(next).await;
     drop(other.try_acquire(&resource()).await.unwrap());
-}
-
-/// Clients that share nothing but the database: one that holds the lock alone is alone.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clients_of_both_modes_keep_their_order() {
-    let place = ready().await;
-    // How many share it, or -1000 for one who is alone; the largest token, and that of one alone.
-    let inside = AtomicI64::new(0);
-    let (largest, alone) = (AtomicU64::new(0), AtomicU64::new(0));
-    let client = async |number: usize| {
-        let (lock, resource) = (builder(&place.other()).wait(LONG).build().unwrap(), resource());
-        for round in 0..12 {
-            if (number + round).is_multiple_of(3) {
-                let lease = lock.acquire(&resource).await.unwrap();
-                assert_eq!(inside.fetch_sub(1000, Ordering::SeqCst), 0);
-                let token = lease.token().get();
-                assert!(largest.fetch_max(token, Ordering::SeqCst) < token, "{token}");
-                alone.fetch_max(token, Ordering::SeqCst);
-                tokio::task::yield_now().await;
-                assert_eq!(inside.fetch_add(1000, Ordering::SeqCst), -1000);
-                release(lease).await;
-            } else {
-                let lease = lock.acquire_shared(&resource).await.unwrap();
-                assert!(inside.fetch_add(1, Ordering::SeqCst) >= 0, "beside one who is alone");
-                let (token, before) = (lease.token().get(), alone.load(Ordering::SeqCst));
-                assert!(token > before, "{token} after {before}");
-                largest.fetch_max(token, Ordering::SeqCst);
-                sleep(Duration::from_millis(20)).await;
-                inside.fetch_sub(1, Ordering::SeqCst);
-                release(lease).await;
-            }
-        }
-    };
-    join_all((0..6).map(client)).await;
-    drop(service(&place.pool).try_acquire(&resource()).await.unwrap());
 }

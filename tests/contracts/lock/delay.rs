@@ -1,0 +1,32 @@
+use super::*;
+
+/// Checks that the locks of a lease which is lost stay closed for the lock delay, whether its holder keeps it or drops
+/// it, and that there is none after a release.
+///
+/// Build the first so that it does not renew, with a TTL and a lock delay of a few seconds at most.
+pub async fn delay_contract(lock: &dyn Lock, other: &dyn Lock, delay: Duration) {
+    let resource = resource("delay");
+    for dropped in [false, true] {
+        let lease = acquire(lock, &resource).await;
+        stays(lock, other, lease, dropped, delay).await;
+    }
+    let part = share(lock, &resource).await;
+    stays(lock, other, part, true, delay).await;
+    release(acquire(lock, &resource).await).await;
+    free(other, &resource, "after a release, which has no lock delay").await;
+}
+
+/// Checks it with this lease of `delay`.
+async fn stays<K>(lock: &dyn Lock, other: &dyn Lock, lease: Lease<K>, dropped: bool, delay: Duration) {
+    let (resource, start, left) = (&resource("delay"), Instant::now(), lease.valid_for());
+    assert_eq!(answered("the end", lease.lost()).await, Loss::Expired);
+    let kept = (!dropped).then_some(lease);
+    // What it takes back by the way is not that one.
+    drop(polled(lock.acquire(&crate::resource("delay/else")), 4).await);
+    let next = acquire(other, resource).await;
+    // Two clocks may run apart by a little.
+    let (waited, least) = (start.elapsed(), (left + delay) * 99 / 100);
+    assert!(waited >= least, "acquire after the lock delay, dropped: {dropped}: {waited:?} of {least:?}");
+    release(next).await;
+    drop(kept);
+}
