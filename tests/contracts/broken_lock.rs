@@ -6,14 +6,14 @@ use fencing::Redlock;
 use fencing::lock::redlock::{MemoryNode, Node, RedlockBuilder};
 
 use crate::broken_node::{Flaw, FlawedNode};
-use crate::lock::{lapse_contract, lock_contract, resume_contract, shared_contract};
+use crate::lock::{delay_contract, lapse_contract, lock_contract, resume_contract, shared_contract};
 use crate::{breach, nodes, resource};
 use support::clock::TokioClock;
 
 /// A lock service over five nodes that are made of good ones.
 fn over<N: Node>(made: impl Fn(MemoryNode) -> N) -> RedlockBuilder {
     let clock = TokioClock::new();
-    Redlock::builder().nodes(nodes(&clock).into_iter().map(made)).clock(clock).holder("one")
+    Redlock::builder().nodes(nodes(&clock).into_iter().map(made)).clock(clock)
 }
 
 #[tokio::test(start_paused = true)]
@@ -52,4 +52,11 @@ async fn leases_that_are_over_are_not_resumed() {
 async fn leases_that_are_renewed_do_not_lapse() {
     let breach = breach(lapse_contract(&over(|node| node).build().unwrap())).await;
     assert!(breach.contains("lost() of a lease that is not renewed"), "{breach}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn locks_that_are_free_before_their_delay_are_found_out() {
+    let lock = over(|node| node).renew(false).build().unwrap();
+    let breach = breach(delay_contract(&lock, &lock, Duration::from_secs(2))).await;
+    assert!(breach.contains("acquire after the lock delay"), "{breach}");
 }

@@ -126,38 +126,6 @@ async fn a_user_needs_the_password() {
     release(lock.acquire(&resource()).await.unwrap()).await;
 }
 
-#[tokio::test]
-async fn a_lease_that_another_process_renews_is_not_swept_by_the_one_that_granted_it() {
-    let cluster = EtcdCluster::start();
-    let build = || lock(&cluster).ttl(Duration::from_secs(3)).renew(false).build().unwrap();
-    let (one, other) = (build(), build());
-    let lease = one.acquire(&resource()).await.unwrap();
-    let (token, ticket) = (lease.token(), lease.ticket().unwrap());
-    lease.leave();
-    let resumed = other.resume(&ticket).await.unwrap();
-    // The session of the first one goes on, with another lease.
-    let kept = one.acquire(&named("kept")).await.unwrap();
-    for _ in 0..6 {
-        sleep(Duration::from_secs(1)).await;
-        resumed.renew().await.unwrap();
-        kept.renew().await.unwrap();
-    }
-    assert_held(one.try_acquire(&resource()).await);
-    assert_eq!(cluster.ctl(&["get", "--prefix", "--keys-only", "fencing/l/invoice/42"]).lines().count(), 1);
-    // It goes back, and the second one sweeps nothing either.
-    resumed.leave();
-    let back = one.resume(&ticket).await.unwrap();
-    assert_eq!(back.token(), token);
-    for _ in 0..6 {
-        sleep(Duration::from_secs(1)).await;
-        back.renew().await.unwrap();
-    }
-    release(back).await;
-    let next = other.acquire(&resource()).await.unwrap();
-    assert!(next.token() > token);
-    release(next).await;
-}
-
 /// The process that had the lease before may have renewed it until the lock was read. If the next one counted from
 /// earlier, its session would sweep the lock before that renewal lapses.
 #[tokio::test]

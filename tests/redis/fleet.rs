@@ -8,7 +8,7 @@ pub use fencing::lock::{AcquireError, Loss, Released};
 pub use fencing::{Lease, Redlock, Resource, Token};
 pub use fencing_protocol::{Fault, Fleet, Nonce, Owner, Reply, Request};
 pub use futures_util::FutureExt;
-pub use support::lease::{assert_held, holder, named, resource};
+pub use support::lease::{assert_held, named, resource};
 pub use support::process::PATIENCE;
 pub use support::redis::{IN_MEMORY, RedisServer, five, servers, waiting};
 pub use support::waiting::{in_time, until};

@@ -1,11 +1,8 @@
-//! Who holds a lock: told to others, listed for operators, and taken away by force.
-
-use std::time::SystemTime;
+//! Who holds a lock: listed for operators, and taken away by force.
 
 use fencing::lock::redlock::{Forced, NodeView};
 
 use crate::fleet::*;
-use support::lease::release;
 
 const AUDIT: &str = "{fencing}:audit";
 const COUNT: &str = "c:invoice/42";
@@ -14,11 +11,6 @@ const BUDGET: Duration = Duration::from_secs(5);
 fn client(servers: &[RedisServer], name: &str) -> Redlock {
     let builder = service(servers).ttl(Duration::from_secs(600));
     builder.node_budget(Duration::from_secs(1)).holder(name).build().unwrap()
-}
-
-#[track_caller]
-fn is_named<K>(outcome: Result<Lease<K>, AcquireError>, name: &str) {
-    assert_eq!(holder(outcome).name.as_deref(), Some(name));
 }
 
 /// What an operator does on these servers, or on some of them.
@@ -75,37 +67,6 @@ async fn stuck(servers: &[RedisServer]) -> (Lease, Operator, Vec<NodeView>) {
     let operator = Operator::of(servers);
     let seen = operator.seen().await;
     (lease, operator, seen)
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_error_names_the_holder() {
-    let servers = five();
-    let (a, b) = (client(&servers, "billing-7"), client(&servers, "billing-8"));
-    let before = SystemTime::now() - Duration::from_secs(1);
-    let lease = a.acquire(&resource()).await.unwrap();
-    for outcome in [b.try_acquire(&resource()).await, a.try_acquire(&resource()).await] {
-        let text = outcome.as_ref().unwrap_err().to_string();
-        let found = holder(outcome);
-        assert_eq!(found.name.as_deref(), Some("billing-7"));
-        assert!(found.since.is_some_and(|at| at > before && at <= SystemTime::now()), "{found:?}");
-        assert!(text.contains("is held by another client, billing-7 since 20"), "{text}");
-    }
-    is_named(b.try_acquire_shared(&resource()).await, "billing-7");
-    let several = ["a", "invoice/42"].map(named);
-    let b_soon = b.with_wait(Duration::ZERO).unwrap();
-    is_named(b_soon.acquire_all(&several).await, "billing-7");
-    // The scripts compare the whole of what they have written.
-    lease.renew().await.unwrap();
-    release(lease).await;
-    let part = b.acquire_shared(&resource()).await.unwrap();
-    part.renew().await.unwrap();
-    is_named(a.try_acquire(&resource()).await, "billing-8");
-    release(part).await;
-    let all = b.acquire_all(&several).await.unwrap();
-    all.renew().await.unwrap();
-    is_named(a.try_acquire(&several[0]).await, "billing-8");
-    release(all).await;
-    drop(a.try_acquire(&resource()).await.unwrap());
 }
 
 #[test]

@@ -1,5 +1,4 @@
 use super::*;
-use fencing::Resource;
 use fencing::lock::Loss;
 use support::lease::named as resource;
 use zookeeper_client::{Acls, CreateMode};
@@ -18,25 +17,6 @@ async fn a_lock_that_was_removed_is_lost() {
     drop(lease);
     lock.settle().await;
     assert!(hand.check_stat("/fencing/l/r/x").await.unwrap().is_some());
-}
-
-#[tokio::test]
-async fn all_or_none() {
-    let server = ZookeeperServer::start();
-    let (one, other) = (on(&server).build().unwrap(), on(&server).build().unwrap());
-    let many: Vec<Resource> = (0..128).map(|number| resource(&format!("m/{number}"))).collect();
-    let held = other.acquire(&many[64]).await.unwrap();
-    let brief = one.with_wait(Duration::ZERO).unwrap();
-    match brief.acquire_all(&many).await {
-        Err(AcquireError::Held { resource, .. }) => assert_eq!(resource, many[64]),
-        found => panic!("{found:?}"),
-    }
-    drop(other.try_acquire(&many[0]).await.unwrap());
-    held.release().await.unwrap();
-    let all = one.acquire_all(&many).await.unwrap();
-    all.renew().await.unwrap();
-    assert!(other.try_acquire(&many[127]).await.is_err());
-    all.release().await.unwrap();
 }
 
 /// A lease that is dropped where no runtime is releases its lock.

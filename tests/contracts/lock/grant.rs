@@ -24,9 +24,7 @@ pub async fn one_holder(lock: &dyn Lock, other: &dyn Lock) {
     let left = lease.valid_for();
     assert!(!left.is_zero(), "the validity of a lease: {left:?}");
     for asked in [lock, other, lock] {
-        let found = asked.try_acquire(&resource).await;
-        refused(&found, &resource, "try_acquire what is held");
-        assert_eq!(support::lease::holder(found).name.as_deref(), Some("one"), "the holder of what is held");
+        refused(&asked.try_acquire(&resource).await, &resource, "try_acquire what is held");
     }
     lease.renew().await.unwrap();
     release(lease).await

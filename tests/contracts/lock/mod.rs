@@ -8,6 +8,7 @@ mod delay;
 mod end;
 mod grant;
 mod line;
+mod names;
 mod operator;
 mod resume;
 mod several;
@@ -31,6 +32,7 @@ use crate::{answered, resource};
 pub use delay::delay_contract;
 pub use end::lapse_contract;
 pub use line::line_contract;
+pub use names::{ONE, names_contract};
 pub use operator::operator_contract;
 pub use resume::resume_contract;
 pub use shared::shared_contract;
@@ -38,7 +40,7 @@ pub use shared::shared_contract;
 /// A suite drops an acquisition after this many polls at most: more than any takes.
 const POLLS: usize = 20;
 
-/// Checks a lock service, but for the shared mode and for leases that end by themselves. The name of its holder is `one`.
+/// Checks a lock service, but for the shared mode and for leases that end by themselves.
 pub async fn lock_contract(lock: &dyn Lock, other: &dyn Lock) {
     grant::tokens_grow(lock).await;
     grant::one_holder(lock, other).await;

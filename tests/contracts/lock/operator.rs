@@ -2,7 +2,7 @@ use fencing::lock::Operator;
 
 use super::*;
 
-/// Checks what operators see of the leases of a lock service, and end by force. The name of its holder is `one`.
+/// Checks what operators see of the leases of a lock service, and end by force. The name of its holder is [`ONE`].
 pub async fn operator_contract(lock: &dyn Lock, operator: &dyn Operator) {
     listed(lock, operator).await;
     ended(lock, operator).await;
@@ -24,7 +24,7 @@ async fn listed(lock: &dyn Lock, operator: &dyn Operator) {
     assert_eq!(listed, [&alone[..], &last].concat(), "the leases that last");
     for lease in &found[..2] {
         let name = lease.holder.as_ref().and_then(|holder| holder.name.as_deref());
-        assert_eq!(name, Some("one"), "the holder of {lease:?}");
+        assert_eq!(name, Some(ONE), "the holder of {lease:?}");
     }
     // Some servers do not say it.
     assert!(found.iter().all(|it| it.remaining.is_none_or(|left| !left.is_zero())), "what is left: {found:?}");

@@ -22,19 +22,28 @@ pub async fn resume_contract(one: &dyn Lock, other: &dyn Lock, let_go: impl Asyn
     over(other, &ticket, "resume what was released").await;
     free(one, resource, "after the release of a resumed lease").await;
 
-    let old = acquire(one, resource).await;
-    let renewed = resume(other, &old.ticket().expect("a ticket")).await.expect("resume what is held");
-    {
-        let mut lost = pin!(old.lost());
-        while polled(&mut lost, 1).await.is_none() {
-            still(&renewed).await;
-            sleep(Duration::from_millis(200)).await;
+    // What lapses in the one is renewed in the other, and back again; what else the one has goes on.
+    let (mut old, kept) = (acquire(one, resource).await, acquire(one, &crate::resource("resume/kept")).await);
+    let (ticket, token) = (old.ticket().expect("a ticket"), old.token());
+    for (before, next) in [(one, other), (other, one)] {
+        let renewed = resume(next, &ticket).await.expect("resume what is held");
+        assert_eq!(renewed.token(), token, "the token of a lease that goes from one to another");
+        {
+            let mut lost = pin!(old.lost());
+            while polled(&mut lost, 1).await.is_none() {
+                still(&renewed).await;
+                still(&kept).await;
+                sleep(Duration::from_millis(200)).await;
+            }
         }
+        drop(old);
+        before.settle().await;
+        still(&renewed).await;
+        refused(&before.try_acquire(resource).await, resource, "try_acquire what another process renews");
+        old = renewed;
     }
-    drop(old);
-    one.settle().await;
-    still(&renewed).await;
-    release(renewed).await;
+    release(old).await;
+    release(kept).await;
 
     let lapsed = acquire(one, resource).await;
     let ticket = lapsed.ticket().expect("a ticket");

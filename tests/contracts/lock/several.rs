@@ -3,6 +3,9 @@ use fencing::lock::LeaseSet;
 use super::end::ends;
 use super::*;
 
+/// As many at once as fit in every service.
+const MOST: usize = 127;
+
 /// Checks what acquires several resources with one call.
 pub async fn several(lock: &dyn Lock, other: &dyn Lock) {
     any(lock, other).await;
@@ -94,10 +97,26 @@ async fn together(lock: &dyn Lock) {
     }
 }
 
-/// Where one is held, none is taken.
+/// Where one is held, none is taken, however many there are.
 async fn all_or_none(lock: &dyn Lock) {
     let names = names("none");
     let brief = lock.with_wait(Duration::ZERO).unwrap();
+    let many: Vec<_> = (0..MOST).map(|number| resource(&format!("most/{number}"))).collect();
+    let held = acquire(lock, &many[MOST / 2]).await;
+    let found = loop {
+        match brief.acquire_all(&many).await {
+            // A busy server may take longer for so many.
+            Err(AcquireError::Unavailable { .. }) => {}
+            found => break found,
+        }
+    };
+    refused(&found, &many[MOST / 2], "acquire_all, one of many is held");
+    free(lock, &many[0], "after an acquire_all of many that was refused").await;
+    release(held).await;
+    let all = acquire_all(lock, &many).await;
+    all.renew().await.unwrap();
+    refused(&lock.try_acquire(&many[MOST - 1]).await, &many[MOST - 1], "try_acquire the last of many");
+    release(all).await;
     for name in &names {
         let lease = acquire(lock, name).await;
         let found = brief.acquire_all(&names).await;

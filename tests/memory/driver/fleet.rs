@@ -12,7 +12,7 @@ pub use fencing_protocol::{Fault, Mode, Reply, Request};
 pub use futures_util::FutureExt;
 pub use futures_util::future::BoxFuture;
 pub use support::clock::TokioClock;
-pub use support::lease::{assert_held, holder, named, resource};
+pub use support::lease::{assert_held, named, resource};
 pub use support::requests::{ALICE, acquire, ask_alone, lasting, release};
 pub use support::waiting::polled;
 pub use tokio::task::JoinHandle;

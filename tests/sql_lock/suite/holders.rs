@@ -1,4 +1,4 @@
-//! Who holds a lease: told to others, listed for operators, and ended by force.
+//! Who holds a lease: which of several, who released early, what the rows tell operators.
 
 use std::time::SystemTime;
 
@@ -15,31 +15,6 @@ fn called(pool: &Pool<Db>, name: &str) -> SqlLock<Db> {
 
 fn name(lease: &LeaseRecord) -> Option<&str> {
     lease.holder.as_ref()?.name.as_deref()
-}
-
-#[tokio::test]
-async fn the_error_names_the_holder() {
-    assert_eq!(LONGEST.len(), 64);
-    let place = ready().await;
-    let (a, b) = (called(&place.pool, LONGEST), called(&place.other(), "b"));
-    let before = SystemTime::now() - Duration::from_secs(1);
-    let lease = a.acquire(&resource()).await.unwrap();
-    let found = holder(b.try_acquire(&resource()).await);
-    assert_eq!(found.name.as_deref(), Some(LONGEST));
-    assert!(found.since.is_some_and(|at| at > before && at <= SystemTime::now()), "{found:?}");
-    assert_eq!(holder(b.try_acquire_shared(&resource()).await), found);
-    let several = ["a", "invoice/42"].map(named);
-    assert_eq!(holder(b.acquire_all(&several).await), found);
-    lease.renew().await.unwrap();
-    release(lease).await;
-    let part = a.acquire_shared(&resource()).await.unwrap();
-    let found = holder(b.try_acquire(&resource()).await);
-    // A part has no room for a name on MySQL.
-    assert!(found.since.is_some() || words::PARTS_HAVE_NAMES, "{found:?}");
-    assert!(found.name.as_deref() == words::PARTS_HAVE_NAMES.then_some(LONGEST), "{found:?}");
-    part.renew().await.unwrap();
-    release(part).await;
-    drop(b.try_acquire(&resource()).await.unwrap());
 }
 
 #[tokio::test]
