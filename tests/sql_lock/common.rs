@@ -7,7 +7,7 @@ pub use fencing::lock::{AcquireError, Loss, Released, RenewError};
 pub use fencing::{Lease, Resource, Token, sql};
 pub use fencing_protocol::Fault;
 pub use sqlx::{AssertSqlSafe, Pool};
-pub use support::lease::{holder, named, release, resource};
+pub use support::lease::{fault, holder, named, release, resource};
 pub use support::place::single;
 pub use support::waiting::until;
 pub use tokio::time::{sleep, timeout};
@@ -21,15 +21,6 @@ pub fn held<K>(outcome: Result<Lease<K>, AcquireError>) -> Duration {
     match outcome {
         Err(AcquireError::Held { retry_after, .. }) => retry_after,
         other => panic!("not held: {other:?}"),
-    }
-}
-
-/// The database's fault; anything else fails the test.
-#[track_caller]
-pub fn fault(outcome: Result<Lease, AcquireError>) -> Fault {
-    match outcome {
-        Err(AcquireError::Unavailable { cause, .. }) => cause.cause,
-        other => panic!("no fault: {other:?}"),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use fencing::lock::{AcquireError, Holder, Released};
+use fencing::lock::{AcquireError, Fault, Holder, Released};
 use fencing::{Lease, Resource, Token};
 
 pub fn named(name: &str) -> Resource {
@@ -21,6 +21,15 @@ pub fn resource() -> Resource {
 #[track_caller]
 pub fn assert_held<L: Debug>(found: Result<L, AcquireError>) {
     assert!(matches!(found, Err(AcquireError::Held { .. })), "{found:?}");
+}
+
+/// The fault of the one service that keeps the leases; anything else fails the test.
+#[track_caller]
+pub fn fault<L: Debug>(found: Result<L, AcquireError>) -> Fault {
+    match found {
+        Err(AcquireError::Unavailable { cause, .. }) => cause.cause,
+        other => panic!("no fault: {other:?}"),
+    }
 }
 
 /// Who has it, as the error says.

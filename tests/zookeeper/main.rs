@@ -10,8 +10,9 @@ mod shared;
 
 use std::time::Duration;
 
+use fencing::lock::Fault;
 use fencing::lock::zookeeper::{ZookeeperLock, ZookeeperLockBuilder};
-use fencing::lock::{AcquireError, Fault};
+use support::lease::fault;
 use support::zookeeper::ZookeeperServer;
 use tokio::time::{Instant, sleep};
 use zookeeper_client::Client;
@@ -24,14 +25,6 @@ fn on(server: &ZookeeperServer) -> ZookeeperLockBuilder {
 /// A client that does what it likes.
 async fn by_hand(server: &ZookeeperServer) -> Client {
     Client::connect(&server.address()).await.unwrap()
-}
-
-/// The fault of an attempt that was neither granted nor refused for a holder.
-fn fault<T: std::fmt::Debug>(outcome: Result<T, AcquireError>) -> Fault {
-    match outcome {
-        Err(AcquireError::Unavailable { cause, .. }) => cause.cause,
-        other => panic!("{other:?}"),
-    }
 }
 
 /// Asks until it is so.

@@ -5,19 +5,16 @@ use super::*;
 use fencing::lock::{ConnectOptions, Lease, LeaseTicket, Loss, Released, RenewError};
 use fencing::time::ManualClock;
 use futures_util::future::join_all;
-use support::lease::{assert_held, named as resource, release, resource as lock};
+use support::lease::{named as resource, release, resource as lock};
 use support::process::PATIENCE;
 use zookeeper_client::{Acls, CreateMode, Error};
 
 const TTL: Duration = Duration::from_secs(15);
 
 /// Nothing lapses or is renewed by itself there.
-fn service(server: &ZookeeperServer, clock: &ManualClock) -> ZookeeperLock {
-    on(server).renew(false).clock(clock.clone()).wait(PATIENCE).build().unwrap()
-}
-
 fn services<const COUNT: usize>(server: &ZookeeperServer) -> [ZookeeperLock; COUNT] {
-    [(); COUNT].map(|()| service(server, &ManualClock::default()))
+    let service = || on(server).renew(false).clock(ManualClock::default()).wait(PATIENCE);
+    [(); COUNT].map(|()| service().build().unwrap())
 }
 
 /// A busy machine may take longer than a server has for its answer.
@@ -32,41 +29,6 @@ async fn resume(service: &ZookeeperLock, ticket: &LeaseTicket) -> Result<Lease, 
 
 async fn is_over(service: &ZookeeperLock, ticket: &LeaseTicket) -> bool {
     matches!(resume(service, ticket).await, Err(RenewError::Lost(_)))
-}
-
-#[tokio::test]
-async fn a_lease_that_another_process_renews_is_not_swept_by_the_one_before() {
-    let server = ZookeeperServer::start();
-    let (hand, clocks) = (by_hand(&server).await, [ManualClock::default(), ManualClock::default()]);
-    let services = clocks.each_ref().map(|clock| service(&server, clock));
-    let lease = services[0].acquire(&lock()).await.unwrap();
-    let (token, ticket) = (lease.token(), lease.ticket().unwrap());
-    lease.leave();
-    for round in 0..4 {
-        let (before, clock, next) = (&services[round % 2], &clocks[round % 2], &services[(round + 1) % 2]);
-        before.acquire(&resource("lapses")).await.unwrap().leave();
-        let resumed = resume(next, &ticket).await.unwrap();
-        assert_eq!(resumed.token(), token, "{round}");
-        clock.advance(TTL * 2);
-        until("it is swept", async || hand.check_stat("/fencing/l/lapses/x").await.unwrap().is_none().then_some(()))
-            .await;
-        before.settle().await;
-        until("it is renewed", async || match resumed.renew().await {
-            Err(RenewError::Failed { .. }) => None,
-            renewed => Some(renewed),
-        })
-        .await
-        .unwrap();
-        assert_held(before.try_acquire(&lock()).await);
-        resumed.leave();
-    }
-    // Nobody renews it any more.
-    clocks.iter().for_each(|clock| clock.advance(TTL * 2));
-    let next = until("it is free", async || services[0].try_acquire(&lock()).await.ok()).await;
-    assert!(next.token() > token);
-    assert!(is_over(&services[1], &ticket).await);
-    release(next).await;
-    assert_eq!(hand.list_children("/fencing/l/invoice%2F42").await.unwrap(), Vec::<String>::new());
 }
 
 /// The one in front looks whenever the lock's node changes: it never finds none.
