@@ -76,13 +76,8 @@ macro_rules! plain_statements {
         }
 
         async fn texts(conn: &mut Self::Connection, sql: String) -> sqlx::Result<Vec<$crate::database::TextRow>> {
-            use sqlx::Row;
             let rows = sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).fetch_all(conn).await?;
-            let texts = |row: &Self::Row| {
-                let texts = (0..row.len()).map(|at| row.try_get_unchecked(at));
-                texts.collect::<Result<_, _>>().map($crate::database::TextRow)
-            };
-            rows.iter().map(texts).collect()
+            rows.iter().map($crate::database::TextRow::read).collect()
         }
     };
 }

@@ -20,7 +20,11 @@ pub fn meaning(error: &sqlx::Error) -> Option<Meaning> {
         Some("ZF409") => Meaning::RaiseFirst,
         Some("ZF428") => Meaning::Unpresented,
         Some("ZF500") => Meaning::Corrupt,
-        _ => TABLES.iter().find_map(|table| table(error)).unwrap_or(Meaning::Other),
+        _ => match TABLES.iter().find_map(|table| table(error)) {
+            // The message names it in any language.
+            Some(Meaning::NotMigrated) if !error.message().contains("fencing_") => Meaning::Other,
+            found => found.unwrap_or(Meaning::Other),
+        },
     })
 }
 

@@ -5,6 +5,7 @@ use fencing_protocol::Resource;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use sqlx::Pool;
+use tokio::time::Instant;
 
 use super::quoted::fill;
 use super::{Dialect, TextRow};
@@ -32,8 +33,12 @@ impl LeaseClaim {
 }
 
 /// Rounds up: the database must not let go before the client does.
-pub fn millis(duration: Duration) -> i64 {
+fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)
+}
+
+pub(super) fn millis_until(end: Instant) -> i64 {
+    millis(end.saturating_duration_since(Instant::now()))
 }
 
 /// The result of a claim.
@@ -51,6 +56,17 @@ pub enum AcquireAnswer {
     },
 }
 
+impl AcquireAnswer {
+    /// Reads the answer to [`LeaseCall::Acquire`].
+    pub fn read(claim: &LeaseClaim, answer: &TextRow) -> sqlx::Result<AcquireAnswer> {
+        if let Some(token) = answer.number(0) {
+            return Ok(AcquireAnswer::Granted(token));
+        }
+        let left = answer.number(1).ok_or(sqlx::Error::RowNotFound)?;
+        Ok(AcquireAnswer::Held { left, shared: answer.is_true(2) && !claim.shared, holder: answer.owned(3) })
+    }
+}
+
 /// The result of a release.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum ReleaseAnswer {
@@ -62,54 +78,39 @@ pub enum ReleaseAnswer {
     Lapsed,
 }
 
-impl From<i64> for ReleaseAnswer {
-    /// Reads the number that the procedures return.
-    fn from(number: i64) -> ReleaseAnswer {
-        match number {
-            2 => ReleaseAnswer::Freed,
-            1 => ReleaseAnswer::Left,
+impl ReleaseAnswer {
+    /// Reads the answer to [`LeaseCall::Release`].
+    pub fn read(answer: &TextRow) -> ReleaseAnswer {
+        match answer.number(0) {
+            Some(2) => ReleaseAnswer::Freed,
+            Some(1) => ReleaseAnswer::Left,
             _ => ReleaseAnswer::Lapsed,
         }
     }
 }
 
-/// The statements for leases in one database, by its own clock.
-///
-/// An exclusive lease is a single part: only a claim decides whether the row is shared. Each call is a function, a
-/// procedure or statements that commit by themselves, outside of any other transaction. All of an answer is read before
-/// it counts: an error of the commit comes last.
-pub trait LeaseStatements: sqlx::Database {
-    /// Acquires the row of the resource if it is free or has expired by the database's
-    /// clock, with a token above all that the row and the mark have seen. A shared claim joins the holders
-    /// of a shared row, with the row's token, unless a writer waits for them to leave.
-    fn acquire(
-        conn: &mut Self::Connection,
-        claim: &LeaseClaim,
-    ) -> impl Future<Output = sqlx::Result<AcquireAnswer>> + Send;
-
-    /// Closes the row again, or keeps the part, for as long as the claim lasts, from now on, if this owner
-    /// still has it under this token. Returns whether it has: if not, no later renewal can succeed.
-    fn renew(
-        conn: &mut Self::Connection,
-        claim: &LeaseClaim,
-        token: i64,
-    ) -> impl Future<Output = sqlx::Result<bool>> + Send;
-
+/// What is asked about the row of a claim, and with which columns the database answers.
+#[derive(Clone, Copy)]
+pub enum LeaseCall {
+    /// Acquires the row if it is free or has expired by the database's clock, with a token above all that the row and
+    /// the mark have seen. A shared claim joins the holders of a shared row, with the row's token, unless a writer waits
+    /// for them to leave. Answers with the token; or NULL, for how many milliseconds the row is held, whether it is
+    /// shared, and its holder.
+    Acquire,
+    /// Closes the row again, or keeps the part, for as long as the claim lasts, from now on, if this owner still has it
+    /// under this token. Answers whether it has: if not, no later renewal can succeed.
+    Renew { token: i64 },
     /// Releases the row, or the part, of this owner. An exclusive lease that this owner had released before counts as
-    /// released. A lease released early stays held for the `rest`, under a name by which no renewal in flight finds it.
-    fn release(
-        conn: &mut Self::Connection,
-        claim: &LeaseClaim,
-        rest: Duration,
-    ) -> impl Future<Output = sqlx::Result<ReleaseAnswer>> + Send;
-
-    /// Keeps others from joining the shared row, for as long as the claim lasts. Nothing depends on
-    /// it: it need not be on disk.
-    fn drain(conn: &mut Self::Connection, claim: &LeaseClaim) -> impl Future<Output = sqlx::Result<()>> + Send;
+    /// released. A lease released early stays held until `closed`, under a name by which no renewal in flight finds it.
+    /// Answers with 2 if the row is free now, and 1 if it is still held.
+    Release { closed: Instant },
+    /// Keeps others from joining the shared row, for as long as the claim lasts. Nothing depends on it: it need not be
+    /// on disk.
+    Drain,
 }
 
-/// What one database says of its leases.
-pub trait LeaseQueries: sqlx::Database {
+/// The leases in one database, by its own clock.
+pub trait LeaseStatements: Dialect {
     /// Reads `{limit}` leases whose resource compares to `{resource}` by the operator `{after}`, such as `=`. Columns:
     /// resource, token, the row's owner, the holder, and for how many milliseconds; and the parts
     /// where Rust has to split them: then the holder is the time in microseconds.
@@ -131,55 +132,36 @@ pub trait LeaseQueries: sqlx::Database {
         let error = sqlx::Error::Configuration("this database sends no notifications".into());
         Box::pin(std::future::ready(Err(error)))
     }
+
+    /// Asks about the row of a claim, and returns the row with which the database answers, if any.
+    ///
+    /// An exclusive lease is a single part: only a claim decides whether the row is shared. Each call is a function, a
+    /// procedure or statements that commit by themselves, outside of any other transaction. All of an answer is read
+    /// before it counts: an error of the commit comes last.
+    fn call(
+        conn: &mut Self::Connection,
+        claim: &LeaseClaim,
+        call: LeaseCall,
+    ) -> impl Future<Output = sqlx::Result<TextRow>> + Send;
 }
 
-/// A database with functions or procedures for leases: the migrations create `fencing_lease_acquire` and its siblings.
-pub trait LeaseFunctions: Dialect {
-    /// Calls one of them, `{function}`, with `{arguments}`, and waits no longer for others than `{patience}` says, in
-    /// milliseconds.
-    const CALL: &'static str;
-}
-
-/// Calls a function about the row of a claim. Returns the row with which it answers, if any.
-async fn call<DB: LeaseFunctions>(
+/// Calls the function or procedure that answers, `fencing_lease_acquire` or one of its siblings. The statement calls a
+/// `{function}` with `{arguments}`, and waits no longer for others than `{patience}` says, in milliseconds.
+#[allow(dead_code, reason = "SQLite has no functions of its own")]
+pub(super) async fn call_function<DB: Dialect>(
     conn: &mut DB::Connection,
+    statement: &str,
     claim: &LeaseClaim,
-    function: &str,
-    arguments: String,
+    call: LeaseCall,
 ) -> sqlx::Result<TextRow> {
-    let arguments = format!("{}, {arguments}", DB::literal(claim.resource.as_str()));
-    let call =
-        fill(DB::CALL, &[("{function}", &function), ("{arguments}", &arguments), ("{patience}", &claim.patience)]);
-    Ok(DB::texts(conn, call).await?.into_iter().next().unwrap_or_default())
-}
-
-impl<DB: LeaseFunctions> LeaseStatements for DB {
-    async fn acquire(conn: &mut DB::Connection, claim: &LeaseClaim) -> sqlx::Result<AcquireAnswer> {
-        let (owner, shared) = (DB::literal(&claim.owner), claim.shared);
-        let arguments = format!("{owner}, {shared}, {}", claim.lasting);
-        let answer = call::<DB>(conn, claim, "acquire", arguments).await?;
-        if let Some(token) = answer.number(0) {
-            return Ok(AcquireAnswer::Granted(token));
-        }
-        let left = answer.number(1).ok_or(sqlx::Error::RowNotFound)?;
-        let shared = answer.is_true(2) && !claim.shared;
-        Ok(AcquireAnswer::Held { left, shared, holder: answer.owned(3) })
-    }
-
-    async fn renew(conn: &mut DB::Connection, claim: &LeaseClaim, token: i64) -> sqlx::Result<bool> {
-        let owner = DB::literal(&claim.owner);
-        let arguments = format!("{owner}, {token}, {}", claim.lasting);
-        let answer = call::<DB>(conn, claim, "renew", arguments).await?;
-        Ok(answer.is_true(0))
-    }
-
-    async fn release(conn: &mut DB::Connection, claim: &LeaseClaim, rest: Duration) -> sqlx::Result<ReleaseAnswer> {
-        let arguments = format!("{}, {}", DB::literal(&claim.owner), millis(rest));
-        let answer = call::<DB>(conn, claim, "release", arguments).await?;
-        Ok(answer.number::<i64>(0).unwrap_or_default().into())
-    }
-
-    async fn drain(conn: &mut DB::Connection, claim: &LeaseClaim) -> sqlx::Result<()> {
-        call::<DB>(conn, claim, "drain", claim.lasting.to_string()).await.map(drop)
-    }
+    let [resource, owner] = [claim.resource.as_str(), &claim.owner].map(DB::literal);
+    let (function, arguments) = match call {
+        LeaseCall::Acquire => ("acquire", format!("{resource}, {owner}, {}, {}", claim.shared, claim.lasting)),
+        LeaseCall::Renew { token } => ("renew", format!("{resource}, {owner}, {token}, {}", claim.lasting)),
+        LeaseCall::Release { closed } => ("release", format!("{resource}, {owner}, {}", millis_until(closed))),
+        LeaseCall::Drain => ("drain", format!("{resource}, {}", claim.lasting)),
+    };
+    let values: [(_, &(dyn Display + Sync)); 3] =
+        [("{function}", &function), ("{arguments}", &arguments), ("{patience}", &claim.patience)];
+    Ok(DB::texts(conn, fill(statement, &values)).await?.into_iter().next().unwrap_or_default())
 }

@@ -21,7 +21,7 @@ mod text_row;
 pub use dialect::Dialect;
 pub use errors::{meaning, text};
 pub use fence::{FenceStatements, Opening};
-pub use lease::{AcquireAnswer, LeaseClaim, LeaseQueries, LeaseStatements, ReleaseAnswer};
+pub use lease::{AcquireAnswer, LeaseCall, LeaseClaim, LeaseStatements, ReleaseAnswer};
 pub use meaning::Meaning;
 pub use protect::ProtectStatements;
 pub use schema::{Migrations, Schema};
@@ -30,6 +30,6 @@ pub use text_row::TextRow;
 /// A database that can keep marks and leases: PostgreSQL, MySQL and MariaDB, SQLite.
 ///
 /// Sealed: each needs statements, locks and a proof of its own.
-pub trait Database: Schema + FenceStatements + LeaseStatements + LeaseQueries + ProtectStatements {}
+pub trait Database: Schema + FenceStatements + LeaseStatements + ProtectStatements {}
 
-impl<DB: Schema + FenceStatements + LeaseStatements + LeaseQueries + ProtectStatements> Database for DB {}
+impl<DB: Schema + FenceStatements + LeaseStatements + ProtectStatements> Database for DB {}

@@ -27,7 +27,7 @@ pub trait Schema: Dialect {
 
     /// Reads which tables of the fence in a schema, or in the session's, have no transactions or no log, which
     /// the fence needs. Each row is a sentence.
-    const UNFIT: Option<&'static str> = None;
+    const UNFIT: &'static str = "SELECT NULL";
 
     /// Applies the migrations, and keeps other processes from migrating meanwhile; false if
     /// another one migrates. Dropped, it leaves no lock behind.

@@ -1,10 +1,20 @@
 use std::str::FromStr;
 
+use sqlx::{ColumnIndex, Decode, Row};
+
 /// A row whose columns are read as texts.
 #[derive(Debug, Default)]
-pub struct TextRow(pub(in crate::database) Vec<Option<String>>);
+pub struct TextRow(Vec<Option<String>>);
 
 impl TextRow {
+    pub(super) fn read<'r, R: Row>(row: &'r R) -> sqlx::Result<TextRow>
+    where
+        usize: ColumnIndex<R>,
+        Option<String>: Decode<'r, R::Database>,
+    {
+        Ok(TextRow((0..row.len()).map(|at| row.try_get_unchecked(at)).collect::<Result<_, _>>()?))
+    }
+
     /// Returns nothing where the column is NULL.
     pub fn text(&self, column: usize) -> Option<&str> {
         self.0.get(column)?.as_deref()

@@ -86,8 +86,7 @@ pub(super) async fn find_unfit<DB: Database>(
     conn: &mut DB::Connection,
     schema: Option<&str>,
 ) -> sqlx::Result<Vec<String>> {
-    let Some(unfit) = DB::UNFIT else { return Ok(Vec::new()) };
-    let unfit = fill(unfit, &[("{schema}", &DB::catalogue(schema))]);
+    let unfit = fill(DB::UNFIT, &[("{schema}", &DB::catalogue(schema))]);
     DB::column(conn, unfit).await
 }
 

@@ -15,14 +15,18 @@
 /// PostgreSQL.
 #[cfg(feature = "postgres")]
 pub mod postgres {
-    pub use crate::database::postgres::{HIGHEST, PRESENT};
-    use crate::database::{Schema, postgres};
+    pub use crate::database::postgres::PRESENT;
+    use crate::database::postgres::meaning_of;
+    use crate::database::{FenceStatements, Meaning, Schema};
 
     /// The SQLSTATE of a stale token.
     pub const STALE: &str = "ZF412";
 
     /// Admits: the resource as text, the token. Stale is SQLSTATE `ZF412`.
     pub const ADMIT: &str = "SELECT fencing_admit($1, $2)";
+
+    /// Reads the mark, without a lock: the resource as text. No row means no mark.
+    pub const HIGHEST: &str = sqlx::Postgres::HIGHEST;
 
     /// Creates the tables and functions, as [`migrations`](crate::sql::migrations) has it.
     pub const MIGRATIONS: &[(i64, &str, &str)] = sqlx::Postgres::MIGRATIONS;
@@ -32,15 +36,14 @@ pub mod postgres {
     /// has to be raised in a transaction of its own first (ZF409, only from `fencing_begin`).
     #[must_use]
     pub fn is_retryable(sqlstate: &str) -> bool {
-        sqlstate == "ZF409" || postgres::is_conflict(sqlstate)
+        sqlstate == "ZF409" || meaning_of(sqlstate) == Meaning::Conflict
     }
 
     /// Returns whether the server is down, starts, ends this session or takes no more, by SQLSTATE:
     /// class 08, 57P01 to 57P05, 53300. Without a SQLSTATE the server was not reached at all.
     #[must_use]
     pub fn is_down(sqlstate: &str) -> bool {
-        postgres::is_closing(sqlstate)
-            || postgres::is_starting(sqlstate)
+        matches!(meaning_of(sqlstate), Meaning::Closing | Meaning::Starting)
             || sqlstate == "53300"
             || sqlstate.len() == 5 && sqlstate.starts_with("08")
     }
@@ -49,8 +52,9 @@ pub mod postgres {
 /// MySQL and MariaDB.
 #[cfg(feature = "mysql")]
 pub mod mysql {
-    pub use crate::database::mysql::{HIGHEST, PRESENT, PRESENT_TOKEN};
-    use crate::database::{Schema, mysql};
+    use crate::database::mysql::meaning_of;
+    pub use crate::database::mysql::{PRESENT, PRESENT_TOKEN};
+    use crate::database::{FenceStatements, Meaning, Schema};
 
     /// The SQLSTATE of a stale token. Its number is 1644, as that of any refusal by a procedure.
     pub const STALE: &str = "ZF412";
@@ -58,6 +62,9 @@ pub mod mysql {
     /// Admits: the resource as bytes (a text would be converted from the connection's
     /// character set), the token. Stale is SQLSTATE `ZF412`.
     pub const ADMIT: &str = "CALL fencing_admit(?, ?)";
+
+    /// Reads the mark, without a lock: the resource as bytes. No row means no mark.
+    pub const HIGHEST: &str = sqlx::MySql::HIGHEST;
 
     /// Creates the tables and procedures, as [`migrations`](crate::sql::migrations) has it.
     pub const MIGRATIONS: &[(i64, &str, &str)] = sqlx::MySql::MIGRATIONS;
@@ -67,14 +74,14 @@ pub mod mysql {
     /// Their SQLSTATEs do not help: only 1213 has 40001.
     #[must_use]
     pub fn is_retryable(number: u16) -> bool {
-        mysql::is_conflict(number)
+        meaning_of(number) == Meaning::Conflict
     }
 
     /// Returns whether the server is down, ends this session or takes no more, by the number of the
     /// error: 1053, 1927, 3169, 4031, 1040, 1203, and those that clients give by themselves: 2002, 2003, 2006, 2013.
     #[must_use]
     pub fn is_down(number: u16) -> bool {
-        mysql::is_closing(number) || matches!(number, 1040 | 1203 | 2002 | 2003 | 2006 | 2013)
+        meaning_of(number) == Meaning::Closing || matches!(number, 1040 | 1203 | 2002 | 2003 | 2006 | 2013)
     }
 }
 
@@ -82,11 +89,17 @@ pub mod mysql {
 /// [`Sequencer`](crate::sequencer::Sequencer), or a token.
 #[cfg(feature = "sqlite")]
 pub mod sqlite {
-    pub use crate::database::sqlite::{BEGIN, HIGHEST};
-    use crate::database::{Schema, sqlite};
+    use crate::database::sqlite::meaning_of;
+    use crate::database::{FenceStatements, Meaning, Schema};
+
+    /// Begins a transaction that is going to write: SQLite may refuse the first write of a deferred one that has read.
+    pub const BEGIN: &str = sqlx::Sqlite::BEGIN;
 
     /// Admits: the resource as text, the token. Stale is an error of code 1 with a message.
     pub const ADMIT: &str = "INSERT INTO main.fencing_admit (resource, token) VALUES (?1, ?2)";
+
+    /// Reads the mark, without a lock: the resource as text. No row means no mark.
+    pub const HIGHEST: &str = sqlx::Sqlite::HIGHEST;
 
     /// Creates the tables and triggers, as [`migrations`](crate::sql::migrations) has it.
     pub const MIGRATIONS: &[(i64, &str, &str)] = sqlx::Sqlite::MIGRATIONS;
@@ -95,6 +108,6 @@ pub mod sqlite {
     /// not: BUSY (5), LOCKED (6), PROTOCOL (15).
     #[must_use]
     pub fn is_retryable(code: i32) -> bool {
-        sqlite::is_conflict(code)
+        meaning_of(code) == Meaning::Conflict
     }
 }

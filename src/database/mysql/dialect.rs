@@ -29,28 +29,23 @@ impl Dialect for MySql {
     plain_statements!();
 }
 
-/// Whether this number of an error is a conflict with another transaction.
-pub fn is_conflict(number: u16) -> bool {
-    // Lock wait timeout, deadlock, MariaDB's newer snapshot isolation ("record has
-    // changed"), a table altered since the snapshot, NOWAIT, a cluster's conflict.
-    matches!(number, 1205 | 1213 | 1020 | 1412 | 3572 | 3101)
-}
-
-pub fn is_closing(number: u16) -> bool {
-    // Shutdown, session killed (MariaDB, MySQL), idle for too long.
-    matches!(number, 1053 | 1927 | 3169 | 4031)
-}
-
 pub fn meaning(error: &dyn DatabaseError) -> Option<Meaning> {
-    let error = error.try_downcast_ref::<MySqlDatabaseError>()?;
-    Some(match error.number() {
-        number if is_conflict(number) => Meaning::Conflict,
+    Some(meaning_of(error.try_downcast_ref::<MySqlDatabaseError>()?.number()))
+}
+
+/// Returns the meaning of an error by its number.
+pub fn meaning_of(number: u16) -> Meaning {
+    match number {
+        // Lock wait timeout, deadlock, MariaDB's newer snapshot isolation ("record has
+        // changed"), a table altered since the snapshot, NOWAIT, a cluster's conflict.
+        1205 | 1213 | 1020 | 1412 | 3572 | 3101 => Meaning::Conflict,
         // No such table, no such procedure, a view without its table.
-        1146 | 1305 | 1356 if error.message().contains("fencing_") => Meaning::NotMigrated,
+        1146 | 1305 | 1356 => Meaning::NotMigrated,
         // Access denied: to the database, to this user, to a table or column, without a
         // privilege, to a procedure, without a password.
         1044 | 1045 | 1142 | 1143 | 1227 | 1370 | 1698 => Meaning::Denied,
-        number if is_closing(number) => Meaning::Closing,
+        // Shutdown, session killed (MariaDB, MySQL), idle for too long.
+        1053 | 1927 | 3169 | 4031 => Meaning::Closing,
         _ => Meaning::Other,
-    })
+    }
 }

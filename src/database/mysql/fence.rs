@@ -13,9 +13,6 @@ pub const PRESENT: &str = "SET @fencing_sequencer = ?, @fencing_token = NULL";
 /// Presents a bare token in the same way: the token. It counts for rows of every resource.
 pub const PRESENT_TOKEN: &str = "SET @fencing_token = ?, @fencing_sequencer = NULL";
 
-/// Reads the mark, without a lock: the resource as bytes. No row means no mark.
-pub const HIGHEST: &str = "SELECT token FROM fencing_marks_base WHERE resource = ?";
-
 impl FenceStatements for MySql {
     const BEGIN: &'static str = "START TRANSACTION";
 
@@ -42,7 +39,7 @@ impl FenceStatements for MySql {
     /// The driver (sqlx 0.9) never gives back a connection on which the preparation of a statement was dropped.
     const GRACE: Duration = Duration::from_secs(2);
 
-    const HIGHEST: &'static str = HIGHEST;
+    const HIGHEST: &'static str = "SELECT token FROM fencing_marks_base WHERE resource = ?";
 
     /// A plain read may be old: proxies send it to replicas, which look like the
     /// primary, and another node of a cluster may have raised the mark.

@@ -1,16 +1,14 @@
-use sqlx::MySql;
+use sqlx::{MySql, MySqlConnection};
 
-use crate::database::LeaseQueries;
-use crate::database::lease::LeaseFunctions;
+use crate::database::lease::call_function;
+use crate::database::{LeaseCall, LeaseClaim, LeaseStatements, TextRow};
 
 /// The procedures lock the row first and read the clock then; the migration says why. A single statement could not do
 /// it: its time is that of its begin, and it would not be committed where `autocommit` is off. A transaction of several
 /// statements would stay open for as long as its client is stopped in the middle of it.
-impl LeaseFunctions for MySql {
-    const CALL: &'static str = "CALL fencing_lease_{function}({arguments}, CEIL({patience} / 1000))";
-}
+const CALL: &str = "CALL fencing_lease_{function}({arguments}, CEIL({patience} / 1000))";
 
-impl LeaseQueries for MySql {
+impl LeaseStatements for MySql {
     const LEASES: &'static str = "
         SELECT CONVERT(resource USING utf8mb4), token, CONVERT(owner USING utf8mb4),
             IF(owner = 'shared' AND parts IS NOT NULL,
@@ -32,4 +30,8 @@ impl LeaseQueries for MySql {
     const PROBE: &'static str =
         "SELECT 1 FROM fencing_leases AS lease, fencing_marks_base AS mark, fencing_floor AS floor
         WHERE lease.token = 0 AND mark.token = 0 AND floor.token < 0 LIMIT 0";
+
+    async fn call(conn: &mut MySqlConnection, claim: &LeaseClaim, call: LeaseCall) -> sqlx::Result<TextRow> {
+        call_function::<MySql>(conn, CALL, claim, call).await
+    }
 }

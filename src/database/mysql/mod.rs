@@ -6,5 +6,5 @@ mod lease;
 mod protect;
 mod schema;
 
-pub use self::dialect::{is_closing, is_conflict, meaning};
-pub use self::fence::{HIGHEST, PRESENT, PRESENT_TOKEN};
+pub use self::dialect::{meaning, meaning_of};
+pub use self::fence::{PRESENT, PRESENT_TOKEN};

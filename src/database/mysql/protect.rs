@@ -5,12 +5,6 @@ use crate::database::protect::{Naming, Protect, ProtectStatements, Protected, Ta
 use crate::database::quoted::{fill, quote};
 use crate::database::{Dialect, Meaning, TextRow, meaning};
 
-/// A TIMESTAMP is read in the session's time zone.
-const SESSION_DEPENDENT: &str = "
-    SELECT CAST(column_type AS CHAR) FROM information_schema.columns
-    WHERE table_schema = COALESCE({schema}, DATABASE()) AND table_name = {table} AND column_name = {column}
-        AND data_type = 'timestamp'";
-
 /// Says so if the table's engine has no transactions.
 const NOT_TRANSACTIONAL: &str = "
     SELECT CONCAT('its engine ', CAST(engine AS CHAR), ' has no transactions, and a write that is refused would stay. ',
@@ -100,7 +94,11 @@ fn drop_trigger(table: &TableName, name: &str) -> String {
 impl ProtectStatements for MySql {
     const UNPROTECTED: &'static str = "it is not protected, or you lack the right TRIGGER to see its triggers";
 
-    const SESSION_DEPENDENT: Option<&'static str> = Some(SESSION_DEPENDENT);
+    /// A TIMESTAMP is read in the session's time zone.
+    const SESSION_DEPENDENT: &'static str = "
+        SELECT CAST(column_type AS CHAR) FROM information_schema.columns
+        WHERE table_schema = COALESCE({schema}, DATABASE()) AND table_name = {table} AND column_name = {column}
+            AND data_type = 'timestamp'";
 
     fn row_name(naming: &Naming, row: &str) -> String {
         let text_of = |column: &str| format!("CONVERT({row}.{} USING utf8mb4) COLLATE utf8mb4_bin", quote(column, '`'));

@@ -27,35 +27,6 @@ const COUNTS: &str = "
 /// table commits implicitly. The migrations can be applied twice.
 const TIDY: &str = "DELETE FROM _fencing_migrations WHERE success = FALSE";
 
-/// A user sees the routines and triggers to which it has a right. With none at all for the schema, what it does not see
-/// may be there; but a user of the fence sees some routine. MySQL 8 may keep another text than it was given.
-const OBJECTS: &str = "
-    WITH own AS (
-        SELECT privilege_type AS held FROM information_schema.user_privileges WHERE grantee = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')
-        UNION ALL SELECT privilege_type FROM information_schema.schema_privileges
-        WHERE grantee = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''') AND COALESCE({schema}, DATABASE()) LIKE table_schema
-    ), routines AS (
-        SELECT CAST(routine_name AS CHAR) AS name,
-            IF(VERSION() LIKE '%MariaDB%', CONCAT('SQL SECURITY INVOKER ', CAST(routine_definition AS CHAR)), NULL) AS text
-        FROM information_schema.routines
-        WHERE routine_schema = COALESCE({schema}, DATABASE()) AND routine_name LIKE 'fencing%'
-    )
-    SELECT CONCAT('routine ', name), text, NULL FROM routines
-    UNION ALL SELECT CONCAT('trigger ', CAST(trigger_name AS CHAR)), NULL, NULL
-        FROM information_schema.triggers WHERE trigger_schema = COALESCE({schema}, DATABASE())
-    UNION ALL SELECT 'routine *', NULL, NULL FROM DUAL
-        WHERE EXISTS (SELECT 1 FROM routines)
-        AND NOT EXISTS (SELECT 1 FROM own WHERE held IN ('EXECUTE', 'ALTER ROUTINE'))
-    UNION ALL SELECT 'trigger *', NULL, NULL FROM DUAL
-        WHERE NOT EXISTS (SELECT 1 FROM own WHERE held = 'TRIGGER')";
-
-const UNFIT: &str = "
-    SELECT CONCAT(CAST(table_name AS CHAR), ' has the engine ', CAST(engine AS CHAR),
-        ', which has no transactions: ALTER TABLE ', CAST(table_name AS CHAR), ' ENGINE = InnoDB')
-    FROM information_schema.tables JOIN information_schema.engines USING (engine)
-    WHERE table_schema = COALESCE({schema}, DATABASE()) AND transactions <> 'YES'
-        AND table_name IN ('fencing_marks', 'fencing_floor', 'fencing_leases', 'fencing_audit')";
-
 impl Schema for MySql {
     const MIGRATIONS: Migrations = migrations!("mysql");
 
@@ -65,9 +36,37 @@ impl Schema for MySql {
 
     const HOME: &'static str = "SELECT ''";
 
-    const OBJECTS: &'static str = OBJECTS;
+    /// A user sees the routines and triggers to which it has a right. With none at all for the schema, what it does not
+    /// see may be there; but a user of the fence sees some routine. MySQL 8 may keep another text than it was given.
+    const OBJECTS: &'static str = "
+        WITH own AS (
+            SELECT privilege_type AS held FROM information_schema.user_privileges
+            WHERE grantee = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')
+            UNION ALL SELECT privilege_type FROM information_schema.schema_privileges
+            WHERE grantee = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')
+                AND COALESCE({schema}, DATABASE()) LIKE table_schema
+        ), routines AS (
+            SELECT CAST(routine_name AS CHAR) AS name,
+                IF(VERSION() LIKE '%MariaDB%',
+                    CONCAT('SQL SECURITY INVOKER ', CAST(routine_definition AS CHAR)), NULL) AS text
+            FROM information_schema.routines
+            WHERE routine_schema = COALESCE({schema}, DATABASE()) AND routine_name LIKE 'fencing%'
+        )
+        SELECT CONCAT('routine ', name), text, NULL FROM routines
+        UNION ALL SELECT CONCAT('trigger ', CAST(trigger_name AS CHAR)), NULL, NULL
+            FROM information_schema.triggers WHERE trigger_schema = COALESCE({schema}, DATABASE())
+        UNION ALL SELECT 'routine *', NULL, NULL FROM DUAL
+            WHERE EXISTS (SELECT 1 FROM routines)
+            AND NOT EXISTS (SELECT 1 FROM own WHERE held IN ('EXECUTE', 'ALTER ROUTINE'))
+        UNION ALL SELECT 'trigger *', NULL, NULL FROM DUAL
+            WHERE NOT EXISTS (SELECT 1 FROM own WHERE held = 'TRIGGER')";
 
-    const UNFIT: Option<&'static str> = Some(UNFIT);
+    const UNFIT: &'static str = "
+        SELECT CONCAT(CAST(table_name AS CHAR), ' has the engine ', CAST(engine AS CHAR),
+            ', which has no transactions: ALTER TABLE ', CAST(table_name AS CHAR), ' ENGINE = InnoDB')
+        FROM information_schema.tables JOIN information_schema.engines USING (engine)
+        WHERE table_schema = COALESCE({schema}, DATABASE()) AND transactions <> 'YES'
+            AND table_name IN ('fencing_marks', 'fencing_floor', 'fencing_leases', 'fencing_audit')";
 
     async fn migrate(pool: &Pool<MySql>, migrator: Migrator) -> Result<bool, MigrateError> {
         let mut conn = pool.acquire().await?;

@@ -21,37 +21,28 @@ impl Dialect for Postgres {
     plain_statements!();
 }
 
-/// Whether this SQLSTATE is a conflict with another transaction.
-pub fn is_conflict(state: &str) -> bool {
-    // serialization_failure, deadlock_detected, lock_not_available
-    matches!(state, "40001" | "40P01" | "55P03")
-}
-
-pub fn is_closing(state: &str) -> bool {
-    // admin_shutdown, crash_shutdown, database_dropped, idle_session_timeout,
-    // idle_in_transaction_session_timeout, transaction_timeout
-    matches!(state, "57P01" | "57P02" | "57P04" | "57P05" | "25P03" | "25P04")
-}
-
-/// Whether the server cannot take connections yet: cannot_connect_now
-pub fn is_starting(state: &str) -> bool {
-    state == "57P03"
-}
-
 pub fn meaning(error: &dyn DatabaseError) -> Option<Meaning> {
-    let error = error.try_downcast_ref::<PgDatabaseError>()?;
-    Some(match error.code() {
-        state if is_conflict(state) => Meaning::Conflict,
+    Some(meaning_of(error.try_downcast_ref::<PgDatabaseError>()?.code()))
+}
+
+/// Returns the meaning of an error by its SQLSTATE.
+pub fn meaning_of(state: &str) -> Meaning {
+    match state {
+        // serialization_failure, deadlock_detected, lock_not_available
+        "40001" | "40P01" | "55P03" => Meaning::Conflict,
         // in_failed_sql_transaction
         "25P02" => Meaning::Aborted,
-        // undefined_table, undefined_function: the message names it in any language.
-        "42P01" | "42883" if error.message().contains("fencing_") => Meaning::NotMigrated,
+        // undefined_table, undefined_function
+        "42P01" | "42883" => Meaning::NotMigrated,
         // insufficient_privilege; invalid_authorization, invalid_password
         "42501" | "28000" | "28P01" => Meaning::Denied,
-        state if is_closing(state) => Meaning::Closing,
-        state if is_starting(state) => Meaning::Starting,
+        // admin_shutdown, crash_shutdown, database_dropped, idle_session_timeout,
+        // idle_in_transaction_session_timeout, transaction_timeout
+        "57P01" | "57P02" | "57P04" | "57P05" | "25P03" | "25P04" => Meaning::Closing,
+        // cannot_connect_now
+        "57P03" => Meaning::Starting,
         _ => Meaning::Other,
-    })
+    }
 }
 
 #[cfg(test)]
@@ -62,10 +53,10 @@ mod tests {
     #[test]
     fn a_session_that_ended_is_told_from_a_statement_that_failed() {
         for state in ["57P01", "57P02", "57P04", "57P05", "25P03", "25P04"] {
-            assert!(is_closing(state), "{state}");
+            assert_eq!(meaning_of(state), Meaning::Closing, "{state}");
         }
         for state in ["25P02", "57014", "57P03", "40001"] {
-            assert!(!is_closing(state), "{state}");
+            assert_ne!(meaning_of(state), Meaning::Closing, "{state}");
         }
     }
 }

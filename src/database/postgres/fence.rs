@@ -12,9 +12,6 @@ use crate::database::{Dialect, FenceStatements, Opening};
 pub const PRESENT: &str = "SELECT set_config('fencing.sequencer',
     '@' || extract(epoch FROM transaction_timestamp()) || ' ' || $1, true)";
 
-/// Reads the mark, without a lock: the resource as text. No row means no mark.
-pub const HIGHEST: &str = "SELECT token FROM fencing_highest($1)";
-
 impl FenceStatements for Postgres {
     const BEGIN: &'static str = "BEGIN";
 
@@ -37,7 +34,7 @@ impl FenceStatements for Postgres {
     /// COMMIT answers with success after a statement has failed, but rolls back. A SAVEPOINT fails then.
     const CHECK_COMMIT: Option<&'static str> = Some("SAVEPOINT fencing");
 
-    const HIGHEST: &'static str = HIGHEST;
+    const HIGHEST: &'static str = "SELECT token FROM fencing_highest($1)";
 
     /// A replica raises no marks, and is behind the server that does.
     const NEWEST: Option<&'static str> = Some("SELECT token FROM fencing_highest($1) WHERE NOT pg_is_in_recovery()");

@@ -1,18 +1,16 @@
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
-use sqlx::{Pool, Postgres};
+use sqlx::{PgConnection, Pool, Postgres};
 
 use super::notifications;
-use crate::database::LeaseQueries;
-use crate::database::lease::LeaseFunctions;
+use crate::database::lease::call_function;
+use crate::database::{LeaseCall, LeaseClaim, LeaseStatements, TextRow};
 
-impl LeaseFunctions for Postgres {
-    const CALL: &'static str = "
-        SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {patience};
-        SELECT * FROM fencing_lease_{function}({arguments})";
-}
+const CALL: &str = "
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {patience};
+    SELECT * FROM fencing_lease_{function}({arguments})";
 
-impl LeaseQueries for Postgres {
+impl LeaseStatements for Postgres {
     const LEASES: &'static str = "
         SELECT resource, token, owner, coalesce(part.key, owner),
             CASE WHEN expires_at < 'infinity' THEN greatest(0, coalesce(part.value::bigint / 1000
@@ -37,5 +35,9 @@ impl LeaseQueries for Postgres {
 
     fn listen(pool: Pool<Postgres>) -> BoxFuture<'static, sqlx::Result<BoxStream<'static, sqlx::Result<String>>>> {
         Box::pin(notifications::listen(pool))
+    }
+
+    async fn call(conn: &mut PgConnection, claim: &LeaseClaim, call: LeaseCall) -> sqlx::Result<TextRow> {
+        call_function::<Postgres>(conn, CALL, claim, call).await
     }
 }

@@ -11,5 +11,5 @@ mod notifications;
 mod protect;
 mod schema;
 
-pub use self::dialect::{is_closing, is_conflict, is_starting, meaning};
-pub use self::fence::{HIGHEST, PRESENT};
+pub use self::dialect::{meaning, meaning_of};
+pub use self::fence::PRESENT;

@@ -5,23 +5,6 @@ use crate::database::protect::{Naming, Protect, ProtectStatements, Protected, Ta
 use crate::database::quoted::{fill, quote};
 use crate::database::{Dialect, TextRow};
 
-/// Reads the type of a column where its text is not the same in every session. A domain
-/// counts as what it is made of. A type's output that is not immutable depends on settings, or
-/// on the search path; these others do so as well, although they are marked immutable.
-const SESSION_DEPENDENT: &str = "
-    WITH RECURSIVE own AS (
-        SELECT atttypid AS type, format_type(atttypid, atttypmod) AS name
-        FROM pg_attribute WHERE attrelid = to_regclass({path}) AND attname = {column}
-    ), made_of AS (
-        SELECT type FROM own
-        UNION ALL
-        SELECT typbasetype FROM made_of, pg_type WHERE oid = type AND typtype = 'd'
-    )
-    SELECT name FROM own, made_of, pg_type, pg_proc AS output
-    WHERE pg_type.oid = made_of.type AND output.oid = typoutput AND typtype NOT IN ('d', 'e')
-        AND (provolatile <> 'i' OR typcategory = 'G'
-            OR typname IN ('bytea', 'interval', 'float4', 'float8'))";
-
 /// Reads the two triggers of a table and of all below it, partitions and children: the schema and name of the table,
 /// whether it gets the trigger for rows from its table, whether there may be more below it; the trigger, its arguments,
 /// and what is wrong with it. Those of all tables must be as those of the first. 29: AFTER, each row, three events. 34:
@@ -181,7 +164,22 @@ fn list_faults(tree: &[TreeTrigger]) -> impl Iterator<Item = String> {
 impl ProtectStatements for Postgres {
     const HAS_SHADOW: bool = true;
 
-    const SESSION_DEPENDENT: Option<&'static str> = Some(SESSION_DEPENDENT);
+    /// Reads the type of a column where its text is not the same in every session. A domain
+    /// counts as what it is made of. A type's output that is not immutable depends on settings, or
+    /// on the search path; these others do so as well, although they are marked immutable.
+    const SESSION_DEPENDENT: &'static str = "
+        WITH RECURSIVE own AS (
+            SELECT atttypid AS type, format_type(atttypid, atttypmod) AS name
+            FROM pg_attribute WHERE attrelid = to_regclass({path}) AND attname = {column}
+        ), made_of AS (
+            SELECT type FROM own
+            UNION ALL
+            SELECT typbasetype FROM made_of, pg_type WHERE oid = type AND typtype = 'd'
+        )
+        SELECT name FROM own, made_of, pg_type, pg_proc AS output
+        WHERE pg_type.oid = made_of.type AND output.oid = typoutput AND typtype NOT IN ('d', 'e')
+            AND (provolatile <> 'i' OR typcategory = 'G'
+                OR typname IN ('bytea', 'interval', 'float4', 'float8'))";
 
     fn row_name(naming: &Naming, row: &str) -> String {
         let text_of = |column: &str| format!("{row}.{}::text", quote(column, '"'));

@@ -13,32 +13,6 @@ const BEGIN_MIGRATION: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; 
 /// migration fails or is dropped. "fencing" in ASCII: no other program's advisory lock.
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(28821972413148775)";
 
-/// In the schema of the marks, and a trigger only if it is on the marks or the floor, fires, and calls the guard. A
-/// routine keeps its search_path when its schema is renamed.
-const OBJECTS: &str = "
-    WITH home AS (
-        SELECT oid AS id, nspname FROM pg_namespace
-        WHERE nspname = COALESCE({schema}, current_schema()::text)
-    )
-    SELECT 'routine ' || proname, '$fencing$' || prosrc, (
-        SELECT format('it looks for the marks in the schema %s', path)
-        FROM unnest(proconfig) AS config, split_part(substr(config, 13), ',', 1) AS path
-        WHERE starts_with(config, 'search_path=') AND path <> quote_ident(nspname))
-    FROM pg_proc, home WHERE starts_with(proname, 'fencing_') AND pronamespace = id
-    UNION ALL SELECT 'trigger ' || tgname, NULL, NULL
-    FROM home JOIN pg_class ON relnamespace = id AND relname IN ('fencing_marks', 'fencing_floor')
-        JOIN pg_trigger ON tgrelid = pg_class.oid
-        JOIN pg_proc ON pg_proc.oid = tgfoid AND pronamespace = id
-            AND proname IN ('fencing_guard', 'fencing_above')
-    WHERE tgenabled IN ('O', 'A')";
-
-const UNFIT: &str = "
-    SELECT format('%s is not logged, and a crash empties it: ALTER TABLE %s SET LOGGED',
-        relname, oid::regclass)
-    FROM pg_class WHERE relname IN ('fencing_marks', 'fencing_floor', 'fencing_leases') AND relpersistence = 'u'
-        AND relnamespace IN (SELECT oid FROM pg_namespace
-            WHERE nspname = {schema} OR {schema} IS NULL AND nspname = ANY (current_schemas(false)))";
-
 impl Schema for Postgres {
     const MIGRATIONS: Migrations = migrations!("postgres");
 
@@ -46,9 +20,31 @@ impl Schema for Postgres {
 
     const HOME: &'static str = "SELECT quote_ident(current_schema()) || '.'";
 
-    const OBJECTS: &'static str = OBJECTS;
+    /// In the schema of the marks, and a trigger only if it is on the marks or the floor, fires, and calls the guard. A
+    /// routine keeps its search_path when its schema is renamed.
+    const OBJECTS: &'static str = "
+        WITH home AS (
+            SELECT oid AS id, nspname FROM pg_namespace
+            WHERE nspname = COALESCE({schema}, current_schema()::text)
+        )
+        SELECT 'routine ' || proname, '$fencing$' || prosrc, (
+            SELECT format('it looks for the marks in the schema %s', path)
+            FROM unnest(proconfig) AS config, split_part(substr(config, 13), ',', 1) AS path
+            WHERE starts_with(config, 'search_path=') AND path <> quote_ident(nspname))
+        FROM pg_proc, home WHERE starts_with(proname, 'fencing_') AND pronamespace = id
+        UNION ALL SELECT 'trigger ' || tgname, NULL, NULL
+        FROM home JOIN pg_class ON relnamespace = id AND relname IN ('fencing_marks', 'fencing_floor')
+            JOIN pg_trigger ON tgrelid = pg_class.oid
+            JOIN pg_proc ON pg_proc.oid = tgfoid AND pronamespace = id
+                AND proname IN ('fencing_guard', 'fencing_above')
+        WHERE tgenabled IN ('O', 'A')";
 
-    const UNFIT: Option<&'static str> = Some(UNFIT);
+    const UNFIT: &'static str = "
+        SELECT format('%s is not logged, and a crash empties it: ALTER TABLE %s SET LOGGED',
+            relname, oid::regclass)
+        FROM pg_class WHERE relname IN ('fencing_marks', 'fencing_floor', 'fencing_leases') AND relpersistence = 'u'
+            AND relnamespace IN (SELECT oid FROM pg_namespace
+                WHERE nspname = {schema} OR {schema} IS NULL AND nspname = ANY (current_schemas(false)))";
 
     async fn migrate(pool: &Pool<Postgres>, migrator: Migrator) -> Result<bool, MigrateError> {
         in_one_transaction(pool, BEGIN_MIGRATION, Some(MIGRATION_LOCK), migrator).await

@@ -25,7 +25,7 @@ pub trait ProtectStatements: Dialect {
     const UNPROTECTED: &'static str = "it is not protected";
 
     /// Reads the type of a `{column}` of the table where its text is not the same in every session.
-    const SESSION_DEPENDENT: Option<&'static str> = None;
+    const SESSION_DEPENDENT: &'static str = "SELECT NULL";
 
     /// Writes the expression that names a `row`, in UTF-8 whatever the column's character set is.
     fn row_name(naming: &Naming, row: &str) -> String;

@@ -5,33 +5,26 @@ use sqlx::{Arguments as _, Sqlite, SqliteConnection};
 
 use crate::database::FenceStatements;
 
-/// Begins a transaction that is going to write: SQLite may refuse the first write of a deferred one that has read.
-pub const BEGIN: &str = "BEGIN IMMEDIATE";
-
-/// Reads the mark, without a lock: the resource as text. No row means no mark.
-pub const HIGHEST: &str = "SELECT token FROM main.fencing_marks WHERE resource = ?1";
-
-/// Writes the row for an equal token as well: what keeps a newer token out until the transaction ends is the database's
-/// one write lock, and a mere read does not take it. A mark below 1 stays, and is reported as corrupt.
-///
-/// `NOT EXISTS`: the trigger that guards the marks takes any INSERT of a lower one for an attempt to lower it.
-///
-/// `main`: a temporary table with this name would come first.
-const RAISE: &str = "
-    INSERT INTO main.fencing_marks AS mark (resource, token) SELECT ?1, ?2
-    WHERE NOT EXISTS (SELECT 1 FROM main.fencing_marks WHERE resource = ?1 AND token > ?2)
-    ON CONFLICT (resource) DO UPDATE SET token = excluded.token,
-        raised_at = iif(mark.token = excluded.token, mark.raised_at, excluded.raised_at)
-    WHERE mark.token BETWEEN 1 AND excluded.token";
-
 impl FenceStatements for Sqlite {
-    const BEGIN: &'static str = BEGIN;
+    /// SQLite may refuse the first write of a deferred transaction that has read.
+    const BEGIN: &'static str = "BEGIN IMMEDIATE";
 
-    const ADMIT: &'static str = RAISE;
+    /// Writes the row for an equal token as well: what keeps a newer token out until the transaction ends is the
+    /// database's one write lock, and a mere read does not take it. A mark below 1 stays, and is reported as corrupt.
+    ///
+    /// `NOT EXISTS`: the trigger that guards the marks takes any INSERT of a lower one for an attempt to lower it.
+    ///
+    /// `main`: a temporary table with this name would come first.
+    const ADMIT: &'static str = "
+        INSERT INTO main.fencing_marks AS mark (resource, token) SELECT ?1, ?2
+        WHERE NOT EXISTS (SELECT 1 FROM main.fencing_marks WHERE resource = ?1 AND token > ?2)
+        ON CONFLICT (resource) DO UPDATE SET token = excluded.token,
+            raised_at = iif(mark.token = excluded.token, mark.raised_at, excluded.raised_at)
+        WHERE mark.token BETWEEN 1 AND excluded.token";
 
-    const HIGHEST: &'static str = HIGHEST;
+    const HIGHEST: &'static str = "SELECT token FROM main.fencing_marks WHERE resource = ?1";
 
-    const NEWEST: Option<&'static str> = Some(HIGHEST);
+    const NEWEST: Option<&'static str> = Some(Self::HIGHEST);
 
     const LIST: &'static str = "
         SELECT hex(resource), token FROM main.fencing_marks WHERE resource > {after} ORDER BY resource LIMIT {limit}";
@@ -86,7 +79,7 @@ impl FenceStatements for Sqlite {
         if admit.execute(&mut *conn).await?.rows_affected() == 1 {
             return Ok(None);
         }
-        let mark = sqlx::query_scalar(HIGHEST).bind(resource.as_str()).fetch_optional(conn).await?;
+        let mark = sqlx::query_scalar(Self::HIGHEST).bind(resource.as_str()).fetch_optional(conn).await?;
         Ok(Some(mark.flatten().unwrap_or(0)))
     }
 

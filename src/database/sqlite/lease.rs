@@ -1,9 +1,7 @@
-use std::time::Duration;
-
 use sqlx::{AssertSqlSafe, Sqlite, SqliteConnection};
 
-use crate::database::lease::millis;
-use crate::database::{AcquireAnswer, LeaseClaim, LeaseQueries, LeaseStatements, ReleaseAnswer};
+use crate::database::lease::millis_until;
+use crate::database::{LeaseCall, LeaseClaim, LeaseStatements, TextRow};
 
 /// The time of a statement. SQLite reads it once, after the wait for the database's one write lock.
 const PRESENT: &str = "CAST(unixepoch('subsec') * 1000 AS INTEGER)";
@@ -35,11 +33,12 @@ const DECIDED: &str = "
         END AS closed FROM timed
     )";
 
-/// Reads how long the row is held, whether the anomaly of a clock must be noted, whether others share it, and its
-/// holder: of several, the one whose part ends last.
+/// Reads no token, how long the row is held, whether it is shared, its holder (of several, the one whose part ends
+/// last), and whether the anomaly of a clock must be noted.
 const LOOK: &str = "{decided}
-    SELECT closed - present, closed > present AND noticed IS NOT clock_anomaly_since, is_shared AND NOT ?3,
-        iif(is_shared, (SELECT key FROM json_each(parts) ORDER BY value DESC LIMIT 1), owner)
+    SELECT NULL, closed - present, is_shared,
+        iif(is_shared, (SELECT key FROM json_each(parts) ORDER BY value DESC LIMIT 1), owner),
+        closed > present AND noticed IS NOT clock_anomaly_since
     FROM decided";
 
 const NOTE: &str = "{decided}
@@ -74,14 +73,17 @@ const RENEW: &str = "
         OR owner = 'shared' AND ?2 IN (SELECT key FROM json_each(parts)))
     RETURNING 1";
 
-/// Release the row, or a part of it. For the rest it gets a name by which no renewal in flight finds it.
-const RELEASES: [&str; 2] = [
-    "UPDATE main.fencing_leases SET owner = iif(?3 > 0, ?2 || '.', ?2),
+/// For the rest the row gets a name by which no renewal in flight finds it.
+const RELEASE: &str = "
+    UPDATE main.fencing_leases SET owner = iif(?3 > 0, ?2 || '.', ?2),
         expires_at = iif(?3 > 0, min(expires_at, {present} + ?3), 0)
     WHERE resource = ?1 AND (owner = ?2 || '.'
         OR owner = ?2 AND (expires_at > {present} OR expires_at = 0))
-    RETURNING iif(?3 > 0, 1, 2)",
-    "WITH own AS (
+    RETURNING iif(?3 > 0, 1, 2)";
+
+/// The same for a part of it.
+const RELEASE_PART: &str = "
+    WITH own AS (
         SELECT max(part.value) AS ends FROM main.fencing_leases, json_each(parts) AS part
         WHERE resource = ?1 AND owner = 'shared' AND part.key IN (?2, ?2 || '.')
     )
@@ -89,8 +91,7 @@ const RELEASES: [&str; 2] = [
         SELECT coalesce(max(value), 0), json_group_object(key, value) FROM ({others}
             UNION ALL SELECT ?2 || '.', min(ends, {present} + ?3) FROM own WHERE ?3 > 0))
     WHERE resource = ?1 AND expires_at > {present} AND (SELECT ends FROM own) > {present}
-    RETURNING iif(expires_at > 0, 1, 2)",
-];
+    RETURNING iif(expires_at > 0, 1, 2)";
 
 /// Keeps others from joining for 20 s at most. Then they may join for as long.
 const DRAIN: &str = "
@@ -106,58 +107,33 @@ fn sql(text: &str) -> AssertSqlSafe<String> {
     AssertSqlSafe(text.replace("{present}", PRESENT))
 }
 
-/// Runs a statement about the row of a claim, with a number of its own. Returns the number with which it answers.
-async fn run(conn: &mut SqliteConnection, text: &str, claim: &LeaseClaim, number: i64) -> sqlx::Result<Option<i64>> {
-    let query = sqlx::query_scalar(sql(text)).bind(claim.resource.as_str()).bind(&claim.owner);
+/// Runs a statement about the row of a claim, with a number of its own. Returns the row with which it answers, if any.
+async fn run(conn: &mut SqliteConnection, text: &str, claim: &LeaseClaim, number: i64) -> sqlx::Result<TextRow> {
+    let query = sqlx::query(sql(text)).bind(claim.resource.as_str()).bind(&claim.owner);
     let answer = query.bind(number).bind(claim.lasting).fetch_all(conn).await?;
-    Ok(answer.first().copied())
+    answer.first().map_or_else(|| Ok(TextRow::default()), TextRow::read)
 }
 
-/// Returns why the row is held, and whether that must be noted; nothing if it is free.
-async fn look(conn: &mut SqliteConnection, claim: &LeaseClaim) -> sqlx::Result<(i64, bool, bool, Option<String>)> {
-    let look = sqlx::query_as(sql(LOOK)).bind(claim.resource.as_str()).bind(&claim.owner);
-    look.bind(claim.shared).bind(claim.lasting).fetch_one(conn).await
+/// A held row is only read: there is one writer at a time.
+async fn acquire(conn: &mut SqliteConnection, claim: &LeaseClaim) -> sqlx::Result<TextRow> {
+    let shares = i64::from(claim.shared);
+    let mut seen = run(conn, LOOK, claim, shares).await?;
+    if seen.number::<i64>(1) <= Some(0) {
+        let granted = run(conn, GRANT, claim, shares).await?;
+        if granted.text(0).is_some() {
+            return Ok(granted);
+        }
+        seen = run(conn, LOOK, claim, shares).await?;
+    }
+    if seen.is_true(4) {
+        run(conn, NOTE, claim, shares).await?;
+    }
+    Ok(seen)
 }
 
 /// Each change is one statement, which the driver carries out to its end on a thread of its own: a client that is
 /// stopped in between holds up no other.
 impl LeaseStatements for Sqlite {
-    async fn acquire(conn: &mut SqliteConnection, claim: &LeaseClaim) -> sqlx::Result<AcquireAnswer> {
-        let shares = i64::from(claim.shared);
-        // A held row is only read: there is one writer at a time.
-        let mut seen = look(conn, claim).await?;
-        if seen.0 <= 0 {
-            if let Some(token) = run(conn, GRANT, claim, shares).await? {
-                return Ok(AcquireAnswer::Granted(token));
-            }
-            seen = look(conn, claim).await?;
-        }
-        let (left, notes, shared, holder) = seen;
-        if notes {
-            run(conn, NOTE, claim, shares).await?;
-        }
-        Ok(AcquireAnswer::Held { left: left.max(0), shared, holder })
-    }
-
-    async fn renew(conn: &mut SqliteConnection, claim: &LeaseClaim, token: i64) -> sqlx::Result<bool> {
-        Ok(run(conn, RENEW, claim, token).await?.is_some())
-    }
-
-    async fn release(conn: &mut SqliteConnection, claim: &LeaseClaim, rest: Duration) -> sqlx::Result<ReleaseAnswer> {
-        for release in RELEASES {
-            if let Some(number) = run(conn, release, claim, millis(rest)).await? {
-                return Ok(number.into());
-            }
-        }
-        Ok(ReleaseAnswer::Lapsed)
-    }
-
-    async fn drain(conn: &mut SqliteConnection, claim: &LeaseClaim) -> sqlx::Result<()> {
-        run(conn, DRAIN, claim, 0).await.map(drop)
-    }
-}
-
-impl LeaseQueries for Sqlite {
     const LEASES: &'static str = "
         SELECT resource, token, owner, coalesce(part.key, owner),
             coalesce(part.value, expires_at) - present, NULL
@@ -176,4 +152,19 @@ impl LeaseQueries for Sqlite {
     const PROBE: &'static str =
         "SELECT 1 FROM main.fencing_leases AS lease, main.fencing_marks AS mark, main.fencing_floor AS floor
         WHERE lease.token = 0 AND mark.token = 0 AND floor.token < 0 LIMIT 0";
+
+    async fn call(conn: &mut SqliteConnection, claim: &LeaseClaim, call: LeaseCall) -> sqlx::Result<TextRow> {
+        match call {
+            LeaseCall::Acquire => acquire(conn, claim).await,
+            LeaseCall::Renew { token } => run(conn, RENEW, claim, token).await,
+            LeaseCall::Release { closed } => {
+                let row = run(conn, RELEASE, claim, millis_until(closed)).await?;
+                match row.text(0) {
+                    Some(_) => Ok(row),
+                    None => run(conn, RELEASE_PART, claim, millis_until(closed)).await,
+                }
+            }
+            LeaseCall::Drain => run(conn, DRAIN, claim, 0).await,
+        }
+    }
 }

@@ -6,5 +6,4 @@ mod lease;
 mod protect;
 mod schema;
 
-pub use self::dialect::{is_conflict, meaning};
-pub use self::fence::{BEGIN, HIGHEST};
+pub use self::dialect::{meaning, meaning_of};

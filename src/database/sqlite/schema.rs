@@ -5,10 +5,6 @@ use crate::database::opening::in_one_transaction;
 use crate::database::schema::migrations;
 use crate::database::{FenceStatements, Migrations, Schema};
 
-/// The schema keeps the text from the name on.
-const OBJECTS: &str = "SELECT 'trigger ' || name, 'TRIGGER IF NOT EXISTS ' || substr(sql, 16), NULL, ': drop it first'
-    FROM main.sqlite_schema WHERE type = 'trigger'";
-
 impl Schema for Sqlite {
     const MIGRATIONS: Migrations = migrations!("sqlite");
 
@@ -16,7 +12,10 @@ impl Schema for Sqlite {
 
     const HOME: &'static str = "SELECT 'main.'";
 
-    const OBJECTS: &'static str = OBJECTS;
+    /// The schema keeps the text from the name on.
+    const OBJECTS: &'static str =
+        "SELECT 'trigger ' || name, 'TRIGGER IF NOT EXISTS ' || substr(sql, 16), NULL, ': drop it first'
+        FROM main.sqlite_schema WHERE type = 'trigger'";
 
     async fn migrate(pool: &Pool<Sqlite>, migrator: Migrator) -> Result<bool, MigrateError> {
         // IMMEDIATE takes the write lock.

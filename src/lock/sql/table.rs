@@ -13,7 +13,7 @@ use super::in_flight::InFlight;
 use super::reserve::Reserve;
 use super::{fault, leases, listener};
 use crate::database::quoted::fill;
-use crate::database::{AcquireAnswer, Database, LeaseClaim, ReleaseAnswer};
+use crate::database::{AcquireAnswer, Database, LeaseCall, LeaseClaim, ReleaseAnswer, TextRow};
 use crate::holder::HolderName;
 use crate::lock::error::NodeCause;
 use crate::lock::wait::release_notifications::{ReleaseNotifications, Source};
@@ -93,20 +93,18 @@ impl<DB: Database> LeaseTable<DB> {
     /// that overtook the statement would find nothing to release.
     pub(super) async fn acquire(&self, claim: &LeaseClaim, budget: Duration) -> Result<AcquireAnswer, Fault> {
         let answer = Instant::now() + ANSWER_TIMEOUT.max(budget);
-        let limits = Limits { answer, ..Limits::of(budget) };
-        self.call(claim, limits, |conn, claim| DB::acquire(conn, claim).boxed()).await
+        let answer = self.ask(claim, LeaseCall::Acquire, Limits { answer, ..Limits::of(budget) }).await?;
+        AcquireAnswer::read(claim, &answer).map_err(|error| fault::of_statement(&error))
     }
 
     pub(super) async fn renew(&self, claim: &LeaseClaim, token: i64, budget: Duration) -> Result<bool, Fault> {
-        let limits = Limits::with_reserve(budget);
-        self.call(claim, limits, move |conn, claim| DB::renew(conn, claim, token).boxed()).await
+        Ok(self.ask(claim, LeaseCall::Renew { token }, Limits::with_reserve(budget)).await?.is_true(0))
     }
 
     /// Returns for how long the row is held under this claim and this token still, by the database's clock.
     pub(super) async fn left(&self, claim: &LeaseClaim, token: Token, budget: Duration) -> Result<Duration, Fault> {
         let list = leases::list::<DB>("=", claim.resource.as_str(), 1);
-        let read = self.call(&list, Limits::with_reserve(budget), |conn, list| DB::texts(conn, list.clone()).boxed());
-        let rows = read.await?;
+        let rows = self.run(&list, Limits::with_reserve(budget)).await?;
         let mut ours = leases::parsed(&rows).filter(|lease| lease.owner == claim.owner && lease.token == token);
         Ok(ours.next().and_then(|lease| lease.remaining).unwrap_or_default())
     }
@@ -149,9 +147,7 @@ impl<DB: Database> LeaseTable<DB> {
     async fn notify(&self, resource: &Resource, budget: Duration) {
         let Some(notify) = DB::NOTIFY else { return };
         let notify = fill(notify, &[("{resource}", &DB::literal(resource.as_str()))]);
-        let limits = Limits::of(budget);
-        let sent = self.call(&notify, limits, |conn, notify| DB::execute(conn, notify.clone()).boxed()).await;
-        if let Err(fault) = sent {
+        if let Err(fault) = self.run(&notify, Limits::of(budget)).await {
             tracing::debug!(%resource, %fault, "no notification of a release");
         }
     }
@@ -161,8 +157,7 @@ impl<DB: Database> LeaseTable<DB> {
         let (table, hint) = (Arc::clone(self), self.in_flight.all.token());
         let claim = LeaseClaim::new(resource, "", lasting, budget);
         let drain = async move {
-            let limits = Limits::of(budget);
-            if let Err(fault) = table.call(&claim, limits, |conn, claim| DB::drain(conn, claim).boxed()).await {
+            if let Err(fault) = table.ask(&claim, LeaseCall::Drain, Limits::of(budget)).await {
                 tracing::debug!(resource = %claim.resource, %fault, "others may still join");
             }
             drop(hint);
@@ -174,13 +169,19 @@ impl<DB: Database> LeaseTable<DB> {
         // After the server has given up its wait for the row: that costs no connection.
         let answer = Instant::now() + budget * 2;
         let limits = Limits { answer, ..Limits::with_reserve(budget) };
-        let rest = move || closed.saturating_duration_since(Instant::now());
-        self.call(claim, limits, move |conn, claim| DB::release(conn, claim, rest()).boxed()).await
+        Ok(ReleaseAnswer::read(&self.ask(claim, LeaseCall::Release { closed }, limits).await?))
     }
 
     pub(super) async fn probe(&self, budget: Duration) -> Result<(), Fault> {
-        let limits = Limits::of(budget);
-        self.call(DB::PROBE, limits, |conn, probe| DB::execute(conn, probe.to_owned()).boxed()).await
+        self.run(DB::PROBE, Limits::of(budget)).await.map(drop)
+    }
+
+    async fn ask(&self, claim: &LeaseClaim, call: LeaseCall, limits: Limits) -> Result<TextRow, Fault> {
+        self.call(claim, limits, move |conn, claim| DB::call(conn, claim, call).boxed()).await
+    }
+
+    async fn run(&self, sql: &str, limits: Limits) -> Result<Vec<TextRow>, Fault> {
+        self.call(sql, limits, |conn, sql| DB::texts(conn, sql.to_owned()).boxed()).await
     }
 
     /// Runs statements on a connection, and again after a conflict with other transactions.

@@ -199,9 +199,8 @@ async fn check_column<DB: Database>(
     table: &TableName,
     column: &str,
 ) -> sqlx::Result<Option<String>> {
-    let Some(sql) = DB::SESSION_DEPENDENT else { return Ok(None) };
     let name = DB::catalogue(Some(column));
-    let kind = DB::first_text(conn, fill(&DB::of_table(sql, table), &[("{column}", &name)])).await?;
+    let kind = DB::first_text(conn, fill(&DB::of_table(DB::SESSION_DEPENDENT, table), &[("{column}", &name)])).await?;
     Ok(kind.map(|kind| {
         format!(
             "its column {column} is of the type {kind}, and its text depends on the session: one row would have \
