@@ -35,10 +35,12 @@ pub trait Dialect: sqlx::Database<Connection: Migrate, Arguments: Clone> {
         values: Self::Arguments,
     ) -> impl Future<Output = sqlx::Result<u64>> + Send;
 
-    fn execute(conn: &mut Self::Connection, sql: String) -> impl Future<Output = sqlx::Result<()>> + Send;
-
     /// Reads all rows of a statement as texts.
     fn texts(conn: &mut Self::Connection, sql: String) -> impl Future<Output = sqlx::Result<Vec<TextRow>>> + Send;
+
+    fn execute(conn: &mut Self::Connection, sql: String) -> impl Future<Output = sqlx::Result<()>> + Send {
+        async { Self::texts(conn, sql).await.map(drop) }
+    }
 
     /// Reads the first column of a statement, where it is not NULL.
     fn column(conn: &mut Self::Connection, sql: String) -> impl Future<Output = sqlx::Result<Vec<String>>> + Send {
@@ -69,10 +71,6 @@ macro_rules! plain_statements {
         async fn run(conn: &mut Self::Connection, sql: String, values: Self::Arguments) -> sqlx::Result<u64> {
             let run = sqlx::query_with::<Self, _>(sqlx::AssertSqlSafe(sql), values);
             Ok(run.execute(conn).await?.rows_affected())
-        }
-
-        async fn execute(conn: &mut Self::Connection, sql: String) -> sqlx::Result<()> {
-            sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(conn).await.map(drop)
         }
 
         async fn texts(conn: &mut Self::Connection, sql: String) -> sqlx::Result<Vec<$crate::database::TextRow>> {

@@ -28,6 +28,11 @@ pub fn meaning(error: &sqlx::Error) -> Option<Meaning> {
     })
 }
 
+/// Returns whether the statement met another transaction, and may succeed when that is run again.
+pub fn is_conflict(error: &sqlx::Error) -> bool {
+    matches!(meaning(error), Some(Meaning::Conflict | Meaning::RaiseFirst))
+}
+
 /// Returns the text of the driver's error, and what to do where the driver does not say that.
 pub fn text(error: &sqlx::Error) -> String {
     let said = match error {

@@ -2,7 +2,6 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use fencing_protocol::Resource;
-use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use sqlx::Pool;
 use tokio::time::Instant;
@@ -93,9 +92,9 @@ impl ReleaseAnswer {
 #[derive(Clone, Copy)]
 pub enum LeaseCall {
     /// Acquires the row if it is free or has expired by the database's clock, with a token above all that the row and
-    /// the mark have seen. A shared claim joins the holders of a shared row, with the row's token, unless a writer waits
-    /// for them to leave. Answers with the token; or NULL, for how many milliseconds the row is held, whether it is
-    /// shared, and its holder.
+    /// the mark have seen. A shared claim joins the holders of a shared row, with the row's token, unless a writer
+    /// waits for them to leave. Answers with the token; or NULL, for how many milliseconds the row is held, whether it
+    /// is shared, and its holder.
     Acquire,
     /// Closes the row again, or keeps the part, for as long as the claim lasts, from now on, if this owner still has it
     /// under this token. Answers whether it has: if not, no later renewal can succeed.
@@ -128,9 +127,8 @@ pub trait LeaseStatements: Dialect {
 
     /// Opens a connection of its own that listens, with the options of this pool, and returns the names of resources
     /// that are released. Fails where it does not receive what is sent through the pool.
-    fn listen(_: Pool<Self>) -> BoxFuture<'static, sqlx::Result<BoxStream<'static, sqlx::Result<String>>>> {
-        let error = sqlx::Error::Configuration("this database sends no notifications".into());
-        Box::pin(std::future::ready(Err(error)))
+    fn listen(_: Pool<Self>) -> impl Future<Output = sqlx::Result<BoxStream<'static, sqlx::Result<String>>>> + Send {
+        async { Err(sqlx::Error::Configuration("this database sends no notifications".into())) }
     }
 
     /// Asks about the row of a claim, and returns the row with which the database answers, if any.

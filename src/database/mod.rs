@@ -19,7 +19,7 @@ pub mod sqlite;
 mod text_row;
 
 pub use dialect::Dialect;
-pub use errors::{meaning, text};
+pub use errors::{is_conflict, meaning, text};
 pub use fence::{FenceStatements, Opening};
 pub use lease::{AcquireAnswer, LeaseCall, LeaseClaim, LeaseStatements, ReleaseAnswer};
 pub use meaning::Meaning;

@@ -4,7 +4,7 @@ use std::iter::successors;
 use fencing_protocol::{Resource, Token};
 
 use super::message;
-use crate::database::{Meaning, meaning, text};
+use crate::database::{Meaning, is_conflict, meaning, text};
 use crate::fence::{FenceError, Stale};
 
 /// Why a fenced transaction failed: at its admission, at a statement, or at its commit. After any
@@ -80,10 +80,6 @@ impl From<sqlx::Error> for FenceError {
     fn from(error: sqlx::Error) -> FenceError {
         AdmitError::from(error).into()
     }
-}
-
-pub(super) fn is_conflict(error: &sqlx::Error) -> bool {
-    matches!(meaning(error), Some(Meaning::Conflict | Meaning::RaiseFirst))
 }
 
 impl AdmitError {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::error::is_conflict;
 use super::{AdmitError, MigrateError};
+use crate::database::is_conflict;
 use crate::random::jitter;
 
 /// How often a transaction is run again after a conflict with another, and after which pause.

@@ -2,7 +2,7 @@ use fencing_protocol::Resource;
 use sqlx::{MySql, MySqlConnection};
 
 use crate::database::protect::{Naming, Protect, ProtectStatements, Protected, TableName, Trigger};
-use crate::database::quoted::{fill, quote};
+use crate::database::quoted::quote;
 use crate::database::{Dialect, Meaning, TextRow, meaning};
 
 /// Says so if the table's engine has no transactions.
@@ -11,16 +11,6 @@ const NOT_TRANSACTIONAL: &str = "
         'ALTER TABLE ... ENGINE = InnoDB')
     FROM information_schema.tables JOIN information_schema.engines USING (engine)
     WHERE table_schema = COALESCE({schema}, DATABASE()) AND table_name = {table} AND transactions <> 'YES'";
-
-/// Reads the tables in a schema, or in the session's, that have triggers of the fence: schema, name, and whether the
-/// name alone is enough.
-const TABLES: &str = "
-    SELECT DISTINCT CAST(event_object_schema AS CHAR), CAST(event_object_table AS CHAR),
-        event_object_schema <=> DATABASE()
-    FROM information_schema.triggers
-    WHERE event_object_schema = COALESCE({schema}, DATABASE()) AND trigger_name LIKE 'fencing!_%' ESCAPE '!'
-        AND action_statement LIKE '%fencing!_check(%' ESCAPE '!'
-    ORDER BY 1, 2";
 
 /// Reads the triggers of the fence on a table: the name, and when it fires and what it does.
 const TRIGGERS: &str = "
@@ -100,6 +90,19 @@ impl ProtectStatements for MySql {
         WHERE table_schema = COALESCE({schema}, DATABASE()) AND table_name = {table} AND column_name = {column}
             AND data_type = 'timestamp'";
 
+    /// Reads the tables in a schema, or in the session's, that have triggers of the fence: schema, name, and whether
+    /// the name alone is enough.
+    const TABLES: &'static str = "
+        SELECT DISTINCT CAST(event_object_schema AS CHAR), CAST(event_object_table AS CHAR),
+            event_object_schema <=> DATABASE()
+        FROM information_schema.triggers
+        WHERE event_object_schema = COALESCE({schema}, DATABASE()) AND trigger_name LIKE 'fencing!_%' ESCAPE '!'
+            AND action_statement LIKE '%fencing!_check(%' ESCAPE '!'
+        ORDER BY 1, 2";
+
+    /// A trigger finds the marks in the schema of its table.
+    const HOME_OF_TABLE: &'static str = "SELECT {schema}";
+
     fn row_name(naming: &Naming, row: &str) -> String {
         let text_of = |column: &str| format!("CONVERT({row}.{} USING utf8mb4) COLLATE utf8mb4_bin", quote(column, '`'));
         let name = naming.expression(|text| format!("x'{}'", hex::encode(text)), text_of, ", ");
@@ -145,11 +148,6 @@ impl ProtectStatements for MySql {
         Self::execute(conn, "UNLOCK TABLES".into()).await.map(|()| None)
     }
 
-    fn tables(named: Option<&TableName>) -> String {
-        let schema = named.and_then(|named| named.schema.as_deref());
-        fill(TABLES, &[("{schema}", &Self::catalogue(schema))])
-    }
-
     async fn inspect(conn: &mut MySqlConnection, mut table: Protect, row: &TextRow) -> sqlx::Result<Option<Protected>> {
         let on = table.table.clone();
         let triggers = Trigger::list::<MySql>(conn, Self::of_table(TRIGGERS, &on)).await?;
@@ -163,10 +161,5 @@ impl ProtectStatements for MySql {
         table.unseen.insert(0, DDL.to_owned());
         table.drops = triggers.iter().map(|own| drop_trigger(&on, &own.name)).collect();
         Ok(Some(table))
-    }
-
-    /// A trigger finds the marks in the schema of its table.
-    async fn home(_: &mut MySqlConnection, table: &TableName) -> sqlx::Result<Option<String>> {
-        Ok(table.schema.clone())
     }
 }

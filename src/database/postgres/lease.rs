@@ -1,4 +1,3 @@
-use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use sqlx::{PgConnection, Pool, Postgres};
 
@@ -33,8 +32,8 @@ impl LeaseStatements for Postgres {
 
     const NOTIFY: Option<&'static str> = Some(notifications::NOTIFY);
 
-    fn listen(pool: Pool<Postgres>) -> BoxFuture<'static, sqlx::Result<BoxStream<'static, sqlx::Result<String>>>> {
-        Box::pin(notifications::listen(pool))
+    async fn listen(pool: Pool<Postgres>) -> sqlx::Result<BoxStream<'static, sqlx::Result<String>>> {
+        notifications::listen(pool).await
     }
 
     async fn call(conn: &mut PgConnection, claim: &LeaseClaim, call: LeaseCall) -> sqlx::Result<TextRow> {

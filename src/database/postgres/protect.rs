@@ -2,7 +2,7 @@ use fencing_protocol::Resource;
 use sqlx::{PgConnection, Postgres};
 
 use crate::database::protect::{Naming, Protect, ProtectStatements, Protected, TableName};
-use crate::database::quoted::{fill, quote};
+use crate::database::quoted::quote;
 use crate::database::{Dialect, TextRow};
 
 /// Reads the two triggers of a table and of all below it, partitions and children: the schema and name of the table,
@@ -41,31 +41,6 @@ const TREE: &str = "
         LEFT JOIN pg_trigger ON tgrelid = id AND tgname = kind.name
         LEFT JOIN pg_proc ON pg_proc.oid = tgfoid LEFT JOIN pg_namespace AS called ON called.oid = pronamespace
     ORDER BY id <> to_regclass({path}), own.nspname, relname, kind.name";
-
-/// Reads the tables that have one of the triggers of their own: schema, name, whether the name alone is
-/// enough. A partition has its table's. Unless `{every}` fence counts, a table that the search path does not
-/// lead to is omitted if its triggers belong to the fence of a schema off the path.
-const TABLES: &str = "
-    SELECT DISTINCT nspname, relname, pg_table_is_visible(pg_class.oid)
-    FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid JOIN pg_class ON pg_class.oid = tgrelid
-        JOIN pg_namespace ON pg_namespace.oid = relnamespace
-    WHERE proname ~ '^fencing_protect(_truncate)?$' AND prorettype = 'trigger'::regtype
-        AND (NOT relispartition OR proname !~ 'truncate' AND tgparentid = 0)
-        AND ({every} OR pg_table_is_visible(pg_class.oid) OR NOT EXISTS (
-            SELECT FROM pg_class AS marks JOIN pg_namespace AS other ON other.oid = marks.relnamespace
-            WHERE marks.relname = 'fencing_marks' AND other.oid = pronamespace
-                AND other.nspname <> ALL (current_schemas(false))))
-    ORDER BY 1, 2";
-
-/// Reads the schema of the function that a table's trigger calls, if a fence is there.
-const HOME: &str = "
-    SELECT home.nspname
-    FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
-        JOIN pg_namespace AS own ON own.oid = relnamespace
-        JOIN pg_proc ON pg_proc.oid = tgfoid JOIN pg_namespace AS home ON home.oid = pronamespace
-    WHERE own.nspname = {schema} AND relname = {table} AND tgname = 'fencing_protect' AND EXISTS (
-        SELECT FROM pg_proc AS hold
-        WHERE hold.pronamespace = home.oid AND hold.proname = 'fencing_admit')";
 
 /// The trigger for rows, and that for TRUNCATE.
 const ROWS: &str = "fencing_protect";
@@ -181,6 +156,31 @@ impl ProtectStatements for Postgres {
             AND (provolatile <> 'i' OR typcategory = 'G'
                 OR typname IN ('bytea', 'interval', 'float4', 'float8'))";
 
+    /// Reads the tables that have one of the triggers of their own: schema, name, whether the name alone is
+    /// enough. A partition has its table's. Unless `{every}` fence counts, a table that the search path does not
+    /// lead to is omitted if its triggers belong to the fence of a schema off the path.
+    const TABLES: &'static str = "
+        SELECT DISTINCT nspname, relname, pg_table_is_visible(pg_class.oid)
+        FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid JOIN pg_class ON pg_class.oid = tgrelid
+            JOIN pg_namespace ON pg_namespace.oid = relnamespace
+        WHERE proname ~ '^fencing_protect(_truncate)?$' AND prorettype = 'trigger'::regtype
+            AND (NOT relispartition OR proname !~ 'truncate' AND tgparentid = 0)
+            AND ({every} OR pg_table_is_visible(pg_class.oid) OR NOT EXISTS (
+                SELECT FROM pg_class AS marks JOIN pg_namespace AS other ON other.oid = marks.relnamespace
+                WHERE marks.relname = 'fencing_marks' AND other.oid = pronamespace
+                    AND other.nspname <> ALL (current_schemas(false))))
+        ORDER BY 1, 2";
+
+    /// Reads the schema of the function that a table's trigger calls, if a fence is there.
+    const HOME_OF_TABLE: &'static str = "
+        SELECT home.nspname
+        FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
+            JOIN pg_namespace AS own ON own.oid = relnamespace
+            JOIN pg_proc ON pg_proc.oid = tgfoid JOIN pg_namespace AS home ON home.oid = pronamespace
+        WHERE own.nspname = {schema} AND relname = {table} AND tgname = 'fencing_protect' AND EXISTS (
+            SELECT FROM pg_proc AS hold
+            WHERE hold.pronamespace = home.oid AND hold.proname = 'fencing_admit')";
+
     fn row_name(naming: &Naming, row: &str) -> String {
         let text_of = |column: &str| format!("{row}.{}::text", quote(column, '"'));
         naming.expression(literal, text_of, " || ")
@@ -206,10 +206,6 @@ impl ProtectStatements for Postgres {
         Ok(fault.map(|fault| format!("{fault}: set a search_path on which the schema of the marks comes first")))
     }
 
-    fn tables(named: Option<&TableName>) -> String {
-        fill(TABLES, &[("{every}", &named.is_some())])
-    }
-
     async fn inspect(conn: &mut PgConnection, mut table: Protect, row: &TextRow) -> sqlx::Result<Option<Protected>> {
         let tree = read_tree(conn, &table.table).await?;
         let rows = tree.first().and_then(|own| own.arguments.as_deref());
@@ -222,9 +218,5 @@ impl ProtectStatements for Postgres {
         table.unseen.extend(tree.iter().any(|own| own.may_grow).then(|| LATER.to_owned()));
         table.drops = tree.iter().map(|own| drop_trigger(&own.table, &own.name)).collect();
         Ok(Some(table))
-    }
-
-    async fn home(conn: &mut PgConnection, table: &TableName) -> sqlx::Result<Option<String>> {
-        Self::first_text(conn, Self::of_table(HOME, table)).await
     }
 }

@@ -39,9 +39,12 @@ pub trait ProtectStatements: Dialect {
         protect: &Protect,
     ) -> impl Future<Output = sqlx::Result<Option<String>>> + Send;
 
-    /// Writes the query for the tables that may be protected: schema, name, and whether the name alone is enough. Where
-    /// it looks depends on whether one is `named`.
-    fn tables(named: Option<&TableName>) -> String;
+    /// Reads the tables that may be protected, in this `{schema}` or the session's: schema, name, and whether the name
+    /// alone is enough. If one is named, `{every}` fence counts.
+    const TABLES: &'static str;
+
+    /// Reads the schema of the fence that a protected table calls, if it is not the session's.
+    const HOME_OF_TABLE: &'static str = "SELECT NULL";
 
     /// Reads how a table is protected that has this row there, if it is.
     fn inspect(
@@ -49,11 +52,6 @@ pub trait ProtectStatements: Dialect {
         table: Protect,
         row: &TextRow,
     ) -> impl Future<Output = sqlx::Result<Option<Protected>>> + Send;
-
-    /// Reads the schema of the fence that a protected table calls, if it is not the session's.
-    fn home(_: &mut Self::Connection, _: &TableName) -> impl Future<Output = sqlx::Result<Option<String>>> + Send {
-        async { Ok(None) }
-    }
 
     /// Puts the name of a table into a query of the catalogue.
     fn of_table(sql: &str, table: &TableName) -> String {

@@ -114,7 +114,7 @@ async fn run(conn: &mut SqliteConnection, text: &str, claim: &LeaseClaim, number
     answer.first().map_or_else(|| Ok(TextRow::default()), TextRow::read)
 }
 
-/// A held row is only read: there is one writer at a time.
+/// Acquires the row. A held one is only read: there is one writer at a time.
 async fn acquire(conn: &mut SqliteConnection, claim: &LeaseClaim) -> sqlx::Result<TextRow> {
     let shares = i64::from(claim.shared);
     let mut seen = run(conn, LOOK, claim, shares).await?;

@@ -17,12 +17,6 @@ const COLUMNS: &str = "
     SELECT name, \"notnull\" OR hidden OR coalesce(dflt_value, 'NULL') <> 'NULL'
     FROM pragma_table_xinfo({table}, coalesce({schema}, 'main'))";
 
-/// Reads the tables, and whether they have the column of the fence.
-const TABLES: &str = "
-    SELECT NULL, own.name, 1, part.name IS NOT NULL FROM main.sqlite_schema AS own
-    LEFT JOIN pragma_table_xinfo(own.name, 'main') AS part ON part.name = 'fencing_token' COLLATE NOCASE
-    WHERE own.type = 'table' AND own.name NOT LIKE 'fencing!_%' ESCAPE '!' ORDER BY own.name";
-
 /// Reads the triggers of a table, oldest first: name and text.
 const TRIGGERS: &str = "
     SELECT name, sql FROM {home}.sqlite_schema
@@ -189,6 +183,12 @@ fn find_faults(protect: &Protect, found: &[Trigger], rowid: &str) -> Vec<String>
 }
 
 impl ProtectStatements for Sqlite {
+    /// Reads the tables, and whether they have the column of the fence.
+    const TABLES: &'static str = "
+        SELECT NULL, own.name, 1, part.name IS NOT NULL FROM main.sqlite_schema AS own
+        LEFT JOIN pragma_table_xinfo(own.name, 'main') AS part ON part.name = 'fencing_token' COLLATE NOCASE
+        WHERE own.type = 'table' AND own.name NOT LIKE 'fencing!_%' ESCAPE '!' ORDER BY own.name";
+
     fn row_name(naming: &Naming, row: &str) -> String {
         let text_of = |column: &str| format!("{row}.{}", quote(column, '"'));
         naming.expression(|text| quote(text, '\''), text_of, " || ")
@@ -242,10 +242,6 @@ impl ProtectStatements for Sqlite {
             }
         }
         Ok(None)
-    }
-
-    fn tables(_: Option<&TableName>) -> String {
-        TABLES.to_owned()
     }
 
     async fn inspect(

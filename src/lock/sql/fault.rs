@@ -2,11 +2,6 @@ use fencing_protocol::Fault;
 
 use crate::database::{Meaning, meaning, text};
 
-/// Returns whether the same statement may succeed when it is run again.
-pub(super) fn is_conflict(error: &sqlx::Error) -> bool {
-    meaning(error) == Some(Meaning::Conflict)
-}
-
 /// Returns why there is no connection. Nothing has been sent.
 pub(super) fn of_connection(error: &sqlx::Error) -> Fault {
     match error {

@@ -51,7 +51,6 @@ mod fault;
 mod in_flight;
 mod leases;
 mod listener;
-mod reserve;
 mod rows;
 mod table;
 

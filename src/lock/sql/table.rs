@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use fencing_protocol::{Fault, Owner, Resource, Token};
@@ -7,13 +7,13 @@ use futures_util::future::BoxFuture;
 use sqlx::Pool;
 use sqlx::pool::PoolConnection;
 use tokio::time::{Instant, sleep, timeout_at};
+use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
 use super::in_flight::InFlight;
-use super::reserve::Reserve;
 use super::{fault, leases, listener};
 use crate::database::quoted::fill;
-use crate::database::{AcquireAnswer, Database, LeaseCall, LeaseClaim, ReleaseAnswer, TextRow};
+use crate::database::{AcquireAnswer, Database, LeaseCall, LeaseClaim, ReleaseAnswer, TextRow, is_conflict};
 use crate::holder::HolderName;
 use crate::lock::error::NodeCause;
 use crate::lock::wait::release_notifications::{ReleaseNotifications, Source};
@@ -34,8 +34,9 @@ const MAX_RELEASE_PAUSE: Duration = Duration::from_secs(1);
 #[debug("LeaseTable({name:?})")]
 pub struct LeaseTable<DB: Database> {
     pool: Pool<DB>,
-    /// Renewals and releases use it where the pool has no connection free.
-    reserve: Reserve<DB>,
+    /// One connection more, for renewals and releases, which must not wait until the application is less busy. It is
+    /// opened when the pool has none free, and stays until the pool is closed or the lock service is dropped.
+    reserve: OnceLock<(Pool<DB>, AbortOnDropHandle<()>)>,
     name: String,
     holder: HolderName,
     pub(super) clock: Arc<dyn Clock>,
@@ -43,29 +44,25 @@ pub struct LeaseTable<DB: Database> {
     pub(super) notifications: ReleaseNotifications,
 }
 
-/// The deadline of a call.
+/// How long a call may take.
 #[derive(Clone, Copy)]
 struct Limits {
-    /// The end of the wait for the pool, if the reserve may be used after it.
-    shared: Option<Instant>,
-    /// The end of the wait for a connection: a part of the budget, which leaves time to report
-    /// that none was free. The pool itself tries again until then.
-    connection: Instant,
-    /// The end of the repetitions after conflicts.
-    repeat: Instant,
-    /// The end of the wait for an answer.
-    answer: Instant,
+    /// Of the repetitions after conflicts. Three quarters of it are for a connection, which leaves time to report
+    /// that none was free: the pool itself tries again until then.
+    budget: Duration,
+    /// Of the wait for an answer.
+    answer: Duration,
+    /// Whether the reserve may be used where the pool has no connection free for a quarter of the budget.
+    reserve: bool,
 }
 
 impl Limits {
     fn of(budget: Duration) -> Limits {
-        let now = Instant::now();
-        let end = now + budget;
-        Limits { shared: None, connection: now + budget * 3 / 4, repeat: end, answer: end }
+        Limits { budget, answer: budget, reserve: false }
     }
 
     fn with_reserve(budget: Duration) -> Limits {
-        Limits { shared: Some(Instant::now() + budget / 4), ..Limits::of(budget) }
+        Limits { reserve: true, ..Limits::of(budget) }
     }
 }
 
@@ -76,8 +73,8 @@ impl<DB: Database> LeaseTable<DB> {
         let source = || Source::new(&name, move || listener::open::<DB>(opened.clone()));
         let sources = DB::NOTIFY.map(|_| source()).into_iter().collect();
         let notifications = ReleaseNotifications::new(1, Notifies::Everyone, sources);
-        let (reserve, in_flight) = (Reserve::new(), InFlight::new());
-        LeaseTable { pool, reserve, name, holder, clock, in_flight, notifications }
+        let in_flight = InFlight::new();
+        LeaseTable { pool, reserve: OnceLock::new(), name, holder, clock, in_flight, notifications }
     }
 
     /// Returns a new owner, signed with the name of this client.
@@ -92,8 +89,8 @@ impl<DB: Database> LeaseTable<DB> {
     /// Acquires the row. It waits for the answer far longer than any caller does: a release
     /// that overtook the statement would find nothing to release.
     pub(super) async fn acquire(&self, claim: &LeaseClaim, budget: Duration) -> Result<AcquireAnswer, Fault> {
-        let answer = Instant::now() + ANSWER_TIMEOUT.max(budget);
-        let answer = self.ask(claim, LeaseCall::Acquire, Limits { answer, ..Limits::of(budget) }).await?;
+        let limits = Limits { answer: ANSWER_TIMEOUT.max(budget), ..Limits::of(budget) };
+        let answer = self.ask(claim, LeaseCall::Acquire, limits).await?;
         AcquireAnswer::read(claim, &answer).map_err(|error| fault::of_statement(&error))
     }
 
@@ -167,8 +164,7 @@ impl<DB: Database> LeaseTable<DB> {
 
     async fn try_release(&self, claim: &LeaseClaim, budget: Duration, closed: Instant) -> Result<ReleaseAnswer, Fault> {
         // After the server has given up its wait for the row: that costs no connection.
-        let answer = Instant::now() + budget * 2;
-        let limits = Limits { answer, ..Limits::with_reserve(budget) };
+        let limits = Limits { answer: budget * 2, ..Limits::with_reserve(budget) };
         Ok(ReleaseAnswer::read(&self.ask(claim, LeaseCall::Release { closed }, limits).await?))
     }
 
@@ -191,10 +187,11 @@ impl<DB: Database> LeaseTable<DB> {
         limits: Limits,
         run: impl for<'c> Fn(&'c mut DB::Connection, &'c C) -> BoxFuture<'c, sqlx::Result<T>>,
     ) -> Result<T, Fault> {
+        let start = Instant::now();
         loop {
-            let conn = self.connection(limits).await;
+            let conn = self.connection(start, limits).await;
             let mut conn = conn.map_err(|error| fault::of_connection(&error))?;
-            let Ok(answer) = timeout_at(limits.answer, run(&mut conn, context)).await else {
+            let Ok(answer) = timeout_at(start + limits.answer, run(&mut conn, context)).await else {
                 // The pool would wait for the answer for ever.
                 conn.close_on_drop();
                 return Err(Fault::TimedOut);
@@ -204,11 +201,11 @@ impl<DB: Database> LeaseTable<DB> {
                 Err(error) => error,
             };
             let pause = jitter(MAX_CONFLICT_PAUSE);
-            let conflict = fault::is_conflict(&error);
+            let conflict = is_conflict(&error);
             if DB::KEEPS_SESSION_STATE && !conflict {
                 conn.close_on_drop();
             }
-            if !conflict || Instant::now() + pause >= limits.repeat {
+            if !conflict || Instant::now() + pause >= start + limits.budget {
                 return Err(fault::of_statement(&error));
             }
             drop(conn);
@@ -216,15 +213,30 @@ impl<DB: Database> LeaseTable<DB> {
         }
     }
 
-    async fn connection(&self, limits: Limits) -> sqlx::Result<PoolConnection<DB>> {
-        let end = limits.shared.unwrap_or(limits.connection);
-        let conn = timeout_at(end, self.pool.acquire()).await;
+    async fn connection(&self, start: Instant, limits: Limits) -> sqlx::Result<PoolConnection<DB>> {
+        let end = start + limits.budget * 3 / 4;
+        let shared = if limits.reserve { start + limits.budget / 4 } else { end };
+        let conn = timeout_at(shared, self.pool.acquire()).await;
         match conn.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
-            Err(sqlx::Error::PoolTimedOut) if limits.shared.is_some() => {
-                let conn = timeout_at(limits.connection, self.reserve.acquire(&self.pool)).await;
+            Err(sqlx::Error::PoolTimedOut) if limits.reserve => {
+                let (reserve, _) = self.reserve.get_or_init(|| open_reserve(&self.pool));
+                let conn = timeout_at(end, reserve.acquire()).await;
                 conn.unwrap_or(Err(sqlx::Error::PoolTimedOut))
             }
             conn => conn,
         }
     }
+}
+
+/// Returns a pool of one connection beside those of the application, and the task that closes it with theirs. Dropped,
+/// the task ends: its handle would keep the pool open.
+fn open_reserve<DB: Database>(shared: &Pool<DB>) -> (Pool<DB>, AbortOnDropHandle<()>) {
+    let options = shared.options().clone().min_connections(0).max_connections(1).idle_timeout(None);
+    let pool = options.connect_lazy_with((*shared.connect_options()).clone());
+    let (closed, own) = (shared.close_event(), pool.clone());
+    let closes = tokio::spawn(async move {
+        closed.await;
+        own.close().await;
+    });
+    (pool, AbortOnDropHandle::new(closes))
 }

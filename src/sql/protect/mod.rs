@@ -50,7 +50,7 @@ impl Protect {
         }
         self.refuse(self.check_naming::<DB>(&mut tx).await?)?;
         self.refuse(self.check_rows::<DB>(&mut tx).await?)?;
-        let home = DB::home(&mut tx, &self.table).await?;
+        let home = DB::first_text(&mut tx, DB::of_table(DB::HOME_OF_TABLE, &self.table)).await?;
         self.refuse(find_unfit::<DB>(&mut tx, home.as_deref()).await?.into_iter().next())?;
         self.refuse(DB::protect(&mut tx, self).await?)?;
         Ok(tx.commit().await?)
@@ -152,7 +152,7 @@ pub async fn protected<DB: Database>(pool: &Pool<DB>, table: Option<&str>) -> Re
                 Err(error) => faults.push(error.to_string()),
             }
         }
-        let home = DB::home(&mut conn, table).await?;
+        let home = DB::first_text(&mut conn, DB::of_table(DB::HOME_OF_TABLE, table)).await?;
         let lost = find_lost::<DB>(&mut conn, home.as_deref(), true, true).await?;
         faults.extend(lost.map(|error| error.to_string()));
         faults.extend(find_unfit::<DB>(&mut conn, home.as_deref()).await?);
@@ -161,8 +161,10 @@ pub async fn protected<DB: Database>(pool: &Pool<DB>, table: Option<&str>) -> Re
 }
 
 async fn find<DB: Database>(conn: &mut DB::Connection, named: Option<&TableName>) -> sqlx::Result<Vec<Protected>> {
+    let schema = DB::catalogue(named.and_then(|named| named.schema.as_deref()));
+    let tables = fill(DB::TABLES, &[("{schema}", &schema), ("{every}", &named.is_some())]);
     let mut found = Vec::new();
-    for row in DB::texts(conn, DB::tables(named)).await? {
+    for row in DB::texts(conn, tables).await? {
         let table = TableName { schema: row.owned(0), name: row.owned(1).unwrap_or_default() };
         found.extend(DB::inspect(conn, Protect::unknown(table), &row).await?);
     }
