@@ -1,6 +1,5 @@
-use std::fmt::Write;
-
 use fencing_protocol::{Owner, Resource};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// The nodes of a namespace.
 #[derive(Debug, Clone)]
@@ -70,34 +69,28 @@ impl Paths {
     }
 }
 
+/// What is escaped in the name of a node.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b':')
+    .remove(b'=')
+    .remove(b'@')
+    .remove(b'+')
+    .remove(b',')
+    .remove(b'.');
+
 /// Returns the name of a node. Two texts never become one.
 pub(super) fn escaped(text: &str) -> String {
-    let mut name = String::with_capacity(text.len());
-    for (at, byte) in text.bytes().enumerate() {
-        let plain = byte.is_ascii_alphanumeric() || b"-_:=@+,".contains(&byte);
-        // "." and ".." are no names.
-        if plain || (byte == b'.' && at > 0) {
-            name.push(char::from(byte));
-        } else {
-            let _ = write!(name, "%{byte:02X}");
-        }
-    }
-    name
+    // "." and ".." are no names.
+    let (dot, rest) = text.strip_prefix('.').map_or(("", text), |rest| ("%2E", rest));
+    format!("{dot}{}", utf8_percent_encode(rest, ESCAPED))
 }
 
 /// Returns the text of a node's name, if it is one of [`escaped`].
 pub(super) fn unescaped(name: &str) -> Option<String> {
-    let (mut bytes, mut rest) = (Vec::with_capacity(name.len()), name.bytes());
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'%' => {
-                let digits = [rest.next()?, rest.next()?];
-                u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
-            }
-            byte => byte,
-        });
-    }
-    String::from_utf8(bytes).ok().filter(|text| escaped(text) == name)
+    let text = percent_decode_str(name).decode_utf8().ok()?;
+    (escaped(&text) == name).then(|| text.into_owned())
 }
 
 #[cfg(test)]
