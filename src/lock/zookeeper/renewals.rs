@@ -49,22 +49,19 @@ async fn renew_due(
         }
         let written = written.map_err(fault::of);
         for (ZookeeperRenewal { nodes, renewed }, stats) in batch.drain(..).zip(asked) {
-            let mut outcome = match &written {
-                Ok(()) => Ok(Some(start)),
+            let read = async {
+                for (node, stat) in nodes.iter().zip(stats) {
+                    if stat.await?.is_none_or(|stat| stat.czxid != node.czxid) {
+                        return Ok(None);
+                    }
+                }
+                Ok(Some(start))
+            };
+            let _ = renewed.send(match &written {
+                Ok(()) => read.await.map_err(fault::of),
                 Err(_) if session.has_ended() => Ok(None),
                 Err(fault) => Err(fault.clone()),
-            };
-            for (node, stat) in nodes.iter().zip(stats) {
-                if !matches!(outcome, Ok(Some(_))) {
-                    break;
-                }
-                match stat.await {
-                    Ok(Some(stat)) if stat.czxid == node.czxid => {}
-                    Ok(_) => outcome = Ok(None),
-                    Err(error) => outcome = Err(fault::of(error)),
-                }
-            }
-            let _ = renewed.send(outcome);
+            });
         }
     }
 }
