@@ -21,8 +21,8 @@ pub(crate) fn first_base() -> u64 {
 ///
 /// # Errors
 /// [`Fault`]: the sum does not fit into a token.
-pub(crate) fn token(base: u64, count: u64) -> Result<Token, Fault> {
-    let sum = base.saturating_add(count);
+pub(crate) fn token(base: u64, count: i64) -> Result<Token, Fault> {
+    let sum = base.saturating_add_signed(count);
     Token::new(sum).map_err(|error| Fault::InvalidReply(format!("base {base} + {count}: {error}")))
 }
 

@@ -70,10 +70,8 @@ impl LockBackend for Arc<EtcdBackend> {
                     return Ok(grant);
                 }
                 Err(EtcdRefusal::Moved(_) | EtcdRefusal::Over) if Instant::now() < end => {}
-                Err(EtcdRefusal::Moved(_) | EtcdRefusal::Over) => {
-                    return Err(unavailable(Fault::TimedOut));
-                }
-                Err(EtcdRefusal::Failed(fault)) => return Err(unavailable(fault)),
+                Err(EtcdRefusal::Moved(_) | EtcdRefusal::Over) => return Err(unavailable(Fault::TimedOut)),
+                Err(EtcdRefusal::Failed(failure)) => return Err(unavailable(failure.fault)),
                 Err(EtcdRefusal::Held(FoundHolder { resource, holder, shared, left })) => {
                     if shared && ask.mode == Mode::Exclusive && ask.drains {
                         session.drain(&resource, draining(settings, budget / 2, ask.end));
@@ -121,35 +119,29 @@ impl EtcdSession {
                 .outcome(&answer, self.created, modified)
                 .map(|(base, counted)| (base, answer.header().revision, counted)),
             Err(failure) if failure.is_lease_gone() => Err(EtcdRefusal::Over),
-            Err(failure) if failure.in_doubt => return Err(EtcdRefusal::Failed(failure.fault)),
-            Err(failure) => {
-                doubt.decided();
-                return Err(EtcdRefusal::Failed(failure.fault));
-            }
+            Err(failure) => Err(EtcdRefusal::Failed(failure)),
         };
         let (base, revision, counted) = match granted {
             Ok(granted) => granted,
-            // It may be granted.
-            Err(refusal @ EtcdRefusal::Failed(_)) => return Err(refusal),
             Err(refusal) => {
                 match &refusal {
                     EtcdRefusal::Moved(modified) => self.note_modified(*modified),
                     EtcdRefusal::Over => self.end(),
+                    // It may be granted.
+                    EtcdRefusal::Failed(failure) if failure.in_doubt => return Err(refusal),
                     _ => {}
                 }
                 doubt.decided();
                 return Err(refusal);
             }
         };
-        let count = |revision: i64| base.saturating_add(u64::try_from(revision).unwrap_or(0));
-        let largest = cluster.largest.take(before, count(revision));
-        largest.map_err(EtcdRefusal::Failed)?;
-        let token = token(base, u64::try_from(counted).unwrap_or(0)).map_err(EtcdRefusal::Failed)?;
+        cluster.largest.take(before, base.saturating_add_signed(revision))?;
+        let token = token(base, counted)?;
         let deadline = self.deadline(&terms, start);
         if cluster.clock.now() >= deadline {
-            return Err(EtcdRefusal::Failed(Fault::GrantedTooLate));
+            return Err(Fault::GrantedTooLate.into());
         }
-        if !self.hold(claim, deadline + terms.lock_delay) {
+        if !self.state.lock().hold(claim, deadline + terms.lock_delay) {
             return Err(EtcdRefusal::Over);
         }
         // From now on the lease releases.

@@ -3,12 +3,12 @@ use std::time::Duration;
 
 use fencing_protocol::{Fault, Mode, NonEmpty, Owner, Resource, Token};
 
+use super::fault::EtcdFailure;
 use super::keys::EtcdKeys;
 use super::messages::{Compare, EtcdAnswer, Is, KeyValue, Op, Range, Txn, TxnAnswer};
 use crate::holder::{Holder, HolderName};
 use crate::lock::lease::ticket::LeaseTicket;
 use crate::random;
-use crate::sequencer::Sequencer;
 
 /// The most operations of one transaction, by default.
 pub(super) const MAX_OPS: usize = 128;
@@ -23,7 +23,7 @@ pub(super) struct EtcdClaim {
     pub(super) owner: Owner,
     pub(super) mode: Mode,
     /// The contents of each lock: the owner, its name, and for how many milliseconds it is closed at most.
-    value: Vec<u8>,
+    pub(super) value: Vec<u8>,
     pub(super) locks: NonEmpty<(Resource, Vec<u8>)>,
 }
 
@@ -45,7 +45,14 @@ pub(super) enum EtcdRefusal {
     Moved(i64),
     /// The session is over.
     Over,
-    Failed(Fault),
+    Failed(EtcdFailure),
+}
+
+/// What was asked for may have been granted.
+impl From<Fault> for EtcdRefusal {
+    fn from(fault: Fault) -> EtcdRefusal {
+        EtcdRefusal::Failed(EtcdFailure::lost(fault))
+    }
 }
 
 impl EtcdClaim {
@@ -71,11 +78,6 @@ impl EtcdClaim {
         let (owner, mode) = (Owner::parse(value.get(..32)?)?, Mode::Exclusive);
         let locks = NonEmpty::new((sequencer.resource.clone(), keys.alone(&sequencer.resource)));
         Some(EtcdClaim { owner, mode, value: value.clone().into(), locks })
-    }
-
-    /// Returns the ticket of a lease of one lock.
-    pub(super) fn ticket(&self, sequencer: Sequencer, ttl: Duration) -> LeaseTicket {
-        LeaseTicket { sequencer, ttl, owner: String::from_utf8_lossy(&self.value).into_owned() }
     }
 
     /// Returns a claim of one key that is there while a client waits.
@@ -134,17 +136,14 @@ impl EtcdClaim {
     /// base and the revision of the token.
     pub(super) fn outcome(&self, answer: &TxnAnswer, created: i64, modified: i64) -> Result<(u64, i64), EtcdRefusal> {
         if answer.succeeded {
-            let invalid = |text: &str| EtcdRefusal::Failed(Fault::InvalidReply(text.to_owned()));
+            let missing = |what: &str| Fault::InvalidReply(format!("the {what} is missing"));
             let first = |number| answer.read(number).first();
-            let base = first(0).ok_or_else(|| invalid("the base of its tokens is missing"))?;
-            let base = number(&base.value).map_err(|text| invalid(&text))?;
-            return Ok((
-                base,
-                match self.mode {
-                    Mode::Exclusive => answer.header().revision,
-                    Mode::Shared => first(2).ok_or_else(|| invalid("the group is missing"))?.modified,
-                },
-            ));
+            let base = first(0).ok_or_else(|| missing("base of its tokens"))?;
+            let counted = match self.mode {
+                Mode::Exclusive => answer.header().revision,
+                Mode::Shared => first(2).ok_or_else(|| missing("group"))?.modified,
+            };
+            return Ok((number(&base.value)?, counted));
         }
         moved(answer, created, modified)?;
         let found = self.locks.iter().zip(1..).find_map(|((resource, _), number)| {
@@ -251,9 +250,11 @@ pub(super) fn moved(answer: &TxnAnswer, created: i64, modified: i64) -> Result<(
 }
 
 /// Reads a number that a client has written.
-pub(super) fn number(value: &[u8]) -> Result<u64, String> {
+pub(super) fn number(value: &[u8]) -> Result<u64, Fault> {
     let text = String::from_utf8_lossy(value);
     text.parse().ok().filter(|base| *base <= Token::MAX.get()).ok_or_else(|| {
-        format!("the base of the tokens is {text:?}, which is not a number: `fencing raise` writes a new one")
+        Fault::InvalidReply(format!(
+            "the base of the tokens is {text:?}, which is not a number: `fencing raise` writes a new one"
+        ))
     })
 }

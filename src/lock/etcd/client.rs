@@ -20,9 +20,7 @@ use tonic_prost::ProstCodec;
 
 use super::fault::{EtcdFailure, causes, needs_login, unconnected};
 use super::keys::Span;
-use super::messages::{
-    Authenticate, EtcdAnswer, EtcdRequest, LeaseAnswer, LeaseKeepAlive, Watch, WatchAnswer, WatchCreate,
-};
+use super::messages::{Authenticate, EtcdAnswer, EtcdRequest, LeaseAnswer, LeaseKeepAlive, Watch, WatchCreate};
 use super::url::EtcdUrl;
 
 /// A runtime's channels are forgotten beyond this many runtimes: they are opened again.
@@ -174,34 +172,49 @@ impl EtcdClient {
         kept
     }
 
-    /// Watches keys for deletions from this revision on. The caller bounds the time.
-    pub(super) async fn watch(&self, (key, end): Span, start: i64) -> Result<Watcher, EtcdFailure> {
+    /// Waits until one of these keys is deleted after the revision `seen`, and returns the revision then. The watch is
+    /// set up within the budget. Fails where no more is heard.
+    pub(super) async fn deleted(&self, (key, end): Span, seen: i64, budget: Duration) -> Result<i64, EtcdFailure> {
         let number = self.preferred.load(Ordering::Relaxed);
-        let member = self.members.get(number);
-        let given_up = member.map(|member| member.given_up.subscribe());
-        let channel = self.channel(number).await?;
-        let create = WatchCreate { key, end, start, filters: vec![0] };
+        let mut given_up = self.member(number)?.given_up.subscribe();
+        let create = WatchCreate { key, end, start: seen + 1, filters: vec![0] };
         let request = Watch { create: Some(create) };
         // The watch ends with the requests.
         let requests = once(async move { request }).chain(pending());
-        let answers = self.stream::<Watch>(&channel, requests).await?;
-        Ok(Watcher { answers, given_up })
+        let watch = async { self.stream::<Watch>(&self.channel(number).await?, requests).await };
+        let mut answers = timeout(budget, watch).await.unwrap_or(Err(EtcdFailure::lost(Fault::TimedOut)))?;
+        let lost = |text: &str| EtcdFailure::lost(Fault::Disconnected(text.to_owned()));
+        loop {
+            let answer = tokio::select! {
+                answer = answers.message() => answer.map_err(|status| EtcdFailure::of(&status))?,
+                _ = given_up.changed() => return Err(lost("the member does not answer")),
+            };
+            match answer {
+                Some(answer) if answer.canceled => return Err(lost(&answer.reason)),
+                Some(answer) if answer.events.is_empty() => {}
+                Some(answer) => return Ok(answer.header().revision),
+                None => return Err(lost("the watch has ended")),
+            }
+        }
     }
 
     /// Closes the connections to a member, and asks the next one first.
     fn give_up(&self, number: usize) {
         let next = (number + 1) % self.members.len();
         let _ = self.preferred.compare_exchange(number, next, Ordering::Relaxed, Ordering::Relaxed);
-        if let (Some(member), Ok(runtime)) = (self.members.get(number), Handle::try_current()) {
+        if let (Ok(member), Ok(runtime)) = (self.member(number), Handle::try_current()) {
             member.channels.lock().remove(&runtime.id());
             member.given_up.send_modify(|times| *times += 1);
         }
     }
 
+    fn member(&self, number: usize) -> Result<&Member, EtcdFailure> {
+        self.members.get(number).ok_or_else(|| EtcdFailure::unsent(Fault::NoRuntime))
+    }
+
     async fn channel(&self, number: usize) -> Result<Channel, EtcdFailure> {
-        let gone = || EtcdFailure::unsent(Fault::NoRuntime);
-        let member = self.members.get(number).ok_or_else(gone)?;
-        let runtime = Handle::try_current().map_err(|_| gone())?.id();
+        let member = self.member(number)?;
+        let runtime = Handle::try_current().map_err(|_| EtcdFailure::unsent(Fault::NoRuntime))?.id();
         let channel = {
             let mut channels = member.channels.lock();
             if channels.len() >= MAX_RUNTIMES && !channels.contains_key(&runtime) {
@@ -309,34 +322,4 @@ fn signed<T>(message: T, token: Option<MetadataValue<Ascii>>) -> tonic::Request<
         request.metadata_mut().insert("token", token);
     }
     request
-}
-
-/// A watch for deletions.
-pub(super) struct Watcher {
-    answers: Streaming<WatchAnswer>,
-    given_up: Option<watch::Receiver<u64>>,
-}
-
-impl Watcher {
-    /// Waits until a key is deleted, and returns the revision then. Fails where no more is heard.
-    pub(super) async fn deleted(&mut self) -> Result<i64, EtcdFailure> {
-        let lost = |text: &str| EtcdFailure::lost(Fault::Disconnected(text.to_owned()));
-        loop {
-            let answer = tokio::select! {
-                answer = self.answers.message() => answer.map_err(|status| EtcdFailure::of(&status))?,
-                _ = async {
-                    match &mut self.given_up {
-                        Some(given_up) => given_up.changed().await,
-                        None => std::future::pending().await,
-                    }
-                } => return Err(lost("the member does not answer")),
-            };
-            match answer {
-                Some(answer) if answer.canceled => return Err(lost(&answer.reason)),
-                Some(answer) if answer.events.is_empty() => {}
-                Some(answer) => return Ok(answer.header().revision),
-                None => return Err(lost("the watch has ended")),
-            }
-        }
-    }
 }

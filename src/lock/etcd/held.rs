@@ -52,30 +52,22 @@ impl HeldLock for HeldInEtcd {
     }
 
     fn ticket(&self) -> Option<LeaseTicket> {
-        Some(self.claim.ticket(self.locks.first().clone(), self.terms.ttl))
+        let owner = String::from_utf8_lossy(&self.claim.value).into_owned();
+        Some(LeaseTicket { sequencer: self.locks.first().clone(), ttl: self.terms.ttl, owner })
     }
 
     /// Where the answer is lost, or this is dropped, the next sweep releases.
     fn release(self: Arc<Self>, rest: Duration, _: bool) -> SentRelease {
-        let HeldInEtcd { session, claim, .. } = &*self;
-        if !session.forget(claim.owner) {
+        if !self.session.forget(self.claim.owner) {
             return Box::pin(async { Ok(Released::Lapsed) });
         }
-        if !rest.is_zero() {
-            return self.release_after(rest);
-        }
-        let doubt = InDoubt::new(session, claim);
+        let held = Arc::clone(&self);
+        let left = if rest.is_zero() { held.release_now() } else { held.release_after(rest) };
         Box::pin(async move {
-            let cluster = &self.session.cluster;
-            let release = self.claim.release(&cluster.keys);
-            match cluster.client.call(&release, self.session.budget, Repeat::Never).await {
-                Ok((answer, _)) if answer.succeeded => {
-                    doubt.decided();
-                    Ok(Released::Released)
-                }
-                // One of several is gone: the sweep deletes the others.
-                Ok(_) => Ok(Released::Lapsed),
-                Err(failure) => Err(ReleaseError { causes: vec![cluster.cause(failure.fault)] }),
+            match left.await {
+                Ok(true) => Ok(Released::Released),
+                Ok(false) => Ok(Released::Lapsed),
+                Err(fault) => Err(ReleaseError { causes: vec![self.session.cluster.cause(fault)] }),
             }
         })
     }
@@ -90,28 +82,37 @@ impl HeldLock for HeldInEtcd {
 }
 
 impl HeldInEtcd {
+    /// Deletes the locks. Returns whether all were still there.
+    fn release_now(self: Arc<Self>) -> BoxFuture<'static, Result<bool, Fault>> {
+        let doubt = InDoubt::new(&self.session, &self.claim);
+        Box::pin(async move {
+            let EtcdSession { cluster, budget, .. } = &*self.session;
+            let release = self.claim.release(&cluster.keys);
+            let (answer, _) = cluster.client.call(&release, *budget, Repeat::Never).await?;
+            // Where one of several is gone, the sweep deletes the others.
+            if answer.succeeded {
+                doubt.decided();
+            }
+            Ok(answer.succeeded)
+        })
+    }
+
     /// Keeps the locks closed for this long: on an etcd lease of their own, which also ends if this process does. The
     /// session deletes them in time, as an etcd lease has whole seconds.
-    fn release_after(self: Arc<Self>, rest: Duration) -> SentRelease {
+    fn release_after(self: Arc<Self>, rest: Duration) -> BoxFuture<'static, Result<bool, Fault>> {
         let (cluster, budget) = (Arc::clone(&self.session.cluster), self.session.budget);
         self.session.close(cluster.clock.now() + rest, &self.claim);
-        let (counted, held) = (cluster.requests.token(), Arc::clone(&self));
-        let put = self.session.runtime.spawn(async move {
+        let (counted, runtime) = (cluster.requests.token(), self.session.runtime.clone());
+        let put = runtime.spawn(async move {
             let lease = cluster.grant(seconds(rest), budget).await?;
-            let put = cluster.client.ask(&held.claim.keep_closed(lease), budget).await?;
+            let put = cluster.client.ask(&self.claim.keep_closed(lease), budget).await?;
             if !put.succeeded {
-                cluster.revoke(&held.session.runtime, lease, budget);
+                cluster.revoke(&self.session.runtime, lease, budget);
             }
             drop(counted);
             Ok(put.succeeded)
         });
-        Box::pin(async move {
-            match answered(Instant::now() + budget * 2, put).await {
-                Ok(true) => Ok(Released::Released),
-                Ok(false) => Ok(Released::Lapsed),
-                Err(fault) => Err(ReleaseError { causes: vec![self.session.cluster.cause(fault)] }),
-            }
-        })
+        Box::pin(answered(Instant::now() + budget * 2, put))
     }
 }
 
@@ -131,7 +132,7 @@ impl EtcdSession {
             let start = cluster.clock.now();
             let deadline = self.deadline(terms, start);
             // Even if the answer is lost, the session deletes the lock then, unless another process has moved it.
-            if !self.hold(claim, deadline + terms.lock_delay) {
+            if !self.state.lock().hold(claim, deadline + terms.lock_delay) {
                 break;
             }
             let modified = self.modified();

@@ -5,46 +5,41 @@ use std::time::Duration;
 use fencing_protocol::{Fault, Resource};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::claim::{EtcdClaim, EtcdRefusal, moved};
 use super::client::Repeat;
 use super::cluster::Cluster;
 use super::doubt::InDoubt;
 use super::fault::EtcdFailure;
-use super::keys::Span;
 use super::messages::{EtcdAnswer, Op, Range, Txn};
 use super::session::EtcdSession;
 use super::sessions::EtcdSessions;
 use crate::lock::settings::Settings;
 use crate::lock::wait::line::{LineListener, PlaceReports, WaitingLine};
-use crate::lock::wait::listener::ReleaseListener;
 use crate::lock::wait::release_notifications::OpeningListener;
 use crate::random;
 
 /// Opens the lines of waiting clients, on a session of this client.
 pub(super) fn open(sessions: &Arc<EtcdSessions>, settings: &Settings) -> OpeningListener {
     let (sessions, settings) = (Arc::clone(sessions), settings.clone());
-    async move {
-        let session = match sessions.any() {
-            Some(session) => session,
-            None => sessions.get(&settings, Instant::now() + settings.budget() * 2).await?,
-        };
-        let listener = LineListener::new(Arc::new(EtcdLine(session)));
-        Ok(Box::new(listener) as Box<dyn ReleaseListener>)
-    }
-    .boxed()
+    let session = async move {
+        let end = Instant::now() + settings.budget() * 2;
+        match sessions.any() {
+            Some(session) => Ok(session),
+            None => sessions.get(&settings, end).await,
+        }
+    };
+    LineListener::open(session)
 }
 
-struct EtcdLine(Arc<EtcdSession>);
-
-impl WaitingLine for EtcdLine {
+impl WaitingLine for EtcdSession {
     fn keep_place(
         self: Arc<Self>,
         resource: Resource,
         reports: PlaceReports,
     ) -> BoxFuture<'static, Result<Infallible, Fault>> {
-        async move { Ok(keep(&self.0, &resource, reports).await?) }.boxed()
+        async move { Ok(keep(&self, &resource, reports).await?) }.boxed()
     }
 }
 
@@ -83,7 +78,7 @@ async fn keep(
     let mut ahead = answer.read(1).get(1).map(|place| place.key.clone());
     reports.registered(ahead.is_none() && answer.read(2).is_empty());
     while let Some(key) = ahead.take() {
-        deleted(session, (key, Vec::new()), seen).await?;
+        cluster.client.deleted((key, Vec::new()), seen, budget).await?;
         // Another one may be ahead: the one that has left may have been in the middle.
         let first = Range::last(line.clone(), 1, taken - 1);
         let answer = cluster.client.ask(&first, budget).await?;
@@ -94,7 +89,7 @@ async fn keep(
         }
     }
     loop {
-        seen = deleted(session, holders.clone(), seen).await?;
+        seen = cluster.client.deleted(holders.clone(), seen, budget).await?;
         reports.released();
     }
 }
@@ -103,12 +98,6 @@ async fn keep(
 async fn is_free(cluster: &Cluster, resource: &Resource, budget: Duration) -> Result<bool, EtcdFailure> {
     let alone = Range::one(cluster.keys.alone(resource));
     Ok(cluster.client.ask(&alone, budget).await?.kvs.is_empty())
-}
-
-/// Waits until one of these keys is deleted after this revision, and returns the revision then.
-async fn deleted(session: &EtcdSession, keys: Span, seen: i64) -> Result<i64, EtcdFailure> {
-    let watch = timeout(session.budget, session.cluster.client.watch(keys, seen + 1)).await;
-    watch.unwrap_or_else(|_| Err(EtcdFailure::lost(Fault::TimedOut)))?.deleted().await
 }
 
 /// A place in a line. Dropped, it is left.

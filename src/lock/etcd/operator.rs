@@ -106,8 +106,7 @@ impl EtcdOperator {
             }
         }
         let base = self.cluster.client.ask(&Range::one(keys.base()), self.budget).await?.kvs;
-        let base = base.first().map_or(Ok(0), |base| number(&base.value));
-        let base = base.map_err(Fault::InvalidReply)?;
+        let base = base.first().map_or(Ok(0), |base| number(&base.value))?;
         let (mut groups, mut left) = (BTreeMap::new(), BTreeMap::new());
         let mut records = Vec::new();
         for (resource, shared, lock) in found {
@@ -126,7 +125,7 @@ impl EtcdOperator {
             }
             let found = FoundHolder::read(&resource, &lock);
             records.push(LeaseRecord {
-                token: token(base, u64::try_from(revision).unwrap_or(0))?,
+                token: token(base, revision)?,
                 holder: found.holder,
                 shared,
                 remaining: left.get(&lock.lease).copied().flatten(),

@@ -138,12 +138,6 @@ impl EtcdSession {
         terms.deadline(start.min(self.state.lock().renewed + self.ttl / 3))
     }
 
-    /// Notes the locks of a lease, until it ends with its lock-delay. Returns false if the session is over, or about to
-    /// sweep them.
-    pub(super) fn hold(&self, claim: &Arc<EtcdClaim>, until: Time) -> bool {
-        self.state.lock().hold(claim, until)
-    }
-
     /// Learns which lease the locks belong to. If the session is over, so is the lease.
     pub(super) fn watched(&self, owner: Owner, lease: &Arc<LeaseState>) {
         let known = {
@@ -209,7 +203,9 @@ impl EtcdSession {
 }
 
 impl State {
-    fn hold(&mut self, claim: &Arc<EtcdClaim>, until: Time) -> bool {
+    /// Notes the locks of a lease, until it ends with its lock-delay. Returns false if the session is over, or about to
+    /// sweep them.
+    pub(super) fn hold(&mut self, claim: &Arc<EtcdClaim>, until: Time) -> bool {
         if self.over || self.doubtful.iter().any(|doubtful| doubtful.claim.owner == claim.owner) {
             return false;
         }

@@ -41,8 +41,8 @@ async fn watch(session: Weak<EtcdSession>, cluster: Arc<Cluster>, lease: i64, cr
         if answer.kvs.first().is_none_or(|sentinel| sentinel.created != created) {
             return Some(());
         }
-        let watch = cluster.client.watch((key.clone(), Vec::new()), answer.header().revision + 1);
-        timeout(budget, watch).await.ok()?.ok()?.deleted().await.ok().map(drop)
+        let seen = answer.header().revision;
+        cluster.client.deleted((key.clone(), Vec::new()), seen, budget).await.ok().map(drop)
     };
     while is_gone().await.is_none() {
         sleep(WATCH_PAUSE / 2 + jitter(WATCH_PAUSE)).await;

@@ -9,6 +9,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::listener::{Notice, ReleaseListener};
+use super::release_notifications::OpeningListener;
 
 /// A server that keeps a line of waiting clients for each resource. Each client watches the one ahead of it, so that a
 /// release wakes only the first ("herd effect", ZooKeeper recipes).
@@ -50,9 +51,15 @@ pub(crate) struct LineListener {
 }
 
 impl LineListener {
-    pub(crate) fn new(line: Arc<dyn WaitingLine>) -> LineListener {
-        let (places, keepers) = (HashMap::new(), JoinSet::new());
-        LineListener { line, places, keepers, notices: unbounded_channel() }
+    /// Opens the lines of a server, once it is connected.
+    pub(crate) fn open<L: WaitingLine>(
+        connecting: impl Future<Output = Result<Arc<L>, Fault>> + Send + 'static,
+    ) -> OpeningListener {
+        Box::pin(async {
+            let (line, places, keepers) = (connecting.await?, HashMap::new(), JoinSet::new());
+            let listener = LineListener { line, places, keepers, notices: unbounded_channel() };
+            Ok(Box::new(listener) as Box<dyn ReleaseListener>)
+        })
     }
 }
 

@@ -3,13 +3,14 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use fencing_protocol::{Fault, NonEmpty, Owner, Resource};
+use scopeguard::{ScopeGuard, guard};
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
 use super::claim::{CLOSED, ZookeeperClaim, ZookeeperRefusal, contents};
 use super::fault;
 use super::held::HeldNodes;
-use super::session::{Held, ZookeeperSession};
+use super::session::Held;
 use super::sessions::ZookeeperSessions;
 use crate::holder::{Holder, HolderName};
 use crate::lock::error::{AcquireError, NodeCause};
@@ -34,6 +35,9 @@ pub struct ZookeeperBackend {
     pub(super) notifications: ReleaseNotifications,
 }
 
+/// What was granted, until a lease takes it. Dropped, it is released.
+type UnclaimedGrant = ScopeGuard<Grant, fn(Grant)>;
+
 impl LockBackend for Arc<ZookeeperBackend> {
     fn clock(&self) -> &Arc<dyn Clock> {
         &self.sessions.clock
@@ -47,22 +51,12 @@ impl LockBackend for Arc<ZookeeperBackend> {
         settings: &Settings,
     ) -> Result<Grant, AcquireError> {
         let (terms, end) = (settings.terms(), Instant::now() + settings.budget());
-        let counted = self.sessions.outstanding.token();
-        let attempt = ZookeeperAttempt { backend: Arc::clone(self), ask, settings: settings.clone(), end };
-        let wanted = resources.clone();
         // A task is not dropped with the attempt: what was asked for is released when it is known.
-        let acquire = async move {
-            let _counted = counted;
-            attempt.acquire(wanted).await
-        };
-        let fault = match answered(end, tokio::spawn(acquire.in_current_span())).await {
-            Ok((mut unclaimed, grant)) => {
-                if self.clock().now() < grant.deadline {
-                    unclaimed.0 = None;
-                    return Ok(grant);
-                }
-                Fault::GrantedTooLate
-            }
+        let acquire = Arc::clone(self).acquire(resources.clone(), ask, settings.clone(), end);
+        let acquire = self.sessions.outstanding.track_future(acquire.in_current_span());
+        let fault = match answered(end, tokio::spawn(acquire)).await {
+            Ok(unclaimed) if self.clock().now() < unclaimed.deadline => return Ok(ScopeGuard::into_inner(unclaimed)),
+            Ok(_) => Fault::GrantedTooLate,
             Err(ZookeeperRefusal::Held { resource, contents, .. }) => {
                 let text = contents.and_then(|bytes| String::from_utf8(bytes).ok());
                 let mut lines = text.as_deref().unwrap_or_default().lines();
@@ -103,52 +97,37 @@ impl ZookeeperBackend {
     async fn probe(&self, settings: &Settings) -> Result<(), Fault> {
         let (end, budget) = (Instant::now() + settings.budget(), settings.budget());
         let session = self.sessions.get(settings.terms().closed_for(), budget).await?;
-        let written = timeout_at(end, session.client.set_data(&session.node, b"", None)).await;
-        written.map_err(|_| Fault::TimedOut)?.map_err(fault::of)?;
-        // Behind the write.
-        let closed = timeout_at(end, session.client.check_stat(&self.sessions.paths.closed())).await;
-        match closed.map_err(|_| Fault::TimedOut)?.map_err(fault::of)? {
+        let closed = async {
+            session.client.set_data(&session.node, b"", None).await?;
+            // Behind the write.
+            session.client.check_stat(&self.sessions.paths.closed()).await
+        };
+        match timeout_at(end, closed).await.map_err(|_| Fault::TimedOut)?.map_err(fault::of)? {
             Some(_) => Err(Fault::Refused(CLOSED.into())),
             None => Ok(()),
         }
     }
-}
 
-/// One attempt, whose caller may have given up.
-struct ZookeeperAttempt {
-    backend: Arc<ZookeeperBackend>,
-    ask: Ask,
-    settings: Settings,
-    end: Instant,
-}
-
-/// What was granted, until a lease takes it. Dropped, it is released.
-struct Unclaimed(Option<Arc<HeldNodes>>);
-
-impl Drop for Unclaimed {
-    fn drop(&mut self) {
-        if let Some(held) = self.0.take() {
-            drop(held.release(Duration::ZERO, false));
-        }
-    }
-}
-
-impl ZookeeperAttempt {
-    async fn acquire(self, resources: NonEmpty<Resource>) -> Result<(Unclaimed, Grant), ZookeeperRefusal> {
-        let sessions = &self.backend.sessions;
-        let (terms, budget) = (self.settings.terms(), self.settings.budget());
+    /// Makes one attempt, whose caller may have given up.
+    async fn acquire(
+        self: Arc<Self>,
+        resources: NonEmpty<Resource>,
+        ask: Ask,
+        settings: Settings,
+        end: Instant,
+    ) -> Result<UnclaimedGrant, ZookeeperRefusal> {
+        let (sessions, terms, budget) = (&self.sessions, settings.terms(), settings.budget());
         let mut again = true;
         loop {
             let session = sessions.get(terms.closed_for(), budget).await?;
             let owner = Owner(random::stamped());
-            let signature = format!("{owner} {}", self.backend.holder.as_str());
+            let signature = format!("{owner} {}", self.holder.as_str());
             let contents = contents(&signature, terms.closed_for(), &session);
-            let (resources, mode) = (resources.clone(), self.ask.mode);
-            let claim = ZookeeperClaim { resources, mode, owner, contents };
+            let claim = ZookeeperClaim { resources: resources.clone(), mode: ask.mode, owner, contents };
             // Before the servers are asked: their timeout counts from a later moment.
             let began = sessions.clock.now();
-            let mut take = pin!(session.take(sessions, &claim));
-            let taken = match timeout_at(self.end, &mut take).await {
+            let mut take = pin!(Arc::clone(&session).take(sessions, &claim));
+            let taken = match timeout_at(end, &mut take).await {
                 Ok(taken) => taken,
                 Err(_) => {
                     let _late = session.late.token();
@@ -159,30 +138,24 @@ impl ZookeeperAttempt {
                 // The servers had ended the session.
                 Err(ZookeeperRefusal::Fault(_)) if again && session.has_ended() => again = false,
                 Err(refusal) => {
-                    self.drain(&session, &refusal);
+                    // Nobody is to join those who share the lock, if the caller waits.
+                    if let (ZookeeperRefusal::Held { resource, shared: true, .. }, true) = (&refusal, ask.drains) {
+                        let lasting = draining(&settings, budget, ask.end);
+                        session.drain(sessions.paths.lock(resource), Instant::now() + lasting);
+                    }
                     return Err(refusal);
                 }
                 Ok((nodes, locks)) => {
                     nodes.iter().for_each(|node| session.end_drain(&node.folder));
                     let held = Held { nodes, since: began, state: Weak::new(), seen: true };
                     session.leases.lock().insert(owner, held);
-                    let (sessions, session, first) =
-                        (Arc::clone(sessions), Arc::clone(&session), locks.first().clone());
-                    let held = HeldNodes { sessions, session, owner, first, signature, terms, budget };
-                    let held = Arc::new(held);
-                    let unclaimed = Unclaimed(Some(Arc::clone(&held)));
-                    return Ok((unclaimed, Grant { locks, deadline: terms.deadline(began), held }));
+                    let (sessions, first) = (Arc::clone(sessions), locks.first().clone());
+                    let held = Arc::new(HeldNodes { sessions, session, owner, first, signature, terms, budget });
+                    return Ok(guard(Grant { locks, deadline: terms.deadline(began), held }, |unclaimed| {
+                        drop(unclaimed.held.release(Duration::ZERO, false));
+                    }));
                 }
             }
-        }
-    }
-
-    /// Keeps others from joining those who share the lock, if the caller waits.
-    fn drain(&self, session: &Arc<ZookeeperSession>, refusal: &ZookeeperRefusal) {
-        if let (ZookeeperRefusal::Held { resource, shared: true, .. }, true) = (refusal, self.ask.drains) {
-            let until = draining(&self.settings, self.settings.budget(), self.ask.end);
-            let folder = self.backend.sessions.paths.lock(resource);
-            session.drain(folder, Instant::now() + until);
         }
     }
 }

@@ -96,7 +96,7 @@ impl ZookeeperSession {
     /// Acquires all of these or none. What it may have made without a grant is removed before it returns: nothing else
     /// is granted on these before, as this session's later requests come after.
     pub(super) async fn take(
-        self: &Arc<Self>,
+        self: Arc<Self>,
         sessions: &ZookeeperSessions,
         claim: &ZookeeperClaim,
     ) -> Result<(Arc<[LockNode]>, NonEmpty<Sequencer>), ZookeeperRefusal> {
@@ -113,13 +113,13 @@ impl ZookeeperSession {
                 Err(NotCreated::NoFolder) => {
                     for resource in &claim.resources {
                         let folder = sessions.paths.lock(resource);
-                        sessions.make_folder(&self.client, &folder).await?;
+                        sessions.make(&self.client, &folder, CreateMode::Container).await?;
                     }
                     continue;
                 }
             };
             let leaving = Leaving { owner: claim.owner, kept: None, seen, unmoved: false };
-            let _ = Arc::clone(self).leave(nodes.into(), leaving).await;
+            let _ = self.leave(nodes.into(), leaving).await;
             return Err(refusal);
         }
         let lock = sessions.paths.lock(claim.resources.first());
@@ -208,7 +208,7 @@ impl ZookeeperSession {
                 let contents = self.read(&format!("{}/{part}", node.folder)).await;
                 return Err(ZookeeperRefusal::Held { resource: resource.clone(), contents, shared: true });
             }
-            let token = token(base, u64::try_from(node.czxid).unwrap_or(0))?;
+            let token = token(base, node.czxid)?;
             sessions.largest.take(created.before, token.get())?;
             locks.push(Sequencer::new(resource.clone(), token));
         }

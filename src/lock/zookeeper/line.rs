@@ -14,19 +14,16 @@ use super::paths::{ALONE, SHARED};
 use super::session::ZookeeperSession;
 use super::sessions::ZookeeperSessions;
 use crate::lock::wait::line::{LineListener, PlaceReports, WaitingLine};
-use crate::lock::wait::listener::ReleaseListener;
 use crate::lock::wait::release_notifications::OpeningListener;
 use crate::random;
 
 /// Opens the lines of waiting clients, on a session of this client.
 pub(super) fn open(sessions: &Arc<ZookeeperSessions>, timeout: Duration, budget: Duration) -> OpeningListener {
     let sessions = Arc::clone(sessions);
-    async move {
+    LineListener::open(async move {
         let session = sessions.get(timeout, budget).await?;
-        let listener = LineListener::new(Arc::new(Line { sessions, session }));
-        Ok(Box::new(listener) as Box<dyn ReleaseListener>)
-    }
-    .boxed()
+        Ok(Arc::new(Line { sessions, session }))
+    })
 }
 
 struct Line {
@@ -83,7 +80,7 @@ impl ZookeeperPlace {
         let place = CreateMode::EphemeralSequential.with_acls(self.session.acls);
         let mut taken = client.create(&path, b"", &place).await;
         if matches!(taken, Err(Error::NoNode)) {
-            self.sessions.make_folder(client, &self.line).await?;
+            self.sessions.make(client, &self.line, CreateMode::Container).await?;
             taken = client.create(&path, b"", &place).await;
         }
         taken.map(drop).map_err(|error| fault::at(&path, error))

@@ -101,7 +101,7 @@ impl ZookeeperOperator {
             let signature = text.lines().next().unwrap_or_default();
             // That of a lock which another process has moved.
             let first = text.lines().nth(3).and_then(|first| first.parse().ok()).unwrap_or(stat.czxid);
-            let Ok(token) = token(base, u64::try_from(first).unwrap_or(0)) else { continue };
+            let Ok(token) = token(base, first) else { continue };
             leases.push(LeaseRecord {
                 resource: name.clone(),
                 token,

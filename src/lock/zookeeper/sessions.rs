@@ -90,12 +90,8 @@ impl ZookeeperSessions {
         Ok(())
     }
 
-    /// Makes a folder for nodes of sessions, where it is missing.
-    pub(super) async fn make_folder(&self, client: &Client, path: &str) -> Result<(), Fault> {
-        self.make(client, path, CreateMode::Container).await
-    }
-
-    async fn make(&self, client: &Client, path: &str, mode: CreateMode) -> Result<(), Fault> {
+    /// Makes a node, and what all need, where it is missing.
+    pub(super) async fn make(&self, client: &Client, path: &str, mode: CreateMode) -> Result<(), Fault> {
         let options = mode.with_acls(self.address.acls());
         let mut made = client.create(path, b"", &options).await;
         if matches!(made, Err(Error::NoNode)) {
