@@ -69,7 +69,6 @@ impl<'a> Wanted<'a> {
 pub(crate) struct Acquirer<'a> {
     queue: &'a WaitQueue,
     wanted: Wanted<'a>,
-    end: Instant,
     subscription: Option<Subscription>,
     backoff: Backoff,
     /// Consecutive notifications that led to no lease.
@@ -92,9 +91,8 @@ enum WokenBy {
 
 impl<'a> Acquirer<'a> {
     pub(crate) fn new(queue: &'a WaitQueue, wanted: Wanted<'a>) -> Acquirer<'a> {
-        let (end, subscription, backoff) = (wanted.ask.end, None, Backoff::default());
-        let (lost_wakeups, cooldown_until) = (0, None);
-        Acquirer { queue, wanted, end, subscription, backoff, lost_wakeups, cooldown_until }
+        let (subscription, backoff, cooldown_until) = (None, Backoff::default(), None);
+        Acquirer { queue, wanted, subscription, backoff, lost_wakeups: 0, cooldown_until }
     }
 
     /// Makes attempts until one succeeds or the wait limit is reached; the first not before `after`, unless it is
@@ -133,7 +131,7 @@ impl<'a> Acquirer<'a> {
             let next = self.next(&error, acquirers(&error));
             // The next acquirer is not bound by the longer pauses of this one.
             self.queue.on_error(&error, next.min(self.in_a_pause()));
-            if next >= self.end || error.is_permanent() {
+            if next >= self.wanted.ask.end || error.is_permanent() {
                 if !self.queue.take_hand_over() {
                     return Err(error);
                 }
@@ -178,7 +176,7 @@ impl<'a> Acquirer<'a> {
             None if held || contested => self.in_a_pause(),
             None => now,
         };
-        let next = next.min(self.end);
+        let next = next.min(self.wanted.ask.end);
         if next <= now {
             return WokenBy::Pause;
         }
@@ -200,8 +198,8 @@ impl<'a> Acquirer<'a> {
         let others = u32::try_from(2 * acquirers.saturating_sub(1)).unwrap_or(u32::MAX);
         let others = jitter(settings.retry_delay.saturating_mul(others));
         let next = now + self.backoff.next(settings, retry_after, armed) + others;
-        let last = self.end.checked_sub(settings.retry_delay / 2).unwrap_or(now);
-        if next >= self.end && last > now { last } else { next }
+        let last = self.wanted.ask.end.checked_sub(settings.retry_delay / 2).unwrap_or(now);
+        if next >= self.wanted.ask.end && last > now { last } else { next }
     }
 
     fn register(&mut self) {
@@ -268,7 +266,7 @@ impl<'a> Acquirer<'a> {
             WokenBy::HandOver => {}
             WokenBy::LocalRelease | WokenBy::Pause => {
                 if self.queue.ends_streak(self.wanted.settings.retry_delay) {
-                    sleep_until(self.end.min(self.in_a_pause())).await;
+                    sleep_until(self.wanted.ask.end.min(self.in_a_pause())).await;
                 }
             }
         }

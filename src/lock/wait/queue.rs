@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use fencing_protocol::Mode;
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as FairMutex, MutexGuard as FairGuard, Notify};
 use tokio::time::{Instant, timeout_at};
@@ -70,39 +71,28 @@ impl Streak {
     }
 }
 
-/// The first place in the queue, that of the acquirer, until this is dropped.
-pub(crate) struct FirstPlace<'a> {
+/// The place of a caller in the queue, until this is dropped.
+pub(crate) struct Place<'a> {
     /// The time after which the acquirer asks, if it must not ask at once.
     pub(crate) asks_after: Option<Instant>,
     queue: &'a WaitQueue,
-    _first: FairGuard<'a, ()>,
+    /// Whether it waits for an exclusive lease.
+    exclusive: bool,
+    /// That of the acquirer.
+    first: Option<FairGuard<'a, ()>>,
 }
 
-impl Drop for FirstPlace<'_> {
+impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.queue.state.lock().acquirer_since = None;
-    }
-}
-
-/// A caller that waits for an exclusive lease, until this is dropped.
-pub(crate) struct WaiterGuard<'a>(&'a WaitQueue);
-
-impl Drop for WaiterGuard<'_> {
-    fn drop(&mut self) {
-        let mut state = self.0.state.lock();
-        state.waiters = state.waiters.saturating_sub(1);
+        let mut state = self.queue.state.lock();
+        state.waiters = state.waiters.saturating_sub(usize::from(self.exclusive));
+        if self.first.is_some() {
+            state.acquirer_since = None;
+        }
     }
 }
 
 impl WaitQueue {
-    /// Counts a caller that waits for an exclusive lease.
-    pub(crate) fn count(&self) -> WaiterGuard<'_> {
-        let mut state = self.state.lock();
-        state.waiters = state.waiters.saturating_add(1);
-        drop(state);
-        WaiterGuard(self)
-    }
-
     /// Waits for the first place. `None` if the wait has ended before an acquirer had an answer. A caller that finds
     /// the queue empty asks after `first`; an empty queue `remembers` its streak if nothing else shows remote waiters.
     ///
@@ -112,10 +102,14 @@ impl WaitQueue {
     pub(crate) async fn place(
         &self,
         (since, end): (Instant, Instant),
+        mode: Mode,
         first: Option<Instant>,
         remembers: bool,
-    ) -> Result<Option<FirstPlace<'_>>, AcquireError> {
-        let (first_place, asks_after) = match self.head.try_lock() {
+    ) -> Result<Option<Place<'_>>, AcquireError> {
+        let exclusive = mode == Mode::Exclusive;
+        let mut place = Place { asks_after: first, queue: self, exclusive, first: None };
+        self.state.lock().waiters += usize::from(exclusive);
+        match self.head.try_lock() {
             Ok(head) => {
                 // The first caller has come after all others have left.
                 let mut state = self.state.lock();
@@ -123,7 +117,7 @@ impl WaitQueue {
                 if !remembers {
                     (state.held, state.streak) = (false, None);
                 }
-                (head, first)
+                place.first = Some(head);
             }
             Err(_) => {
                 let head = timeout_at(end, self.head.lock()).await;
@@ -134,12 +128,15 @@ impl WaitQueue {
                     (Ok(_), Some((error, next))) if next >= end && !state.handed_over => {
                         return Err(error);
                     }
-                    (Ok(head), last_error) => (head, last_error.map(|(_, next)| next)),
+                    (Ok(head), last_error) => {
+                        place.first = Some(head);
+                        place.asks_after = last_error.map(|(_, next)| next);
+                    }
                 }
             }
-        };
+        }
         self.state.lock().acquirer_since = Some(since);
-        Ok(Some(FirstPlace { asks_after, queue: self, _first: first_place }))
+        Ok(Some(place))
     }
 
     pub(crate) fn acquirer_since(&self) -> Option<Instant> {

@@ -42,15 +42,13 @@ impl WaitQueues {
             (Target::List(_), AcquireError::Held { resource, .. }) => lists(resource),
             (Target::List(list), _) => list.resources().iter().map(lists).max().unwrap_or(1),
         };
-        let waiter = (wanted.ask.mode == Mode::Exclusive).then(|| queue.count());
+        let mode = wanted.ask.mode;
         // A caller for a shared lease has asked already, or lets another process be first.
-        let first = wanted.ask.mode == Mode::Shared;
-        let first = first.then(|| Instant::now() + pause(wanted.settings));
+        let first = (mode == Mode::Shared).then(|| Instant::now() + pause(wanted.settings));
         let remembers = wanted.notifications().is_some_and(|(_, it)| !it.report_remote_waiters());
         let span = (wanted.since, wanted.ask.end);
-        let Some(place) = queue.place(span, first, remembers).await? else {
+        let Some(place) = queue.place(span, mode, first, remembers).await? else {
             // It has no place in the queue: nothing can be handed over to it.
-            drop(waiter);
             return attempt().await;
         };
         Acquirer::new(&queue, wanted).acquire(place.asks_after, acquirers, attempt).await

@@ -4,7 +4,7 @@ use fencing_protocol::Fault;
 
 use crate::server_info::Unfit;
 
-pub(super) fn fault(error: &RedisError) -> Fault {
+pub(super) fn fault(error: RedisError) -> Fault {
     let text = || error.to_string().chars().filter(|c| !c.is_control()).take(200).collect();
     match error.kind() {
         ErrorKind::AuthenticationFailed | ErrorKind::Server(ServerErrorKind::NoPerm) => Fault::Denied(text()),
@@ -21,7 +21,7 @@ pub(super) fn fault(error: &RedisError) -> Fault {
 }
 
 /// Returns why there is no connection.
-pub(super) fn unreachable(error: &RedisError) -> Fault {
+pub(super) fn unreachable(error: RedisError) -> Fault {
     match fault(error) {
         Fault::Disconnected(text) => Fault::Unreachable(text),
         other => other,

@@ -2,15 +2,14 @@ use std::time::Duration;
 
 use ::redis::{Value, from_redis_value};
 use fencing_protocol::{CROWDED, Fault, Fleet};
-use tokio::time::timeout;
 
-use super::fault::{fault, invalid, unfit};
-use super::node::{RedisNode, connect, info};
+use super::fault::{invalid, unfit};
+use super::node::{RedisNode, connect, info, query, within};
 
 const STATUS: &str = concat!(include_str!("common.lua"), include_str!("status.lua"));
 
 /// The state of a node, for an operator.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeReport {
     /// The node, as an operator knows it; without password.
@@ -85,7 +84,7 @@ impl RedisNode {
     /// # Cancel safety
     /// If you drop the future, it leaves nothing behind.
     pub async fn inspect(&self, budget: Duration) -> Result<NodeReport, Fault> {
-        timeout(budget, self.ask()).await.unwrap_or(Err(Fault::TimedOut))
+        within(budget, self.ask()).await
     }
 
     async fn ask(&self) -> Result<NodeReport, Fault> {
@@ -100,22 +99,13 @@ impl RedisNode {
             maxmemory: info.maxmemory,
             maxmemory_policy: info.policy,
             uptime: info.uptime,
-            clock: None,
-            admitted_as: None,
-            fleet: Vec::new(),
-            moved_to: Vec::new(),
-            era: None,
-            quarantine: None,
-            longest: Duration::ZERO,
-            counts: 0,
-            crowded: false,
+            ..NodeReport::default()
         };
         // A loading server answers nothing, and a replica's copy proves nothing.
         if report.master && !report.loading {
             let mut status = ::redis::cmd("EVAL");
             status.arg(self.keys.constants() + STATUS).arg(0);
-            let value: Result<Value, _> = status.query_async(&mut connection).await;
-            let value = value.map_err(|error| fault(&error))?;
+            let value: Value = query(&mut connection, &status).await?;
             let odd = invalid(&format!("{value:?}"));
             read(&mut report, value).ok_or(odd)?;
         }

@@ -45,12 +45,11 @@ impl RedisListener {
             let info = client.get_connection_info();
             let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
             let info = info.clone().set_redis_settings(settings);
-            let client = Client::open(info).map_err(|error| fault(&error))?;
+            let client = Client::open(info).map_err(fault)?;
             let (sender, notified) = mpsc::channel(MAX_QUEUED);
             let config = config().set_push_sender(Pushed(Mutex::new(Some(sender))));
-            let mut connection =
-                client.get_multiplexed_async_connection_with_config(&config).await.map_err(|error| fault(&error))?;
-            connection.subscribe(keys.channel(id)).await.map_err(|error| fault(&error))?;
+            let mut connection = client.get_multiplexed_async_connection_with_config(&config).await.map_err(fault)?;
+            connection.subscribe(keys.channel(id)).await.map_err(fault)?;
             let calls = FuturesUnordered::new();
             let listener = RedisListener { connection, keys, client: id, notified, calls };
             Ok(Box::new(listener) as Box<dyn ReleaseListener>)
@@ -69,7 +68,7 @@ impl RedisListener {
         let mut connection = self.connection.clone();
         let call = async move {
             let answer: Result<i64, RedisError> = command.query_async(&mut connection).await;
-            answer.map(|number| notice(number == 1)).map_err(|error| fault(&error))
+            answer.map(|number| notice(number == 1)).map_err(fault)
         };
         self.calls.push(call.boxed());
     }

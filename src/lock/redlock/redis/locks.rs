@@ -4,13 +4,11 @@ use std::time::Duration;
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{Value, from_redis_value};
 use fencing_protocol::{Fault, Fleet, Incarnation, Membership, Resource, Stamp, Token, fault_of};
-use tokio::time::timeout;
 
-use super::fault::{fault, invalid};
-use super::node::{RedisNode, connect, info};
+use super::fault::invalid;
+use super::node::{RedisNode, connect, info, query, within};
 use super::{reply, scripts};
-use crate::holder::Holder;
-use crate::holder::HolderName;
+use crate::holder::{Holder, HolderName};
 
 const LOCKS: &str = include_str!("locks.lua");
 const FORCE: &str = concat!(
@@ -246,17 +244,6 @@ fn shown(values: &[Vec<u8>]) -> String {
         holders.push(format!("and {} more", values.len() - MAX_SHOWN_HOLDERS));
     }
     holders.join(", ")
-}
-
-async fn within<T>(budget: Duration, asked: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
-    timeout(budget, asked).await.unwrap_or(Err(Fault::TimedOut))
-}
-
-async fn query<T: ::redis::FromRedisValue>(
-    connection: &mut MultiplexedConnection,
-    command: &::redis::Cmd,
-) -> Result<T, Fault> {
-    command.query_async(connection).await.map_err(|error| fault(&error))
 }
 
 /// The kind of a lock, its count, how many hold it, and some of them with the time that is left.

@@ -4,11 +4,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ::redis::aio::MultiplexedConnection;
-use ::redis::{Client, ConnectionAddr, ErrorKind, IntoConnectionInfo, RedisResult, ServerErrorKind, Value};
+use ::redis::{
+    Client, Cmd, ConnectionAddr, ErrorKind, FromRedisValue, IntoConnectionInfo, RedisResult, ServerErrorKind, Value,
+};
 use fencing_protocol::{ClientId, Fault, Fleet, Incarnation, Membership, Request};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use smallvec::smallvec;
+use tokio::time::timeout;
 
 use super::fault::{fault, invalid, unfit, unreachable};
 use super::keys::RedisKeys;
@@ -110,7 +113,7 @@ impl Node for RedisNode {
         let (node, fleet, holder) = (self.clone(), fleet.clone(), holder.to_owned());
         async move {
             let stream = stream::connect(&node.client).await;
-            let wire = Wire::new(stream.map_err(|error| unreachable(&error.into()))?);
+            let wire = Wire::new(stream.map_err(|error| unreachable(error.into()))?);
             let session: Box<dyn Session> = Box::new(node.begin(wire, fleet, holder).await?);
             Ok(session)
         }
@@ -129,7 +132,7 @@ impl RedisNode {
         if let Some(password) = settings.password() {
             let login = wire.send(|it| it.arg("AUTH").arg(settings.username()).arg(password));
             let login = login.await.and_then(Value::extract_error);
-            login.map_err(|error| match unreachable(&error) {
+            login.map_err(|error| match unreachable(error) {
                 Fault::Refused(text) => Fault::Denied(text),
                 other => other,
             })?;
@@ -137,12 +140,12 @@ impl RedisNode {
         if settings.db() != 0 {
             let select = wire.send(|it| it.arg("SELECT").arg(settings.db()));
             let select = select.await.and_then(Value::extract_error);
-            select.map_err(|error| unreachable(&error))?;
+            select.map_err(unreachable)?;
         }
         let incarnation = Incarnation::new(&fit(&wire).await?.run_id);
         let me = Membership { incarnation: incarnation.clone(), fleet };
         let mut scripts = Scripts::new(self.keys, holder, &me);
-        scripts.load(&wire).await.map_err(|error| fault(&error))?;
+        scripts.load(&wire).await.map_err(fault)?;
         // Not from zero: a proxy may share a connection among clients, whose numbers must differ. Lua keeps 53 bits.
         let number = AtomicU64::new(random::u128() as u64 >> 12);
         Ok(RedisSession(Arc::new(SessionServer { wire, incarnation, scripts, number })))
@@ -172,7 +175,7 @@ impl SessionServer {
             self.scripts.flushed();
             return None;
         }
-        let answers = answer.map_err(|error| fault(&error)).and_then(|value| {
+        let answers = answer.map_err(fault).and_then(|value| {
             let anothers = || Fault::Disconnected("the reply belongs to another request".into());
             let answered = reply::answer_to(number, &value).ok_or_else(anothers)?;
             let answers = match (requests, answered) {
@@ -222,11 +225,11 @@ impl Session for RedisSession {
         let server = Arc::clone(&self.0);
         async move {
             let ping = server.wire.send(|command| command.arg("PING"));
-            match ping.await.and_then(Value::extract_error).as_ref().map_err(fault) {
+            match ping.await.and_then(Value::extract_error).map_err(fault) {
                 // The user may lack this right: the server answers anyway.
                 Ok(Value::SimpleString(text)) if text == "PONG" => Ok(()),
                 Ok(other) => Err(Fault::Disconnected(format!("not PONG but {other:?}"))),
-                Err(Fault::Disconnected(text)) => Err(Fault::Disconnected(text)),
+                Err(broken @ Fault::Disconnected(_)) => Err(broken),
                 Err(_) => Ok(()),
             }
         }
@@ -234,7 +237,7 @@ impl Session for RedisSession {
     }
 
     fn poll_closed(&self, context: &mut Context<'_>) -> Poll<Fault> {
-        self.0.wire.poll_closed(context).map(|error| fault(&error))
+        self.0.wire.poll_closed(context).map(fault)
     }
 
     fn is_open_to_callers(&self) -> bool {
@@ -249,7 +252,20 @@ impl Session for RedisSession {
 /// Connects. The caller bounds the time.
 pub(super) async fn connect(client: &Client) -> Result<MultiplexedConnection, Fault> {
     let connection = client.get_multiplexed_async_connection_with_config(&config()).await;
-    connection.map_err(|error| unreachable(&error))
+    connection.map_err(unreachable)
+}
+
+/// Sends a command. The caller bounds the time.
+pub(super) async fn query<T: FromRedisValue>(
+    connection: &mut MultiplexedConnection,
+    command: &Cmd,
+) -> Result<T, Fault> {
+    command.query_async(connection).await.map_err(fault)
+}
+
+/// Waits for an answer, but not for longer than that.
+pub(super) async fn within<T>(budget: Duration, asked: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+    timeout(budget, asked).await.unwrap_or(Err(Fault::TimedOut))
 }
 
 /// Asks the server for `INFO`.
@@ -264,7 +280,7 @@ async fn fit(wire: &Wire) -> Result<ServerInfo, Fault> {
 }
 
 fn read(info: RedisResult<Value>) -> Result<ServerInfo, Fault> {
-    let text = match info.and_then(Value::extract_error).map_err(|error| fault(&error))? {
+    let text = match info.and_then(Value::extract_error).map_err(fault)? {
         Value::BulkString(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Value::VerbatimString { text, .. } | Value::SimpleString(text) => text,
         _ => return Err(invalid("INFO is not a text")),

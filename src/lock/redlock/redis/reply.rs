@@ -92,7 +92,7 @@ fn alone(request: &Request, text: &str) -> Option<Reply> {
 fn failure(why: &str) -> Fault {
     let line = format!("-{}\r\n", why.lines().next().unwrap_or_default());
     match ::redis::parse_redis_value(line.as_bytes()).and_then(Value::extract_error) {
-        Err(error) => fault(&error),
+        Err(error) => fault(error),
         Ok(_) => invalid(why),
     }
 }
