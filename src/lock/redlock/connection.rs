@@ -6,12 +6,12 @@ use fencing_protocol::Fault;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 use smallvec::smallvec;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tracing::Span;
 
 use super::answers::NodeAnswer;
 use super::group::Group;
-use super::node::Session;
+use super::node::{Session, within};
 use super::send_queue::Job;
 
 /// A session that was idle for this long may be gone: it is checked before it is used.
@@ -89,8 +89,7 @@ impl Connection {
     pub(super) fn check_if_idle(&mut self, budget: Duration) -> bool {
         let idle = self.on_the_way() == 0 && self.last_answer.elapsed() > IDLE;
         if idle {
-            let check = timeout(budget, self.session.check());
-            self.check = Some(check.map(|it| it.unwrap_or(Err(Fault::TimedOut))).boxed());
+            self.check = Some(within(budget, self.session.check()).boxed());
         }
         idle
     }

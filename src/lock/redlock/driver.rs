@@ -1,4 +1,5 @@
 use std::mem;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -7,15 +8,14 @@ use fencing_protocol::Fault;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use smallvec::smallvec;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::answers::{NodeAnswer, Woken};
 use super::connection::Connection;
 use super::context::LaneContext;
 use super::group::Group;
-use super::node::{Node, Session};
+use super::node::{Node, Session, within};
 use super::send_queue::{Job, SendQueue};
-use super::timer::Timer;
 
 /// Time after which an unresponsive session is replaced.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -209,8 +209,7 @@ impl Driver {
 
     fn open(&mut self) {
         let opening = self.node.open(&self.context.fleet, self.context.holder.as_str());
-        let opening = timeout(ANSWER_TIMEOUT.max(self.context.budget), opening);
-        let opening = opening.map(|opened| opened.unwrap_or(Err(Fault::TimedOut))).boxed();
+        let opening = within(ANSWER_TIMEOUT.max(self.context.budget), opening).boxed();
         self.link = Link::Opening { since: Instant::now(), opening };
     }
 
@@ -276,5 +275,28 @@ impl Drop for Driver {
     /// Its runtime may be gone, and the server reached under another name.
     fn drop(&mut self) {
         self.context.distinct_servers.lost(self.number);
+    }
+}
+
+/// One timer for many limits. It is set again only for an earlier one, and may wake the task early.
+struct Timer {
+    sleep: Pin<Box<Sleep>>,
+    set: bool,
+}
+
+impl Timer {
+    fn new() -> Timer {
+        Timer { sleep: Box::pin(sleep_until(Instant::now())), set: false }
+    }
+
+    /// Waits until `limit`, or until an earlier limit that it was set for.
+    fn poll_until(&mut self, limit: Instant, context: &mut Context<'_>) -> Poll<()> {
+        if !self.set || limit < self.sleep.deadline() {
+            self.sleep.as_mut().reset(limit);
+            self.set = true;
+        }
+        let polled = self.sleep.as_mut().poll(context);
+        self.set = polled.is_pending();
+        polled
     }
 }

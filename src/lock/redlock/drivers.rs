@@ -2,15 +2,24 @@ use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::FutureExt;
+use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Id};
 use tokio::task::coop::unconstrained;
 
-use super::driver_set::DriverSet;
+use super::answers::Woken;
+use super::context::LaneContext;
+use super::driver::Driver;
+use super::node::Node;
+use super::send_queue::Job;
 use super::submitted::Submitted;
+
+/// The room that is kept for jobs: a burst needs more.
+const KEPT_ROOM: usize = 1024;
 
 /// The drivers of all nodes, and what was submitted to them. One task runs them all: an attempt that asks five nodes
 /// wakes one task, and not five. Who submits may run them in its place.
@@ -22,10 +31,10 @@ pub(super) struct Drivers {
 }
 
 impl Drivers {
-    /// Starts the task in this runtime, with the drivers that `make` makes.
-    pub(super) fn start(self: &Arc<Self>, runtime: &Handle, make: impl FnOnce() -> DriverSet) {
+    /// Starts the task in this runtime, with a driver for each node.
+    pub(super) fn start(self: &Arc<Self>, runtime: &Handle, nodes: &[Arc<dyn Node>], context: &Arc<LaneContext>) {
         let task = DriversTask(Arc::clone(self));
-        let set = make();
+        let set = DriverSet::new(nodes, context, runtime.id());
         *self.set.lock() = Some(set);
         runtime.spawn(task.run());
     }
@@ -37,14 +46,14 @@ impl Drivers {
         let mut woken = Vec::new();
         let Some(mut set) = self.set.try_lock() else { return false };
         // In another runtime, what a session starts would end with that one. Another task may have come since.
-        let is_fit = |set: &&mut DriverSet| set.runtime() == runtime.id() && set.is_run_by(waker) && set.is_quiet();
+        let is_fit = |set: &&mut DriverSet| set.runtime == runtime.id() && set.is_run_by(waker) && set.is_quiet();
         let Some(set) = set.as_mut().filter(is_fit) else { return false };
         let polled = unconstrained(poll_fn(|context| set.poll(context, &self.submitted, &mut woken)));
         let polled = pin!(AssertUnwindSafe(polled).catch_unwind());
         let panicked = matches!(polled.poll(&mut Context::from_waker(waker)), Poll::Ready(Err(_)));
         // A panic is the task's to have, and no caller's.
         if panicked {
-            set.wake_all();
+            set.each.iter().for_each(|(_, waker)| waker.wake_by_ref());
         }
         !panicked
     }
@@ -85,5 +94,95 @@ impl Drop for DriversTask {
         // Not under the lock: this may run code of the callers.
         drop(set);
         self.0.submitted.abandon();
+    }
+}
+
+/// The drivers of all nodes as one state machine, which polls those that were woken.
+struct DriverSet {
+    each: Vec<(Driver, Arc<DriverWaker>)>,
+    task: Arc<AtomicWaker>,
+    /// The task's own waker.
+    run_by: Option<Waker>,
+    /// The runtime of its timers and connections.
+    runtime: Id,
+    /// Empty between two polls: its memory serves again.
+    jobs: Vec<(usize, Job)>,
+    has_yielded: bool,
+}
+
+/// Marks a driver for polling, and wakes the task.
+struct DriverWaker {
+    is_due: AtomicBool,
+    task: Arc<AtomicWaker>,
+}
+
+impl DriverSet {
+    /// Makes a driver for each node, in the runtime that is current.
+    fn new(nodes: &[Arc<dyn Node>], context: &Arc<LaneContext>, runtime: Id) -> DriverSet {
+        let task = Arc::<AtomicWaker>::default();
+        let driver = |(number, node)| {
+            let driver = Driver::new(number, Arc::clone(node), Arc::clone(context));
+            let waker = DriverWaker { is_due: AtomicBool::new(false), task: Arc::clone(&task) };
+            (driver, Arc::new(waker))
+        };
+        let each = nodes.iter().enumerate().map(driver).collect();
+        DriverSet { each, task, run_by: None, runtime, jobs: Vec::new(), has_yielded: false }
+    }
+
+    /// Notes the waker of the task that runs it.
+    fn run_by(&mut self, waker: &Waker) {
+        if !self.is_run_by(waker) {
+            self.run_by = Some(waker.clone());
+        }
+        self.task.register(waker);
+    }
+
+    /// Reports whether this is the waker of the task that runs it.
+    fn is_run_by(&self, waker: &Waker) -> bool {
+        self.run_by.as_ref().is_some_and(|own| own.will_wake(waker))
+    }
+
+    /// Reports whether all nodes can take a request at once.
+    fn is_quiet(&self) -> bool {
+        self.each.iter().all(|(driver, _)| driver.is_quiet())
+    }
+
+    /// Reports whether to let others submit more, because nodes are busy: once before each poll.
+    fn yields(&mut self, submitted: &Submitted) -> bool {
+        let is_busy = self.each.iter().any(|(driver, _)| driver.is_busy());
+        self.has_yielded = is_busy && !self.has_yielded && submitted.has_jobs();
+        self.has_yielded
+    }
+
+    /// Sends submitted jobs, and takes answers. `Ready` after the end of submissions. The callers are not woken
+    /// before `woken` is cleared.
+    fn poll(&mut self, context: &mut Context<'_>, submitted: &Submitted, woken: &mut Vec<Woken>) -> Poll<()> {
+        let closed = submitted.poll_take(context, &mut self.jobs).is_ready();
+        for (node, job) in self.jobs.drain(..) {
+            if let Some((driver, waker)) = self.each.get_mut(node) {
+                driver.push(job);
+                waker.is_due.store(true, Ordering::Release);
+            }
+        }
+        self.jobs.shrink_to(KEPT_ROOM);
+        let mut is_idle = true;
+        for (driver, waker) in &mut self.each {
+            if waker.is_due.swap(false, Ordering::AcqRel) {
+                driver.poll(&mut Context::from_waker(&Waker::from(Arc::clone(waker))), woken);
+            }
+            is_idle &= driver.is_idle();
+        }
+        if closed && is_idle { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+impl Wake for DriverWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.is_due.store(true, Ordering::Release);
+        self.task.wake();
     }
 }

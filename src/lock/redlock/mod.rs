@@ -26,7 +26,6 @@ mod connection;
 mod context;
 mod distinct_servers;
 mod driver;
-mod driver_set;
 mod drivers;
 mod group;
 mod held;
@@ -38,11 +37,9 @@ mod readmission;
 #[cfg(feature = "redis")]
 mod redis;
 mod send_queue;
-mod signatures;
 mod submitted;
 #[cfg(test)]
 mod tests;
-mod timer;
 mod waiting_list;
 
 use std::sync::Arc;

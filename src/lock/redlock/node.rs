@@ -1,11 +1,21 @@
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use fencing_protocol::{ClientId, Fault, Fleet, Incarnation, Reply, Request};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
+use tokio::time::timeout;
 
 use super::group::Group;
 use crate::lock::wait::listener::ReleaseListener;
+
+/// Waits for an answer of a node, but not for longer than `limit` from now.
+pub(super) fn within<T>(
+    limit: Duration,
+    asked: impl Future<Output = Result<T, Fault>>,
+) -> impl Future<Output = Result<T, Fault>> {
+    timeout(limit, asked).map(|answer| answer.unwrap_or(Err(Fault::TimedOut)))
+}
 
 /// One independent lock server.
 ///

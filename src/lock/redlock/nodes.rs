@@ -15,7 +15,6 @@ use super::answers::{Answers, NodeAnswer};
 use super::context::LaneContext;
 use super::distinct_servers::DistinctServers;
 use super::driver::ANSWER_TIMEOUT;
-use super::driver_set::DriverSet;
 use super::drivers::Drivers;
 use super::node::Node;
 use super::send_queue::Job;
@@ -201,9 +200,7 @@ impl Nodes {
             }
             (Taker::Waits(waker), _) => waker.wake(),
             // The first request, or the runtime that ran the task is gone.
-            (Taker::Gone, Some(runtime)) => {
-                drivers.start(&runtime, || DriverSet::new(&self.nodes, &self.context, runtime.id()))
-            }
+            (Taker::Gone, Some(runtime)) => drivers.start(&runtime, &self.nodes, &self.context),
             // To drop them is an answer.
             (Taker::Gone, None) => refused.clear(),
         }

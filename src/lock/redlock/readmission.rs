@@ -59,12 +59,16 @@ async fn run(nodes: Weak<Nodes>, mut recoveries: mpsc::Receiver<Recovery>) {
         // Answers from before the admission are still in flight.
         let mut pause = RETRY_INTERVAL / 2 + jitter(RETRY_INTERVAL);
         if let Err(ReadmitError::AheadOfClock { era, clock }) = outcome {
-            // The clock takes a second for each era.
-            pause += Duration::from_secs((era + 1).saturating_sub(clock)).min(MAX_PAUSE);
+            pause += ahead(era, clock).min(MAX_PAUSE);
         }
         not_before.insert((target, collect), Instant::now() + pause);
         nodes.set_blocked(target, outcome.err().and_then(|error| blocked(&nodes, target, error)));
     }
+}
+
+/// Returns how long the clock takes to pass the era: a second for each.
+fn ahead(era: u64, clock: u64) -> Duration {
+    Duration::from_secs((era + 1).saturating_sub(clock))
 }
 
 /// Returns why that node gives no vote, for the callers that ask for it.
@@ -82,9 +86,7 @@ fn blocked(nodes: &Nodes, target: usize, error: ReadmitError) -> Option<Fault> {
         }
         ReadmitError::Strict => Some(Fault::Strict),
         ReadmitError::Elsewhere(node, fault) => (node == target).then_some(fault),
-        ReadmitError::AheadOfClock { era, clock } => {
-            Some(Fault::EraAhead(Duration::from_secs((era + 1).saturating_sub(clock))))
-        }
+        ReadmitError::AheadOfClock { era, clock } => Some(Fault::EraAhead(ahead(era, clock))),
         ReadmitError::NoEra | ReadmitError::Overtaken => None,
     }
 }

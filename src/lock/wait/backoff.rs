@@ -27,8 +27,7 @@ impl Backoff {
         let longest = if notified { MAX_DELAYS_NOTIFIED } else { MAX_DELAYS_POLLING };
         let times = 2_u32.saturating_pow(self.attempts).min(longest);
         self.attempts = self.attempts.saturating_add(1);
-        let longest = MAX_DELAY.max(settings.retry_delay);
-        let delay = settings.retry_delay.saturating_mul(times).min(longest);
+        let delay = delays(settings, times);
         let pause = delay / 2 + jitter(delay);
         match retry_after {
             Some(left) if !left.is_zero() => pause.min(left.saturating_add(jitter(settings.retry_delay))),
@@ -37,12 +36,15 @@ impl Backoff {
     }
 }
 
+/// Returns this many retry delays, up to the longest delay.
+fn delays(settings: &Settings, times: u32) -> Duration {
+    settings.retry_delay.saturating_mul(times).min(MAX_DELAY.max(settings.retry_delay))
+}
+
 /// Returns for how long a waiter for an exclusive lease keeps others from joining a shared one: until it asks
 /// again, and the request has taken its `way`, or until its wait ends.
 pub(crate) fn draining(settings: &Settings, way: Duration, end: Instant) -> Duration {
-    let longest = MAX_DELAY.max(settings.retry_delay);
-    let pause = settings.retry_delay.saturating_mul(MAX_DELAYS_NOTIFIED).min(longest);
-    let again = pause.saturating_mul(3) / 2 + way;
+    let again = delays(settings, MAX_DELAYS_NOTIFIED).saturating_mul(3) / 2 + way;
     again.min(end.saturating_duration_since(Instant::now()))
 }
 

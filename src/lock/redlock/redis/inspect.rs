@@ -4,7 +4,8 @@ use ::redis::{Value, from_redis_value};
 use fencing_protocol::{CROWDED, Fault, Fleet};
 
 use super::fault::{invalid, unfit};
-use super::node::{RedisNode, connect, info, query, within};
+use super::node::{RedisNode, connect, info, query};
+use crate::lock::redlock::node::within;
 
 const STATUS: &str = concat!(include_str!("common.lua"), include_str!("status.lua"));
 

@@ -6,9 +6,10 @@ use ::redis::{Value, from_redis_value};
 use fencing_protocol::{Fault, Fleet, Incarnation, Membership, Resource, Stamp, Token, fault_of};
 
 use super::fault::invalid;
-use super::node::{RedisNode, connect, info, query, within};
+use super::node::{RedisNode, connect, info, query};
 use super::{reply, scripts};
 use crate::holder::{Holder, HolderName};
+use crate::lock::redlock::node::within;
 
 const LOCKS: &str = include_str!("locks.lua");
 const FORCE: &str = concat!(

@@ -11,7 +11,6 @@ use fencing_protocol::{ClientId, Fault, Fleet, Incarnation, Membership, Request}
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use smallvec::smallvec;
-use tokio::time::timeout;
 
 use super::fault::{fault, invalid, unfit, unreachable};
 use super::keys::RedisKeys;
@@ -261,11 +260,6 @@ pub(super) async fn query<T: FromRedisValue>(
     command: &Cmd,
 ) -> Result<T, Fault> {
     command.query_async(connection).await.map_err(fault)
-}
-
-/// Waits for an answer, but not for longer than that.
-pub(super) async fn within<T>(budget: Duration, asked: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
-    timeout(budget, asked).await.unwrap_or(Err(Fault::TimedOut))
 }
 
 /// Asks the server for `INFO`.
