@@ -78,6 +78,6 @@ impl Redlock {
     /// list.
     #[must_use]
     pub fn operator(&self) -> FleetOperator {
-        FleetOperator::of(&self.backend)
+        FleetOperator { nodes: Arc::clone(&self.backend) }
     }
 }

@@ -23,7 +23,7 @@ const SETTLED: Duration = Duration::from_secs(1);
 /// Clients do most of it automatically. Use it if no client runs, and for operations that clients must not start.
 #[derive(Clone)]
 pub struct FleetOperator {
-    nodes: Arc<Nodes>,
+    pub(super) nodes: Arc<Nodes>,
 }
 
 /// Why an operation was not finished. You may run it again: completed steps are kept.
@@ -91,10 +91,6 @@ pub struct AdmitNodes {
 }
 
 impl FleetOperator {
-    pub(super) fn of(nodes: &Arc<Nodes>) -> FleetOperator {
-        FleetOperator { nodes: Arc::clone(nodes) }
-    }
-
     /// Starts new nodes at once, and ends the quarantine of those that clients have started
     /// already and that have granted nothing yet. You thereby declare that no lock can be held: no node
     /// has been restarted without its data. Nodes that are in use stay as they are.
@@ -231,8 +227,7 @@ impl FleetOperator {
         if self.nodes.context.fleet == new.backend.context.fleet {
             return Err(OperatorError::SameList);
         }
-        let to = FleetOperator::of(&new.backend);
-        let to = &to;
+        let to = &new.operator();
         self.repeat(|| async move {
             let order = Relocation {
                 old: self.nodes.context.fleet.clone(),

@@ -30,11 +30,6 @@ impl Job {
         if self.limit <= ready_since && !again { Fault::TimedOut } else { Fault::Unsent }
     }
 
-    /// Reports whether it may go with others in one call.
-    pub(super) fn is_for_group(&self) -> bool {
-        GroupKind::of(&self.request).is_some()
-    }
-
     /// Gives the caller its answer, unless it has one. It may have given up.
     pub(super) fn answer(&mut self, answer: NodeAnswer) -> Option<Woken> {
         self.slot.answer(answer)
@@ -105,7 +100,7 @@ impl SendQueue {
             let joins = |job: &Job| {
                 let Some(first) = next.first() else { return true };
                 let is_alike = ttl.is_none() || renewed_for(&job.request).is_none_or(|it| Some(it) == ttl);
-                first.is_for_group() && job.is_for_group() && is_alike
+                [first, job].iter().all(|it| GroupKind::of(&it.request).is_some()) && is_alike
             };
             match queue.pop_front_if(|(_, job)| joins(job)) {
                 Some((_, job)) if is_release || now < job.limit => {

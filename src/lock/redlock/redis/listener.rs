@@ -36,25 +36,18 @@ pub(super) struct RedisListener {
 
 impl RedisListener {
     /// Connects and subscribes. The caller bounds the time. It takes a server that speaks RESP3, from 6.0.
-    pub(super) fn open(
-        client: Client,
-        keys: RedisKeys,
-        id: ClientId,
-    ) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
-        async move {
-            let info = client.get_connection_info();
-            let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-            let info = info.clone().set_redis_settings(settings);
-            let client = Client::open(info).map_err(fault)?;
-            let (sender, notified) = mpsc::channel(MAX_QUEUED);
-            let config = config().set_push_sender(Pushed(Mutex::new(Some(sender))));
-            let mut connection = client.get_multiplexed_async_connection_with_config(&config).await.map_err(fault)?;
-            connection.subscribe(keys.channel(id)).await.map_err(fault)?;
-            let calls = FuturesUnordered::new();
-            let listener = RedisListener { connection, keys, client: id, notified, calls };
-            Ok(Box::new(listener) as Box<dyn ReleaseListener>)
-        }
-        .boxed()
+    pub(super) async fn open(client: Client, keys: RedisKeys, id: ClientId) -> Result<Box<dyn ReleaseListener>, Fault> {
+        let info = client.get_connection_info();
+        let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+        let info = info.clone().set_redis_settings(settings);
+        let client = Client::open(info).map_err(fault)?;
+        let (sender, notified) = mpsc::channel(MAX_QUEUED);
+        let config = config().set_push_sender(Pushed(Mutex::new(Some(sender))));
+        let mut connection = client.get_multiplexed_async_connection_with_config(&config).await.map_err(fault)?;
+        connection.subscribe(keys.channel(id)).await.map_err(fault)?;
+        let calls = FuturesUnordered::new();
+        let listener = RedisListener { connection, keys, client: id, notified, calls };
+        Ok(Box::new(listener))
     }
 
     fn script(&self, script: &str, resource: &Resource) -> Cmd {

@@ -109,24 +109,19 @@ impl Node for RedisNode {
     }
 
     fn open(&self, fleet: &Fleet, holder: &str) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
-        let (node, fleet, holder) = (self.clone(), fleet.clone(), holder.to_owned());
-        async move {
-            let stream = stream::connect(&node.client).await;
-            let wire = Wire::new(stream.map_err(|error| unreachable(error.into()))?);
-            let session: Box<dyn Session> = Box::new(node.begin(wire, fleet, holder).await?);
-            Ok(session)
-        }
-        .boxed()
+        self.clone().begin(fleet.clone(), holder.to_owned()).boxed()
     }
 
     fn listen(&self, client: ClientId) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
-        RedisListener::open(self.client.clone(), self.keys.clone(), client)
+        RedisListener::open(self.client.clone(), self.keys.clone(), client).boxed()
     }
 }
 
 impl RedisNode {
-    /// Logs in, reads the server's identity, loads the scripts, and makes the session.
-    async fn begin(self, wire: Wire, fleet: Fleet, holder: String) -> Result<RedisSession, Fault> {
+    /// Connects, logs in, reads the server's identity, loads the scripts, and makes the session.
+    async fn begin(self, fleet: Fleet, holder: String) -> Result<Box<dyn Session>, Fault> {
+        let stream = stream::connect(&self.client).await;
+        let wire = Wire::new(stream.map_err(|error| unreachable(error.into()))?);
         let settings = self.client.get_connection_info().redis_settings();
         if let Some(password) = settings.password() {
             let login = wire.send(|it| it.arg("AUTH").arg(settings.username()).arg(password));
@@ -147,14 +142,12 @@ impl RedisNode {
         scripts.load(&wire).await.map_err(fault)?;
         // Not from zero: a proxy may share a connection among clients, whose numbers must differ. Lua keeps 53 bits.
         let number = AtomicU64::new(random::u128() as u64 >> 12);
-        Ok(RedisSession(Arc::new(SessionServer { wire, incarnation, scripts, number })))
+        Ok(Box::new(Arc::new(RedisSession { wire, incarnation, scripts, number })))
     }
 }
 
-struct RedisSession(Arc<SessionServer>);
-
-/// The server of one session.
-struct SessionServer {
+/// A session with one server.
+struct RedisSession {
     wire: Wire,
     incarnation: Incarnation,
     scripts: Scripts,
@@ -162,7 +155,7 @@ struct SessionServer {
     number: AtomicU64,
 }
 
-impl SessionServer {
+impl RedisSession {
     /// Sends requests about locks, or one about the node, which has been up for `uptime`, as one command. Returns the
     /// answer to each, or `None` if nothing was run, because the server has lost the scripts.
     async fn ask(&self, requests: &[Request], uptime: Duration) -> Option<Group<NodeAnswer>> {
@@ -203,9 +196,9 @@ impl SessionServer {
     }
 }
 
-impl Session for RedisSession {
+impl Session for Arc<RedisSession> {
     fn call(&self, requests: Group<Request>) -> BoxFuture<'static, Group<NodeAnswer>> {
-        let server = Arc::clone(&self.0);
+        let server = Arc::clone(self);
         async move {
             let uptime = match requests.as_slice() {
                 // Settings are checked again before a node is admitted.
@@ -221,7 +214,7 @@ impl Session for RedisSession {
     }
 
     fn check(&self) -> BoxFuture<'static, Result<(), Fault>> {
-        let server = Arc::clone(&self.0);
+        let server = Arc::clone(self);
         async move {
             let ping = server.wire.send(|command| command.arg("PING"));
             match ping.await.and_then(Value::extract_error).map_err(fault) {
@@ -236,7 +229,7 @@ impl Session for RedisSession {
     }
 
     fn poll_closed(&self, context: &mut Context<'_>) -> Poll<Fault> {
-        self.0.wire.poll_closed(context).map(fault)
+        self.wire.poll_closed(context).map(fault)
     }
 
     fn is_open_to_callers(&self) -> bool {
@@ -244,7 +237,7 @@ impl Session for RedisSession {
     }
 
     fn server(&self) -> Option<&Incarnation> {
-        Some(&self.0.incarnation)
+        Some(&self.incarnation)
     }
 }
 
