@@ -1,7 +1,7 @@
 use fencing_protocol::ResourceError;
+use object_store::Error;
 use object_store::path::Path;
 
-use super::write::Halt;
 use crate::fence::Stale;
 
 /// Why a call on an [`ObjectFence`](super::ObjectFence) failed.
@@ -57,11 +57,11 @@ pub enum ObjectError {
         /// The path of the object.
         path: Path,
         /// The cause.
-        source: object_store::Error,
+        source: Error,
     },
     /// The store could not be read, or refused the write: for want of rights, or of a bucket. Nothing was written.
     #[error(transparent)]
-    Store(#[from] object_store::Error),
+    Store(#[from] Error),
     /// The stream of the caller failed. The object is as it was.
     #[error("the contents of {path} could not be read: {source}")]
     Contents {
@@ -97,33 +97,28 @@ impl ObjectError {
         }
     }
 
-    /// Says why a write ended.
-    pub(super) fn halted(path: &Path, halt: Halt) -> ObjectError {
-        match halt {
-            Halt::Stale(stale) => stale.into(),
-            Halt::Contended => ObjectError::Contended { path: path.clone() },
-        }
-    }
-
     /// Says what an error of the store means for the write that it answers, or for a write that was sent before.
-    pub(super) fn sent(path: &Path, source: object_store::Error, before: bool) -> ObjectError {
-        use object_store::Error::{
-            InvalidPath, NotFound, NotImplemented, NotSupported, PermissionDenied, Unauthenticated,
-            UnknownConfigurationKey,
-        };
-        match source {
-            source if before || repeated(&source) => ObjectError::InDoubt { path: path.clone(), source },
-            PermissionDenied { .. } | Unauthenticated { .. } | InvalidPath { .. } => source.into(),
-            // The bucket: an object that is not there is a condition that was not met.
-            NotFound { .. } => source.into(),
-            NotSupported { .. } | NotImplemented { .. } | UnknownConfigurationKey { .. } => source.into(),
-            source => ObjectError::InDoubt { path: path.clone(), source },
+    pub(super) fn sent(path: &Path, source: Error, before: bool) -> ObjectError {
+        let refused = matches!(
+            source,
+            // Of the bucket: an object that is not there is a condition that was not met.
+            Error::NotFound { .. }
+                | Error::PermissionDenied { .. }
+                | Error::Unauthenticated { .. }
+                | Error::InvalidPath { .. }
+                | Error::NotSupported { .. }
+                | Error::NotImplemented { .. }
+                | Error::UnknownConfigurationKey { .. }
+        );
+        match refused && !before && !repeated(&source) {
+            true => source.into(),
+            false => ObjectError::InDoubt { path: path.clone(), source },
         }
     }
 }
 
 /// Whether the client of the store has sent the request more than once: this error answers the last one only, and one
 /// before it may have been applied. Nothing but the text says so.
-fn repeated(error: &object_store::Error) -> bool {
+fn repeated(error: &Error) -> bool {
     error.to_string().contains(" retries, max_retries: ")
 }

@@ -14,13 +14,18 @@ use object_store::{
 use parking_lot::Mutex;
 
 use super::head::{self, FOLDER, Head, Location, MAX_HEAD};
-use super::write::{Next, ObjectState, Write};
+use super::write::{Halt, Next, ObjectState, Write, put_if};
 use super::{ObjectError, PathCause, probe};
+use crate::fence::Stale;
 use crate::log_throttle::LogThrottle;
 use crate::random;
 
 /// How many objects' versions are remembered, at most.
 const REMEMBERED: usize = 10_000;
+
+/// How much of an object is read: its head, or all of it.
+pub(super) const HEAD: Option<GetRange> = Some(GetRange::Bounded(0..MAX_HEAD as u64));
+const WHOLE: Option<GetRange> = None;
 
 /// How many heads are read at one time to list objects.
 const READ_AT_ONCE: usize = 16;
@@ -46,7 +51,7 @@ type Known = ObjectState<UpdateVersion>;
 /// [`ObjectError::InDoubt`]. No newer write is ever undone by it.
 #[derive(Clone, derive_more::Debug)]
 pub struct ObjectFence {
-    store: Arc<dyn ObjectStore>,
+    pub(super) store: Arc<dyn ObjectStore>,
     #[debug(skip)]
     known: Arc<Mutex<HashMap<Path, Known>>>,
     #[debug(skip)]
@@ -110,12 +115,12 @@ impl ObjectFence {
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         // The contents of a stale one must not be sent.
-        let mut write = Write::new(resource(path)?, token, random::u128(), false);
-        let state = self.read(path, Read::Head).await?;
-        if let Err(halt) = write.judge(state.as_ref().map(|(state, _)| state)) {
-            return self.note(Err(ObjectError::halted(path, halt)));
+        let resource = resource(path)?;
+        let state = self.read(path, HEAD).await?.map(|(state, _)| state);
+        if let Err(stale) = Stale::check(&resource, token, state.as_ref().map(|state| state.token)) {
+            return self.note(Err(stale.into()));
         }
-        let body = head::body(path, token, write.nonce);
+        let body = head::body(path, token, random::u128());
         let mut upload = WriteMultipart::new_with_chunk_size(self.store.put_multipart(&body).await?, PART);
         if let Err(error) = send_parts(path, &mut upload, contents).await {
             if let Err(error) = upload.abort().await {
@@ -124,7 +129,7 @@ impl ObjectFence {
             return Err(error);
         }
         upload.finish().await?;
-        if let Some((state, _)) = state {
+        if let Some(state) = state {
             self.remember(path, state);
         }
         // If this fails, the contents must stay: a claim may have taken over a head that points at them.
@@ -158,7 +163,7 @@ impl ObjectFence {
         let absent = || ObjectError::NotFound { path: path.clone() };
         let mut last = None;
         loop {
-            let (state, object) = self.read(path, Read::Whole).await?.ok_or_else(absent)?;
+            let (state, object) = self.read(path, WHOLE).await?.ok_or_else(absent)?;
             match object.location {
                 Location::Here => return Ok(Contents::Here(object.contents)),
                 Location::Gone => return Err(absent()),
@@ -204,11 +209,8 @@ impl ObjectFence {
         if found.size > MAX_HEAD as u64 {
             return Ok(Some(found.location));
         }
-        let gone = match self.read(&found.location, Read::Head).await? {
-            None => true,
-            Some((_, object)) => object.location == Location::Gone,
-        };
-        Ok((!gone).then_some(found.location))
+        let read = self.read(&found.location, HEAD).await?;
+        Ok(read.is_some_and(|(_, object)| object.location != Location::Gone).then_some(found.location))
     }
 
     async fn write(&self, path: &Path, token: Token, edit: Edit) -> Result<(), ObjectError> {
@@ -219,37 +221,39 @@ impl ObjectFence {
         let claims = matches!(edit, Edit::Claim);
         let mut write = Write::new(resource(path)?, token, random::u128(), claims);
         // Forgotten until the answer is there: a write that is dropped in between is in doubt.
-        let mut known = self.known.lock().remove(path).map(|state| (state, None));
+        let mut known = self.known.lock().remove(path);
         // Whether a request was refused: it may have been the repetition of one that was applied.
         let mut sent = false;
         loop {
-            let read = if claims { Read::Whole } else { Read::Head };
-            let state = match known.take() {
-                Some(known) => Some(known),
-                None => match self.read(path, read).await {
+            let (state, object) = match known.take() {
+                Some(state) => (Some(state), None),
+                None => match self.read(path, if claims { WHOLE } else { HEAD }).await {
                     Err(ObjectError::Store(source)) if sent => return Err(ObjectError::sent(path, source, sent)),
-                    found => found?.map(|(state, object)| (state, Some(object))),
+                    found => found?.unzip(),
                 },
             };
-            let next = write.judge(state.as_ref().map(|(state, _)| state));
+            let next = write.judge(state.as_ref());
             if next != Ok(Next::Send) {
                 // No request was sent, and a token never goes down: the version may still be the last.
-                if let Some((state, _)) = state {
+                if let Some(state) = state {
                     self.remember(path, state);
                 }
-                return next.map(|_| ()).map_err(|halt| ObjectError::halted(path, halt));
+                return next.map(|_| ()).map_err(|halt| match halt {
+                    Halt::Stale(stale) => stale.into(),
+                    Halt::Contended => ObjectError::Contended { path: path.clone() },
+                });
             }
-            let (version, object) = state.map_or((None, None), |(state, object)| (Some(state.version), object));
             let (location, contents) = match (&edit, object) {
                 (Edit::To(location, contents), _) => (location.clone(), contents.clone()),
                 (Edit::Claim, Some(object)) => (object.location, object.contents.into()),
                 // A version from memory: the contents that the claim keeps have to be read.
-                (Edit::Claim, None) if version.is_some() => continue,
+                (Edit::Claim, None) if state.is_some() => continue,
                 (Edit::Claim, None) => (Location::Gone, PutPayload::new()),
             };
             let head = Head { token, nonce: write.nonce, location };
             let object = once(Bytes::from(head.line())).chain(contents).collect();
-            match self.send(path, object, version).await {
+            let mode = state.map_or(PutMode::Create, |state| PutMode::Update(state.version));
+            match put_if(&*self.store, path, object, mode).await {
                 Ok(Some(version)) => {
                     self.remember(path, ObjectState { version, token, nonce: write.nonce });
                     return Ok(());
@@ -261,28 +265,12 @@ impl ObjectFence {
         }
     }
 
-    /// Sends a write on condition that the object still has this version, or does not exist. Returns the new version,
-    /// and none if it was refused.
-    async fn send(
+    /// Reads the state of an object, and none if it does not exist.
+    pub(super) async fn read(
         &self,
         path: &Path,
-        object: PutPayload,
-        version: Option<UpdateVersion>,
-    ) -> Result<Option<UpdateVersion>, Error> {
-        let mode = version.map_or(PutMode::Create, PutMode::Update);
-        match self.store.put_opts(path, object, mode.into()).await {
-            Ok(written) => Ok(Some(UpdateVersion { e_tag: written.e_tag, version: written.version })),
-            Err(Error::AlreadyExists { .. } | Error::Precondition { .. } | Error::NotModified { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Reads the state of an object, and none if it does not exist.
-    pub(super) async fn read(&self, path: &Path, read: Read) -> Result<Option<(Known, FoundObject)>, ObjectError> {
-        let range = match read {
-            Read::Head => Some(GetRange::Bounded(0..MAX_HEAD as u64)),
-            Read::Whole => None,
-        };
+        range: Option<GetRange>,
+    ) -> Result<Option<(Known, FoundObject)>, ObjectError> {
         let found = match self.store.get_opts(path, GetOptions { range, ..GetOptions::default() }).await {
             Err(Error::NotFound { .. }) => return Ok(None),
             // An empty object has no range that could be read.
@@ -321,17 +309,6 @@ impl ObjectFence {
         }
         written
     }
-
-    pub(super) fn store(&self) -> &dyn ObjectStore {
-        &*self.store
-    }
-}
-
-/// How much of an object to read.
-#[derive(Clone, Copy)]
-pub(super) enum Read {
-    Head,
-    Whole,
 }
 
 /// The contents of an object, as far as they are read.

@@ -6,7 +6,7 @@ use object_store::ObjectStoreExt;
 use object_store::path::{Path, PathPart};
 
 use super::head::{self, FOLDER, Location};
-use super::object_fence::Read;
+use super::object_fence::HEAD;
 use super::{ObjectError, ObjectFence};
 
 impl ObjectFence {
@@ -21,14 +21,14 @@ impl ObjectFence {
     /// [`ObjectError::Store`] if the store fails. What was deleted stays deleted; call it again.
     pub async fn sweep(&self, prefix: Option<&Path>) -> Result<u64, ObjectError> {
         let below: Path = once(PathPart::from(FOLDER)).chain(prefix.into_iter().flat_map(Path::parts)).collect();
-        let mut bodies = self.store().list(Some(&below));
+        let mut bodies = self.store.list(Some(&below));
         // Of the object whose contents came last: they mostly come one behind the other.
         let mut head: Option<(Path, Option<(Token, Location)>)> = None;
         let mut deleted = 0;
         while let Some(body) = bodies.try_next().await? {
             let Some((path, token)) = head::owner(&body.location) else { continue };
             if head.as_ref().is_none_or(|(last, _)| *last != path) {
-                let read = match self.read(&path, Read::Head).await {
+                let read = match self.read(&path, HEAD).await {
                     Ok(read) => read.map(|(state, object)| (state.token, object.location)),
                     // Written without the fence: nothing is known of its token.
                     Err(ObjectError::NotFenced { .. }) => None,
@@ -40,7 +40,7 @@ impl ObjectFence {
                 && token < *newest
                 && !points_at(location, &body.location)
             {
-                self.store().delete(&body.location).await?;
+                self.store.delete(&body.location).await?;
                 deleted += 1;
             }
         }

@@ -1,4 +1,6 @@
 use fencing_protocol::{Resource, Token};
+use object_store::path::Path;
+use object_store::{Error, ObjectStore, PutMode, PutPayload, UpdateVersion};
 
 use crate::fence::Stale;
 
@@ -66,6 +68,20 @@ impl Write {
         }
         self.tries += 1;
         Ok(Next::Send)
+    }
+}
+
+/// Writes an object on a condition. Returns the new version, and none if the condition was not met.
+pub(super) async fn put_if(
+    store: &dyn ObjectStore,
+    path: &Path,
+    object: PutPayload,
+    condition: PutMode,
+) -> Result<Option<UpdateVersion>, Error> {
+    match store.put_opts(path, object, condition.into()).await {
+        Ok(written) => Ok(Some(UpdateVersion { e_tag: written.e_tag, version: written.version })),
+        Err(Error::AlreadyExists { .. } | Error::Precondition { .. } | Error::NotModified { .. }) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
