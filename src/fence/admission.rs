@@ -9,7 +9,7 @@ use super::gate::RequestInFlight;
 /// A request that the fence has admitted. While you hold it, the fence admits no newer token
 /// of the resource. Drop it when the write is done.
 #[derive(derive_more::Debug)]
-#[debug("Admission {{ resource: {:?}, token: {:?} }}", request.resource(), request.token)]
+#[debug("Admission {{ resource: {:?}, token: {:?} }}", request.resource, request.token)]
 #[must_use = "the request is in flight for as long as its admission is held"]
 pub struct Admission {
     pub(super) request: RequestInFlight,
@@ -25,7 +25,7 @@ impl Admission {
     /// Returns the resource that the request was admitted to.
     #[must_use]
     pub fn resource(&self) -> &Resource {
-        self.request.resource()
+        &self.request.resource
     }
 
     /// Returns the token that was admitted.
@@ -42,7 +42,7 @@ impl Admission {
     /// You may await any number of these futures, and drop them at any time.
     pub fn superseded(&self) -> impl Future<Output = Stale> + Send + 'static {
         match self.drops_older {
-            true => Either::Left(self.request.superseded()),
+            true => Either::Left(self.request.newer(|tokens| tokens.stop)),
             false => Either::Right(pending()),
         }
     }

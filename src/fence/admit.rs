@@ -11,7 +11,7 @@ use tracing::Instrument;
 
 use super::check::{NotIssued, Question};
 use super::gate::RequestInFlight;
-use super::{Admission, Fence, FenceError, MAX_LIMIT, Stale};
+use super::{Admission, Fence, FenceError, Stale};
 
 /// Time after which slow marks make the fence ask older requests to stop.
 const SLOW_MARKS: Duration = Duration::from_millis(100);
@@ -45,7 +45,7 @@ impl Fence {
     pub(crate) fn admit_now(&self, resource: &Resource, token: Token) -> Option<Result<Admission, FenceError>> {
         let outcome = self.pass_now(resource, token).transpose()?;
         let span = tracing::debug_span!("fencing.admit", %resource, %token);
-        span.in_scope(|| self.outcomes.note(Duration::ZERO, outcome.as_ref().map(drop)));
+        span.in_scope(|| self.outcomes.note(Duration::ZERO, outcome.as_ref().err()));
         Some(outcome)
     }
 
@@ -54,7 +54,7 @@ impl Fence {
         let since = StdInstant::now();
         let pass = async {
             let outcome = self.pass(resource, token).await;
-            self.outcomes.note(since.elapsed(), outcome.as_ref().map(drop));
+            self.outcomes.note(since.elapsed(), outcome.as_ref().err());
             outcome
         };
         pass.instrument(tracing::debug_span!("fencing.admit", %resource, %token)).await
@@ -68,37 +68,26 @@ impl Fence {
         let request = self.gate.enter(resource, token, self.grace)?;
         let Some(raised) = self.marks.raise_now(resource, token) else { return Ok(None) };
         raised?;
-        Ok(request.confirm().then(|| self.admission(request)))
+        Ok(request.confirm().then(|| Admission::new(request, self.grace.is_some())))
     }
 
     async fn pass(&self, resource: &Resource, token: Token) -> Result<Admission, FenceError> {
         check_runtime()?;
-        let end = self.end();
+        let end = Instant::now() + self.limit;
         let question = self.check(resource, token, end).await?;
         // It enters the gate before the marks are asked: a request that passes them later sees
         // this one, however long it pauses in between.
-        let request = self.gate.enter(resource, token, self.grace)?;
-        self.in_time(end, &question, self.raise(&request)).await?;
+        let mut request = self.gate.enter(resource, token, self.grace)?;
+        self.in_time(end, &question, self.raise(resource, &mut request)).await?;
         request.confirm();
         drop(question);
         request.check_waiters(self.waiters)?;
-        match timeout_at(end, request.alone()).await {
-            Ok(alone) => alone?,
-            Err(_) => return Err(request.busy(self.limit)),
-        }
-        Ok(self.admission(request))
-    }
-
-    fn admission(&self, request: RequestInFlight) -> Admission {
-        Admission::new(request, self.grace.is_some())
+        timeout_at(end, request.alone()).await.map_err(|_| request.busy(self.limit))??;
+        Ok(Admission::new(request, self.grace.is_some()))
     }
 
     fn closed_for(&self) -> Option<Duration> {
         self.closed_until?.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
-    }
-
-    pub(super) fn end(&self) -> Instant {
-        Instant::now() + self.limit.min(MAX_LIMIT)
     }
 
     /// Checks that the token was issued, if it would raise the mark. The request is not in flight
@@ -127,7 +116,7 @@ impl Fence {
                 return Ok(None);
             }
         }
-        let asked = checks.was_issued(resource, token, self.limit.min(MAX_LIMIT) / 2);
+        let asked = checks.was_issued(resource, token, self.limit / 2);
         match timeout_at(end, asked).await.unwrap_or_else(|_| Err(self.too_late("").into())) {
             Ok(Some(question)) => Ok(Some(question)),
             Ok(None) => Err(refuse(None).into()),
@@ -141,13 +130,10 @@ impl Fence {
         question: &Option<Arc<Question>>,
         raise: impl Future<Output = Result<(), FenceError>>,
     ) -> Result<(), FenceError> {
-        match timeout_at(end, raise).await {
-            Ok(raised) => raised,
-            Err(_) => {
-                let left = question.as_ref().map_or("", |_| "what the lock service had left of ");
-                Err(FenceError::Unreachable(self.too_late(left)))
-            }
-        }
+        timeout_at(end, raise).await.unwrap_or_else(|_| {
+            let left = question.as_ref().map_or("", |_| "what the lock service had left of ");
+            Err(FenceError::Unreachable(self.too_late(left)))
+        })
     }
 
     fn too_late(&self, left: &str) -> Box<dyn Error + Send + Sync> {
@@ -156,8 +142,8 @@ impl Fence {
 
     /// Raises the mark. If the marks are slow, the transaction of an older request may hold them:
     /// a fence that drops older requests asks them to stop.
-    async fn raise(&self, request: &RequestInFlight) -> Result<(), FenceError> {
-        let mut raise = self.marks.raise(request.resource(), request.token);
+    async fn raise(&self, resource: &Resource, request: &mut RequestInFlight) -> Result<(), FenceError> {
+        let mut raise = self.marks.raise(resource, request.token);
         let unanswered_since = request.ask_marks();
         let raised = match self.grace {
             None => raise.await,

@@ -118,10 +118,9 @@ impl OpenQuestions {
         if self.newest.len() < MAX_TOKENS && of_resource.clone().count() < MAX_TOKENS_OF_RESOURCE {
             return Ok(());
         }
-        let largest = of_resource.last().map(|(largest, _)| largest.clone());
-        let largest = largest.filter(|largest| largest > sequencer);
-        let largest = largest.and_then(|largest| self.newest.remove(&largest));
-        largest.map(|largest| largest.abort.abort()).ok_or_else(crowded)
+        let largest = of_resource.last().map(|(largest, _)| largest.clone()).filter(|largest| largest > sequencer);
+        let evicted = largest.and_then(|largest| self.newest.remove(&largest));
+        evicted.map(|evicted| evicted.abort.abort()).ok_or_else(crowded)
     }
 }
 
@@ -157,7 +156,7 @@ impl Checks {
         let sequencer = Sequencer::new(resource.clone(), token);
         let came = self.open.lock().begun;
         let first = self.ask(&sequencer, 0)?;
-        match timeout_at(first.since + patience, first.answer()).await {
+        match timeout_at(first.since + patience, first.answer.clone()).await {
             // It was asked before this request came: the token may have been issued since.
             Ok(Ok(false)) if first.number < came => {}
             Ok(answer) => return Ok(answer?.then_some(first)),
@@ -165,16 +164,15 @@ impl Checks {
         }
         let second = self.ask(&sequencer, came.max(first.number + 1))?;
         let first_says_yes = async {
-            if !matches!(first.answer().await, Ok(true)) {
+            if !matches!(first.answer.clone().await, Ok(true)) {
                 pending().await
             }
         };
         tokio::select! {
             biased;
-            () = first_says_yes => {}
-            answer = second.answer() => return Ok(answer?.then_some(second)),
+            () = first_says_yes => Ok(Some(first)),
+            answer = second.answer.clone() => Ok(answer?.then_some(second)),
         }
-        Ok(Some(first))
     }
 
     /// Joins the newest question of this token, or begins one if that has a number below `least`.
@@ -206,12 +204,6 @@ impl Checks {
         let newest = NewestQuestion { number, question: Arc::downgrade(&question), abort };
         open.newest.insert(sequencer.clone(), newest);
         Ok(question)
-    }
-}
-
-impl Question {
-    async fn answer(&self) -> Result<bool, Cause> {
-        self.answer.clone().await
     }
 }
 

@@ -1,6 +1,7 @@
 //! The part of a fence that only the HTTP layer uses.
 
 use fencing_protocol::{Resource, Token};
+use tokio::time::Instant;
 
 use super::admit::check_runtime;
 use super::{Admission, Fence, FenceError, Stale};
@@ -10,7 +11,7 @@ impl Fence {
     /// no request, and no request waits for it.
     pub(crate) async fn observe(&self, resource: &Resource, token: Token) -> Result<(), FenceError> {
         check_runtime()?;
-        let end = self.end();
+        let end = Instant::now() + self.limit;
         let question = self.check(resource, token, end).await?;
         self.in_time(end, &question, self.marks.raise(resource, token)).await
     }

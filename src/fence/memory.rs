@@ -99,12 +99,6 @@ impl MemoryMarks {
         Ok(())
     }
 
-    fn find_room(&self) -> Result<(), FenceError> {
-        let one_more = |used| (used < self.limit).then_some(used + 1);
-        let found = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
-        found.map(drop).map_err(|_| FenceError::Full { limit: self.limit })
-    }
-
     fn compare_and_raise(&self, resource: &Resource, token: Token) -> Result<(), FenceError> {
         match self.marks.entry(resource.clone()) {
             Entry::Occupied(mut highest) => {
@@ -113,7 +107,9 @@ impl MemoryMarks {
                 return Ok(());
             }
             Entry::Vacant(mark) => {
-                self.find_room()?;
+                let one_more = |used| (used < self.limit).then_some(used + 1);
+                let room = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+                room.map_err(|_| FenceError::Full { limit: self.limit })?;
                 mark.insert(token);
             }
         }

@@ -112,7 +112,7 @@ impl Fence {
     /// answer of the marks, and the end of older requests in flight, together. Default: 5 s; at most one day.
     #[must_use]
     pub fn limit(self, limit: Duration) -> Fence {
-        Fence { limit, ..self }
+        Fence { limit: limit.min(MAX_LIMIT), ..self }
     }
 
     /// Stops older requests in flight ([`Admission::superseded`]) at the end of their grace. It counts from the moment

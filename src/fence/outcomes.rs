@@ -14,14 +14,11 @@ pub(super) struct Outcomes(Mutex<BTreeMap<&'static str, LogThrottle>>);
 impl Outcomes {
     /// Notes how an admission ended, and how long it took: zero if it had to wait for nothing. Each kind of
     /// refusal is a warning every ten seconds at most, and a line for debugging in between.
-    pub(super) fn note(&self, took: Duration, outcome: Result<(), &FenceError>) {
+    pub(super) fn note(&self, took: Duration, refusal: Option<&FenceError>) {
         metrics::histogram!("fencing_admission_seconds").record(took.as_secs_f64());
-        let Err(error) = outcome else {
+        let Some(error) = refusal else {
             // Both labels are constant, and so nothing is allocated.
-            metrics::counter!(
-                "fencing_admissions_total", "layer" => "fence", "outcome" => "admitted"
-            )
-            .increment(1);
+            metrics::counter!("fencing_admissions_total", "layer" => "fence", "outcome" => "admitted").increment(1);
             return;
         };
         let label = error.label();

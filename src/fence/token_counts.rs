@@ -1,41 +1,37 @@
 use fencing_protocol::Token;
 use smallvec::SmallVec;
 
-/// The number of requests in flight with each token, the oldest token first. Mostly there is one, and it takes
-/// no allocation.
+/// The tokens of some requests in their order, each as often as requests have it. One or two take no allocation.
 #[derive(Default)]
-pub(super) struct TokenCounts(SmallVec<[(Token, usize); 1]>);
+pub(super) struct TokenCounts(SmallVec<[Token; 2]>);
 
 impl TokenCounts {
     pub(super) fn oldest(&self) -> Option<Token> {
-        self.0.first().map(|(token, _)| *token)
+        self.0.first().copied()
     }
 
-    /// Returns the place of a token, or where it would be.
-    fn place(&self, token: Token) -> Result<usize, usize> {
-        self.0.binary_search_by_key(&token, |(token, _)| *token)
+    pub(super) fn newest(&self) -> Option<Token> {
+        self.0.last().copied()
     }
 
     pub(super) fn count(&self, token: Token) -> usize {
-        let found = self.place(token).ok().and_then(|place| self.0.get(place));
-        found.map_or(0, |(_, count)| *count)
+        self.end(token) - self.0.partition_point(|other| *other < token)
+    }
+
+    /// Returns the place behind the last request with this token.
+    fn end(&self, token: Token) -> usize {
+        self.0.partition_point(|other| *other <= token)
     }
 
     pub(super) fn enter(&mut self, token: Token) {
-        match self.place(token) {
-            Ok(place) => self.0.get_mut(place).into_iter().for_each(|(_, count)| *count += 1),
-            Err(place) => self.0.insert(place, (token, 1)),
-        }
+        self.0.insert(self.end(token), token);
     }
 
     pub(super) fn leave(&mut self, token: Token) {
-        if let Ok(place) = self.place(token)
-            && let Some((_, count)) = self.0.get_mut(place)
+        if let Some(place) = self.end(token).checked_sub(1)
+            && self.0.get(place) == Some(&token)
         {
-            *count -= 1;
-            if *count == 0 {
-                self.0.remove(place);
-            }
+            self.0.remove(place);
         }
     }
 }
