@@ -5,7 +5,6 @@ use std::io;
 use std::mem::take;
 
 use bytes::Bytes;
-use fencing_protocol::Resource;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 
@@ -133,9 +132,7 @@ impl Refusal {
                 "token {presented} of {resource} was cut off by a newer one; \
                  what it wrote may or may not be stored"
             ),
-            Refusal::Missing => {
-                format!("send the token of your lease in the header {header}")
-            }
+            Refusal::Missing => format!("send the token of your lease in the header {header}"),
             Refusal::Malformed(error) => format!("header {header}: {error}"),
             Refusal::Repeated => format!("header {header} was sent more than once"),
             Refusal::Mismatch(error) | Refusal::Resource(error) => error.clone(),
@@ -145,9 +142,14 @@ impl Refusal {
             Refusal::Unavailable { resource, cause, .. } => match &**cause {
                 FenceError::Busy { .. } | FenceError::Crowded { .. } => cause.to_string(),
                 FenceError::Closed(_) => {
-                    "the high-water marks are closed until an operator opens them; nothing was written".into()
+                    nothing_written("the high-water marks are closed until an operator opens them")
                 }
-                cause => nothing_written(&not_admitted(resource, cause)),
+                FenceError::Full { .. } => nothing_written(&format!("no room for a high-water mark of {resource}")),
+                FenceError::Quarantine { .. } => nothing_written(&cause.to_string()),
+                FenceError::NoRuntime => nothing_written("the server's fence can't run here"),
+                FenceError::Unchecked { .. } => nothing_written("the token could not be checked with the lock service"),
+                FenceError::NoConnection(_) => nothing_written("the server has no free database connection"),
+                _ => nothing_written("the high-water marks are unreachable"),
             },
             Refusal::Conflict(_) => "conflicting transaction; this one was rolled back; try again".into(),
             Refusal::RolledBack(_) => nothing_written("the transaction was rolled back"),
@@ -204,18 +206,6 @@ impl Refusal {
         let mut response = self.answer(&AnswerStyle::plain(false), body);
         response.extensions_mut().insert(FromHandler);
         response
-    }
-}
-
-/// Says why the fence could not admit, in words for the client.
-fn not_admitted(resource: &Resource, cause: &FenceError) -> String {
-    match cause {
-        FenceError::Full { .. } => format!("no room for a high-water mark of {resource}"),
-        FenceError::Quarantine { .. } => cause.to_string(),
-        FenceError::NoRuntime => "the server's fence can't run here".into(),
-        FenceError::Unchecked { .. } => "the token could not be checked with the lock service".into(),
-        FenceError::NoConnection(_) => "the server has no free database connection".into(),
-        _ => "the high-water marks are unreachable".into(),
     }
 }
 

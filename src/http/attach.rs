@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, ready};
 use http::{HeaderName, HeaderValue, Request, Response};
 use http_body::Body;
 use http_body_util::{BodyExt, Limited};
@@ -71,17 +71,6 @@ impl AttachLayer {
     pub fn with_resource(self) -> AttachLayer {
         AttachLayer { with_resource: true, ..self }
     }
-
-    /// Puts the headers into a request.
-    fn attach<B, E>(&self, request: &mut Request<B>) -> Result<(), AttachError<E>> {
-        let sequencer = self.lease.held().ok_or(AttachError::LeaseOver)?;
-        let headers = request.headers_mut();
-        headers.insert(self.header.clone(), HeaderValue::from(sequencer.token.get()));
-        if self.with_resource {
-            headers.insert(SEQUENCER, sequencer_value(&sequencer));
-        }
-        Ok(())
-    }
 }
 
 impl<S> Layer<S> for AttachLayer {
@@ -121,8 +110,12 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        if let Err(error) = self.layer.attach(&mut request) {
-            return async move { Err(error) }.boxed();
+        let AttachLayer { lease, header, with_resource } = &self.layer;
+        let Some(sequencer) = lease.held() else { return ready(Err(AttachError::LeaseOver)).boxed() };
+        let headers = request.headers_mut();
+        headers.insert(header.clone(), HeaderValue::from(sequencer.token.get()));
+        if *with_resource {
+            headers.insert(SEQUENCER, sequencer_value(&sequencer));
         }
         let sent = self.inner.call(request);
         async move { read(sent.await.map_err(AttachError::Service)?).await }.boxed()

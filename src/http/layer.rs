@@ -1,10 +1,11 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use http::HeaderName;
+use fencing_protocol::{NonEmpty, Resource};
 use http::request::Parts;
+use http::{HeaderName, Method};
 
-use super::{HEADER, Policy, Resources};
+use super::HEADER;
 use crate::fence::Fence;
 
 type ChoosePolicy = Arc<dyn Fn(&Parts) -> Policy + Send + Sync>;
@@ -102,5 +103,70 @@ impl<X> FenceLayer<X> {
     #[must_use]
     pub fn hide_highest(self) -> FenceLayer<X> {
         FenceLayer { hides_highest: true, ..self }
+    }
+}
+
+/// The requirements of a [`FenceLayer`](super::FenceLayer) for one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Policy {
+    /// The request needs a token, and the fence checks it.
+    Required,
+    /// The fence checks the token if there is one. Without one the request passes, and the handler gets no
+    /// [`Fenced`](super::Fenced).
+    Optional,
+    /// The request passes, and the fence ignores its token. The handler gets no [`Fenced`](super::Fenced).
+    Ignored,
+}
+
+impl Policy {
+    /// Requires a token of all requests but reads, which have safe methods as IANA registers them: GET, HEAD,
+    /// OPTIONS, TRACE, and PROPFIND, QUERY, REPORT and SEARCH. The token of a read is checked.
+    #[must_use]
+    pub fn for_writes(request: &Parts) -> Policy {
+        if is_read(&request.method) { Policy::Optional } else { Policy::Required }
+    }
+
+    /// Ignores the tokens of reads, and requires a token of all other requests.
+    ///
+    /// **Fencing.** Use it on routes where some users may read but not write: by default a read
+    /// raises the mark, so that a reader with a forged token locks out the writers. You lose the
+    /// seal: an older holder may write between the read of a newer one and its write, so let the
+    /// newer one read behind a route that seals, or in the transaction that writes.
+    #[must_use]
+    pub fn ignoring_reads(request: &Parts) -> Policy {
+        if is_read(&request.method) { Policy::Ignored } else { Policy::Required }
+    }
+}
+
+/// Returns whether the method is safe.
+fn is_read(method: &Method) -> bool {
+    method.is_safe() || matches!(method.as_str(), "PROPFIND" | "QUERY" | "REPORT" | "SEARCH")
+}
+
+/// The resources that one request is about: what the closure of a [`FenceLayer`](super::FenceLayer) may
+/// return, besides one [`Resource`]. A `Vec` of them is one.
+///
+/// With more than one, each needs its own token: the request carries a header [`SEQUENCER`](super::SEQUENCER) for each,
+/// as [`attach_all`](super::attach_all()) puts them. All of them are admitted, or the request is refused. They are
+/// admitted in the order of their names, so that two requests never wait for each other. The
+/// [limit](crate::fence::Fence::limit) of the fence counts for each resource separately.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resources(pub(super) Option<NonEmpty<Resource>>);
+
+impl Resources {
+    /// The most resources of a request.
+    pub const MOST: usize = 128;
+}
+
+impl From<Resource> for Resources {
+    fn from(resource: Resource) -> Resources {
+        Resources(Some(NonEmpty::new(resource)))
+    }
+}
+
+impl From<Vec<Resource>> for Resources {
+    fn from(resources: Vec<Resource>) -> Resources {
+        Resources(NonEmpty::from_vec(resources))
     }
 }

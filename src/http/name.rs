@@ -99,29 +99,22 @@ where
         let style = AnswerStyle::plain(is_grpc(request.method(), request.headers()));
         let naming = (self.namer)(request);
         async move {
-            let named = naming.await.map_err(|error| refused(error.into()));
-            let (mut request, resources) = match named {
-                Ok((request, resources)) => (request, resources.into()),
-                Err(refusal) => {
-                    refusal.count();
-                    return Ok(refusal.answer(&style, FenceBody::refusal));
+            let refusal = match naming.await.map_err(Into::into) {
+                Ok((mut request, resources)) => {
+                    request.extensions_mut().insert(NamedResources(resources.into()));
+                    return Ok(inner.call(request).await?.map(FenceBody::passing));
                 }
+                // Nothing was written.
+                Err(Refusal::Failed(cause)) => {
+                    tracing::error!(error = %cause, "resource not named");
+                    Refusal::Unnamed(cause)
+                }
+                Err(refusal) => refusal,
             };
-            request.extensions_mut().insert(NamedResources(resources));
-            Ok(inner.call(request).await?.map(FenceBody::passing))
+            refusal.count();
+            Ok(refusal.answer(&style, FenceBody::refusal))
         }
         .boxed()
-    }
-}
-
-/// Turns a failure into one before any write.
-fn refused(refusal: Refusal) -> Refusal {
-    match refusal {
-        Refusal::Failed(cause) => {
-            tracing::error!(error = %cause, "resource not named");
-            Refusal::Unnamed(cause)
-        }
-        refusal => refusal,
     }
 }
 

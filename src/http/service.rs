@@ -92,13 +92,11 @@ where
         // If the token has a header of its own, a proxy may watch that one only.
         let own_header = self.header != HEADER;
         if shown.len() > 1 && (own_header || token.is_some()) {
-            let alone = format!("with several headers {SEQUENCER} send no other token");
-            return Err(Refusal::Mismatch(alone));
+            return Err(Refusal::Mismatch(format!("with several headers {SEQUENCER} send no other token")));
         }
         let token = match (token, shown.iter().next()) {
             (Some(token), Some((resource, shown))) if token != *shown => {
-                let mismatch = format!("token {token} came with sequencer {shown} {resource}");
-                return Err(Refusal::Mismatch(mismatch));
+                return Err(Refusal::Mismatch(format!("token {token} came with sequencer {shown} {resource}")));
             }
             (Some(token), _) => token,
             (None, Some((_, shown))) if !own_header => *shown,
@@ -142,27 +140,24 @@ fn unnamed<E: Display + 'static>(error: E) -> Refusal {
 /// Reads the one token in the headers, if there is one.
 fn token(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Token>, Refusal> {
     let mut values = headers.get_all(name).iter();
-    let Some(value) = values.next() else { return Ok(None) };
-    if values.next().is_some() {
-        return Err(Refusal::Repeated);
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some(value), None) => value.to_str().unwrap_or("").parse().map(Some).map_err(Refusal::Malformed),
+        (Some(_), Some(_)) => Err(Refusal::Repeated),
     }
-    let text = value.to_str().unwrap_or("");
-    text.parse().map(Some).map_err(Refusal::Malformed)
 }
 
 /// Reads the sequencers in the headers: one for each resource at most.
 fn sequencers(headers: &HeaderMap) -> Result<BTreeMap<Resource, Token>, Refusal> {
     let mut shown = BTreeMap::new();
     for value in headers.get_all(SEQUENCER) {
-        let read = read_sequencer(value.to_str().unwrap_or(""));
-        let mismatch = |error| Refusal::Mismatch(format!("header {SEQUENCER}: {error}"));
-        let Sequencer { resource, token } = read.map_err(mismatch)?;
+        let Sequencer { resource, token } = read_sequencer(value.to_str().unwrap_or(""))
+            .map_err(|error| Refusal::Mismatch(format!("header {SEQUENCER}: {error}")))?;
         if shown.insert(resource, token).is_some() {
             return Err(Refusal::Repeated);
         }
         if shown.len() > Resources::MOST {
-            let most = format!("send at most {} headers {SEQUENCER}", Resources::MOST);
-            return Err(Refusal::Mismatch(most));
+            return Err(Refusal::Mismatch(format!("send at most {} headers {SEQUENCER}", Resources::MOST)));
         }
     }
     Ok(shown)
