@@ -1,6 +1,5 @@
 //! A token together with the resource that it belongs to.
 
-use std::fmt;
 use std::str::FromStr;
 
 use fencing_protocol::{Resource, ResourceError, Token, TokenError};
@@ -27,7 +26,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// assert_eq!(sequencer.to_string(), "34 docs/a");
 /// # Ok::<(), fencing::SequencerError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, derive_more::Display, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[display("{token} {resource}")]
 pub struct Sequencer {
     /// The resource that the token belongs to.
     pub resource: Resource,
@@ -70,12 +70,6 @@ impl Sequencer {
     #[must_use]
     pub const fn new(resource: Resource, token: Token) -> Sequencer {
         Sequencer { resource, token }
-    }
-}
-
-impl fmt::Display for Sequencer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.token, self.resource)
     }
 }
 
