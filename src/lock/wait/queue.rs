@@ -231,11 +231,11 @@ mod tests {
         assert!(queue.ends_streak(delay));
     }
 
-    #[test]
-    fn a_lease_is_handed_over_only_while_somebody_waits_here() {
-        let queue = WaitQueue::default();
+    #[tokio::test]
+    async fn a_lease_is_handed_over_only_while_somebody_waits_here() {
+        let (queue, now) = (WaitQueue::default(), Instant::now());
         queue.on_acquired(true, false, true, Duration::from_millis(100));
-        let waiter = queue.count();
+        let waiter = queue.place((now, now), Mode::Exclusive, None, true).await.unwrap();
         assert!(queue.hands_over());
         drop(waiter);
         assert!(!queue.hands_over());
