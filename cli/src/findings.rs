@@ -110,6 +110,12 @@ impl Findings {
         }
     }
 
+    /// Returns how many nodes are in this list, or were until they left it.
+    pub(crate) fn members(&self) -> usize {
+        let is_own = |it: &NodeReport| it.remembers() && self.fleet.members().eq(&it.fleet);
+        self.count(|finding| finding.report.as_ref().is_ok_and(is_own))
+    }
+
     /// Reports whether a move to this list has begun, and is not done.
     pub(crate) fn is_moving(&self) -> bool {
         self.nodes.iter().any(|finding| finding.is_on_the_way(self))
@@ -240,5 +246,5 @@ fn forgotten(finding: &Finding, findings: &Findings) -> String {
     format!(": {why}; {next}")
 }
 
-const NEVER_IN_USE: &str = "; if these nodes were never in use, and only then, `fencing fleet init` starts them at once: \
-                            a lock that is still held would be held twice";
+const NEVER_IN_USE: &str = "; if these nodes were never in use, and only then, `fencing fleet init` starts them at \
+                            once: a lock that is still held would be held twice";

@@ -174,7 +174,9 @@ async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
     };
     let (old, new) = (open("--from", &from)?, open("--to", &to)?);
     let now = findings::ask(&from, budget).await?;
-    if now.is_moving() && now.admitted() < now.needed() {
+    // One member proves that the list was started, in an era above those before.
+    if now.is_moving() && now.members() < if order.lost { 1 } else { now.needed() } {
+        now.print();
         return Err(Failure::unavailable(format_args!("--from: {HALF_MOVED}")));
     }
     let list = to.fleet()?;

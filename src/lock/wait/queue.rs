@@ -45,7 +45,7 @@ struct QueueState {
 }
 
 impl QueueState {
-    /// Reports whether a lease now would follow the last one: a client that polls has not asked between them.
+    /// Reports whether a lease now would follow the last one: few clients that poll have asked between them.
     fn is_followed(&self, retry_delay: Duration) -> bool {
         self.released_at.is_some_and(|at| at.elapsed() <= retry_delay)
     }
@@ -192,8 +192,11 @@ impl WaitQueue {
     /// notified, or have had the time to ask, it need not.
     pub(crate) fn ends_streak(&self, retry_delay: Duration) -> bool {
         let mut state = self.state.lock();
-        let over = |streak: &Streak| !streak.contested && streak.is_over(retry_delay);
-        state.streak.take_if(|streak| over(streak)).is_some() && state.is_followed(retry_delay)
+        // While it is held here, the pause would pass before the release.
+        if state.held || !state.is_followed(retry_delay) {
+            return false;
+        }
+        state.streak.take_if(|streak| !streak.contested && streak.is_over(retry_delay)).is_some()
     }
 
     /// Another client was first.

@@ -119,6 +119,20 @@ fn a_move_goes_on_without_a_new_node_that_is_gone() {
     assert!(lease(&to, "").unwrap() > before);
 }
 
+/// A node of the list has missed the end of the move to it. That does not keep a later move from going on.
+#[test]
+fn a_move_goes_on_from_a_list_that_lacks_a_node() {
+    let servers = servers(4);
+    let (from, to) = (urls(&servers[..3]), urls(&servers[1..]));
+    init(&from);
+    let before = lease(&from, "").unwrap();
+    half_moved(&servers[..1], &from);
+    servers[0].cli(&["HSET", MEMORY, "sealed_as", &servers[0].url()]);
+    half_moved(&servers[1..3], &to);
+    moved(finish(mover(&from, &to)), &to);
+    assert!(lease(&to, "").unwrap() > before);
+}
+
 #[test]
 fn a_lease_of_the_old_list_keeps_the_new_one_closed() {
     let servers = servers(4);
