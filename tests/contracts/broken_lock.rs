@@ -57,6 +57,6 @@ async fn leases_that_are_renewed_do_not_lapse() {
 #[tokio::test(start_paused = true)]
 async fn locks_that_are_free_before_their_delay_are_found_out() {
     let lock = over(|node| node).renew(false).build().unwrap();
-    let breach = breach(delay_contract(&lock, &lock, Duration::from_secs(2))).await;
+    let breach = breach(delay_contract(&lock, &lock, &lock, Duration::from_secs(2))).await;
     assert!(breach.contains("acquire after the lock delay"), "{breach}");
 }

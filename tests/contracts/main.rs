@@ -22,6 +22,7 @@ use fencing::sql;
 use fencing::testing::{FaultyNode, marks_contract};
 use fencing::{Redlock, Resource};
 use futures_util::FutureExt;
+use futures_util::future::try_join_all;
 use sqlx::ConnectOptions as _;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
 
@@ -34,8 +35,8 @@ use support::waiting::until;
 use support::zookeeper::ZookeeperServer;
 
 use lock::{
-    ONE, delay_contract, lapse_contract, line_contract, lock_contract, names_contract, operator_contract,
-    resume_contract, shared_contract,
+    ONE, delay_contract, lapse_contract, line_contract, lock_contract, mixed_contract, names_contract,
+    operator_contract, resume_contract, shared_contract,
 };
 use node::node_contract;
 
@@ -137,10 +138,10 @@ async fn redlock_on_memory_nodes() {
     shared_contract(&one, &other).await;
     names_contract(&one, &other, Some(ONE)).await;
     let brief = redlock.renew(false);
-    let late = brief.clone().ttl(DELAY).lock_delay(DELAY).build().unwrap();
+    let [late, patient] = [1, 10].map(|times| brief.clone().ttl(DELAY).lock_delay(DELAY * times).build().unwrap());
     let brief = brief.build().unwrap();
     tokio::join!(
-        delay_contract(&late, &one, DELAY),
+        delay_contract(&late, &patient, &one, DELAY),
         lapse_contract(&brief),
         resume_contract(&brief, &brief, in_a_moment)
     );
@@ -174,10 +175,13 @@ macro_rules! leases_in {
         locks_beside($url, &one, $part).await;
         operator_contract(&one, &pool).await;
         let brief = |holder| named(holder).ttl(BRIEF).renew(false);
-        let late = brief(ONE).ttl(DELAY).lock_delay(DELAY).build().unwrap();
+        let [late, patient] = [1, 10].map(|times| brief(ONE).ttl(DELAY).lock_delay(DELAY * times).build().unwrap());
+        let six = (0..6).map(|_| ConnectOptions::new($url).budget(Duration::from_secs(2)).connect());
+        let six = try_join_all(six).await.unwrap();
+        mixed_contract(&six.iter().map(|lock| &**lock).collect::<Vec<_>>()).await;
         let [first, second] = [ONE, "another"].map(|holder| brief(holder).build().unwrap());
         tokio::join!(
-            delay_contract(&late, &one, DELAY),
+            delay_contract(&late, &patient, &one, DELAY),
             lapse_contract(&first),
             resume_contract(&first, &second, in_a_moment)
         );
@@ -217,7 +221,7 @@ macro_rules! leases_by {
         operator_contract(&one, &*operator).await;
         let slow = || builder().retry_delay(ANSWER_WITHIN * 20).wait(ANSWER_WITHIN * 40).build().unwrap();
         let brief = || builder().ttl(BRIEF).renew(false);
-        let late = brief().ttl(DELAY).lock_delay(DELAY).build().unwrap();
+        let [late, patient] = [1, 10].map(|times| brief().ttl(DELAY).lock_delay(DELAY * times).build().unwrap());
         let [lapses, first, second] = [(); 3].map(|()| brief().build().unwrap());
         // The client of a lease deletes it when it lapses, later on a busy machine.
         let let_go = async |resource: &Resource| {
@@ -226,7 +230,7 @@ macro_rules! leases_by {
         };
         tokio::join!(
             line_contract(&one, || Arc::new(slow()), $places),
-            delay_contract(&late, &one, DELAY),
+            delay_contract(&late, &patient, &one, DELAY),
             lapse_contract(&lapses),
             resume_contract(&first, &second, let_go)
         );

@@ -3,8 +3,9 @@ use super::*;
 /// Checks that the locks of a lease which is lost stay closed for the lock delay, whether its holder keeps it or drops
 /// it, and that there is none after a release.
 ///
-/// Build the first so that it does not renew, with a TTL and a lock delay of a few seconds at most.
-pub async fn delay_contract(lock: &dyn Lock, other: &dyn Lock, delay: Duration) {
+/// Build the first so that it does not renew, with a TTL and a lock delay of a few seconds at most, and `patient` with a
+/// lock delay that is far longer.
+pub async fn delay_contract(lock: &dyn Lock, patient: &dyn Lock, other: &dyn Lock, delay: Duration) {
     let resource = resource("delay");
     for dropped in [false, true] {
         let lease = acquire(lock, &resource).await;
@@ -12,7 +13,7 @@ pub async fn delay_contract(lock: &dyn Lock, other: &dyn Lock, delay: Duration) 
     }
     let part = share(lock, &resource).await;
     stays(lock, other, part, true, delay).await;
-    release(acquire(lock, &resource).await).await;
+    release(acquire(patient, &resource).await).await;
     free(other, &resource, "after a release, which has no lock delay").await;
 }
 

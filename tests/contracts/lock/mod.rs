@@ -35,7 +35,7 @@ pub use line::line_contract;
 pub use names::{ONE, names_contract};
 pub use operator::operator_contract;
 pub use resume::resume_contract;
-pub use shared::shared_contract;
+pub use shared::{mixed_contract, shared_contract};
 
 /// A suite drops an acquisition after this many polls at most: more than any takes.
 const POLLS: usize = 20;

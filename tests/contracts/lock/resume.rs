@@ -42,8 +42,15 @@ pub async fn resume_contract(one: &dyn Lock, other: &dyn Lock, let_go: impl Asyn
         refused(&before.try_acquire(resource).await, resource, "try_acquire what another process renews");
         old = renewed;
     }
-    release(old).await;
     release(kept).await;
+    // What nobody renews is over, wherever it has been.
+    assert_eq!(answered("the end", old.lost()).await, Loss::Expired);
+    old.leave();
+    let_go(resource).await;
+    over(other, &ticket, "resume what went from one to another and lapsed").await;
+    let next = acquire(one, resource).await;
+    assert!(next.token() > token, "the token after {token}: {:?}", next.token());
+    release(next).await;
 
     let lapsed = acquire(one, resource).await;
     let ticket = lapsed.ticket().expect("a ticket");

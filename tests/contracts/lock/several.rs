@@ -103,13 +103,16 @@ async fn all_or_none(lock: &dyn Lock) {
     let brief = lock.with_wait(Duration::ZERO).unwrap();
     let many: Vec<_> = (0..MOST).map(|number| resource(&format!("most/{number}"))).collect();
     let held = acquire(lock, &many[MOST / 2]).await;
-    let found = loop {
-        match brief.acquire_all(&many).await {
-            // A busy server may take longer for so many.
-            Err(AcquireError::Unavailable { .. }) => {}
-            found => break found,
+    let found = answered("acquire_all of many, one of them is held", async {
+        loop {
+            match brief.acquire_all(&many).await {
+                // A busy server may take longer for so many.
+                Err(AcquireError::Unavailable { .. }) => sleep(Duration::from_millis(10)).await,
+                found => return found,
+            }
         }
-    };
+    });
+    let found = found.await;
     refused(&found, &many[MOST / 2], "acquire_all, one of many is held");
     free(lock, &many[0], "after an acquire_all of many that was refused").await;
     release(held).await;

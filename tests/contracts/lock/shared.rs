@@ -10,7 +10,7 @@ pub async fn shared_contract(lock: &dyn Lock, other: &dyn Lock) {
     cancel(lock).await;
     waits(lock, other).await;
     turns(lock).await;
-    mixed([lock, other]).await
+    mixed_contract(&[lock, other]).await
 }
 
 async fn is_held(lock: &dyn Lock, resource: &Resource, case: &str) {
@@ -115,13 +115,13 @@ async fn turns(lock: &dyn Lock) {
     join(join_all((0..4).map(reader)), writer).await;
 }
 
-/// Runs clients of both modes at once, each again and again.
-async fn mixed(locks: [&dyn Lock; 2]) {
+/// Checks the order of clients of both modes at once, each again and again, through these services in turn.
+pub async fn mixed_contract(locks: &[&dyn Lock]) {
     let (resource, inside) = (resource("shared/mixed"), Inside::default());
     let client = async |number: usize| {
         for round in 0..3 {
-            let lock = locks[number % 2];
-            if (number / 2 + round).is_multiple_of(3) {
+            let lock = locks[number % locks.len()];
+            if (number / locks.len() + round).is_multiple_of(3) {
                 let lease = acquire(lock, &resource).await;
                 inside.visit(false, lease.token()).await;
                 release(lease).await;
