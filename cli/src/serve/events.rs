@@ -59,8 +59,9 @@ pub(super) async fn show_or_tell(
     };
     let known = if renews { leases.find_own(&caller, id)? } else { leases.find(&caller, id, Some(Right::Read))? };
     caller.take_request()?;
-    let (renewed, _place) = (Instant::now() - known.ttl / 3, caller.count_waiter(&leases.waiters)?);
-    let events = LeaseEvents { leases, headers, known, renews, renewed, told: None, is_over: false, _place };
+    let place = caller.count_waiter(&leases.waiters)?;
+    let renewed = Instant::now() - known.ttl / 3;
+    let events = LeaseEvents { leases, headers, known, renews, renewed, told: None, is_over: false, _place: place };
     let events = stream::unfold(events, async |mut events| {
         let text = events.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(text)), events))

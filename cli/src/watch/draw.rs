@@ -8,7 +8,7 @@ use ratatui::style::{Style, Stylize as _};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Table, Widget};
 
-use super::sources::MOST_MARKS;
+use super::sources::MAX_MARKS;
 use super::view::{MarkList, Moment, Part, View};
 use crate::duration::about;
 use crate::leases::{LeaseList, LockView};
@@ -122,7 +122,7 @@ fn marks(view: &View, now: Moment) -> Vec<Line<'static>> {
     let title = view.marks.answer().map_or_else(
         || "MARKS".to_owned(),
         |MarkList { count, floor, closed, .. }| {
-            let more = if *count == u64::from(MOST_MARKS) { " or more" } else { "" };
+            let more = if *count == u64::from(MAX_MARKS) { " or more" } else { "" };
             let floor = floor.map_or_else(String::new, |floor| format!(", floor {floor}"));
             let closed = if *closed { ", CLOSED: all writes are refused" } else { "" };
             format!("MARKS  {count}{more}{floor}{closed}")

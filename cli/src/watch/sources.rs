@@ -23,7 +23,7 @@ use crate::say;
 
 /// A node's time limit to list its locks, in budgets.
 const LIST: u32 = 10;
-pub(super) const MOST_MARKS: u32 = 1000;
+pub(super) const MAX_MARKS: u32 = 1000;
 
 /// Asks until the end, with a bound for each answer, and passes each on. It returns a failure that no later answer can
 /// mend.
@@ -85,7 +85,7 @@ pub(super) async fn marks(
         }
         MarksPlace::Database(url) => {
             let pool = if let Some(pool) = last { pool } else { connect("the marks", url, false, 1).await? };
-            let rows = on!(&pool, pool => sql::marks(pool, &[], MOST_MARKS).await)?;
+            let rows = on!(&pool, pool => sql::marks(pool, &[], MAX_MARKS).await)?;
             list.count = rows.len() as u64;
             next = Some(pool.clone()).filter(|pool| !matches!(pool, Pool::Sqlite(_)));
             on!(pool, pool => Box::new(SqlMarks::new(pool)) as Box<dyn Marks>)

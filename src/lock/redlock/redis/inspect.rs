@@ -10,7 +10,7 @@ use crate::lock::redlock::node::within;
 const STATUS: &str = concat!(include_str!("common.lua"), include_str!("status.lua"));
 
 /// The state of a node, for an operator.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeReport {
     /// The node, as an operator knows it; without password.
@@ -100,7 +100,15 @@ impl RedisNode {
             maxmemory: info.maxmemory,
             maxmemory_policy: info.policy,
             uptime: info.uptime,
-            ..NodeReport::default()
+            clock: None,
+            admitted_as: None,
+            fleet: Vec::new(),
+            moved_to: Vec::new(),
+            era: None,
+            quarantine: None,
+            longest: Duration::ZERO,
+            counts: 0,
+            crowded: false,
         };
         // A loading server answers nothing, and a replica's copy proves nothing.
         if report.master && !report.loading {
