@@ -192,11 +192,8 @@ impl WaitQueue {
     /// notified, or have had the time to ask, it need not.
     pub(crate) fn ends_streak(&self, retry_delay: Duration) -> bool {
         let mut state = self.state.lock();
-        // While it is held here, the pause would pass before the release.
-        if state.held || !state.is_followed(retry_delay) {
-            return false;
-        }
-        state.streak.take_if(|streak| !streak.contested && streak.is_over(retry_delay)).is_some()
+        let over = |streak: &Streak| !streak.contested && streak.is_over(retry_delay);
+        state.streak.take_if(|streak| over(streak)).is_some() && state.is_followed(retry_delay)
     }
 
     /// Another client was first.

@@ -74,32 +74,6 @@ async fn a_process_pauses_now_and_again_for_clients_that_only_poll() {
     assert!(without_a_pause >= 100, "{without_a_pause}");
 }
 
-/// Each lease lasts for longer than those of one process may follow one another.
-#[tokio::test(start_paused = true)]
-async fn tasks_that_take_turns_pause_for_clients_that_only_poll() {
-    let parts = Parts::new(Duration::from_secs(30));
-    let (held, paused) = (Cell::new(false), Cell::new(false));
-    let (released, delay) = (Cell::new(Instant::now()), parts.settings.retry_delay);
-    let taken =
-        || AcquireError::Held { resource: parts.resource.clone(), retry_after: Duration::from_secs(9), holder: None };
-    let task = async || {
-        for _ in 0..10 {
-            let attempt = || std::future::ready(if held.replace(true) { Err(taken()) } else { Ok(()) });
-            parts.queues.acquire(parts.wanted(), attempt).await.unwrap();
-            paused.set(paused.get() || released.get().elapsed() >= delay / 2);
-            tokio::time::sleep(delay * 12).await;
-            held.set(false);
-            released.set(Instant::now());
-            parts.queues.wake(&parts.resource, false);
-        }
-    };
-    tokio::select! {
-        () = task() => {}
-        () = task() => {}
-    }
-    assert!(paused.get());
-}
-
 /// A caller without a place makes its last attempt while the lease comes and goes in front of it. It takes no
 /// hand-over: the release must notify other clients.
 #[tokio::test(start_paused = true)]
