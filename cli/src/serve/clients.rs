@@ -1,6 +1,6 @@
 //! Who may ask `fencing serve` for what, as its file of clients says.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ const FROM_A_PAGE: &str = "web pages get no leases: a request with Origin or Sec
 
 /// The clients that may ask, and how much each of them uses.
 pub(super) struct Clients {
-    known: Option<Followed<Vec<Arc<Rights>>>>,
+    known: Option<Followed<Vec<(TokenHash, Arc<Rights>)>>>,
     /// It stays when the file changes.
     usage: Mutex<HashMap<String, Arc<Usage>>>,
 }
@@ -61,7 +61,7 @@ struct Rights {
     #[serde(skip)]
     name: String,
     /// Of its bearer tokens: more than one while they are changed.
-    token_sha256: Vec<TokenHash>,
+    token_sha256: Vec<String>,
     /// Names; with a slash at the end all that begin with it. A slash alone is every name.
     resources: Vec<String>,
     may: Vec<Right>,
@@ -71,9 +71,7 @@ struct Rights {
     requests_per_second: Option<u32>,
 }
 
-#[derive(Deserialize)]
-#[serde(try_from = "String")]
-struct TokenHash([u8; 32]);
+type TokenHash = [u8; 32];
 
 #[derive(Default)]
 struct Usage {
@@ -113,13 +111,10 @@ impl Clients {
                 let token = token.ok_or_else(|| unknown("say who you are: send Authorization: Bearer TOKEN"))?;
                 let hash = digest(&SHA256, token);
                 let mut found = None;
-                let known = known.now();
                 // All are compared: the time says nothing about any of them.
-                for rights in known.iter() {
-                    for known in &rights.token_sha256 {
-                        if known.0.ct_eq(hash.as_ref()).into() {
-                            found = Some(Arc::clone(rights));
-                        }
+                for (known, rights) in known.now().iter() {
+                    if known.ct_eq(hash.as_ref()).into() {
+                        found = Some(Arc::clone(rights));
                     }
                 }
                 found.ok_or_else(|| unknown("no client has this token"))?
@@ -167,25 +162,30 @@ impl Caller {
 
     /// Counts a lease with those of this client, and with those of all, for which there are permits.
     pub(super) fn count_lease(&self, of_all: &Arc<Semaphore>) -> Result<Place, Refused> {
-        let in_use = self.count(&self.usage.leases, self.rights.leases, "leases")?;
-        let full = |_| Refused(UNAVAILABLE, "too many leases are held; no lock was requested".to_owned());
-        Ok((in_use, Arc::clone(of_all).try_acquire_owned().map_err(full)?))
+        let full = Refused(UNAVAILABLE, "too many leases are held; no lock was requested".to_owned());
+        self.count(&self.usage.leases, self.rights.leases, "leases", of_all, full)
     }
 
     /// Counts a request that waits. They never take the last connections.
     pub(super) fn count_waiter(&self, of_all: &Arc<Semaphore>) -> Result<Place, Refused> {
-        let in_use = self.count(&self.usage.waiters, self.rights.waiters, "waiting requests")?;
-        let full = |_| Refused(OVERLOADED, "too many requests wait; nothing was requested".to_owned());
-        Ok((in_use, Arc::clone(of_all).try_acquire_owned().map_err(full)?))
+        let full = Refused(OVERLOADED, "too many requests wait; nothing was requested".to_owned());
+        self.count(&self.usage.waiters, self.rights.waiters, "waiting requests", of_all, full)
     }
 
-    fn count(&self, counted: &Mutex<InUse>, most: Option<usize>, what: &str) -> Result<InUse, Refused> {
+    fn count(
+        &self,
+        counted: &Mutex<InUse>,
+        most: Option<usize>,
+        what: &str,
+        of_all: &Arc<Semaphore>,
+        full: Refused,
+    ) -> Result<Place, Refused> {
         let counted = counted.lock();
         // It is one itself.
-        match most.filter(|most| Arc::strong_count(&counted) > *most) {
-            Some(most) => Err(Refused(OVERLOADED, format!("{} has {most} {what}, which is its limit", self.name()))),
-            None => Ok(Arc::clone(&counted)),
+        if let Some(most) = most.filter(|most| Arc::strong_count(&counted) > *most) {
+            return Err(Refused(OVERLOADED, format!("{} has {most} {what}, which is its limit", self.name())));
         }
+        Ok((Arc::clone(&counted), Arc::clone(of_all).try_acquire_owned().map_err(|_| full)?))
     }
 }
 
@@ -196,29 +196,25 @@ impl Rights {
     }
 }
 
-impl TryFrom<String> for TokenHash {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<TokenHash, String> {
-        let hash = hex::decode(&text).ok().and_then(|bytes| bytes.try_into().ok());
-        hash.map(TokenHash).ok_or_else(|| "give the SHA-256 of a token in 64 hexadecimal digits".to_owned())
-    }
-}
-
-fn parse(text: &str) -> Result<Vec<Arc<Rights>>, String> {
-    let clients: HashMap<String, Rights> = toml::from_str(text).map_err(|error| error.to_string())?;
-    let mut owners = HashMap::new();
-    for (name, rights) in &clients {
+fn parse(text: &str) -> Result<Vec<(TokenHash, Arc<Rights>)>, String> {
+    let clients: BTreeMap<String, Rights> = toml::from_str(text).map_err(|error| error.to_string())?;
+    let mut tokens: Vec<(TokenHash, Arc<Rights>)> = Vec::new();
+    for (name, rights) in clients {
         if rights.token_sha256.is_empty() {
             return Err(format!("{name} has no token_sha256"));
         }
-        for hash in &rights.token_sha256 {
-            if let Some(other) = owners.insert(hash.0, name).filter(|other| *other != name) {
-                return Err(format!("{name} and {other} have one token"));
+        let rights = Arc::new(Rights { name, ..rights });
+        let name = &rights.name;
+        for digits in &rights.token_sha256 {
+            let hash = hex::decode(digits).ok().and_then(|bytes| bytes.try_into().ok());
+            let hash = hash.ok_or_else(|| format!("{name}: give the SHA-256 of a token in 64 hexadecimal digits"))?;
+            if let Some((_, other)) = tokens.iter().find(|(known, other)| *known == hash && other.name != *name) {
+                return Err(format!("{name} and {} have one token", other.name));
             }
+            tokens.push((hash, Arc::clone(&rights)));
         }
     }
-    Ok(clients.into_iter().map(|(name, rights)| Arc::new(Rights { name, ..rights })).collect())
+    Ok(tokens)
 }
 
 fn covers(prefix: &str, name: &str) -> bool {

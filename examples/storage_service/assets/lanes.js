@@ -136,7 +136,8 @@ function drawFile(lane, lanes) {
   const { id, group, x, at, start, svg, top } = lane;
   for (const it of world.files[id].writes.toReversed()) {
     if (it.at < start || it.at > at) continue;
-    const [left, from] = [x(it.at), lanes[it.client - 1]];
+    // Beside the other file's: what the fence refuses does not go on to the file below it.
+    const [left, from] = [x(it.at) - (id === "without" ? 11 : 0), lanes[it.client - 1]];
     svg.append(shape("path", { class: it.over ? "late" : "sent", d: `M${left} ${from.top + 25}V${top + 14}` }));
     lane.taken.push({ from: left - 2, to: left + 2, above: from.top + 25, below: top + 14 });
     block(lane, left - 9, left + 9, 4, 24);

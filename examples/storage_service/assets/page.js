@@ -103,7 +103,7 @@ function drawClients() {
     const title = about ? `token ${full(about.token)}` : "";
     const wrong = mistake || (client.asleep && lease && left <= 0 && then > 0);
     $(`belief-${number}`).parentElement.classList.toggle("differ", !!wrong);
-    set($(`belief-${number}`), belief + (wrong ? " ✗" : ""), title);
+    set($(`belief-${number}`), belief + (wrong ? "\u00a0✗" : ""), title);
     set($(`truth-${number}`), truth, title);
     const usable = client.asleep ? { wake: true } : {
       acquire: !lease && !client.asks, release: lease || client.asks, sleep: true, write: lease, "write-asleep": lease,
