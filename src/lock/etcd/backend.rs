@@ -20,9 +20,9 @@ use crate::lock::service::backend::LockBackend;
 use crate::lock::service::health::Health;
 use crate::lock::settings::Settings;
 use crate::lock::token_base::token;
-use crate::lock::wait::acquirer::Ask;
 use crate::lock::wait::backoff::draining;
 use crate::lock::wait::release_notifications::ReleaseNotifications;
+use crate::lock::wait::wanted::Ask;
 use crate::sequencer::Sequencer;
 use crate::time::Clock;
 

@@ -11,8 +11,8 @@ use crate::lock::error::{AcquireError, NodeCause};
 use crate::lock::lease::held_lock::{Grant, HeldLock};
 use crate::lock::lease::ticket::LeaseTicket;
 use crate::lock::settings::Settings;
-use crate::lock::wait::acquirer::Ask;
 use crate::lock::wait::release_notifications::ReleaseNotifications;
+use crate::lock::wait::wanted::Ask;
 use crate::time::Clock;
 
 /// The port behind every lock service: it makes attempts and reports its health. Its back ends are Redlock's nodes, the

@@ -1,68 +1,19 @@
 use std::time::Duration;
 
-use fencing_protocol::{Mode, Resource};
+use fencing_protocol::Mode;
 use tokio::time::{Instant, sleep_until};
 
 use super::backoff::{Backoff, pause};
-use super::list::List;
 use super::queue::WaitQueue;
-use super::release_notifications::ReleaseNotifications;
 use super::subscriptions::Subscription;
+use super::wanted::Wanted;
 use crate::lock::error::AcquireError;
-use crate::lock::settings::Settings;
 use crate::random::jitter;
 
 /// After a notification that led to no lease, the next ones are not followed for this long, and for longer with
 /// each such loss in a row, up to this many.
 const COOLDOWN: Duration = Duration::from_millis(10);
 const MAX_LOST_WAKEUPS: u32 = 10;
-
-/// How an attempt asks for a lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ask {
-    pub(crate) mode: Mode,
-    /// Until when the caller waits.
-    pub(crate) end: Instant,
-    /// Whether it asks again until then if it is not granted, and meanwhile keeps others from joining a shared lease.
-    pub(crate) drains: bool,
-}
-
-impl Ask {
-    /// Asks without keeping others from a shared lease.
-    pub(crate) fn new(mode: Mode, end: Instant) -> Ask {
-        Ask { mode, end, drains: false }
-    }
-}
-
-/// The resources that a caller waits for.
-#[derive(Clone, Copy)]
-pub(crate) struct Wanted<'a> {
-    pub(crate) ask: Ask,
-    pub(crate) since: Instant,
-    pub(crate) settings: &'a Settings,
-    pub(crate) target: Target<'a>,
-}
-
-#[derive(Clone, Copy)]
-pub(crate) enum Target<'a> {
-    /// One resource, and what servers report of releases.
-    One(&'a Resource, &'a ReleaseNotifications),
-    /// Servers report nothing of lists.
-    List(&'a List),
-}
-
-impl<'a> Wanted<'a> {
-    pub(crate) fn has_remote_waiters(&self) -> bool {
-        self.notifications().is_some_and(|(resource, it)| it.has_remote_waiters(resource))
-    }
-
-    pub(crate) fn notifications(&self) -> Option<(&'a Resource, &'a ReleaseNotifications)> {
-        match self.target {
-            Target::One(resource, notifications) => Some((resource, notifications)),
-            Target::List(_) => None,
-        }
-    }
-}
 
 /// The caller of a process that asks the servers for a resource: it makes attempts, backs off, and waits for what
 /// comes first.
@@ -147,13 +98,8 @@ impl<'a> Acquirer<'a> {
     }
 
     fn on_acquired(&self, woken_by: WokenBy) {
-        let Wanted { ask: Ask { mode, .. }, settings, .. } = self.wanted;
-        let notifications = self.wanted.notifications();
-        // A shared lease blocks no local caller, and a list may have others that are free.
-        let alone = mode == Mode::Exclusive && notifications.is_some();
-        let (handed_over, contested) = (woken_by == WokenBy::HandOver, self.wanted.has_remote_waiters());
-        self.queue.on_acquired(alone, handed_over, contested, settings.retry_delay);
-        if let (Mode::Shared, Some((resource, notifications))) = (mode, notifications) {
+        self.queue.on_acquired(&self.wanted, woken_by == WokenBy::HandOver);
+        if let (Mode::Shared, Some((resource, notifications))) = (self.wanted.ask.mode, self.wanted.notifications()) {
             // The callers behind it need no pause each: the client that was notified has had its time, and one
             // that waits for an exclusive lease blocks them itself.
             notifications.forget_remote_waiters(resource);
@@ -265,7 +211,7 @@ impl<'a> Acquirer<'a> {
             // No other client knows that the lock is free.
             WokenBy::HandOver => {}
             WokenBy::LocalRelease | WokenBy::Pause => {
-                if self.queue.ends_streak(self.wanted.settings.retry_delay) {
+                if self.queue.ends_streak(&self.wanted) {
                     sleep_until(self.wanted.ask.end.min(self.in_a_pause())).await;
                 }
             }

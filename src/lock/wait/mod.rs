@@ -15,3 +15,4 @@ mod queue;
 pub(crate) mod queues;
 pub(crate) mod release_notifications;
 pub(crate) mod subscriptions;
+pub(crate) mod wanted;

@@ -5,6 +5,8 @@ use parking_lot::Mutex;
 use tokio::sync::{Mutex as FairMutex, MutexGuard as FairGuard, Notify};
 use tokio::time::{Instant, timeout_at};
 
+use super::backoff::pause;
+use super::wanted::Wanted;
 use crate::lock::error::AcquireError;
 
 /// How long, and for how many leases, a process hands the lock over within itself while clients are known to
@@ -36,18 +38,39 @@ struct QueueState {
     last_error: Option<(AcquireError, Instant)>,
     /// Callers for an exclusive lease, the acquirer included.
     waiters: usize,
-    /// Whether an exclusive lease that came through this queue is held.
-    held: bool,
-    released_at: Option<Instant>,
+    last_lease: LastLease,
     streak: Option<Streak>,
-    /// The last release notified no other client: the next caller asks at once.
-    handed_over: bool,
 }
 
-impl QueueState {
-    /// Reports whether a lease now would follow the last one: few clients that poll have asked between them.
-    fn is_followed(&self, retry_delay: Duration) -> bool {
-        self.released_at.is_some_and(|at| at.elapsed() <= retry_delay)
+/// The last exclusive lease that came through a queue, as far as it is known.
+#[derive(Default, Clone, Copy)]
+enum LastLease {
+    #[default]
+    Unknown,
+    Held,
+    Released {
+        at: Instant,
+        /// No other client was notified: the next caller asks at once.
+        handed_over: bool,
+    },
+}
+
+impl LastLease {
+    fn is_held(self) -> bool {
+        matches!(self, LastLease::Held)
+    }
+
+    fn was_released_within(self, time: Duration) -> bool {
+        matches!(self, LastLease::Released { at, .. } if at.elapsed() <= time)
+    }
+
+    fn is_handed_over(self) -> bool {
+        matches!(self, LastLease::Released { handed_over: true, .. })
+    }
+
+    /// Another client may have the lock by now.
+    fn not_held(self) -> LastLease {
+        if self.is_held() { LastLease::Unknown } else { self }
     }
 }
 
@@ -93,29 +116,24 @@ impl Drop for Place<'_> {
 }
 
 impl WaitQueue {
-    /// Waits for the first place. `None` if the wait has ended before an acquirer had an answer. A caller that finds
-    /// the queue empty asks after `first`; an empty queue `remembers` its streak if nothing else shows remote waiters.
+    /// Waits for the first place. `None` if the wait has ended before an acquirer had an answer.
     ///
     /// # Errors
     /// The last one of the acquirer. When it gives up, the callers behind it fail with the same error, and do not ask
     /// the servers one after another.
-    pub(crate) async fn place(
-        &self,
-        (since, end): (Instant, Instant),
-        mode: Mode,
-        first: Option<Instant>,
-        remembers: bool,
-    ) -> Result<Option<Place<'_>>, AcquireError> {
-        let exclusive = mode == Mode::Exclusive;
-        let mut place = Place { asks_after: first, queue: self, exclusive, first: None };
+    pub(crate) async fn place(&self, wanted: &Wanted<'_>) -> Result<Option<Place<'_>>, AcquireError> {
+        let (end, exclusive) = (wanted.ask.end, wanted.ask.mode == Mode::Exclusive);
+        // A caller for a shared lease has asked already, or lets another process be first.
+        let asks_after = (!exclusive).then(|| Instant::now() + pause(wanted.settings));
+        let mut place = Place { asks_after, queue: self, exclusive, first: None };
         self.state.lock().waiters += usize::from(exclusive);
         match self.head.try_lock() {
             Ok(head) => {
                 // The first caller has come after all others have left.
                 let mut state = self.state.lock();
                 state.last_error = None;
-                if !remembers {
-                    (state.held, state.streak) = (false, None);
+                if !wanted.has_unknown_waiters() {
+                    (state.last_lease, state.streak) = (state.last_lease.not_held(), None);
                 }
                 place.first = Some(head);
             }
@@ -125,7 +143,7 @@ impl WaitQueue {
                 match (head, state.last_error.clone()) {
                     (Err(_), None) => return Ok(None),
                     (Err(_), Some((error, _))) => return Err(error),
-                    (Ok(_), Some((error, next))) if next >= end && !state.handed_over => {
+                    (Ok(_), Some((error, next))) if next >= end && !state.last_lease.is_handed_over() => {
                         return Err(error);
                     }
                     (Ok(head), last_error) => {
@@ -135,7 +153,7 @@ impl WaitQueue {
                 }
             }
         }
-        self.state.lock().acquirer_since = Some(since);
+        self.state.lock().acquirer_since = Some(wanted.since);
         Ok(Some(place))
     }
 
@@ -144,7 +162,7 @@ impl WaitQueue {
     }
 
     pub(crate) fn is_held(&self) -> bool {
-        self.state.lock().held
+        self.state.lock().last_lease.is_held()
     }
 
     /// Reports whether the lease that is about to be released goes to the next caller of this process, and no
@@ -152,48 +170,56 @@ impl WaitQueue {
     pub(crate) fn hands_over(&self) -> bool {
         let state = self.state.lock();
         let goes_on = |streak: Streak| streak.contested && !streak.is_over(Duration::ZERO);
-        state.held && state.waiters > 0 && state.streak.is_some_and(goes_on)
+        state.last_lease.is_held() && state.waiters > 0 && state.streak.is_some_and(goes_on)
     }
 
     /// Takes what the last release handed over, if it did.
     pub(crate) fn take_hand_over(&self) -> bool {
-        std::mem::take(&mut self.state.lock().handed_over)
+        match &mut self.state.lock().last_lease {
+            LastLease::Released { handed_over, .. } => std::mem::take(handed_over),
+            _ => false,
+        }
     }
 
-    /// Notes that the acquirer got a lease, which keeps all others out or not, and was `handed_over` or not.
-    pub(crate) fn on_acquired(&self, alone: bool, handed_over: bool, contested: bool, retry_delay: Duration) {
-        let mut state = self.state.lock();
-        (state.last_error, state.handed_over) = (None, false);
-        state.held = alone;
-        if alone {
-            let soon = state.is_followed(retry_delay);
-            let last = state.streak.filter(|_| handed_over || (soon && !contested));
-            let (since, leases) = last.map_or((Instant::now(), 0), |last| (last.since, last.leases));
-            state.streak = Some(Streak { since, leases: leases.saturating_add(1), contested });
+    /// Notes that the acquirer got a lease, which was `handed_over` or not.
+    pub(crate) fn on_acquired(&self, wanted: &Wanted<'_>, handed_over: bool) {
+        self.take_hand_over();
+        let (mut state, contested) = (self.state.lock(), wanted.has_remote_waiters());
+        state.last_error = None;
+        if !wanted.blocks_all() {
+            state.last_lease = state.last_lease.not_held();
+            return;
         }
+        let soon = state.last_lease.was_released_within(wanted.settings.retry_delay);
+        let last = state.streak.filter(|_| handed_over || (soon && !contested));
+        let (since, leases) = last.map_or((Instant::now(), 0), |last| (last.since, last.leases));
+        state.streak = Some(Streak { since, leases: leases.saturating_add(1), contested });
+        state.last_lease = LastLease::Held;
     }
 
     /// Notes that an acquirer got an error, and when the next may ask.
     pub(crate) fn on_error(&self, error: &AcquireError, next: Instant) {
         let mut state = self.state.lock();
-        (state.last_error, state.held) = (Some((error.clone(), next)), false);
+        state.last_error = Some((error.clone(), next));
+        state.last_lease = state.last_lease.not_held();
     }
 
     /// Notes that a lease of this process was released, and wakes the acquirer.
     pub(crate) fn on_released(&self, handed_over: bool) {
-        let mut state = self.state.lock();
-        state.held = false;
-        (state.released_at, state.handed_over) = (Some(Instant::now()), handed_over);
-        drop(state);
+        self.state.lock().last_lease = LastLease::Released { at: Instant::now(), handed_over };
         self.released.notify_one();
     }
 
     /// Ends a streak that has reached its bound, and reports whether it has to let others ask. Where others are
     /// notified, or have had the time to ask, it need not.
-    pub(crate) fn ends_streak(&self, retry_delay: Duration) -> bool {
-        let mut state = self.state.lock();
+    pub(crate) fn ends_streak(&self, wanted: &Wanted<'_>) -> bool {
+        let (mut state, retry_delay) = (self.state.lock(), wanted.settings.retry_delay);
+        // A pause now would pass before the release.
+        if state.last_lease.is_held() && wanted.has_unknown_waiters() {
+            return false;
+        }
         let over = |streak: &Streak| !streak.contested && streak.is_over(retry_delay);
-        state.streak.take_if(|streak| over(streak)).is_some() && state.is_followed(retry_delay)
+        state.streak.take_if(|streak| over(streak)).is_some() && state.last_lease.was_released_within(retry_delay)
     }
 
     /// Another client was first.
@@ -204,40 +230,6 @@ impl WaitQueue {
     /// Reports whether there is something to remember when no caller is left.
     pub(crate) fn is_recent(&self) -> bool {
         let state = self.state.lock();
-        state.held || state.released_at.is_some_and(|at| at.elapsed() < RECENT)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tokio::time::advance;
-
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn leases_that_follow_one_another_let_others_ask_and_those_after_a_pause_need_not() {
-        let (queue, delay) = (WaitQueue::default(), Duration::from_millis(100));
-        let lease = async || {
-            queue.on_acquired(true, false, false, delay);
-            queue.on_released(false);
-            advance(delay / 2).await;
-        };
-        lease().await;
-        advance(delay * (MAX_RETRY_DELAYS + 1)).await;
-        assert!(!queue.ends_streak(delay));
-        for _ in 0..=2 * MAX_RETRY_DELAYS {
-            lease().await;
-        }
-        assert!(queue.ends_streak(delay));
-    }
-
-    #[tokio::test]
-    async fn a_lease_is_handed_over_only_while_somebody_waits_here() {
-        let (queue, now) = (WaitQueue::default(), Instant::now());
-        queue.on_acquired(true, false, true, Duration::from_millis(100));
-        let waiter = queue.place((now, now), Mode::Exclusive, None, true).await.unwrap();
-        assert!(queue.hands_over());
-        drop(waiter);
-        assert!(!queue.hands_over());
+        state.last_lease.is_held() || state.last_lease.was_released_within(RECENT)
     }
 }

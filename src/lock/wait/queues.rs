@@ -2,14 +2,14 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use fencing_protocol::{Mode, Resource};
+use fencing_protocol::Resource;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::acquirer::{Acquirer, Target, Wanted};
-use super::backoff::pause;
+use super::acquirer::Acquirer;
 use super::list::List;
 use super::queue::WaitQueue;
+use super::wanted::{Target, Wanted};
 use crate::lock::error::AcquireError;
 
 #[cfg(test)]
@@ -42,12 +42,7 @@ impl WaitQueues {
             (Target::List(_), AcquireError::Held { resource, .. }) => lists(resource),
             (Target::List(list), _) => list.resources().iter().map(lists).max().unwrap_or(1),
         };
-        let mode = wanted.ask.mode;
-        // A caller for a shared lease has asked already, or lets another process be first.
-        let first = (mode == Mode::Shared).then(|| Instant::now() + pause(wanted.settings));
-        let remembers = wanted.notifications().is_some_and(|(_, it)| !it.report_remote_waiters());
-        let span = (wanted.since, wanted.ask.end);
-        let Some(place) = queue.place(span, mode, first, remembers).await? else {
+        let Some(place) = queue.place(&wanted).await? else {
             // It has no place in the queue: nothing can be handed over to it.
             return attempt().await;
         };

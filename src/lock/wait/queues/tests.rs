@@ -2,14 +2,15 @@ use std::cell::Cell;
 use std::pin::pin;
 use std::time::Duration;
 
+use fencing_protocol::Mode;
 use futures_util::FutureExt;
 use tokio::sync::Notify;
 
 use super::*;
 use crate::lock::settings::Settings;
-use crate::lock::wait::acquirer::Ask;
 use crate::lock::wait::release_notifications::ReleaseNotifications;
 use crate::lock::wait::subscriptions::Notifies;
+use crate::lock::wait::wanted::Ask;
 
 const HOLD: Duration = Duration::from_millis(10);
 
@@ -97,4 +98,59 @@ async fn nothing_is_handed_over_to_one_that_left_the_queue() {
     assert!(!parts.queues.hands_over(&parts.resource));
     last.notify_one();
     late.await.unwrap_err();
+}
+
+#[tokio::test(start_paused = true)]
+async fn leases_that_follow_one_another_let_others_ask_and_those_after_a_pause_need_not() {
+    let (queue, parts) = (WaitQueue::default(), Parts::new(Duration::ZERO));
+    let (wanted, delay) = (parts.wanted(), parts.settings.retry_delay);
+    let lease = async || {
+        queue.on_acquired(&wanted, false);
+        queue.on_released(false);
+        tokio::time::advance(delay / 2).await;
+    };
+    lease().await;
+    tokio::time::advance(delay * 11).await;
+    assert!(!queue.ends_streak(&wanted));
+    for _ in 0..=20 {
+        lease().await;
+    }
+    assert!(queue.ends_streak(&wanted));
+}
+
+#[tokio::test]
+async fn a_lease_is_handed_over_only_while_somebody_waits_here() {
+    let (queue, parts) = (WaitQueue::default(), Parts::new(Duration::ZERO));
+    parts.notifications.on_released(&parts.resource, 0, true);
+    queue.on_acquired(&parts.wanted(), false);
+    let waiter = queue.place(&parts.wanted()).await.unwrap();
+    assert!(queue.hands_over());
+    drop(waiter);
+    assert!(!queue.hands_over());
+}
+
+/// Each lease lasts for longer than those of one process may follow one another.
+#[tokio::test(start_paused = true)]
+async fn tasks_that_take_turns_pause_for_clients_that_only_poll() {
+    let parts = Parts::new(Duration::from_secs(30));
+    let (held, paused) = (Cell::new(false), Cell::new(false));
+    let (released, delay) = (Cell::new(Instant::now()), parts.settings.retry_delay);
+    let taken =
+        || AcquireError::Held { resource: parts.resource.clone(), retry_after: Duration::from_secs(9), holder: None };
+    let task = async || {
+        for _ in 0..10 {
+            let attempt = || std::future::ready(if held.replace(true) { Err(taken()) } else { Ok(()) });
+            parts.queues.acquire(parts.wanted(), attempt).await.unwrap();
+            paused.set(paused.get() || released.get().elapsed() >= delay / 2);
+            tokio::time::sleep(delay * 12).await;
+            held.set(false);
+            released.set(Instant::now());
+            parts.queues.wake(&parts.resource, false);
+        }
+    };
+    tokio::select! {
+        () = task() => {}
+        () = task() => {}
+    }
+    assert!(paused.get());
 }
