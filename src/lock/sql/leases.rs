@@ -63,12 +63,12 @@ async fn call<DB: Database, T>(
     pool: &Pool<DB>,
     run: impl FnOnce(&mut DB::Connection) -> BoxFuture<'_, sqlx::Result<T>>,
 ) -> Result<T, Fault> {
-    let conn = pool.acquire().await.map_err(|error| fault::of_connection(&error))?;
+    let conn = pool.acquire().await.map_err(fault::of_connection)?;
     // Without an answer, the pool would wait for it for ever, perhaps in a transaction.
     let mut conn = guard(conn, |mut conn| conn.close_on_drop());
     let answer = timeout(pool.options().get_acquire_timeout(), run(&mut conn)).await.map_err(|_| Fault::TimedOut)?;
     drop(ScopeGuard::into_inner(conn));
-    answer.map_err(|error| fault::of_statement(&error))
+    answer.map_err(fault::of_statement)
 }
 
 /// Reads a row, which may have been altered by hand.
