@@ -208,8 +208,7 @@ impl ProtectStatements for Sqlite {
         };
         let select = format!("SELECT fenced.{rowid} FROM {table} AS fenced LIMIT 0");
         if Self::execute(conn, select).await.is_err() {
-            let why = "it is WITHOUT ROWID, or a view: SQLite's triggers could not clear a token there";
-            return Ok(Some(why.into()));
+            return Ok(Some("it is WITHOUT ROWID, or a view: SQLite's triggers could not clear a token there".into()));
         }
         let token = format!("SELECT 'x' FROM {table} AS fenced WHERE fenced.fencing_token IS NOT NULL LIMIT 1");
         match Self::first_text(conn, token).await {
