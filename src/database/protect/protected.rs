@@ -42,8 +42,7 @@ impl Protected {
             false => protect.table.to_string(),
         };
         let (resource, shadow) = (protect.naming.pattern(), protect.shadow);
-        let (faults, unseen, drops) = (Vec::new(), Vec::new(), Vec::new());
-        Protected { table, resource, faults, unseen, shadow, protect, drops }
+        Protected { table, resource, faults: Vec::new(), unseen: Vec::new(), shadow, protect, drops: Vec::new() }
     }
 
     /// Returns whether this is the table: `name` or `schema.name`.
