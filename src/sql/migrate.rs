@@ -123,8 +123,7 @@ pub fn removal<DB: Database>() -> &'static str {
 
 fn build_migrator<DB: Database>() -> Migrator {
     let migration = |&(version, description, sql): &(i64, &'static str, &'static str)| {
-        let kind = MigrationType::Simple;
-        Migration::new(version, description.into(), kind, sql.into_sql_str(), false)
+        Migration::new(version, description.into(), MigrationType::Simple, sql.into_sql_str(), false)
     };
     let mut migrator = Migrator::with_migrations(DB::MIGRATIONS.iter().map(migration).collect());
     migrator.dangerous_set_table_name(RECORD);

@@ -75,7 +75,7 @@ fn is_own<DB: Database>(name: &str, text: &str) -> bool {
 pub(super) async fn read_home<DB: Database>(conn: &mut DB::Connection, schema: Option<&str>) -> sqlx::Result<String> {
     match schema {
         Some(schema) => Ok(quote(schema, DB::QUOTE) + "."),
-        None => Ok(DB::first_text(conn, DB::HOME.into()).await?.unwrap_or_default()),
+        None => Ok(DB::first(conn, DB::HOME.into()).await?.unwrap_or_default()),
     }
 }
 

@@ -129,7 +129,7 @@ impl ProtectStatements for MySql {
 
     async fn protect(conn: &mut MySqlConnection, protect: &Protect) -> sqlx::Result<Option<String>> {
         let table = &protect.table;
-        let engine = Self::first_text(conn, Self::of_table(NOT_TRANSACTIONAL, table)).await?;
+        let engine = Self::first(conn, Self::of_table(NOT_TRANSACTIONAL, table)).await?;
         if engine.is_some() {
             return Ok(engine);
         }

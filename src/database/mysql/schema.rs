@@ -73,7 +73,7 @@ impl Schema for MySql {
     async fn migrate(pool: &Pool<MySql>, migrator: Migrator) -> Result<bool, MigrateError> {
         // The lock belongs to the session: wherever this ends, so does the session.
         let mut conn = procedure_connection(pool).await?;
-        if Self::first_text(&mut conn, LOCK.into()).await?.as_deref() != Some("1") {
+        if Self::first(&mut conn, LOCK.into()).await?.as_deref() != Some("1") {
             return Ok(false);
         }
         sqlx::raw_sql(SESSION_FOR_DDL).execute(&mut *conn).await?;

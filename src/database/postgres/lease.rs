@@ -71,7 +71,7 @@ impl LeaseStatements for Postgres {
 async fn is_direct(pool: &Pool<Postgres>) -> sqlx::Result<bool> {
     let mut short = pool.connect_options().connect().await?;
     let own = format!("{SESSIONS} WHERE pid = pg_backend_pid()");
-    let Some(own) = Postgres::first_text(&mut short, own).await? else { return Ok(false) };
+    let Some(own) = Postgres::first(&mut short, own).await? else { return Ok(false) };
     let seen = async || {
         let sessions = Postgres::column(&mut *pool.acquire().await?, SESSIONS.into()).await?;
         Ok::<_, sqlx::Error>(sessions.contains(&own))

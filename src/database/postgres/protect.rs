@@ -183,7 +183,7 @@ impl ProtectStatements for Postgres {
         ORDER BY 1, 2";
 
     async fn home(conn: &mut PgConnection, table: &TableName) -> sqlx::Result<Option<String>> {
-        Self::first_text(conn, Self::of_table(HOME, table)).await
+        Self::first(conn, Self::of_table(HOME, table)).await
     }
 
     fn row_name(naming: &Naming, row: &str) -> String {

@@ -37,10 +37,7 @@ impl Protected {
 
     /// A table without triggers of the fence, which the session may find by its name alone.
     pub(crate) fn new(protect: Protect, is_visible: bool) -> Protected {
-        let table = match is_visible {
-            true => protect.table.name.clone(),
-            false => protect.table.to_string(),
-        };
+        let table = if is_visible { protect.table.name.clone() } else { protect.table.to_string() };
         let (resource, shadow) = (protect.naming.pattern(), protect.shadow);
         Protected { table, resource, faults: Vec::new(), unseen: Vec::new(), shadow, protect, drops: Vec::new() }
     }

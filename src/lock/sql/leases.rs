@@ -29,20 +29,15 @@ impl<DB: Database> Operator for Pool<DB> {
         let end = fill(DB::END_LEASE, &[("{resource}", &resource), ("{owner}", &owner), ("{token}", &lease.token)]);
         let ended = async move |conn: &mut DB::Connection| {
             let mut tx = conn.begin_with(DB::BEGIN).await?;
-            let ended = DB::first_text(&mut tx, end).await?;
+            let ended = DB::first(&mut tx, end).await?;
             tx.commit().await.map(|()| ended.is_some())
         };
         Box::pin(call(self, |conn| ended(conn).boxed()))
     }
 }
 
-async fn read<DB: Database>(
-    pool: &Pool<DB>,
-    after: &str,
-    resource: &str,
-    limit: u32,
-) -> Result<Vec<LeaseRecord>, Fault> {
-    let list = list::<DB>(after, resource, limit);
+async fn read<DB: Database>(pool: &Pool<DB>, after: &str, name: &str, limit: u32) -> Result<Vec<LeaseRecord>, Fault> {
+    let list = list::<DB>(after, name, limit);
     let rows = call(pool, |conn| DB::texts(conn, list).boxed()).await?;
     Ok(parsed(&rows).collect())
 }

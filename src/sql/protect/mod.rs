@@ -199,7 +199,7 @@ async fn check_column<DB: Database>(
 ) -> sqlx::Result<Option<String>> {
     let Some(kind) = DB::SESSION_DEPENDENT else { return Ok(None) };
     let kind = fill(&DB::of_table(kind, table), &[("{column}", &DB::catalogue(Some(column)))]);
-    Ok(DB::first_text(conn, kind).await?.map(|kind| {
+    Ok(DB::first(conn, kind).await?.map(|kind| {
         format!(
             "its column {column} is of the type {kind}, and its text depends on the session: one row would have \
              several names. Name the rows by a text, a whole number or a uuid, which may be a generated column"
