@@ -50,10 +50,7 @@ pub trait Dialect: sqlx::Database<Connection: Migrate, Arguments: Clone> {
         }
     }
 
-    fn first_text(
-        conn: &mut Self::Connection,
-        sql: String,
-    ) -> impl Future<Output = sqlx::Result<Option<String>>> + Send {
+    fn first(conn: &mut Self::Connection, sql: String) -> impl Future<Output = sqlx::Result<Option<String>>> + Send {
         async { Ok(Self::column(conn, sql).await?.into_iter().next()) }
     }
 }

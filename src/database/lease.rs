@@ -1,13 +1,15 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use fencing_protocol::Resource;
+use fencing_protocol::{Resource, Token};
+use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use sqlx::Pool;
 use tokio::time::Instant;
 
 use super::quoted::fill;
 use super::{Dialect, TextRow};
+use crate::holder::Holder;
 
 /// The request of one attempt.
 pub struct LeaseClaim {
@@ -36,34 +38,19 @@ fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)
 }
 
-pub(super) fn millis_until(end: Instant) -> i64 {
-    millis(end.saturating_duration_since(Instant::now()))
-}
-
 /// The result of a claim.
 pub enum AcquireAnswer {
     /// The lease is granted, with this token.
-    Granted(i64),
+    Granted(Token),
     /// The row is held.
     Held {
-        /// For how many milliseconds.
-        left: i64,
+        /// For how long.
+        left: Duration,
         /// Whether the claim is exclusive and the row is shared.
         shared: bool,
         /// The owner in the row; of several, the one whose part ends last.
-        holder: Option<String>,
+        holder: Option<Holder>,
     },
-}
-
-impl AcquireAnswer {
-    /// Reads the answer to [`LeaseCall::Acquire`].
-    pub fn read(claim: &LeaseClaim, answer: &TextRow) -> sqlx::Result<AcquireAnswer> {
-        if let Some(token) = answer.number(0) {
-            return Ok(AcquireAnswer::Granted(token));
-        }
-        let left = answer.number(1).ok_or(sqlx::Error::RowNotFound)?;
-        Ok(AcquireAnswer::Held { left, shared: answer.is_true(2) && !claim.shared, holder: answer.owned(3) })
-    }
 }
 
 /// The result of a release.
@@ -77,17 +64,6 @@ pub enum ReleaseAnswer {
     Lapsed,
 }
 
-impl ReleaseAnswer {
-    /// Reads the answer to [`LeaseCall::Release`].
-    pub fn read(answer: &TextRow) -> ReleaseAnswer {
-        match answer.number(0) {
-            Some(2) => ReleaseAnswer::Freed,
-            Some(1) => ReleaseAnswer::Left,
-            _ => ReleaseAnswer::Lapsed,
-        }
-    }
-}
-
 /// What is asked about the row of a claim, and with which columns the database answers.
 #[derive(Clone, Copy)]
 pub enum LeaseCall {
@@ -98,15 +74,17 @@ pub enum LeaseCall {
     Acquire,
     /// Closes the row again, or keeps the part, for as long as the claim lasts, from now on, if this owner still has it
     /// under this token. Answers whether it has: if not, no later renewal can succeed.
-    Renew { token: i64 },
+    Renew { token: Token },
     /// Releases the row, or the part, of this owner. An exclusive lease that this owner had released before counts as
-    /// released. A lease released early stays held until `closed`, under a name by which no renewal in flight finds it.
-    /// Answers with 2 if the row is free now, and 1 if it is still held.
-    Release { closed: Instant },
+    /// released. A lease released early stays held for the rest, in milliseconds, under a name by which no renewal in
+    /// flight finds it. Answers with 2 if the row is free now, and 1 if it is still held.
+    Release { rest: i64 },
     /// Keeps others from joining the shared row, for as long as the claim lasts. Nothing depends on it: it need not be
     /// on disk.
     Drain,
 }
+
+type Called<'c, T> = BoxFuture<'c, sqlx::Result<T>>;
 
 /// The leases in one database, by its own clock.
 pub trait LeaseStatements: Dialect {
@@ -131,6 +109,11 @@ pub trait LeaseStatements: Dialect {
         async { Err(sqlx::Error::Configuration("this database sends no notifications".into())) }
     }
 
+    /// Calls the function or procedure that answers, `fencing_lease_acquire` or one of its siblings: a `{function}`
+    /// with `{arguments}`. It waits no longer for others than `{patience}` says, in milliseconds. A database that has
+    /// none answers a [`call`](LeaseStatements::call) by other statements.
+    const CALL: &'static str = "";
+
     /// Asks about the row of a claim, and returns the row with which the database answers, if any.
     ///
     /// An exclusive lease is a single part: only a claim decides whether the row is shared. Each call is a function, a
@@ -140,26 +123,53 @@ pub trait LeaseStatements: Dialect {
         conn: &mut Self::Connection,
         claim: &LeaseClaim,
         call: LeaseCall,
-    ) -> impl Future<Output = sqlx::Result<TextRow>> + Send;
-}
+    ) -> impl Future<Output = sqlx::Result<TextRow>> + Send {
+        let LeaseClaim { shared, lasting, patience, .. } = claim;
+        let [resource, owner] = [claim.resource.as_str(), &claim.owner].map(Self::literal);
+        let (function, arguments) = match call {
+            LeaseCall::Acquire => ("acquire", format!("{resource}, {owner}, {shared}, {lasting}")),
+            LeaseCall::Renew { token } => ("renew", format!("{resource}, {owner}, {token}, {lasting}")),
+            LeaseCall::Release { rest } => ("release", format!("{resource}, {owner}, {rest}")),
+            LeaseCall::Drain => ("drain", format!("{resource}, {lasting}")),
+        };
+        let call =
+            fill(Self::CALL, &[("{function}", &function), ("{arguments}", &arguments), ("{patience}", patience)]);
+        async { Ok(Self::texts(conn, call).await?.into_iter().next().unwrap_or_default()) }
+    }
 
-/// Calls the function or procedure that answers, `fencing_lease_acquire` or one of its siblings. The statement calls a
-/// `{function}` with `{arguments}`, and waits no longer for others than `{patience}` says, in milliseconds.
-#[allow(dead_code, reason = "SQLite has no functions of its own")]
-pub(super) async fn call_function<DB: Dialect>(
-    conn: &mut DB::Connection,
-    statement: &str,
-    claim: &LeaseClaim,
-    call: LeaseCall,
-) -> sqlx::Result<TextRow> {
-    let [resource, owner] = [claim.resource.as_str(), &claim.owner].map(DB::literal);
-    let (function, arguments) = match call {
-        LeaseCall::Acquire => ("acquire", format!("{resource}, {owner}, {}, {}", claim.shared, claim.lasting)),
-        LeaseCall::Renew { token } => ("renew", format!("{resource}, {owner}, {token}, {}", claim.lasting)),
-        LeaseCall::Release { closed } => ("release", format!("{resource}, {owner}, {}", millis_until(closed))),
-        LeaseCall::Drain => ("drain", format!("{resource}, {}", claim.lasting)),
-    };
-    let values: [(_, &(dyn Display + Sync)); 3] =
-        [("{function}", &function), ("{arguments}", &arguments), ("{patience}", &claim.patience)];
-    Ok(DB::texts(conn, fill(statement, &values)).await?.into_iter().next().unwrap_or_default())
+    /// This and its siblings read the answer as well: one that cannot be read is an error of the call.
+    fn acquire<'c>(conn: &'c mut Self::Connection, claim: &'c LeaseClaim) -> Called<'c, AcquireAnswer> {
+        Box::pin(async {
+            let answer = Self::call(conn, claim, LeaseCall::Acquire).await?;
+            if let Some(token) = answer.number::<i64>(0) {
+                let unfit = |error| sqlx::Error::Decode(format!("token {token}: {error}").into());
+                return Token::try_from(token).map(AcquireAnswer::Granted).map_err(unfit);
+            }
+            let left = answer.number::<i64>(1).ok_or(sqlx::Error::RowNotFound)?;
+            Ok(AcquireAnswer::Held {
+                left: Duration::from_millis(u64::try_from(left).unwrap_or(0)),
+                shared: answer.is_true(2) && !claim.shared,
+                holder: answer.text(3).and_then(Holder::read),
+            })
+        })
+    }
+
+    fn renew<'c>(conn: &'c mut Self::Connection, claim: &'c LeaseClaim, token: Token) -> Called<'c, bool> {
+        Box::pin(async move { Ok(Self::call(conn, claim, LeaseCall::Renew { token }).await?.is_true(0)) })
+    }
+
+    fn release<'c>(conn: &'c mut Self::Connection, claim: &'c LeaseClaim, end: Instant) -> Called<'c, ReleaseAnswer> {
+        let rest = millis(end.saturating_duration_since(Instant::now()));
+        Box::pin(async move {
+            Ok(match Self::call(conn, claim, LeaseCall::Release { rest }).await?.number(0) {
+                Some(2) => ReleaseAnswer::Freed,
+                Some(1) => ReleaseAnswer::Left,
+                _ => ReleaseAnswer::Lapsed,
+            })
+        })
+    }
+
+    fn drain<'c>(conn: &'c mut Self::Connection, claim: &'c LeaseClaim) -> Called<'c, ()> {
+        Box::pin(async { Self::call(conn, claim, LeaseCall::Drain).await.map(drop) })
+    }
 }

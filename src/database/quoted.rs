@@ -8,15 +8,8 @@ pub fn fill(sql: &str, values: &[(&str, &(dyn Display + Sync))]) -> String {
 
 /// Quotes a name or a text, and doubles the marks within.
 pub fn quote(text: &str, mark: char) -> String {
-    let mut quoted = String::from(mark);
-    for c in text.chars() {
-        quoted.push(c);
-        if c == mark {
-            quoted.push(c);
-        }
-    }
-    quoted.push(mark);
-    quoted
+    let doubled = text.replace(mark, &format!("{mark}{mark}"));
+    format!("{mark}{doubled}{mark}")
 }
 
 /// Reads what [`quote`] has written at the beginning of a text: it, and the rest of the text.

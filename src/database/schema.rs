@@ -27,7 +27,7 @@ pub trait Schema: Dialect {
 
     /// Reads which tables of the fence in a schema, or in the session's, have no transactions or no log, which
     /// the fence needs. Each row is a sentence.
-    const UNFIT: &'static str = "SELECT NULL";
+    const UNFIT: Option<&'static str> = None;
 
     /// Applies the migrations, and keeps other processes from migrating meanwhile; false if
     /// another one migrates. Dropped, it leaves no lock behind.
@@ -35,7 +35,7 @@ pub trait Schema: Dialect {
 
     /// Returns why the fence does not hold on this server, if other servers of its cluster
     /// take writes as well and nothing makes their commits conflict.
-    fn unguarded(_: &Pool<Self>) -> impl Future<Output = sqlx::Result<Option<&'static str>>> + Send {
+    fn unguarded(_: &mut Self::Connection) -> impl Future<Output = sqlx::Result<Option<&'static str>>> + Send {
         async { Ok(None) }
     }
 }

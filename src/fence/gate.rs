@@ -8,7 +8,7 @@ use fencing_protocol::{Resource, Token};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use super::token_counts::TokenCounts;
+use super::tokens_in_flight::TokensInFlight;
 use super::{FenceError, Stale};
 
 /// The requests in flight. A newer token passes when requests with older ones have ended. The gate keeps
@@ -18,7 +18,7 @@ pub(super) struct Gate(pub(super) Arc<DashMap<Resource, ResourceGate>>);
 
 #[derive(Default)]
 pub(super) struct ResourceGate {
-    in_flight: TokenCounts,
+    in_flight: TokensInFlight,
     /// The highest token that is known to have raised the mark.
     highest: Option<Token>,
     /// Time for which a request may continue after a newer one has passed the marks: the shortest
@@ -31,7 +31,7 @@ pub(super) struct ResourceGate {
     /// The highest token that asks older requests to stop, and has passed the marks.
     stopping: Option<Token>,
     /// The tokens of requests that ask older ones to stop, and still wait for the marks.
-    pressing: TokenCounts,
+    pressing: TokensInFlight,
     /// Reports changes of the tokens, if a request waits for one.
     changes: Option<watch::Sender<GateTokens>>,
 }
@@ -138,11 +138,12 @@ impl RequestInFlight {
 
     /// Asks older requests to stop while this one waits for the marks: they may hold them up.
     pub(super) fn press(&mut self) {
-        self.presses = true;
-        self.at_gate(|gate| {
-            gate.pressing.enter(self.token);
-            gate.report();
-        });
+        if !replace(&mut self.presses, true) {
+            self.at_gate(|gate| {
+                gate.pressing.enter(self.token);
+                gate.report();
+            });
+        }
     }
 
     /// Reports whether the wait has ended: nothing older is in flight, or this one is stale.

@@ -42,7 +42,7 @@ mod outcomes;
 mod stale;
 #[cfg(test)]
 mod tests;
-mod token_counts;
+mod tokens_in_flight;
 mod transactions;
 
 use std::sync::Arc;

@@ -1,5 +1,4 @@
 use std::convert::Infallible;
-use std::sync::Weak;
 
 use axum_core::body::Body;
 use axum_core::extract::{FromRequestParts, OptionalFromRequestParts};
@@ -7,10 +6,8 @@ use axum_core::response::{IntoResponse, Response};
 use fencing_protocol::{NonEmpty, Resource, Token};
 use http::request::Parts;
 use http::{Extensions, StatusCode};
-use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::Refusal;
-use crate::fence::Transactions;
 use crate::sequencer::Sequencer;
 
 /// The resource and the token of an admitted request. It is in the request's extensions, and an axum extractor.
@@ -109,60 +106,6 @@ impl<S: Sync> OptionalFromRequestParts<S> for Fenced {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Option<Fenced>, Infallible> {
         Ok(parts.extensions.get().cloned())
-    }
-}
-
-/// A handle to the transaction of a request, for services that do not use axum's extractors: you
-/// find it in the request's extensions. You may keep it: it holds no transaction open.
-#[derive(derive_more::Debug)]
-#[debug("OpenTransaction {{ .. }}")]
-pub struct OpenTransaction<T: Transactions>(pub(super) Weak<Mutex<T::Transaction>>);
-
-impl<T: Transactions> OpenTransaction<T> {
-    /// Takes the transaction, until what this returns is dropped. Returns `None` while another user
-    /// has the transaction, and once the response has been made.
-    #[must_use]
-    pub fn take(&self) -> Option<InTransaction<T>> {
-        self.0.upgrade()?.try_lock_owned().ok().map(InTransaction)
-    }
-}
-
-impl<T: Transactions> Clone for OpenTransaction<T> {
-    fn clone(&self) -> OpenTransaction<T> {
-        OpenTransaction(Weak::clone(&self.0))
-    }
-}
-
-/// The transaction of a request behind a [`TransactionLayer`](super::TransactionLayer), as an axum extractor.
-/// It is a `sqlx::Transaction` in which the token is admitted: run statements on `&mut **tx`.
-///
-/// The layer ends it. Drop it before the response is made (a handler that takes it by value does so):
-/// a transaction that is kept longer is never committed.
-///
-/// Take `Option<InTransaction<_>>` where a token may be missing, as in a read.
-#[derive(derive_more::Debug, derive_more::Deref, derive_more::DerefMut)]
-#[debug("InTransaction {{ .. }}")]
-#[deref(forward)]
-#[deref_mut(forward)]
-pub struct InTransaction<T: Transactions>(OwnedMutexGuard<T::Transaction>);
-
-impl<S: Sync, T: Transactions> FromRequestParts<S> for InTransaction<T> {
-    type Rejection = NotFenced;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, NotFenced> {
-        find::<OpenTransaction<T>>(&parts.extensions)?.take().ok_or(NotFenced::Taken)
-    }
-}
-
-impl<S: Sync, T: Transactions> OptionalFromRequestParts<S> for InTransaction<T> {
-    type Rejection = NotFenced;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Option<Self>, NotFenced> {
-        match <Self as FromRequestParts<S>>::from_request_parts(parts, state).await {
-            Ok(transaction) => Ok(Some(transaction)),
-            Err(NotFenced::NoToken) => Ok(None),
-            Err(error) => Err(error),
-        }
     }
 }
 

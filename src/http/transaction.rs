@@ -1,21 +1,24 @@
 use std::mem::replace;
-use std::sync::Arc;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum_core::extract::{FromRequestParts, OptionalFromRequestParts};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
+use http::request::Parts;
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::Body;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::timeout;
 use tower_layer::Layer;
 use tower_service::Service;
 
 use super::answer::{refusal_of_handler, replace_answer};
 use super::extract::find;
-use super::{FenceBody, Fenced, NotFenced, OpenTransaction, Refusal};
+use super::{FenceBody, Fenced, NotFenced, Refusal};
 use crate::background::to_the_end;
 use crate::fence::{CommitError, FenceError, Transactions};
 
@@ -179,6 +182,72 @@ where
         let mut response = Response::new(FenceBody::refusal(None));
         *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
         ready(Ok(response)).boxed()
+    }
+}
+
+/// A handle to the transaction of a request, for services that do not use axum's extractors: you
+/// find it in the request's extensions. You may keep it: it holds no transaction open.
+#[derive(derive_more::Debug)]
+#[debug("OpenTransaction {{ .. }}")]
+pub struct OpenTransaction<T: Transactions>(Weak<Mutex<T::Transaction>>);
+
+impl<T: Transactions> OpenTransaction<T> {
+    /// Takes the transaction, until what this returns is dropped. Returns `None` while another user
+    /// has the transaction, and once the response has been made.
+    #[must_use]
+    pub fn take(&self) -> Option<InTransaction<T>> {
+        self.0.upgrade()?.try_lock_owned().ok().map(InTransaction)
+    }
+}
+
+impl<T: Transactions> Clone for OpenTransaction<T> {
+    fn clone(&self) -> OpenTransaction<T> {
+        OpenTransaction(Weak::clone(&self.0))
+    }
+}
+
+/// The transaction of a request behind a [`TransactionLayer`](super::TransactionLayer), as an axum extractor.
+/// It is a `sqlx::Transaction` in which the token is admitted: run statements on `&mut **tx`.
+///
+/// The layer ends it. Drop it before the response is made (a handler that takes it by value does so):
+/// a transaction that is kept longer is never committed.
+///
+/// Take `Option<InTransaction<_>>` where a token may be missing, as in a read.
+#[derive(derive_more::Debug)]
+#[debug("InTransaction {{ .. }}")]
+pub struct InTransaction<T: Transactions>(OwnedMutexGuard<T::Transaction>);
+
+impl<T: Transactions> Deref for InTransaction<T> {
+    type Target = T::Transaction;
+
+    fn deref(&self) -> &T::Transaction {
+        &self.0
+    }
+}
+
+impl<T: Transactions> DerefMut for InTransaction<T> {
+    fn deref_mut(&mut self) -> &mut T::Transaction {
+        &mut self.0
+    }
+}
+
+impl<S: Sync, T: Transactions> FromRequestParts<S> for InTransaction<T> {
+    type Rejection = NotFenced;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, NotFenced> {
+        find::<OpenTransaction<T>>(&parts.extensions)?.take().ok_or(NotFenced::Taken)
+    }
+}
+
+impl<S: Sync, T: Transactions> OptionalFromRequestParts<S> for InTransaction<T> {
+    type Rejection = NotFenced;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Option<Self>, NotFenced> {
+        match <Self as FromRequestParts<S>>::from_request_parts(parts, state).await {
+            Ok(transaction) => Ok(Some(transaction)),
+            Err(NotFenced::NoToken) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 

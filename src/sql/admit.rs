@@ -152,17 +152,12 @@ pub(super) async fn keep_or_roll_back<DB: Database, T>(
 
 /// Counts the result of an admission, and logs a refusal, as the fence in one process does.
 pub(super) fn count_outcome<T>(outcome: Result<T, AdmitError>) -> Result<T, AdmitError> {
-    let label = match &outcome {
-        Ok(_) => "admitted",
-        Err(error @ AdmitError::Retryable(_)) => {
-            tracing::debug!(%error, "transaction not admitted");
-            error.label()
-        }
-        Err(error) => {
-            tracing::info!(%error, "transaction not admitted");
-            error.label()
-        }
-    };
+    match &outcome {
+        Ok(_) => {}
+        Err(error @ AdmitError::Retryable(_)) => tracing::debug!(%error, "transaction not admitted"),
+        Err(error) => tracing::info!(%error, "transaction not admitted"),
+    }
+    let label = outcome.as_ref().err().map_or("admitted", AdmitError::label);
     metrics::counter!("fencing_admissions_total", "layer" => "sql", "outcome" => label).increment(1);
     outcome
 }

@@ -198,14 +198,11 @@ impl From<sqlx::Error> for MigrateError {
 
 impl From<sqlx::migrate::MigrateError> for MigrateError {
     fn from(error: sqlx::migrate::MigrateError) -> MigrateError {
+        use sqlx::migrate::MigrateError as Failure;
         match error {
-            sqlx::migrate::MigrateError::Execute(error) | sqlx::migrate::MigrateError::ExecuteMigration(error, _)
-                if is_conflict(&error) =>
-            {
-                error.into()
-            }
-            sqlx::migrate::MigrateError::Execute(error) => error.into(),
-            sqlx::migrate::MigrateError::VersionMismatch(version) => MigrateError::Changed(version),
+            Failure::Execute(error) => error.into(),
+            Failure::ExecuteMigration(error, _) if is_conflict(&error) => error.into(),
+            Failure::VersionMismatch(version) => MigrateError::Changed(version),
             error => MigrateError::Migration(error),
         }
     }

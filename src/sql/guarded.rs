@@ -80,9 +80,11 @@ impl<DB: Database> Guarded<DB> {
         token: Token,
     ) -> Result<(Transaction<'static, DB>, u64), AdmitError> {
         let values = self.check()?;
-        if let Some((folded, values)) = self.fold(values.clone(), resource, token)? {
+        let mut folded = values.clone();
+        if let Some(held) = DB::held(&mut folded, resource, token).map_err(sqlx::Error::Encode)? {
             let mut tx = open_transaction(pool.acquire().await?, DB::BEGIN.into()).await?;
-            let decided = read_decision(DB::run(&mut tx, folded, values).await);
+            let written = DB::run(&mut tx, format!("{} AND {held}", self.plain()), folded).await;
+            let decided = read_decision(written);
             let (tx, rows) = keep_or_roll_back(tx, decided).await?;
             if let Some(rows) = rows {
                 return Ok((tx, rows));
@@ -101,34 +103,18 @@ impl<DB: Database> Guarded<DB> {
         // With one value too few the statement would take a value of the guard for it. (And on MySQL the driver
         // would wait for ever.)
         let (parameters, bound) = (count_parameters(&self.plain(), DB::PARAMETER), values.len());
-        if parameters != Some(bound) {
-            let rule = match parameters {
-                Some(parameters) => format!(
-                    "the statement has {parameters} parameters (quoted texts and comments count), and {bound} values \
-                     are bound"
-                ),
-                None => "number all parameters of the statement, or none".into(),
-            };
-            return Err(sqlx::Error::Configuration(rule.into()).into());
-        }
         let first = self.statement.split_whitespace().next().unwrap_or_default();
         let fits = ["UPDATE", "DELETE"].iter().any(|word| first.eq_ignore_ascii_case(word));
-        if fits && !self.statement.contains(';') && !self.condition.contains(';') {
-            return Ok(values);
-        }
-        let rule = "sql::guarded takes one UPDATE or DELETE, without WHERE and without a semicolon";
+        let rule = match parameters {
+            None => "number all parameters of the statement, or none".into(),
+            Some(parameters) if parameters != bound => format!(
+                "the statement has {parameters} parameters (quoted texts and comments count), and {bound} values \
+                 are bound"
+            ),
+            Some(_) if fits && !self.statement.contains(';') && !self.condition.contains(';') => return Ok(values),
+            Some(_) => "sql::guarded takes one UPDATE or DELETE, without WHERE and without a semicolon".into(),
+        };
         Err(sqlx::Error::Configuration(rule.into()).into())
-    }
-
-    /// Returns the statement that admits and writes, with its values, where the database has one.
-    fn fold(
-        &self,
-        mut values: DB::Arguments,
-        resource: &Resource,
-        token: Token,
-    ) -> Result<Option<(String, DB::Arguments)>, AdmitError> {
-        let held = DB::held(&mut values, resource, token).map_err(sqlx::Error::Encode)?;
-        Ok(held.map(|held| (format!("{} AND {held}", self.plain()), values)))
     }
 
     /// The line breaks end a comment that either text may have.

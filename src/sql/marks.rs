@@ -44,10 +44,7 @@ impl<DB: Database> Clone for SqlMarks<DB> {
 
 impl<DB: Database> Marks for SqlMarks<DB> {
     fn raise<'a>(&'a self, resource: &'a Resource, token: Token) -> BoxFuture<'a, Result<(), FenceError>> {
-        Box::pin(async move {
-            let raised = retry(RETRY, || raise(&self.pool, resource, token)).await;
-            raised.map_err(marks_error)
-        })
+        Box::pin(async move { retry(RETRY, || raise(&self.pool, resource, token)).await.map_err(marks_error) })
     }
 
     fn highest<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {

@@ -31,8 +31,7 @@ const RECORD: &str = "_fencing_migrations";
 /// # Cancel safety
 /// If you drop the future, either everything is done or nothing. On MySQL a part may be done: run it again.
 pub async fn migrate<DB: Database>(pool: &Pool<DB>) -> Result<(), MigrateError> {
-    retry(RETRY, || attempt(pool, true)).await?;
-    check_guarded(pool).await
+    retry(RETRY, || attempt(pool, true)).await
 }
 
 /// Checks what [`migrate`] checks, and changes nothing.
@@ -43,13 +42,7 @@ pub async fn migrate<DB: Database>(pool: &Pool<DB>) -> Result<(), MigrateError> 
 /// # Cancel safety
 /// It changes nothing.
 pub async fn check<DB: Database>(pool: &Pool<DB>) -> Result<(), MigrateError> {
-    attempt(pool, false).await?;
-    check_guarded(pool).await
-}
-
-async fn check_guarded<DB: Database>(pool: &Pool<DB>) -> Result<(), MigrateError> {
-    let unguarded = DB::unguarded(pool).await?;
-    unguarded.map_or(Ok(()), |why| Err(MigrateError::Unguarded(why.into())))
+    attempt(pool, false).await
 }
 
 /// Migrates if necessary, where that `applies` what is missing.
@@ -77,7 +70,8 @@ async fn attempt<DB: Database>(pool: &Pool<DB>, applies: bool) -> Result<(), Mig
     if let Some(error) = find_lost::<DB>(&mut conn, None, true, false).await? {
         return Err(error);
     }
-    let unfit = find_unfit::<DB>(&mut conn, None).await?;
+    let mut unfit = find_unfit::<DB>(&mut conn, None).await?;
+    unfit.extend(DB::unguarded(&mut conn).await?.map(str::to_owned));
     if unfit.is_empty() { Ok(()) } else { Err(MigrateError::Unguarded(unfit.join("; "))) }
 }
 
@@ -86,8 +80,8 @@ pub(super) async fn find_unfit<DB: Database>(
     conn: &mut DB::Connection,
     schema: Option<&str>,
 ) -> sqlx::Result<Vec<String>> {
-    let unfit = fill(DB::UNFIT, &[("{schema}", &DB::catalogue(schema))]);
-    DB::column(conn, unfit).await
+    let Some(unfit) = DB::UNFIT else { return Ok(Vec::new()) };
+    DB::column(conn, fill(unfit, &[("{schema}", &DB::catalogue(schema))])).await
 }
 
 /// Returns the migrations that were applied to their end. It only reads: the migrator begins with CREATE TABLE
@@ -129,8 +123,7 @@ pub fn removal<DB: Database>() -> &'static str {
 
 fn build_migrator<DB: Database>() -> Migrator {
     let migration = |&(version, description, sql): &(i64, &'static str, &'static str)| {
-        let kind = MigrationType::Simple;
-        Migration::new(version, description.into(), kind, sql.into_sql_str(), false)
+        Migration::new(version, description.into(), MigrationType::Simple, sql.into_sql_str(), false)
     };
     let mut migrator = Migrator::with_migrations(DB::MIGRATIONS.iter().map(migration).collect());
     migrator.dangerous_set_table_name(RECORD);

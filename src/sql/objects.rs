@@ -21,9 +21,12 @@ pub(super) async fn find_lost<DB: Database>(
     mut is_begun: bool,
     compares: bool,
 ) -> sqlx::Result<Option<MigrateError>> {
-    let there = read_objects::<DB>(conn, schema).await?;
+    let there = fill(DB::OBJECTS, &[("{schema}", &DB::catalogue(schema))]);
+    let named = |row: TextRow| Some((row.owned(0)?, row));
+    let there: HashMap<_, _> = DB::texts(conn, there).await?.into_iter().filter_map(named).collect();
     let home = read_home::<DB>(conn, schema).await?;
-    let mut objects: Vec<Object> = list_objects::<DB>().collect();
+    let lines = DB::MIGRATIONS.iter().flat_map(|(_, _, sql)| sql.lines());
+    let mut objects: Vec<Object> = lines.filter_map(object).collect();
     // The marks last: another process may be migrating.
     objects.sort_by_key(|(_, name)| MEMORY.contains(name));
     let (mut marks, mut others) = (Vec::new(), Vec::new());
@@ -39,21 +42,10 @@ pub(super) async fn find_lost<DB: Database>(
         let lost = if MEMORY.contains(&name) { &mut marks } else { &mut others };
         lost.extend(fault.map(|fault| format!("the {kind} {name}{fault}")));
     }
-    Ok(match (is_begun && !marks.is_empty(), others.is_empty()) {
-        (true, _) => Some(MigrateError::MarksLost { what: marks.join(", ") }),
-        (false, false) => Some(MigrateError::Lost { what: others.join(", ") }),
-        (false, true) => None,
-    })
-}
-
-/// Reads the routines and triggers, by kind and name. A `*` for the name means that this user may not see all of them.
-async fn read_objects<DB: Database>(
-    conn: &mut DB::Connection,
-    schema: Option<&str>,
-) -> sqlx::Result<HashMap<String, TextRow>> {
-    let objects = fill(DB::OBJECTS, &[("{schema}", &DB::catalogue(schema))]);
-    let named = |row: TextRow| Some((row.owned(0)?, row));
-    Ok(DB::texts(conn, objects).await?.into_iter().filter_map(named).collect())
+    if is_begun && !marks.is_empty() {
+        return Ok(Some(MigrateError::MarksLost { what: marks.join(", ") }));
+    }
+    Ok((!others.is_empty()).then(|| MigrateError::Lost { what: others.join(", ") }))
 }
 
 /// Returns what the catalogue says is wrong with a routine or trigger, or that its text is another one. A text that
@@ -83,7 +75,7 @@ fn is_own<DB: Database>(name: &str, text: &str) -> bool {
 pub(super) async fn read_home<DB: Database>(conn: &mut DB::Connection, schema: Option<&str>) -> sqlx::Result<String> {
     match schema {
         Some(schema) => Ok(quote(schema, DB::QUOTE) + "."),
-        None => Ok(DB::first_text(conn, DB::HOME.into()).await?.unwrap_or_default()),
+        None => Ok(DB::first(conn, DB::HOME.into()).await?.unwrap_or_default()),
     }
 }
 
@@ -98,10 +90,6 @@ async fn is_missing<DB: Database>(conn: &mut DB::Connection, table: String) -> s
         Some(_) => Ok(false),
         None => Err(error),
     }
-}
-
-fn list_objects<DB: Database>() -> impl Iterator<Item = Object> {
-    DB::MIGRATIONS.iter().flat_map(|(_, _, sql)| sql.lines()).filter_map(object)
 }
 
 /// Reads which object a line creates: `CREATE OR REPLACE FUNCTION name(...`.

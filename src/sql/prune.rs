@@ -15,12 +15,6 @@ const BATCH: u32 = 1000;
 /// The longest age: a hundred years.
 const MAX_AGE: Duration = Duration::from_secs(100 * 366 * 24 * 60 * 60);
 
-/// The highest floor: some tokens are left above it.
-const MAX_FLOOR: Token = match Token::new(Token::MAX.get() - 2) {
-    Ok(floor) => floor,
-    Err(_) => Token::MIN,
-};
-
 /// Removes marks that were not raised for a long time. The floor replaces them. It is one token for
 /// all resources: if a resource has no mark, tokens at or below the floor are refused.
 ///
@@ -97,7 +91,8 @@ impl Prune {
     /// It changes nothing.
     pub async fn look<DB: Database>(&self, pool: &Pool<DB>) -> Result<Pruned, AdmitError> {
         let mut conn = procedure_connection(pool).await?;
-        let (seconds, highest) = (self.seconds(), self.up_to.min(MAX_FLOOR));
+        // Some tokens are left above the floor.
+        let (seconds, highest) = (self.seconds(), self.up_to.get().min(Token::MAX.get() - 2));
         let look = fill(DB::PRUNABLE, &[("{seconds}", &seconds), ("{highest}", &highest)]);
         read_plan(&DB::texts(&mut conn, look).await?)
     }

@@ -45,18 +45,16 @@ use sqlx::{Database, Encode, QueryBuilder, Type};
 use crate::fence::Stale;
 
 /// Pushes `fence_token = <token>`, for the list after SET.
-pub fn set<DB>(query: &mut QueryBuilder<DB>, token: Token) -> &mut QueryBuilder<DB>
+pub fn set<DB: Database>(query: &mut QueryBuilder<DB>, token: Token) -> &mut QueryBuilder<DB>
 where
-    DB: Database,
     i64: for<'q> Encode<'q, DB> + Type<DB>,
 {
     query.push("fence_token = ").push_bind(i64::from(token))
 }
 
 /// Pushes `fence_token <= <token>`, for the condition after WHERE.
-pub fn unless_newer<DB>(query: &mut QueryBuilder<DB>, token: Token) -> &mut QueryBuilder<DB>
+pub fn unless_newer<DB: Database>(query: &mut QueryBuilder<DB>, token: Token) -> &mut QueryBuilder<DB>
 where
-    DB: Database,
     i64: for<'q> Encode<'q, DB> + Type<DB>,
 {
     query.push("fence_token <= ").push_bind(i64::from(token))
@@ -96,16 +94,12 @@ impl Outcome {
         if matched > 0 {
             return Ok(Outcome::Done);
         }
-        Ok(match look().await? {
-            None => Outcome::Missing,
-            Some(found) => {
-                let found = found.and_then(|number| Token::try_from(number).ok());
-                match Stale::check(resource, token, found) {
-                    Err(stale) => Outcome::Stale(stale),
-                    Ok(()) if found == Some(token) => Outcome::Done,
-                    Ok(()) => Outcome::Unmatched,
-                }
-            }
+        let Some(found) = look().await? else { return Ok(Outcome::Missing) };
+        let found = found.and_then(|number| Token::try_from(number).ok());
+        Ok(match Stale::check(resource, token, found) {
+            Err(stale) => Outcome::Stale(stale),
+            Ok(()) if found == Some(token) => Outcome::Done,
+            Ok(()) => Outcome::Unmatched,
         })
     }
 }

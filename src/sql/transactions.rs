@@ -54,21 +54,17 @@ async fn open<DB: Database>(pool: &Pool<DB>, admitted: &[Sequencer]) -> Result<T
         }
     }
     let mut tx = begin(pool, &first.resource, first.token).await?;
-    let admitted = admit_others(&mut tx, others).await;
+    let admitted = async {
+        for other in others {
+            admit(&mut tx, &other.resource, other.token).await?;
+        }
+        match DB::MARK_BEGIN {
+            Some(mark) => Ok(DB::execute(&mut tx, mark.to_owned()).await?),
+            None => Ok(()),
+        }
+    };
+    let admitted = admitted.await;
     Ok(keep_or_roll_back(tx, admitted).await?.0)
-}
-
-async fn admit_others<DB: Database>(
-    tx: &mut Transaction<'static, DB>,
-    others: &[&Sequencer],
-) -> Result<(), AdmitError> {
-    for other in others {
-        admit(tx, &other.resource, other.token).await?;
-    }
-    if let Some(mark) = DB::MARK_BEGIN {
-        DB::execute(tx, mark.to_owned()).await?;
-    }
-    Ok(())
 }
 
 async fn commit<DB: Database>(mut tx: Transaction<'static, DB>) -> Result<(), CommitError> {

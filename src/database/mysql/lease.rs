@@ -1,12 +1,6 @@
-use sqlx::{MySql, MySqlConnection};
+use sqlx::MySql;
 
-use crate::database::lease::call_function;
-use crate::database::{LeaseCall, LeaseClaim, LeaseStatements, TextRow};
-
-/// The procedures lock the row first and read the clock then; the migration says why. A single statement could not do
-/// it: its time is that of its begin, and it would not be committed where `autocommit` is off. A transaction of several
-/// statements would stay open for as long as its client is stopped in the middle of it.
-const CALL: &str = "CALL fencing_lease_{function}({arguments}, CEIL({patience} / 1000))";
+use crate::database::LeaseStatements;
 
 impl LeaseStatements for MySql {
     const LEASES: &'static str = "
@@ -31,7 +25,8 @@ impl LeaseStatements for MySql {
         "SELECT 1 FROM fencing_leases AS lease, fencing_marks_base AS mark, fencing_floor AS floor
         WHERE lease.token = 0 AND mark.token = 0 AND floor.token < 0 LIMIT 0";
 
-    async fn call(conn: &mut MySqlConnection, claim: &LeaseClaim, call: LeaseCall) -> sqlx::Result<TextRow> {
-        call_function::<MySql>(conn, CALL, claim, call).await
-    }
+    /// The procedures lock the row first and read the clock then; the migration says why. A single statement could not
+    /// do it: its time is that of its begin, and it would not be committed where `autocommit` is off. A transaction of
+    /// several statements would stay open for as long as its client is stopped in the middle of it.
+    const CALL: &'static str = "CALL fencing_lease_{function}({arguments}, CEIL({patience} / 1000))";
 }

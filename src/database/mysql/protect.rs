@@ -85,10 +85,11 @@ impl ProtectStatements for MySql {
     const UNPROTECTED: &'static str = "it is not protected, or you lack the right TRIGGER to see its triggers";
 
     /// A TIMESTAMP is read in the session's time zone.
-    const SESSION_DEPENDENT: &'static str = "
-        SELECT CAST(column_type AS CHAR) FROM information_schema.columns
+    const SESSION_DEPENDENT: Option<&'static str> = Some(
+        "SELECT CAST(column_type AS CHAR) FROM information_schema.columns
         WHERE table_schema = COALESCE({schema}, DATABASE()) AND table_name = {table} AND column_name = {column}
-            AND data_type = 'timestamp'";
+            AND data_type = 'timestamp'",
+    );
 
     /// Reads the tables in a schema, or in the session's, that have triggers of the fence: schema, name, and whether
     /// the name alone is enough.
@@ -101,7 +102,9 @@ impl ProtectStatements for MySql {
         ORDER BY 1, 2";
 
     /// A trigger finds the marks in the schema of its table.
-    const HOME_OF_TABLE: &'static str = "SELECT {schema}";
+    async fn home(_: &mut MySqlConnection, table: &TableName) -> sqlx::Result<Option<String>> {
+        Ok(table.schema.clone())
+    }
 
     fn row_name(naming: &Naming, row: &str) -> String {
         let text_of = |column: &str| format!("CONVERT({row}.{} USING utf8mb4) COLLATE utf8mb4_bin", quote(column, '`'));
@@ -126,7 +129,7 @@ impl ProtectStatements for MySql {
 
     async fn protect(conn: &mut MySqlConnection, protect: &Protect) -> sqlx::Result<Option<String>> {
         let table = &protect.table;
-        let engine = Self::first_text(conn, Self::of_table(NOT_TRANSACTIONAL, table)).await?;
+        let engine = Self::first(conn, Self::of_table(NOT_TRANSACTIONAL, table)).await?;
         if engine.is_some() {
             return Ok(engine);
         }

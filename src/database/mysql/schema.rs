@@ -1,8 +1,9 @@
 use sqlx::migrate::{MigrateError, Migrator};
-use sqlx::{MySql, Pool};
+use sqlx::{MySql, MySqlConnection, Pool};
 
+use crate::database::opening::procedure_connection;
 use crate::database::schema::migrations;
-use crate::database::{Migrations, Schema};
+use crate::database::{Dialect, Migrations, Schema};
 
 /// By default a wait for a table's lock may last a day, and all later sessions wait behind it. A procedure or
 /// trigger is read, and works, in the SQL mode of the session that creates it: sql_mode=ORACLE has another syntax.
@@ -61,19 +62,18 @@ impl Schema for MySql {
         UNION ALL SELECT 'trigger *', NULL, NULL FROM DUAL
             WHERE NOT EXISTS (SELECT 1 FROM own WHERE held = 'TRIGGER')";
 
-    const UNFIT: &'static str = "
-        SELECT CONCAT(CAST(table_name AS CHAR), ' has the engine ', CAST(engine AS CHAR),
+    const UNFIT: Option<&'static str> = Some(
+        "SELECT CONCAT(CAST(table_name AS CHAR), ' has the engine ', CAST(engine AS CHAR),
             ', which has no transactions: ALTER TABLE ', CAST(table_name AS CHAR), ' ENGINE = InnoDB')
         FROM information_schema.tables JOIN information_schema.engines USING (engine)
         WHERE table_schema = COALESCE({schema}, DATABASE()) AND transactions <> 'YES'
-            AND table_name IN ('fencing_marks', 'fencing_floor', 'fencing_leases', 'fencing_audit')";
+            AND table_name IN ('fencing_marks', 'fencing_floor', 'fencing_leases', 'fencing_audit')",
+    );
 
     async fn migrate(pool: &Pool<MySql>, migrator: Migrator) -> Result<bool, MigrateError> {
-        let mut conn = pool.acquire().await?;
         // The lock belongs to the session: wherever this ends, so does the session.
-        conn.close_on_drop();
-        let locked = sqlx::query_scalar::<_, Option<i64>>(LOCK).fetch_one(&mut *conn).await?;
-        if locked != Some(1) {
+        let mut conn = procedure_connection(pool).await?;
+        if Self::first(&mut conn, LOCK.into()).await?.as_deref() != Some("1") {
             return Ok(false);
         }
         sqlx::raw_sql(SESSION_FOR_DDL).execute(&mut *conn).await?;
@@ -84,9 +84,9 @@ impl Schema for MySql {
         Ok(true)
     }
 
-    async fn unguarded(pool: &Pool<MySql>) -> sqlx::Result<Option<&'static str>> {
-        let variables = sqlx::query_as(CLUSTER).fetch_all(pool).await?;
-        let counts = sqlx::query_scalar::<_, Option<bool>>(COUNTS).fetch_optional(pool).await?;
+    async fn unguarded(conn: &mut MySqlConnection) -> sqlx::Result<Option<&'static str>> {
+        let variables = sqlx::query_as(CLUSTER).fetch_all(&mut *conn).await?;
+        let counts = sqlx::query_scalar::<_, Option<bool>>(COUNTS).fetch_optional(conn).await?;
         Ok(unguarded(&variables, counts.flatten() != Some(false)))
     }
 }

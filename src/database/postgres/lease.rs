@@ -1,13 +1,19 @@
-use futures_util::stream::BoxStream;
-use sqlx::{PgConnection, Pool, Postgres};
+use std::time::Duration;
 
-use super::notifications;
-use crate::database::lease::call_function;
-use crate::database::{LeaseCall, LeaseClaim, LeaseStatements, TextRow};
+use futures_util::StreamExt;
+use futures_util::stream::{BoxStream, try_unfold};
+use sqlx::postgres::PgListener;
+use sqlx::{ConnectOptions, Connection, Pool, Postgres};
+use tokio::time::{sleep, timeout};
 
-const CALL: &str = "
-    SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {patience};
-    SELECT * FROM fencing_lease_{function}({arguments})";
+use crate::database::{Dialect, LeaseStatements};
+
+/// Names the sessions. A later one has another `backend_start`, or another process.
+const SESSIONS: &str = "
+    SELECT pid || ' ' || (extract(epoch FROM backend_start) * 1000000)::bigint FROM pg_stat_activity";
+
+/// How long a session may outlive its connection.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl LeaseStatements for Postgres {
     const LEASES: &'static str = "
@@ -30,13 +36,58 @@ impl LeaseStatements for Postgres {
     const PROBE: &'static str = "SELECT FROM fencing_leases AS lease, fencing_last('') AS mark
         WHERE lease.token = 0 AND mark = 0 LIMIT 0";
 
-    const NOTIFY: Option<&'static str> = Some(notifications::NOTIFY);
+    const CALL: &'static str = "
+        SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {patience};
+        SELECT * FROM fencing_lease_{function}({arguments})";
 
+    /// One channel for all resources: the server wakes every session that listens, whatever the channel is.
+    const NOTIFY: Option<&'static str> = Some("SELECT pg_notify('fencing', {resource})");
+
+    /// Opens none where a pooler may share its session out.
     async fn listen(pool: Pool<Postgres>) -> sqlx::Result<BoxStream<'static, sqlx::Result<String>>> {
-        notifications::listen(pool).await
+        if !is_direct(&pool).await? {
+            let why = "a pooler may give this session to other clients";
+            return Err(sqlx::Error::Configuration(why.into()));
+        }
+        let own = pool.options().clone().min_connections(0).max_connections(1);
+        let own = own.connect_lazy_with((*pool.connect_options()).clone());
+        let mut listener = PgListener::connect_with(&own).await?;
+        listener.eager_reconnect(false);
+        listener.listen("fencing").await?;
+        let released = try_unfold(listener, async |mut listener| {
+            // A broken connection has lost notifications: the caller opens another.
+            let notification = listener.try_recv().await?;
+            Ok(notification.map(|released| (released.payload().to_owned(), listener)))
+        });
+        Ok(released.boxed())
     }
+}
 
-    async fn call(conn: &mut PgConnection, claim: &LeaseClaim, call: LeaseCall) -> sqlx::Result<TextRow> {
-        call_function::<Postgres>(conn, CALL, claim, call).await
+/// Returns whether a connection has a session of its own, which ends with it.
+///
+/// Behind a pooler it has not: `LISTEN` would stay in a session that the pooler gives to another client,
+/// whose connection breaks at a notification in the middle of its statements. So this is checked before
+/// anything is left behind: the session of a closed connection must end.
+async fn is_direct(pool: &Pool<Postgres>) -> sqlx::Result<bool> {
+    let mut short = pool.connect_options().connect().await?;
+    let own = format!("{SESSIONS} WHERE pid = pg_backend_pid()");
+    let Some(own) = Postgres::first(&mut short, own).await? else { return Ok(false) };
+    let seen = async || {
+        let sessions = Postgres::column(&mut *pool.acquire().await?, SESSIONS.into()).await?;
+        Ok::<_, sqlx::Error>(sessions.contains(&own))
+    };
+    // Otherwise the pool has sessions of another server.
+    if !seen().await? {
+        return Ok(false);
     }
+    short.close().await?;
+    let ended = async {
+        let mut pause = Duration::from_millis(5);
+        while seen().await? {
+            sleep(pause).await;
+            pause *= 2;
+        }
+        Ok(true)
+    };
+    timeout(END_TIMEOUT, ended).await.unwrap_or(Ok(false))
 }

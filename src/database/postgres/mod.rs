@@ -7,7 +7,6 @@
 mod dialect;
 mod fence;
 mod lease;
-mod notifications;
 mod protect;
 mod schema;
 

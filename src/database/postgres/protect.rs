@@ -42,6 +42,16 @@ const TREE: &str = "
         LEFT JOIN pg_proc ON pg_proc.oid = tgfoid LEFT JOIN pg_namespace AS called ON called.oid = pronamespace
     ORDER BY id <> to_regclass({path}), own.nspname, relname, kind.name";
 
+/// Reads the schema of the function that a table's trigger calls, if a fence is there.
+const HOME: &str = "
+    SELECT home.nspname
+    FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
+        JOIN pg_namespace AS own ON own.oid = relnamespace
+        JOIN pg_proc ON pg_proc.oid = tgfoid JOIN pg_namespace AS home ON home.oid = pronamespace
+    WHERE own.nspname = {schema} AND relname = {table} AND tgname = 'fencing_protect' AND EXISTS (
+        SELECT FROM pg_proc AS hold
+        WHERE hold.pronamespace = home.oid AND hold.proname = 'fencing_admit')";
+
 /// The trigger for rows, and that for TRUNCATE.
 const ROWS: &str = "fencing_protect";
 const TRUNCATE: &str = "fencing_protect_truncate";
@@ -142,8 +152,8 @@ impl ProtectStatements for Postgres {
     /// Reads the type of a column where its text is not the same in every session. A domain
     /// counts as what it is made of. A type's output that is not immutable depends on settings, or
     /// on the search path; these others do so as well, although they are marked immutable.
-    const SESSION_DEPENDENT: &'static str = "
-        WITH RECURSIVE own AS (
+    const SESSION_DEPENDENT: Option<&'static str> = Some(
+        "WITH RECURSIVE own AS (
             SELECT atttypid AS type, format_type(atttypid, atttypmod) AS name
             FROM pg_attribute WHERE attrelid = to_regclass({path}) AND attname = {column}
         ), made_of AS (
@@ -154,7 +164,8 @@ impl ProtectStatements for Postgres {
         SELECT name FROM own, made_of, pg_type, pg_proc AS output
         WHERE pg_type.oid = made_of.type AND output.oid = typoutput AND typtype NOT IN ('d', 'e')
             AND (provolatile <> 'i' OR typcategory = 'G'
-                OR typname IN ('bytea', 'interval', 'float4', 'float8'))";
+                OR typname IN ('bytea', 'interval', 'float4', 'float8'))",
+    );
 
     /// Reads the tables that have one of the triggers of their own: schema, name, whether the name alone is
     /// enough. A partition has its table's. Unless `{every}` fence counts, a table that the search path does not
@@ -171,15 +182,9 @@ impl ProtectStatements for Postgres {
                     AND other.nspname <> ALL (current_schemas(false))))
         ORDER BY 1, 2";
 
-    /// Reads the schema of the function that a table's trigger calls, if a fence is there.
-    const HOME_OF_TABLE: &'static str = "
-        SELECT home.nspname
-        FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
-            JOIN pg_namespace AS own ON own.oid = relnamespace
-            JOIN pg_proc ON pg_proc.oid = tgfoid JOIN pg_namespace AS home ON home.oid = pronamespace
-        WHERE own.nspname = {schema} AND relname = {table} AND tgname = 'fencing_protect' AND EXISTS (
-            SELECT FROM pg_proc AS hold
-            WHERE hold.pronamespace = home.oid AND hold.proname = 'fencing_admit')";
+    async fn home(conn: &mut PgConnection, table: &TableName) -> sqlx::Result<Option<String>> {
+        Self::first(conn, Self::of_table(HOME, table)).await
+    }
 
     fn row_name(naming: &Naming, row: &str) -> String {
         let text_of = |column: &str| format!("{row}.{}::text", quote(column, '"'));

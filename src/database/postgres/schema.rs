@@ -39,12 +39,13 @@ impl Schema for Postgres {
                 AND proname IN ('fencing_guard', 'fencing_above')
         WHERE tgenabled IN ('O', 'A')";
 
-    const UNFIT: &'static str = "
-        SELECT format('%s is not logged, and a crash empties it: ALTER TABLE %s SET LOGGED',
+    const UNFIT: Option<&'static str> = Some(
+        "SELECT format('%s is not logged, and a crash empties it: ALTER TABLE %s SET LOGGED',
             relname, oid::regclass)
         FROM pg_class WHERE relname IN ('fencing_marks', 'fencing_floor', 'fencing_leases') AND relpersistence = 'u'
             AND relnamespace IN (SELECT oid FROM pg_namespace
-                WHERE nspname = {schema} OR {schema} IS NULL AND nspname = ANY (current_schemas(false)))";
+                WHERE nspname = {schema} OR {schema} IS NULL AND nspname = ANY (current_schemas(false)))",
+    );
 
     async fn migrate(pool: &Pool<Postgres>, migrator: Migrator) -> Result<bool, MigrateError> {
         in_one_transaction(pool, BEGIN_MIGRATION, Some(MIGRATION_LOCK), migrator).await

@@ -25,7 +25,7 @@ pub trait ProtectStatements: Dialect {
     const UNPROTECTED: &'static str = "it is not protected";
 
     /// Reads the type of a `{column}` of the table where its text is not the same in every session.
-    const SESSION_DEPENDENT: &'static str = "SELECT NULL";
+    const SESSION_DEPENDENT: Option<&'static str> = None;
 
     /// Writes the expression that names a `row`, in UTF-8 whatever the column's character set is.
     fn row_name(naming: &Naming, row: &str) -> String;
@@ -43,8 +43,10 @@ pub trait ProtectStatements: Dialect {
     /// alone is enough. If one is named, `{every}` fence counts.
     const TABLES: &'static str;
 
-    /// Reads the schema of the fence that a protected table calls, if it is not the session's.
-    const HOME_OF_TABLE: &'static str = "SELECT NULL";
+    /// Returns the schema of the fence that a protected table calls, if it is not the session's.
+    fn home(_: &mut Self::Connection, _: &TableName) -> impl Future<Output = sqlx::Result<Option<String>>> + Send {
+        async { Ok(None) }
+    }
 
     /// Reads how a table is protected that has this row there, if it is.
     fn inspect(
@@ -55,10 +57,9 @@ pub trait ProtectStatements: Dialect {
 
     /// Puts the name of a table into a query of the catalogue.
     fn of_table(sql: &str, table: &TableName) -> String {
-        let name = |name| Self::catalogue(name);
-        let (schema, path) = (table.schema.as_deref(), table.path('"'));
-        let values = [name(schema), name(Some(&table.name)), name(Some(&path))];
-        let [schema, table, path] = &values;
-        fill(sql, &[("{schema}", schema), ("{table}", table), ("{path}", path)])
+        let path = table.path('"');
+        let names = [table.schema.as_deref(), Some(&table.name), Some(&path)];
+        let [schema, table, path] = names.map(Self::catalogue);
+        fill(sql, &[("{schema}", &schema), ("{table}", &table), ("{path}", &path)])
     }
 }

@@ -37,13 +37,9 @@ impl Protected {
 
     /// A table without triggers of the fence, which the session may find by its name alone.
     pub(crate) fn new(protect: Protect, is_visible: bool) -> Protected {
-        let table = match is_visible {
-            true => protect.table.name.clone(),
-            false => protect.table.to_string(),
-        };
+        let table = if is_visible { protect.table.name.clone() } else { protect.table.to_string() };
         let (resource, shadow) = (protect.naming.pattern(), protect.shadow);
-        let (faults, unseen, drops) = (Vec::new(), Vec::new(), Vec::new());
-        Protected { table, resource, faults, unseen, shadow, protect, drops }
+        Protected { table, resource, faults: Vec::new(), unseen: Vec::new(), shadow, protect, drops: Vec::new() }
     }
 
     /// Returns whether this is the table: `name` or `schema.name`.

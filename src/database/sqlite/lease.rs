@@ -1,6 +1,5 @@
 use sqlx::{AssertSqlSafe, Sqlite, SqliteConnection};
 
-use crate::database::lease::millis_until;
 use crate::database::{LeaseCall, LeaseClaim, LeaseStatements, TextRow};
 
 /// The time of a statement. SQLite reads it once, after the wait for the database's one write lock.
@@ -156,14 +155,11 @@ impl LeaseStatements for Sqlite {
     async fn call(conn: &mut SqliteConnection, claim: &LeaseClaim, call: LeaseCall) -> sqlx::Result<TextRow> {
         match call {
             LeaseCall::Acquire => acquire(conn, claim).await,
-            LeaseCall::Renew { token } => run(conn, RENEW, claim, token).await,
-            LeaseCall::Release { closed } => {
-                let row = run(conn, RELEASE, claim, millis_until(closed)).await?;
-                match row.text(0) {
-                    Some(_) => Ok(row),
-                    None => run(conn, RELEASE_PART, claim, millis_until(closed)).await,
-                }
-            }
+            LeaseCall::Renew { token } => run(conn, RENEW, claim, token.into()).await,
+            LeaseCall::Release { rest } => match run(conn, RELEASE, claim, rest).await? {
+                row if row.text(0).is_some() => Ok(row),
+                _ => run(conn, RELEASE_PART, claim, rest).await,
+            },
             LeaseCall::Drain => run(conn, DRAIN, claim, 0).await,
         }
     }

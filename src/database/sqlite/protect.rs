@@ -154,7 +154,7 @@ async fn find_leftovers(conn: &mut SqliteConnection, table: &TableName) -> Vec<S
     let presented = "SELECT 'x' FROM main.fencing_presented LIMIT 1".to_owned();
     let mut faults = Vec::new();
     for (select, fault) in [(rows, kept), (presented, left)] {
-        match Sqlite::first_text(conn, select).await {
+        match Sqlite::first(conn, select).await {
             Ok(found) => faults.extend(found.map(|_| fault.to_owned())),
             Err(error) => faults.push(format!("cannot check for leftover tokens: {error}")),
         }
@@ -208,11 +208,10 @@ impl ProtectStatements for Sqlite {
         };
         let select = format!("SELECT fenced.{rowid} FROM {table} AS fenced LIMIT 0");
         if Self::execute(conn, select).await.is_err() {
-            let why = "it is WITHOUT ROWID, or a view: SQLite's triggers could not clear a token there";
-            return Ok(Some(why.into()));
+            return Ok(Some("it is WITHOUT ROWID, or a view: SQLite's triggers could not clear a token there".into()));
         }
         let token = format!("SELECT 'x' FROM {table} AS fenced WHERE fenced.fencing_token IS NOT NULL LIMIT 1");
-        match Self::first_text(conn, token).await {
+        match Self::first(conn, token).await {
             Ok(None) => {}
             Ok(Some(_)) => {
                 let why = "it has rows with a value in fencing_token: set that to NULL, or rename the \

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencing_protocol::{Fault, Mode, NonEmpty, Resource, Token};
+use fencing_protocol::{Fault, Mode, NonEmpty, Resource};
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
@@ -9,7 +9,6 @@ use super::in_flight::InFlightStatement;
 use super::rows::{HeldRows, LeaseRows};
 use super::table::LeaseTable;
 use crate::database::{AcquireAnswer, Database, LeaseClaim};
-use crate::holder::Holder;
 use crate::lock::error::{AcquireError, NodeCause};
 use crate::lock::lease::held_lock::{Grant, HeldLock};
 use crate::lock::lease::ticket::LeaseTicket;
@@ -123,19 +122,14 @@ struct ClaimedRows<DB: Database> {
 impl<DB: Database> ClaimedRows<DB> {
     async fn acquire(&mut self, end: Instant) -> Result<NonEmpty<Sequencer>, RefusedRow> {
         let NonEmpty { head, tail } = self.rows.claims.clone();
-        let mut locks = NonEmpty::new(self.acquire_one(0, head, end).await?);
-        for (number, claim) in (1..).zip(tail) {
-            locks.push(self.acquire_one(number, claim, end).await?);
+        let mut locks = NonEmpty::new(self.acquire_one(head, end).await?);
+        for claim in tail {
+            locks.push(self.acquire_one(claim, end).await?);
         }
         Ok(locks)
     }
 
-    async fn acquire_one(
-        &mut self,
-        number: usize,
-        claim: Arc<LeaseClaim>,
-        end: Instant,
-    ) -> Result<Sequencer, RefusedRow> {
+    async fn acquire_one(&mut self, claim: Arc<LeaseClaim>, end: Instant) -> Result<Sequencer, RefusedRow> {
         let (resource, table) = (&claim.resource, Arc::clone(&self.rows.table));
         let failed =
             |fault| RefusedRow { error: AcquireError::unavailable(resource, table.cause(fault)), shared: false };
@@ -143,24 +137,19 @@ impl<DB: Database> ClaimedRows<DB> {
         if Instant::now() >= end {
             return Err(failed(Fault::TimedOut));
         }
-        self.asked = number + 1;
+        self.asked += 1;
         match table.acquire(&claim, self.rows.budget).await {
-            Ok(AcquireAnswer::Granted(token)) => match Token::try_from(token) {
-                Ok(token) => Ok(Sequencer::new(resource.clone(), token)),
-                Err(error) => Err(failed(Fault::InvalidReply(format!("token {token}: {error}")))),
-            },
-            Ok(AcquireAnswer::Held { left, shared, holder }) => {
+            Ok(AcquireAnswer::Granted(token)) => Ok(Sequencer::new(resource.clone(), token)),
+            Ok(AcquireAnswer::Held { left: retry_after, shared, holder }) => {
                 // There is nothing to release in this row.
-                self.asked = number;
-                let retry_after = Duration::from_millis(u64::try_from(left).unwrap_or(0));
-                let (resource, holder) = (resource.clone(), holder.as_deref().and_then(Holder::read));
-                let error = AcquireError::Held { resource, retry_after, holder };
+                self.asked -= 1;
+                let error = AcquireError::Held { resource: resource.clone(), retry_after, holder };
                 Err(RefusedRow { error, shared })
             }
             Err(cause) => {
                 // No statement was sent.
                 if matches!(cause, Fault::Unreachable(_)) {
-                    self.asked = number;
+                    self.asked -= 1;
                 }
                 Err(failed(cause))
             }

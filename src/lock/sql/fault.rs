@@ -3,14 +3,14 @@ use fencing_protocol::Fault;
 use crate::database::{Meaning, meaning, text};
 
 /// Returns why there is no connection. Nothing has been sent.
-pub(super) fn of_connection(error: &sqlx::Error) -> Fault {
+pub(super) fn of_connection(error: sqlx::Error) -> Fault {
     match error {
         sqlx::Error::PoolTimedOut => {
             Fault::Unreachable("the database is down, or no connection of the pool is free".into())
         }
         sqlx::Error::PoolClosed => Fault::Unreachable("the pool is closed".into()),
         sqlx::Error::Io(error) => Fault::Unreachable(error.to_string()),
-        error => match refused(error) {
+        error => match refused(&error) {
             Fault::Refused(text) => Fault::Unreachable(text),
             fault => fault,
         },
@@ -19,12 +19,12 @@ pub(super) fn of_connection(error: &sqlx::Error) -> Fault {
 
 /// Returns why a statement failed. It may have run anyway, unless the database says that it has
 /// not.
-pub(super) fn of_statement(error: &sqlx::Error) -> Fault {
+pub(super) fn of_statement(error: sqlx::Error) -> Fault {
     match error {
         sqlx::Error::Io(error) => Fault::Disconnected(error.to_string()),
         sqlx::Error::WorkerCrashed | sqlx::Error::Protocol(_) => Fault::Disconnected(error.to_string()),
-        sqlx::Error::ColumnDecode { .. } => Fault::InvalidReply(error.to_string()),
-        error => refused(error),
+        sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => Fault::InvalidReply(error.to_string()),
+        error => refused(&error),
     }
 }
 

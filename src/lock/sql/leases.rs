@@ -29,20 +29,15 @@ impl<DB: Database> Operator for Pool<DB> {
         let end = fill(DB::END_LEASE, &[("{resource}", &resource), ("{owner}", &owner), ("{token}", &lease.token)]);
         let ended = async move |conn: &mut DB::Connection| {
             let mut tx = conn.begin_with(DB::BEGIN).await?;
-            let ended = DB::first_text(&mut tx, end).await?;
+            let ended = DB::first(&mut tx, end).await?;
             tx.commit().await.map(|()| ended.is_some())
         };
         Box::pin(call(self, |conn| ended(conn).boxed()))
     }
 }
 
-async fn read<DB: Database>(
-    pool: &Pool<DB>,
-    after: &str,
-    resource: &str,
-    limit: u32,
-) -> Result<Vec<LeaseRecord>, Fault> {
-    let list = list::<DB>(after, resource, limit);
+async fn read<DB: Database>(pool: &Pool<DB>, after: &str, name: &str, limit: u32) -> Result<Vec<LeaseRecord>, Fault> {
+    let list = list::<DB>(after, name, limit);
     let rows = call(pool, |conn| DB::texts(conn, list).boxed()).await?;
     Ok(parsed(&rows).collect())
 }
@@ -63,12 +58,12 @@ async fn call<DB: Database, T>(
     pool: &Pool<DB>,
     run: impl FnOnce(&mut DB::Connection) -> BoxFuture<'_, sqlx::Result<T>>,
 ) -> Result<T, Fault> {
-    let conn = pool.acquire().await.map_err(|error| fault::of_connection(&error))?;
+    let conn = pool.acquire().await.map_err(fault::of_connection)?;
     // Without an answer, the pool would wait for it for ever, perhaps in a transaction.
     let mut conn = guard(conn, |mut conn| conn.close_on_drop());
     let answer = timeout(pool.options().get_acquire_timeout(), run(&mut conn)).await.map_err(|_| Fault::TimedOut)?;
     drop(ScopeGuard::into_inner(conn));
-    answer.map_err(|error| fault::of_statement(&error))
+    answer.map_err(fault::of_statement)
 }
 
 /// Reads a row, which may have been altered by hand.

@@ -14,7 +14,7 @@ use crate::lock::wait::listener::{Notice, ReleaseListener};
 /// Opens a connection that receives notifications of releases. The caller bounds the time.
 pub(super) fn open<DB: Database>(pool: Pool<DB>) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
     async move {
-        let released = DB::listen(pool).await.map_err(|error| fault::of_statement(&error))?;
+        let released = DB::listen(pool).await.map_err(fault::of_statement)?;
         let (tickets, answers) = Default::default();
         Ok(Box::new(DatabaseListener { released, tickets, answers }) as Box<dyn ReleaseListener>)
     }
@@ -50,7 +50,7 @@ impl ReleaseListener for DatabaseListener {
                 return Ok(answer);
             }
             while let Some(name) = self.released.next().await {
-                let name = name.map_err(|error| fault::of_statement(&error))?;
+                let name = name.map_err(fault::of_statement)?;
                 let Ok(resource) = Resource::new(name) else { continue };
                 if let Some(&ticket) = self.tickets.get(&resource) {
                     return Ok(Notice::Released(resource, ticket));

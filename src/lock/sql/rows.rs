@@ -89,35 +89,32 @@ pub(super) struct HeldRows<DB: Database> {
     pub(super) terms: Terms,
 }
 
+impl<DB: Database> HeldRows<DB> {
+    /// Renews one row after another. One that is resumed is read first: a renewal alone takes one that has expired and
+    /// that nobody else has acquired.
+    async fn renew_rows(&self, resumes: bool) -> Result<Renewed, Vec<NodeCause>> {
+        let LeaseRows { table, claims, budget, .. } = &*self.rows;
+        let start = table.clock.now();
+        for (claim, lock) in claims.iter().zip(&self.locks) {
+            let renew = async {
+                let ended = resumes && table.left(claim, lock.token, *budget).await? <= self.terms.lock_delay;
+                Ok(!ended && table.renew(claim, lock.token, *budget).await?)
+            };
+            if !renew.await.map_err(|fault| vec![table.cause(fault)])? {
+                return Ok(Renewed::Superseded);
+            }
+        }
+        Ok(Renewed::Until(self.terms.deadline(start)))
+    }
+}
+
 impl<DB: Database> HeldLock for HeldRows<DB> {
     fn renew(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
-        Box::pin(async {
-            let LeaseRows { table, claims, budget, .. } = &*self.rows;
-            let start = table.clock.now();
-            for (claim, lock) in claims.iter().zip(&self.locks) {
-                match table.renew(claim, i64::from(lock.token), *budget).await {
-                    Ok(true) => {}
-                    Ok(false) => return Ok(Renewed::Superseded),
-                    Err(fault) => return Err(vec![table.cause(fault)]),
-                }
-            }
-            Ok(Renewed::Until(self.terms.deadline(start)))
-        })
+        Box::pin(self.renew_rows(false))
     }
 
-    /// The row is read first: a renewal alone takes one that has expired and that nobody else has acquired.
     fn resume(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
-        Box::pin(async {
-            let LeaseRows { table, claims, budget, .. } = &*self.rows;
-            for (claim, lock) in claims.iter().zip(&self.locks) {
-                match table.left(claim, lock.token, *budget).await {
-                    Ok(left) if left > self.terms.lock_delay => {}
-                    Ok(_) => return Ok(Renewed::Superseded),
-                    Err(fault) => return Err(vec![table.cause(fault)]),
-                }
-            }
-            self.renew().await
-        })
+        Box::pin(self.renew_rows(true))
     }
 
     fn ticket(&self) -> Option<LeaseTicket> {

@@ -13,7 +13,7 @@ use tracing::Instrument;
 use super::in_flight::InFlight;
 use super::{fault, leases, listener};
 use crate::database::quoted::fill;
-use crate::database::{AcquireAnswer, Database, LeaseCall, LeaseClaim, ReleaseAnswer, TextRow, is_conflict};
+use crate::database::{AcquireAnswer, Database, LeaseClaim, ReleaseAnswer, TextRow, is_conflict, meaning};
 use crate::holder::HolderName;
 use crate::lock::error::NodeCause;
 use crate::lock::wait::release_notifications::{ReleaseNotifications, Source};
@@ -47,12 +47,12 @@ pub struct LeaseTable<DB: Database> {
 /// How long a call may take.
 #[derive(Clone, Copy)]
 struct Limits {
-    /// Of the repetitions after conflicts. Three quarters of it are for a connection, which leaves time to report
-    /// that none was free: the pool itself tries again until then.
+    /// The call is repeated after conflicts until this time has passed. It waits for a connection for three quarters of
+    /// it, which leaves time to report that none was free: the pool itself tries again until then.
     budget: Duration,
-    /// Of the wait for an answer.
+    /// The call fails if it has no answer when this time has passed since its start.
     answer: Duration,
-    /// Whether the reserve may be used where the pool has no connection free for a quarter of the budget.
+    /// The call takes the reserve if the pool has had no free connection for a quarter of the budget.
     reserve: bool,
 }
 
@@ -90,12 +90,12 @@ impl<DB: Database> LeaseTable<DB> {
     /// that overtook the statement would find nothing to release.
     pub(super) async fn acquire(&self, claim: &LeaseClaim, budget: Duration) -> Result<AcquireAnswer, Fault> {
         let limits = Limits { answer: ANSWER_TIMEOUT.max(budget), ..Limits::of(budget) };
-        let answer = self.ask(claim, LeaseCall::Acquire, limits).await?;
-        AcquireAnswer::read(claim, &answer).map_err(|error| fault::of_statement(&error))
+        self.call(claim, limits, DB::acquire).await
     }
 
-    pub(super) async fn renew(&self, claim: &LeaseClaim, token: i64, budget: Duration) -> Result<bool, Fault> {
-        Ok(self.ask(claim, LeaseCall::Renew { token }, Limits::with_reserve(budget)).await?.is_true(0))
+    pub(super) async fn renew(&self, claim: &LeaseClaim, token: Token, budget: Duration) -> Result<bool, Fault> {
+        let limits = Limits::with_reserve(budget);
+        self.call(claim, limits, |conn, claim| DB::renew(conn, claim, token)).await
     }
 
     /// Returns for how long the row is held under this claim and this token still, by the database's clock.
@@ -115,11 +115,10 @@ impl<DB: Database> LeaseTable<DB> {
         budget: Duration,
         closed: Instant,
     ) -> Result<bool, Fault> {
-        let first = self.try_release(&claim, budget, closed).await;
-        let notifies = |answer| DB::NOTIFY.is_some() && answer == Ok(ReleaseAnswer::Freed);
-        let held = first.clone().map(|answer| answer != ReleaseAnswer::Lapsed);
-        if first.is_err() || notifies(first.clone()) {
-            let (table, counted, mut answer) = (Arc::clone(self), self.in_flight.all.token(), first);
+        let mut answer = self.try_release(&claim, budget, closed).await;
+        let held = answer.clone().map(|answer| answer != ReleaseAnswer::Lapsed);
+        if answer.is_err() || DB::NOTIFY.is_some() && answer == Ok(ReleaseAnswer::Freed) {
+            let (table, counted) = (Arc::clone(self), self.in_flight.all.token());
             let end = Instant::now() + ANSWER_TIMEOUT;
             let finish = async move {
                 let mut pause = MAX_CONFLICT_PAUSE;
@@ -154,7 +153,7 @@ impl<DB: Database> LeaseTable<DB> {
         let (table, hint) = (Arc::clone(self), self.in_flight.all.token());
         let claim = LeaseClaim::new(resource, "", lasting, budget);
         let drain = async move {
-            if let Err(fault) = table.ask(&claim, LeaseCall::Drain, Limits::of(budget)).await {
+            if let Err(fault) = table.call(&claim, Limits::of(budget), DB::drain).await {
                 tracing::debug!(resource = %claim.resource, %fault, "others may still join");
             }
             drop(hint);
@@ -165,15 +164,11 @@ impl<DB: Database> LeaseTable<DB> {
     async fn try_release(&self, claim: &LeaseClaim, budget: Duration, closed: Instant) -> Result<ReleaseAnswer, Fault> {
         // After the server has given up its wait for the row: that costs no connection.
         let limits = Limits { answer: budget * 2, ..Limits::with_reserve(budget) };
-        Ok(ReleaseAnswer::read(&self.ask(claim, LeaseCall::Release { closed }, limits).await?))
+        self.call(claim, limits, |conn, claim| DB::release(conn, claim, closed)).await
     }
 
     pub(super) async fn probe(&self, budget: Duration) -> Result<(), Fault> {
         self.run(DB::PROBE, Limits::of(budget)).await.map(drop)
-    }
-
-    async fn ask(&self, claim: &LeaseClaim, call: LeaseCall, limits: Limits) -> Result<TextRow, Fault> {
-        self.call(claim, limits, move |conn, claim| DB::call(conn, claim, call).boxed()).await
     }
 
     async fn run(&self, sql: &str, limits: Limits) -> Result<Vec<TextRow>, Fault> {
@@ -189,8 +184,7 @@ impl<DB: Database> LeaseTable<DB> {
     ) -> Result<T, Fault> {
         let start = Instant::now();
         loop {
-            let conn = self.connection(start, limits).await;
-            let mut conn = conn.map_err(|error| fault::of_connection(&error))?;
+            let mut conn = self.connection(start, limits).await.map_err(fault::of_connection)?;
             let Ok(answer) = timeout_at(start + limits.answer, run(&mut conn, context)).await else {
                 // The pool would wait for the answer for ever.
                 conn.close_on_drop();
@@ -202,11 +196,12 @@ impl<DB: Database> LeaseTable<DB> {
             };
             let pause = jitter(MAX_CONFLICT_PAUSE);
             let conflict = is_conflict(&error);
-            if DB::KEEPS_SESSION_STATE && !conflict {
+            // An answer that cannot be read does not show what it has left in the session.
+            if meaning(&error).is_none() || DB::KEEPS_SESSION_STATE && !conflict {
                 conn.close_on_drop();
             }
             if !conflict || Instant::now() + pause >= start + limits.budget {
-                return Err(fault::of_statement(&error));
+                return Err(fault::of_statement(error));
             }
             drop(conn);
             sleep(pause).await;

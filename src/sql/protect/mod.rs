@@ -50,17 +50,15 @@ impl Protect {
         }
         self.refuse(self.check_naming::<DB>(&mut tx).await?)?;
         self.refuse(self.check_rows::<DB>(&mut tx).await?)?;
-        let home = DB::first_text(&mut tx, DB::of_table(DB::HOME_OF_TABLE, &self.table)).await?;
+        let home = DB::home(&mut tx, &self.table).await?;
         self.refuse(find_unfit::<DB>(&mut tx, home.as_deref()).await?.into_iter().next())?;
         self.refuse(DB::protect(&mut tx, self).await?)?;
         Ok(tx.commit().await?)
     }
 
     fn refuse(&self, why: Option<String>) -> Result<(), ProtectError> {
-        match why {
-            Some(why) => Err(ProtectError::Unguardable { table: self.table.name.clone(), why }),
-            None => Ok(()),
-        }
+        let Some(why) = why else { return Ok(()) };
+        Err(ProtectError::Unguardable { table: self.table.name.clone(), why })
     }
 
     /// Refuses other names than those by which the table is protected already: the marks of the old
@@ -86,10 +84,8 @@ impl Protect {
             return Ok(None);
         }
         let name = DB::row_name(&self.naming, "fenced");
-        let from = format!(
-            "FROM {} AS fenced WHERE {name} IS NULL OR octet_length({name}) NOT BETWEEN 1 AND 255",
-            self.table.path(DB::QUOTE)
-        );
+        let path = self.table.path(DB::QUOTE);
+        let from = format!("FROM {path} AS fenced WHERE {name} IS NULL OR octet_length({name}) NOT BETWEEN 1 AND 255");
         let counts = DB::texts(conn, format!("SELECT count(*), count({name}) {from}")).await?;
         let count = |column| counts.first().and_then(|row| row.number(column)).unwrap_or(0_u64);
         let (all, long) = (count(0), count(1));
@@ -152,7 +148,7 @@ pub async fn protected<DB: Database>(pool: &Pool<DB>, table: Option<&str>) -> Re
                 Err(error) => faults.push(error.to_string()),
             }
         }
-        let home = DB::first_text(&mut conn, DB::of_table(DB::HOME_OF_TABLE, table)).await?;
+        let home = DB::home(&mut conn, table).await?;
         let lost = find_lost::<DB>(&mut conn, home.as_deref(), true, true).await?;
         faults.extend(lost.map(|error| error.to_string()));
         faults.extend(find_unfit::<DB>(&mut conn, home.as_deref()).await?);
@@ -201,9 +197,9 @@ async fn check_column<DB: Database>(
     table: &TableName,
     column: &str,
 ) -> sqlx::Result<Option<String>> {
-    let name = DB::catalogue(Some(column));
-    let kind = DB::first_text(conn, fill(&DB::of_table(DB::SESSION_DEPENDENT, table), &[("{column}", &name)])).await?;
-    Ok(kind.map(|kind| {
+    let Some(kind) = DB::SESSION_DEPENDENT else { return Ok(None) };
+    let kind = fill(&DB::of_table(kind, table), &[("{column}", &DB::catalogue(Some(column)))]);
+    Ok(DB::first(conn, kind).await?.map(|kind| {
         format!(
             "its column {column} is of the type {kind}, and its text depends on the session: one row would have \
              several names. Name the rows by a text, a whole number or a uuid, which may be a generated column"

@@ -30,26 +30,39 @@ async fn where_nothing_commits_by_itself_a_lease_is_committed() {
 }
 
 /// An interruption (`max_statement_time`, KILL QUERY) may skip the handlers of a procedure, which
-/// would have ended its transaction. The pool's next user writes, and that stays.
+/// would have ended its transaction. The pool's next user writes, and that stays. The same holds after an answer that
+/// cannot be read.
 #[tokio::test]
 async fn an_interrupted_procedure_leaves_no_transaction_in_the_pool() {
     let place = ready().await;
-    let skipped = "CREATE TABLE other (x INT) ENGINE = InnoDB;
-        DROP PROCEDURE fencing_lease_acquire;
-        CREATE PROCEDURE fencing_lease_acquire(
-            IN a VARBINARY(1024), IN b VARBINARY(64), IN s BOOLEAN, IN c BIGINT, IN d BIGINT)
-        BEGIN
-            START TRANSACTION;
-            SIGNAL SQLSTATE '70100' SET MYSQL_ERRNO = 1317, MESSAGE_TEXT = 'interrupted';
-        END";
-    sqlx::raw_sql(skipped).execute(&place.pool).await.unwrap();
-    let session = single(&place.with("SET autocommit = 1"));
-    let fault = fault(service(&session).try_acquire(&resource()).await);
-    assert!(fault.to_string().contains("interrupted"), "{fault}");
-    session.execute("INSERT INTO other VALUES (1)").await.unwrap();
-    session.close().await;
+    sqlx::raw_sql("CREATE TABLE other (x INT) ENGINE = InnoDB").execute(&place.pool).await.unwrap();
+    let ends = [
+        ("SIGNAL SQLSTATE '70100' SET MYSQL_ERRNO = 1317, MESSAGE_TEXT = 'interrupted'", "interrupted"),
+        ("SELECT 0, NULL, NULL, NULL", "token 0"),
+        ("DO 0", "no rows returned"),
+    ];
+    for (end, said) in ends {
+        let skipped = format!(
+            "DROP PROCEDURE fencing_lease_acquire;
+            CREATE PROCEDURE fencing_lease_acquire(
+                IN a VARBINARY(1024), IN b VARBINARY(64), IN s BOOLEAN, IN c BIGINT, IN d BIGINT)
+            BEGIN
+                START TRANSACTION;
+                {end};
+            END"
+        );
+        sqlx::raw_sql(AssertSqlSafe(skipped)).execute(&place.pool).await.unwrap();
+        let session = single(&place.with("SET autocommit = 1"));
+        let id = async || sqlx::query_scalar::<_, u64>("SELECT CONNECTION_ID()").fetch_one(&session).await.unwrap();
+        let before = id().await;
+        let fault = fault(service(&session).try_acquire(&resource()).await);
+        assert!(fault.to_string().contains(said), "{fault}");
+        session.execute("INSERT INTO other VALUES (1)").await.unwrap();
+        assert_ne!(id().await, before, "{said}");
+        session.close().await;
+    }
     let stayed = sqlx::query_scalar::<_, i64>("SELECT COUNT(*) FROM other");
-    assert_eq!(stayed.fetch_one(&place.pool).await.unwrap(), 1, "an acknowledged write is lost");
+    assert_eq!(stayed.fetch_one(&place.pool).await.unwrap(), 3, "an acknowledged write is lost");
 }
 
 #[tokio::test]

@@ -47,6 +47,25 @@ async fn a_connection_that_hangs_is_not_used_again() {
     next.expect("a new connection").unwrap();
 }
 
+/// What it has left in its session is unknown.
+#[tokio::test]
+async fn a_connection_whose_answer_cannot_be_read_is_not_used_again() {
+    let server = PostgresServer::start();
+    let (pool, lock) = single(&server).await;
+    let session = async || {
+        let session = sqlx::query_scalar::<_, i32>("SELECT pg_backend_pid()");
+        session.fetch_one(&pool).await.unwrap()
+    };
+    let before = session().await;
+    let answer = "CREATE OR REPLACE FUNCTION fencing_lease_acquire(the_resource text, the_owner text, shares boolean,
+        lasting bigint) RETURNS TABLE (granted bigint, remaining bigint, is_shared boolean, holder text)
+        LANGUAGE sql AS 'SELECT 0::bigint, NULL::bigint, NULL::boolean, NULL::text'";
+    sqlx::query(answer).execute(&pool).await.unwrap();
+    let cause = fault(lock.try_acquire(&resource()).await);
+    assert!(matches!(&cause, Fault::InvalidReply(text) if text.contains("token 0")), "{cause:?}");
+    assert_ne!(session().await, before);
+}
+
 /// An operator gets an error, and waits no longer than for a connection.
 #[tokio::test]
 async fn an_operator_does_not_wait_for_a_connection_that_hangs() {

@@ -3,9 +3,9 @@ use smallvec::SmallVec;
 
 /// The tokens of some requests in their order, each as often as requests have it. One or two take no allocation.
 #[derive(Default)]
-pub(super) struct TokenCounts(SmallVec<[Token; 2]>);
+pub(super) struct TokensInFlight(SmallVec<[Token; 2]>);
 
-impl TokenCounts {
+impl TokensInFlight {
     pub(super) fn oldest(&self) -> Option<Token> {
         self.0.first().copied()
     }
@@ -51,8 +51,8 @@ mod tests {
         assert_eq!(orders.len(), 24);
         for coming in &orders {
             for going in &orders {
-                let (mut flight, mut model) = (TokenCounts::default(), Vec::new());
-                let check = |flight: &TokenCounts, model: &Vec<Token>| {
+                let (mut flight, mut model) = (TokensInFlight::default(), Vec::new());
+                let check = |flight: &TokensInFlight, model: &Vec<Token>| {
                     assert_eq!(flight.oldest(), model.iter().min().copied());
                     for token in tokens {
                         let count = model.iter().filter(|other| **other == token).count();
