@@ -79,20 +79,19 @@ pub(crate) struct ProtectArgs {
 
 pub(crate) async fn main(action: DatabaseAction) -> Result<u8, Failure> {
     match action {
-        DatabaseAction::Migrate(args) => migrate(args).await,
-        DatabaseAction::Marks(args) => marks::main(args).await,
-        DatabaseAction::Protect(args) => protect(args).await,
+        DatabaseAction::Migrate(args) => migrate(args).await?,
+        DatabaseAction::Marks(args) => marks::main(args).await?,
+        DatabaseAction::Protect(args) => protect(args).await?,
     }
+    Ok(0)
 }
 
-async fn migrate(args: MigrateArgs) -> Result<u8, Failure> {
+async fn migrate(args: MigrateArgs) -> Result<(), Failure> {
     if args.print {
         print_migrations(kind(&args.database.url)?, args.down);
-        return Ok(0);
+        return Ok(());
     }
-    let pool = args.database.connect(true).await?;
-    on!(&pool, pool => answer(sql::migrate(pool)).await)?;
-    Ok(0)
+    on!(&args.database.connect(true).await?, pool => answer(sql::migrate(pool)).await)
 }
 
 fn print_migrations(kind: DatabaseKind, down: bool) {
@@ -118,14 +117,13 @@ fn print_migrations(kind: DatabaseKind, down: bool) {
     }
 }
 
-async fn protect(args: ProtectArgs) -> Result<u8, Failure> {
+async fn protect(args: ProtectArgs) -> Result<(), Failure> {
     if args.check {
-        let pool = args.database.connect(false).await?;
-        return check(&pool, args.table.as_deref(), args.json).await.map(|()| 0);
+        return check(&args.database.connect(false).await?, args.table.as_deref(), args.json).await;
     }
     let Some(table) = &args.table else { return Err(Failure::usage("give --table")) };
     if args.remove {
-        return remove(&args.database.connect(false).await?, table, args.yes).await.map(|()| 0);
+        return remove(&args.database.connect(false).await?, table, args.yes).await;
     }
     let columns: Vec<&str> = args.column.iter().map(String::as_str).collect();
     let protect = match &args.resource {
@@ -147,10 +145,9 @@ async fn protect(args: ProtectArgs) -> Result<u8, Failure> {
             say::out("-- First, once: ALTER TABLE ... ADD COLUMN fencing_token ANY\n");
         }
         statements.iter().for_each(|statement| say::out(format_args!("{statement};\n")));
-        return Ok(0);
+        return Ok(());
     }
-    on!(&args.database.connect(false).await?, pool => answer(protect.apply(pool)).await)?;
-    Ok(0)
+    on!(&args.database.connect(false).await?, pool => answer(protect.apply(pool)).await)
 }
 
 async fn check(pool: &Pool, table: Option<&str>, json: bool) -> Result<(), Failure> {

@@ -68,13 +68,32 @@ impl Failure {
     }
 
     /// The database refused, for now or for good, or is lost.
-    fn of_database(error: &(dyn Error + 'static)) -> Failure {
-        let status = match is_lost(error) {
-            _ if sql::is_retryable(error) => HELD,
+    fn of_database(error: impl Error + 'static) -> Failure {
+        let status = match is_lost(&error) {
+            _ if sql::is_retryable(&error) => HELD,
             true => UNAVAILABLE,
             false => REFUSED,
         };
-        Failure(status, say::chain(error))
+        Failure(status, say::chain(&error))
+    }
+
+    fn of_fault(fault: Fault) -> Failure {
+        Failure::unavailable(format_args!("the lock service: {fault}"))
+    }
+
+    fn of_marks(error: FencedError) -> Failure {
+        match error {
+            FencedError::Unreachable(_) | FencedError::InDoubt(_) => Failure::unavailable(error),
+            _ => Failure::refused(error),
+        }
+    }
+
+    fn of_operator(error: OperatorError) -> Failure {
+        match error {
+            OperatorError::NotAll { .. } | OperatorError::OldForgot { .. } => Failure::unavailable(error),
+            OperatorError::SameList => Failure::usage(error),
+            _ => Failure::refused(error),
+        }
     }
 }
 
@@ -88,46 +107,24 @@ fn is_lost(error: &(dyn Error + 'static)) -> bool {
     })
 }
 
-macro_rules! from_errors_of_databases {
-    ($($error:ident),*) => {
+macro_rules! failures {
+    ($($error:ident => $failure:ident),* $(,)?) => {
         $(impl From<$error> for Failure {
             fn from(error: $error) -> Failure {
-                Failure::of_database(&error)
+                Failure::$failure(error)
             }
         })*
     };
 }
-from_errors_of_databases!(AdmitError, FenceError, MigrateError, ProtectError);
-
-impl From<FencedError> for Failure {
-    fn from(error: FencedError) -> Failure {
-        match error {
-            FencedError::Unreachable(_) | FencedError::InDoubt(_) => Failure::unavailable(error),
-            _ => Failure::refused(error),
-        }
-    }
-}
-
-impl From<OperatorError> for Failure {
-    fn from(error: OperatorError) -> Failure {
-        match error {
-            OperatorError::NotAll { .. } | OperatorError::OldForgot { .. } => Failure::unavailable(error),
-            OperatorError::SameList => Failure::usage(error),
-            _ => Failure::refused(error),
-        }
-    }
-}
-
-impl From<Fault> for Failure {
-    fn from(fault: Fault) -> Failure {
-        Failure::unavailable(format_args!("the lock service: {fault}"))
-    }
-}
-
-impl From<BuildError> for Failure {
-    fn from(error: BuildError) -> Failure {
-        Failure::usage(error)
-    }
+failures! {
+    AdmitError => of_database,
+    BuildError => usage,
+    Fault => of_fault,
+    FenceError => of_database,
+    FencedError => of_marks,
+    MigrateError => of_database,
+    OperatorError => of_operator,
+    ProtectError => of_database,
 }
 
 pub(crate) fn by_signal(signal: i32) -> u8 {

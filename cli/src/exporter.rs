@@ -70,7 +70,7 @@ impl ExporterArgs {
                 let labels = [("namespace", namespace.to_owned()), ("node", finding.node.clone())];
                 metrics::gauge!(name, &labels).set(value.unwrap_or(f64::NAN));
             };
-            let report = finding.report.as_ref().ok();
+            let report = finding.report.as_ref();
             let quarantine = finding.quarantine().unwrap_or_default().as_secs_f64();
             node("fencing_node_reachable", Some(f64::from(report.is_some())));
             node("fencing_node_admitted", Some(f64::from(finding.is_admitted())));

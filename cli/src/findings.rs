@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use fencing::Redlock;
 use fencing::lock::redlock::{BuildError, Fleet, Node as _, NodeReport, RedisNode};
 use fencing::lock::{Fault, NodeCause};
 use futures_util::future::join_all;
@@ -33,24 +32,27 @@ pub(crate) struct Findings {
 pub(crate) struct Finding {
     pub(crate) node: String,
     pub(crate) server: RedisNode,
-    pub(crate) report: Result<NodeReport, Fault>,
+    /// `None` if it does not answer.
+    pub(crate) report: Option<NodeReport>,
     /// The cause of its missing vote.
     pub(crate) problem: Option<Fault>,
 }
 
 /// Asks all nodes at once. It changes nothing on them.
 pub(crate) async fn ask(redis: &Redis, budget: Duration) -> Result<Findings, BuildError> {
-    // The list must be one that a lock service can be built from.
-    let builder = Redlock::builder().redis(redis.urls()).namespace(&redis.namespace);
-    // A name that cannot be in the environment is no reason not to look.
-    builder.holder("operator").build()?;
+    // The list must be one that a lock service can be built from. A name that cannot be in the environment is no reason
+    // not to look.
+    redis.builder().holder("operator").build()?;
     let (nodes, fleet) = (redis.nodes()?, redis.fleet()?);
     let reports = join_all(nodes.iter().map(|node| node.inspect(budget))).await;
     let mut findings = Findings { nodes: Vec::new(), fleet, budget };
     for (server, report) in nodes.into_iter().zip(reports) {
-        let problem = match &report {
-            Ok(report) => findings.twin(report).or_else(|| report.problem(&findings.fleet)),
-            Err(fault) => Some(fault.clone()),
+        let (report, problem) = match report {
+            Ok(report) => {
+                let problem = findings.twin(&report).or_else(|| report.problem(&findings.fleet));
+                (Some(report), problem)
+            }
+            Err(fault) => (None, Some(fault)),
         };
         let node = server.name().to_owned();
         findings.nodes.push(Finding { node, server, report, problem });
@@ -72,7 +74,7 @@ impl Findings {
     }
 
     /// Reports whether the problem of a node is this one: then it need not be said twice.
-    pub(crate) fn show(&self, cause: &NodeCause) -> bool {
+    pub(crate) fn shows(&self, cause: &NodeCause) -> bool {
         let same = |finding: &Finding| finding.node == cause.node && finding.problem.as_ref() == Some(&cause.cause);
         self.nodes.iter().any(same)
     }
@@ -113,7 +115,7 @@ impl Findings {
     /// Returns how many nodes are in this list, or were until they left it.
     pub(crate) fn members(&self) -> usize {
         let is_own = |it: &NodeReport| it.remembers() && self.fleet.members().eq(&it.fleet);
-        self.count(|finding| finding.report.as_ref().is_ok_and(is_own))
+        self.count(|finding| finding.report.as_ref().is_some_and(is_own))
     }
 
     /// Reports whether a move to this list has begun, and is not done.
@@ -123,7 +125,7 @@ impl Findings {
 
     /// Returns the fault of a node whose server is in the list under another name, too.
     fn twin(&self, report: &NodeReport) -> Option<Fault> {
-        let same = |finding: &&Finding| finding.report.as_ref().is_ok_and(|other| other.run_id == report.run_id);
+        let same = |finding: &&Finding| finding.report.as_ref().is_some_and(|other| other.run_id == report.run_id);
         let twin = self.nodes.iter().find(same)?;
         Some(Fault::SameServer(twin.node.clone()))
     }
@@ -143,7 +145,7 @@ impl Finding {
     pub(crate) fn is_counted(&self, list: &Fleet) -> bool {
         let known = |it: &NodeReport| it.remembers() && it.moved_to.is_empty() && it.master;
         !matches!(self.problem, Some(Fault::SameServer(_)))
-            && self.report.as_ref().is_ok_and(|it| known(it) && list.members().eq(&it.fleet))
+            && self.report.as_ref().is_some_and(|it| known(it) && list.members().eq(&it.fleet))
     }
 
     /// Returns the problem with its remedy. A quarantine ends automatically and is none.
@@ -153,7 +155,7 @@ impl Finding {
     }
 
     fn facts(&self) -> Option<String> {
-        let report = self.report.as_ref().ok()?;
+        let report = self.report.as_ref()?;
         let state = match &self.problem {
             None => "admitted; ".to_owned(),
             Some(Fault::Quarantined(Duration::MAX)) => {
@@ -179,7 +181,7 @@ impl Finding {
 
     fn is_on_the_way(&self, findings: &Findings) -> bool {
         let list = &findings.fleet;
-        self.report.as_ref().is_ok_and(|it| it.remembers() && list.members().eq(&it.moved_to))
+        self.report.as_ref().is_some_and(|it| it.remembers() && list.members().eq(&it.moved_to))
     }
 }
 
@@ -214,14 +216,14 @@ fn forgotten(finding: &Finding, findings: &Findings) -> String {
                 `fencing fleet move` again"
             .into();
     }
-    let why = match finding.report.as_ref().is_ok_and(|report| report.admitted_as.is_some()) {
+    let why = match finding.report.as_ref().is_some_and(|report| report.admitted_as.is_some()) {
         true => "it has restarted since",
         false => "it knows of no locks (new, flushed or restarted empty)",
     };
     let elsewhere = |other: &Finding| matches!(other.problem, Some(Fault::OtherFleet { .. } | Fault::Moved { .. }));
     // Nodes that have all restarted empty are blank as well: nothing shows that they were in use.
-    let blank = |it: &Finding| it.report.as_ref().is_ok_and(|report| report.era.is_none());
-    let missing = findings.nodes.iter().filter(|finding| finding.report.is_err());
+    let blank = |it: &Finding| it.report.as_ref().is_some_and(|report| report.era.is_none());
+    let missing = findings.nodes.iter().filter(|finding| finding.report.is_none());
     let missing: Vec<&str> = missing.map(|finding| finding.node.as_str()).collect();
     let next = if findings.is_moving() {
         "run `fencing fleet move` again, which starts this list".to_owned()

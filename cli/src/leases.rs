@@ -14,7 +14,7 @@ use wildmatch::WildMatch;
 use crate::duration::{about, millis};
 use crate::exit::Failure;
 use crate::findings::NodeBudget;
-use crate::place::{Chosen, LockPlace};
+use crate::place::{Chosen, LockPlace, Redis};
 use crate::pool::answer;
 use crate::say;
 use crate::voters::{Turnout, Voters, print_faults};
@@ -44,8 +44,11 @@ const PAGE: u32 = 1000;
 const HEAD: [&str; 6] = ["RESOURCE", "HOLDER", "SINCE", "ENDS IN", "TOKEN", "NODES"];
 
 pub(crate) async fn main(args: LeasesArgs) -> Result<u8, Failure> {
-    let (place, glob) = (args.place.chosen(false)?, WildMatch::new(&args.resource));
-    let leases = LeaseList::of(&place, &glob, args.budget.within(Duration::MAX), Duration::MAX).await?;
+    let (glob, budget) = (WildMatch::new(&args.resource), args.budget.within(Duration::MAX));
+    let leases = match args.place.chosen(false)? {
+        Chosen::Redis(redis) => LeaseList::on_nodes(&redis, &glob, budget, Duration::MAX).await?,
+        service => LeaseList::of_service(&*service.operator().await?, &glob).await?,
+    };
     if args.json {
         for lease in &leases.all {
             say::out(format_args!("{}\n", described(lease, leases.turnout)));
@@ -135,18 +138,13 @@ pub(crate) struct LockView {
 }
 
 impl LeaseList {
-    /// Reads the leases of this form, on all nodes at once or where one service keeps them. Each node may take `budget`
-    /// for each step, and `longest` in all.
-    pub(crate) async fn of(
-        place: &Chosen,
+    /// Reads the leases of this form on all nodes at once. Each may take `budget` for each step, and `longest` in all.
+    pub(crate) async fn on_nodes(
+        redis: &Redis,
         glob: &WildMatch,
         budget: Duration,
         longest: Duration,
     ) -> Result<LeaseList, Failure> {
-        let redis = match place {
-            Chosen::Redis(redis) => redis,
-            Chosen::Service(service) => return LeaseList::of_service(&*service.operator().await?, glob).await,
-        };
         let mut voters = Voters::of(redis, budget).await?;
         let fits = |resource: &Resource| glob.matches(resource.as_str());
         let locks = voters

@@ -1,26 +1,28 @@
 //! `fencing db marks`: the high-water marks in a database, and those in a Redis.
 
+use std::fmt::Display;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Subcommand;
 use fencing::fence::{FenceError, Marks as _, Stale};
+use fencing::lock::ConnectOptions;
 use fencing::redis::{MarksState, RedisMarks};
 use fencing::sql::{self, SqlMarks};
 use fencing::{Resource, Token};
+use fencing_protocol::EPOCH;
 
 use crate::duration;
 use crate::exit::Failure;
-use crate::place::{Chosen, LeaseService, LockPlace, NAMESPACE, is_redis};
-use crate::pool::{DatabaseUrl, answer, answer_within, connect, kind, on};
+use crate::place::{Chosen, LockPlace, NAMESPACE};
+use crate::pool::{DatabaseUrl, answer, answer_within, on};
 use crate::say::{self, or_none};
 
 /// Lists the marks: for each resource, the highest token that the database has seen.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct MarksArgs {
-    /// The database: sqlite:PATH, postgres://... or mysql://...
-    #[arg(long = "database", value_name = "URL", env = "FENCING_DATABASE", hide_env_values = true)]
-    url: Option<String>,
+    #[command(flatten)]
+    database: Option<DatabaseUrl>,
     /// Lists the mark of this resource only.
     #[arg(long, value_name = "NAME")]
     resource: Option<Resource>,
@@ -95,6 +97,12 @@ struct MarkChange {
     yes: bool,
 }
 
+impl MarkChange {
+    fn agreed(&self, would: impl Display) -> Result<(), Failure> {
+        Failure::unless(self.yes, format_args!("{would}. Add --yes to do it"))
+    }
+}
+
 /// Opens the marks in a Redis. Until then everything is refused there: a server that is new, was flushed or
 /// restarted, or took the place of another one, may have forgotten marks.
 ///
@@ -128,21 +136,24 @@ const PAGE: u32 = 1000;
 /// The timeout of a prune, which removes a thousand marks at a time. What it has removed by then stays removed.
 const PRUNE_TIMEOUT: Duration = Duration::from_secs(600);
 
-pub(crate) async fn main(args: MarksArgs) -> Result<u8, Failure> {
-    match args.action {
-        None => list(args.url.as_deref(), args.resource.as_ref()).await?,
-        Some(MarksAction::Raise { change, resource, token }) => raise(&change, &resource, token).await?,
-        Some(MarksAction::Lower { change, resource, from, token }) => lower(&change, &resource, from, token).await?,
-        Some(MarksAction::Prune { change, older_than, floor }) => prune(&change, older_than, floor).await?,
-        Some(MarksAction::RaiseFloor { change, token }) => raise_floor(&change, token).await?,
-        Some(MarksAction::Open(args)) => open(&args).await?,
-    }
-    Ok(0)
+pub(crate) async fn main(args: MarksArgs) -> Result<(), Failure> {
+    let Some(action) = args.action else {
+        let none = || Failure::usage("--database needs a URL, such as sqlite:data.db");
+        return list(&args.database.ok_or_else(none)?, args.resource.as_ref()).await;
+    };
+    let done = match action {
+        MarksAction::Raise { change, resource, token } => raise(&change, &resource, token).await?,
+        MarksAction::Lower { change, resource, from, token } => lower(&change, &resource, from, token).await?,
+        MarksAction::Prune { change, older_than, floor } => prune(&change, older_than, floor).await?,
+        MarksAction::RaiseFloor { change, token } => raise_floor(&change, token).await?,
+        MarksAction::Open(args) => open(&args).await?,
+    };
+    say::out(format_args!("{done}\n"));
+    Ok(())
 }
 
-async fn list(url: Option<&str>, resource: Option<&Resource>) -> Result<(), Failure> {
-    let none = || Failure::usage("--database needs a URL, such as sqlite:data.db");
-    let pool = connect("--database", url.ok_or_else(none)?, false, 1).await?;
+async fn list(database: &DatabaseUrl, resource: Option<&Resource>) -> Result<(), Failure> {
+    let pool = database.connect(false).await?;
     if let Some(resource) = resource {
         let mark = on!(&pool, pool => answer(sql::highest(pool, resource)).await)?;
         say::out(format_args!("{}\t{resource}\n", or_none(mark)));
@@ -165,44 +176,38 @@ async fn list(url: Option<&str>, resource: Option<&Resource>) -> Result<(), Fail
     }
 }
 
-async fn raise(change: &MarkChange, resource: &Resource, token: Token) -> Result<(), Failure> {
+async fn raise(change: &MarkChange, resource: &Resource, token: Token) -> Result<String, Failure> {
     let pool = change.database.connect(false).await?;
     let mark = on!(&pool, pool => answer(sql::highest(pool, resource)).await)?;
     Stale::check(resource, token, mark).map_err(FenceError::from)?;
     let from = or_none(mark);
-    let would = format!(
-        "would raise the mark of {resource} from {from} to {token}: all smaller tokens are \
-         refused permanently. Add --yes to do it"
-    );
-    Failure::unless(change.yes, would)?;
+    change.agreed(format_args!(
+        "would raise the mark of {resource} from {from} to {token}: all smaller tokens are refused permanently"
+    ))?;
     // Its waits for locks are short, through a pooler as well.
-    on!(&pool, pool => answer(SqlMarks::new(pool.clone()).raise(resource, token)).await)?;
-    say::out(format_args!("{token}\t{resource}\n"));
-    Ok(())
+    on!(pool, pool => answer(SqlMarks::new(pool).raise(resource, token)).await)?;
+    Ok(format!("{token}\t{resource}"))
 }
 
-async fn lower(change: &MarkChange, resource: &Resource, from: Token, token: Token) -> Result<(), Failure> {
+async fn lower(change: &MarkChange, resource: &Resource, from: Token, token: Token) -> Result<String, Failure> {
     let pool = change.database.connect(false).await?;
     let mark = or_none(on!(&pool, pool => answer(sql::highest(pool, resource)).await)?);
-    let would = format!(
-        "the mark is {mark}; would lower the mark of {resource} from {from} to {token}: {token} \
-         and all larger tokens may write from then on, including those refused as stale. Choose a token \
-         that is not below any that was granted. Add --yes to do it"
-    );
-    Failure::unless(change.yes, would)?;
+    change.agreed(format_args!(
+        "the mark is {mark}; would lower the mark of {resource} from {from} to {token}: {token} and all larger tokens \
+         may write from then on, including those refused as stale. Choose a token that is not below any that was \
+         granted"
+    ))?;
     on!(&pool, pool => answer(sql::lower(pool, resource, from, token)).await)?;
-    say::out(format_args!("{token}\t{resource}\n"));
-    Ok(())
+    Ok(format!("{token}\t{resource}"))
 }
 
-async fn prune(change: &MarkChange, older_than: Duration, floor: Token) -> Result<(), Failure> {
+async fn prune(change: &MarkChange, older_than: Duration, floor: Token) -> Result<String, Failure> {
     let prune = sql::Prune::older_than(older_than).up_to(floor);
     let pool = change.database.connect(false).await?;
     let plan = on!(&pool, pool => answer(prune.look(pool)).await)?;
     if change.yes {
         let pruned = on!(&pool, pool => answer_within(PRUNE_TIMEOUT, prune.run(pool)).await)?;
-        say::out(format_args!("{} marks removed, floor {}\n", pruned.marks, or_none(pruned.floor)));
-        return Ok(());
+        return Ok(format!("{} marks removed, floor {}", pruned.marks, or_none(pruned.floor)));
     }
     let (marks, from, floor) = (plan.marks, or_none(plan.from), or_none(plan.floor));
     let Some((name, _)) = plan.highest else {
@@ -216,25 +221,22 @@ async fn prune(change: &MarkChange, older_than: Duration, floor: Token) -> Resul
     )))
 }
 
-async fn raise_floor(change: &MarkChange, token: Option<Token>) -> Result<(), Failure> {
+async fn raise_floor(change: &MarkChange, token: Option<Token>) -> Result<String, Failure> {
     let floor = token.map_or_else(above_all_granted, Ok)?;
     let pool = change.database.connect(false).await?;
-    let would = format!(
+    change.agreed(format_args!(
         "would raise the floor to {floor}, if it is lower: where a resource has no mark, {floor} and all smaller \
          tokens are refused permanently, and new leases in this database get larger ones. Leases on Redis \
-         nodes may get smaller ones: for nodes, give a --token below what they grant next. Add --yes to do it"
-    );
-    Failure::unless(change.yes, would)?;
+         nodes may get smaller ones: for nodes, give a --token below what they grant next"
+    ))?;
     on!(&pool, pool => answer(sql::raise_floor(pool, floor)).await)?;
-    say::out(format_args!("floor {floor}\n"));
-    Ok(())
+    Ok(format!("floor {floor}"))
 }
 
 /// Returns the seconds since 2026 and six zeros, as the databases take it that notice a failover: no resource has a
 /// million grants in a second.
 fn above_all_granted() -> Result<Token, Failure> {
-    let year_2026 = UNIX_EPOCH + Duration::from_secs(1_767_225_600);
-    let since = SystemTime::now().duration_since(year_2026).unwrap_or_default();
+    let since = SystemTime::now().duration_since(UNIX_EPOCH + EPOCH).unwrap_or_default();
     let wrong = |_| Failure::usage("the clock of this machine is wrong: set it, or give the new floor with --token");
     Token::new(since.as_secs().saturating_mul(1_000_000)).map_err(wrong)
 }
@@ -262,7 +264,7 @@ impl MarksUrl {
         // The namespace may be that of marks on a Redis.
         let chosen = place.chosen(matches!(given, Some(MarksPlace::Redis(_))))?;
         let own = match &chosen {
-            Chosen::Service(LeaseService::Database(url)) => Some(MarksPlace::Database(url.clone())),
+            Chosen::Database(url) => Some(MarksPlace::Database(url.clone())),
             _ => None,
         };
         Ok((chosen, given.or(own)))
@@ -271,12 +273,11 @@ impl MarksUrl {
 
 impl MarksPlace {
     pub(crate) fn new(url: &str, namespace: &str) -> Result<MarksPlace, Failure> {
-        if is_redis(url) {
-            return in_redis(url, namespace).map(Box::new).map(MarksPlace::Redis);
+        match ConnectOptions::new(url).engine() {
+            Ok("redis") => in_redis(url, namespace).map(Box::new).map(MarksPlace::Redis),
+            Ok("sqlite" | "postgres" | "mysql") => Ok(MarksPlace::Database(url.to_owned())),
+            _ => Err(Failure::usage("--marks: the URL must begin with sqlite:, postgres:, mysql:, redis: or valkey:")),
         }
-        let schemes = "--marks: the URL must begin with sqlite:, postgres:, mysql:, redis: or valkey:";
-        kind(url).map_err(|_| Failure::usage(schemes))?;
-        Ok(MarksPlace::Database(url.to_owned()))
     }
 }
 
@@ -293,7 +294,7 @@ pub(crate) fn state(found: &MarksState) -> &'static str {
     }
 }
 
-async fn open(args: &OpenArgs) -> Result<(), Failure> {
+async fn open(args: &OpenArgs) -> Result<String, Failure> {
     let marks = in_redis(&args.url, &args.namespace)?;
     let found = marks.look().await?;
     check_floor(args, &marks, &found).await?;
@@ -308,8 +309,7 @@ async fn open(args: &OpenArgs) -> Result<(), Failure> {
         )));
     };
     marks.open(seen, args.floor).await?;
-    say::out(format_args!("open, {} marks, floor {floor}\n", seen.marks));
-    Ok(())
+    Ok(format!("open, {} marks, floor {floor}", seen.marks))
 }
 
 /// Refuses a floor above everything that is there, unless it is said to be meant: it would never fall again.

@@ -61,7 +61,7 @@ pub(crate) fn verdict(findings: &Findings) -> Result<(), Failure> {
 }
 
 fn described(finding: &Finding) -> Value {
-    let report = finding.report.as_ref().ok();
+    let report = finding.report.as_ref();
     json!({
         "node": finding.node,
         "reachable": report.is_some(),

@@ -3,7 +3,8 @@
 use std::env;
 use std::sync::Arc;
 
-use fencing::lock::redlock::{BuildError, Fleet, Node, RedisNode, node_urls};
+use fencing::Redlock;
+use fencing::lock::redlock::{BuildError, Fleet, Node, RedisNode, RedlockBuilder, node_urls};
 use fencing::lock::{ConnectOptions, Operator};
 
 use crate::exit::Failure;
@@ -23,12 +24,12 @@ pub(crate) struct Redis {
 }
 
 impl Redis {
-    pub(crate) fn urls(&self) -> Vec<String> {
-        node_urls(&self.urls)
+    pub(crate) fn builder(&self) -> RedlockBuilder {
+        Redlock::builder().redis(node_urls(&self.urls)).namespace(&self.namespace)
     }
 
     pub(crate) fn nodes(&self) -> Result<Vec<RedisNode>, BuildError> {
-        self.urls().iter().map(|url| RedisNode::new(url, &self.namespace)).collect()
+        node_urls(&self.urls).iter().map(|url| RedisNode::new(url, &self.namespace)).collect()
     }
 
     pub(crate) fn fleet(&self) -> Result<Fleet, BuildError> {
@@ -55,13 +56,9 @@ pub(crate) struct LockPlace {
     namespace: Option<String>,
 }
 
+/// The lock service. Its URLs have the right scheme.
 pub(crate) enum Chosen {
     Redis(Redis),
-    /// Leases that one service keeps.
-    Service(LeaseService),
-}
-
-pub(crate) enum LeaseService {
     Database(String),
     /// etcd, ZooKeeper, or this process.
     Engine {
@@ -70,28 +67,23 @@ pub(crate) enum LeaseService {
     },
 }
 
-impl LeaseService {
-    pub(crate) fn url(&self) -> &str {
-        let (LeaseService::Database(url) | LeaseService::Engine { url, .. }) = self;
-        url
-    }
-
-    pub(crate) fn options(&self) -> Result<ConnectOptions, Failure> {
-        let options = ConnectOptions::new(self.url());
+impl Chosen {
+    pub(crate) fn options(&self) -> ConnectOptions {
         match self {
-            LeaseService::Database(url) => kind(url).map(|_| options),
-            LeaseService::Engine { namespace, .. } => Ok(options.namespace(namespace)),
-        }
-    }
-
-    pub(crate) async fn operator(&self) -> Result<Arc<dyn Operator>, Failure> {
-        match self {
-            LeaseService::Database(url) => {
-                let pool = connect("the lock service", url, false, 1).await?;
-                Ok(on!(pool, pool => Arc::new(pool)))
+            Chosen::Database(url) => ConnectOptions::new(url),
+            Chosen::Redis(Redis { urls: url, namespace }) | Chosen::Engine { url, namespace } => {
+                ConnectOptions::new(url).namespace(namespace)
             }
-            LeaseService::Engine { .. } => self.options()?.operator().map_err(Failure::usage),
         }
+    }
+
+    /// Opens the leases of one service. Nodes have none: see [`Voters`](crate::voters::Voters).
+    pub(crate) async fn operator(&self) -> Result<Arc<dyn Operator>, Failure> {
+        let Chosen::Database(url) = self else {
+            return self.options().operator().map_err(Failure::usage);
+        };
+        let pool = connect("the lock service", url, false, 1).await?;
+        Ok(on!(pool, pool => Arc::new(pool)))
     }
 }
 
@@ -100,10 +92,6 @@ const OPTIONS: &str = "--lock, --redis or --database";
 
 pub(crate) const NOT_FOR_LOCK: &str =
     "FENCING_LOCK is for run, serve, leases, release, watch, doctor and raise: this command has its own options";
-
-pub(crate) fn is_redis(url: &str) -> bool {
-    matches!(ConnectOptions::new(url).engine(), Ok("redis"))
-}
 
 impl LockPlace {
     pub(crate) fn namespace(&self) -> &str {
@@ -135,17 +123,22 @@ impl LockPlace {
         let engine = match *variable {
             "FENCING_LOCK" => ConnectOptions::new(&url).engine().map_err(wrong)?,
             "FENCING_REDIS" => "redis",
-            _ => "database",
+            _ => kind(&url).map(|_| "database")?,
         };
         match engine {
-            "redis" => Ok(Chosen::Redis(Redis { urls: url, namespace })),
-            "database" | "postgres" | "mysql" | "sqlite" if self.namespace.is_none() || needs_namespace => {
-                Ok(Chosen::Service(LeaseService::Database(url)))
+            "redis" => {
+                let redis = Redis { urls: url, namespace };
+                // Each is the URL of a Redis.
+                redis.nodes()?;
+                Ok(Chosen::Redis(redis))
             }
-            "database" | "postgres" | "mysql" | "sqlite" => Err(Failure::usage(
-                "--namespace is for nodes, etcd and ZooKeeper: in a database, the schema of its URL keeps locks apart",
-            )),
-            _ => Ok(Chosen::Service(LeaseService::Engine { url, namespace })),
+            "database" | "postgres" | "mysql" | "sqlite" => {
+                let why = "--namespace is for nodes, etcd and ZooKeeper: in a database, the schema of its URL keeps \
+                           locks apart";
+                Failure::unless(self.namespace.is_none() || needs_namespace, why)?;
+                Ok(Chosen::Database(url))
+            }
+            _ => Ok(Chosen::Engine { url, namespace }),
         }
     }
 }

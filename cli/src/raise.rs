@@ -5,7 +5,7 @@ use wildmatch::WildMatch;
 
 use crate::exit::Failure;
 use crate::leases::LeaseList;
-use crate::place::{Chosen, LeaseService, LockPlace};
+use crate::place::{Chosen, LockPlace};
 use crate::pool::answer;
 use crate::say;
 
@@ -29,14 +29,12 @@ pub(crate) struct RaiseArgs {
 pub(crate) async fn main(args: RaiseArgs) -> Result<u8, Failure> {
     let RaiseArgs { place, above, yes } = args;
     let service = match place.chosen(false)? {
-        Chosen::Service(service @ LeaseService::Engine { .. }) => service.operator().await?,
-        Chosen::Service(_) => {
-            return Err(Failure::usage("for a database use `fencing db marks raise-floor`"));
-        }
         Chosen::Redis(_) => return Err(Failure::usage("for nodes use `fencing fleet`")),
+        Chosen::Database(_) => return Err(Failure::usage("for a database use `fencing db marks raise-floor`")),
+        engine @ Chosen::Engine { .. } => engine.operator().await?,
     };
     let held = LeaseList::of_service(&*service, &WildMatch::new("*")).await?.all.len();
-    let would = format!(
+    let would = format_args!(
         "would raise all later tokens above {above}, end every lease (held now: {held}), and grant none until \
          earlier holders have stopped. Add --yes to do it"
     );

@@ -9,7 +9,7 @@ use fencing::lock::{Fault, Operator};
 use fencing::{Resource, Token};
 use tokio::time::timeout;
 
-use self::nodes::{ForcedOutcome, LockHolders, NodeAnswers, named};
+use self::nodes::{LockHolders, NodeAnswers, named};
 use crate::exit::Failure;
 use crate::findings::NodeBudget;
 use crate::place::{Chosen, LockPlace, Redis};
@@ -47,7 +47,7 @@ pub(crate) struct ReleaseArgs {
 pub(crate) async fn main(args: ReleaseArgs) -> Result<u8, Failure> {
     let done = match args.place.chosen(false)? {
         Chosen::Redis(redis) => on_nodes(&args, &redis).await?,
-        Chosen::Service(service) => in_service(&args, &*service.operator().await?).await?,
+        service => in_service(&args, &*service.operator().await?).await?,
     };
     match done {
         Some(done) => say::out(format_args!("{done}\n{HOLDER_GOES_ON}\n")),
@@ -94,30 +94,7 @@ async fn on_nodes(args: &ReleaseArgs, redis: &Redis) -> Result<Option<String>, F
     let found = LockHolders::describe(&holders, turnout);
     let values: Vec<_> = holders.into_iter().flat_map(|holders| holders.parts.into_keys()).collect();
     let forced = voters.each(async |node| node.force_release(&list, resource, &values, &views, budget).await).await;
-    let answers = NodeAnswers::of(&voters, &forced, not_asked);
-    let NodeAnswers { taken, others, silent, .. } = answers;
-    let noted = answers.noted();
-    Err(Failure::unavailable(match answers.outcome(turnout.needed) {
-        ForcedOutcome::Released => {
-            return Ok(Some(format!(
-                "released {resource}, held by {found}, on {taken} of {size} nodes; {noted} of {size} will refuse the \
-                 holder's renewal"
-            )));
-        }
-        ForcedOutcome::Gone => return Err(gone(resource, &found, taken)),
-        ForcedOutcome::Unknown => format!(
-            "it is not known whether {resource}, held by {found}, was released: {silent} of {size} nodes did not \
-             answer. {LOOK}"
-        ),
-        ForcedOutcome::TooFew => {
-            let next = if others > 0 { LOOK } else { "Run this again." };
-            format!(
-                "{resource}, held by {found}, was released on {taken} of {size} nodes, but only {noted} of them will \
-                 refuse the holder's renewal: not a majority. Others may get the lock now, or the holder may keep it. \
-                 {next} {HOLDER_GOES_ON}"
-            )
-        }
-    }))
+    NodeAnswers::of(&voters, &forced, not_asked).outcome(resource, &found, turnout).map(Some)
 }
 
 async fn in_service(args: &ReleaseArgs, service: &dyn Operator) -> Result<Option<String>, Failure> {

@@ -57,13 +57,14 @@ pub(super) async fn leases(
     budget: Duration,
     kept: &mut Option<Arc<dyn Operator>>,
 ) -> Result<LeaseList, Failure> {
-    let Chosen::Service(service) = place else {
-        return LeaseList::of(place, glob, budget, LIST * budget).await;
-    };
-    let operator = if let Some(operator) = kept.take() { operator } else { service.operator().await? };
+    if let Chosen::Redis(redis) = place {
+        return LeaseList::on_nodes(redis, glob, budget, LIST * budget).await;
+    }
+    let operator = if let Some(operator) = kept.take() { operator } else { place.operator().await? };
     let list = LeaseList::of_service(&*operator, glob).await?;
     // The file of SQLite may be another one by then.
-    *kept = Some(operator).filter(|_| !service.url().starts_with("sqlite:"));
+    let is_file = matches!(place, Chosen::Database(url) if url.starts_with("sqlite:"));
+    *kept = Some(operator).filter(|_| !is_file);
     Ok(list)
 }
 

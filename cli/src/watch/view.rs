@@ -113,11 +113,11 @@ impl View {
 }
 
 fn state(node: &Finding) -> &'static str {
-    match (&node.problem, &node.report) {
-        (None, _) => "grants",
-        (Some(Fault::Quarantined(_)), _) => "QUARANTINED",
-        (_, Err(fault)) if is_silent(fault) => "NO ANSWER",
+    match &node.problem {
+        None => "grants",
+        Some(Fault::Quarantined(_)) => "QUARANTINED",
+        Some(fault) if is_silent(fault) => "NO ANSWER",
         // It answers, and grants nothing.
-        _ => "CLOSED",
+        Some(_) => "CLOSED",
     }
 }
