@@ -34,9 +34,8 @@ pub(crate) struct MigrateArgs {
 
 /// Makes the database refuse every write to a table without a token, or with a stale one.
 ///
-/// The client presents its token with the resource: on PostgreSQL with SELECT fencing_present('34 files/a') in the
-/// transaction that writes, on MySQL with SET @fencing_sequencer = '34 files/a' before each statement that writes, on
-/// SQLite in the column fencing_token of the write.
+/// The client presents token and resource: on PostgreSQL by SELECT fencing_present('34 files/a') in the transaction, on
+/// MySQL by SET @fencing_sequencer = '34 files/a' before each write, on SQLite in the column fencing_token.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProtectArgs {
     #[command(flatten)]
@@ -44,8 +43,7 @@ pub(crate) struct ProtectArgs {
     /// The table, as NAME or SCHEMA.NAME.
     #[arg(long, value_name = "TABLE", required_unless_present = "check")]
     table: Option<String>,
-    /// The column that names the resource of a row. Several columns, separated by commas, name it together: with a,b,
-    /// the values x and y make the resource x/y.
+    /// The column that names the resource of a row. Several name it together: with a,b, the values x and y make x/y.
     #[arg(long, value_name = "COLUMN", value_delimiter = ',')]
     #[arg(required_unless_present_any = ["resource", "check", "remove"])]
     column: Vec<String>,

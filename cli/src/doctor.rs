@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fencing::lock::ConnectOptions;
-use fencing::sql::{self, MigrateError};
+use fencing::sql;
 use sqlx::query_scalar;
 
 use crate::duration::about;
@@ -19,10 +19,9 @@ use crate::say;
 
 /// Checks the lock service and the storage, and says what to mend. It takes no lock, and changes no table.
 ///
-/// For nodes it checks what `fencing nodes` reports, and their clocks; for a database, whether its tables are up to
-/// date and guard what they should, which tables are protected, and its clock; for etcd and ZooKeeper, whether a
-/// majority answers, and the version; for marks in a Redis, whether they are open. Run it with the URLs of your
-/// service, so that it checks the rights of the same role.
+/// For nodes it checks what `fencing nodes` reports, and the clocks; for a database, whether its tables are up to date
+/// and guard what they should, which tables are protected, and the clock; for etcd and ZooKeeper, whether a majority
+/// answers, and the version; for marks in a Redis, whether they are open. Use the URLs and the role of your service.
 ///
 /// Each line begins with "ok" or "mend". Status 0: there is nothing to mend; 69: a server does not answer, or no
 /// majority grants leases; 65: something else needs mending.
@@ -122,16 +121,13 @@ impl Report {
         let pool = connect(name, url, false, 1).await?;
         on!(&pool, pool => answer(sql::check(pool)).await)?;
         self.note(name, Ok("its tables are up to date".to_owned()));
-        let now = async {
-            Ok::<i64, MigrateError>(match &pool {
-                Pool::Sqlite(pool) => query_scalar("SELECT unixepoch()").fetch_one(pool).await?,
-                Pool::MySql(pool) => query_scalar("SELECT UNIX_TIMESTAMP()").fetch_one(pool).await?,
-                Pool::Postgres(pool) => {
-                    query_scalar("SELECT extract(epoch FROM clock_timestamp())::bigint").fetch_one(pool).await?
-                }
-            })
+        let clock = match &pool {
+            Pool::Sqlite(_) => "SELECT unixepoch()",
+            Pool::MySql(_) => "SELECT UNIX_TIMESTAMP()",
+            Pool::Postgres(_) => "SELECT extract(epoch FROM clock_timestamp())::bigint",
         };
-        self.check_clock(name, u64::try_from(answer(now).await?).ok().map(Duration::from_secs));
+        let now: i64 = on!(&pool, pool => answer(query_scalar(clock).fetch_one(pool)).await)?;
+        self.check_clock(name, u64::try_from(now).ok().map(Duration::from_secs));
         for table in on!(&pool, pool => answer(sql::protected(pool, None)).await)? {
             let found = match (table.faults.is_empty(), table.shadow) {
                 (false, _) => Err(Failure::refused(format_args!("{}; protect it again", table.faults.join("; ")))),

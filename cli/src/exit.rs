@@ -9,6 +9,7 @@ use fencing::lock::Fault;
 use fencing::lock::redlock::{BuildError, OperatorError};
 use fencing::redis::FencedError;
 use fencing::sql::{self, AdmitError, MigrateError, ProtectError};
+use sqlx::Error as SqlError;
 
 use crate::say;
 
@@ -101,8 +102,8 @@ impl Failure {
 fn is_lost(error: &(dyn Error + 'static)) -> bool {
     let mut causes = successors(Some(error), |error| (**error).source());
     causes.find_map(|error| error.downcast_ref()).is_some_and(|error| match error {
-        sqlx::Error::Database(error) => error.code().is_some_and(|it| it.starts_with("08") || it.starts_with("57P")),
-        sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed => true,
+        SqlError::Database(error) => error.code().is_some_and(|it| it.starts_with("08") || it.starts_with("57P")),
+        SqlError::Io(_) | SqlError::Tls(_) | SqlError::PoolTimedOut | SqlError::WorkerCrashed => true,
         _ => false,
     })
 }
@@ -125,6 +126,7 @@ failures! {
     MigrateError => of_database,
     OperatorError => of_operator,
     ProtectError => of_database,
+    SqlError => of_database,
 }
 
 pub(crate) fn by_signal(signal: i32) -> u8 {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use clap::Subcommand;
-use fencing::lock::Fault;
 use fencing::lock::redlock::{Node, OperatorError};
+use fencing::lock::{Fault, NodeCause};
 
 use crate::duration::{self, about};
 use crate::exit::{self, Failure};
@@ -38,9 +38,8 @@ pub(crate) enum FleetAction {
 
 /// Brings back every node that restarted or lost its state. No client needs to run.
 ///
-/// If too few nodes remember, every node must answer, and this command starts the fleet again: the order of the tokens
-/// then depends on the nodes' clocks. A node that comes back grants nothing until the locks that it may have forgotten
-/// have expired.
+/// If too few nodes remember, every node must answer, and the fleet starts again: the order of the tokens then depends
+/// on the nodes' clocks. A node that comes back grants nothing until locks it may have forgotten have expired.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RecoverArgs {
     #[command(flatten)]
@@ -62,8 +61,7 @@ pub(crate) struct RecoverArgs {
 ///
 /// A majority of the old list must remember, and every node of the new list must answer. Then clients with the old list
 /// get no lease, and their leases end. Give clients the new list when the move is done, and not before: a client that
-/// finds all of its nodes new starts a separate fleet. You may interrupt the command, run it again, and run it twice at
-/// once.
+/// finds all of its nodes new starts a separate fleet. You may interrupt the move, repeat it, and run it twice at once.
 ///
 /// A node's name is its URL without user and password, or the name in front of the URL, as in a=redis://10.0.0.5:6379:
 /// such a node may change its address without a move.
@@ -133,10 +131,13 @@ async fn bring_back(recover: &RecoverArgs) -> Result<(), Failure> {
     let done = operator.admit().await;
     let opened = if recover.now { Some(operator.open().await) } else { None };
     let findings = findings::ask(&recover.redis, budget).await?;
+    let is_printed = |it: &&NodeCause| {
+        findings.nodes.iter().any(|node| node.node == it.node && node.problem.as_ref() == Some(&it.cause))
+    };
     match findings.is_moving() {
         // The causes would name another way out, which loses the counts.
         true => say::error(HALF_MOVED),
-        false => done.causes.iter().filter(|cause| !findings.shows(cause)).for_each(say::error),
+        false => done.causes.iter().filter(|cause| !is_printed(cause)).for_each(say::error),
     }
     findings.print();
     match opened {
@@ -205,8 +206,7 @@ fn say_what_is_left(old: &Findings, new: &Findings, lost: bool) {
             _ => finding.node == other.node,
         })
     };
-    let left = old.nodes.iter().filter(|finding| !stays(finding)).map(|finding| finding.node.as_str());
-    let left = left.collect::<Vec<_>>().join(", ");
+    let left = say::listed(old.nodes.iter().filter(|finding| !stays(finding)).map(|finding| &finding.node), ", ");
     match lost {
         _ if left.is_empty() => {}
         true => say::out(format_args!(

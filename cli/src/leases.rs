@@ -22,10 +22,9 @@ use crate::voters::{Turnout, Voters, print_faults};
 /// Lists held leases: resource, holder, start, time left and token.
 ///
 /// The holder reports its name, and the start by its own clock. On nodes the command scans the keys in small steps, and
-/// shows how many nodes have the lock: a lock on less than a majority is an unfinished attempt or an ending lease. If
-/// some nodes do not answer or may have forgotten locks, the lock is perhaps held (in JSON "held" is null). A token is
-/// not shown if it is from before the present era, or if the nodes do not agree on it. Status 0 means that the list is
-/// complete for every lock that a majority holds.
+/// shows how many have the lock: less than a majority is an unfinished attempt or an ending lease. If some nodes do not
+/// answer or may have forgotten locks, it is perhaps held (in JSON "held" is null). No token is shown if it is from
+/// before the present era, or the nodes disagree. Status 0: every lock that a majority holds is listed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LeasesArgs {
     #[command(flatten)]
@@ -87,9 +86,7 @@ fn print(leases: &LeaseList) {
 }
 
 fn on_nodes(lease: &LockView, turnout: Option<Turnout>) -> String {
-    let (Some(on), Some(Turnout { remember, size, .. })) = (lease.nodes, turnout) else {
-        return String::new();
-    };
+    let (Some(on), Some(Turnout { remember, size, .. })) = (lease.nodes, turnout) else { return String::new() };
     match lease.held {
         Some(true) => format!("{on}/{size}"),
         Some(false) => format!("{on}/{size}, no majority"),
@@ -132,8 +129,7 @@ pub(crate) struct LockView {
     pub(crate) remaining: Option<Duration>,
     pub(crate) token: Option<Token>,
     pub(crate) nodes: Option<usize>,
-    /// Whether a majority has it. `None` where nodes that do not answer, or that have forgotten locks, could make it
-    /// one.
+    /// Whether a majority has it. `None` if nodes that do not answer, or have forgotten locks, could make it one.
     pub(crate) held: Option<bool>,
 }
 

@@ -32,8 +32,7 @@ pub(crate) struct MarksArgs {
 
 #[derive(Debug, Subcommand)]
 enum MarksAction {
-    /// Raises the mark of a resource by hand, for example after the lock service has lost its tokens.
-    /// It never lowers one.
+    /// Raises the mark of a resource by hand, as after the lock service has lost its tokens. Never lowers one.
     Raise {
         #[command(flatten)]
         change: MarkChange,
@@ -44,8 +43,7 @@ enum MarksAction {
         #[arg(long, value_name = "TOKEN")]
         token: Token,
     },
-    /// Lowers the mark of a resource by hand, after a token that was never granted has raised it. The table
-    /// fencing_audit records who did it.
+    /// Lowers a mark that a token never granted has raised. The table fencing_audit records who did it.
     Lower {
         #[command(flatten)]
         change: MarkChange,
@@ -62,8 +60,7 @@ enum MarksAction {
     /// Removes marks that were not raised for a long time. The floor takes their place: where a resource has no mark,
     /// the highest removed token, and all smaller ones, are refused for good.
     ///
-    /// Choose an age longer than any holder keeps one token. With Redis nodes, make sure that the floor stays below the
-    /// tokens that they grant now.
+    /// Choose an age longer than a holder keeps one token. With Redis nodes, keep the floor below what they grant now.
     Prune {
         #[command(flatten)]
         change: MarkChange,
@@ -80,8 +77,7 @@ enum MarksAction {
     RaiseFloor {
         #[command(flatten)]
         change: MarkChange,
-        /// The new floor: tokens are granted above it. Without this, the seconds since 2026 by the clock of this
-        /// machine, and six zeros.
+        /// The new floor: tokens are granted above it [default: the seconds since 2026 by this machine, and six zeros].
         #[arg(long, value_name = "TOKEN")]
         token: Option<Token>,
     },
@@ -123,8 +119,7 @@ struct OpenArgs {
     /// Confirms a --floor above all present marks and the present floor.
     #[arg(long, requires = "floor")]
     above_marks: bool,
-    /// The state of the marks, as the command prints it without --yes. If the marks have changed since, nothing is
-    /// opened.
+    /// The state of the marks, as printed without --yes. If the marks have changed since, nothing is opened.
     #[arg(long, value_name = "WORD")]
     seen: Option<MarksState>,
     /// Opens the marks if their state is still that of --seen. Without this, the command only says what it would do.
@@ -233,8 +228,7 @@ async fn raise_floor(change: &MarkChange, token: Option<Token>) -> Result<String
     Ok(format!("floor {floor}"))
 }
 
-/// Returns the seconds since 2026 and six zeros, as the databases take it that notice a failover: no resource has a
-/// million grants in a second.
+/// Returns the seconds since 2026 and six zeros, as after a failover: no resource has a million grants in a second.
 fn above_all_granted() -> Result<Token, Failure> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH + EPOCH).unwrap_or_default();
     let wrong = |_| Failure::usage("the clock of this machine is wrong: set it, or give the new floor with --token");
@@ -246,7 +240,6 @@ pub(crate) enum MarksPlace {
     Database(String),
 }
 
-/// Where the storage keeps its marks.
 #[derive(Debug, clap::Args)]
 pub(crate) struct MarksUrl {
     /// Where the storage keeps its marks: sqlite:PATH, postgres://... or mysql://..., or redis://... (valkey://...)
@@ -256,8 +249,7 @@ pub(crate) struct MarksUrl {
 }
 
 impl MarksUrl {
-    /// Returns the lock service, and where the marks are: in the database of the lock service unless another place is
-    /// given.
+    /// Returns the lock service, and where the marks are: in its database, unless another place is given.
     pub(crate) fn beside(&self, place: &LockPlace) -> Result<(Chosen, Option<MarksPlace>), Failure> {
         let given = self.marks.as_deref().filter(|url| !url.is_empty());
         let given = given.map(|url| MarksPlace::new(url, place.namespace())).transpose()?;
@@ -300,10 +292,10 @@ async fn open(args: &OpenArgs) -> Result<String, Failure> {
     check_floor(args, &marks, &found).await?;
     let floor = or_none(args.floor.max(found.floor));
     let Some(seen) = args.seen.as_ref().filter(|_| args.yes) else {
-        let state = state(&found);
         return Err(Failure::usage(format_args!(
-            "the marks are {state}; {} are there, floor {}; would open them with floor {floor}. Where marks are \
+            "the marks are {}; {} are there, floor {}; would open them with floor {floor}. Where marks are \
              missing, stale tokens above the floor pass. If there ever were marks, give a --floor. Add --seen {found} --yes to do it",
+            state(&found),
             found.marks,
             or_none(found.floor),
         )));

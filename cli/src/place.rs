@@ -15,8 +15,7 @@ pub(crate) const NAMESPACE: &str = "fencing";
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Redis {
     /// The nodes: independent masters.
-    #[arg(long = "redis", value_name = "URL,URL,...")]
-    #[arg(env = "FENCING_REDIS", hide_env_values = true)]
+    #[arg(long = "redis", value_name = "URL,URL,...", env = "FENCING_REDIS", hide_env_values = true)]
     pub(crate) urls: String,
     /// Prefix of the keys on the nodes.
     #[arg(long, value_name = "NS", default_value = NAMESPACE)]
@@ -40,15 +39,13 @@ impl Redis {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct LockPlace {
-    /// The lock service: etcd://A,B,C or zookeeper://A,B,C/PATH, or what --redis and --database take [env:
-    /// FENCING_LOCK].
+    /// The lock service: etcd://A,B,C, zookeeper://A,B,C/PATH, or as for --redis and --database [env: FENCING_LOCK].
     #[arg(long, value_name = "URL", conflicts_with_all = ["redis", "database"])]
     lock: Option<String>,
     /// The nodes: independent masters [env: FENCING_REDIS].
     #[arg(long, value_name = "URL,URL,...", conflicts_with = "database")]
     redis: Option<String>,
-    /// A database instead of nodes: sqlite:PATH, postgres://... or mysql://... Tables that are
-    /// missing are created [env: FENCING_DATABASE].
+    /// A database: sqlite:PATH, postgres://... or mysql://... Missing tables are created [env: FENCING_DATABASE].
     #[arg(long, value_name = "URL")]
     database: Option<String>,
     /// Prefix of the keys on nodes, in etcd or in ZooKeeper [default: fencing]. A database has no namespaces.
@@ -79,9 +76,7 @@ impl Chosen {
 
     /// Opens the leases of one service. Nodes have none: see [`Voters`](crate::voters::Voters).
     pub(crate) async fn operator(&self) -> Result<Arc<dyn Operator>, Failure> {
-        let Chosen::Database(url) = self else {
-            return self.options().operator().map_err(Failure::usage);
-        };
+        let Chosen::Database(url) = self else { return self.options().operator().map_err(Failure::usage) };
         let pool = connect("the lock service", url, false, 1).await?;
         Ok(on!(pool, pool => Arc::new(pool)))
     }
@@ -98,8 +93,7 @@ impl LockPlace {
         self.namespace.as_deref().unwrap_or(NAMESPACE)
     }
 
-    /// Returns what the command line says, or else the environment. A namespace beside a database is wrong, unless
-    /// something else is in it.
+    /// Reads the command line, or else the environment. A namespace beside a database is wrong, unless marks need it.
     pub(crate) fn chosen(&self, needs_namespace: bool) -> Result<Chosen, Failure> {
         let mut urls = [&self.lock, &self.redis, &self.database].map(Option::clone);
         if urls.iter().all(Option::is_none) {
@@ -108,19 +102,18 @@ impl LockPlace {
         let given = |(_, url): &(_, String)| !url.trim_matches([',', ' ']).is_empty();
         let named = VARIABLES.into_iter().zip(urls);
         let given: Vec<_> = named.filter_map(|(name, url)| Some((name, url?))).filter(given).collect();
-        let [(variable, url)] = &given[..] else {
-            return Err(Failure::usage(match &given[..] {
-                [(one, _), (other, _), ..] => {
-                    format!("both {one} and {other} are set: unset one of them, or give {OPTIONS}")
-                }
-                _ => format!(
-                    "no lock service is given: give {OPTIONS}, or set FENCING_LOCK, FENCING_REDIS or FENCING_DATABASE"
-                ),
-            }));
+        let set = "set FENCING_LOCK, FENCING_REDIS or FENCING_DATABASE";
+        let (variable, url) = match &given[..] {
+            [] => return Err(Failure::usage(format_args!("no lock service is given: give {OPTIONS}, or {set}"))),
+            [(variable, url)] => (*variable, url.trim().to_owned()),
+            [(one, _), (other, _), ..] => {
+                let both = format_args!("both {one} and {other} are set: unset one of them, or give {OPTIONS}");
+                return Err(Failure::usage(both));
+            }
         };
         let wrong = |error| Failure::usage(format_args!("--lock: {error}"));
-        let (url, namespace) = (url.trim().to_owned(), self.namespace().to_owned());
-        let engine = match *variable {
+        let namespace = self.namespace().to_owned();
+        let engine = match variable {
             "FENCING_LOCK" => ConnectOptions::new(&url).engine().map_err(wrong)?,
             "FENCING_REDIS" => "redis",
             _ => kind(&url).map(|_| "database")?,

@@ -12,8 +12,7 @@ use crate::say;
 /// Raises the tokens of etcd or ZooKeeper above --above, after a restore from a backup.
 ///
 /// This ends all leases. Then no lock is granted until earlier holders have stopped: in etcd for the longest TTL and a
-/// third of it, in ZooKeeper for maxSessionTimeout. Tokens never fall: an --above that is too low lowers none, and
-/// still ends all leases.
+/// third of it, in ZooKeeper for maxSessionTimeout. Tokens never fall: too low an --above only ends the leases.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RaiseArgs {
     #[command(flatten)]

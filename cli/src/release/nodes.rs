@@ -37,7 +37,7 @@ impl LockHolders {
         }
         let any = all.values().any(|views| views.len() >= turnout.needed);
         all.retain(|_, views| !any || views.len() >= turnout.needed);
-        let holders = all.into_values().map(|views| {
+        let holders_of = |views: Vec<&NodeView>| {
             let mut known: Vec<Token> = views.iter().filter_map(|view| view.known).collect();
             let token = turnout.agreed(&mut known).or(known.last().copied()).filter(|_| any);
             let locks = views.iter().flat_map(|view| &view.locks);
@@ -45,8 +45,8 @@ impl LockHolders {
             let nodes = views.len();
             let uncertain = !any && turnout.may_be_held(nodes);
             LockHolders { parts, token, nodes, uncertain }
-        });
-        holders.collect()
+        };
+        all.into_values().map(holders_of).collect()
     }
 
     /// Returns whether the lock may have this token. Forgotten tokens are older than all known ones.
@@ -74,13 +74,13 @@ impl LockHolders {
                 None => format!("{named} (on {nodes} of {size} nodes: an unfinished attempt, or an ending lease)"),
             }
         };
-        all.iter().map(one).collect::<Vec<_>>().join("; ")
+        say::listed(all.iter().map(one), "; ")
     }
 }
 
 pub(super) fn named<'a>(holders: impl Iterator<Item = Option<&'a Holder>>) -> String {
     let one = |holder: Option<&Holder>| holder.map_or_else(|| "an unnamed holder".to_owned(), Holder::to_string);
-    holders.map(one).collect::<Vec<_>>().join(", ")
+    say::listed(holders.map(one), ", ")
 }
 
 #[derive(Debug, Default, Clone, Copy)]

@@ -25,8 +25,7 @@ use crate::say;
 const LIST: u32 = 10;
 pub(super) const MAX_MARKS: u32 = 1000;
 
-/// Asks until the end, with a bound for each answer, and passes each on. It returns a failure that no later answer can
-/// mend.
+/// Asks until the end, with a bound for each answer, and passes each on. Fails where no later answer can mend it.
 pub(super) async fn refresh<T>(
     view: &Sender<View>,
     bound: Duration,

@@ -33,8 +33,7 @@ impl Moment {
     }
 }
 
-/// The last answer of one source. A failure replaces the answer before it: what a node said an hour ago must not look
-/// like its state.
+/// The last answer of one source. A failure replaces it: what a node said an hour ago must not look like its state.
 #[derive(Default)]
 pub(super) enum Part<T> {
     #[default]
