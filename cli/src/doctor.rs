@@ -48,17 +48,15 @@ pub(crate) async fn main(args: DoctorArgs) -> Result<u8, Failure> {
     }
     match marks {
         Some(MarksPlace::Redis(marks)) => {
-            report.note(
-                "the marks",
-                match marks.look().await {
-                    Ok(found) if found.is_open() => Ok(format!("open, {} of them", found.marks)),
-                    Ok(found) => Err(Failure::refused(format_args!(
-                        "{}; everything is refused; see `fencing db marks open --help`",
-                        marks::state(&found)
-                    ))),
-                    Err(error) => Err(error.into()),
-                },
-            );
+            let found = match marks.look().await {
+                Ok(found) if found.is_open() => Ok(format!("open, {} of them", found.marks)),
+                Ok(found) => Err(Failure::refused(format_args!(
+                    "{}; everything is refused; see `fencing db marks open --help`",
+                    marks::state(&found)
+                ))),
+                Err(error) => Err(error.into()),
+            };
+            report.note("the marks", found);
         }
         Some(MarksPlace::Database(url)) => databases.push(url),
         None => {}

@@ -185,8 +185,8 @@ impl Finding {
         } else {
             let new = if findings.nodes.iter().all(blank) { NEVER_IN_USE } else { "" };
             &format!(
-                "the next client starts the fleet, unless the client is strict, and waits until each server has been up \
-                 for the client's TTL; `fencing fleet recover --ttl LONGEST` starts it now, where LONGEST is the \
+                "the next client starts the fleet, unless the client is strict, and waits until each server has been \
+                 up for the client's TTL; `fencing fleet recover --ttl LONGEST` starts it now, where LONGEST is the \
                  longest TTL of any client{new}"
             )
         };

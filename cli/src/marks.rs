@@ -133,7 +133,7 @@ const PRUNE_TIMEOUT: Duration = Duration::from_secs(600);
 
 pub(crate) async fn main(args: MarksArgs) -> Result<(), Failure> {
     let Some(action) = args.action else {
-        let none = || Failure::usage("--database needs a URL, such as sqlite:data.db");
+        let none = || Failure::usage("give --database");
         return list(&args.database.ok_or_else(none)?, args.resource.as_ref()).await;
     };
     let done = match action {
@@ -294,7 +294,8 @@ async fn open(args: &OpenArgs) -> Result<String, Failure> {
     let Some(seen) = args.seen.as_ref().filter(|_| args.yes) else {
         return Err(Failure::usage(format_args!(
             "the marks are {}; {} are there, floor {}; would open them with floor {floor}. Where marks are \
-             missing, stale tokens above the floor pass. If there ever were marks, give a --floor. Add --seen {found} --yes to do it",
+             missing, stale tokens above the floor pass. If there ever were marks, give a --floor. Add --seen {found} \
+             --yes to do it",
             state(&found),
             found.marks,
             or_none(found.floor),

@@ -142,16 +142,16 @@ impl NodeAnswers {
             0 if free + others >= needed => return Err(gone(resource, held, taken)),
             1.. if noted >= needed => {
                 return Ok(format!(
-                    "released {resource}, held by {held}, on {taken} of {size} nodes; {noted} of {size} will refuse the \
-                     holder's renewal"
+                    "released {resource}, held by {held}, on {taken} of {size} nodes; {noted} of {size} will refuse \
+                     the holder's renewal"
                 ));
             }
             _ => {
                 let next = if others > 0 { LOOK } else { "Run this again." };
                 format!(
-                    "{resource}, held by {held}, was released on {taken} of {size} nodes, but only {noted} of them will \
-                     refuse the holder's renewal: not a majority. Others may get the lock now, or the holder may keep \
-                     it. {next} {HOLDER_GOES_ON}"
+                    "{resource}, held by {held}, was released on {taken} of {size} nodes, but only {noted} of them \
+                     will refuse the holder's renewal: not a majority. Others may get the lock now, or the holder may \
+                     keep it. {next} {HOLDER_GOES_ON}"
                 )
             }
         }))

@@ -147,7 +147,7 @@ async fn lost_text(lease: &Lease) -> String {
             loss => loss.to_string(),
         },
     };
-    let causes = say::listed(&lease.renewal_failure(), "; ");
+    let causes = say::listed(lease.renewal_failure(), "; ");
     let failure = if causes.is_empty() { causes } else { format!(" (the last renewal failed: {causes})") };
     format!("lease lost, {} token {}: {why}{failure}", lease.resource(), lease.token())
 }
