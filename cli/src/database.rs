@@ -34,9 +34,8 @@ pub(crate) struct MigrateArgs {
 
 /// Makes the database refuse every write to a table without a token, or with a stale one.
 ///
-/// The client presents its token with the resource: on PostgreSQL with SELECT fencing_present('34 files/a') in the
-/// transaction that writes, on MySQL with SET @fencing_sequencer = '34 files/a' before each statement that writes, on
-/// SQLite in the column fencing_token of the write.
+/// The client presents token and resource: on PostgreSQL by SELECT fencing_present('34 files/a') in the transaction, on
+/// MySQL by SET @fencing_sequencer = '34 files/a' before each write, on SQLite in the column fencing_token.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProtectArgs {
     #[command(flatten)]
@@ -44,8 +43,7 @@ pub(crate) struct ProtectArgs {
     /// The table, as NAME or SCHEMA.NAME.
     #[arg(long, value_name = "TABLE", required_unless_present = "check")]
     table: Option<String>,
-    /// The column that names the resource of a row. Several columns, separated by commas, name it together: with a,b,
-    /// the values x and y make the resource x/y.
+    /// The column that names the resource of a row. Several name it together: with a,b, the values x and y make x/y.
     #[arg(long, value_name = "COLUMN", value_delimiter = ',')]
     #[arg(required_unless_present_any = ["resource", "check", "remove"])]
     column: Vec<String>,
@@ -79,20 +77,19 @@ pub(crate) struct ProtectArgs {
 
 pub(crate) async fn main(action: DatabaseAction) -> Result<u8, Failure> {
     match action {
-        DatabaseAction::Migrate(args) => migrate(args).await,
-        DatabaseAction::Marks(args) => marks::main(args).await,
-        DatabaseAction::Protect(args) => protect(args).await,
+        DatabaseAction::Migrate(args) => migrate(args).await?,
+        DatabaseAction::Marks(args) => marks::main(args).await?,
+        DatabaseAction::Protect(args) => protect(args).await?,
     }
+    Ok(0)
 }
 
-async fn migrate(args: MigrateArgs) -> Result<u8, Failure> {
+async fn migrate(args: MigrateArgs) -> Result<(), Failure> {
     if args.print {
         print_migrations(kind(&args.database.url)?, args.down);
-        return Ok(0);
+        return Ok(());
     }
-    let pool = args.database.connect(true).await?;
-    on!(&pool, pool => answer(sql::migrate(pool)).await)?;
-    Ok(0)
+    on!(&args.database.connect(true).await?, pool => answer(sql::migrate(pool)).await)
 }
 
 fn print_migrations(kind: DatabaseKind, down: bool) {
@@ -118,14 +115,13 @@ fn print_migrations(kind: DatabaseKind, down: bool) {
     }
 }
 
-async fn protect(args: ProtectArgs) -> Result<u8, Failure> {
+async fn protect(args: ProtectArgs) -> Result<(), Failure> {
     if args.check {
-        let pool = args.database.connect(false).await?;
-        return check(&pool, args.table.as_deref(), args.json).await.map(|()| 0);
+        return check(&args.database.connect(false).await?, args.table.as_deref(), args.json).await;
     }
     let Some(table) = &args.table else { return Err(Failure::usage("give --table")) };
     if args.remove {
-        return remove(&args.database.connect(false).await?, table, args.yes).await.map(|()| 0);
+        return remove(&args.database.connect(false).await?, table, args.yes).await;
     }
     let columns: Vec<&str> = args.column.iter().map(String::as_str).collect();
     let protect = match &args.resource {
@@ -147,10 +143,9 @@ async fn protect(args: ProtectArgs) -> Result<u8, Failure> {
             say::out("-- First, once: ALTER TABLE ... ADD COLUMN fencing_token ANY\n");
         }
         statements.iter().for_each(|statement| say::out(format_args!("{statement};\n")));
-        return Ok(0);
+        return Ok(());
     }
-    on!(&args.database.connect(false).await?, pool => answer(protect.apply(pool)).await)?;
-    Ok(0)
+    on!(&args.database.connect(false).await?, pool => answer(protect.apply(pool)).await)
 }
 
 async fn check(pool: &Pool, table: Option<&str>, json: bool) -> Result<(), Failure> {

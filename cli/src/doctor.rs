@@ -3,7 +3,8 @@
 use std::fmt::Display;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fencing::sql::{self, MigrateError};
+use fencing::lock::ConnectOptions;
+use fencing::sql;
 use sqlx::query_scalar;
 
 use crate::duration::about;
@@ -12,16 +13,15 @@ use crate::findings::{self, NodeBudget};
 use crate::lock::ChosenLock;
 use crate::marks::{self, MarksPlace, MarksUrl};
 use crate::nodes::verdict;
-use crate::place::{Chosen, LeaseService, LockPlace, Redis};
+use crate::place::{Chosen, LockPlace, Redis};
 use crate::pool::{Pool, answer, connect, on};
 use crate::say;
 
 /// Checks the lock service and the storage, and says what to mend. It takes no lock, and changes no table.
 ///
-/// For nodes it checks what `fencing nodes` reports, and their clocks; for a database, whether its tables are up to
-/// date and guard what they should, which tables are protected, and its clock; for etcd and ZooKeeper, whether a
-/// majority answers, and the version; for marks in a Redis, whether they are open. Run it with the URLs of your
-/// service, so that it checks the rights of the same role.
+/// For nodes it checks what `fencing nodes` reports, and the clocks; for a database, whether its tables are up to date
+/// and guard what they should, which tables are protected, and the clock; for etcd and ZooKeeper, whether a majority
+/// answers, and the version; for marks in a Redis, whether they are open. Use the URLs and the role of your service.
 ///
 /// Each line begins with "ok" or "mend". Status 0: there is nothing to mend; 69: a server does not answer, or no
 /// majority grants leases; 65: something else needs mending.
@@ -43,18 +43,19 @@ pub(crate) async fn main(args: DoctorArgs) -> Result<u8, Failure> {
     let (mut report, mut databases) = (Report(0), Vec::new());
     match place {
         Chosen::Redis(redis) => report.check_nodes(&redis, args.budget.within(Duration::MAX)).await?,
-        Chosen::Service(LeaseService::Database(url)) => databases.push(url),
-        Chosen::Service(engine) => report.check_engine(&engine).await?,
+        Chosen::Database(url) => databases.push(url),
+        engine @ Chosen::Engine { .. } => report.check_engine(engine.options()).await?,
     }
     match marks {
         Some(MarksPlace::Redis(marks)) => {
-            let found = marks.look().await.map_err(Failure::from).and_then(|found| match found.is_open() {
-                true => Ok(format!("open, {} of them", found.marks)),
-                false => {
-                    let why = "everything is refused; see `fencing db marks open --help`";
-                    Err(Failure::refused(format_args!("{}; {why}", marks::state(&found))))
-                }
-            });
+            let found = match marks.look().await {
+                Ok(found) if found.is_open() => Ok(format!("open, {} of them", found.marks)),
+                Ok(found) => Err(Failure::refused(format_args!(
+                    "{}; everything is refused; see `fencing db marks open --help`",
+                    marks::state(&found)
+                ))),
+                Err(error) => Err(error.into()),
+            };
             report.note("the marks", found);
         }
         Some(MarksPlace::Database(url)) => databases.push(url),
@@ -64,7 +65,7 @@ pub(crate) async fn main(args: DoctorArgs) -> Result<u8, Failure> {
     for url in &databases {
         let name = say::without_passwords(url.split('?').next().unwrap_or_default());
         if let Err(failure) = report.check_database(&name, url).await {
-            report.note(&name, Err::<&str, _>(failure));
+            report.note(&name, Err(failure));
         }
     }
     Ok(report.0)
@@ -74,7 +75,7 @@ pub(crate) async fn main(args: DoctorArgs) -> Result<u8, Failure> {
 struct Report(u8);
 
 impl Report {
-    fn note(&mut self, what: impl Display, found: Result<impl Display, Failure>) {
+    fn note(&mut self, what: impl Display, found: Result<String, Failure>) {
         match found {
             Ok(fine) => say::out(format_args!("ok    {what}: {fine}\n")),
             Err(Failure(status, why)) => {
@@ -89,25 +90,24 @@ impl Report {
         let (granting, all) = (findings.granting(), findings.nodes.len());
         self.note("the nodes", verdict(&findings).map(|()| format!("{granting} of {all} grant leases now")));
         for finding in &findings.nodes {
-            let found = match (finding.advised(&findings), &finding.report) {
-                (None, Ok(report)) => match finding.quarantine() {
-                    None => Ok(format!("version {}", report.version)),
-                    Some(Duration::MAX) => Err(Failure::refused("grants nothing until `fencing fleet recover --now`")),
-                    Some(left) => Ok(format!("grants nothing for another {}, which ends by itself", about(left))),
-                },
-                (advice, _) => Err(Failure::refused(advice.unwrap_or_default())),
+            let report = finding.report.as_ref();
+            let found = match (finding.advised(&findings), finding.quarantine()) {
+                (Some(advice), _) => Err(Failure::refused(advice)),
+                (_, Some(Duration::MAX)) => Err(Failure::refused("grants nothing until `fencing fleet recover --now`")),
+                (_, Some(left)) => Ok(format!("grants nothing for another {}, which ends by itself", about(left))),
+                _ => Ok(format!("version {}", report.map_or("", |report| &report.version))),
             };
             self.note(&finding.node, found);
-            self.check_clock(&finding.node, finding.report.as_ref().ok().and_then(|report| report.clock));
+            self.check_clock(&finding.node, report.and_then(|report| report.clock));
         }
         Ok(())
     }
 
-    async fn check_engine(&mut self, engine: &LeaseService) -> Result<(), Failure> {
-        let health = ChosenLock::open(engine.options()?).await?.lock.health().await;
+    async fn check_engine(&mut self, options: ConnectOptions) -> Result<(), Failure> {
+        let health = ChosenLock::open(options).await?.lock.health().await;
         let causes = say::listed(&health.causes, "; ");
         let found = match (health.has_quorum(), causes.is_empty()) {
-            (true, true) => Ok("it grants leases now"),
+            (true, true) => Ok("it grants leases now".to_owned()),
             (true, false) => Err(Failure::refused(format_args!("it grants leases now, but {causes}"))),
             (false, _) => Err(Failure::unavailable(causes)),
         };
@@ -118,22 +118,19 @@ impl Report {
     async fn check_database(&mut self, name: &str, url: &str) -> Result<(), Failure> {
         let pool = connect(name, url, false, 1).await?;
         on!(&pool, pool => answer(sql::check(pool)).await)?;
-        self.note(name, Ok("its tables are up to date"));
-        let now = async {
-            Ok::<i64, MigrateError>(match &pool {
-                Pool::Sqlite(pool) => query_scalar("SELECT unixepoch()").fetch_one(pool).await?,
-                Pool::MySql(pool) => query_scalar("SELECT UNIX_TIMESTAMP()").fetch_one(pool).await?,
-                Pool::Postgres(pool) => {
-                    query_scalar("SELECT extract(epoch FROM clock_timestamp())::bigint").fetch_one(pool).await?
-                }
-            })
+        self.note(name, Ok("its tables are up to date".to_owned()));
+        let clock = match &pool {
+            Pool::Sqlite(_) => "SELECT unixepoch()",
+            Pool::MySql(_) => "SELECT UNIX_TIMESTAMP()",
+            Pool::Postgres(_) => "SELECT extract(epoch FROM clock_timestamp())::bigint",
         };
-        self.check_clock(name, u64::try_from(answer(now).await?).ok().map(Duration::from_secs));
+        let now: i64 = on!(&pool, pool => answer(query_scalar(clock).fetch_one(pool)).await)?;
+        self.check_clock(name, u64::try_from(now).ok().map(Duration::from_secs));
         for table in on!(&pool, pool => answer(sql::protected(pool, None)).await)? {
             let found = match (table.faults.is_empty(), table.shadow) {
                 (false, _) => Err(Failure::refused(format_args!("{}; protect it again", table.faults.join("; ")))),
                 (true, true) => Err(Failure::refused("nothing is refused: protect it without --shadow")),
-                (true, false) => Ok("protected"),
+                (true, false) => Ok("protected".to_owned()),
             };
             self.note(format_args!("table {}", table.table), found);
         }
@@ -146,7 +143,7 @@ impl Report {
         let apart = clock.map_or(Duration::ZERO, |clock| clock.abs_diff(own));
         if apart > CLOCKS_APART {
             let why = format!("its clock and this machine's clock are {} apart: set them", about(apart));
-            self.note(name, Err::<&str, _>(Failure::refused(why)));
+            self.note(name, Err(Failure::refused(why)));
         }
     }
 }

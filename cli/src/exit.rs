@@ -9,6 +9,7 @@ use fencing::lock::Fault;
 use fencing::lock::redlock::{BuildError, OperatorError};
 use fencing::redis::FencedError;
 use fencing::sql::{self, AdmitError, MigrateError, ProtectError};
+use sqlx::Error as SqlError;
 
 use crate::say;
 
@@ -68,48 +69,27 @@ impl Failure {
     }
 
     /// The database refused, for now or for good, or is lost.
-    fn of_database(error: &(dyn Error + 'static)) -> Failure {
-        let status = match is_lost(error) {
-            _ if sql::is_retryable(error) => HELD,
+    fn of_database(error: impl Error + 'static) -> Failure {
+        let status = match is_lost(&error) {
+            _ if sql::is_retryable(&error) => HELD,
             true => UNAVAILABLE,
             false => REFUSED,
         };
-        Failure(status, say::chain(error))
+        Failure(status, say::chain(&error))
     }
-}
 
-/// Whether the connection broke, could not be made, or was ended by the server (SQLSTATE 08 and 57P).
-fn is_lost(error: &(dyn Error + 'static)) -> bool {
-    let mut causes = successors(Some(error), |error| (**error).source());
-    causes.find_map(|error| error.downcast_ref()).is_some_and(|error| match error {
-        sqlx::Error::Database(error) => error.code().is_some_and(|it| it.starts_with("08") || it.starts_with("57P")),
-        sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed => true,
-        _ => false,
-    })
-}
+    fn of_fault(fault: Fault) -> Failure {
+        Failure::unavailable(format_args!("the lock service: {fault}"))
+    }
 
-macro_rules! from_errors_of_databases {
-    ($($error:ident),*) => {
-        $(impl From<$error> for Failure {
-            fn from(error: $error) -> Failure {
-                Failure::of_database(&error)
-            }
-        })*
-    };
-}
-from_errors_of_databases!(AdmitError, FenceError, MigrateError, ProtectError);
-
-impl From<FencedError> for Failure {
-    fn from(error: FencedError) -> Failure {
+    fn of_marks(error: FencedError) -> Failure {
         match error {
             FencedError::Unreachable(_) | FencedError::InDoubt(_) => Failure::unavailable(error),
             _ => Failure::refused(error),
         }
     }
-}
 
-impl From<OperatorError> for Failure {
-    fn from(error: OperatorError) -> Failure {
+    fn of_operator(error: OperatorError) -> Failure {
         match error {
             OperatorError::NotAll { .. } | OperatorError::OldForgot { .. } => Failure::unavailable(error),
             OperatorError::SameList => Failure::usage(error),
@@ -118,16 +98,35 @@ impl From<OperatorError> for Failure {
     }
 }
 
-impl From<Fault> for Failure {
-    fn from(fault: Fault) -> Failure {
-        Failure::unavailable(format_args!("the lock service: {fault}"))
-    }
+/// Whether the connection broke, could not be made, or was ended by the server (SQLSTATE 08 and 57P).
+fn is_lost(error: &(dyn Error + 'static)) -> bool {
+    let mut causes = successors(Some(error), |error| (**error).source());
+    causes.find_map(|error| error.downcast_ref()).is_some_and(|error| match error {
+        SqlError::Database(error) => error.code().is_some_and(|it| it.starts_with("08") || it.starts_with("57P")),
+        SqlError::Io(_) | SqlError::Tls(_) | SqlError::PoolTimedOut | SqlError::WorkerCrashed => true,
+        _ => false,
+    })
 }
 
-impl From<BuildError> for Failure {
-    fn from(error: BuildError) -> Failure {
-        Failure::usage(error)
-    }
+macro_rules! failures {
+    ($($error:ident => $failure:ident),* $(,)?) => {
+        $(impl From<$error> for Failure {
+            fn from(error: $error) -> Failure {
+                Failure::$failure(error)
+            }
+        })*
+    };
+}
+failures! {
+    AdmitError => of_database,
+    BuildError => usage,
+    Fault => of_fault,
+    FenceError => of_database,
+    FencedError => of_marks,
+    MigrateError => of_database,
+    OperatorError => of_operator,
+    ProtectError => of_database,
+    SqlError => of_database,
 }
 
 pub(crate) fn by_signal(signal: i32) -> u8 {

@@ -58,26 +58,25 @@ impl ExporterArgs {
     async fn ask(&self) -> Result<bool, BuildError> {
         let ExporterArgs { redis: redis @ Redis { namespace, .. }, budget, .. } = self;
         let findings = findings::ask(redis, budget.within(Duration::MAX)).await?;
-        let number = |count: usize| u32::try_from(count).map_or(f64::INFINITY, f64::from);
-        let fleet = |name: &'static str, value: f64| {
-            metrics::gauge!(name, "namespace" => namespace.to_owned()).set(value);
+        #[expect(clippy::cast_precision_loss, reason = "all are far below 2^53")]
+        let float = |number: u64| number as f64;
+        let fleet = |name: &'static str, count: usize| {
+            metrics::gauge!(name, "namespace" => namespace.to_owned()).set(float(count as u64));
         };
-        fleet("fencing_nodes", number(findings.nodes.len()));
-        fleet("fencing_nodes_needed", number(findings.needed()));
-        fleet("fencing_nodes_granting", number(findings.granting()));
+        fleet("fencing_nodes", findings.nodes.len());
+        fleet("fencing_nodes_needed", findings.needed());
+        fleet("fencing_nodes_granting", findings.granting());
         for finding in &findings.nodes {
             let node = |name: &'static str, value: Option<f64>| {
                 let labels = [("namespace", namespace.to_owned()), ("node", finding.node.clone())];
                 metrics::gauge!(name, &labels).set(value.unwrap_or(f64::NAN));
             };
-            let report = finding.report.as_ref().ok();
+            let report = finding.report.as_ref();
             let quarantine = finding.quarantine().unwrap_or_default().as_secs_f64();
             node("fencing_node_reachable", Some(f64::from(report.is_some())));
             node("fencing_node_admitted", Some(f64::from(finding.is_admitted())));
             node("fencing_node_granting", Some(f64::from(finding.problem.is_none())));
             node("fencing_node_quarantine_seconds", report.map(|_| quarantine));
-            #[expect(clippy::cast_precision_loss, reason = "both are far below 2^53")]
-            let float = |number: u64| number as f64;
             node("fencing_node_era", report.and_then(|report| report.era).map(float));
             node("fencing_node_counts", report.map(|report| report.counts).map(float));
         }

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use fencing::Redlock;
+use fencing::lock::Fault;
 use fencing::lock::redlock::{BuildError, Fleet, Node as _, NodeReport, RedisNode};
-use fencing::lock::{Fault, NodeCause};
 use futures_util::future::join_all;
 
 use crate::duration::{self, about, show};
@@ -33,24 +32,28 @@ pub(crate) struct Findings {
 pub(crate) struct Finding {
     pub(crate) node: String,
     pub(crate) server: RedisNode,
-    pub(crate) report: Result<NodeReport, Fault>,
+    /// `None` if it does not answer.
+    pub(crate) report: Option<NodeReport>,
     /// The cause of its missing vote.
     pub(crate) problem: Option<Fault>,
 }
 
 /// Asks all nodes at once. It changes nothing on them.
 pub(crate) async fn ask(redis: &Redis, budget: Duration) -> Result<Findings, BuildError> {
-    // The list must be one that a lock service can be built from.
-    let builder = Redlock::builder().redis(redis.urls()).namespace(&redis.namespace);
-    // A name that cannot be in the environment is no reason not to look.
-    builder.holder("operator").build()?;
+    // The list must be one for a lock service. A wrong name in the environment is no reason not to look.
+    redis.builder().holder("operator").build()?;
     let (nodes, fleet) = (redis.nodes()?, redis.fleet()?);
     let reports = join_all(nodes.iter().map(|node| node.inspect(budget))).await;
     let mut findings = Findings { nodes: Vec::new(), fleet, budget };
     for (server, report) in nodes.into_iter().zip(reports) {
-        let problem = match &report {
-            Ok(report) => findings.twin(report).or_else(|| report.problem(&findings.fleet)),
-            Err(fault) => Some(fault.clone()),
+        let (report, problem) = match report {
+            Ok(report) => {
+                let is_same = |it: &&Finding| it.report.as_ref().is_some_and(|it| it.run_id == report.run_id);
+                let twin = findings.nodes.iter().find(is_same).map(|twin| Fault::SameServer(twin.node.clone()));
+                let problem = twin.or_else(|| report.problem(&findings.fleet));
+                (Some(report), problem)
+            }
+            Err(fault) => (None, Some(fault)),
         };
         let node = server.name().to_owned();
         findings.nodes.push(Finding { node, server, report, problem });
@@ -71,18 +74,11 @@ impl Findings {
         self.count(Finding::is_admitted)
     }
 
-    /// Reports whether the problem of a node is this one: then it need not be said twice.
-    pub(crate) fn show(&self, cause: &NodeCause) -> bool {
-        let same = |finding: &Finding| finding.node == cause.node && finding.problem.as_ref() == Some(&cause.cause);
-        self.nodes.iter().any(same)
-    }
-
     pub(crate) fn count(&self, which: impl Fn(&Finding) -> bool) -> usize {
         self.nodes.iter().filter(|finding| which(finding)).count()
     }
 
-    /// Returns in what time a majority grants: zero if it does now, `None` if it never does by
-    /// itself.
+    /// Returns in what time a majority grants: zero if it does now, `None` if it never does by itself.
     pub(crate) fn opens_in(&self) -> Option<Duration> {
         let closed = |finding: &Finding| match finding.problem {
             None => Some(Duration::ZERO),
@@ -113,19 +109,12 @@ impl Findings {
     /// Returns how many nodes are in this list, or were until they left it.
     pub(crate) fn members(&self) -> usize {
         let is_own = |it: &NodeReport| it.remembers() && self.fleet.members().eq(&it.fleet);
-        self.count(|finding| finding.report.as_ref().is_ok_and(is_own))
+        self.count(|finding| finding.report.as_ref().is_some_and(is_own))
     }
 
     /// Reports whether a move to this list has begun, and is not done.
     pub(crate) fn is_moving(&self) -> bool {
         self.nodes.iter().any(|finding| finding.is_on_the_way(self))
-    }
-
-    /// Returns the fault of a node whose server is in the list under another name, too.
-    fn twin(&self, report: &NodeReport) -> Option<Fault> {
-        let same = |finding: &&Finding| finding.report.as_ref().is_ok_and(|other| other.run_id == report.run_id);
-        let twin = self.nodes.iter().find(same)?;
-        Some(Fault::SameServer(twin.node.clone()))
     }
 }
 
@@ -143,17 +132,69 @@ impl Finding {
     pub(crate) fn is_counted(&self, list: &Fleet) -> bool {
         let known = |it: &NodeReport| it.remembers() && it.moved_to.is_empty() && it.master;
         !matches!(self.problem, Some(Fault::SameServer(_)))
-            && self.report.as_ref().is_ok_and(|it| known(it) && list.members().eq(&it.fleet))
+            && self.report.as_ref().is_some_and(|it| known(it) && list.members().eq(&it.fleet))
     }
 
     /// Returns the problem with its remedy. A quarantine ends automatically and is none.
     pub(crate) fn advised(&self, findings: &Findings) -> Option<String> {
         let fault = self.problem.as_ref().filter(|_| !self.is_admitted())?;
-        Some(format!("{fault}{}", advice(fault, self, findings)))
+        let advice = match fault {
+            Fault::Unreachable(_) => " (is it running? is the URL right?)",
+            Fault::TimedOut => &format!(": no answer within {} (hung, or out of reach?)", show(findings.budget)),
+            Fault::Denied(_) => " (check user, password and ACL)",
+            Fault::NotMaster => " (give the address of a master that has no failover)",
+            Fault::MaxmemoryPolicy(_) => ", as other policies evict locks (CONFIG SET maxmemory-policy noeviction)",
+            Fault::OtherFleet { .. } => {
+                " (is that the newer list? then use it here, too; only `fencing fleet move` changes a fleet's list)"
+            }
+            Fault::Moved { .. } => " (if that move is done, give clients that list; otherwise run the move again)",
+            Fault::SameServer(_) => " (one server has one vote: remove one of the names)",
+            Fault::NotAdmitted => &self.way_back(findings),
+            _ => "",
+        };
+        Some(format!("{fault}{advice}"))
+    }
+
+    /// Says why a node is not admitted, and what brings it back.
+    fn way_back(&self, findings: &Findings) -> String {
+        if self.is_on_the_way(findings) {
+            return ": it has left its fleet for this list, which was not started; run `fencing fleet move` again"
+                .into();
+        }
+        let why = match self.report.as_ref().is_some_and(|report| report.admitted_as.is_some()) {
+            true => "it has restarted since",
+            false => "it knows of no locks (new, flushed or restarted empty)",
+        };
+        let elsewhere = |other: &Finding| matches!(other.problem, Some(Fault::OtherFleet { .. } | Fault::Moved { .. }));
+        // Nodes that have all restarted empty are blank as well: nothing shows that they were in use.
+        let blank = |it: &Finding| it.report.as_ref().is_some_and(|report| report.era.is_none());
+        let mut missing = findings.nodes.iter().filter(|finding| finding.report.is_none()).peekable();
+        let next = if findings.is_moving() {
+            "run `fencing fleet move` again, which starts this list"
+        } else if findings.admitted() >= findings.needed() {
+            "the next client brings it back, or `fencing fleet recover`"
+        } else if findings.nodes.iter().any(elsewhere) {
+            "it can't come back in this list while other nodes of the list belong to another fleet"
+        } else if missing.peek().is_some() {
+            &format!(
+                "too few nodes remember, so it comes back only when every node answers. No answer from: {}. If a \
+                 node is gone for good, `fencing fleet move` replaces it (add --lost if no majority of its list \
+                 remembers)",
+                say::listed(missing.map(|finding| &finding.node), ", ")
+            )
+        } else {
+            let new = if findings.nodes.iter().all(blank) { NEVER_IN_USE } else { "" };
+            &format!(
+                "the next client starts the fleet, unless the client is strict, and waits until each server has been \
+                 up for the client's TTL; `fencing fleet recover --ttl LONGEST` starts it now, where LONGEST is the \
+                 longest TTL of any client{new}"
+            )
+        };
+        format!(": {why}; {next}")
     }
 
     fn facts(&self) -> Option<String> {
-        let report = self.report.as_ref().ok()?;
+        let report = self.report.as_ref()?;
         let state = match &self.problem {
             None => "admitted; ".to_owned(),
             Some(Fault::Quarantined(Duration::MAX)) => {
@@ -167,8 +208,7 @@ impl Finding {
             Some(_) => String::new(),
         };
         let era = or_none(report.era);
-        let longest = Some(report.longest).filter(|longest| !longest.is_zero());
-        let longest = or_none(longest.map(about));
+        let longest = or_none(Some(report.longest).filter(|longest| !longest.is_zero()).map(about));
         let unlimited = if report.maxmemory == 0 { " (no maxmemory)" } else { "" };
         let crowded = if report.crowded { " (crowded)" } else { "" };
         Some(format!(
@@ -179,71 +219,12 @@ impl Finding {
 
     fn is_on_the_way(&self, findings: &Findings) -> bool {
         let list = &findings.fleet;
-        self.report.as_ref().is_ok_and(|it| it.remembers() && list.members().eq(&it.moved_to))
+        self.report.as_ref().is_some_and(|it| it.remembers() && list.members().eq(&it.moved_to))
     }
 }
 
 pub(crate) fn is_silent(fault: &Fault) -> bool {
     matches!(fault, Fault::Unreachable(_) | Fault::TimedOut | Fault::Disconnected(_))
-}
-
-fn advice(fault: &Fault, finding: &Finding, findings: &Findings) -> String {
-    let text = match fault {
-        Fault::Unreachable(_) => " (is it running? is the URL right?)",
-        Fault::TimedOut => {
-            let budget = show(findings.budget);
-            return format!(": no answer within {budget} (hung, or out of reach?)");
-        }
-        Fault::Denied(_) => " (check user, password and ACL)",
-        Fault::NotMaster => " (give the address of a master that has no failover)",
-        Fault::MaxmemoryPolicy(_) => ", as other policies evict locks (CONFIG SET maxmemory-policy noeviction)",
-        Fault::OtherFleet { .. } => {
-            " (is that the newer list? then use it here, too; only `fencing fleet move` changes a fleet's list)"
-        }
-        Fault::Moved { .. } => " (if that move is done, give clients that list; otherwise run the move again)",
-        Fault::SameServer(_) => " (one server has one vote: remove one of the names)",
-        Fault::NotAdmitted => return forgotten(finding, findings),
-        _ => "",
-    };
-    text.to_owned()
-}
-
-fn forgotten(finding: &Finding, findings: &Findings) -> String {
-    if finding.is_on_the_way(findings) {
-        return ": it has left its fleet for this list, which was not started; run \
-                `fencing fleet move` again"
-            .into();
-    }
-    let why = match finding.report.as_ref().is_ok_and(|report| report.admitted_as.is_some()) {
-        true => "it has restarted since",
-        false => "it knows of no locks (new, flushed or restarted empty)",
-    };
-    let elsewhere = |other: &Finding| matches!(other.problem, Some(Fault::OtherFleet { .. } | Fault::Moved { .. }));
-    // Nodes that have all restarted empty are blank as well: nothing shows that they were in use.
-    let blank = |it: &Finding| it.report.as_ref().is_ok_and(|report| report.era.is_none());
-    let missing = findings.nodes.iter().filter(|finding| finding.report.is_err());
-    let missing: Vec<&str> = missing.map(|finding| finding.node.as_str()).collect();
-    let next = if findings.is_moving() {
-        "run `fencing fleet move` again, which starts this list".to_owned()
-    } else if findings.admitted() >= findings.needed() {
-        "the next client brings it back, or `fencing fleet recover`".to_owned()
-    } else if findings.nodes.iter().any(elsewhere) {
-        "it can't come back in this list while other nodes of the list belong to another fleet".to_owned()
-    } else if !missing.is_empty() {
-        format!(
-            "too few nodes remember, so it comes back only when every node answers. No answer from: {}. If a \
-             node is gone for good, `fencing fleet move` replaces it (add --lost if no majority of its list remembers)",
-            missing.join(", ")
-        )
-    } else {
-        let new = if findings.nodes.iter().all(blank) { NEVER_IN_USE } else { "" };
-        format!(
-            "the next client starts the fleet, unless the client is strict, and waits until each server has been up \
-             for the client's TTL; `fencing fleet recover --ttl LONGEST` starts it now, where LONGEST is the longest TTL \
-             of any client{new}"
-        )
-    };
-    format!(": {why}; {next}")
 }
 
 const NEVER_IN_USE: &str = "; if these nodes were never in use, and only then, `fencing fleet init` starts them at \

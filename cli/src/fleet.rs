@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use clap::Subcommand;
-use fencing::Redlock;
-use fencing::lock::Fault;
-use fencing::lock::redlock::{BuildError, Node, OperatorError};
+use fencing::lock::redlock::{Node, OperatorError};
+use fencing::lock::{Fault, NodeCause};
 
 use crate::duration::{self, about};
 use crate::exit::{self, Failure};
@@ -39,9 +38,8 @@ pub(crate) enum FleetAction {
 
 /// Brings back every node that restarted or lost its state. No client needs to run.
 ///
-/// If too few nodes remember, every node must answer, and this command starts the fleet again: the order of the tokens
-/// then depends on the nodes' clocks. A node that comes back grants nothing until the locks that it may have forgotten
-/// have expired.
+/// If too few nodes remember, every node must answer, and the fleet starts again: the order of the tokens then depends
+/// on the nodes' clocks. A node that comes back grants nothing until locks it may have forgotten have expired.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RecoverArgs {
     #[command(flatten)]
@@ -63,8 +61,7 @@ pub(crate) struct RecoverArgs {
 ///
 /// A majority of the old list must remember, and every node of the new list must answer. Then clients with the old list
 /// get no lease, and their leases end. Give clients the new list when the move is done, and not before: a client that
-/// finds all of its nodes new starts a separate fleet. You may interrupt the command, run it again, and run it twice at
-/// once.
+/// finds all of its nodes new starts a separate fleet. You may interrupt the move, repeat it, and run it twice at once.
 ///
 /// A node's name is its URL without user and password, or the name in front of the URL, as in a=redis://10.0.0.5:6379:
 /// such a node may change its address without a move.
@@ -115,15 +112,10 @@ pub(crate) async fn main(action: FleetAction) -> Result<u8, Failure> {
     }
 }
 
-fn service(redis: &Redis, ttl: Duration, budget: Duration) -> Result<Redlock, BuildError> {
-    let builder = Redlock::builder().redis(redis.urls()).namespace(&redis.namespace);
-    builder.ttl(ttl).node_budget(budget).build()
-}
-
 async fn start(redis: &Redis, budget: &NodeBudget) -> Result<(), Failure> {
     let ttl = Duration::from_secs(10);
     let budget = budget.within(ttl);
-    service(redis, ttl, budget)?.operator().init().await?;
+    redis.builder().ttl(ttl).node_budget(budget).build()?.operator().init().await?;
     let findings = findings::ask(redis, budget).await?;
     findings.print();
     verdict(&findings).map_err(|Failure(status, why)| {
@@ -135,15 +127,17 @@ async fn start(redis: &Redis, budget: &NodeBudget) -> Result<(), Failure> {
 async fn bring_back(recover: &RecoverArgs) -> Result<(), Failure> {
     Failure::unless(recover.yes || !recover.now, NOW)?;
     let budget = recover.budget.within(recover.ttl);
-    let service = service(&recover.redis, recover.ttl, budget)?;
-    let operator = service.operator();
+    let operator = recover.redis.builder().ttl(recover.ttl).node_budget(budget).build()?.operator();
     let done = operator.admit().await;
     let opened = if recover.now { Some(operator.open().await) } else { None };
     let findings = findings::ask(&recover.redis, budget).await?;
+    let is_printed = |it: &&NodeCause| {
+        findings.nodes.iter().any(|node| node.node == it.node && node.problem.as_ref() == Some(&it.cause))
+    };
     match findings.is_moving() {
         // The causes would name another way out, which loses the counts.
         true => say::error(HALF_MOVED),
-        false => done.causes.iter().filter(|cause| !findings.show(cause)).for_each(say::error),
+        false => done.causes.iter().filter(|cause| !is_printed(cause)).for_each(say::error),
     }
     findings.print();
     match opened {
@@ -155,10 +149,10 @@ async fn bring_back(recover: &RecoverArgs) -> Result<(), Failure> {
     if recover.now || findings.admitted() < findings.needed() {
         return verdict(&findings);
     }
-    let ttl = about(recover.ttl);
-    say::out(format_args!("{}\n", outlook(&findings)));
     say::out(format_args!(
-        "A client with a TTL above --ttl ({ttl}) may still hold a lock that the nodes have forgotten.\n"
+        "{}\nA client with a TTL above --ttl ({}) may still hold a lock that the nodes have forgotten.\n",
+        outlook(&findings),
+        about(recover.ttl)
     ));
     Ok(())
 }
@@ -168,41 +162,52 @@ async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
     let budget = order.budget.within(order.ttl);
     let redis = |urls: &String| Redis { urls: urls.clone(), namespace: order.namespace.clone() };
     let (from, to) = (redis(&order.from), redis(&order.to));
-    let open = |which, redis| {
+    let open = |which, redis: &Redis| {
         let named = |error| Failure::usage(format_args!("{which}: {error}"));
-        service(redis, order.ttl, budget).map_err(named)
+        redis.builder().ttl(order.ttl).node_budget(budget).build().map_err(named)
     };
-    let (old, new) = (open("--from", &from)?, open("--to", &to)?);
+    let (old, new) = (open("--from", &from)?.operator(), open("--to", &to)?);
     let now = findings::ask(&from, budget).await?;
     // One member proves that the list was started, in an era above those before.
     if now.is_moving() && now.members() < if order.lost { 1 } else { now.needed() } {
         now.print();
         return Err(Failure::unavailable(format_args!("--from: {HALF_MOVED}")));
     }
-    let list = to.fleet()?;
     say::out(format_args!(
-        "moving {} to {list}; clients with the old list get no lease once the move has begun\n",
-        from.fleet()?
+        "moving {} to {}; clients with the old list get no lease once the move has begun\n",
+        from.fleet()?,
+        to.fleet()?
     ));
-    let moved = if order.lost { old.operator().move_lost_to(&new).await } else { old.operator().move_to(&new).await };
+    let moved = if order.lost { old.move_lost_to(&new).await } else { old.move_to(&new).await };
     moved.map_err(|error| advised(error, &to))?;
-    let findings = findings::ask(&to, budget).await?;
-    findings.print();
-    let outlook = outlook(&findings);
+    let new = findings::ask(&to, budget).await?;
+    new.print();
     say::out(format_args!(
-        "moved. {outlook}\nGive every client the new list now: {}\nExporters and timers need it, too.\n",
+        "moved. {}\nGive every client the new list now: {}\nExporters and timers need it, too.\n",
+        outlook(&new),
         say::without_passwords(&order.to).replace("***@", "USER:PASSWORD@")
     ));
-    let old = findings::ask(&from, budget).await?;
-    if old.nodes.len() < findings.needed() {
+    say_what_is_left(&findings::ask(&from, budget).await?, &new, order.lost);
+    Ok(())
+}
+
+/// Says what may become of the old list, and of its servers that are not in the new one under any name.
+fn say_what_is_left(old: &Findings, new: &Findings, lost: bool) {
+    if old.nodes.len() < new.needed() {
         say::out(
             "The old list is a minority of the new one. If its servers restart without their data, a client that \
              still has it may start the old fleet again, beside the new one. Restart none of them before every client \
              has the new list.\n",
         );
     }
-    let left = left(&old, &findings).collect::<Vec<_>>().join(", ");
-    match order.lost {
+    let stays = |finding: &&Finding| {
+        new.nodes.iter().any(|other| match (&finding.report, &other.report) {
+            (Some(report), Some(other)) => report.run_id == other.run_id,
+            _ => finding.node == other.node,
+        })
+    };
+    let left = say::listed(old.nodes.iter().filter(|finding| !stays(finding)).map(|finding| &finding.node), ", ");
+    match lost {
         _ if left.is_empty() => {}
         true => say::out(format_args!(
             "Stop the remaining servers of the old list ({left}) for good: they must never serve that list again.\n"
@@ -211,21 +216,10 @@ async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
             "Keep what still runs of the old list ({left}) running until no client has that list.\n"
         )),
     }
-    Ok(())
-}
-
-/// Returns the nodes of the old list whose servers are not in the new one under any name.
-fn left<'a>(old: &'a Findings, new: &'a Findings) -> impl Iterator<Item = &'a str> {
-    let stays = |finding: &&Finding| {
-        new.nodes.iter().any(|other| match (&finding.report, &other.report) {
-            (Ok(report), Ok(other)) => report.run_id == other.run_id,
-            _ => finding.node == other.node,
-        })
-    };
-    old.nodes.iter().filter(move |finding| !stays(finding)).map(|finding| finding.node.as_str())
 }
 
 fn advised(error: OperatorError, to: &Redis) -> Failure {
+    let causes = if let OperatorError::NotAll { causes } = &error { causes.as_slice() } else { &[] };
     let more = match &error {
         OperatorError::OldForgot { .. } => {
             "; bring these nodes back and run the same command again (`fencing fleet recover` brings \
@@ -235,7 +229,7 @@ fn advised(error: OperatorError, to: &Redis) -> Failure {
             "; if clients got the new list too early, stop them, restart the nodes that are only in the \
              new list without their data, and run the same command again"
         }
-        OperatorError::NotAll { causes } if causes.iter().any(|cause| matches!(cause.cause, Fault::Moved { .. })) => {
+        OperatorError::NotAll { .. } if causes.iter().any(|cause| matches!(cause.cause, Fault::Moved { .. })) => {
             "; if a node was left behind by an earlier move that did not finish, run that move again, and then this \
              one. If you cannot, and no client uses a list with this node, restart its server without its data"
         }
@@ -246,10 +240,7 @@ fn advised(error: OperatorError, to: &Redis) -> Failure {
         OperatorError::OtherFleet(_) => "; is --from the list that clients have now?",
         _ => "",
     };
-    let gone = match &error {
-        OperatorError::NotAll { causes } => causes.iter().find(|cause| is_silent(&cause.cause)),
-        _ => None,
-    };
+    let gone = causes.iter().find(|cause| is_silent(&cause.cause));
     let stand_in = gone.map_or_else(String::new, |cause| {
         let nodes = to.nodes().unwrap_or_default();
         let node = nodes.iter().find(|node| node.name() == cause.node);

@@ -14,7 +14,7 @@ use wildmatch::WildMatch;
 use crate::duration::{about, millis};
 use crate::exit::Failure;
 use crate::findings::NodeBudget;
-use crate::place::{Chosen, LockPlace};
+use crate::place::{Chosen, LockPlace, Redis};
 use crate::pool::answer;
 use crate::say;
 use crate::voters::{Turnout, Voters, print_faults};
@@ -22,10 +22,9 @@ use crate::voters::{Turnout, Voters, print_faults};
 /// Lists held leases: resource, holder, start, time left and token.
 ///
 /// The holder reports its name, and the start by its own clock. On nodes the command scans the keys in small steps, and
-/// shows how many nodes have the lock: a lock on less than a majority is an unfinished attempt or an ending lease. If
-/// some nodes do not answer or may have forgotten locks, the lock is perhaps held (in JSON "held" is null). A token is
-/// not shown if it is from before the present era, or if the nodes do not agree on it. Status 0 means that the list is
-/// complete for every lock that a majority holds.
+/// shows how many have the lock: less than a majority is an unfinished attempt or an ending lease. If some nodes do not
+/// answer or may have forgotten locks, it is perhaps held (in JSON "held" is null). No token is shown if it is from
+/// before the present era, or the nodes disagree. Status 0: every lock that a majority holds is listed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LeasesArgs {
     #[command(flatten)]
@@ -44,8 +43,11 @@ const PAGE: u32 = 1000;
 const HEAD: [&str; 6] = ["RESOURCE", "HOLDER", "SINCE", "ENDS IN", "TOKEN", "NODES"];
 
 pub(crate) async fn main(args: LeasesArgs) -> Result<u8, Failure> {
-    let (place, glob) = (args.place.chosen(false)?, WildMatch::new(&args.resource));
-    let leases = LeaseList::of(&place, &glob, args.budget.within(Duration::MAX), Duration::MAX).await?;
+    let (glob, budget) = (WildMatch::new(&args.resource), args.budget.within(Duration::MAX));
+    let leases = match args.place.chosen(false)? {
+        Chosen::Redis(redis) => LeaseList::on_nodes(&redis, &glob, budget, Duration::MAX).await?,
+        service => LeaseList::of_service(&*service.operator().await?, &glob).await?,
+    };
     if args.json {
         for lease in &leases.all {
             say::out(format_args!("{}\n", described(lease, leases.turnout)));
@@ -84,9 +86,7 @@ fn print(leases: &LeaseList) {
 }
 
 fn on_nodes(lease: &LockView, turnout: Option<Turnout>) -> String {
-    let (Some(on), Some(Turnout { remember, size, .. })) = (lease.nodes, turnout) else {
-        return String::new();
-    };
+    let (Some(on), Some(Turnout { remember, size, .. })) = (lease.nodes, turnout) else { return String::new() };
     match lease.held {
         Some(true) => format!("{on}/{size}"),
         Some(false) => format!("{on}/{size}, no majority"),
@@ -129,24 +129,18 @@ pub(crate) struct LockView {
     pub(crate) remaining: Option<Duration>,
     pub(crate) token: Option<Token>,
     pub(crate) nodes: Option<usize>,
-    /// Whether a majority has it. `None` where nodes that do not answer, or that have forgotten locks, could make it
-    /// one.
+    /// Whether a majority has it. `None` if nodes that do not answer, or have forgotten locks, could make it one.
     pub(crate) held: Option<bool>,
 }
 
 impl LeaseList {
-    /// Reads the leases of this form, on all nodes at once or where one service keeps them. Each node may take `budget`
-    /// for each step, and `longest` in all.
-    pub(crate) async fn of(
-        place: &Chosen,
+    /// Reads the leases of this form on all nodes at once. Each may take `budget` for each step, and `longest` in all.
+    pub(crate) async fn on_nodes(
+        redis: &Redis,
         glob: &WildMatch,
         budget: Duration,
         longest: Duration,
     ) -> Result<LeaseList, Failure> {
-        let redis = match place {
-            Chosen::Redis(redis) => redis,
-            Chosen::Service(service) => return LeaseList::of_service(&*service.operator().await?, glob).await,
-        };
         let mut voters = Voters::of(redis, budget).await?;
         let fits = |resource: &Resource| glob.matches(resource.as_str());
         let locks = voters

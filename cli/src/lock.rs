@@ -8,7 +8,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::duration::{self, about};
 use crate::exit::Failure;
-use crate::place::{Chosen, LockPlace};
+use crate::place::LockPlace;
 use crate::say;
 
 #[derive(Debug, clap::Args)]
@@ -23,14 +23,7 @@ pub(crate) struct LockArgs {
 
 impl LockArgs {
     pub(crate) fn options(&self) -> Result<ConnectOptions, Failure> {
-        let options = match self.place.chosen(false)? {
-            Chosen::Redis(redis) => {
-                // Each is the URL of a Redis.
-                redis.nodes()?;
-                ConnectOptions::new(redis.urls).namespace(redis.namespace)
-            }
-            Chosen::Service(service) => service.options()?,
-        };
+        let options = self.place.chosen(false)?.options();
         Ok(if let Some(budget) = self.node_budget { options.budget(budget) } else { options })
     }
 }

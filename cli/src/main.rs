@@ -150,9 +150,7 @@ fn logs(level: Option<LevelFilter>) {
     let asked = std::env::var("RUST_LOG").ok().filter(|asked| !asked.is_empty());
     let ignored = |error: &_| say::error(format_args!("warning: RUST_LOG is ignored: {error}"));
     let targets = asked.and_then(|asked| asked.parse::<Targets>().inspect_err(ignored).ok());
-    let Some(targets) = targets.or(level.map(|level| Targets::new().with_default(level))) else {
-        return;
-    };
+    let Some(targets) = targets.or(level.map(|level| Targets::new().with_default(level))) else { return };
     let log = tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE);
     log.with_writer(|| say::Log).with_ansi(false).finish().with(targets).init();
 }

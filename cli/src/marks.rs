@@ -1,26 +1,28 @@
 //! `fencing db marks`: the high-water marks in a database, and those in a Redis.
 
+use std::fmt::Display;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Subcommand;
 use fencing::fence::{FenceError, Marks as _, Stale};
+use fencing::lock::ConnectOptions;
 use fencing::redis::{MarksState, RedisMarks};
 use fencing::sql::{self, SqlMarks};
 use fencing::{Resource, Token};
+use fencing_protocol::EPOCH;
 
 use crate::duration;
 use crate::exit::Failure;
-use crate::place::{Chosen, LeaseService, LockPlace, NAMESPACE, is_redis};
-use crate::pool::{DatabaseUrl, answer, answer_within, connect, kind, on};
+use crate::place::{Chosen, LockPlace, NAMESPACE};
+use crate::pool::{DatabaseUrl, answer, answer_within, on};
 use crate::say::{self, or_none};
 
 /// Lists the marks: for each resource, the highest token that the database has seen.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct MarksArgs {
-    /// The database: sqlite:PATH, postgres://... or mysql://...
-    #[arg(long = "database", value_name = "URL", env = "FENCING_DATABASE", hide_env_values = true)]
-    url: Option<String>,
+    #[command(flatten)]
+    database: Option<DatabaseUrl>,
     /// Lists the mark of this resource only.
     #[arg(long, value_name = "NAME")]
     resource: Option<Resource>,
@@ -30,8 +32,7 @@ pub(crate) struct MarksArgs {
 
 #[derive(Debug, Subcommand)]
 enum MarksAction {
-    /// Raises the mark of a resource by hand, for example after the lock service has lost its tokens.
-    /// It never lowers one.
+    /// Raises the mark of a resource by hand, as after the lock service has lost its tokens. Never lowers one.
     Raise {
         #[command(flatten)]
         change: MarkChange,
@@ -42,8 +43,7 @@ enum MarksAction {
         #[arg(long, value_name = "TOKEN")]
         token: Token,
     },
-    /// Lowers the mark of a resource by hand, after a token that was never granted has raised it. The table
-    /// fencing_audit records who did it.
+    /// Lowers a mark that a token never granted has raised. The table fencing_audit records who did it.
     Lower {
         #[command(flatten)]
         change: MarkChange,
@@ -60,8 +60,7 @@ enum MarksAction {
     /// Removes marks that were not raised for a long time. The floor takes their place: where a resource has no mark,
     /// the highest removed token, and all smaller ones, are refused for good.
     ///
-    /// Choose an age longer than any holder keeps one token. With Redis nodes, make sure that the floor stays below the
-    /// tokens that they grant now.
+    /// Choose an age longer than a holder keeps one token. With Redis nodes, keep the floor below what they grant now.
     Prune {
         #[command(flatten)]
         change: MarkChange,
@@ -78,8 +77,7 @@ enum MarksAction {
     RaiseFloor {
         #[command(flatten)]
         change: MarkChange,
-        /// The new floor: tokens are granted above it. Without this, the seconds since 2026 by the clock of this
-        /// machine, and six zeros.
+        /// The new floor: tokens are granted above it [default: the seconds since 2026 by this machine, and six zeros].
         #[arg(long, value_name = "TOKEN")]
         token: Option<Token>,
     },
@@ -93,6 +91,12 @@ struct MarkChange {
     /// Confirms the change. Without this, the command only says what it would do.
     #[arg(long)]
     yes: bool,
+}
+
+impl MarkChange {
+    fn agreed(&self, would: impl Display) -> Result<(), Failure> {
+        Failure::unless(self.yes, format_args!("{would}. Add --yes to do it"))
+    }
 }
 
 /// Opens the marks in a Redis. Until then everything is refused there: a server that is new, was flushed or
@@ -115,8 +119,7 @@ struct OpenArgs {
     /// Confirms a --floor above all present marks and the present floor.
     #[arg(long, requires = "floor")]
     above_marks: bool,
-    /// The state of the marks, as the command prints it without --yes. If the marks have changed since, nothing is
-    /// opened.
+    /// The state of the marks, as printed without --yes. If the marks have changed since, nothing is opened.
     #[arg(long, value_name = "WORD")]
     seen: Option<MarksState>,
     /// Opens the marks if their state is still that of --seen. Without this, the command only says what it would do.
@@ -128,21 +131,24 @@ const PAGE: u32 = 1000;
 /// The timeout of a prune, which removes a thousand marks at a time. What it has removed by then stays removed.
 const PRUNE_TIMEOUT: Duration = Duration::from_secs(600);
 
-pub(crate) async fn main(args: MarksArgs) -> Result<u8, Failure> {
-    match args.action {
-        None => list(args.url.as_deref(), args.resource.as_ref()).await?,
-        Some(MarksAction::Raise { change, resource, token }) => raise(&change, &resource, token).await?,
-        Some(MarksAction::Lower { change, resource, from, token }) => lower(&change, &resource, from, token).await?,
-        Some(MarksAction::Prune { change, older_than, floor }) => prune(&change, older_than, floor).await?,
-        Some(MarksAction::RaiseFloor { change, token }) => raise_floor(&change, token).await?,
-        Some(MarksAction::Open(args)) => open(&args).await?,
-    }
-    Ok(0)
+pub(crate) async fn main(args: MarksArgs) -> Result<(), Failure> {
+    let Some(action) = args.action else {
+        let none = || Failure::usage("give --database");
+        return list(&args.database.ok_or_else(none)?, args.resource.as_ref()).await;
+    };
+    let done = match action {
+        MarksAction::Raise { change, resource, token } => raise(&change, &resource, token).await?,
+        MarksAction::Lower { change, resource, from, token } => lower(&change, &resource, from, token).await?,
+        MarksAction::Prune { change, older_than, floor } => prune(&change, older_than, floor).await?,
+        MarksAction::RaiseFloor { change, token } => raise_floor(&change, token).await?,
+        MarksAction::Open(args) => open(&args).await?,
+    };
+    say::out(format_args!("{done}\n"));
+    Ok(())
 }
 
-async fn list(url: Option<&str>, resource: Option<&Resource>) -> Result<(), Failure> {
-    let none = || Failure::usage("--database needs a URL, such as sqlite:data.db");
-    let pool = connect("--database", url.ok_or_else(none)?, false, 1).await?;
+async fn list(database: &DatabaseUrl, resource: Option<&Resource>) -> Result<(), Failure> {
+    let pool = database.connect(false).await?;
     if let Some(resource) = resource {
         let mark = on!(&pool, pool => answer(sql::highest(pool, resource)).await)?;
         say::out(format_args!("{}\t{resource}\n", or_none(mark)));
@@ -165,44 +171,38 @@ async fn list(url: Option<&str>, resource: Option<&Resource>) -> Result<(), Fail
     }
 }
 
-async fn raise(change: &MarkChange, resource: &Resource, token: Token) -> Result<(), Failure> {
+async fn raise(change: &MarkChange, resource: &Resource, token: Token) -> Result<String, Failure> {
     let pool = change.database.connect(false).await?;
     let mark = on!(&pool, pool => answer(sql::highest(pool, resource)).await)?;
     Stale::check(resource, token, mark).map_err(FenceError::from)?;
     let from = or_none(mark);
-    let would = format!(
-        "would raise the mark of {resource} from {from} to {token}: all smaller tokens are \
-         refused permanently. Add --yes to do it"
-    );
-    Failure::unless(change.yes, would)?;
+    change.agreed(format_args!(
+        "would raise the mark of {resource} from {from} to {token}: all smaller tokens are refused permanently"
+    ))?;
     // Its waits for locks are short, through a pooler as well.
-    on!(&pool, pool => answer(SqlMarks::new(pool.clone()).raise(resource, token)).await)?;
-    say::out(format_args!("{token}\t{resource}\n"));
-    Ok(())
+    on!(pool, pool => answer(SqlMarks::new(pool).raise(resource, token)).await)?;
+    Ok(format!("{token}\t{resource}"))
 }
 
-async fn lower(change: &MarkChange, resource: &Resource, from: Token, token: Token) -> Result<(), Failure> {
+async fn lower(change: &MarkChange, resource: &Resource, from: Token, token: Token) -> Result<String, Failure> {
     let pool = change.database.connect(false).await?;
     let mark = or_none(on!(&pool, pool => answer(sql::highest(pool, resource)).await)?);
-    let would = format!(
-        "the mark is {mark}; would lower the mark of {resource} from {from} to {token}: {token} \
-         and all larger tokens may write from then on, including those refused as stale. Choose a token \
-         that is not below any that was granted. Add --yes to do it"
-    );
-    Failure::unless(change.yes, would)?;
+    change.agreed(format_args!(
+        "the mark is {mark}; would lower the mark of {resource} from {from} to {token}: {token} and all larger tokens \
+         may write from then on, including those refused as stale. Choose a token that is not below any that was \
+         granted"
+    ))?;
     on!(&pool, pool => answer(sql::lower(pool, resource, from, token)).await)?;
-    say::out(format_args!("{token}\t{resource}\n"));
-    Ok(())
+    Ok(format!("{token}\t{resource}"))
 }
 
-async fn prune(change: &MarkChange, older_than: Duration, floor: Token) -> Result<(), Failure> {
+async fn prune(change: &MarkChange, older_than: Duration, floor: Token) -> Result<String, Failure> {
     let prune = sql::Prune::older_than(older_than).up_to(floor);
     let pool = change.database.connect(false).await?;
     let plan = on!(&pool, pool => answer(prune.look(pool)).await)?;
     if change.yes {
         let pruned = on!(&pool, pool => answer_within(PRUNE_TIMEOUT, prune.run(pool)).await)?;
-        say::out(format_args!("{} marks removed, floor {}\n", pruned.marks, or_none(pruned.floor)));
-        return Ok(());
+        return Ok(format!("{} marks removed, floor {}", pruned.marks, or_none(pruned.floor)));
     }
     let (marks, from, floor) = (plan.marks, or_none(plan.from), or_none(plan.floor));
     let Some((name, _)) = plan.highest else {
@@ -216,25 +216,21 @@ async fn prune(change: &MarkChange, older_than: Duration, floor: Token) -> Resul
     )))
 }
 
-async fn raise_floor(change: &MarkChange, token: Option<Token>) -> Result<(), Failure> {
+async fn raise_floor(change: &MarkChange, token: Option<Token>) -> Result<String, Failure> {
     let floor = token.map_or_else(above_all_granted, Ok)?;
     let pool = change.database.connect(false).await?;
-    let would = format!(
+    change.agreed(format_args!(
         "would raise the floor to {floor}, if it is lower: where a resource has no mark, {floor} and all smaller \
          tokens are refused permanently, and new leases in this database get larger ones. Leases on Redis \
-         nodes may get smaller ones: for nodes, give a --token below what they grant next. Add --yes to do it"
-    );
-    Failure::unless(change.yes, would)?;
+         nodes may get smaller ones: for nodes, give a --token below what they grant next"
+    ))?;
     on!(&pool, pool => answer(sql::raise_floor(pool, floor)).await)?;
-    say::out(format_args!("floor {floor}\n"));
-    Ok(())
+    Ok(format!("floor {floor}"))
 }
 
-/// Returns the seconds since 2026 and six zeros, as the databases take it that notice a failover: no resource has a
-/// million grants in a second.
+/// Returns the seconds since 2026 and six zeros, as after a failover: no resource has a million grants in a second.
 fn above_all_granted() -> Result<Token, Failure> {
-    let year_2026 = UNIX_EPOCH + Duration::from_secs(1_767_225_600);
-    let since = SystemTime::now().duration_since(year_2026).unwrap_or_default();
+    let since = SystemTime::now().duration_since(UNIX_EPOCH + EPOCH).unwrap_or_default();
     let wrong = |_| Failure::usage("the clock of this machine is wrong: set it, or give the new floor with --token");
     Token::new(since.as_secs().saturating_mul(1_000_000)).map_err(wrong)
 }
@@ -244,7 +240,6 @@ pub(crate) enum MarksPlace {
     Database(String),
 }
 
-/// Where the storage keeps its marks.
 #[derive(Debug, clap::Args)]
 pub(crate) struct MarksUrl {
     /// Where the storage keeps its marks: sqlite:PATH, postgres://... or mysql://..., or redis://... (valkey://...)
@@ -254,15 +249,14 @@ pub(crate) struct MarksUrl {
 }
 
 impl MarksUrl {
-    /// Returns the lock service, and where the marks are: in the database of the lock service unless another place is
-    /// given.
+    /// Returns the lock service, and where the marks are: in its database, unless another place is given.
     pub(crate) fn beside(&self, place: &LockPlace) -> Result<(Chosen, Option<MarksPlace>), Failure> {
         let given = self.marks.as_deref().filter(|url| !url.is_empty());
         let given = given.map(|url| MarksPlace::new(url, place.namespace())).transpose()?;
         // The namespace may be that of marks on a Redis.
         let chosen = place.chosen(matches!(given, Some(MarksPlace::Redis(_))))?;
         let own = match &chosen {
-            Chosen::Service(LeaseService::Database(url)) => Some(MarksPlace::Database(url.clone())),
+            Chosen::Database(url) => Some(MarksPlace::Database(url.clone())),
             _ => None,
         };
         Ok((chosen, given.or(own)))
@@ -271,12 +265,11 @@ impl MarksUrl {
 
 impl MarksPlace {
     pub(crate) fn new(url: &str, namespace: &str) -> Result<MarksPlace, Failure> {
-        if is_redis(url) {
-            return in_redis(url, namespace).map(Box::new).map(MarksPlace::Redis);
+        match ConnectOptions::new(url).engine() {
+            Ok("redis") => in_redis(url, namespace).map(Box::new).map(MarksPlace::Redis),
+            Ok("sqlite" | "postgres" | "mysql") => Ok(MarksPlace::Database(url.to_owned())),
+            _ => Err(Failure::usage("--marks: the URL must begin with sqlite:, postgres:, mysql:, redis: or valkey:")),
         }
-        let schemes = "--marks: the URL must begin with sqlite:, postgres:, mysql:, redis: or valkey:";
-        kind(url).map_err(|_| Failure::usage(schemes))?;
-        Ok(MarksPlace::Database(url.to_owned()))
     }
 }
 
@@ -293,23 +286,23 @@ pub(crate) fn state(found: &MarksState) -> &'static str {
     }
 }
 
-async fn open(args: &OpenArgs) -> Result<(), Failure> {
+async fn open(args: &OpenArgs) -> Result<String, Failure> {
     let marks = in_redis(&args.url, &args.namespace)?;
     let found = marks.look().await?;
     check_floor(args, &marks, &found).await?;
     let floor = or_none(args.floor.max(found.floor));
     let Some(seen) = args.seen.as_ref().filter(|_| args.yes) else {
-        let state = state(&found);
         return Err(Failure::usage(format_args!(
-            "the marks are {state}; {} are there, floor {}; would open them with floor {floor}. Where marks are \
-             missing, stale tokens above the floor pass. If there ever were marks, give a --floor. Add --seen {found} --yes to do it",
+            "the marks are {}; {} are there, floor {}; would open them with floor {floor}. Where marks are \
+             missing, stale tokens above the floor pass. If there ever were marks, give a --floor. Add --seen {found} \
+             --yes to do it",
+            state(&found),
             found.marks,
             or_none(found.floor),
         )));
     };
     marks.open(seen, args.floor).await?;
-    say::out(format_args!("open, {} marks, floor {floor}\n", seen.marks));
-    Ok(())
+    Ok(format!("open, {} marks, floor {floor}", seen.marks))
 }
 
 /// Refuses a floor above everything that is there, unless it is said to be meant: it would never fall again.

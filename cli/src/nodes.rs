@@ -28,9 +28,8 @@ pub(crate) struct NodesArgs {
 }
 
 pub(crate) async fn main(args: NodesArgs) -> Result<u8, Failure> {
-    let NodesArgs { redis, budget, json } = args;
-    let findings = findings::ask(&redis, budget.within(Duration::MAX)).await?;
-    if json {
+    let findings = findings::ask(&args.redis, args.budget.within(Duration::MAX)).await?;
+    if args.json {
         let array: Vec<Value> = findings.nodes.iter().map(described).collect();
         say::out(format_args!("{:#}\n", Value::Array(array)));
     } else {
@@ -61,7 +60,7 @@ pub(crate) fn verdict(findings: &Findings) -> Result<(), Failure> {
 }
 
 fn described(finding: &Finding) -> Value {
-    let report = finding.report.as_ref().ok();
+    let report = finding.report.as_ref();
     json!({
         "node": finding.node,
         "reachable": report.is_some(),

@@ -3,7 +3,8 @@
 use std::env;
 use std::sync::Arc;
 
-use fencing::lock::redlock::{BuildError, Fleet, Node, RedisNode, node_urls};
+use fencing::Redlock;
+use fencing::lock::redlock::{BuildError, Fleet, Node, RedisNode, RedlockBuilder, node_urls};
 use fencing::lock::{ConnectOptions, Operator};
 
 use crate::exit::Failure;
@@ -14,8 +15,7 @@ pub(crate) const NAMESPACE: &str = "fencing";
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Redis {
     /// The nodes: independent masters.
-    #[arg(long = "redis", value_name = "URL,URL,...")]
-    #[arg(env = "FENCING_REDIS", hide_env_values = true)]
+    #[arg(long = "redis", value_name = "URL,URL,...", env = "FENCING_REDIS", hide_env_values = true)]
     pub(crate) urls: String,
     /// Prefix of the keys on the nodes.
     #[arg(long, value_name = "NS", default_value = NAMESPACE)]
@@ -23,12 +23,12 @@ pub(crate) struct Redis {
 }
 
 impl Redis {
-    pub(crate) fn urls(&self) -> Vec<String> {
-        node_urls(&self.urls)
+    pub(crate) fn builder(&self) -> RedlockBuilder {
+        Redlock::builder().redis(node_urls(&self.urls)).namespace(&self.namespace)
     }
 
     pub(crate) fn nodes(&self) -> Result<Vec<RedisNode>, BuildError> {
-        self.urls().iter().map(|url| RedisNode::new(url, &self.namespace)).collect()
+        node_urls(&self.urls).iter().map(|url| RedisNode::new(url, &self.namespace)).collect()
     }
 
     pub(crate) fn fleet(&self) -> Result<Fleet, BuildError> {
@@ -39,15 +39,13 @@ impl Redis {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct LockPlace {
-    /// The lock service: etcd://A,B,C or zookeeper://A,B,C/PATH, or what --redis and --database take [env:
-    /// FENCING_LOCK].
+    /// The lock service: etcd://A,B,C, zookeeper://A,B,C/PATH, or as for --redis and --database [env: FENCING_LOCK].
     #[arg(long, value_name = "URL", conflicts_with_all = ["redis", "database"])]
     lock: Option<String>,
     /// The nodes: independent masters [env: FENCING_REDIS].
     #[arg(long, value_name = "URL,URL,...", conflicts_with = "database")]
     redis: Option<String>,
-    /// A database instead of nodes: sqlite:PATH, postgres://... or mysql://... Tables that are
-    /// missing are created [env: FENCING_DATABASE].
+    /// A database: sqlite:PATH, postgres://... or mysql://... Missing tables are created [env: FENCING_DATABASE].
     #[arg(long, value_name = "URL")]
     database: Option<String>,
     /// Prefix of the keys on nodes, in etcd or in ZooKeeper [default: fencing]. A database has no namespaces.
@@ -55,13 +53,9 @@ pub(crate) struct LockPlace {
     namespace: Option<String>,
 }
 
+/// The lock service. Its URLs have the right scheme.
 pub(crate) enum Chosen {
     Redis(Redis),
-    /// Leases that one service keeps.
-    Service(LeaseService),
-}
-
-pub(crate) enum LeaseService {
     Database(String),
     /// etcd, ZooKeeper, or this process.
     Engine {
@@ -70,28 +64,21 @@ pub(crate) enum LeaseService {
     },
 }
 
-impl LeaseService {
-    pub(crate) fn url(&self) -> &str {
-        let (LeaseService::Database(url) | LeaseService::Engine { url, .. }) = self;
-        url
-    }
-
-    pub(crate) fn options(&self) -> Result<ConnectOptions, Failure> {
-        let options = ConnectOptions::new(self.url());
+impl Chosen {
+    pub(crate) fn options(&self) -> ConnectOptions {
         match self {
-            LeaseService::Database(url) => kind(url).map(|_| options),
-            LeaseService::Engine { namespace, .. } => Ok(options.namespace(namespace)),
-        }
-    }
-
-    pub(crate) async fn operator(&self) -> Result<Arc<dyn Operator>, Failure> {
-        match self {
-            LeaseService::Database(url) => {
-                let pool = connect("the lock service", url, false, 1).await?;
-                Ok(on!(pool, pool => Arc::new(pool)))
+            Chosen::Database(url) => ConnectOptions::new(url),
+            Chosen::Redis(Redis { urls: url, namespace }) | Chosen::Engine { url, namespace } => {
+                ConnectOptions::new(url).namespace(namespace)
             }
-            LeaseService::Engine { .. } => self.options()?.operator().map_err(Failure::usage),
         }
+    }
+
+    /// Opens the leases of one service. Nodes have none: see [`Voters`](crate::voters::Voters).
+    pub(crate) async fn operator(&self) -> Result<Arc<dyn Operator>, Failure> {
+        let Chosen::Database(url) = self else { return self.options().operator().map_err(Failure::usage) };
+        let pool = connect("the lock service", url, false, 1).await?;
+        Ok(on!(pool, pool => Arc::new(pool)))
     }
 }
 
@@ -101,17 +88,12 @@ const OPTIONS: &str = "--lock, --redis or --database";
 pub(crate) const NOT_FOR_LOCK: &str =
     "FENCING_LOCK is for run, serve, leases, release, watch, doctor and raise: this command has its own options";
 
-pub(crate) fn is_redis(url: &str) -> bool {
-    matches!(ConnectOptions::new(url).engine(), Ok("redis"))
-}
-
 impl LockPlace {
     pub(crate) fn namespace(&self) -> &str {
         self.namespace.as_deref().unwrap_or(NAMESPACE)
     }
 
-    /// Returns what the command line says, or else the environment. A namespace beside a database is wrong, unless
-    /// something else is in it.
+    /// Reads the command line, or else the environment. A namespace beside a database is wrong, unless marks need it.
     pub(crate) fn chosen(&self, needs_namespace: bool) -> Result<Chosen, Failure> {
         let mut urls = [&self.lock, &self.redis, &self.database].map(Option::clone);
         if urls.iter().all(Option::is_none) {
@@ -120,32 +102,36 @@ impl LockPlace {
         let given = |(_, url): &(_, String)| !url.trim_matches([',', ' ']).is_empty();
         let named = VARIABLES.into_iter().zip(urls);
         let given: Vec<_> = named.filter_map(|(name, url)| Some((name, url?))).filter(given).collect();
-        let [(variable, url)] = &given[..] else {
-            return Err(Failure::usage(match &given[..] {
-                [(one, _), (other, _), ..] => {
-                    format!("both {one} and {other} are set: unset one of them, or give {OPTIONS}")
-                }
-                _ => format!(
-                    "no lock service is given: give {OPTIONS}, or set FENCING_LOCK, FENCING_REDIS or FENCING_DATABASE"
-                ),
-            }));
+        let set = "set FENCING_LOCK, FENCING_REDIS or FENCING_DATABASE";
+        let (variable, url) = match &given[..] {
+            [] => return Err(Failure::usage(format_args!("no lock service is given: give {OPTIONS}, or {set}"))),
+            [(variable, url)] => (*variable, url.trim().to_owned()),
+            [(one, _), (other, _), ..] => {
+                let both = format_args!("both {one} and {other} are set: unset one of them, or give {OPTIONS}");
+                return Err(Failure::usage(both));
+            }
         };
         let wrong = |error| Failure::usage(format_args!("--lock: {error}"));
-        let (url, namespace) = (url.trim().to_owned(), self.namespace().to_owned());
-        let engine = match *variable {
+        let namespace = self.namespace().to_owned();
+        let engine = match variable {
             "FENCING_LOCK" => ConnectOptions::new(&url).engine().map_err(wrong)?,
             "FENCING_REDIS" => "redis",
-            _ => "database",
+            _ => kind(&url).map(|_| "database")?,
         };
         match engine {
-            "redis" => Ok(Chosen::Redis(Redis { urls: url, namespace })),
-            "database" | "postgres" | "mysql" | "sqlite" if self.namespace.is_none() || needs_namespace => {
-                Ok(Chosen::Service(LeaseService::Database(url)))
+            "redis" => {
+                let redis = Redis { urls: url, namespace };
+                // Each is the URL of a Redis.
+                redis.nodes()?;
+                Ok(Chosen::Redis(redis))
             }
-            "database" | "postgres" | "mysql" | "sqlite" => Err(Failure::usage(
-                "--namespace is for nodes, etcd and ZooKeeper: in a database, the schema of its URL keeps locks apart",
-            )),
-            _ => Ok(Chosen::Service(LeaseService::Engine { url, namespace })),
+            "database" | "postgres" | "mysql" | "sqlite" => {
+                let why = "--namespace is for nodes, etcd and ZooKeeper: in a database, the schema of its URL keeps \
+                           locks apart";
+                Failure::unless(self.namespace.is_none() || needs_namespace, why)?;
+                Ok(Chosen::Database(url))
+            }
+            _ => Ok(Chosen::Engine { url, namespace }),
         }
     }
 }

@@ -22,8 +22,7 @@ pub(crate) enum Pool {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DatabaseUrl {
-    /// The database: sqlite:PATH, postgres://... or mysql://... ?sslmode=require (MySQL: ?ssl-mode=REQUIRED) asks for
-    /// TLS.
+    /// The database: sqlite:PATH, postgres://... or mysql://... For TLS: ?sslmode=require (MySQL: ?ssl-mode=REQUIRED).
     #[arg(long = "database", value_name = "URL", env = "FENCING_DATABASE", hide_env_values = true)]
     pub(crate) url: String,
 }
@@ -62,8 +61,7 @@ pub(crate) fn kind(url: &str) -> Result<DatabaseKind, Failure> {
     }
 }
 
-/// Connects to a database with up to `most` connections. SQLite always has one. `whose` is the option with its URL, or
-/// what is there.
+/// Connects to a database with up to `most` connections, to SQLite with one. Errors name the URL by `whose`.
 pub(crate) async fn connect(whose: &str, url: &str, create: bool, most: u32) -> Result<Pool, Failure> {
     let wrong = |error: sqlx::Error| Failure::usage(format_args!("{whose}: {error}"));
     let closed = |error: sqlx::Error| {

@@ -5,15 +5,14 @@ use wildmatch::WildMatch;
 
 use crate::exit::Failure;
 use crate::leases::LeaseList;
-use crate::place::{Chosen, LeaseService, LockPlace};
+use crate::place::{Chosen, LockPlace};
 use crate::pool::answer;
 use crate::say;
 
 /// Raises the tokens of etcd or ZooKeeper above --above, after a restore from a backup.
 ///
 /// This ends all leases. Then no lock is granted until earlier holders have stopped: in etcd for the longest TTL and a
-/// third of it, in ZooKeeper for maxSessionTimeout. Tokens never fall: an --above that is too low lowers none, and
-/// still ends all leases.
+/// third of it, in ZooKeeper for maxSessionTimeout. Tokens never fall: too low an --above only ends the leases.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RaiseArgs {
     #[command(flatten)]
@@ -29,14 +28,12 @@ pub(crate) struct RaiseArgs {
 pub(crate) async fn main(args: RaiseArgs) -> Result<u8, Failure> {
     let RaiseArgs { place, above, yes } = args;
     let service = match place.chosen(false)? {
-        Chosen::Service(service @ LeaseService::Engine { .. }) => service.operator().await?,
-        Chosen::Service(_) => {
-            return Err(Failure::usage("for a database use `fencing db marks raise-floor`"));
-        }
         Chosen::Redis(_) => return Err(Failure::usage("for nodes use `fencing fleet`")),
+        Chosen::Database(_) => return Err(Failure::usage("for a database use `fencing db marks raise-floor`")),
+        engine @ Chosen::Engine { .. } => engine.operator().await?,
     };
     let held = LeaseList::of_service(&*service, &WildMatch::new("*")).await?.all.len();
-    let would = format!(
+    let would = format_args!(
         "would raise all later tokens above {above}, end every lease (held now: {held}), and grant none until \
          earlier holders have stopped. Add --yes to do it"
     );

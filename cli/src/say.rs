@@ -15,7 +15,7 @@ const MAX_WAITING: usize = 8192;
 /// Time for which the end of the program waits for the reader.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-type Message = Box<dyn FnOnce() -> io::Result<()> + Send>;
+type Message = Box<dyn FnOnce() + Send>;
 
 static MESSAGES: LazyLock<Option<SyncSender<Message>>> = LazyLock::new(|| {
     let (messages, waiting) = sync_channel(MAX_WAITING);
@@ -26,7 +26,7 @@ static DROPPED: AtomicU64 = AtomicU64::new(0);
 
 fn write(waiting: Receiver<Message>) {
     for message in waiting {
-        let _ = message();
+        message();
         let dropped = DROPPED.swap(0, Ordering::Relaxed);
         if dropped > 0 {
             let _ = writeln!(stderr(), "fencing: {dropped} messages dropped: the output was not read");
@@ -34,7 +34,7 @@ fn write(waiting: Receiver<Message>) {
     }
 }
 
-fn send(message: impl FnOnce() -> io::Result<()> + Send + 'static) {
+fn send(message: impl FnOnce() + Send + 'static) {
     let sent = MESSAGES.as_ref().is_some_and(|it| it.try_send(Box::new(message)).is_ok());
     DROPPED.fetch_add(u64::from(!sent), Ordering::Relaxed);
 }
@@ -55,10 +55,7 @@ impl Write for Log {
 /// Waits until all messages are written, for a second at most.
 pub(crate) fn flush() {
     let (written, waits) = sync_channel::<()>(0);
-    send(move || {
-        drop(written);
-        Ok(())
-    });
+    send(move || drop(written));
     let _ = waits.recv_timeout(FLUSH_TIMEOUT);
 }
 
@@ -69,12 +66,12 @@ pub(crate) fn error(text: impl Display) {
 
 /// Prints text on stderr as it is. It never waits for the reader.
 pub(crate) fn raw(text: String) {
-    send(move || stderr().write_all(text.as_bytes()));
+    send(move || drop(stderr().write_all(text.as_bytes())));
 }
 
 /// Prints text on stdout as it is. It never waits for the reader.
 pub(crate) fn notice(text: &'static str) {
-    send(move || stdout().write_all(text.as_bytes()));
+    send(move || drop(stdout().write_all(text.as_bytes())));
 }
 
 /// Why a result could not be written, if not because its reader has gone away.
@@ -113,8 +110,8 @@ pub(crate) fn chain(error: &dyn Error) -> String {
     text.replace('\n', " ")
 }
 
-pub(crate) fn listed(all: &[impl Display], separator: &str) -> String {
-    all.iter().map(ToString::to_string).collect::<Vec<_>>().join(separator)
+pub(crate) fn listed(all: impl IntoIterator<Item = impl Display>, separator: &str) -> String {
+    all.into_iter().map(|one| one.to_string()).collect::<Vec<_>>().join(separator)
 }
 
 pub(crate) fn or_none(value: Option<impl Display>) -> String {

@@ -33,8 +33,7 @@ pub(crate) struct Turnout {
 impl Voters {
     pub(crate) async fn of(redis: &Redis, budget: Duration) -> Result<Voters, Failure> {
         let Findings { nodes, fleet: list, .. } = findings::ask(redis, budget).await?;
-        let counts = |node: &Finding| node.problem.is_none() || node.is_counted(&list);
-        let (nodes, others): (Vec<_>, Vec<_>) = nodes.into_iter().partition(counts);
+        let (nodes, others): (Vec<_>, Vec<_>) = nodes.into_iter().partition(|node| node.is_counted(&list));
         let faults = others.into_iter().filter_map(|other| Some((other.node, other.problem?)));
         Ok(Voters { nodes, faults: faults.collect(), list })
     }

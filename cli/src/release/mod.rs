@@ -9,7 +9,7 @@ use fencing::lock::{Fault, Operator};
 use fencing::{Resource, Token};
 use tokio::time::timeout;
 
-use self::nodes::{ForcedOutcome, LockHolders, NodeAnswers, named};
+use self::nodes::{LockHolders, NodeAnswers, named};
 use crate::exit::Failure;
 use crate::findings::NodeBudget;
 use crate::place::{Chosen, LockPlace, Redis};
@@ -20,11 +20,9 @@ use crate::voters::{Turnout, Voters, print_faults};
 /// Takes a lock from its holder by force, so that others can acquire it at once.
 ///
 /// It cannot stop the holder: two clients may believe that they hold the lock, until the holder's next renewal fails.
-/// If the lock is shared, all its holders lose it. Without --token, the client that holds the lock when the command
-/// runs loses it.
+/// All who share a lock lose it. Without --token, the client that holds it when the command runs loses it.
 ///
-/// Nodes record it in the sorted set {NAMESPACE}:audit, a database in the table fencing_audit; etcd and ZooKeeper keep
-/// no record of it.
+/// Nodes record it in the sorted set {NAMESPACE}:audit, a database in fencing_audit, etcd and ZooKeeper nowhere.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReleaseArgs {
     #[command(flatten)]
@@ -34,9 +32,8 @@ pub(crate) struct ReleaseArgs {
     resource: Resource,
     #[command(flatten)]
     budget: NodeBudget,
-    /// The token of the lease to end, as the command shows it without --yes. If the lock has another token by now,
-    /// nothing is done. If the command shows "a token below N", give any token below N. A lock on less than a majority
-    /// has no token.
+    /// The token of the lease to end, as shown without --yes. If the lock has another by now, nothing is done. If "a
+    /// token below N" is shown, give any below N. A lock on less than a majority has no token.
     #[arg(long, value_name = "TOKEN")]
     token: Option<Token>,
     /// Confirms the release. Without this, the command only prints what it would do.
@@ -47,7 +44,7 @@ pub(crate) struct ReleaseArgs {
 pub(crate) async fn main(args: ReleaseArgs) -> Result<u8, Failure> {
     let done = match args.place.chosen(false)? {
         Chosen::Redis(redis) => on_nodes(&args, &redis).await?,
-        Chosen::Service(service) => in_service(&args, &*service.operator().await?).await?,
+        service => in_service(&args, &*service.operator().await?).await?,
     };
     match done {
         Some(done) => say::out(format_args!("{done}\n{HOLDER_GOES_ON}\n")),
@@ -70,14 +67,12 @@ async fn on_nodes(args: &ReleaseArgs, redis: &Redis) -> Result<Option<String>, F
     let (turnout, not_asked) = (voters.turnout(), voters.faults.len());
     let Turnout { remember, size, .. } = turnout;
     let mut holders = LockHolders::of(&views, turnout);
-    if holders.is_empty() && turnout.may_be_held(0) {
-        return Err(Failure::unavailable(format_args!(
+    if holders.is_empty() {
+        let why = format_args!(
             "nothing was released: {remember} of {size} nodes remember, and none of them has {resource}. The others \
              may have forgotten it, so it may be held until their quarantine ends"
-        )));
-    }
-    if holders.is_empty() {
-        return Ok(None);
+        );
+        return if turnout.may_be_held(0) { Err(Failure::unavailable(why)) } else { Ok(None) };
     }
     let found = LockHolders::describe(&holders, turnout);
     if let Some(token) = args.token
@@ -88,36 +83,12 @@ async fn on_nodes(args: &ReleaseArgs, redis: &Redis) -> Result<Option<String>, F
              {resource}; it is held by {found}. Run it again when more nodes are back"
         )));
     }
-    let only = holders.iter().find_map(LockHolders::own_token);
-    check_agreed(args, &found, |token| holders.iter().any(|holders| holders.has(token)), only)?;
     holders.retain(|holders| args.token.is_none_or(|token| holders.has(token)));
+    check_agreed(args, &found, !holders.is_empty(), holders.iter().find_map(LockHolders::own_token))?;
     let found = LockHolders::describe(&holders, turnout);
     let values: Vec<_> = holders.into_iter().flat_map(|holders| holders.parts.into_keys()).collect();
     let forced = voters.each(async |node| node.force_release(&list, resource, &values, &views, budget).await).await;
-    let answers = NodeAnswers::of(&voters, &forced, not_asked);
-    let NodeAnswers { taken, others, silent, .. } = answers;
-    let noted = answers.noted();
-    Err(Failure::unavailable(match answers.outcome(turnout.needed) {
-        ForcedOutcome::Released => {
-            return Ok(Some(format!(
-                "released {resource}, held by {found}, on {taken} of {size} nodes; {noted} of {size} will refuse the \
-                 holder's renewal"
-            )));
-        }
-        ForcedOutcome::Gone => return Err(gone(resource, &found, taken)),
-        ForcedOutcome::Unknown => format!(
-            "it is not known whether {resource}, held by {found}, was released: {silent} of {size} nodes did not \
-             answer. {LOOK}"
-        ),
-        ForcedOutcome::TooFew => {
-            let next = if others > 0 { LOOK } else { "Run this again." };
-            format!(
-                "{resource}, held by {found}, was released on {taken} of {size} nodes, but only {noted} of them will \
-                 refuse the holder's renewal: not a majority. Others may get the lock now, or the holder may keep it. \
-                 {next} {HOLDER_GOES_ON}"
-            )
-        }
-    }))
+    NodeAnswers::of(&voters, &forced, not_asked).outcome(resource, &found, turnout).map(Some)
 }
 
 async fn in_service(args: &ReleaseArgs, service: &dyn Operator) -> Result<Option<String>, Failure> {
@@ -127,7 +98,7 @@ async fn in_service(args: &ReleaseArgs, service: &dyn Operator) -> Result<Option
     let Some(lease) = leases.iter().max_by_key(|lease| lease.token) else { return Ok(None) };
     let named = named(leases.iter().map(|lease| lease.holder.as_ref()));
     let found = format!("{named}, token {}", lease.token);
-    check_agreed(args, &found, |token| token == lease.token, Some(lease.token))?;
+    check_agreed(args, &found, args.token.is_none_or(|token| token == lease.token), Some(lease.token))?;
     let released = timeout(ANSWER_TIMEOUT, service.force_release(lease)).await;
     match released.unwrap_or(Err(Fault::TimedOut)) {
         Ok(true) => Ok(Some(format!("released {resource}, held by {found}"))),
@@ -140,22 +111,17 @@ async fn in_service(args: &ReleaseArgs, service: &dyn Operator) -> Result<Option
 }
 
 fn check_majority(voters: &Voters) -> Result<(), Failure> {
-    let other = |(_, fault): &(String, Fault)| matches!(fault, Fault::OtherFleet { .. } | Fault::Moved { .. });
-    let elsewhere = voters.faults.iter().any(other);
+    let mut faults = voters.faults.iter();
+    let elsewhere = faults.any(|(_, fault)| matches!(fault, Fault::OtherFleet { .. } | Fault::Moved { .. }));
     let next = if elsewhere { "do the clients use this list?" } else { "run it again when more nodes answer" };
     let so = format!("nothing was released; {next}");
     voters.turnout().check_majority(&so).inspect_err(|_| print_faults(&voters.faults))
 }
 
-/// Refuses where the operator has not said yes, or has named another token than those that were found.
-fn check_agreed(
-    args: &ReleaseArgs,
-    found: &str,
-    has: impl Fn(Token) -> bool,
-    only: Option<Token>,
-) -> Result<(), Failure> {
+/// Refuses where the operator has not said yes, or has named a token that is not there. `only` is what is.
+fn check_agreed(args: &ReleaseArgs, found: &str, is_there: bool, only: Option<Token>) -> Result<(), Failure> {
     let resource = &args.resource;
-    if let Some(token) = args.token.filter(|token| !has(*token)) {
+    if let Some(token) = args.token.filter(|_| !is_there) {
         return Err(Failure::refused(format_args!(
             "nothing was released: {resource} has no lease with token {token}; it is held by {found}"
         )));

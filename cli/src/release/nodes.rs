@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use fencing::Token;
 use fencing::lock::redlock::{Forced, NodeView};
 use fencing::lock::{Fault, Holder};
+use fencing::{Resource, Token};
 
+use super::{HOLDER_GOES_ON, LOOK, gone};
+use crate::exit::Failure;
 use crate::say;
 use crate::voters::{Turnout, Voters};
 
@@ -35,7 +37,7 @@ impl LockHolders {
         }
         let any = all.values().any(|views| views.len() >= turnout.needed);
         all.retain(|_, views| !any || views.len() >= turnout.needed);
-        let holders = all.into_values().map(|views| {
+        let holders_of = |views: Vec<&NodeView>| {
             let mut known: Vec<Token> = views.iter().filter_map(|view| view.known).collect();
             let token = turnout.agreed(&mut known).or(known.last().copied()).filter(|_| any);
             let locks = views.iter().flat_map(|view| &view.locks);
@@ -43,8 +45,8 @@ impl LockHolders {
             let nodes = views.len();
             let uncertain = !any && turnout.may_be_held(nodes);
             LockHolders { parts, token, nodes, uncertain }
-        });
-        holders.collect()
+        };
+        all.into_values().map(holders_of).collect()
     }
 
     /// Returns whether the lock may have this token. Forgotten tokens are older than all known ones.
@@ -72,34 +74,23 @@ impl LockHolders {
                 None => format!("{named} (on {nodes} of {size} nodes: an unfinished attempt, or an ending lease)"),
             }
         };
-        all.iter().map(one).collect::<Vec<_>>().join("; ")
+        say::listed(all.iter().map(one), "; ")
     }
 }
 
 pub(super) fn named<'a>(holders: impl Iterator<Item = Option<&'a Holder>>) -> String {
     let one = |holder: Option<&Holder>| holder.map_or_else(|| "an unnamed holder".to_owned(), Holder::to_string);
-    holders.map(one).collect::<Vec<_>>().join(", ")
+    say::listed(holders.map(one), ", ")
 }
 
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct NodeAnswers {
-    pub(super) taken: usize,
-    pub(super) free: usize,
+    taken: usize,
+    free: usize,
     /// On how many another client holds it, and keeps it.
-    pub(super) others: usize,
+    others: usize,
     /// Number of nodes that have not answered: they may have done it.
-    pub(super) silent: usize,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum ForcedOutcome {
-    Released,
-    /// The lock is another client's, or was free already.
-    Gone,
-    /// No node that answered had it any more, and others did not answer.
-    Unknown,
-    /// The holder may keep it, or what is left of it.
-    TooFew,
+    silent: usize,
 }
 
 impl NodeAnswers {
@@ -136,50 +127,76 @@ impl NodeAnswers {
         answers
     }
 
-    /// Number of nodes that refuse the holder's renewal now.
-    pub(super) fn noted(self) -> usize {
-        self.taken + self.free
-    }
-
-    pub(super) fn outcome(self, needed: usize) -> ForcedOutcome {
-        match self.taken {
-            _ if self.others >= needed => ForcedOutcome::Gone,
-            0 if self.silent > 0 => ForcedOutcome::Unknown,
-            0 if self.free + self.others >= needed => ForcedOutcome::Gone,
-            1.. if self.noted() >= needed => ForcedOutcome::Released,
-            _ => ForcedOutcome::TooFew,
-        }
+    /// Says whether the lock, `held` by these clients, was released.
+    pub(super) fn outcome(self, resource: &Resource, held: &str, turnout: Turnout) -> Result<String, Failure> {
+        let (NodeAnswers { taken, free, others, silent }, Turnout { needed, size, .. }) = (self, turnout);
+        // They refuse the holder's renewal now.
+        let noted = taken + free;
+        Err(Failure::unavailable(match taken {
+            _ if others >= needed => return Err(gone(resource, held, taken)),
+            // No node that answered had it any more.
+            0 if silent > 0 => format!(
+                "it is not known whether {resource}, held by {held}, was released: {silent} of {size} nodes did not \
+                 answer. {LOOK}"
+            ),
+            0 if free + others >= needed => return Err(gone(resource, held, taken)),
+            1.. if noted >= needed => {
+                return Ok(format!(
+                    "released {resource}, held by {held}, on {taken} of {size} nodes; {noted} of {size} will refuse \
+                     the holder's renewal"
+                ));
+            }
+            _ => {
+                let next = if others > 0 { LOOK } else { "Run this again." };
+                format!(
+                    "{resource}, held by {held}, was released on {taken} of {size} nodes, but only {noted} of them \
+                     will refuse the holder's renewal: not a majority. Others may get the lock now, or the holder may \
+                     keep it. {next} {HOLDER_GOES_ON}"
+                )
+            }
+        }))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::ForcedOutcome::{Gone, Released, TooFew, Unknown};
     use super::*;
+
+    /// The beginning of what is said.
+    const RELEASED: &str = "released r, held by h, on ";
+    const GONE: &str = "r is not held by h any more: nothing was released";
+    const OTHERS: &str = "another client now holds r, and keeps it; h still had it on ";
+    const UNKNOWN: &str = "it is not known whether r, held by h, was released: ";
+    const TOO_FEW: &str = "r, held by h, was released on ";
 
     #[test]
     fn three_nodes_decide() {
-        for ([taken, free, others, silent], outcome) in [
+        let (resource, turnout) =
+            (Resource::new("r").unwrap(), Turnout { answered: 5, remember: 5, needed: 3, size: 5 });
+        for ([taken, free, others, silent], said) in [
             // They have released it, or refuse the holder.
-            ([5, 0, 0, 0], Released),
-            ([1, 2, 0, 2], Released),
-            ([2, 1, 2, 0], Released),
-            ([2, 0, 0, 3], TooFew),
-            ([2, 0, 2, 1], TooFew),
+            ([5, 0, 0, 0], RELEASED),
+            ([1, 2, 0, 2], RELEASED),
+            ([2, 1, 2, 0], RELEASED),
+            ([2, 0, 0, 3], TOO_FEW),
+            ([2, 0, 2, 1], TOO_FEW),
             // Another client keeps it. What was left of an old lease may be taken from beside it.
-            ([0, 0, 5, 0], Gone),
-            ([2, 0, 3, 0], Gone),
-            ([0, 0, 3, 2], Gone),
+            ([0, 0, 5, 0], GONE),
+            ([2, 0, 3, 0], OTHERS),
+            ([0, 0, 3, 2], GONE),
             // Those that have not answered may have released it.
-            ([0, 5, 0, 0], Gone),
-            ([0, 2, 2, 0], Gone),
-            ([0, 3, 0, 2], Unknown),
-            ([0, 0, 0, 5], Unknown),
+            ([0, 5, 0, 0], GONE),
+            ([0, 2, 2, 0], GONE),
+            ([0, 3, 0, 2], UNKNOWN),
+            ([0, 0, 0, 5], UNKNOWN),
             // All have refused.
-            ([0, 0, 0, 0], TooFew),
+            ([0, 0, 0, 0], TOO_FEW),
         ] {
             let answers = NodeAnswers { taken, free, others, silent };
-            assert_eq!(answers.outcome(3), outcome, "{answers:?}");
+            let outcome = answers.outcome(&resource, "h", turnout);
+            assert_eq!(outcome.is_ok(), said == RELEASED, "{answers:?}");
+            let text = outcome.unwrap_or_else(|Failure(_, why)| why);
+            assert!(text.starts_with(said), "{answers:?}: {text}");
         }
     }
 }

@@ -138,9 +138,7 @@ impl Guard {
         };
         match serde_json::from_slice(&order) {
             Ok(Order::Until(time)) => self.plan.until(time),
-            Ok(Order::Signal(signal)) => {
-                Signal::from_named_raw(signal).into_iter().for_each(|signal| self.signal(signal));
-            }
+            Ok(Order::Signal(signal)) => Signal::from_named_raw(signal).into_iter().for_each(|it| self.signal(it)),
             Err(_) => {}
         }
     }
@@ -159,12 +157,11 @@ impl Guard {
         }
         if !self.complained && before.is_some_and(|kill| now >= kill + KILL_TIMEOUT) {
             self.complained = true;
-            let left = family::all().into_iter();
-            let left = left.map(|(process, state)| format!("{process} (state {state})"));
+            let left = family::all().into_iter().map(|(process, state)| format!("{process} (state {state})"));
             say::error(format_args!(
                 "the lease has ended, and processes still run after SIGKILL: {}; in state D a process \
                  waits for a disk or a file system",
-                left.collect::<Vec<_>>().join(", ")
+                say::listed(left, ", ")
             ));
         }
     }

@@ -45,8 +45,7 @@ pub(crate) struct RunArgs {
     /// Wait limit for the lock; 0s asks once.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     wait: Duration,
-    /// Minimum hold time, even if the command ends sooner; at most the TTL. Without it, a job shorter than the
-    /// clock skew of two machines runs on both.
+    /// Minimum hold time, at most the TTL. Without it, a job shorter than the clock skew of two machines runs on both.
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
     at_least: Duration,
     /// The holder's name, for display: 1 to 64 bytes of printable ASCII, without spaces, quotation marks or
@@ -148,7 +147,7 @@ async fn lost_text(lease: &Lease) -> String {
             loss => loss.to_string(),
         },
     };
-    let causes = say::listed(&lease.renewal_failure(), "; ");
+    let causes = say::listed(lease.renewal_failure(), "; ");
     let failure = if causes.is_empty() { causes } else { format!(" (the last renewal failed: {causes})") };
     format!("lease lost, {} token {}: {why}{failure}", lease.resource(), lease.token())
 }
@@ -158,12 +157,11 @@ async fn release(lease: Lease, ttl: Duration) {
     let (resource, token) = (lease.resource().clone(), lease.token());
     let held = !lease.valid_for().is_zero();
     match lease.release().await {
-        Ok(Released::Released) => {}
         Ok(Released::Lapsed) if held => say::error(format_args!(
             "warning: {resource} token {token}: the lock was gone before it was released; another \
              client may have held it meanwhile"
         )),
-        Ok(Released::Lapsed) => {}
+        Ok(Released::Released | Released::Lapsed) => {}
         Err(error) => {
             say::error(format_args!("warning: {resource} token {token}: {error} (after {} at most)", show(ttl)))
         }

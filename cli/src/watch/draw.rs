@@ -98,11 +98,10 @@ fn nodes(view: &View, now: Moment) -> Vec<Line<'static>> {
     let widest = found.nodes.iter().map(|node| node.node.len()).max().unwrap_or(0);
     for finding in &found.nodes {
         let Some((state, since)) = view.states.get(&finding.node) else { continue };
-        let known = finding.report.as_ref().map(|report| {
+        let known = finding.report.as_ref().map_or_else(String::new, |report| {
             let era = report.era.map_or_else(String::new, |era| format!("  era {era}"));
             format!("{era}  {} counts", report.counts)
         });
-        let known = known.unwrap_or_default();
         let (state, rest) = match (&finding.problem, finding.quarantine()) {
             (None, _) => (state.green(), known),
             (_, Some(Duration::MAX)) => (state.yellow(), format!("  for ever{known}")),
@@ -133,17 +132,14 @@ fn marks(view: &View, now: Moment) -> Vec<Line<'static>> {
 
 fn leases(view: &View, now: Moment) -> Vec<Line<'static>> {
     let part = &view.leases;
-    let Some(LeaseList { all, turnout, faults }) = part.answer() else {
-        return heading(view, part, "LEASES", now);
-    };
+    let Some(LeaseList { all, turnout, faults }) = part.answer() else { return heading(view, part, "LEASES", now) };
     let held = all.iter().filter(|lease| lease.held == Some(true)).count();
     let few = match all.len() - held {
         0 => String::new(),
         few => format!(", {few} on too few nodes!"),
     };
     let partial = turnout.filter(|it| it.answered < it.size);
-    let answered = partial.map(|it| format!(" ({} of {} answered)", it.answered, it.size));
-    let answered = answered.unwrap_or_default();
+    let answered = partial.map_or_else(String::new, |it| format!(" ({} of {} answered)", it.answered, it.size));
     let title = match partial {
         Some(it) if it.answered < it.needed => format!("LEASES  NO MAJORITY{answered}"),
         _ => format!("LEASES  {held} held{few}{answered}"),

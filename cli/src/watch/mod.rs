@@ -85,7 +85,7 @@ fn first_view(args: &WatchArgs, budget: Duration) -> Result<(Chosen, Option<Mark
             view.nodes = Part::Asking;
             format!("namespace {}", redis.namespace)
         }
-        Chosen::Service(service) => say::without_passwords(service.url()),
+        Chosen::Database(url) | Chosen::Engine { url, .. } => say::without_passwords(url),
     };
     if args.resource != "*" {
         view.place = format!("{}  {}", view.place, args.resource);

@@ -25,8 +25,7 @@ use crate::say;
 const LIST: u32 = 10;
 pub(super) const MAX_MARKS: u32 = 1000;
 
-/// Asks until the end, with a bound for each answer, and passes each on. It returns a failure that no later answer can
-/// mend.
+/// Asks until the end, with a bound for each answer, and passes each on. Fails where no later answer can mend it.
 pub(super) async fn refresh<T>(
     view: &Sender<View>,
     bound: Duration,
@@ -57,13 +56,14 @@ pub(super) async fn leases(
     budget: Duration,
     kept: &mut Option<Arc<dyn Operator>>,
 ) -> Result<LeaseList, Failure> {
-    let Chosen::Service(service) = place else {
-        return LeaseList::of(place, glob, budget, LIST * budget).await;
-    };
-    let operator = if let Some(operator) = kept.take() { operator } else { service.operator().await? };
+    if let Chosen::Redis(redis) = place {
+        return LeaseList::on_nodes(redis, glob, budget, LIST * budget).await;
+    }
+    let operator = if let Some(operator) = kept.take() { operator } else { place.operator().await? };
     let list = LeaseList::of_service(&*operator, glob).await?;
     // The file of SQLite may be another one by then.
-    *kept = Some(operator).filter(|_| !service.url().starts_with("sqlite:"));
+    let is_file = matches!(place, Chosen::Database(url) if url.starts_with("sqlite:"));
+    *kept = Some(operator).filter(|_| !is_file);
     Ok(list)
 }
 

@@ -33,8 +33,7 @@ impl Moment {
     }
 }
 
-/// The last answer of one source. A failure replaces the answer before it: what a node said an hour ago must not look
-/// like its state.
+/// The last answer of one source. A failure replaces it: what a node said an hour ago must not look like its state.
 #[derive(Default)]
 pub(super) enum Part<T> {
     #[default]
@@ -113,11 +112,11 @@ impl View {
 }
 
 fn state(node: &Finding) -> &'static str {
-    match (&node.problem, &node.report) {
-        (None, _) => "grants",
-        (Some(Fault::Quarantined(_)), _) => "QUARANTINED",
-        (_, Err(fault)) if is_silent(fault) => "NO ANSWER",
+    match &node.problem {
+        None => "grants",
+        Some(Fault::Quarantined(_)) => "QUARANTINED",
+        Some(fault) if is_silent(fault) => "NO ANSWER",
         // It answers, and grants nothing.
-        _ => "CLOSED",
+        Some(_) => "CLOSED",
     }
 }
