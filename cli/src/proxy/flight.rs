@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
+use axum::response::IntoResponse;
 use bytes::Bytes;
 use fencing::http::{Passage, Problem};
 use futures_util::future::BoxFuture;
@@ -34,8 +35,6 @@ pub(super) struct Flight {
     patience: Duration,
     /// Ends when the upload continues for too long behind a newer token.
     superseded: BoxFuture<'static, ()>,
-    /// Whether the service closes the connection after its answer: it wants no more of the upload.
-    closes: bool,
     /// Counts the request once it is abandoned.
     held: Option<Counted<()>>,
     args: Arc<ProxyArgs>,
@@ -78,7 +77,7 @@ impl Flight {
         };
         let superseded = superseded.boxed();
         let (client, patience) = (ClientState::Waiting(client), args.flight.upstream_timeout);
-        (Flight { upload, client, patience, superseded, closes: false, held: None, args, passage }, answer)
+        (Flight { upload, client, patience, superseded, held: None, args, passage }, answer)
     }
 
     /// Passes the answer on, and lasts until the service has the whole request and has sent its whole answer. If either
@@ -101,7 +100,7 @@ impl Flight {
                 refused("no_service");
                 tracing::warn!(error = %say::chain(&error), "the service cannot be reached");
                 let why = "the service behind the proxy cannot be reached; nothing was sent";
-                self.client.answer(NOT_SENT.answer(why));
+                self.client.answer(NOT_SENT.because(why).into_response());
                 return Ok(());
             }
             Err(error) => {
@@ -115,7 +114,7 @@ impl Flight {
             // An upgrade without a request for one: the service speaks another protocol from here on.
             return Err(BROKEN);
         }
-        self.closes = head.version < Version::HTTP_2 && headers::closes(&head.headers);
+        let closes = head.version < Version::HTTP_2 && headers::closes(&head.headers);
         headers::answered(&mut head.headers, head.version);
         match body.is_end_stream() {
             true => self.client.answer(Response::from_parts(head, Body::empty())),
@@ -131,7 +130,7 @@ impl Flight {
         }
         drop(body);
         self.client.send(None, patience).await;
-        self.sent().await
+        self.sent(closes).await
     }
 
     /// Waits for something of the service. If nothing moves for too long, the client has a last answer, and the request
@@ -158,8 +157,9 @@ impl Flight {
     }
 
     /// Waits until the service has the rest of a request that it has answered. What the proxy still sends
-    /// of an older request must not come behind a newer one.
-    async fn sent(&mut self) -> Result<(), Doubt> {
+    /// of an older request must not come behind a newer one. A service that closes the connection after its answer wants
+    /// no more of the upload.
+    async fn sent(&mut self, closes: bool) -> Result<(), Doubt> {
         tokio::select! {
             biased;
             () = self.upload.ended() => {}
@@ -169,7 +169,7 @@ impl Flight {
         }
         match self.upload.state() {
             UploadState::Sent => Ok(()),
-            UploadState::Dropped if self.closes => Ok(()),
+            UploadState::Dropped if closes => Ok(()),
             _ => Err(UPLOAD),
         }
     }
@@ -186,7 +186,7 @@ impl Flight {
         self.patience = self.args.flight.quarantine();
         self.upload.note();
         let doubt = "the request may or may not have been carried out; read before you try again";
-        self.client.answer(problem.answer(format_args!("{why}; {doubt}")));
+        self.client.answer(problem.because(format_args!("{why}; {doubt}")).into_response());
     }
 }
 

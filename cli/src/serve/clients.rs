@@ -1,40 +1,37 @@
 //! Who may ask `fencing serve` for what, as its file of clients says.
 
 use std::collections::HashMap;
+use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fencing::Resource;
-use fencing::http::Problem;
+use hex::FromHex;
+use http::HeaderMap;
 use http::header::{AUTHORIZATION, ORIGIN};
-use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
 use serde::Deserialize;
 use subtle::ConstantTimeEq;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::answers::{FORBIDDEN, OVERLOADED, UNAUTHORIZED, UNAVAILABLE};
 use crate::exit::Failure;
 use crate::followed::Followed;
-use crate::listen::{ProblemKind, Refused};
-
-const UNAUTHORIZED: ProblemKind = ProblemKind::new(StatusCode::UNAUTHORIZED, "about:blank");
-pub(super) const FORBIDDEN: ProblemKind = ProblemKind::new(StatusCode::FORBIDDEN, "about:blank");
-/// A client, or all clients together, have reached a bound.
-pub(super) const OVERLOADED: ProblemKind =
-    ProblemKind::new(StatusCode::TOO_MANY_REQUESTS, Problem::OVERLOADED).retry_after(1);
-pub(super) const UNAVAILABLE: ProblemKind =
-    ProblemKind::new(StatusCode::SERVICE_UNAVAILABLE, Problem::UNAVAILABLE).retry_after(1);
+use crate::listen::Refused;
 
 const FROM_A_PAGE: &str = "web pages get no leases: a request with Origin or Sec-Fetch-Site is refused";
 
 /// The clients that may ask, and how much each of them uses.
 pub(super) struct Clients {
-    known: Option<Followed<Vec<Arc<Rights>>>>,
+    known: Option<Followed<Tokens>>,
     /// It stays when the file changes.
     usage: Mutex<HashMap<String, Arc<Usage>>>,
 }
+
+/// The SHA-256 of each token, and the client that has it.
+type Tokens = Vec<([u8; 32], Arc<Rights>)>;
 
 /// A client that has said who it is: the one that sends a request.
 #[derive(Clone)]
@@ -61,7 +58,7 @@ struct Rights {
     #[serde(skip)]
     name: String,
     /// Of its bearer tokens: more than one while they are changed.
-    token_sha256: Vec<TokenHash>,
+    token_sha256: Vec<String>,
     /// Names; with a slash at the end all that begin with it. A slash alone is every name.
     resources: Vec<String>,
     may: Vec<Right>,
@@ -71,16 +68,19 @@ struct Rights {
     requests_per_second: Option<u32>,
 }
 
-#[derive(Deserialize)]
-#[serde(try_from = "String")]
-struct TokenHash([u8; 32]);
-
 #[derive(Default)]
 struct Usage {
     leases: Mutex<InUse>,
     waiters: Mutex<InUse>,
     /// When the next request would come if all came at the rate.
     next: Mutex<Option<Instant>>,
+}
+
+/// What a client has a number of.
+pub(super) enum Counts {
+    Lease,
+    /// A request that waits. They never take the last connections.
+    Waiter,
 }
 
 /// A lease or a waiter of a client, counted until it is dropped.
@@ -103,26 +103,21 @@ impl Clients {
     /// Returns the client that has sent these headers, if it is no web page.
     pub(super) fn find(&self, headers: &HeaderMap) -> Result<Caller, Refused> {
         if is_from_a_page(headers) {
-            return Err(Refused(FORBIDDEN, FROM_A_PAGE.to_owned()));
+            return Err(FORBIDDEN.because(FROM_A_PAGE));
         }
         let rights = match &self.known {
             None => Arc::new(Rights::anybody()),
             Some(known) => {
-                let unknown = |why: &str| Refused(UNAUTHORIZED, why.to_owned());
-                let token = bearer(headers);
-                let token = token.ok_or_else(|| unknown("say who you are: send Authorization: Bearer TOKEN"))?;
-                let hash = digest(&SHA256, token);
+                let nobody = || UNAUTHORIZED.because("say who you are: send Authorization: Bearer TOKEN");
+                let hash = digest(&SHA256, bearer(headers).ok_or_else(nobody)?);
                 let mut found = None;
-                let known = known.now();
                 // All are compared: the time says nothing about any of them.
-                for rights in known.iter() {
-                    for known in &rights.token_sha256 {
-                        if known.0.ct_eq(hash.as_ref()).into() {
-                            found = Some(Arc::clone(rights));
-                        }
+                for (token, rights) in known.now().iter() {
+                    if token.ct_eq(hash.as_ref()).into() {
+                        found = Some(Arc::clone(rights));
                     }
                 }
-                found.ok_or_else(|| unknown("no client has this token"))?
+                found.ok_or_else(|| UNAUTHORIZED.because("no client has this token"))?
             }
         };
         let usage = Arc::clone(self.usage.lock().entry(rights.name.clone()).or_default());
@@ -149,7 +144,7 @@ impl Caller {
     }
 
     fn check(&self, has: bool, what: &str) -> Result<(), Refused> {
-        let refusal = || Refused(FORBIDDEN, format!("{} has no right to {what}", self.name()));
+        let refusal = || FORBIDDEN.because(format_args!("{} has no right to {what}", self.name()));
         has.then_some(()).ok_or_else(refusal)
     }
 
@@ -159,33 +154,32 @@ impl Caller {
         let (now, mut next) = (Instant::now(), self.usage.next.lock());
         let due = next.unwrap_or(now).max(now);
         if due.duration_since(now) >= Duration::from_secs(1) {
-            return Err(Refused(OVERLOADED, format!("{} sends more than {rate} requests a second", self.name())));
+            return Err(OVERLOADED.because(format_args!("{} sends more than {rate} requests a second", self.name())));
         }
         *next = Some(due + Duration::from_secs(1) / rate.max(1));
         Ok(())
     }
 
-    /// Counts a lease with those of this client, and with those of all, for which there are permits.
-    pub(super) fn count_lease(&self, of_all: &Arc<Semaphore>) -> Result<Place, Refused> {
-        let in_use = self.count(&self.usage.leases, self.rights.leases, "leases")?;
-        let full = |_| Refused(UNAVAILABLE, "too many leases are held; no lock was requested".to_owned());
-        Ok((in_use, Arc::clone(of_all).try_acquire_owned().map_err(full)?))
-    }
-
-    /// Counts a request that waits. They never take the last connections.
-    pub(super) fn count_waiter(&self, of_all: &Arc<Semaphore>) -> Result<Place, Refused> {
-        let in_use = self.count(&self.usage.waiters, self.rights.waiters, "waiting requests")?;
-        let full = |_| Refused(OVERLOADED, "too many requests wait; nothing was requested".to_owned());
-        Ok((in_use, Arc::clone(of_all).try_acquire_owned().map_err(full)?))
-    }
-
-    fn count(&self, counted: &Mutex<InUse>, most: Option<usize>, what: &str) -> Result<InUse, Refused> {
-        let counted = counted.lock();
+    /// Counts one with those of this client, and with those of all, for which there are permits.
+    pub(super) fn count(&self, one: Counts, of_all: &Arc<Semaphore>) -> Result<Place, Refused> {
+        let Caller { rights, usage } = self;
+        let (in_use, most, what, full) = match one {
+            Counts::Lease => {
+                let full = UNAVAILABLE.because("too many leases are held; no lock was requested");
+                (&usage.leases, rights.leases, "leases", full)
+            }
+            Counts::Waiter => {
+                let full = OVERLOADED.because("too many requests wait; nothing was requested");
+                (&usage.waiters, rights.waiters, "waiting requests", full)
+            }
+        };
+        let in_use = in_use.lock();
         // It is one itself.
-        match most.filter(|most| Arc::strong_count(&counted) > *most) {
-            Some(most) => Err(Refused(OVERLOADED, format!("{} has {most} {what}, which is its limit", self.name()))),
-            None => Ok(Arc::clone(&counted)),
+        if let Some(most) = most.filter(|most| Arc::strong_count(&in_use) > *most) {
+            return Err(OVERLOADED.because(format_args!("{} has {most} {what}, which is its limit", self.name())));
         }
+        let of_all = Arc::clone(of_all).try_acquire_owned().map_err(|_| full)?;
+        Ok((Arc::clone(&in_use), of_all))
     }
 }
 
@@ -196,29 +190,25 @@ impl Rights {
     }
 }
 
-impl TryFrom<String> for TokenHash {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<TokenHash, String> {
-        let hash = hex::decode(&text).ok().and_then(|bytes| bytes.try_into().ok());
-        hash.map(TokenHash).ok_or_else(|| "give the SHA-256 of a token in 64 hexadecimal digits".to_owned())
-    }
-}
-
-fn parse(text: &str) -> Result<Vec<Arc<Rights>>, String> {
-    let clients: HashMap<String, Rights> = toml::from_str(text).map_err(|error| error.to_string())?;
-    let mut owners = HashMap::new();
-    for (name, rights) in &clients {
+fn parse(text: &str) -> Result<Tokens, Box<dyn Error>> {
+    let clients: HashMap<String, Rights> = toml::from_str(text)?;
+    let mut tokens = Tokens::new();
+    for (name, rights) in clients {
         if rights.token_sha256.is_empty() {
-            return Err(format!("{name} has no token_sha256"));
+            return Err(format!("{name} has no token_sha256").into());
         }
-        for hash in &rights.token_sha256 {
-            if let Some(other) = owners.insert(hash.0, name).filter(|other| *other != name) {
-                return Err(format!("{name} and {other} have one token"));
+        let rights = Arc::new(Rights { name, ..rights });
+        let name = &rights.name;
+        for digits in &rights.token_sha256 {
+            let wrong = |_| format!("{name}: give the SHA-256 of a token in 64 hexadecimal digits");
+            let hash = <[u8; 32]>::from_hex(digits).map_err(wrong)?;
+            if let Some((_, other)) = tokens.iter().find(|(known, other)| *known == hash && other.name != *name) {
+                return Err(format!("{name} and {} have one token", other.name).into());
             }
+            tokens.push((hash, Arc::clone(&rights)));
         }
     }
-    Ok(clients.into_iter().map(|(name, rights)| Arc::new(Rights { name, ..rights })).collect())
+    Ok(tokens)
 }
 
 fn covers(prefix: &str, name: &str) -> bool {
@@ -268,7 +258,7 @@ mod tests {
             (&client("a", "").replace("0a0a", "0a"), "64 hexadecimal digits"),
             (&client("a", "").replace(&format!("\"{hash}\""), ""), "a has no token_sha256"),
         ] {
-            let error = parse(text).err().unwrap();
+            let error = parse(text).err().unwrap().to_string();
             assert!(error.contains(why), "{error}");
         }
     }

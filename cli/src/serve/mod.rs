@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
+use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use fencing::lock::Lock;
@@ -25,7 +26,7 @@ use self::lease_server::{LeaseServer, SharedServer, acquire, release, renew};
 use self::table::Table;
 use crate::duration;
 use crate::exit::Failure;
-use crate::listen::{Answers, HttpAnswer, Listen, Listener, bounded, count, record_metrics, status, yaml};
+use crate::listen::{Answers, HttpAnswer, Listen, Listener, Refused, bounded, count, record_metrics, status, yaml};
 use crate::lock::{ChosenLock, LockArgs};
 use crate::say;
 use crate::signing::SigningKeys;
@@ -148,7 +149,7 @@ async fn counted(State(leases): SharedServer, request: Request, routes: Next) ->
             request.extensions_mut().insert(caller);
             routes.run(request).await
         }
-        Err(refused) => refused.into(),
+        Err(refused) => refused.into_response(),
     };
     let status = answer.status().as_str().to_owned();
     let labels = [("request", kind.to_owned()), ("status", status)];
@@ -161,13 +162,13 @@ fn routes(leases: Arc<LeaseServer>) -> Router {
         .route("/leases/", post(acquire))
         .route("/leases/{*name}", post(acquire).get(show_or_tell).put(renew).delete(release))
         .route("/openapi.yaml", get(openapi))
-        .method_not_allowed_fallback(async || WRONG_METHOD.answer(SEE_ROUTES))
-        .fallback(async || NOT_FOUND.answer(SEE_ROUTES))
+        .method_not_allowed_fallback(async || WRONG_METHOD.because(SEE_ROUTES))
+        .fallback(async || NOT_FOUND.because(SEE_ROUTES))
         .layer(from_fn_with_state(Arc::clone(&leases), counted))
         .with_state(leases)
 }
 
-async fn openapi(Extension(caller): Extension<Caller>) -> Result<HttpAnswer, HttpAnswer> {
+async fn openapi(Extension(caller): Extension<Caller>) -> Result<HttpAnswer, Refused> {
     caller.require(Right::Read)?;
     Ok(yaml(OPENAPI))
 }
