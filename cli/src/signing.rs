@@ -8,7 +8,6 @@ use fencing::http::{Fenced, Problem};
 use fencing_protocol::NonEmpty;
 use http::{HeaderMap, HeaderName, StatusCode};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use ring::error::Unspecified;
 use ring::hmac::{self, HMAC_SHA256, Key};
 use ring::rand::{Random, SystemRandom, generate};
 
@@ -28,8 +27,7 @@ const MIN_KEY: usize = 32;
 /// Text whose HMAC under a key is the key of what it seals.
 const SEALING: &str = "fencing-seal-v1\n";
 
-/// The keys in a file, one a line: an id, `=`, and hexadecimal digits. The first one signs, and all
-/// verify.
+/// The keys in a file, one a line: an id, `=`, and hexadecimal digits. The first one signs, and all verify.
 pub(crate) struct SigningKeys(Followed<NonEmpty<SigningKey>>);
 
 struct SigningKey {
@@ -51,13 +49,13 @@ impl SigningKeys {
 
     /// Encrypts a text, so that only a process with the keys can read it, and none without them can make another:
     /// the id of the key, a colon, and hexadecimal digits.
-    pub(crate) fn seal(&self, text: &str) -> Result<String, Unspecified> {
+    pub(crate) fn seal(&self, text: &str) -> Option<String> {
         let keys = self.0.now();
         let SigningKey { id, seals, .. } = keys.first();
         let nonce = random()?;
         let mut bytes = text.as_bytes().to_vec();
-        seals.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::empty(), &mut bytes)?;
-        Ok(format!("{id}:{}{}", hex::encode(nonce), hex::encode(bytes)))
+        seals.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::empty(), &mut bytes).ok()?;
+        Some(format!("{id}:{}{}", hex::encode(nonce), hex::encode(bytes)))
     }
 
     pub(crate) fn unseal(&self, sealed: &str) -> Option<String> {
@@ -80,8 +78,7 @@ impl SigningKeys {
         self.0.now().iter().any(|key| key.id == id && signed(key))
     }
 
-    /// Refuses tokens of which no key says that they were issued. Nothing was asked of the marks then, and none was
-    /// raised.
+    /// Refuses tokens of which no key says that they were issued. It asks nothing of the marks, and raises none.
     pub(crate) fn check(&self, headers: &HeaderMap, fenced: &Fenced) -> Result<(), Refused> {
         let sequencers = fenced.sequencers();
         let signatures: Vec<_> = headers.get_all(&SIGNATURE).iter().flat_map(|it| it.to_str()).collect();
@@ -95,9 +92,9 @@ impl SigningKeys {
     }
 }
 
-/// Returns bytes that nobody can guess.
-pub(crate) fn random<const N: usize>() -> Result<[u8; N], Unspecified> {
-    generate(&SystemRandom::new()).map(Random::expose)
+/// Returns bytes that nobody can guess, if the system has any.
+pub(crate) fn random<const N: usize>() -> Option<[u8; N]> {
+    generate(&SystemRandom::new()).map(Random::expose).ok()
 }
 
 /// A token never holds a space: the pair has one text.

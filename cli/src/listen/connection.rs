@@ -50,12 +50,13 @@ async fn answer_all(stream: impl AsyncRead + AsyncWrite + Send + 'static, from: 
     // Ends a connection whose client does not read its answer.
     let mut stream = TimeoutWriter::new(stream);
     stream.set_timeout(Some(settings.client_timeout));
-    let requests = Requests::default();
-    requests.open.close();
-    let begun = requests.clone();
+    // The requests that have no whole answer yet, and that one has come.
+    let (requests, came) = (TaskTracker::new(), Arc::new(Notify::new()));
+    requests.close();
+    let (working, begun) = (requests.clone(), Arc::clone(&came));
     let service = service_fn(move |request: Request<Incoming>| {
-        let (mut answers, working) = (answers.clone(), begun.open.token());
-        begun.came.notify_one();
+        let (mut answers, working) = (answers.clone(), working.token());
+        begun.notify_one();
         async move {
             let answer = match ambiguous(&request) {
                 Some(why) => {
@@ -92,12 +93,12 @@ async fn answer_all(stream: impl AsyncRead + AsyncWrite + Send + 'static, from: 
             connection.await
         }
         // hyper has its own timer for the head of a request, but none for a connection without one.
-        () = unused(&requests, settings.header_timeout, &full) => {
+        () = unused(&requests, &came, settings.header_timeout, &full) => {
             connection.as_mut().graceful_shutdown();
             // A request may have come just now.
             let closed = async {
                 sleep(CLOSING).await;
-                unused(&requests, Duration::ZERO, &full).await;
+                unused(&requests, &came, Duration::ZERO, &full).await;
             };
             tokio::select! {
                 ended = connection => ended,
@@ -117,21 +118,12 @@ fn note_malformed(why: &str) {
     metrics::counter!("fencing_requests_malformed_total").increment(1);
 }
 
-/// The requests of a connection.
-#[derive(Clone, Default)]
-struct Requests {
-    /// Those that have no whole answer yet.
-    open: TaskTracker,
-    came: Arc<Notify>,
-}
-
-/// Waits until a connection has had no request for this long, or another one needs its place and it has had none for
-/// a while.
-async fn unused(requests: &Requests, limit: Duration, full: &Notify) {
+/// Waits until a connection has had no request for this long, or for a while if another one needs its place.
+async fn unused(requests: &TaskTracker, came: &Notify, limit: Duration, full: &Notify) {
     loop {
-        requests.open.wait().await;
+        requests.wait().await;
         tokio::select! {
-            () = requests.came.notified() => {}
+            () = came.notified() => {}
             _ = timeout(limit, needed(full)) => return,
         }
     }

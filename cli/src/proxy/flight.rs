@@ -100,7 +100,7 @@ impl Flight {
                 refused("no_service");
                 tracing::warn!(error = %say::chain(&error), "the service cannot be reached");
                 let why = "the service behind the proxy cannot be reached; nothing was sent";
-                self.client.answer(NOT_SENT.because(why).into_response());
+                self.client.answer(NOT_SENT.because(why));
                 return Ok(());
             }
             Err(error) => {
@@ -133,8 +133,7 @@ impl Flight {
         self.sent(closes).await
     }
 
-    /// Waits for something of the service. If nothing moves for too long, the client has a last answer, and the request
-    /// is held.
+    /// Waits for something of the service. If nothing moves for too long, the client is answered, and the request held.
     async fn next<T>(&mut self, coming: impl Future<Output = T>) -> Result<T, Doubt> {
         let mut coming = pin!(coming);
         self.upload.note();
@@ -143,8 +142,7 @@ impl Flight {
             tokio::select! {
                 biased;
                 () = &mut self.superseded => return Err(SUPERSEDED),
-                // Until then the upload is bounded, and the wait for the answer. It may have waited at the fence for
-                // long.
+                // Until then the upload is bounded, and the wait for the answer. The fence may have held it for long.
                 () = sleep_until(self.upload.until), if has_answer => return Err(LONG),
                 come = &mut coming => return Ok(come),
                 () = self.upload.stalled(self.patience) => {}
@@ -156,9 +154,8 @@ impl Flight {
         }
     }
 
-    /// Waits until the service has the rest of a request that it has answered. What the proxy still sends
-    /// of an older request must not come behind a newer one. A service that closes the connection after its answer wants
-    /// no more of the upload.
+    /// Waits until the service has the rest of a request that it has answered. What the proxy still sends of an older
+    /// request must not come behind a newer one. A service that `closes` the connection wants no more of the upload.
     async fn sent(&mut self, closes: bool) -> Result<(), Doubt> {
         tokio::select! {
             biased;
@@ -186,7 +183,7 @@ impl Flight {
         self.patience = self.args.flight.quarantine();
         self.upload.note();
         let doubt = "the request may or may not have been carried out; read before you try again";
-        self.client.answer(problem.because(format_args!("{why}; {doubt}")).into_response());
+        self.client.answer(problem.because(format_args!("{why}; {doubt}")));
     }
 }
 
@@ -207,9 +204,9 @@ type Piece = Option<Frame<Bytes>>;
 
 impl ClientState {
     /// Answers it, or cuts it off if it reads another answer.
-    fn answer(&mut self, answer: HttpAnswer) {
+    fn answer(&mut self, answer: impl IntoResponse) {
         if let ClientState::Waiting(client) = replace(self, ClientState::Gone) {
-            let _ = client.send(answer);
+            let _ = client.send(answer.into_response());
         }
     }
 

@@ -45,8 +45,7 @@ pub(super) fn clean(headers: &mut HeaderMap) {
     });
 }
 
-/// Takes the same away from the trailers, which some servers put among the headers, and all that the fence
-/// reads: it has decided by then.
+/// Takes the same from the trailers, which some servers put among the headers, and all that the fence has read.
 fn trailers(trailers: &mut HeaderMap) {
     clean(trailers);
     end_to_end(trailers);
@@ -87,12 +86,7 @@ fn end_to_end(headers: &mut HeaderMap) {
     });
 }
 
-pub(super) fn forwarded(
-    mut parts: Parts,
-    body: Body,
-    upstream: &Uri,
-    http2: bool,
-) -> Result<Request<Body>, http::Error> {
+pub(super) fn forwarded(mut parts: Parts, body: Body, upstream: &Uri, http2: bool) -> http::Result<Request<Body>> {
     let headers = &mut parts.headers;
     let takes_trailers =
         headers.get(TE).is_some_and(|te| te.as_bytes().to_ascii_lowercase().windows(8).any(|word| word == b"trailers"));

@@ -21,6 +21,8 @@ use crate::exit::Failure;
 use crate::followed::Followed;
 use crate::listen::Refused;
 
+const TOO_MANY_LEASES: &str = "too many leases are held; no lock was requested";
+const TOO_MANY_WAIT: &str = "too many requests wait; nothing was requested";
 const FROM_A_PAGE: &str = "web pages get no leases: a request with Origin or Sec-Fetch-Site is refused";
 
 /// The clients that may ask, and how much each of them uses.
@@ -144,8 +146,7 @@ impl Caller {
     }
 
     fn check(&self, has: bool, what: &str) -> Result<(), Refused> {
-        let refusal = || FORBIDDEN.because(format_args!("{} has no right to {what}", self.name()));
-        has.then_some(()).ok_or_else(refusal)
+        if has { Ok(()) } else { Err(FORBIDDEN.because(format_args!("{} has no right to {what}", self.name()))) }
     }
 
     /// Takes one of the requests that the client has each second. It may send those of one second at once.
@@ -163,22 +164,16 @@ impl Caller {
     /// Counts one with those of this client, and with those of all, for which there are permits.
     pub(super) fn count(&self, one: Counts, of_all: &Arc<Semaphore>) -> Result<Place, Refused> {
         let Caller { rights, usage } = self;
-        let (in_use, most, what, full) = match one {
-            Counts::Lease => {
-                let full = UNAVAILABLE.because("too many leases are held; no lock was requested");
-                (&usage.leases, rights.leases, "leases", full)
-            }
-            Counts::Waiter => {
-                let full = OVERLOADED.because("too many requests wait; nothing was requested");
-                (&usage.waiters, rights.waiters, "waiting requests", full)
-            }
+        let (in_use, most, what, full, why) = match one {
+            Counts::Lease => (&usage.leases, rights.leases, "leases", UNAVAILABLE, TOO_MANY_LEASES),
+            Counts::Waiter => (&usage.waiters, rights.waiters, "waiting requests", OVERLOADED, TOO_MANY_WAIT),
         };
         let in_use = in_use.lock();
         // It is one itself.
         if let Some(most) = most.filter(|most| Arc::strong_count(&in_use) > *most) {
             return Err(OVERLOADED.because(format_args!("{} has {most} {what}, which is its limit", self.name())));
         }
-        let of_all = Arc::clone(of_all).try_acquire_owned().map_err(|_| full)?;
+        let of_all = Arc::clone(of_all).try_acquire_owned().map_err(|_| full.because(why))?;
         Ok((Arc::clone(&in_use), of_all))
     }
 }

@@ -7,11 +7,9 @@ use std::time::Duration;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{RawQuery, State};
-use bytes::Bytes;
 use fencing::lock::Loss;
 use futures_util::stream;
 use http::{HeaderMap, StatusCode, Uri};
-use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::answers::{FORBIDDEN, NO_LEASE, SUPERSEDED, UNAUTHORIZED};
@@ -53,20 +51,15 @@ pub(super) async fn show_or_tell(
 ) -> Answered {
     let id = named(&uri).unwrap_or_default();
     let Some(id) = id.strip_suffix("/events") else { return show(&leases, &caller, &id).await };
-    let renews = match query.as_deref() {
-        None => false,
-        Some("renew=true") => true,
+    let (known, renewal) = match query.as_deref() {
+        None => (leases.find(&caller, id, Some(Right::Read))?, None),
+        Some("renew=true") => (leases.find_own(&caller, id)?, Some(Instant::now())),
         Some(_) => return Err(MALFORMED.because("the only query is renew=true").into()),
     };
-    let known = if renews { leases.find_own(&caller, id)? } else { leases.find(&caller, id, Some(Right::Read))? };
     caller.take_request()?;
     let place = caller.count(Counts::Waiter, &leases.waiters)?;
-    let renewal = renews.then(Instant::now);
     let events = LeaseEvents { leases, headers, known, renewal, told: None, is_over: false, _place: place };
-    let events = stream::unfold(events, async |mut events| {
-        let text = events.next().await?;
-        Some((Ok::<_, Infallible>(Bytes::from(text)), events))
-    });
+    let events = stream::unfold(events, async |mut events| Some((Ok::<_, Infallible>(events.next().await?), events)));
     Ok(answer(StatusCode::OK, "text/event-stream", Body::from_stream(events)))
 }
 
@@ -125,6 +118,5 @@ impl LeaseEvents {
 }
 
 fn event(what: &str, left: Duration) -> String {
-    let data = json!({ "valid_for_ms": millis(left) });
-    format!("event: {what}\ndata: {data}\n\n")
+    format!("event: {what}\ndata: {{\"valid_for_ms\":{}}}\n\n", millis(left))
 }

@@ -61,8 +61,7 @@ pub(crate) struct ServeArgs {
     longest_wait: Duration,
     /// Signs its tokens, so that a fence with the keys accepts only tokens that were issued here (`fencing proxy
     /// --signing-keys`), and seals the ids of leases, so that other processes with the keys know them. A file with a
-    /// line ID=KEY for each key, 64 hexadecimal digits or more. The first key signs. The file is read again when it
-    /// changes.
+    /// line ID=KEY for each key, 64 hexadecimal digits or more. The first key signs. It is read again when it changes.
     #[arg(long, value_name = "FILE", env = "FENCING_SIGNING_KEYS")]
     signing_keys: Option<PathBuf>,
     /// Leases held at a time. Further requests get a 503.

@@ -11,7 +11,6 @@ use http::header::{CONTENT_LENGTH, LOCATION};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::BodyExt;
 use parking_lot::Mutex;
-use ring::error::Unspecified;
 use serde_json::json;
 use tokio::sync::Mutex as AsyncMutex;
 
@@ -47,19 +46,14 @@ pub(super) struct KnownLease {
 
 impl KnownLease {
     /// Makes the id of a lease: sealed, if there are keys and the back end lets other processes go on with it.
-    pub(super) fn new(
-        lease: &Lease,
-        ttl: Duration,
-        client: &str,
-        keys: Option<&SigningKeys>,
-    ) -> Result<KnownLease, Unspecified> {
+    pub(super) fn new(lease: &Lease, ttl: Duration, client: &str, keys: Option<&SigningKeys>) -> Option<KnownLease> {
         let ticket = keys.and_then(|keys| Some((lease.ticket()?, keys)));
         let id = match &ticket {
             Some((ticket, keys)) => keys.seal(&format!("{client}\n{ticket}"))?,
             None => hex::encode(random::<16>()?),
         };
         let (client, ticket) = (client.to_owned(), ticket.map(|(ticket, _)| ticket));
-        Ok(KnownLease { id, client, sequencer: lease.sequencer(), ttl, ticket })
+        Some(KnownLease { id, client, sequencer: lease.sequencer(), ttl, ticket })
     }
 
     pub(super) fn unseal(id: &str, keys: &SigningKeys) -> Option<KnownLease> {
