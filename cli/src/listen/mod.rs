@@ -92,13 +92,8 @@ impl Listener {
         if tls.is_none() && !settings.listen.ip().is_loopback() {
             say::error("warning: requests and tokens cross the network as plain text: give --tls-cert and --tls-key");
         }
-        Ok(Listener {
-            tls,
-            requests: bind(settings.listen).await?,
-            status: bind(settings.status).await?,
-            settings: settings.clone(),
-            stop: CancellationToken::new(),
-        })
+        let (requests, status) = (bind(settings.listen).await?, bind(settings.status).await?);
+        Ok(Listener { requests, status, tls, settings: settings.clone(), stop: CancellationToken::new() })
     }
 
     /// Answers requests until a signal comes. Then it takes no new connections, waits for the end of

@@ -6,6 +6,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version};
 use http_body::Body as _;
 use http_body_util::BodyExt;
+use percent_encoding::percent_decode_str;
 
 /// The headers of one connection, not of the message (RFC 9110, 7.6.1), besides those that `Connection` names.
 const OF_THE_CONNECTION: [&str; 9] = [
@@ -62,10 +63,8 @@ fn remove(headers: &mut HeaderMap, unwanted: impl Fn(&str) -> bool) {
 
 pub(super) fn overrides_method(uri: &Uri) -> bool {
     let keys = uri.query().unwrap_or_default().split(['&', ';']);
-    keys.map(|pair| pair.split('=').next().unwrap_or_default()).any(|key| {
-        let key = percent_encoding::percent_decode_str(key).collect::<Vec<u8>>();
-        key.eq_ignore_ascii_case(b"_method")
-    })
+    let mut keys = keys.map(|pair| pair.split('=').next().unwrap_or_default());
+    keys.any(|key| percent_decode_str(key).collect::<Vec<u8>>().eq_ignore_ascii_case(b"_method"))
 }
 
 pub(super) fn closes(headers: &HeaderMap) -> bool {

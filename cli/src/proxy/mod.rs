@@ -65,19 +65,17 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
     let (args, recorder) = (Arc::new(args), record_metrics()?);
     let keys = args.policy.signing_keys.as_deref().map(SigningKeys::open).transpose()?;
     let names = names::extractor(&args.names)?;
-    if args.flight.quarantine() < args.flight.upstream_timeout {
-        say::error(format_args!(
-            "warning: --quarantine {} is shorter than --upstream-timeout {}: the service may still \
-             work on a request when newer tokens are admitted",
-            show(args.flight.quarantine()),
-            show(args.flight.upstream_timeout),
-        ));
+    let (quarantine, timeout) = (args.flight.quarantine(), args.flight.upstream_timeout);
+    if quarantine < timeout {
+        let why = "the service may still work on a request when newer tokens are admitted";
+        let (quarantine, timeout) = (show(quarantine), show(timeout));
+        say::error(format!("warning: --quarantine {quarantine} is shorter than --upstream-timeout {timeout}: {why}"));
     }
     // Any name does: the mark is only read.
     let probe = Resource::new("readyz").map_err(Failure::failed)?;
     let marks = open_marks(&args.marks).await?;
     // An earlier proxy frees its port at once when it is stopped, and sends for up to --stop-within.
-    let earlier = args.flight.quarantine() + args.listen.stop_within;
+    let earlier = quarantine + args.listen.stop_within;
     let opens = Instant::now() + if args.flight.clean_start { Duration::ZERO } else { earlier };
     let fence = Fence::new(marks).closed_until(opens).limit(args.policy.limit).ceiling(args.policy.ceiling);
     let listener = Listener::bind(&args.listen).await?;

@@ -47,8 +47,7 @@ pub(super) fn not_acquired(error: &AcquireError) -> Refused {
     let why = match error {
         AcquireError::Held { resource, retry_after, .. } => {
             let seconds = millis(*retry_after).div_ceil(1000).max(1);
-            let left = about(*retry_after);
-            let why = format_args!("{resource} is held by another client; try again in {left}");
+            let why = format!("{resource} is held by another client; try again in {}", about(*retry_after));
             return HELD.retry_after(seconds).because(why);
         }
         AcquireError::Overloaded { .. } => return OVERLOADED.because(error),

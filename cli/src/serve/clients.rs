@@ -108,7 +108,7 @@ impl Clients {
             return Err(FORBIDDEN.because(FROM_A_PAGE));
         }
         let rights = match &self.known {
-            None => Arc::new(Rights::anybody()),
+            None => Arc::new(anybody()),
             Some(known) => {
                 let nobody = || UNAUTHORIZED.because("say who you are: send Authorization: Bearer TOKEN");
                 let hash = digest(&SHA256, bearer(headers).ok_or_else(nobody)?);
@@ -178,11 +178,9 @@ impl Caller {
     }
 }
 
-impl Rights {
-    fn anybody() -> Rights {
-        let may = vec![Right::Acquire, Right::Release, Right::Read];
-        Rights { name: "anybody".to_owned(), resources: vec!["/".to_owned()], may, ..Rights::default() }
-    }
+fn anybody() -> Rights {
+    let may = vec![Right::Acquire, Right::Release, Right::Read];
+    Rights { name: "anybody".to_owned(), resources: vec!["/".to_owned()], may, ..Rights::default() }
 }
 
 fn parse(text: &str) -> Result<Tokens, Box<dyn Error>> {

@@ -6,7 +6,7 @@ use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::{self, IntoResponse};
 use fencing::http::segments;
-use fencing::lock::{BuildError, LeaseLost, Lock, Loss, ReleaseError, Released, RenewError};
+use fencing::lock::{LeaseLost, Lock, Loss, ReleaseError, Released, RenewError};
 use fencing::{Lease, Sequencer};
 use http::header::CONTENT_TYPE;
 use http::{StatusCode, Uri};
@@ -68,8 +68,8 @@ pub(super) async fn acquire(State(leases): SharedServer, caller: Extension<Calle
             return Err(MALFORMED.because(format_args!("{field} is at most {}", most.as_millis())).into());
         }
     }
-    let wrong = |error: BuildError| MALFORMED.because(error);
-    let lock = leases.lock.with_ttl(ttl).and_then(|lock| lock.with_wait(wait)).map_err(wrong)?;
+    let lock = leases.lock.with_ttl(ttl).and_then(|lock| lock.with_wait(wait));
+    let lock = lock.map_err(|error| MALFORMED.because(error))?;
     let place = caller.count(Counts::Lease, &leases.places)?;
     // If the client goes away, this is dropped, which releases.
     let acquired =

@@ -151,8 +151,7 @@ async fn counted(State(leases): SharedServer, request: Request, routes: Next) ->
         Err(refused) => refused.into_response(),
     };
     let status = answer.status().as_str().to_owned();
-    let labels = [("request", kind.to_owned()), ("status", status)];
-    metrics::counter!("fencing_serve_requests_total", &labels).increment(1);
+    metrics::counter!("fencing_serve_requests_total", "request" => kind, "status" => status).increment(1);
     answer
 }
 
