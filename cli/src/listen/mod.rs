@@ -41,7 +41,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Connections")]
 pub(crate) struct Listen {
-    /// The address for requests, in HTTP/1 and HTTP/2. Port 0 takes a free one: the first lines of the output say which.
+    /// Address for requests, in HTTP/1 and HTTP/2. Port 0 takes a free one: the first lines of the output say which.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7433")]
     pub(crate) listen: SocketAddr,
     /// A second port for operators: /livez, /readyz, /metrics and /openapi.yaml.

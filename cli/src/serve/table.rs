@@ -32,6 +32,15 @@ pub(super) struct Entry {
     _place: Counted<Place>,
 }
 
+impl Drop for Entry {
+    /// Another process may have renewed it.
+    fn drop(&mut self) {
+        if let Some(lease) = self.lease.get_mut().take().filter(|_| self.known.ticket.is_some()) {
+            lease.leave();
+        }
+    }
+}
+
 /// What the id of a lease says, to this process or with its keys to each.
 #[derive(Clone)]
 pub(super) struct KnownLease {
@@ -91,15 +100,6 @@ impl KnownLease {
     }
 }
 
-impl Drop for Entry {
-    /// Another process may have renewed it.
-    fn drop(&mut self) {
-        if let Some(lease) = self.lease.get_mut().take().filter(|_| self.known.ticket.is_some()) {
-            lease.leave();
-        }
-    }
-}
-
 impl Table {
     /// Keeps a lease until it is released or over, or another process goes on with it.
     pub(super) fn keep(self: &Arc<Table>, known: KnownLease, lease: Lease, place: Place) {
@@ -129,8 +129,8 @@ impl Table {
         });
     }
 
-    /// Keeps a lease once its answer is read. Until then the answer has it: where the client has gone away, it is dropped
-    /// with the answer, which releases it.
+    /// Keeps a lease once its answer is read. Until then the answer has it: if its client goes away before that, it is
+    /// dropped with the answer, which releases it.
     pub(super) fn keep_once_read(
         self: Arc<Table>,
         known: KnownLease,
