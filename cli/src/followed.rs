@@ -1,10 +1,11 @@
+use std::fmt::Display;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use crate::exit::Failure;
@@ -14,30 +15,28 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// What files say, parsed anew when one of them has changed. If they cannot be read, what they said before stays. A
 /// thread reads them again and again: a file that does not answer holds up nothing else.
 #[derive(Clone)]
-pub(crate) struct Followed<T>(Arc<Mutex<Arc<T>>>);
+pub(crate) struct Followed<T>(watch::Receiver<Arc<T>>);
 
 impl<T: Send + Sync + 'static> Followed<T> {
     /// Reads the files for the first time. What `parse` refuses is reported with their names.
-    pub(crate) fn open(
+    pub(crate) fn open<E: Display>(
         paths: Vec<PathBuf>,
-        parse: impl Fn(&[String]) -> Result<T, String> + Send + 'static,
+        parse: impl Fn(&[String]) -> Result<T, E> + Send + 'static,
     ) -> Result<Followed<T>, Failure> {
         let texts = read(&paths).map_err(Failure::usage)?;
         let names = paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
         let parse = move |texts: &[String]| parse(texts).map_err(|why| format!("{names}: {why}"));
-        let parsed = Arc::new(Mutex::new(Arc::new(parse(&texts).map_err(Failure::usage)?)));
-        let follower = Arc::downgrade(&parsed);
+        let (parsed, followed) = watch::channel(Arc::new(parse(&texts).map_err(Failure::usage)?));
         spawn_blocking(move || {
             let mut seen = Ok(texts);
-            loop {
+            while !parsed.is_closed() {
                 thread::sleep(POLL_INTERVAL);
                 let now = read(&paths);
-                let Some(parsed) = follower.upgrade() else { return };
                 if now == seen {
                     continue;
                 }
                 match now.as_deref().map_err(Clone::clone).and_then(&parse) {
-                    Ok(new) => *parsed.lock() = Arc::new(new),
+                    Ok(new) => drop(parsed.send(Arc::new(new))),
                     Err(error) => {
                         tracing::error!(%error, "a changed file cannot be used: its earlier contents stay in use")
                     }
@@ -45,11 +44,11 @@ impl<T: Send + Sync + 'static> Followed<T> {
                 seen = now;
             }
         });
-        Ok(Followed(parsed))
+        Ok(Followed(followed))
     }
 
     pub(crate) fn now(&self) -> Arc<T> {
-        Arc::clone(&self.0.lock())
+        Arc::clone(&self.0.borrow())
     }
 }
 

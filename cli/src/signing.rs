@@ -5,13 +5,15 @@ use std::path::Path;
 
 use fencing::Sequencer;
 use fencing::http::{Fenced, Problem};
+use fencing_protocol::NonEmpty;
 use http::{HeaderMap, HeaderName, StatusCode};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::hmac::{self, HMAC_SHA256, Key};
+use ring::rand::{Random, SystemRandom, generate};
 
 use crate::exit::Failure;
 use crate::followed::Followed;
-use crate::listen::{HttpAnswer, ProblemKind};
+use crate::listen::{ProblemKind, Refused};
 use crate::say;
 
 /// The header that carries a signature: the id of its key, a colon, and 64 hexadecimal digits.
@@ -25,9 +27,14 @@ const MIN_KEY: usize = 32;
 /// Text whose HMAC under a key is the key of what it seals.
 const SEALING: &str = "fencing-seal-v1\n";
 
-/// The keys in a file, one a line: an id, `=`, and hexadecimal digits. The first one signs, and all
-/// verify.
-pub(crate) struct SigningKeys(Followed<Vec<(String, Key)>>);
+/// The keys in a file, one a line: an id, `=`, and hexadecimal digits. The first one signs, and all verify.
+pub(crate) struct SigningKeys(Followed<NonEmpty<SigningKey>>);
+
+struct SigningKey {
+    id: String,
+    signs: Key,
+    seals: LessSafeKey,
+}
 
 impl SigningKeys {
     pub(crate) fn open(path: &Path) -> Result<SigningKeys, Failure> {
@@ -35,25 +42,20 @@ impl SigningKeys {
     }
 
     pub(crate) fn sign(&self, sequencer: &Sequencer) -> String {
-        self.0.now().first().map_or_else(String::new, |(id, key)| {
-            format!("{id}:{}", hex::encode(hmac::sign(key, text(sequencer).as_bytes())))
-        })
+        let keys = self.0.now();
+        let SigningKey { id, signs, .. } = keys.first();
+        format!("{id}:{}", hex::encode(hmac::sign(signs, text(sequencer).as_bytes())))
     }
 
     /// Encrypts a text, so that only a process with the keys can read it, and none without them can make another:
     /// the id of the key, a colon, and hexadecimal digits.
-    pub(crate) fn seal(&self, text: &str) -> Result<String, getrandom::Error> {
-        let mut nonce = [0; NONCE_LEN];
-        getrandom::fill(&mut nonce)?;
+    pub(crate) fn seal(&self, text: &str) -> Option<String> {
         let keys = self.0.now();
-        let sealed = keys.first().and_then(|(id, key)| {
-            let mut bytes = text.as_bytes().to_vec();
-            sealing(key)?
-                .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::empty(), &mut bytes)
-                .ok()?;
-            Some(format!("{id}:{}{}", hex::encode(nonce), hex::encode(bytes)))
-        });
-        sealed.ok_or(getrandom::Error::UNSUPPORTED)
+        let SigningKey { id, seals, .. } = keys.first();
+        let nonce = random()?;
+        let mut bytes = text.as_bytes().to_vec();
+        seals.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::empty(), &mut bytes).ok()?;
+        Some(format!("{id}:{}{}", hex::encode(nonce), hex::encode(bytes)))
     }
 
     pub(crate) fn unseal(&self, sealed: &str) -> Option<String> {
@@ -61,11 +63,10 @@ impl SigningKeys {
         // One text in one spelling.
         let bytes = hex::decode(digits).ok().filter(|bytes| hex::encode(bytes) == digits)?;
         let (nonce, bytes) = bytes.split_at_checked(NONCE_LEN)?;
-        let keys = self.0.now();
-        keys.iter().filter(|(known, _)| known == id).find_map(|(_, key)| {
+        self.0.now().iter().filter(|key| key.id == id).find_map(|key| {
             let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
             let mut bytes = bytes.to_vec();
-            let text = sealing(key)?.open_in_place(nonce, Aad::empty(), &mut bytes).ok()?;
+            let text = key.seals.open_in_place(nonce, Aad::empty(), &mut bytes).ok()?;
             String::from_utf8(text.to_vec()).ok()
         })
     }
@@ -73,29 +74,27 @@ impl SigningKeys {
     fn verify(&self, sequencer: &Sequencer, signature: &str) -> bool {
         let Some((id, digits)) = signature.split_once(':') else { return false };
         let Ok(tag) = hex::decode(digits) else { return false };
-        let keys = self.0.now();
-        let mut keys = keys.iter().filter(|(known, _)| known == id);
-        keys.any(|(_, key)| hmac::verify(key, text(sequencer).as_bytes(), &tag).is_ok())
+        let signed = |key: &SigningKey| hmac::verify(&key.signs, text(sequencer).as_bytes(), &tag).is_ok();
+        self.0.now().iter().any(|key| key.id == id && signed(key))
     }
 
-    /// Refuses tokens of which no key says that they were issued. Nothing was asked of the marks then, and none was
-    /// raised.
-    pub(crate) fn refuse(&self, headers: &HeaderMap, fenced: &Fenced) -> Option<HttpAnswer> {
+    /// Refuses tokens of which no key says that they were issued. It asks nothing of the marks, and raises none.
+    pub(crate) fn check(&self, headers: &HeaderMap, fenced: &Fenced) -> Result<(), Refused> {
         let sequencers = fenced.sequencers();
         let signatures: Vec<_> = headers.get_all(&SIGNATURE).iter().flat_map(|it| it.to_str()).collect();
         let is_signed = |sequencer| signatures.iter().any(|signature| self.verify(sequencer, signature));
         if signatures.len() == sequencers.len() && sequencers.iter().all(is_signed) {
-            return None;
+            return Ok(());
         }
         metrics::counter!("fencing_admissions_total", "layer" => "http", "outcome" => "not_issued").increment(1);
         let tokens = say::listed(&sequencers, ", ");
-        Some(NOT_ISSUED.answer(format_args!("header {SIGNATURE}: no signature for {tokens}")))
+        Err(NOT_ISSUED.because(format_args!("header {SIGNATURE}: no signature for {tokens}")))
     }
 }
 
-fn sealing(key: &Key) -> Option<LessSafeKey> {
-    let derived = hmac::sign(key, SEALING.as_bytes());
-    UnboundKey::new(&AES_256_GCM, derived.as_ref()).ok().map(LessSafeKey::new)
+/// Returns bytes that nobody can guess, if the system has any.
+pub(crate) fn random<const N: usize>() -> Option<[u8; N]> {
+    generate(&SystemRandom::new()).map(Random::expose).ok()
 }
 
 /// A token never holds a space: the pair has one text.
@@ -103,7 +102,7 @@ fn text(sequencer: &Sequencer) -> String {
     format!("{PREFIX}{sequencer}")
 }
 
-fn parse(text: &str) -> Result<Vec<(String, Key)>, String> {
+fn parse(text: &str) -> Result<NonEmpty<SigningKey>, String> {
     let mut keys = Vec::new();
     let lines = text.lines().map(str::trim).enumerate();
     for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
@@ -115,9 +114,12 @@ fn parse(text: &str) -> Result<Vec<(String, Key)>, String> {
         }
         let secret = hex::decode(digits).ok().filter(|secret| secret.len() >= MIN_KEY);
         let secret = secret.ok_or_else(|| wrong("the key must have at least 64 hexadecimal digits"))?;
-        keys.push((id.to_owned(), Key::new(HMAC_SHA256, &secret)));
+        let signs = Key::new(HMAC_SHA256, &secret);
+        let sealing = hmac::sign(&signs, SEALING.as_bytes());
+        let seals = UnboundKey::new(&AES_256_GCM, sealing.as_ref()).map_err(|error| wrong(&error.to_string()))?;
+        keys.push(SigningKey { id: id.to_owned(), signs, seals: LessSafeKey::new(seals) });
     }
-    if keys.is_empty() { Err("no key".to_owned()) } else { Ok(keys) }
+    NonEmpty::from_vec(keys).ok_or_else(|| "no key".to_owned())
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ pub(crate) fn answer(status: StatusCode, kind: &'static str, text: impl Into<Bod
 }
 
 /// A kind of problem (RFC 9457).
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProblemKind {
     status: StatusCode,
     kind: &'static str,
@@ -32,9 +32,21 @@ impl ProblemKind {
         ProblemKind { retry_after: Some(seconds), ..self }
     }
 
-    pub(crate) fn answer(self, detail: impl Display) -> HttpAnswer {
-        let ProblemKind { status, kind, retry_after } = self;
-        let problem = Problem::new(kind, status, detail.to_string());
+    pub(crate) fn because(self, why: impl Display) -> Refused {
+        Refused { kind: self, why: why.to_string() }
+    }
+}
+
+/// Why a request is refused.
+pub(crate) struct Refused {
+    pub(crate) kind: ProblemKind,
+    why: String,
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> HttpAnswer {
+        let ProblemKind { status, kind, retry_after } = self.kind;
+        let problem = Problem::new(kind, status, self.why);
         let text = serde_json::to_string(&problem).unwrap_or_default();
         let mut answer = answer(status, Problem::CONTENT_TYPE, text);
         if let Some(seconds) = retry_after {
@@ -45,15 +57,6 @@ impl ProblemKind {
         }
         answer.extensions_mut().insert(problem);
         answer
-    }
-}
-
-/// Why a request is refused, before it becomes an answer.
-pub(crate) struct Refused(pub(crate) ProblemKind, pub(crate) String);
-
-impl From<Refused> for HttpAnswer {
-    fn from(Refused(kind, why): Refused) -> HttpAnswer {
-        kind.answer(why)
     }
 }
 

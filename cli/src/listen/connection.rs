@@ -1,9 +1,11 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
+use axum::response::IntoResponse;
 use http::header::{HOST, TRANSFER_ENCODING};
 use http::{Request, Version};
 use http_body_util::BodyExt;
@@ -13,9 +15,10 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 use tokio_io_timeout::TimeoutWriter;
+use tokio_util::task::TaskTracker;
 use tower::Service as _;
 
 use super::{MALFORMED, Port};
@@ -47,15 +50,18 @@ async fn answer_all(stream: impl AsyncRead + AsyncWrite + Send + 'static, from: 
     // Ends a connection whose client does not read its answer.
     let mut stream = TimeoutWriter::new(stream);
     stream.set_timeout(Some(settings.client_timeout));
-    let requests = watch::Sender::new(0);
-    let counted = requests.clone();
+    // The requests that have no whole answer yet, and that one has come.
+    let (requests, came) = (TaskTracker::new(), Arc::new(Notify::new()));
+    requests.close();
+    let (working, begun) = (requests.clone(), Arc::clone(&came));
     let service = service_fn(move |request: Request<Incoming>| {
-        let (mut answers, working) = (answers.clone(), Working::begin(&counted));
+        let (mut answers, working) = (answers.clone(), working.token());
+        begun.notify_one();
         async move {
             let answer = match ambiguous(&request) {
                 Some(why) => {
                     note_malformed(why);
-                    MALFORMED.answer(why)
+                    MALFORMED.because(why).into_response()
                 }
                 None => {
                     let mut request = request.map(Body::new);
@@ -87,12 +93,12 @@ async fn answer_all(stream: impl AsyncRead + AsyncWrite + Send + 'static, from: 
             connection.await
         }
         // hyper has its own timer for the head of a request, but none for a connection without one.
-        () = unused(&requests, settings.header_timeout, &full) => {
+        () = unused(&requests, &came, settings.header_timeout, &full) => {
             connection.as_mut().graceful_shutdown();
             // A request may have come just now.
             let closed = async {
                 sleep(CLOSING).await;
-                unused(&requests, Duration::ZERO, &full).await;
+                unused(&requests, &came, Duration::ZERO, &full).await;
             };
             tokio::select! {
                 ended = connection => ended,
@@ -112,13 +118,12 @@ fn note_malformed(why: &str) {
     metrics::counter!("fencing_requests_malformed_total").increment(1);
 }
 
-/// Waits until a connection has had no request for this long, or another one needs its place and it has had none for
-/// a while.
-async fn unused(requests: &watch::Sender<usize>, limit: Duration, full: &Notify) {
-    let mut requests = requests.subscribe();
-    while requests.wait_for(|requests| *requests == 0).await.is_ok() {
+/// Waits until a connection has had no request for this long, or for a while if another one needs its place.
+async fn unused(requests: &TaskTracker, came: &Notify, limit: Duration, full: &Notify) {
+    loop {
+        requests.wait().await;
         tokio::select! {
-            _ = requests.changed() => {}
+            () = came.notified() => {}
             _ = timeout(limit, needed(full)) => return,
         }
     }
@@ -128,22 +133,6 @@ async fn unused(requests: &watch::Sender<usize>, limit: Duration, full: &Notify)
 async fn needed(full: &Notify) {
     sleep(IDLE).await;
     full.notified().await;
-}
-
-/// A request that has no whole answer yet.
-struct Working(watch::Sender<usize>);
-
-impl Working {
-    fn begin(requests: &watch::Sender<usize>) -> Working {
-        requests.send_modify(|requests| *requests += 1);
-        Working(requests.clone())
-    }
-}
-
-impl Drop for Working {
-    fn drop(&mut self) {
-        self.0.send_modify(|requests| *requests -= 1);
-    }
 }
 
 /// Says why another reader could see another request in the same bytes. hyper has one reading of each request (RFC

@@ -41,8 +41,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Connections")]
 pub(crate) struct Listen {
-    /// The address for requests, in HTTP/1 and HTTP/2. Port 0 takes a free port, and the first lines of the output
-    /// say which.
+    /// Address for requests, in HTTP/1 and HTTP/2. Port 0 takes a free one: the first lines of the output say which.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7433")]
     pub(crate) listen: SocketAddr,
     /// A second port for operators: /livez, /readyz, /metrics and /openapi.yaml.
@@ -57,8 +56,7 @@ pub(crate) struct Listen {
     /// The longest pause of a client while it sends a body, or reads an answer.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     pub(crate) client_timeout: Duration,
-    /// Limit of open connections. A further connection closes those that have been idle for a second, or waits while
-    /// all are busy.
+    /// Limit of open connections. A further one closes those that were idle for a second, or waits while all are busy.
     #[arg(long, value_name = "NUMBER", default_value_t = 1024, value_parser = count)]
     pub(crate) connections: usize,
     #[command(flatten)]
@@ -77,8 +75,7 @@ pub(crate) fn count(text: &str) -> Result<usize, String> {
     number.ok_or_else(|| "give a number from 1 to 1000000".to_owned())
 }
 
-/// Answers requests. Each has the address of its client, a `SocketAddr`, in its extensions. The answer is dropped when
-/// the client goes away.
+/// Answers requests, which have the `SocketAddr` of their client. The answer is dropped when the client goes away.
 pub(crate) type Answers = BoxCloneSyncService<Request<Body>, HttpAnswer, Infallible>;
 
 pub(crate) struct Listener {
@@ -95,13 +92,8 @@ impl Listener {
         if tls.is_none() && !settings.listen.ip().is_loopback() {
             say::error("warning: requests and tokens cross the network as plain text: give --tls-cert and --tls-key");
         }
-        Ok(Listener {
-            tls,
-            requests: bind(settings.listen).await?,
-            status: bind(settings.status).await?,
-            settings: settings.clone(),
-            stop: CancellationToken::new(),
-        })
+        let (requests, status) = (bind(settings.listen).await?, bind(settings.status).await?);
+        Ok(Listener { requests, status, tls, settings: settings.clone(), stop: CancellationToken::new() })
     }
 
     /// Answers requests until a signal comes. Then it takes no new connections, waits for the end of

@@ -35,8 +35,7 @@ pub(crate) fn record_metrics() -> Result<PrometheusHandle, Failure> {
 }
 
 /// The pages for operators: whether the process is ready, and its metrics. However often they are asked for, the check
-/// is made once a second at most. With `asks`, which is how long it may take, it is also made for the metrics, which it
-/// sets.
+/// is made once a second at most. With `asks`, how long it may take, it is also made for the metrics, which it sets.
 pub(crate) fn status<R: Future<Output = Result<(), String>> + Send + 'static>(
     recorder: PrometheusHandle,
     ready: impl Fn() -> R + Clone + Send + Sync + 'static,

@@ -1,3 +1,4 @@
+use std::error::Error;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -10,6 +11,8 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 use crate::exit::Failure;
 use crate::followed::Followed;
+
+const NO_CERTIFICATE: &str = "no certificate";
 
 /// How clients connect with TLS.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -35,34 +38,26 @@ impl TlsArgs {
     }
 }
 
-fn acceptor(files: &[String]) -> Result<TlsAcceptor, String> {
-    let [chain, key, authorities @ ..] = files else { return Err("no certificate".to_owned()) };
+fn acceptor(files: &[String]) -> Result<TlsAcceptor, Box<dyn Error>> {
+    let [chain, key, authorities @ ..] = files else { return Err(NO_CERTIFICATE.into()) };
     let provider = Arc::new(default_provider());
-    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
-    let builder = builder.with_safe_default_protocol_versions().map_err(text)?;
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
     let builder = match authorities.first() {
         None => builder.with_no_client_auth(),
         Some(authorities) => {
             let mut roots = RootCertStore::empty();
-            for authority in certificates(authorities)? {
-                roots.add(authority).map_err(text)?;
-            }
-            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
-            builder.with_client_cert_verifier(verifier.map_err(text)?)
+            certificates(authorities)?.into_iter().try_for_each(|authority| roots.add(authority))?;
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+            builder.with_client_cert_verifier(verifier.build()?)
         }
     };
-    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(text)?;
-    let mut config = builder.with_single_cert(certificates(chain)?, key).map_err(text)?;
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes())?;
+    let mut config = builder.with_single_cert(certificates(chain)?, key)?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> {
-    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
-    let certificates = certificates.map_err(text)?;
-    if certificates.is_empty() { Err("no certificate".to_owned()) } else { Ok(certificates) }
-}
-
-fn text(error: impl ToString) -> String {
-    error.to_string()
+fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, Box<dyn Error>> {
+    let certificates: Vec<_> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<_, _>>()?;
+    if certificates.is_empty() { Err(NO_CERTIFICATE.into()) } else { Ok(certificates) }
 }

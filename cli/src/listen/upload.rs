@@ -1,17 +1,15 @@
 use std::mem::take;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
-use futures_util::FutureExt;
+use futures_util::stream;
 use http::{Request, Version};
-use http_body::{Body as _, Frame, SizeHint};
-use http_body_util::{BodyExt, Limited};
+use http_body::{Body as _, Frame};
+use http_body_util::{BodyExt, Limited, StreamBody};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 /// How much of an unread upload is drained, in bytes, and for how long.
 const MAX_DRAINED: usize = 64 << 10;
@@ -22,7 +20,6 @@ struct Upload {
     body: Body,
     drains: bool,
     patience: Duration,
-    pause: Option<Pin<Box<Sleep>>>,
     progress: Progress,
 }
 
@@ -56,12 +53,9 @@ impl Progress {
     }
 
     pub(crate) async fn stalled(&self, patience: Duration) {
-        loop {
-            let due = self.state.borrow().1 + patience;
-            if due <= Instant::now() {
-                return;
-            }
-            sleep_until(due).await;
+        let due = || self.state.borrow().1 + patience;
+        while due() > Instant::now() {
+            sleep_until(due()).await;
         }
     }
 
@@ -77,62 +71,47 @@ impl Progress {
 
 /// Bounds each pause of an upload by `patience`, and the whole by `longest`.
 ///
-/// In HTTP/2 an answer before the end of the upload resets the stream, and some clients take that for
-/// the answer. So the rest of a short upload is drained. In HTTP/1 that would ask a client for an
-/// upload that it holds back (`Expect`).
+/// In HTTP/2 an answer before the end of the upload resets the stream, and some clients take that for the answer. So
+/// the rest of a short upload is drained. In HTTP/1 that would ask for an upload that a client holds back (`Expect`).
 pub(crate) fn bounded(request: Request<Body>, patience: Duration, longest: Duration) -> (Request<Body>, Progress) {
-    let drains = request.version() == Version::HTTP_2;
     let now = Instant::now();
     let state = watch::Sender::new((UploadState::Sending, now));
     let progress = Progress { state, until: now + longest };
-    let request =
-        request.map(|body| Body::new(Upload { body, drains, patience, pause: None, progress: progress.clone() }));
+    if request.body().is_end_stream() {
+        progress.end(UploadState::Sent);
+        return (request, progress);
+    }
+    let drains = request.version() == Version::HTTP_2;
+    let request = request.map(|body| {
+        let upload = Upload { body, drains, patience, progress: progress.clone() };
+        Body::new(StreamBody::new(stream::unfold(upload, async |mut upload| Some((upload.next().await?, upload)))))
+    });
     (request, progress)
 }
 
-type Polled = Poll<Option<Result<Frame<Bytes>, axum::Error>>>;
-
 impl Upload {
-    fn poll(&mut self, context: &mut Context<'_>) -> Polled {
-        let failed = |why: &'static str| Poll::Ready(Some(Err(axum::Error::new(why))));
-        if self.progress.state() == UploadState::Failed {
-            return failed("the request was abandoned; no more of it is sent");
+    /// Waits for the next frame of the client, and notes how the upload has ended.
+    async fn next(&mut self) -> Option<Result<Frame<Bytes>, axum::Error>> {
+        let Upload { body, patience, progress, .. } = self;
+        let next = tokio::select! {
+            biased;
+            () = progress.ended() => Err("the request was abandoned; no more of it is sent"),
+            next = timeout(*patience, body.frame()) => next.map_err(|_| "the client sent nothing for too long"),
+        };
+        if next.is_ok() {
+            progress.note();
         }
-        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
-            self.pause = None;
-            self.progress.note();
-            return match frame {
-                Some(Ok(_)) if self.progress.until <= Instant::now() => failed("the upload took too long"),
-                frame => Poll::Ready(frame),
-            };
+        let next = match next {
+            Ok(Some(Ok(_))) if progress.until <= Instant::now() => Err("the upload took too long"),
+            next => next,
+        };
+        let next = next.unwrap_or_else(|why| Some(Err(axum::Error::new(why))));
+        match &next {
+            None => progress.end(UploadState::Sent),
+            Some(Err(_)) => progress.end(UploadState::Failed),
+            Some(Ok(_)) => {}
         }
-        let patience = self.patience;
-        let pause = self.pause.get_or_insert_with(|| Box::pin(sleep(patience)));
-        ready!(pause.poll_unpin(context));
-        failed("the client sent nothing for too long")
-    }
-}
-
-impl http_body::Body for Upload {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Polled {
-        let polled = self.poll(context);
-        match &polled {
-            Poll::Ready(None) => self.progress.end(UploadState::Sent),
-            Poll::Ready(Some(Err(_))) => self.progress.end(UploadState::Failed),
-            Poll::Ready(Some(Ok(_))) | Poll::Pending => {}
-        }
-        polled
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        next
     }
 }
 

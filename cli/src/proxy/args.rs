@@ -104,9 +104,8 @@ pub(super) struct PolicyArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Requests in flight")]
 pub(super) struct FlightArgs {
-    /// Time limit for an answer from the service, and for a pause in it, while no upload makes progress. After that the
-    /// client gets a 504, and the resource stays closed until the service has answered, or nothing has moved for twice
-    /// --quarantine.
+    /// Time limit for an answer of the service, and for a pause in it, while no upload makes progress. Then the client
+    /// gets a 504, and the resource stays closed until the service answers, or nothing moves for twice --quarantine.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse)]
     pub(super) upstream_timeout: Duration,
     /// Time for which the service may still work on a request after its answer is lost: its resource is closed to newer
@@ -122,8 +121,7 @@ pub(super) struct FlightArgs {
     /// cuts it off, and the resource stays closed for --quarantine.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse)]
     pub(super) upload_grace: Duration,
-    /// Time limit of a whole request, including its upload and its answer. Then the proxy abandons it, and its resource
-    /// stays closed for --quarantine.
+    /// Time limit of a whole request with its answer. Then it is abandoned: its resource is closed for --quarantine.
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration::parse)]
     pub(super) longest: Duration,
     /// Requests in flight at a time, including abandoned ones. Others get a 503 at once.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
+use axum::response::IntoResponse;
 use bytes::Bytes;
 use fencing::http::{Passage, Problem};
 use futures_util::future::BoxFuture;
@@ -34,8 +35,6 @@ pub(super) struct Flight {
     patience: Duration,
     /// Ends when the upload continues for too long behind a newer token.
     superseded: BoxFuture<'static, ()>,
-    /// Whether the service closes the connection after its answer: it wants no more of the upload.
-    closes: bool,
     /// Counts the request once it is abandoned.
     held: Option<Counted<()>>,
     args: Arc<ProxyArgs>,
@@ -78,7 +77,7 @@ impl Flight {
         };
         let superseded = superseded.boxed();
         let (client, patience) = (ClientState::Waiting(client), args.flight.upstream_timeout);
-        (Flight { upload, client, patience, superseded, closes: false, held: None, args, passage }, answer)
+        (Flight { upload, client, patience, superseded, held: None, args, passage }, answer)
     }
 
     /// Passes the answer on, and lasts until the service has the whole request and has sent its whole answer. If either
@@ -101,7 +100,7 @@ impl Flight {
                 refused("no_service");
                 tracing::warn!(error = %say::chain(&error), "the service cannot be reached");
                 let why = "the service behind the proxy cannot be reached; nothing was sent";
-                self.client.answer(NOT_SENT.answer(why));
+                self.client.answer(NOT_SENT.because(why));
                 return Ok(());
             }
             Err(error) => {
@@ -115,7 +114,7 @@ impl Flight {
             // An upgrade without a request for one: the service speaks another protocol from here on.
             return Err(BROKEN);
         }
-        self.closes = head.version < Version::HTTP_2 && headers::closes(&head.headers);
+        let closes = head.version < Version::HTTP_2 && headers::closes(&head.headers);
         headers::answered(&mut head.headers, head.version);
         match body.is_end_stream() {
             true => self.client.answer(Response::from_parts(head, Body::empty())),
@@ -131,11 +130,10 @@ impl Flight {
         }
         drop(body);
         self.client.send(None, patience).await;
-        self.sent().await
+        self.sent(closes).await
     }
 
-    /// Waits for something of the service. If nothing moves for too long, the client has a last answer, and the request
-    /// is held.
+    /// Waits for something of the service. If nothing moves for too long, the client is answered, and the request held.
     async fn next<T>(&mut self, coming: impl Future<Output = T>) -> Result<T, Doubt> {
         let mut coming = pin!(coming);
         self.upload.note();
@@ -144,8 +142,7 @@ impl Flight {
             tokio::select! {
                 biased;
                 () = &mut self.superseded => return Err(SUPERSEDED),
-                // Until then the upload is bounded, and the wait for the answer. It may have waited at the fence for
-                // long.
+                // Until then the upload is bounded, and the wait for the answer. The fence may have held it for long.
                 () = sleep_until(self.upload.until), if has_answer => return Err(LONG),
                 come = &mut coming => return Ok(come),
                 () = self.upload.stalled(self.patience) => {}
@@ -157,9 +154,9 @@ impl Flight {
         }
     }
 
-    /// Waits until the service has the rest of a request that it has answered. What the proxy still sends
-    /// of an older request must not come behind a newer one.
-    async fn sent(&mut self) -> Result<(), Doubt> {
+    /// Waits until the service has the rest of a request that it has answered. What the proxy still sends of an older
+    /// request must not come behind a newer one. A service that `closes` the connection wants no more of the upload.
+    async fn sent(&mut self, closes: bool) -> Result<(), Doubt> {
         tokio::select! {
             biased;
             () = self.upload.ended() => {}
@@ -169,7 +166,7 @@ impl Flight {
         }
         match self.upload.state() {
             UploadState::Sent => Ok(()),
-            UploadState::Dropped if self.closes => Ok(()),
+            UploadState::Dropped if closes => Ok(()),
             _ => Err(UPLOAD),
         }
     }
@@ -186,7 +183,7 @@ impl Flight {
         self.patience = self.args.flight.quarantine();
         self.upload.note();
         let doubt = "the request may or may not have been carried out; read before you try again";
-        self.client.answer(problem.answer(format_args!("{why}; {doubt}")));
+        self.client.answer(problem.because(format_args!("{why}; {doubt}")));
     }
 }
 
@@ -207,9 +204,9 @@ type Piece = Option<Frame<Bytes>>;
 
 impl ClientState {
     /// Answers it, or cuts it off if it reads another answer.
-    fn answer(&mut self, answer: HttpAnswer) {
+    fn answer(&mut self, answer: impl IntoResponse) {
         if let ClientState::Waiting(client) = replace(self, ClientState::Gone) {
-            let _ = client.send(answer);
+            let _ = client.send(answer.into_response());
         }
     }
 

@@ -6,6 +6,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version};
 use http_body::Body as _;
 use http_body_util::BodyExt;
+use percent_encoding::percent_decode_str;
 
 /// The headers of one connection, not of the message (RFC 9110, 7.6.1), besides those that `Connection` names.
 const OF_THE_CONNECTION: [&str; 9] = [
@@ -45,8 +46,7 @@ pub(super) fn clean(headers: &mut HeaderMap) {
     });
 }
 
-/// Takes the same away from the trailers, which some servers put among the headers, and all that the fence
-/// reads: it has decided by then.
+/// Takes the same from the trailers, which some servers put among the headers, and all that the fence has read.
 fn trailers(trailers: &mut HeaderMap) {
     clean(trailers);
     end_to_end(trailers);
@@ -63,10 +63,8 @@ fn remove(headers: &mut HeaderMap, unwanted: impl Fn(&str) -> bool) {
 
 pub(super) fn overrides_method(uri: &Uri) -> bool {
     let keys = uri.query().unwrap_or_default().split(['&', ';']);
-    keys.map(|pair| pair.split('=').next().unwrap_or_default()).any(|key| {
-        let key = percent_encoding::percent_decode_str(key).collect::<Vec<u8>>();
-        key.eq_ignore_ascii_case(b"_method")
-    })
+    let mut keys = keys.map(|pair| pair.split('=').next().unwrap_or_default());
+    keys.any(|key| percent_decode_str(key).collect::<Vec<u8>>().eq_ignore_ascii_case(b"_method"))
 }
 
 pub(super) fn closes(headers: &HeaderMap) -> bool {
@@ -87,21 +85,16 @@ fn end_to_end(headers: &mut HeaderMap) {
     });
 }
 
-pub(super) fn forwarded(parts: Parts, body: Body, upstream: &Uri, http2: bool) -> Result<Request<Body>, http::Error> {
-    let mut headers = parts.headers;
+pub(super) fn forwarded(mut parts: Parts, body: Body, upstream: &Uri, http2: bool) -> http::Result<Request<Body>> {
+    let headers = &mut parts.headers;
     let takes_trailers =
         headers.get(TE).is_some_and(|te| te.as_bytes().to_ascii_lowercase().windows(8).any(|word| word == b"trailers"));
-    end_to_end(&mut headers);
+    end_to_end(headers);
     // This proxy has answered it.
     headers.remove(EXPECT);
     // The authority of an absolute URI goes before Host (RFC 9112, 3.2.2). HTTP/1.0 may have neither.
-    let host = match (parts.uri.authority(), headers.remove(HOST)) {
-        (None, Some(host)) => Some(host),
-        (own, _) => {
-            let host = own.or(upstream.authority()).map(|host| host.as_str().try_into());
-            host.transpose()?
-        }
-    };
+    let authority = |uri: &Uri| uri.authority().map(|host| HeaderValue::try_from(host.as_str())).transpose();
+    let host = authority(&parts.uri)?.or(headers.remove(HOST)).or(authority(upstream)?);
     if let Some(host) = host.filter(|_| !http2) {
         headers.insert(HOST, host);
     }
@@ -113,22 +106,21 @@ pub(super) fn forwarded(parts: Parts, body: Body, upstream: &Uri, http2: bool) -
     if read && !http2 && !body.is_end_stream() && !headers.contains_key(CONTENT_LENGTH) {
         headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }
-    let from = parts.extensions.get().map(|from: &SocketAddr| from.ip().to_string());
+    let from = parts.extensions.remove().map(|from: SocketAddr| from.ip().to_string());
     let chain = headers.get_all(FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok());
     let chain = chain.chain(from.as_deref()).collect::<Vec<_>>().join(", ");
     headers.insert(FORWARDED_FOR, HeaderValue::try_from(chain)?);
-    via(&mut headers, parts.version);
+    via(headers, parts.version);
     let mut to = upstream.clone().into_parts();
     to.path_and_query = parts.uri.path_and_query().cloned().or(to.path_and_query);
-    let mut request = Request::new(Body::new(body.map_frame(|mut frame| {
+    parts.uri = Uri::from_parts(to)?;
+    parts.version = if http2 { Version::HTTP_2 } else { Version::HTTP_11 };
+    parts.extensions.clear();
+    let body = body.map_frame(|mut frame| {
         frame.trailers_mut().into_iter().for_each(trailers);
         frame
-    })));
-    *request.method_mut() = parts.method;
-    *request.uri_mut() = Uri::from_parts(to)?;
-    *request.version_mut() = if http2 { Version::HTTP_2 } else { Version::HTTP_11 };
-    *request.headers_mut() = headers;
-    Ok(request)
+    });
+    Ok(Request::from_parts(parts, Body::new(body)))
 }
 
 pub(super) fn answered(headers: &mut HeaderMap, version: Version) {

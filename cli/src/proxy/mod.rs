@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
+use axum::response::IntoResponse;
 use axum::routing::get;
 use fencing::fence::{Marks, MemoryMarks};
 use fencing::http::{FenceLayer, Policy, Problem, SHADOW, is_grpc};
@@ -64,19 +65,17 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
     let (args, recorder) = (Arc::new(args), record_metrics()?);
     let keys = args.policy.signing_keys.as_deref().map(SigningKeys::open).transpose()?;
     let names = names::extractor(&args.names)?;
-    if args.flight.quarantine() < args.flight.upstream_timeout {
-        say::error(format_args!(
-            "warning: --quarantine {} is shorter than --upstream-timeout {}: the service may still \
-             work on a request when newer tokens are admitted",
-            show(args.flight.quarantine()),
-            show(args.flight.upstream_timeout),
-        ));
+    let (quarantine, timeout) = (args.flight.quarantine(), args.flight.upstream_timeout);
+    if quarantine < timeout {
+        let why = "the service may still work on a request when newer tokens are admitted";
+        let (quarantine, timeout) = (show(quarantine), show(timeout));
+        say::error(format!("warning: --quarantine {quarantine} is shorter than --upstream-timeout {timeout}: {why}"));
     }
     // Any name does: the mark is only read.
     let probe = Resource::new("readyz").map_err(Failure::failed)?;
     let marks = open_marks(&args.marks).await?;
     // An earlier proxy frees its port at once when it is stopped, and sends for up to --stop-within.
-    let earlier = args.flight.quarantine() + args.listen.stop_within;
+    let earlier = quarantine + args.listen.stop_within;
     let opens = Instant::now() + if args.flight.clean_start { Duration::ZERO } else { earlier };
     let fence = Fence::new(marks).closed_until(opens).limit(args.policy.limit).ceiling(args.policy.ceiling);
     let listener = Listener::bind(&args.listen).await?;
@@ -108,7 +107,7 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
         let proxy = Arc::clone(&proxy);
         async move {
             let reads_grpc = is_grpc(request.method(), request.headers());
-            let answer = proxy.answer(request).await.unwrap_or_else(|refusal| refusal);
+            let answer = proxy.answer(request).await.into_response();
             Ok(if reads_grpc { in_grpc(answer) } else { answer })
         }
     });
@@ -152,7 +151,7 @@ impl<X: Fn(&Parts) -> Result<Vec<Resource>, String>> FencingProxy<X> {
     fn check(&self, parts: &Parts) -> Result<(), Refused> {
         if matches!(parts.method, Method::CONNECT | Method::TRACE) {
             refused("method");
-            return Err(Refused(NOT_PASSED_ON, format!("{} is not passed on", parts.method)));
+            return Err(NOT_PASSED_ON.because(format_args!("{} is not passed on", parts.method)));
         }
         // Those are writes already. The body of a form may say the same, but only a POST has one.
         let writes = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
@@ -168,13 +167,13 @@ impl<X: Fn(&Parts) -> Result<Vec<Resource>, String>> FencingProxy<X> {
             return Ok(());
         };
         refused("malformed");
-        Err(Refused(MALFORMED, why.to_owned()))
+        Err(MALFORMED.because(why))
     }
 
-    async fn answer(&self, request: Request<Body>) -> Result<HttpAnswer, HttpAnswer> {
+    async fn answer(&self, request: Request<Body>) -> axum::response::Result<HttpAnswer> {
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
             refused("full");
-            return Err(FULL.answer("too many requests are in progress; nothing was sent"));
+            return Err(FULL.because("too many requests are in progress; nothing was sent").into());
         };
         let permit = Counted::new("fencing_proxy_requests", permit);
         let args = &self.args;
@@ -183,16 +182,14 @@ impl<X: Fn(&Parts) -> Result<Vec<Resource>, String>> FencingProxy<X> {
         self.check(&parts)?;
         headers::clean(&mut parts.headers);
         let admitted = self.fence.admit(&mut parts);
-        if let (Some(keys), Some(fenced)) = (&self.keys, parts.extensions.get())
-            && let Some(answer) = keys.refuse(&parts.headers, fenced)
-        {
-            return Err(answer);
+        if let (Some(keys), Some(fenced)) = (&self.keys, parts.extensions.get()) {
+            keys.check(&parts.headers, fenced)?;
         }
         // A client that hangs up drops this future, and not a request that was let through.
         let passage = admitted.await?;
         let (is_fenced, shadow) = (passage.is_fenced(), passage.shadow());
         let request = headers::forwarded(parts, body, &args.service.upstream, args.service.upstream_http2);
-        let request = request.map_err(|error| NOT_SENT.answer(format_args!("{error}; nothing was sent")))?;
+        let request = request.map_err(|error| NOT_SENT.because(format_args!("{error}; nothing was sent")))?;
         let (flight, answered) = Flight::new(Arc::clone(args), upload, passage);
         let answer = self.upstream.send(request, is_fenced);
         tokio::spawn(async move {
@@ -200,7 +197,7 @@ impl<X: Fn(&Parts) -> Result<Vec<Resource>, String>> FencingProxy<X> {
             flight.run(answer).await;
         });
         let why = "the proxy failed; the request may or may not have been carried out";
-        let mut answer = answered.await.unwrap_or_else(|_| FAILED.answer(why));
+        let mut answer = answered.await.unwrap_or_else(|_| FAILED.because(why).into_response());
         if let Some(status) = shadow {
             answer.headers_mut().insert(SHADOW, HeaderValue::from(status.as_u16()));
         }

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use fencing::Resource;
-use matchit::{InsertError, Params, Router};
+use matchit::{InsertError, Match, Params, Router};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
@@ -23,13 +23,11 @@ pub(super) struct Patterns(Router<Pattern>);
 impl Patterns {
     pub(super) fn new(patterns: &[Pattern]) -> Result<Patterns, String> {
         let mut router = Router::new();
-        for pattern in patterns {
-            for route in &pattern.routes {
+        for pattern @ Pattern { text, routes, .. } in patterns {
+            for route in routes {
                 router.insert(route, pattern.clone()).map_err(|error| match error {
-                    InsertError::Conflict { with } => {
-                        format!("{}: another pattern matches the same paths: {with}", pattern.text)
-                    }
-                    error => format!("{}: {error}", pattern.text),
+                    InsertError::Conflict { with } => format!("{text}: another pattern matches the same paths: {with}"),
+                    error => format!("{text}: {error}"),
                 })?;
             }
         }
@@ -40,8 +38,7 @@ impl Patterns {
     pub(super) fn resources(&self, path: &str) -> Result<Vec<Resource>, String> {
         let none = || "no pattern of the proxy names a resource for this path".to_owned();
         let path = format!("/{path}");
-        let found = self.0.at(&path).map_err(|_| none())?;
-        let (pattern, params) = (found.value, found.params);
+        let Match { value: pattern, params } = self.0.at(&path).map_err(|_| none())?;
         if !pattern.integers.iter().all(|name| params.get(name).is_some_and(is_integer)) {
             return Err(none());
         }
@@ -59,8 +56,7 @@ impl Patterns {
 
 /// Returns whether a text is a number in the one way that this proxy reads.
 fn is_integer(text: &str) -> bool {
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    digits && (text == "0" || !text.starts_with('0'))
+    text == "0" || !text.is_empty() && !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 impl FromStr for Pattern {

@@ -1,40 +1,39 @@
 //! Who may ask `fencing serve` for what, as its file of clients says.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fencing::Resource;
-use fencing::http::Problem;
+use hex::FromHex;
+use http::HeaderMap;
 use http::header::{AUTHORIZATION, ORIGIN};
-use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
 use serde::Deserialize;
 use subtle::ConstantTimeEq;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::answers::{FORBIDDEN, OVERLOADED, UNAUTHORIZED, UNAVAILABLE};
 use crate::exit::Failure;
 use crate::followed::Followed;
-use crate::listen::{ProblemKind, Refused};
+use crate::listen::Refused;
 
-const UNAUTHORIZED: ProblemKind = ProblemKind::new(StatusCode::UNAUTHORIZED, "about:blank");
-pub(super) const FORBIDDEN: ProblemKind = ProblemKind::new(StatusCode::FORBIDDEN, "about:blank");
-/// A client, or all clients together, have reached a bound.
-pub(super) const OVERLOADED: ProblemKind =
-    ProblemKind::new(StatusCode::TOO_MANY_REQUESTS, Problem::OVERLOADED).retry_after(1);
-pub(super) const UNAVAILABLE: ProblemKind =
-    ProblemKind::new(StatusCode::SERVICE_UNAVAILABLE, Problem::UNAVAILABLE).retry_after(1);
-
+const TOO_MANY_LEASES: &str = "too many leases are held; no lock was requested";
+const TOO_MANY_WAIT: &str = "too many requests wait; nothing was requested";
 const FROM_A_PAGE: &str = "web pages get no leases: a request with Origin or Sec-Fetch-Site is refused";
 
 /// The clients that may ask, and how much each of them uses.
 pub(super) struct Clients {
-    known: Option<Followed<Vec<(TokenHash, Arc<Rights>)>>>,
+    known: Option<Followed<Tokens>>,
     /// It stays when the file changes.
     usage: Mutex<HashMap<String, Arc<Usage>>>,
 }
+
+/// The SHA-256 of each token, and the client that has it.
+type Tokens = Vec<([u8; 32], Arc<Rights>)>;
 
 /// A client that has said who it is: the one that sends a request.
 #[derive(Clone)]
@@ -71,14 +70,19 @@ struct Rights {
     requests_per_second: Option<u32>,
 }
 
-type TokenHash = [u8; 32];
-
 #[derive(Default)]
 struct Usage {
     leases: Mutex<InUse>,
     waiters: Mutex<InUse>,
     /// When the next request would come if all came at the rate.
     next: Mutex<Option<Instant>>,
+}
+
+/// What a client has a number of.
+pub(super) enum Counts {
+    Lease,
+    /// A request that waits. They never take the last connections.
+    Waiter,
 }
 
 /// A lease or a waiter of a client, counted until it is dropped.
@@ -101,23 +105,21 @@ impl Clients {
     /// Returns the client that has sent these headers, if it is no web page.
     pub(super) fn find(&self, headers: &HeaderMap) -> Result<Caller, Refused> {
         if is_from_a_page(headers) {
-            return Err(Refused(FORBIDDEN, FROM_A_PAGE.to_owned()));
+            return Err(FORBIDDEN.because(FROM_A_PAGE));
         }
         let rights = match &self.known {
-            None => Arc::new(Rights::anybody()),
+            None => Arc::new(anybody()),
             Some(known) => {
-                let unknown = |why: &str| Refused(UNAUTHORIZED, why.to_owned());
-                let token = bearer(headers);
-                let token = token.ok_or_else(|| unknown("say who you are: send Authorization: Bearer TOKEN"))?;
-                let hash = digest(&SHA256, token);
+                let nobody = || UNAUTHORIZED.because("say who you are: send Authorization: Bearer TOKEN");
+                let hash = digest(&SHA256, bearer(headers).ok_or_else(nobody)?);
                 let mut found = None;
                 // All are compared: the time says nothing about any of them.
-                for (known, rights) in known.now().iter() {
-                    if known.ct_eq(hash.as_ref()).into() {
+                for (token, rights) in known.now().iter() {
+                    if token.ct_eq(hash.as_ref()).into() {
                         found = Some(Arc::clone(rights));
                     }
                 }
-                found.ok_or_else(|| unknown("no client has this token"))?
+                found.ok_or_else(|| UNAUTHORIZED.because("no client has this token"))?
             }
         };
         let usage = Arc::clone(self.usage.lock().entry(rights.name.clone()).or_default());
@@ -144,8 +146,7 @@ impl Caller {
     }
 
     fn check(&self, has: bool, what: &str) -> Result<(), Refused> {
-        let refusal = || Refused(FORBIDDEN, format!("{} has no right to {what}", self.name()));
-        has.then_some(()).ok_or_else(refusal)
+        if has { Ok(()) } else { Err(FORBIDDEN.because(format_args!("{} has no right to {what}", self.name()))) }
     }
 
     /// Takes one of the requests that the client has each second. It may send those of one second at once.
@@ -154,62 +155,48 @@ impl Caller {
         let (now, mut next) = (Instant::now(), self.usage.next.lock());
         let due = next.unwrap_or(now).max(now);
         if due.duration_since(now) >= Duration::from_secs(1) {
-            return Err(Refused(OVERLOADED, format!("{} sends more than {rate} requests a second", self.name())));
+            return Err(OVERLOADED.because(format_args!("{} sends more than {rate} requests a second", self.name())));
         }
         *next = Some(due + Duration::from_secs(1) / rate.max(1));
         Ok(())
     }
 
-    /// Counts a lease with those of this client, and with those of all, for which there are permits.
-    pub(super) fn count_lease(&self, of_all: &Arc<Semaphore>) -> Result<Place, Refused> {
-        let full = Refused(UNAVAILABLE, "too many leases are held; no lock was requested".to_owned());
-        self.count(&self.usage.leases, self.rights.leases, "leases", of_all, full)
-    }
-
-    /// Counts a request that waits. They never take the last connections.
-    pub(super) fn count_waiter(&self, of_all: &Arc<Semaphore>) -> Result<Place, Refused> {
-        let full = Refused(OVERLOADED, "too many requests wait; nothing was requested".to_owned());
-        self.count(&self.usage.waiters, self.rights.waiters, "waiting requests", of_all, full)
-    }
-
-    fn count(
-        &self,
-        counted: &Mutex<InUse>,
-        most: Option<usize>,
-        what: &str,
-        of_all: &Arc<Semaphore>,
-        full: Refused,
-    ) -> Result<Place, Refused> {
-        let counted = counted.lock();
+    /// Counts one with those of this client, and with those of all, for which there are permits.
+    pub(super) fn count(&self, one: Counts, of_all: &Arc<Semaphore>) -> Result<Place, Refused> {
+        let Caller { rights, usage } = self;
+        let (in_use, most, what, full, why) = match one {
+            Counts::Lease => (&usage.leases, rights.leases, "leases", UNAVAILABLE, TOO_MANY_LEASES),
+            Counts::Waiter => (&usage.waiters, rights.waiters, "waiting requests", OVERLOADED, TOO_MANY_WAIT),
+        };
+        let in_use = in_use.lock();
         // It is one itself.
-        if let Some(most) = most.filter(|most| Arc::strong_count(&counted) > *most) {
-            return Err(Refused(OVERLOADED, format!("{} has {most} {what}, which is its limit", self.name())));
+        if let Some(most) = most.filter(|most| Arc::strong_count(&in_use) > *most) {
+            return Err(OVERLOADED.because(format_args!("{} has {most} {what}, which is its limit", self.name())));
         }
-        Ok((Arc::clone(&counted), Arc::clone(of_all).try_acquire_owned().map_err(|_| full)?))
+        let of_all = Arc::clone(of_all).try_acquire_owned().map_err(|_| full.because(why))?;
+        Ok((Arc::clone(&in_use), of_all))
     }
 }
 
-impl Rights {
-    fn anybody() -> Rights {
-        let may = vec![Right::Acquire, Right::Release, Right::Read];
-        Rights { name: "anybody".to_owned(), resources: vec!["/".to_owned()], may, ..Rights::default() }
-    }
+fn anybody() -> Rights {
+    let may = vec![Right::Acquire, Right::Release, Right::Read];
+    Rights { name: "anybody".to_owned(), resources: vec!["/".to_owned()], may, ..Rights::default() }
 }
 
-fn parse(text: &str) -> Result<Vec<(TokenHash, Arc<Rights>)>, String> {
-    let clients: BTreeMap<String, Rights> = toml::from_str(text).map_err(|error| error.to_string())?;
-    let mut tokens: Vec<(TokenHash, Arc<Rights>)> = Vec::new();
+fn parse(text: &str) -> Result<Tokens, Box<dyn Error>> {
+    let clients: HashMap<String, Rights> = toml::from_str(text)?;
+    let mut tokens = Tokens::new();
     for (name, rights) in clients {
         if rights.token_sha256.is_empty() {
-            return Err(format!("{name} has no token_sha256"));
+            return Err(format!("{name} has no token_sha256").into());
         }
         let rights = Arc::new(Rights { name, ..rights });
         let name = &rights.name;
         for digits in &rights.token_sha256 {
-            let hash = hex::decode(digits).ok().and_then(|bytes| bytes.try_into().ok());
-            let hash = hash.ok_or_else(|| format!("{name}: give the SHA-256 of a token in 64 hexadecimal digits"))?;
+            let wrong = |_| format!("{name}: give the SHA-256 of a token in 64 hexadecimal digits");
+            let hash = <[u8; 32]>::from_hex(digits).map_err(wrong)?;
             if let Some((_, other)) = tokens.iter().find(|(known, other)| *known == hash && other.name != *name) {
-                return Err(format!("{name} and {} have one token", other.name));
+                return Err(format!("{name} and {} have one token", other.name).into());
             }
             tokens.push((hash, Arc::clone(&rights)));
         }
@@ -264,7 +251,7 @@ mod tests {
             (&client("a", "").replace("0a0a", "0a"), "64 hexadecimal digits"),
             (&client("a", "").replace(&format!("\"{hash}\""), ""), "a has no token_sha256"),
         ] {
-            let error = parse(text).err().unwrap();
+            let error = parse(text).err().unwrap().to_string();
             assert!(error.contains(why), "{error}");
         }
     }

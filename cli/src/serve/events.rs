@@ -1,25 +1,23 @@
 //! What becomes of a lease, told to its client as server-sent events.
 
 use std::convert::Infallible;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{RawQuery, State};
-use bytes::Bytes;
 use fencing::lock::Loss;
 use futures_util::stream;
-use http::{HeaderMap, StatusCode};
-use serde_json::json;
+use http::{HeaderMap, StatusCode, Uri};
 use tokio::time::{Instant, sleep};
 
-use super::clients::{Caller, Place, Right};
-use super::lease_server::{Answered, Id, LeaseServer, SharedServer, show, text};
+use super::answers::{FORBIDDEN, NO_LEASE, SUPERSEDED, UNAUTHORIZED};
+use super::clients::{Caller, Counts, Place, Right};
+use super::lease_server::{Answered, LeaseServer, SharedServer, named, show};
 use super::table::KnownLease;
 use crate::duration::millis;
-use crate::listen::{HttpAnswer, MALFORMED, answer};
+use crate::listen::{MALFORMED, Refused, answer};
 
 /// How often it is looked whether the lease was renewed.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -27,16 +25,17 @@ const MOMENT: Duration = Duration::from_millis(50);
 /// A change of the deadline that is no renewal: two readings of the clock.
 const JITTER: Duration = Duration::from_millis(100);
 
+const COMMENT: &str = ":\n\n";
+
 /// The events of one lease, until its end. It takes the place of a waiter.
 struct LeaseEvents {
     leases: Arc<LeaseServer>,
     /// Those of the request: each renewal checks what its client may do by then.
     headers: HeaderMap,
     known: KnownLease,
-    /// Whether the lease is renewed for as long as the events are read.
-    renews: bool,
-    /// When it was renewed last, and when it ends, as was told.
-    renewed: Instant,
+    /// When it is renewed next, if it is for as long as the events are read.
+    renewal: Option<Instant>,
+    /// When it ends, as was told.
     told: Option<Instant>,
     is_over: bool,
     _place: Place,
@@ -46,26 +45,21 @@ struct LeaseEvents {
 pub(super) async fn show_or_tell(
     State(leases): SharedServer,
     caller: Extension<Caller>,
-    id: Id,
+    uri: Uri,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Answered {
-    let id = text(id);
+    let id = named(&uri).unwrap_or_default();
     let Some(id) = id.strip_suffix("/events") else { return show(&leases, &caller, &id).await };
-    let renews = match query.as_deref() {
-        None => false,
-        Some("renew=true") => true,
-        Some(_) => return Err(MALFORMED.answer("the only query is renew=true")),
+    let (known, renewal) = match query.as_deref() {
+        None => (leases.find(&caller, id, Some(Right::Read))?, None),
+        Some("renew=true") => (leases.find_own(&caller, id)?, Some(Instant::now())),
+        Some(_) => return Err(MALFORMED.because("the only query is renew=true").into()),
     };
-    let known = if renews { leases.find_own(&caller, id)? } else { leases.find(&caller, id, Some(Right::Read))? };
     caller.take_request()?;
-    let place = caller.count_waiter(&leases.waiters)?;
-    let renewed = Instant::now() - known.ttl / 3;
-    let events = LeaseEvents { leases, headers, known, renews, renewed, told: None, is_over: false, _place: place };
-    let events = stream::unfold(events, async |mut events| {
-        let text = events.next().await?;
-        Some((Ok::<_, Infallible>(Bytes::from(text)), events))
-    });
+    let place = caller.count(Counts::Waiter, &leases.waiters)?;
+    let events = LeaseEvents { leases, headers, known, renewal, told: None, is_over: false, _place: place };
+    let events = stream::unfold(events, async |mut events| Some((Ok::<_, Infallible>(events.next().await?), events)));
     Ok(answer(StatusCode::OK, "text/event-stream", Body::from_stream(events)))
 }
 
@@ -75,22 +69,18 @@ impl LeaseEvents {
         if self.is_over || self.leases.stop.is_cancelled() {
             return None;
         }
-        if self.renews && self.renewed.elapsed() >= self.known.ttl / 3 {
-            self.renewed = Instant::now();
-            match self.renew().await.map_err(|refusal| refusal.status()) {
-                Err(StatusCode::NOT_FOUND) => return Some(self.end("lost")),
-                Err(StatusCode::CONFLICT) => return Some(self.end("superseded")),
+        if self.renewal.is_some_and(|due| due <= Instant::now()) {
+            self.renewal = Some(Instant::now() + self.known.ttl / 3);
+            match self.renew().await.map_err(|refused| refused.kind) {
+                Err(NO_LEASE) => return Some(self.end("lost")),
+                Err(SUPERSEDED) => return Some(self.end("superseded")),
                 // The client has lost its right: the answer to its next request says so.
-                Err(StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => return None,
+                Err(UNAUTHORIZED | FORBIDDEN) => return None,
                 // A failure is told by the deadline, which does not move.
                 _ => {}
             }
         }
-        let entry = self.leases.table.find(&self.known.id);
-        let lease = match &entry {
-            Some(entry) => entry.lease.lock().await.as_ref().map(|lease| (lease.valid_for(), lease.lost())),
-            None => None,
-        };
+        let lease = self.leases.table.look(&self.known.id, |lease| (lease.valid_for(), lease.lost())).await;
         let Some((left, lost)) = lease else {
             // Another process may know more of a sealed one.
             return Some(self.end(if self.known.ticket.is_some() { "unknown" } else { "lost" }));
@@ -100,23 +90,22 @@ impl LeaseEvents {
             self.told = Some(ends);
             return Some(event("renewed", left));
         }
-        let (mut lost, mut look) = (pin!(lost), pin!(sleep(LOOK_INTERVAL.min(self.known.ttl / 6))));
         tokio::select! {
-            loss = &mut lost => match loss {
+            loss = lost => match loss {
                 Loss::Released => Some(self.end("released")),
                 Loss::Superseded => Some(self.end("superseded")),
                 // The table says in a moment whether another process may have it.
                 _ => {
                     sleep(MOMENT).await;
-                    Some(":\n\n".to_owned())
+                    Some(COMMENT.to_owned())
                 }
             },
             () = self.leases.stop.cancelled() => None,
-            () = &mut look => Some(":\n\n".to_owned()),
+            () = sleep(LOOK_INTERVAL.min(self.known.ttl / 6)) => Some(COMMENT.to_owned()),
         }
     }
 
-    async fn renew(&self) -> Result<Duration, HttpAnswer> {
+    async fn renew(&self) -> Result<Duration, Refused> {
         let caller = self.leases.clients.find(&self.headers)?;
         let known = self.leases.find_own(&caller, &self.known.id)?;
         self.leases.renew(&caller, &known).await
@@ -129,6 +118,5 @@ impl LeaseEvents {
 }
 
 fn event(what: &str, left: Duration) -> String {
-    let data = json!({ "valid_for_ms": millis(left) });
-    format!("event: {what}\ndata: {data}\n\n")
+    format!("event: {what}\ndata: {{\"valid_for_ms\":{}}}\n\n", millis(left))
 }

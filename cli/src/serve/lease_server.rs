@@ -1,23 +1,23 @@
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Extension;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, Request, State};
-use axum::response::IntoResponse;
+use axum::extract::{Request, State};
+use axum::response::{self, IntoResponse};
 use fencing::http::segments;
-use fencing::lock::{BuildError, LeaseLost, Lock, Loss, ReleaseError, Released, RenewError};
-use fencing::{Lease, Resource, Sequencer};
-use http::StatusCode;
+use fencing::lock::{LeaseLost, Lock, Loss, ReleaseError, Released, RenewError};
+use fencing::{Lease, Sequencer};
 use http::header::CONTENT_TYPE;
+use http::{StatusCode, Uri};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::answers::{self, IN_DOUBT, NOT_JSON, TOO_LONG, no_lease};
-use super::clients::{Caller, Clients, FORBIDDEN, Right, UNAVAILABLE};
+use super::answers::{FORBIDDEN, IN_DOUBT, NOT_JSON, TOO_LONG, UNAVAILABLE, no_lease, not_acquired, not_renewed};
+use super::clients::{Caller, Clients, Counts, Right};
 use super::table::{KnownLease, Table};
 use super::{JSON, ServeArgs};
 use crate::duration::about;
@@ -40,8 +40,7 @@ pub(super) struct LeaseServer {
 }
 
 pub(super) type SharedServer = State<Arc<LeaseServer>>;
-pub(super) type Id = Result<Path<String>, PathRejection>;
-pub(super) type Answered = Result<HttpAnswer, HttpAnswer>;
+pub(super) type Answered = response::Result<HttpAnswer>;
 
 #[derive(Deserialize, Default)]
 #[serde(default, deny_unknown_fields)]
@@ -52,61 +51,58 @@ struct AcquireRequest {
 
 pub(super) async fn acquire(State(leases): SharedServer, caller: Extension<Caller>, request: Request) -> Answered {
     caller.require(Right::Acquire)?;
-    let resource = resource(request.uri().path()).map_err(|why| MALFORMED.answer(why))?;
+    // It is as strict as the fence: one resource has one name.
+    let name = named(request.uri()).ok_or_else(|| MALFORMED.because("the name is not UTF-8"))?;
+    let resource = segments(name.split('/')).map_err(|error| MALFORMED.because(error))?;
     caller.require_resource(&resource)?;
     caller.take_request()?;
     // Before the body: a slow one takes a connection as a waiter does.
-    let _waiting = caller.count_waiter(&leases.waiters)?;
-    let stopping = || UNAVAILABLE.answer("the service is stopping; nothing was acquired");
+    let _waiting = caller.count(Counts::Waiter, &leases.waiters)?;
+    let stopping = || UNAVAILABLE.because("the service is stopping; nothing was acquired");
     let wanted = leases.stop.run_until_cancelled(acquire_request(request)).await.ok_or_else(stopping)??;
     let ttl = wanted.ttl_ms.map_or(leases.args.ttl, Duration::from_millis);
     let wait = Duration::from_millis(wanted.wait_ms);
     for (field, value, most) in [("ttl_ms", ttl, leases.args.longest_ttl), ("wait_ms", wait, leases.args.longest_wait)]
     {
         if value > most {
-            let most = most.as_millis();
-            return Err(MALFORMED.answer(format_args!("{field} is at most {most}")));
+            return Err(MALFORMED.because(format_args!("{field} is at most {}", most.as_millis())).into());
         }
     }
-    let wrong = |error: BuildError| MALFORMED.answer(error);
-    let lock = leases.lock.with_ttl(ttl).and_then(|lock| lock.with_wait(wait)).map_err(wrong)?;
-    let place = caller.count_lease(&leases.places)?;
+    let lock = leases.lock.with_ttl(ttl).and_then(|lock| lock.with_wait(wait));
+    let lock = lock.map_err(|error| MALFORMED.because(error))?;
+    let place = caller.count(Counts::Lease, &leases.places)?;
     // If the client goes away, this is dropped, which releases.
     let acquired =
         async { if wait.is_zero() { lock.try_acquire(&resource).await } else { lock.acquire(&resource).await } };
     let lease = leases.stop.run_until_cancelled(acquired).await;
-    let lease = lease.ok_or_else(stopping)?.map_err(|error| answers::not_acquired(&error))?;
+    let lease = lease.ok_or_else(stopping)?.map_err(|error| not_acquired(&error))?;
     let known = KnownLease::new(&lease, ttl, caller.name(), leases.keys.as_ref());
-    let known = known.map_err(|error| UNAVAILABLE.answer(error))?;
-    let answer = answers::lease(StatusCode::CREATED, &known, lease.valid_for(), leases.keys.as_ref());
+    let known = known.ok_or_else(|| UNAVAILABLE.because("the system has no random numbers; nothing was acquired"))?;
+    let answer = known.answer(StatusCode::CREATED, lease.valid_for(), leases.keys.as_ref());
     leases.note(&known, "lease acquired");
-    let unread = leases.table.unread(&known.id);
-    leases.table.keep(known, lease, place);
-    Ok(answer.map(|text| unread.until_read(text)))
+    let table = Arc::clone(&leases.table);
+    Ok(answer.map(|text| table.keep_once_read(known, lease, place, text)))
 }
 
 pub(super) async fn show(leases: &LeaseServer, caller: &Caller, id: &str) -> Answered {
     let known = leases.find(caller, id, Some(Right::Read))?;
     caller.take_request()?;
-    let left = match leases.table.find(&known.id) {
-        Some(entry) => entry.lease.lock().await.as_ref().map(Lease::valid_for).unwrap_or_default(),
-        None => Duration::ZERO,
-    };
+    let left = leases.table.look(&known.id, Lease::valid_for).await.unwrap_or_default();
     // Another process may know more.
     if left.is_zero() && known.ticket.is_none() {
         return Err(no_lease().into());
     }
-    Ok(answers::lease(StatusCode::OK, &known, left, leases.keys.as_ref()))
+    Ok(known.answer(StatusCode::OK, left, leases.keys.as_ref()))
 }
 
-pub(super) async fn renew(State(leases): SharedServer, caller: Extension<Caller>, id: Id) -> Answered {
-    let known = leases.find_own(&caller, &text(id))?;
+pub(super) async fn renew(State(leases): SharedServer, caller: Extension<Caller>, uri: Uri) -> Answered {
+    let known = leases.find_own(&caller, &named(&uri).unwrap_or_default())?;
     let left = leases.renew(&caller, &known).await?;
-    Ok(answers::lease(StatusCode::OK, &known, left, leases.keys.as_ref()))
+    Ok(known.answer(StatusCode::OK, left, leases.keys.as_ref()))
 }
 
-pub(super) async fn release(State(leases): SharedServer, caller: Extension<Caller>, id: Id) -> Answered {
-    let known = leases.find(&caller, &text(id), Some(Right::Release))?;
+pub(super) async fn release(State(leases): SharedServer, caller: Extension<Caller>, uri: Uri) -> Answered {
+    let known = leases.find(&caller, &named(&uri).unwrap_or_default(), Some(Right::Release))?;
     if known.client != caller.name() {
         let Sequencer { resource, token } = &known.sequencer;
         tracing::warn!(client = known.client, by = caller.name(), %resource, %token, "lease released by another client");
@@ -123,15 +119,15 @@ pub(super) async fn release(State(leases): SharedServer, caller: Extension<Calle
         Ok(Released::Lapsed) => Err(no_lease().into()),
         Err(error) => {
             tracing::warn!(%error, "release in doubt");
-            let why = "too few servers answered; the lock is free by the end of its TTL";
-            Err(IN_DOUBT.answer(why))
+            Err(IN_DOUBT.because("too few servers answered; the lock is free by the end of its TTL").into())
         }
     }
 }
 
-/// Returns the text of an id. No lease has one that is not UTF-8.
-pub(super) fn text(id: Id) -> String {
-    id.map_or_else(|_| String::new(), |Path(id)| id)
+/// Returns what the path names: a resource, or a lease by its id. None has a name that is not UTF-8.
+pub(super) fn named(uri: &Uri) -> Option<String> {
+    let name = uri.path().strip_prefix("/leases/").unwrap_or_default();
+    percent_decode_str(name).decode_utf8().ok().map(Cow::into_owned)
 }
 
 impl LeaseServer {
@@ -150,7 +146,7 @@ impl LeaseServer {
         let sealed = || KnownLease::unseal(id, self.keys.as_ref()?);
         let known = self.table.find(id).map(|entry| entry.known.clone()).or_else(sealed).ok_or_else(no_lease)?;
         if known.client != caller.name() {
-            let foreign = || Refused(FORBIDDEN, "the lease belongs to another client".to_owned());
+            let foreign = || FORBIDDEN.because("the lease belongs to another client");
             caller.require(of_others.ok_or_else(foreign)?)?;
             caller.require_resource(&known.sequencer.resource)?;
         }
@@ -165,7 +161,7 @@ impl LeaseServer {
     }
 
     /// Renews a lease, and returns how long it lasts from now.
-    pub(super) async fn renew(&self, caller: &Caller, known: &KnownLease) -> Result<Duration, HttpAnswer> {
+    pub(super) async fn renew(&self, caller: &Caller, known: &KnownLease) -> Result<Duration, Refused> {
         if let Some(entry) = self.table.find(&known.id)
             && let Some(lease) = entry.lease.lock().await.as_ref()
         {
@@ -175,13 +171,13 @@ impl LeaseServer {
                 Err(RenewError::Lost(LeaseLost { loss: Loss::Expired, .. })) if known.ticket.is_some() => {}
                 Err(error) => {
                     let lasts = format!("for another {}", about(lease.valid_for()));
-                    return Err(answers::not_renewed(&error, &lasts));
+                    return Err(not_renewed(&error, &lasts));
                 }
             }
         }
         let lease = self.resume(known).await?;
         let left = lease.valid_for();
-        match caller.count_lease(&self.places) {
+        match caller.count(Counts::Lease, &self.places) {
             Ok(place) => self.table.keep(known.clone(), lease, place),
             // It is renewed all the same, each time anew.
             Err(_) => lease.leave(),
@@ -190,9 +186,9 @@ impl LeaseServer {
     }
 
     /// Goes on with a lease that another process has granted or renewed.
-    async fn resume(&self, known: &KnownLease) -> Result<Lease, HttpAnswer> {
+    async fn resume(&self, known: &KnownLease) -> Result<Lease, Refused> {
         let ticket = known.ticket.as_ref().ok_or_else(no_lease)?;
-        self.lock.resume(ticket).await.map_err(|error| answers::not_renewed(&error, "until its old end"))
+        self.lock.resume(ticket).await.map_err(|error| not_renewed(&error, "until its old end"))
     }
 
     /// Releases a lease that this process has, or returns that it had ended here.
@@ -208,21 +204,14 @@ impl LeaseServer {
     }
 }
 
-/// Reads the name in the path. It is as strict as the fence: one resource has one name.
-fn resource(path: &str) -> Result<Resource, String> {
-    let name = percent_decode_str(path.strip_prefix("/leases/").unwrap_or_default()).decode_utf8();
-    let name = name.map_err(|_| "the name is not UTF-8".to_owned())?;
-    segments(name.split('/')).map_err(|error| error.to_string())
-}
-
-async fn acquire_request(request: Request) -> Result<AcquireRequest, HttpAnswer> {
+async fn acquire_request(request: Request) -> Result<AcquireRequest, Refused> {
     let (parts, body) = request.into_parts();
     let bytes = match Limited::new(body, MAX_BODY).collect().await {
         Ok(bytes) => bytes.to_bytes(),
         Err(error) if error.is::<LengthLimitError>() => {
-            return Err(TOO_LONG.answer(format_args!("the body has more than {MAX_BODY} bytes")));
+            return Err(TOO_LONG.because(format_args!("the body has more than {MAX_BODY} bytes")));
         }
-        Err(error) => return Err(MALFORMED.answer(error)),
+        Err(error) => return Err(MALFORMED.because(error)),
     };
     if bytes.is_empty() {
         return Ok(AcquireRequest::default());
@@ -230,11 +219,11 @@ async fn acquire_request(request: Request) -> Result<AcquireRequest, HttpAnswer>
     let kind = parts.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
     if !kind.eq_ignore_ascii_case(JSON) {
-        return Err(NOT_JSON.answer("the body must be JSON: send Content-Type: application/json"));
+        return Err(NOT_JSON.because("the body must be JSON: send Content-Type: application/json"));
     }
     // serde would take an array, too, by the order of the fields.
     if bytes.trim_ascii_start().first() != Some(&b'{') {
-        return Err(MALFORMED.answer("the body must be a JSON object"));
+        return Err(MALFORMED.because("the body must be a JSON object"));
     }
-    serde_json::from_slice(&bytes).map_err(|error| MALFORMED.answer(error))
+    serde_json::from_slice(&bytes).map_err(|error| MALFORMED.because(error))
 }

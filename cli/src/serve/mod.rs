@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
+use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use fencing::lock::Lock;
@@ -25,7 +26,7 @@ use self::lease_server::{LeaseServer, SharedServer, acquire, release, renew};
 use self::table::Table;
 use crate::duration;
 use crate::exit::Failure;
-use crate::listen::{Answers, HttpAnswer, Listen, Listener, bounded, count, record_metrics, status, yaml};
+use crate::listen::{Answers, HttpAnswer, Listen, Listener, Refused, bounded, count, record_metrics, status, yaml};
 use crate::lock::{ChosenLock, LockArgs};
 use crate::say;
 use crate::signing::SigningKeys;
@@ -60,8 +61,7 @@ pub(crate) struct ServeArgs {
     longest_wait: Duration,
     /// Signs its tokens, so that a fence with the keys accepts only tokens that were issued here (`fencing proxy
     /// --signing-keys`), and seals the ids of leases, so that other processes with the keys know them. A file with a
-    /// line ID=KEY for each key, 64 hexadecimal digits or more. The first key signs. The file is read again when it
-    /// changes.
+    /// line ID=KEY for each key, 64 hexadecimal digits or more. The first key signs. It is read again when it changes.
     #[arg(long, value_name = "FILE", env = "FENCING_SIGNING_KEYS")]
     signing_keys: Option<PathBuf>,
     /// Leases held at a time. Further requests get a 503.
@@ -148,11 +148,10 @@ async fn counted(State(leases): SharedServer, request: Request, routes: Next) ->
             request.extensions_mut().insert(caller);
             routes.run(request).await
         }
-        Err(refused) => refused.into(),
+        Err(refused) => refused.into_response(),
     };
     let status = answer.status().as_str().to_owned();
-    let labels = [("request", kind.to_owned()), ("status", status)];
-    metrics::counter!("fencing_serve_requests_total", &labels).increment(1);
+    metrics::counter!("fencing_serve_requests_total", "request" => kind, "status" => status).increment(1);
     answer
 }
 
@@ -161,13 +160,13 @@ fn routes(leases: Arc<LeaseServer>) -> Router {
         .route("/leases/", post(acquire))
         .route("/leases/{*name}", post(acquire).get(show_or_tell).put(renew).delete(release))
         .route("/openapi.yaml", get(openapi))
-        .method_not_allowed_fallback(async || WRONG_METHOD.answer(SEE_ROUTES))
-        .fallback(async || NOT_FOUND.answer(SEE_ROUTES))
+        .method_not_allowed_fallback(async || WRONG_METHOD.because(SEE_ROUTES))
+        .fallback(async || NOT_FOUND.because(SEE_ROUTES))
         .layer(from_fn_with_state(Arc::clone(&leases), counted))
         .with_state(leases)
 }
 
-async fn openapi(Extension(caller): Extension<Caller>) -> Result<HttpAnswer, HttpAnswer> {
+async fn openapi(Extension(caller): Extension<Caller>) -> Result<HttpAnswer, Refused> {
     caller.require(Right::Read)?;
     Ok(yaml(OPENAPI))
 }

@@ -3,15 +3,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
+use axum::response::IntoResponse;
+use fencing::http::attach_sequencer;
 use fencing::lock::{LeaseTicket, Loss};
 use fencing::{Lease, Sequencer};
+use http::header::{CONTENT_LENGTH, LOCATION};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::BodyExt;
 use parking_lot::Mutex;
+use serde_json::json;
 use tokio::sync::Mutex as AsyncMutex;
 
+use super::JSON;
 use super::clients::Place;
-use crate::listen::Counted;
-use crate::signing::SigningKeys;
+use crate::duration::millis;
+use crate::listen::{Counted, HttpAnswer, answer};
+use crate::signing::{SIGNATURE, SigningKeys, random};
 
 /// The leases that this process has granted or renewed, by ids that cannot be guessed. Only their clients renew them,
 /// and with sealed ids perhaps through another process.
@@ -23,6 +30,15 @@ pub(super) struct Entry {
     pub(super) known: KnownLease,
     pub(super) lease: AsyncMutex<Option<Lease>>,
     _place: Counted<Place>,
+}
+
+impl Drop for Entry {
+    /// Another process may have renewed it.
+    fn drop(&mut self) {
+        if let Some(lease) = self.lease.get_mut().take().filter(|_| self.known.ticket.is_some()) {
+            lease.leave();
+        }
+    }
 }
 
 /// What the id of a lease says, to this process or with its keys to each.
@@ -39,19 +55,14 @@ pub(super) struct KnownLease {
 
 impl KnownLease {
     /// Makes the id of a lease: sealed, if there are keys and the back end lets other processes go on with it.
-    pub(super) fn new(
-        lease: &Lease,
-        ttl: Duration,
-        client: &str,
-        keys: Option<&SigningKeys>,
-    ) -> Result<KnownLease, getrandom::Error> {
+    pub(super) fn new(lease: &Lease, ttl: Duration, client: &str, keys: Option<&SigningKeys>) -> Option<KnownLease> {
         let ticket = keys.and_then(|keys| Some((lease.ticket()?, keys)));
         let id = match &ticket {
             Some((ticket, keys)) => keys.seal(&format!("{client}\n{ticket}"))?,
-            None => format!("{:016x}{:016x}", getrandom::u64()?, getrandom::u64()?),
+            None => hex::encode(random::<16>()?),
         };
         let (client, ticket) = (client.to_owned(), ticket.map(|(ticket, _)| ticket));
-        Ok(KnownLease { id, client, sequencer: lease.sequencer(), ttl, ticket })
+        Some(KnownLease { id, client, sequencer: lease.sequencer(), ttl, ticket })
     }
 
     pub(super) fn unseal(id: &str, keys: &SigningKeys) -> Option<KnownLease> {
@@ -61,14 +72,31 @@ impl KnownLease {
         let (id, client, sequencer, ttl) = (id.to_owned(), client.to_owned(), ticket.sequencer.clone(), ticket.ttl);
         Some(KnownLease { id, client, sequencer, ttl, ticket: Some(ticket) })
     }
-}
 
-impl Drop for Entry {
-    /// Another process may have renewed it.
-    fn drop(&mut self) {
-        if let Some(lease) = self.lease.get_mut().take().filter(|_| self.known.ticket.is_some()) {
-            lease.leave();
+    pub(super) fn answer(&self, status: StatusCode, left: Duration, keys: Option<&SigningKeys>) -> HttpAnswer {
+        let KnownLease { id, sequencer, ttl, .. } = self;
+        let signature = keys.map(|keys| keys.sign(sequencer));
+        let mut text = json!({
+            "resource": sequencer.resource,
+            "token": sequencer.token,
+            "sequencer": sequencer,
+            "lease_id": id,
+            "ttl_ms": millis(*ttl),
+            "valid_for_ms": millis(left),
+        });
+        if let (Some(signature), Some(fields)) = (&signature, text.as_object_mut()) {
+            fields.insert("signature".into(), signature.as_str().into());
         }
+        let text = text.to_string();
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(text.len()));
+        // In the form in which a client sends it on.
+        attach_sequencer(&mut headers, sequencer);
+        let location = (status == StatusCode::CREATED).then(|| format!("/leases/{id}"));
+        for (name, value) in [(SIGNATURE, signature), (LOCATION, location)] {
+            headers.extend(value.and_then(|value| Some((name, HeaderValue::try_from(value).ok()?))));
+        }
+        (headers, answer(status, JSON, text)).into_response()
     }
 }
 
@@ -101,13 +129,31 @@ impl Table {
         });
     }
 
-    /// Returns a guard for the answer with this lease, which may never reach the client.
-    pub(super) fn unread(self: &Arc<Table>, id: &str) -> Unread {
-        Unread { table: Arc::clone(self), id: Some(id.to_owned()) }
+    /// Keeps a lease once its answer is read. Until then the answer has it: if its client goes away before that, it is
+    /// dropped with the answer, which releases it.
+    pub(super) fn keep_once_read(
+        self: Arc<Table>,
+        known: KnownLease,
+        lease: Lease,
+        place: Place,
+        answer: Body,
+    ) -> Body {
+        let mut unread = Some((known, lease, place));
+        Body::new(answer.map_frame(move |frame| {
+            if let Some((known, lease, place)) = unread.take() {
+                self.keep(known, lease, place);
+            }
+            frame
+        }))
     }
 
     pub(super) fn find(&self, id: &str) -> Option<Arc<Entry>> {
         self.0.lock().get(id).cloned()
+    }
+
+    /// Looks at a lease of which this process knows when it ends.
+    pub(super) async fn look<T>(&self, id: &str, look: impl FnOnce(&Lease) -> T) -> Option<T> {
+        self.find(id)?.lease.lock().await.as_ref().map(look)
     }
 
     /// Removes a lease. If that drops it, its release is sent, and not waited for, unless another process may have it.
@@ -116,35 +162,9 @@ impl Table {
     }
 }
 
-/// Guard of a lease that its client does not know yet. Dropped, it releases the lease: the client has gone away before
-/// it read the answer.
-pub(super) struct Unread {
-    table: Arc<Table>,
-    id: Option<String>,
-}
-
-impl Unread {
-    pub(super) fn until_read(mut self, answer: Body) -> Body {
-        Body::new(answer.map_frame(move |frame| {
-            let _ = self.id.take();
-            frame
-        }))
-    }
-}
-
-impl Drop for Unread {
-    fn drop(&mut self) {
-        if let Some(entry) = self.id.as_ref().and_then(|id| self.table.remove(id))
-            && let Ok(mut lease) = entry.lease.try_lock()
-        {
-            drop(lease.take());
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::clients::Clients;
+    use super::super::clients::{Clients, Counts};
     use fencing::Resource;
     use fencing::lock::ConnectOptions;
     use http::HeaderMap;
@@ -162,9 +182,8 @@ mod tests {
         let answered = async || {
             let lease = lock.acquire(&resource).await.unwrap();
             let known = KnownLease::new(&lease, ttl, "a", None).unwrap();
-            let (id, unread) = (known.id.clone(), table.unread(&known.id));
-            table.keep(known, lease, caller.count_lease(&places).ok().unwrap());
-            (id, unread.until_read(Body::from("a")))
+            let (id, place) = (known.id.clone(), caller.count(Counts::Lease, &places).ok().unwrap());
+            (id, Arc::clone(&table).keep_once_read(known, lease, place, Body::from("a")))
         };
         let (id, unread) = answered().await;
         drop(unread);
