@@ -23,8 +23,8 @@ use crate::say;
 /// and guard what they should, which tables are protected, and the clock; for etcd and ZooKeeper, whether a majority
 /// answers, and the version; for marks in a Redis, whether they are open. Use the URLs and the role of your service.
 ///
-/// Each line begins with "ok" or "mend". Status 0: there is nothing to mend; 69: a server does not answer, or no
-/// majority grants leases; 65: something else needs mending.
+/// Each line begins with "ok" or "mend". Status 0: there is nothing to mend; 69: a database does not answer, or no
+/// majority grants leases; 65: something else needs mending, such as one node of five.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
@@ -93,7 +93,7 @@ impl Report {
             let report = finding.report.as_ref();
             let found = match (finding.advised(&findings), finding.quarantine()) {
                 (Some(advice), _) => Err(Failure::refused(advice)),
-                (_, Some(Duration::MAX)) => Err(Failure::refused("grants nothing until `fencing fleet recover --now`")),
+                (_, Some(Duration::MAX)) => Err(Failure::refused("grants nothing until an operator ends its quarantine: see `fencing fleet recover --now`")),
                 (_, Some(left)) => Ok(format!("grants nothing for another {}, which ends by itself", about(left))),
                 _ => Ok(format!("version {}", report.map_or("", |report| &report.version))),
             };

@@ -112,6 +112,12 @@ impl Findings {
         self.count(|finding| finding.report.as_ref().is_some_and(is_own))
     }
 
+    /// Reports whether a move from this list to that one has begun, or is done.
+    pub(crate) fn has_left_for(&self, list: &Fleet) -> bool {
+        let left = |it: &NodeReport| list.members().eq(&it.moved_to) || list.members().eq(&it.fleet);
+        self.count(|finding| finding.report.as_ref().is_some_and(left)) > 0
+    }
+
     /// Reports whether a move to this list has begun, and is not done.
     pub(crate) fn is_moving(&self) -> bool {
         self.nodes.iter().any(|finding| finding.is_on_the_way(self))
@@ -145,7 +151,7 @@ impl Finding {
             Fault::NotMaster => " (give the address of a master that has no failover)",
             Fault::MaxmemoryPolicy(_) => ", as other policies evict locks (CONFIG SET maxmemory-policy noeviction)",
             Fault::OtherFleet { .. } => {
-                " (is that the newer list? then use it here, too; only `fencing fleet move` changes a fleet's list)"
+                " (use that list here, too, or move its locks to this one with `fencing fleet move`)"
             }
             Fault::Moved { .. } => " (if that move is done, give clients that list; otherwise run the move again)",
             Fault::SameServer(_) => " (one server has one vote: remove one of the names)",
@@ -198,8 +204,8 @@ impl Finding {
         let state = match &self.problem {
             None => "admitted; ".to_owned(),
             Some(Fault::Quarantined(Duration::MAX)) => {
-                "admitted, grants nothing until an operator ends its quarantine (if no lock is held, \
-                 `fencing fleet recover --now`); "
+                "admitted, grants nothing until an operator ends its quarantine (`fencing fleet \
+                 recover --now` says when and how); "
                     .to_owned()
             }
             Some(Fault::Quarantined(left)) => {

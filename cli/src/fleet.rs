@@ -173,10 +173,18 @@ async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
         now.print();
         return Err(Failure::unavailable(format_args!("--from: {HALF_MOVED}")));
     }
+    let (list, answered, needed) = (to.fleet()?, now.members(), now.needed());
+    if !order.lost && answered < needed && !now.has_left_for(&list) {
+        now.print();
+        return Err(Failure::unavailable(format_args!(
+            "{answered} of {} nodes of --from answer with their state, and {needed} are needed: nothing was changed. \
+             Bring the others back; if they are gone for good or came back empty, see --lost",
+            now.nodes.len()
+        )));
+    }
     say::out(format_args!(
-        "moving {} to {}; clients with the old list get no lease once the move has begun\n",
-        from.fleet()?,
-        to.fleet()?
+        "moving {} to {list}; clients with the old list get no lease once the move has begun\n",
+        from.fleet()?
     ));
     let moved = if order.lost { old.move_lost_to(&new).await } else { old.move_to(&new).await };
     moved.map_err(|error| advised(error, &to))?;
@@ -223,7 +231,7 @@ fn advised(error: OperatorError, to: &Redis) -> Failure {
     let more = match &error {
         OperatorError::OldForgot { .. } => {
             "; bring these nodes back and run the same command again (`fencing fleet recover` brings \
-             them back if no move has begun); if they are lost for good, see --lost"
+             them back if no move has begun); if they are lost for good or came back empty, see --lost"
         }
         OperatorError::BothInUse => {
             "; if clients got the new list too early, stop them, restart the nodes that are only in the \
@@ -259,16 +267,16 @@ fn outlook(findings: &Findings) -> String {
     match findings.opens_in() {
         Some(Duration::ZERO) => "Leases are granted now.".into(),
         Some(left) => format!(
-            "Leases are granted in {}, when the locks that may be held have expired. If you know that no lock is held, \
-             `fencing fleet recover --now --yes` with this list ends the wait.",
+            "Leases are granted in {}, when the locks that may be held have expired. `fencing fleet recover --now` with \
+             this list says when and how to end the wait.",
             about(left)
         ),
         None => "Too few nodes can grant a lease: see the lines above.".into(),
     }
 }
 
-const IN_USE: &str = "; the nodes have been in use, and this command leaves them as they are; if no lock is \
-                      held, end the quarantine with `fencing fleet recover --now`";
+const IN_USE: &str = "; the nodes have been in use, and this command leaves them as they are; \
+                      `fencing fleet recover --now` says when and how to end a quarantine";
 
 const HALF_MOVED: &str = "the move from another list to this one has begun, and is not done: run that move again, \
                           with an empty server under the name of each node that is gone";
@@ -276,8 +284,8 @@ const HALF_MOVED: &str = "the move from another list to this one has begun, and 
 const NOW: &str = "\
 --now ends each quarantine: nodes that have forgotten locks grant at once. If a client still holds
 a lock that they have forgotten, two clients hold it at the same time, until the storage refuses the
-older token; `fencing leases` does not show such a lock. Use --now if no client has run for as long
-as its TTL, or if you have stopped all clients. Add --yes to do it.";
+older token; `fencing leases` does not show such a lock. Use --now if all clients are stopped, or
+were for the longest TTL. Add --yes to do it.";
 
 const LOST: &str = "\
 --lost starts the new list although no majority of the old one answers with its state. The counts of

@@ -101,7 +101,7 @@ fn has_moved(health: &Health) -> bool {
 }
 
 /// Says for how long quarantines keep a majority from granting, and how to end them.
-fn closed(health: &Health) -> Option<String> {
+pub(crate) fn closed(health: &Health) -> Option<String> {
     let quarantine = |cause: &NodeCause| if let Fault::Quarantined(left) = cause.cause { Some(left) } else { None };
     let mut times: Vec<Duration> = health.causes.iter().filter_map(quarantine).collect();
     times.sort_unstable();
@@ -112,7 +112,7 @@ fn closed(health: &Health) -> Option<String> {
         true => format!("no lock is granted for another {left}, until earlier leases have ended"),
         false => format!(
             "too few nodes grant for another {left}, until the locks that they may have forgotten have \
-             expired; if no lock is held, `fencing fleet recover --now` ends the quarantine"
+             expired; `fencing fleet recover --now` says when and how to end that"
         ),
     })
 }

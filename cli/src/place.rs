@@ -45,7 +45,7 @@ pub(crate) struct LockPlace {
     /// The nodes: independent masters [env: FENCING_REDIS].
     #[arg(long, value_name = "URL,URL,...", conflicts_with = "database")]
     redis: Option<String>,
-    /// A database: sqlite:PATH, postgres://... or mysql://... Missing tables are created [env: FENCING_DATABASE].
+    /// A database: sqlite:PATH, postgres://... or mysql://... [env: FENCING_DATABASE].
     #[arg(long, value_name = "URL")]
     database: Option<String>,
     /// Prefix of the keys on nodes, in etcd or in ZooKeeper [default: fencing]. A database has no namespaces.

@@ -5,6 +5,7 @@ use wildmatch::WildMatch;
 
 use crate::exit::Failure;
 use crate::leases::LeaseList;
+use crate::lock::{ChosenLock, closed};
 use crate::place::{Chosen, LockPlace};
 use crate::pool::answer;
 use crate::say;
@@ -27,11 +28,12 @@ pub(crate) struct RaiseArgs {
 
 pub(crate) async fn main(args: RaiseArgs) -> Result<u8, Failure> {
     let RaiseArgs { place, above, yes } = args;
-    let service = match place.chosen(false)? {
+    let engine = match place.chosen(false)? {
         Chosen::Redis(_) => return Err(Failure::usage("for nodes use `fencing fleet`")),
         Chosen::Database(_) => return Err(Failure::usage("for a database use `fencing db marks raise-floor`")),
-        engine @ Chosen::Engine { .. } => engine.operator().await?,
+        engine @ Chosen::Engine { .. } => engine,
     };
+    let service = engine.operator().await?;
     let held = LeaseList::of_service(&*service, &WildMatch::new("*")).await?.all.len();
     let would = format_args!(
         "would raise all later tokens above {above}, end every lease (held now: {held}), and grant none until \
@@ -39,6 +41,8 @@ pub(crate) async fn main(args: RaiseArgs) -> Result<u8, Failure> {
     );
     Failure::unless(yes, would)?;
     answer(service.raise(above)).await?;
-    say::out(format_args!("later tokens are above {above}; leases ended: {held}\n"));
+    let health = ChosenLock::open(engine.options()).await?.lock.health().await;
+    let closed = closed(&health).unwrap_or("no lock is granted for the maxSessionTimeout of ZooKeeper".into());
+    say::out(format_args!("later tokens are above {above}; leases ended: {held}\n{closed}\n"));
     Ok(0)
 }

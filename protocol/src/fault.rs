@@ -38,7 +38,7 @@ pub enum Fault {
     /// It is not admitted: too few nodes remember, and a new start needs those that don't answer.
     #[error(
         "not admitted: too few nodes remember, and a new start needs every node; no answer from \
-         {}; if one is gone for good, `fencing fleet move` replaces it",
+         {}; if one is gone for good, `fencing fleet move --lost` replaces it",
         .missing.join(", ")
     )]
     NotStarted {

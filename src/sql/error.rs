@@ -148,9 +148,9 @@ pub enum MigrateError {
     /// The table of the marks or of the floor is lost. If it were created again, stale tokens would pass.
     #[error(
         "the database has lost {what}, which says which tokens are stale. Stop all writers. Then \
-         restore it, or create it by the SQL that `fencing db migrate --print` prints. Then raise the marks, or the \
-         floor, above all tokens that were granted: `fencing db marks raise`, `fencing db marks raise-floor`. Only \
-         then start the writers"
+         restore it, or create it by the SQL that `fencing db migrate --print` prints. Then raise the marks above all \
+         tokens that were granted, by `fencing db marks raise`, or if all leases are in this database the floor, by \
+         `fencing db marks raise-floor`. Only then start the writers"
     )]
     MarksLost {
         /// The names of the tables.

@@ -50,7 +50,7 @@ fn nor_does_a_wait_that_a_signal_ends() {
 
 #[test]
 fn whoever_waits_for_new_nodes_is_told_how_to_skip_that() {
-    const SKIP: &str = "if no lock is held, `fencing fleet recover --now` ends the quarantine";
+    const SKIP: &str = "`fencing fleet recover --now` says when and how to end that";
     let servers = redis::five();
     // Whoever waits gets the lock as soon as it is skipped, and was told why it waits.
     let folder = tempfile::tempdir().unwrap();

@@ -8,7 +8,7 @@ pub(crate) mod guard;
 use std::ffi::OsString;
 use std::time::Duration;
 
-use fencing::lock::{AcquireError, Loss, Released};
+use fencing::lock::{AcquireError, Fault, Loss, NodeCause, Released};
 use fencing::{Lease, Resource};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -79,12 +79,17 @@ pub(crate) async fn main(run: RunArgs) -> Result<u8, Failure> {
         outcome = service.acquire(&run.resource, run.wait) => match outcome {
             Ok(lease) => Ok(hold(lease, &run, &mut signals).await),
             Err(error @ AcquireError::Held { .. }) => Err(Failure(exit::HELD, error.to_string())),
+            Err(error @ AcquireError::Unavailable { .. }) if is_denied(&error) => Err(Failure::refused(error)),
             Err(error) => Err(Failure::unavailable(error)),
         },
     };
     // Some nodes may have granted.
     service.settle().await;
     outcome
+}
+
+fn is_denied(error: &AcquireError) -> bool {
+    matches!(error.causes(), [NodeCause { cause: Fault::Denied(_), .. }])
 }
 
 async fn hold(lease: Lease, run: &RunArgs, signals: &mut Signals) -> u8 {

@@ -186,8 +186,9 @@ impl EtcdBackend {
         let members = futures_util::future::join_all(members);
         let (read, causes) = futures_util::future::join(read, members).await;
         let mut health = Health::of_one(causes.into_iter().flatten().collect());
-        // One member of three may be down.
-        health.granting = usize::from(read.is_ok());
+        // One member of three may be down. An alarm for want of space is that of the cluster: it takes no writes.
+        let is_full = |cause: &NodeCause| matches!(&cause.cause, Fault::Refused(text) if text.contains("NOSPACE"));
+        health.granting = usize::from(read.is_ok() && !health.causes.iter().any(is_full));
         health.causes.extend(read.err().map(|fault| cluster.cause(fault)));
         health
     }

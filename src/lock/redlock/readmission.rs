@@ -104,8 +104,8 @@ fn words(back: Readmitted) -> String {
     }
     let who = if back.fleet { "the fleet" } else { "it" };
     format!(
-        "; {who} grants nothing until the locks that it may have forgotten have expired; if no lock is held, \
-         `fencing fleet recover --now` ends that"
+        "; {who} grants nothing until the locks that it may have forgotten have expired; \
+         `fencing fleet recover --now` says when and how to end that"
     )
 }
 

@@ -195,7 +195,7 @@ async fn a_majority_has_forgotten_and_one_is_dead() {
     let seen = client.health().await;
     let not_started = Fault::NotStarted { missing: vec![dead.clone()] };
     assert_eq!(faults(&seen).iter().filter(|fault| ***fault == not_started).count(), 2, "{seen:?}");
-    let words = format!("no answer from {dead}; if one is gone for good, `fencing fleet move`");
+    let words = format!("no answer from {dead}; if one is gone for good, `fencing fleet move --lost`");
     lease(&from, "--wait 2s").unwrap_err().says(69, &words);
 
     // What it says is done; first without the operator's word.
