@@ -93,7 +93,9 @@ impl Report {
             let report = finding.report.as_ref();
             let found = match (finding.advised(&findings), finding.quarantine()) {
                 (Some(advice), _) => Err(Failure::refused(advice)),
-                (_, Some(Duration::MAX)) => Err(Failure::refused("grants nothing until an operator ends its quarantine: see `fencing fleet recover --now`")),
+                (_, Some(Duration::MAX)) => Err(Failure::refused(
+                    "grants nothing until an operator ends its quarantine: see `fencing fleet recover --now`",
+                )),
                 (_, Some(left)) => Ok(format!("grants nothing for another {}, which ends by itself", about(left))),
                 _ => Ok(format!("version {}", report.map_or("", |report| &report.version))),
             };

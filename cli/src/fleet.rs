@@ -174,7 +174,7 @@ async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
         return Err(Failure::unavailable(format_args!("--from: {HALF_MOVED}")));
     }
     let (list, answered, needed) = (to.fleet()?, now.members(), now.needed());
-    if !order.lost && answered < needed && !now.has_left_for(&list) {
+    if !order.lost && answered < needed && list != now.fleet && !now.has_left_for(&list) {
         now.print();
         return Err(Failure::unavailable(format_args!(
             "{answered} of {} nodes of --from answer with their state, and {needed} are needed: nothing was changed. \

@@ -59,3 +59,21 @@ async fn a_restored_cluster_gives_no_smaller_token_and_after_raise_to_nobody() {
     assert!(lease.token() > held.token());
     release(lease).await;
 }
+
+/// Its members answer, and take no write.
+#[tokio::test]
+async fn a_cluster_without_space_grants_nothing_and_says_so() {
+    let cluster = EtcdCluster::with(1, &["--quota-backend-bytes=400000"]);
+    let lock = lock(&cluster).build().unwrap();
+    release(lock.acquire(&resource()).await.unwrap()).await;
+    assert!(lock.health().await.has_quorum());
+    let value = "x".repeat(100_000);
+    let told = async || {
+        // The one that finds no space raises the alarm, and fails.
+        let _ = cluster.try_ctl(&[0], &["put", &format!("other/{}", fastrand::u64(..)), &value]);
+        let health = lock.health().await;
+        health.causes.iter().any(|cause| cause.to_string().contains("NOSPACE")) && !health.has_quorum()
+    };
+    until("the health names the alarm", told).await;
+    lock.try_acquire(&resource()).await.unwrap_err();
+}

@@ -159,7 +159,8 @@ impl EtcdCluster {
         self.try_ctl(&all, arguments).expect("etcd answers")
     }
 
-    fn try_ctl(&self, members: &[usize], arguments: &[&str]) -> Option<String> {
+    /// The same by these members; `None` if it fails.
+    pub fn try_ctl(&self, members: &[usize], arguments: &[&str]) -> Option<String> {
         let scheme = self.scheme();
         let host = |number: &usize| format!("{scheme}://{}", self.host(*number));
         let hosts: Vec<String> = members.iter().map(host).collect();

@@ -161,3 +161,18 @@ fn an_old_list_that_is_a_minority_of_the_new_one_is_warned_of() {
         assert_eq!(warned, warns, "{printed}");
     }
 }
+
+/// Without a majority of the old list no move is begun: what is left of that list stays as it is.
+#[test]
+fn a_move_without_a_majority_of_the_old_list_changes_nothing() {
+    let mut servers = servers(6);
+    let (from, to) = (urls(&servers[..3]), urls(&servers[3..]));
+    init(&from);
+    let before = lease(&from, "").unwrap();
+    servers[0].kill();
+    servers[1].signal("STOP");
+    let why = "1 of 3 nodes of --from answer with their state, and 2 are needed: nothing was changed";
+    finish(mover(&from, &to)).says(69, why);
+    servers[1].signal("CONT");
+    assert!(lease(&from, "").unwrap() > before);
+}

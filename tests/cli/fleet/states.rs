@@ -199,7 +199,7 @@ async fn a_majority_has_forgotten_and_one_is_dead() {
     lease(&from, "--wait 2s").unwrap_err().says(69, &words);
 
     // What it says is done; first without the operator's word.
-    let words = "2 nodes of the old list must answer with their state";
+    let words = "0 of 3 nodes of --from answer with their state, and 2 are needed: nothing was changed";
     let ended = finish(mover(&from, &to)).says(69, words);
     assert!(ended.stderr.contains("see --lost"), "{}", ended.stderr);
     let mut command = mover(&from, &to);
@@ -216,7 +216,7 @@ async fn another_fleet() {
     let said = nodes(two, 69, "0 of 3 nodes can grant a lock now");
     for node in [0, 1] {
         said.assert(node, ": a node of another fleet: ");
-        said.assert(node, "only `fencing fleet move` changes a fleet's list");
+        said.assert(node, "move its locks to this one with `fencing fleet move`");
     }
     said.assert(2, "it can't come back in this list");
     let members: Vec<String> = serde_json::from_value(said.nodes[0]["fleet"].clone()).unwrap();
