@@ -53,6 +53,17 @@ async fn no_lease_is_taken_where_the_fence_does_not_hold() {
     finish(run(&database.url, "", "echo never")).prints(65, "").says(65, "fencing_marks is not logged");
 }
 
+/// Nor does a wait give rights to a role.
+#[tokio::test]
+async fn a_role_without_rights_is_refused() {
+    let database = Database::postgres().await;
+    database.ask("db migrate").is(0);
+    database.run("CREATE ROLE without_rights").unwrap();
+    let more = if database.url.contains('?') { '&' } else { '?' };
+    let url = format!("{}{more}options=-c%20role%3Dwithout_rights", database.url);
+    finish(run(&url, "", "echo never")).prints(65, "").says(65, "not permitted: ");
+}
+
 const PRINT: &str = "echo $FENCING_TOKEN";
 
 fn in_order(url: &str) {
