@@ -30,12 +30,11 @@ Other users can see command lines: put URLs with passwords into the environment.
 Exit status:
   0    done
   64   wrong usage, or --yes is missing
-  65   refused, by the database or because of the state of nodes or marks
+  65   refused, by the database, etcd or ZooKeeper, or because of the state of nodes or marks
   69   too few nodes granted or answered, or the database, etcd or ZooKeeper did not answer
   71   the operating system refused something, such as a port or the terminal
   74   the output could not be written, for example because the disk is full
-  75   the lock was held for the whole wait, or another session kept the database locked; serve, proxy:
-       requests had not ended after --stop-within
+  75   the lock was held for the whole wait, or the database was locked; serve, proxy: --stop-within has passed
   76   run: the lease was lost, or not renewed in time: the command was stopped
   126  run: the command cannot be executed
   127  run: the command was not found

@@ -112,12 +112,6 @@ impl Findings {
         self.count(|finding| finding.report.as_ref().is_some_and(is_own))
     }
 
-    /// Reports whether a move from this list to that one has begun, or is done.
-    pub(crate) fn has_left_for(&self, list: &Fleet) -> bool {
-        let left = |it: &NodeReport| list.members().eq(&it.moved_to) || list.members().eq(&it.fleet);
-        self.count(|finding| finding.report.as_ref().is_some_and(left)) > 0
-    }
-
     /// Reports whether a move to this list has begun, and is not done.
     pub(crate) fn is_moving(&self) -> bool {
         self.nodes.iter().any(|finding| finding.is_on_the_way(self))

@@ -101,12 +101,8 @@ pub(crate) async fn main(action: FleetAction) -> Result<u8, Failure> {
     tokio::select! {
         biased;
         signal = signals.next() => {
-            let moving = match action {
-                FleetAction::Move(_) => "; while the move is half done no client gets a lease",
-                _ => "",
-            };
-            let why = format!("interrupted by a signal{moving}: run the same command again");
-            Err(Failure(exit::by_signal(signal.as_raw()), why))
+            let why = "interrupted by a signal; half-way in a move no client gets a lease: run the same command again";
+            Err(Failure(exit::by_signal(signal.as_raw()), why.to_owned()))
         }
         done = done => done.map(|()| 0),
     }
@@ -173,18 +169,13 @@ async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
         now.print();
         return Err(Failure::unavailable(format_args!("--from: {HALF_MOVED}")));
     }
-    let (list, answered, needed) = (to.fleet()?, now.members(), now.needed());
-    if !order.lost && answered < needed && list != now.fleet && !now.has_left_for(&list) {
-        now.print();
-        return Err(Failure::unavailable(format_args!(
-            "{answered} of {} nodes of --from answer with their state, and {needed} are needed: nothing was changed. \
-             Bring the others back; if they are gone for good or came back empty, see --lost",
-            now.nodes.len()
-        )));
+    if !order.lost {
+        check_left(&now, &findings::ask(&to, budget).await?)?;
     }
     say::out(format_args!(
-        "moving {} to {list}; clients with the old list get no lease once the move has begun\n",
-        from.fleet()?
+        "moving {} to {}; clients with the old list get no lease once the move has begun\n",
+        now.fleet,
+        to.fleet()?
     ));
     let moved = if order.lost { old.move_lost_to(&new).await } else { old.move_to(&new).await };
     moved.map_err(|error| advised(error, &to))?;
@@ -197,6 +188,25 @@ async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
     ));
     say_what_is_left(&findings::ask(&from, budget).await?, &new, order.lost);
     Ok(())
+}
+
+/// Refuses a move that would end half-way: too few nodes of the old list answer, and the new one is not at work.
+fn check_left(old: &Findings, new: &Findings) -> Result<(), Failure> {
+    let (answered, all, needed) = (old.members(), old.nodes.len(), old.needed());
+    let lists = old.nodes.iter().filter_map(|it| it.report.as_ref()).flat_map(|it| [&it.fleet, &it.moved_to]);
+    let others: Vec<_> = lists.filter(|list| !list.is_empty() && !old.fleet.members().eq(*list)).collect();
+    let has_begun = new.admitted() >= new.needed() || others.iter().any(|list| new.fleet.members().eq(*list));
+    if answered >= needed || has_begun || old.fleet == new.fleet {
+        return Ok(());
+    }
+    old.print();
+    Err(match others.is_empty() {
+        false => Failure::refused("nothing was changed: is --from the list that clients have now?"),
+        true => Failure::unavailable(format_args!(
+            "{answered} of {all} nodes of --from answer with their state, and {needed} are needed: nothing was \
+             changed. Bring the others back; if they are gone for good or came back empty, see --lost"
+        )),
+    })
 }
 
 /// Says what may become of the old list, and of its servers that are not in the new one under any name.
@@ -230,8 +240,8 @@ fn advised(error: OperatorError, to: &Redis) -> Failure {
     let causes = if let OperatorError::NotAll { causes } = &error { causes.as_slice() } else { &[] };
     let more = match &error {
         OperatorError::OldForgot { .. } => {
-            "; bring these nodes back and run the same command again (`fencing fleet recover` brings \
-             them back if no move has begun); if they are lost for good or came back empty, see --lost"
+            "; bring these nodes back and run the same command again; if they are lost for good or came back empty, \
+             see --lost"
         }
         OperatorError::BothInUse => {
             "; if clients got the new list too early, stop them, restart the nodes that are only in the \

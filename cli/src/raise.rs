@@ -40,9 +40,9 @@ pub(crate) async fn main(args: RaiseArgs) -> Result<u8, Failure> {
          earlier holders have stopped. Add --yes to do it"
     );
     Failure::unless(yes, would)?;
+    let lock = ChosenLock::open(engine.options().holder("operator")).await?.lock;
     answer(service.raise(above)).await?;
-    let health = ChosenLock::open(engine.options()).await?.lock.health().await;
-    let closed = closed(&health).unwrap_or("no lock is granted for the maxSessionTimeout of ZooKeeper".into());
+    let closed = closed(&lock.health().await).unwrap_or("no lock is granted until earlier leases have ended".into());
     say::out(format_args!("later tokens are above {above}; leases ended: {held}\n{closed}\n"));
     Ok(0)
 }

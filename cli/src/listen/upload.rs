@@ -18,6 +18,8 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// The body of a request, whose client may pause for a bounded time, and may take a bounded time in all.
 struct Upload {
     body: Body,
+    /// How many bytes are still to come, where that is known: the end itself may not be read.
+    left: Option<u64>,
     drains: bool,
     patience: Duration,
     progress: Progress,
@@ -83,7 +85,7 @@ pub(crate) fn bounded(request: Request<Body>, patience: Duration, longest: Durat
     }
     let drains = request.version() == Version::HTTP_2;
     let request = request.map(|body| {
-        let upload = Upload { body, drains, patience, progress: progress.clone() };
+        let upload = Upload { left: body.size_hint().exact(), body, drains, patience, progress: progress.clone() };
         Body::new(StreamBody::new(stream::unfold(upload, async |mut upload| Some((upload.next().await?, upload)))))
     });
     (request, progress)
@@ -92,7 +94,7 @@ pub(crate) fn bounded(request: Request<Body>, patience: Duration, longest: Durat
 impl Upload {
     /// Waits for the next frame of the client, and notes how the upload has ended.
     async fn next(&mut self) -> Option<Result<Frame<Bytes>, axum::Error>> {
-        let Upload { body, patience, progress, .. } = self;
+        let Upload { body, left, patience, progress, .. } = self;
         let next = tokio::select! {
             biased;
             () = progress.ended() => Err("the request was abandoned; no more of it is sent"),
@@ -109,7 +111,9 @@ impl Upload {
         match &next {
             None => progress.end(UploadState::Sent),
             Some(Err(_)) => progress.end(UploadState::Failed),
-            Some(Ok(_)) => {}
+            Some(Ok(frame)) => {
+                *left = frame.data_ref().map_or(Some(0), |data| Some((*left)?.saturating_sub(data.len() as u64)));
+            }
         }
         next
     }
@@ -117,9 +121,10 @@ impl Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        let is_sent = self.body.is_end_stream();
+        let is_at_end = self.body.is_end_stream();
+        let is_sent = is_at_end || self.left == Some(0);
         self.progress.end(if is_sent { UploadState::Sent } else { UploadState::Dropped });
-        if let (true, false, Ok(runtime)) = (self.drains, is_sent, Handle::try_current()) {
+        if let (true, false, Ok(runtime)) = (self.drains, is_at_end, Handle::try_current()) {
             let rest = Limited::new(take(&mut self.body), MAX_DRAINED);
             runtime.spawn(timeout(DRAIN_TIMEOUT, rest.collect()));
         }

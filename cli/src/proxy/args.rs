@@ -53,8 +53,7 @@ pub(super) struct MarksPlaceArgs {
     /// In a Redis, the marks are in the hash {NS}:marks. [default: fencing]
     #[arg(long, value_name = "NS", conflicts_with = "forget_marks_on_exit")]
     pub(super) namespace: Option<String>,
-    /// Keeps the marks in this process instead, and loses them when it exits: after a restart, a stale token passes
-    /// until a newer one has come.
+    /// Keeps the marks in this process, and loses them when it exits: then a stale token passes until a newer comes.
     #[arg(long)]
     pub(super) forget_marks_on_exit: bool,
 }

@@ -79,17 +79,15 @@ pub(crate) async fn main(run: RunArgs) -> Result<u8, Failure> {
         outcome = service.acquire(&run.resource, run.wait) => match outcome {
             Ok(lease) => Ok(hold(lease, &run, &mut signals).await),
             Err(error @ AcquireError::Held { .. }) => Err(Failure(exit::HELD, error.to_string())),
-            Err(error @ AcquireError::Unavailable { .. }) if is_denied(&error) => Err(Failure::refused(error)),
+            Err(error) if matches!(error.causes(), [NodeCause { cause: Fault::Denied(_), .. }]) => {
+                Err(Failure::refused(error))
+            }
             Err(error) => Err(Failure::unavailable(error)),
         },
     };
     // Some nodes may have granted.
     service.settle().await;
     outcome
-}
-
-fn is_denied(error: &AcquireError) -> bool {
-    matches!(error.causes(), [NodeCause { cause: Fault::Denied(_), .. }])
 }
 
 async fn hold(lease: Lease, run: &RunArgs, signals: &mut Signals) -> u8 {

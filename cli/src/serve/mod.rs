@@ -70,8 +70,7 @@ pub(crate) struct ServeArgs {
     /// Requests that may wait for a lock at a time, at most half of --connections. Further ones get a 429.
     #[arg(long, value_name = "NUMBER", default_value_t = 1000, value_parser = count)]
     waiters: usize,
-    /// Which client may do what: a TOML file, which is read again when it changes. It has a table for each client,
-    /// under the client's name, with
+    /// Which client may do what: a TOML file, read again when it changes. Each client has a table under its name, with
     ///
     /// token_sha256 = ["..."], the SHA-256 of its bearer token (printf %s "$TOKEN" | sha256sum), or several;
     /// resources = ["billing/", "report"], where a name that ends with a slash covers all names that begin with it;

@@ -214,8 +214,8 @@ impl WaitQueue {
     /// notified, or have had the time to ask, it need not.
     pub(crate) fn ends_streak(&self, wanted: &Wanted<'_>) -> bool {
         let (mut state, retry_delay) = (self.state.lock(), wanted.settings.retry_delay);
-        // A pause now would pass before the release.
-        if state.last_lease.is_held() && wanted.has_unknown_waiters() {
+        // A pause before the release would let nobody in.
+        if wanted.has_unknown_waiters() && !matches!(state.last_lease, LastLease::Released { .. }) {
             return false;
         }
         let over = |streak: &Streak| !streak.contested && streak.is_over(retry_delay);

@@ -146,9 +146,14 @@ fn trailers_say_nothing_that_the_fence_has_not_seen() {
     let trailers = "0\r\nX-Original-URL: /b\r\nFencing-Token: 99\r\nX-Sum: 7\r\n\r\n";
     let mut client = Client::connect(door.requests);
     client.send(head("PUT", "/files/a", &headers) + trailers);
-    let mut service = Client::accepted(&service);
-    service.read_until("\r\n\r\n");
-    assert_eq!(service.read_until("\r\n\r\n").to_lowercase(), "0\r\nx-sum: 7\r\n\r\n");
+    let mut accepted = Client::accepted(&service);
+    accepted.read_until("\r\n\r\n");
+    assert_eq!(accepted.read_until("\r\n\r\n").to_lowercase(), "0\r\nx-sum: 7\r\n\r\n");
+    // They are the end of the upload: a newer token waits for nothing more.
+    accepted.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    client.read_until("\r\n\r\n");
+    client.send(head("PUT", "/files/a", &[("Fencing-Token", "34"), ("Content-Length", "0")]));
+    assert!(Client::accepted(&service).read_until("\r\n\r\n").contains("34"));
 }
 
 #[test]

@@ -176,3 +176,24 @@ fn a_move_without_a_majority_of_the_old_list_changes_nothing() {
     servers[1].signal("CONT");
     assert!(lease(&from, "").unwrap() > before);
 }
+
+/// A wrong --from is no reason to give anything up.
+#[test]
+fn a_move_from_another_list_than_that_of_the_clients_is_refused() {
+    let servers = servers(5);
+    init(&servers[..3]);
+    let (from, to) = (urls(&servers[1..4]), urls(&servers[4..]));
+    finish(mover(&from, &to)).says(65, "nothing was changed: is --from the list that clients have now?");
+    lease(&urls(&servers[..3]), "").unwrap();
+}
+
+/// Where the new list is at work, the move may be run again, though the old servers are gone.
+#[test]
+fn a_move_that_is_done_may_be_run_again_without_the_old_servers() {
+    let mut servers = servers(6);
+    let (from, to) = (urls(&servers[..3]), urls(&servers[3..]));
+    init(&from);
+    moved(finish(mover(&from, &to)), &to);
+    servers[..2].iter_mut().for_each(RedisServer::kill);
+    moved(finish(mover(&from, &to)), &to);
+}
