@@ -144,9 +144,7 @@ impl Finding {
             Fault::Denied(_) => " (check user, password and ACL)",
             Fault::NotMaster => " (give the address of a master that has no failover)",
             Fault::MaxmemoryPolicy(_) => ", as other policies evict locks (CONFIG SET maxmemory-policy noeviction)",
-            Fault::OtherFleet { .. } => {
-                " (use that list here, too, or move its locks to this one with `fencing fleet move`)"
-            }
+            Fault::OtherFleet { .. } => " (use that list here, too; only `fencing fleet move` changes a fleet's list)",
             Fault::Moved { .. } => " (if that move is done, give clients that list; otherwise run the move again)",
             Fault::SameServer(_) => " (one server has one vote: remove one of the names)",
             Fault::NotAdmitted => &self.way_back(findings),
@@ -185,9 +183,9 @@ impl Finding {
         } else {
             let new = if findings.nodes.iter().all(blank) { NEVER_IN_USE } else { "" };
             &format!(
-                "the next client starts the fleet, unless the client is strict, and waits until each server has been \
-                 up for the client's TTL; `fencing fleet recover --ttl LONGEST` starts it now, where LONGEST is the \
-                 longest TTL of any client{new}"
+                "the next client starts the fleet, unless it is strict, when each server has been up for its TTL; so \
+                 does `fencing fleet recover --ttl LONGEST`, where LONGEST is the longest TTL of any client, for which \
+                 all clients must be stopped first if the nodes were flushed{new}"
             )
         };
         format!(": {why}; {next}")

@@ -44,7 +44,7 @@ pub(crate) enum FleetAction {
 pub(crate) struct RecoverArgs {
     #[command(flatten)]
     redis: Redis,
-    /// The longest TTL of any client: nodes that know nothing of earlier locks grant nothing for that long.
+    /// The longest TTL of any client: a fleet that forgot its locks grants nothing until each server was up that long.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     ttl: Duration,
     #[command(flatten)]

@@ -216,7 +216,7 @@ async fn another_fleet() {
     let said = nodes(two, 69, "0 of 3 nodes can grant a lock now");
     for node in [0, 1] {
         said.assert(node, ": a node of another fleet: ");
-        said.assert(node, "move its locks to this one with `fencing fleet move`");
+        said.assert(node, "only `fencing fleet move` changes a fleet's list");
     }
     said.assert(2, "it can't come back in this list");
     let members: Vec<String> = serde_json::from_value(said.nodes[0]["fleet"].clone()).unwrap();
