@@ -34,7 +34,8 @@ Exit status:
   69   too few nodes granted or answered, or the database, etcd or ZooKeeper did not answer
   71   the operating system refused something, such as a port or the terminal
   74   the output could not be written, for example because the disk is full
-  75   the lock was held for the whole wait, or the database was locked; serve, proxy: --stop-within has passed
+  75   the lock was held for the whole wait, or the database stayed locked; serve, proxy: requests
+       lasted longer than --stop-within
   76   run: the lease was lost, or not renewed in time: the command was stopped
   126  run: the command cannot be executed
   127  run: the command was not found

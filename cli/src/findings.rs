@@ -40,7 +40,7 @@ pub(crate) struct Finding {
 
 /// Asks all nodes at once. It changes nothing on them.
 pub(crate) async fn ask(redis: &Redis, budget: Duration) -> Result<Findings, BuildError> {
-    // The list must be one for a lock service. A wrong name in the environment is no reason not to look.
+    // Refuses a list that no client can use. The holder's name from the environment does not matter here.
     redis.builder().holder("operator").build()?;
     let (nodes, fleet) = (redis.nodes()?, redis.fleet()?);
     let reports = join_all(nodes.iter().map(|node| node.inspect(budget))).await;
@@ -183,9 +183,9 @@ impl Finding {
         } else {
             let new = if findings.nodes.iter().all(blank) { NEVER_IN_USE } else { "" };
             &format!(
-                "the next client starts the fleet, unless it is strict, when each server has been up for its TTL; so \
-                 does `fencing fleet recover --ttl LONGEST`, where LONGEST is the longest TTL of any client, for which \
-                 all clients must be stopped first if the nodes were flushed{new}"
+                "the next client starts the fleet, unless the client is strict, once each server has been up for the \
+                 client's TTL; so does `fencing fleet recover --ttl LONGEST`, where LONGEST is the longest TTL of any \
+                 client. After a flush, stop all clients for LONGEST first{new}"
             )
         };
         format!(": {why}; {next}")

@@ -44,7 +44,7 @@ pub(crate) enum FleetAction {
 pub(crate) struct RecoverArgs {
     #[command(flatten)]
     redis: Redis,
-    /// The longest TTL of any client: a fleet that forgot its locks grants nothing until each server was up that long.
+    /// The longest TTL of any client: a fleet that forgot its locks grants nothing until each server is up that long.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     ttl: Duration,
     #[command(flatten)]
@@ -101,7 +101,7 @@ pub(crate) async fn main(action: FleetAction) -> Result<u8, Failure> {
     tokio::select! {
         biased;
         signal = signals.next() => {
-            let why = "interrupted by a signal; half-way in a move no client gets a lease: run the same command again";
+            let why = "interrupted by a signal: run the same command again (amid a move no client gets a lease)";
             Err(Failure(exit::by_signal(signal.as_raw()), why.to_owned()))
         }
         done = done => done.map(|()| 0),
@@ -294,8 +294,8 @@ const HALF_MOVED: &str = "the move from another list to this one has begun, and 
 const NOW: &str = "\
 --now ends each quarantine: nodes that have forgotten locks grant at once. If a client still holds
 a lock that they have forgotten, two clients hold it at the same time, until the storage refuses the
-older token; `fencing leases` does not show such a lock. Use --now if all clients are stopped, or
-were for the longest TTL. Add --yes to do it.";
+older token; `fencing leases` does not show such a lock. Use --now only if all clients are stopped, or
+have been stopped for the longest TTL since. Add --yes to do it.";
 
 const LOST: &str = "\
 --lost starts the new list although no majority of the old one answers with its state. The counts of

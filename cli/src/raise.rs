@@ -18,7 +18,7 @@ use crate::say;
 pub(crate) struct RaiseArgs {
     #[command(flatten)]
     place: LockPlace,
-    /// The largest token that may have been granted: by the marks and by the logs of all clients; if unsure, far above.
+    /// The largest token that may have been granted: by the marks and the logs of all clients. If unsure, go far above.
     #[arg(long, value_name = "TOKEN")]
     above: Token,
     /// Confirms the raise. Without this, the command only says what it would do.

@@ -21,7 +21,7 @@ mod text_row;
 pub use dialect::Dialect;
 pub use errors::{is_conflict, meaning, text};
 pub use fence::{FenceStatements, Opening};
-pub use lease::{AcquireAnswer, LeaseCall, LeaseClaim, LeaseStatements, ReleaseAnswer};
+pub use lease::{AcquireAnswer, LeaseClaim, LeaseStatements, ReleaseAnswer};
 pub use meaning::Meaning;
 pub use protect::ProtectStatements;
 pub use schema::{Migrations, Schema};

@@ -149,8 +149,8 @@ pub enum MigrateError {
     #[error(
         "the database has lost {what}, which says which tokens are stale. Stop all writers. Then \
          restore it, or create it by the SQL that `fencing db migrate --print` prints. Then raise the marks above all \
-         tokens that were granted, by `fencing db marks raise`, or if all leases are in this database the floor, by \
-         `fencing db marks raise-floor`. Only then start the writers"
+         tokens that were granted (`fencing db marks raise`); if all leases are in this database, you may raise the \
+         floor instead (`fencing db marks raise-floor`). Only then start the writers"
     )]
     MarksLost {
         /// The names of the tables.

@@ -68,12 +68,12 @@ async fn a_cluster_without_space_grants_nothing_and_says_so() {
     release(lock.acquire(&resource()).await.unwrap()).await;
     assert!(lock.health().await.has_quorum());
     let value = "x".repeat(100_000);
-    let told = async || {
+    let health_names_it = async || {
         // The one that finds no space raises the alarm, and fails.
         let _ = cluster.try_ctl(&[0], &["put", &format!("other/{}", fastrand::u64(..)), &value]);
         let health = lock.health().await;
         health.causes.iter().any(|cause| cause.to_string().contains("NOSPACE")) && !health.has_quorum()
     };
-    until("the health names the alarm", told).await;
+    until("the health names the alarm", health_names_it).await;
     lock.try_acquire(&resource()).await.unwrap_err();
 }

@@ -35,7 +35,7 @@ struct LeaseEvents {
     known: KnownLease,
     /// When it is renewed next, if it is for as long as the events are read.
     renewal: Option<Instant>,
-    /// When it ends, as was told.
+    /// The end of the lease in the last event.
     told: Option<Instant>,
     is_over: bool,
     _place: Place,
@@ -71,11 +71,11 @@ impl LeaseEvents {
         }
         if self.renewal.is_some_and(|due| due <= Instant::now()) {
             self.renewal = Some(Instant::now() + self.known.ttl / 3);
-            match self.renew().await.map_err(|refused| refused.kind) {
-                Err(NO_LEASE) => return Some(self.end("lost")),
-                Err(SUPERSEDED) => return Some(self.end("superseded")),
+            match self.renew().await {
+                Err(refused) if refused.kind == NO_LEASE => return Some(self.end("lost")),
+                Err(refused) if refused.kind == SUPERSEDED => return Some(self.end("superseded")),
                 // The client has lost its right: the answer to its next request says so.
-                Err(UNAUTHORIZED | FORBIDDEN) => return None,
+                Err(refused) if [UNAUTHORIZED, FORBIDDEN].contains(&refused.kind) => return None,
                 // A failure is told by the deadline, which does not move.
                 _ => {}
             }

@@ -77,7 +77,7 @@ pub(super) async fn acquire(State(leases): SharedServer, caller: Extension<Calle
     let lease = leases.stop.run_until_cancelled(acquired).await;
     let lease = lease.ok_or_else(stopping)?.map_err(|error| not_acquired(&error))?;
     let known = KnownLease::new(&lease, ttl, caller.name(), leases.keys.as_ref());
-    let known = known.ok_or_else(|| UNAVAILABLE.because("the lease cannot be named; it was released"))?;
+    let known = known.ok_or_else(|| UNAVAILABLE.because("no id could be made for the lease, so it was released"))?;
     let answer = known.answer(StatusCode::CREATED, lease.valid_for(), leases.keys.as_ref());
     leases.note(&known, "lease acquired");
     let table = Arc::clone(&leases.table);

@@ -1,6 +1,7 @@
 use sqlx::{AssertSqlSafe, Sqlite, SqliteConnection};
 
-use crate::database::{LeaseCall, LeaseClaim, LeaseStatements, TextRow};
+use crate::database::lease::LeaseCall;
+use crate::database::{LeaseClaim, LeaseStatements, TextRow};
 
 /// The time of a statement. SQLite reads it once, after the wait for the database's one write lock.
 const PRESENT: &str = "CAST(unixepoch('subsec') * 1000 AS INTEGER)";

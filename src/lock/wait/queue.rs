@@ -183,11 +183,13 @@ impl WaitQueue {
 
     /// Notes that the acquirer got a lease, which was `handed_over` or not.
     pub(crate) fn on_acquired(&self, wanted: &Wanted<'_>, handed_over: bool) {
-        self.take_hand_over();
         let (mut state, contested) = (self.state.lock(), wanted.has_remote_waiters());
         state.last_error = None;
         if !wanted.blocks_all() {
-            state.last_lease = state.last_lease.not_held();
+            state.last_lease = match state.last_lease {
+                LastLease::Released { at, .. } => LastLease::Released { at, handed_over: false },
+                LastLease::Unknown | LastLease::Held => LastLease::Unknown,
+            };
             return;
         }
         let soon = state.last_lease.was_released_within(wanted.settings.retry_delay);

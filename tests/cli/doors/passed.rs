@@ -153,7 +153,8 @@ fn trailers_say_nothing_that_the_fence_has_not_seen() {
     accepted.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     client.read_until("\r\n\r\n");
     client.send(head("PUT", "/files/a", &[("Fencing-Token", "34"), ("Content-Length", "0")]));
-    assert!(Client::accepted(&service).read_until("\r\n\r\n").contains("34"));
+    service.set_nonblocking(true).unwrap();
+    until("the next request is passed on", || service.accept().is_ok());
 }
 
 #[test]
