@@ -163,6 +163,10 @@ async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
         redis.builder().ttl(order.ttl).node_budget(budget).build().map_err(named)
     };
     let (old, new) = (open("--from", &from)?.operator(), open("--to", &to)?);
+    let new_list = to.fleet()?;
+    if from.fleet()? == new_list {
+        return Err(advised(OperatorError::SameList, &to));
+    }
     let now = findings::ask(&from, budget).await?;
     // One member proves that the list was started, in an era above those before.
     if now.is_moving() && now.members() < if order.lost { 1 } else { now.needed() } {
@@ -174,8 +178,7 @@ async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
     }
     say::out(format_args!(
         "moving {} to {}; clients with the old list get no lease once the move has begun\n",
-        now.fleet,
-        to.fleet()?
+        now.fleet, new_list
     ));
     let moved = if order.lost { old.move_lost_to(&new).await } else { old.move_to(&new).await };
     moved.map_err(|error| advised(error, &to))?;
@@ -196,7 +199,7 @@ fn check_left(old: &Findings, new: &Findings) -> Result<(), Failure> {
     let lists = old.nodes.iter().filter_map(|it| it.report.as_ref()).flat_map(|it| [&it.fleet, &it.moved_to]);
     let others: Vec<_> = lists.filter(|list| !list.is_empty() && !old.fleet.members().eq(*list)).collect();
     let has_begun = new.admitted() >= new.needed() || others.iter().any(|list| new.fleet.members().eq(*list));
-    if answered >= needed || has_begun || old.fleet == new.fleet {
+    if answered >= needed || has_begun {
         return Ok(());
     }
     old.print();

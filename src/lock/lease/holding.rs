@@ -120,7 +120,8 @@ impl Holding {
         }
     }
 
-    fn wake(&self, handed_over: bool) {
+    /// Wakes the next caller of this process.
+    pub(super) fn wake(&self, handed_over: bool) {
         self.locks.iter().for_each(|lock| self.queues.wake(&lock.resource, handed_over));
     }
 }

@@ -123,6 +123,7 @@ impl Lease {
     /// Forgets the lease in this process, without a release: another one goes on with it, or it ends at its TTL.
     pub fn leave(mut self) {
         self.close();
+        self.holding.wake(false);
     }
 }
 

@@ -63,7 +63,7 @@ impl Driver {
             number,
             node,
             link: Link::Closed(None),
-            pause: context.budget,
+            pause: context.budget.min(MAX_PAUSE),
             waiting: SendQueue::default(),
             timer: Timer::new(),
             woken: Vec::new(),
@@ -216,7 +216,7 @@ impl Driver {
     fn on_opened(&mut self, opened: Result<Box<dyn Session>, Fault>) {
         self.link = match opened.and_then(|session| self.only_one(session)) {
             Ok(session) => {
-                self.pause = self.context.budget;
+                self.pause = self.context.budget.min(MAX_PAUSE);
                 Link::Open(Connection::new(session))
             }
             Err(fault) => {

@@ -303,3 +303,29 @@ fn full_lanes_refuse_at_once_and_once() {
     let read = clock.0.load(Ordering::SeqCst) - before;
     assert!(read < 100, "{read}");
 }
+
+/// Whoever chooses names and lets other processes go on with the leases does not fill the memory of this one.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_left_keeps_no_queue() {
+    let (nodes, clock) = nodes(3);
+    let redlock = service(&nodes, &clock).build().unwrap();
+    for number in 0..200 {
+        redlock.acquire(&Resource::new(format!("job/{number}")).unwrap()).await.unwrap().leave();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert!(redlock.queues.one.lock().len() <= 128, "{}", redlock.queues.one.lock().len());
+}
+
+/// The ticket is fine, and its lease goes on: only this client can't renew it.
+#[tokio::test(start_paused = true)]
+async fn a_ticket_that_does_not_fit_the_settings_is_no_lost_lease() {
+    let (nodes, clock) = nodes(3);
+    let redlock = service(&nodes, &clock).ttl(Duration::from_secs(2)).build().unwrap();
+    let lease = redlock.acquire(&resource()).await.unwrap();
+    let ticket = lease.ticket().unwrap();
+    let slow =
+        service(&nodes, &clock).ttl(Duration::from_secs(60)).node_budget(Duration::from_secs(5)).build().unwrap();
+    let resumed = slow.resume(&ticket).await.unwrap_err();
+    assert!(matches!(&resumed, RenewError::Failed { causes, .. } if causes.len() == 1), "{resumed}");
+    lease.release().await.unwrap();
+}

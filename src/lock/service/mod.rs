@@ -113,7 +113,9 @@ impl<B: LockBackend> LockService<B> {
         if Handle::try_current().is_err() {
             return Err(failed(vec![NodeCause::own(Fault::NoRuntime)]));
         }
-        let settings = self.settings.with_ttl(ticket.ttl).map_err(|_| over(Loss::Expired))?;
+        let misfit = |error: BuildError| failed(vec![NodeCause::own(Fault::Refused(error.to_string()))]);
+        let settings = self.settings.with_ttl(ticket.ttl).map_err(misfit)?;
+        self.backend.prepare(&settings);
         let held = self.backend.held(ticket, &settings).await.map_err(|cause| failed(vec![cause]))?;
         let held = held.ok_or_else(|| over(Loss::Expired))?;
         let clock = self.backend.clock();

@@ -181,7 +181,8 @@ impl<'a> Acquirer<'a> {
             if self.queue.take_hand_over() {
                 return WokenBy::HandOver;
             }
-            if !self.wanted.has_remote_waiters() {
+            // The lease may have been held for longer than remote waiters are remembered.
+            if !self.wanted.notifications().is_some_and(|(resource, it)| it.has_notified_another(resource)) {
                 return WokenBy::LocalRelease;
             }
             // The servers notify the client that has waited longest, here or elsewhere.

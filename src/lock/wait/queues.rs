@@ -20,7 +20,7 @@ mod tests;
 /// longest: if all asked at once, their votes would split.
 #[derive(Default)]
 pub(crate) struct WaitQueues {
-    one: Registry<Resource>,
+    pub(in crate::lock) one: Registry<Resource>,
     several: Registry<List>,
 }
 

@@ -100,6 +100,11 @@ impl ReleaseNotifications {
         self.remote.lock().get(resource).is_some_and(|(at, _)| at.elapsed() < RECENT)
     }
 
+    /// Reports whether the last release here notified another process, however long ago.
+    pub(crate) fn has_notified_another(&self, resource: &Resource) -> bool {
+        self.remote.lock().contains_key(resource)
+    }
+
     /// Forgets them, until another process is notified of a release.
     pub(crate) fn forget_remote_waiters(&self, resource: &Resource) {
         self.remote.lock().remove(resource);

@@ -118,3 +118,31 @@ async fn long_holds_go_to_the_one_who_has_waited_longest() {
     assert!(long <= turns.len() / 10, "{turns:?}");
     assert!(longest <= RETRY * 7 * 3, "{longest:?}");
 }
+
+/// A hold may be longer than the waiters of other processes are remembered.
+#[tokio::test(start_paused = true)]
+async fn holds_of_fifteen_seconds_go_to_other_processes_too() {
+    let fleet = Fleet::started().await;
+    let hold = Duration::from_secs(15);
+    let (busy, other) = (fleet.process(), fleet.process());
+    let mut callers = JoinSet::new();
+    for _ in 0..3 {
+        let busy = busy.clone();
+        callers.spawn(async move {
+            loop {
+                let lease = busy.acquire(&resource()).await.unwrap();
+                sleep(hold).await;
+                lease.release().await.unwrap();
+            }
+        });
+    }
+    sleep(hold / 2).await;
+    for _ in 0..3 {
+        let asked = Instant::now();
+        let lease = other.acquire(&resource()).await.unwrap();
+        // Those of the other process who have waited for longer come first.
+        assert!(asked.elapsed() <= hold * 4, "{:?}", asked.elapsed());
+        sleep(hold).await;
+        lease.release().await.unwrap();
+    }
+}

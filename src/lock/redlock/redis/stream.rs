@@ -12,6 +12,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_native_certs::load_native_certs;
 use tokio::net::{TcpStream, lookup_host};
+use tokio::task::spawn_blocking;
 use tokio_rustls::TlsConnector;
 
 /// After how much silence the other end of a connection is asked whether it is still there.
@@ -25,9 +26,10 @@ pub(super) async fn connect(client: &Client) -> io::Result<ServerStream> {
     Ok(match client.get_connection_info().addr() {
         ConnectionAddr::Tcp(host, port) => Box::pin(tcp(host, *port).await?),
         ConnectionAddr::TcpTls { host, port, .. } => {
-            let (name, tls) = (ServerName::try_from(host.clone()), tls()?);
-            let name = name.map_err(io::Error::other)?;
+            let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
             let stream = tcp(host, *port).await?;
+            // It reads many files: the requests to other nodes do not wait for it.
+            let tls = spawn_blocking(tls).await??;
             Box::pin(TlsConnector::from(Arc::new(tls)).connect(name, stream).await?)
         }
         #[cfg(unix)]
