@@ -145,7 +145,6 @@ impl Finding {
             Fault::NotMaster => " (give the address of a master that has no failover)",
             Fault::MaxmemoryPolicy(_) => ", as other policies evict locks (CONFIG SET maxmemory-policy noeviction)",
             Fault::OtherFleet { .. } => " (use that list here, too; only `fencing fleet move` changes a fleet's list)",
-            Fault::Moved { .. } => " (if that move is done, give clients that list; otherwise run the move again)",
             Fault::SameServer(_) => " (one server has one vote: remove one of the names)",
             Fault::NotAdmitted => &self.way_back(findings),
             _ => "",

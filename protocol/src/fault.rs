@@ -65,7 +65,7 @@ pub enum Fault {
         members: Vec<String>,
     },
     /// The fleet of this client was moved: give the client the new list.
-    #[error("the fleet has moved to: {}", .to.join(","))]
+    #[error("the fleet has moved to: {}; use that list only if the move is done, otherwise run the move again", .to.join(","))]
     Moved {
         /// The names of the nodes of the new fleet.
         to: Vec<String>,

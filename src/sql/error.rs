@@ -149,8 +149,9 @@ pub enum MigrateError {
     #[error(
         "the database has lost {what}, which says which tokens are stale. Stop all writers. Then \
          restore it, or create it by the SQL that `fencing db migrate --print` prints. Then raise the marks above all \
-         tokens that were granted (`fencing db marks raise`); if all leases are in this database, you may raise the \
-         floor instead (`fencing db marks raise-floor`). Only then start the writers"
+         tokens that were granted (`fencing db marks raise`). If all leases are in this database, raise the floor as \
+         well (`fencing db marks raise-floor`): it stands for marks that are missing, not for old ones that were \
+         restored. Only then start the writers"
     )]
     MarksLost {
         /// The names of the tables.
@@ -161,7 +162,7 @@ pub enum MigrateError {
     #[error(
         "the database has lost {what}: a dump may have left them out (mysqldump needs --routines \
          and --triggers). Run DELETE FROM _fencing_migrations and migrate again: that creates them \
-         and changes no mark{}. On MySQL, then run all GRANTs again",
+         and changes no mark{}. Then give all rights again",
         if .what.contains("fencing_leases") { LAST_TOKENS } else { "" }
     )]
     Lost {
@@ -172,7 +173,7 @@ pub enum MigrateError {
     #[error(
         "the text of migration {0} differs from the one that was applied. Run DELETE FROM \
          _fencing_migrations and migrate again: that applies all migrations again and changes no mark. \
-         On MySQL, then run all GRANTs again"
+         Then give all rights again"
     )]
     Changed(i64),
     /// The tables are up to date, but guard nothing: several servers of a cluster take writes, or a table was altered,

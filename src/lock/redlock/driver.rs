@@ -148,10 +148,13 @@ impl Driver {
         progress
     }
 
-    /// Returns when something is late next: an answer, or a request that waits for a node that is slow.
+    /// Returns when something is due next: an answer, a request that waits for a node that is slow, or the session for
+    /// kept releases.
     fn next_due(&self) -> Option<Instant> {
         let (slow_since, due) = match &self.link {
-            Link::Closed(_) => (None, None),
+            Link::Closed(paused) => {
+                (None, paused.as_ref().map(|(until, _)| *until).filter(|_| self.waiting.has_kept()))
+            }
             Link::Opening { since, .. } => (Some(*since), None),
             Link::Open(connection) => (connection.owes_since(), connection.next_due()),
         };
@@ -208,6 +211,7 @@ impl Driver {
     }
 
     fn open(&mut self) {
+        self.waiting.send_kept();
         let opening = self.node.open(&self.context.fleet, self.context.holder.as_str());
         let opening = within(ANSWER_TIMEOUT.max(self.context.budget), opening).boxed();
         self.link = Link::Opening { since: Instant::now(), opening };

@@ -185,7 +185,7 @@ impl Nodes {
             let is_release = request.is_release();
             let limit = now + if is_release { RELEASE_TIMEOUT.max(budget) } else { budget };
             let slot = answers.slot(to, limit + budget);
-            (to.node, Job { request, limit, slot, _work: self.context.outstanding.token() })
+            (to.node, Job { request, limit, slot, work: Some(self.context.outstanding.token()) })
         });
         let room = MAX_SUBMITTED * self.size();
         let has_room = |job: &Job, waiting| job.is_release() || waiting < room;

@@ -13,7 +13,8 @@ pub(super) struct Job {
     /// The deadline for sending it. A release is sent after it as well, but not a second time.
     pub(super) limit: Instant,
     pub(super) slot: AnswerSlot,
-    pub(super) _work: TaskTrackerToken,
+    /// Until its caller has an answer.
+    pub(super) work: Option<TaskTrackerToken>,
 }
 
 impl Job {
@@ -43,11 +44,13 @@ pub(super) struct SendQueue {
     releases: VecDeque<(u64, Job)>,
     others: VecDeque<(u64, Job)>,
     next: u64,
+    /// Releases whose callers know that the node could not be reached. The next session sends them.
+    kept: Vec<Job>,
 }
 
 impl SendQueue {
     pub(super) fn is_empty(&self) -> bool {
-        self.releases.is_empty() && self.others.is_empty()
+        self.releases.is_empty() && self.others.is_empty() && self.kept.is_empty()
     }
 
     /// Reports whether a request waits that is no release.
@@ -74,10 +77,21 @@ impl SendQueue {
     }
 
     /// Adds the releases among requests that a session has taken with it: to run one twice does no harm.
-    pub(super) fn send_again(&mut self, lost: Group<Job>) {
+    pub(super) fn send_again(&mut self, lost: impl IntoIterator<Item = Job>) {
         let now = Instant::now();
         let again = |job: &Job| job.is_release() && now < job.limit;
         lost.into_iter().filter(again).for_each(|job| self.push(job));
+    }
+
+    /// Adds the releases that were kept.
+    pub(super) fn send_kept(&mut self) {
+        let kept = std::mem::take(&mut self.kept);
+        self.send_again(kept);
+    }
+
+    /// Reports whether releases are kept for the next session.
+    pub(super) fn has_kept(&self) -> bool {
+        !self.kept.is_empty()
     }
 
     /// Reports whether the oldest of all is a release.
@@ -123,9 +137,12 @@ impl SendQueue {
         taken.into_iter().map(|(_, job)| job)
     }
 
+    /// Answers all of them with this fault. Nobody waits for the releases any more, but they are kept.
     pub(super) fn refuse(&mut self, fault: &Fault) {
         for (_, mut job) in self.releases.drain(..) {
             job.answer(Err(fault.clone()));
+            job.work = None;
+            self.kept.push(job);
         }
         self.refuse_others(fault);
     }
@@ -144,7 +161,6 @@ mod tests {
     use std::time::Duration;
 
     use fencing_protocol::{Mode, Owner, Resource, Token};
-    use tokio_util::task::TaskTracker;
 
     use super::*;
     use crate::lock::redlock::answers::Answers;
@@ -166,7 +182,7 @@ mod tests {
                 ttl: Duration::from_secs(seconds),
             };
             let slot = answers.slot(0.into(), limit);
-            queue.push(Job { request, limit, slot, _work: TaskTracker::new().token() });
+            queue.push(Job { request, limit, slot, work: None });
         }
         let sizes: Vec<_> = (0..4).map(|_| queue.next(64, Instant::now()).len()).collect();
         assert_eq!(sizes, [2, 2, 1, 0]);

@@ -36,6 +36,8 @@ pub struct State {
     pub sessions: u64,
     /// The sessions up to this one do not answer when they are tried.
     hung: u64,
+    /// The next so many cannot be opened.
+    pub refused: u64,
     /// When each acquire came.
     pub acquires: Vec<Instant>,
     /// How many requests each call has brought.
@@ -46,7 +48,7 @@ impl Wire {
     /// Every request runs so far.
     pub fn new(node: MemoryNode) -> Wire {
         let rule: Rule = Box::new(|_, _| Fate::Runs);
-        let state = State { rule, sessions: 0, hung: 0, acquires: Vec::new(), calls: Vec::new() };
+        let state = State { rule, sessions: 0, hung: 0, refused: 0, acquires: Vec::new(), calls: Vec::new() };
         Wire { node, state: Arc::new(Mutex::new(state)) }
     }
 
@@ -75,6 +77,11 @@ impl Node for Wire {
         let (opening, wire) = (self.node.open(fleet, holder), self.clone());
         async move {
             let inner = opening.await?;
+            let left = wire.state().refused.checked_sub(1);
+            if let Some(left) = left {
+                wire.state().refused = left;
+                return Err(Fault::Disconnected("refused by a test".into()));
+            }
             wire.state().sessions += 1;
             let number = wire.state().sessions;
             Ok(Box::new(Wired { inner, wire, number }) as Box<dyn Session>)
