@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use fencing::lock::etcd::EtcdLock;
+use futures_util::future::{join, join_all};
 use support::clock::FaultyClock;
 use support::etcd::EtcdCluster;
 use support::lease::{assert_held, named, release, resource};
@@ -10,6 +11,7 @@ use support::waiting::{in_time, polled, until};
 use tokio::time::sleep;
 
 use crate::lock;
+use crate::proxy::Proxy;
 
 #[tokio::test]
 async fn leases_are_renewed_while_many_locks_are_swept() {
@@ -41,6 +43,27 @@ async fn a_caller_that_gives_up_while_the_session_starts_leaves_no_etcd_lease() 
     }
     let leases = || cluster.ctl(&["lease", "list"]);
     until("no etcd lease is left", async || leases().lines().count() == 1).await;
+}
+
+/// The grant is sent to another member, and takes effect twice.
+#[tokio::test]
+async fn a_grant_whose_answer_is_late_leaves_no_etcd_lease() {
+    let cluster = EtcdCluster::start();
+    let proxy = Proxy::before(cluster.host(0)).await;
+    let (url, budget) = (format!("etcd://{},{}", proxy.host, cluster.host(0)), Duration::from_secs(4));
+    let lock = EtcdLock::builder(url).ttl(Duration::from_secs(600)).budget(budget).build().unwrap();
+    // It is connected, without a session.
+    assert!(lock.health().await.has_quorum());
+    proxy.hold();
+    let cut = async {
+        sleep(budget / 4).await;
+        proxy.lose();
+    };
+    let lease = in_time(join(lock.acquire(&resource()), cut)).await.0.unwrap();
+    proxy.deliver().await;
+    sleep(Duration::from_millis(500)).await;
+    until("one etcd lease is left", async || cluster.ctl(&["lease", "list"]).contains("found 1 leases")).await;
+    release(lease).await;
 }
 
 #[tokio::test]

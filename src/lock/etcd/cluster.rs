@@ -10,6 +10,7 @@ use super::keys::EtcdKeys;
 use super::messages::{KeyValue, LeaseGrant, LeaseRevoke, LeaseTimeToLive};
 use crate::lock::error::NodeCause;
 use crate::lock::token_base::Largest;
+use crate::random;
 use crate::time::Clock;
 
 /// What all sessions of one lock service share.
@@ -25,10 +26,14 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// Returns an etcd lease of this many seconds.
+    /// Returns an etcd lease of this many seconds. Its number is chosen here: where an answer is lost and the request is
+    /// sent again, it is the same one.
     pub(super) async fn grant(&self, seconds: u64, budget: Duration) -> Result<i64, Fault> {
-        let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
-        Ok(self.client.ask(&LeaseGrant { seconds }, budget).await?.id)
+        let (seconds, id) = (i64::try_from(seconds).unwrap_or(i64::MAX), random::u128() as i64 & i64::MAX);
+        match self.client.ask(&LeaseGrant { seconds, id }, budget).await {
+            Err(failure) if !failure.is_lease_there() => Err(failure.fault),
+            _ => Ok(id),
+        }
     }
 
     /// Ends an etcd lease and what is on it, in a separate task.

@@ -121,7 +121,10 @@ messages! {
         [bool, tag = "2"] succeeded: bool,
         [message, repeated, tag = "3"] ops: Vec<OpAnswer>,
     }
-    LeaseGrant { [int64, tag = "1"] seconds: i64, }
+    LeaseGrant {
+        [int64, tag = "1"] seconds: i64,
+        [int64, tag = "2"] id: i64,
+    }
     LeaseRevoke { [int64, tag = "1"] id: i64, }
     LeaseKeepAlive { [int64, tag = "1"] id: i64, }
     LeaseTimeToLive { [int64, tag = "1"] id: i64, }
