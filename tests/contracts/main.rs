@@ -35,8 +35,8 @@ use support::waiting::until;
 use support::zookeeper::ZookeeperServer;
 
 use lock::{
-    ONE, delay_contract, lapse_contract, line_contract, lock_contract, mixed_contract, names_contract,
-    operator_contract, resume_contract, shared_contract,
+    ONE, delay_contract, early_release_contract, lapse_contract, line_contract, lock_contract, mixed_contract,
+    names_contract, operator_contract, resume_contract, shared_contract,
 };
 use node::node_contract;
 
@@ -183,7 +183,8 @@ macro_rules! leases_in {
         tokio::join!(
             delay_contract(&late, &patient, &one, DELAY),
             lapse_contract(&first),
-            resume_contract(&first, &second, in_a_moment)
+            resume_contract(&first, &second, in_a_moment),
+            early_release_contract(&first, &second)
         );
     };
 }
@@ -232,7 +233,8 @@ macro_rules! leases_by {
             line_contract(&one, || Arc::new(slow()), $places),
             delay_contract(&late, &patient, &one, DELAY),
             lapse_contract(&lapses),
-            resume_contract(&first, &second, let_go)
+            resume_contract(&first, &second, let_go),
+            early_release_contract(&first, &second)
         );
     };
 }

@@ -2,7 +2,7 @@
 
 use super::proxy::{Gate, Proxy};
 use super::*;
-use fencing::lock::{ConnectOptions, Lease, LeaseTicket, Loss, Released, RenewError};
+use fencing::lock::{ConnectOptions, Lease, LeaseTicket, Loss, RenewError};
 use fencing::time::ManualClock;
 use futures_util::future::join_all;
 use support::lease::{named as resource, release, resource as lock};
@@ -99,20 +99,6 @@ async fn an_operator_sees_the_token_and_ends_a_lease_that_was_moved() {
     assert!(operator.force_release(&found[0]).await.unwrap());
     assert!(is_over(&services[0], &ticket).await);
     release(services[1].acquire(&lock()).await.unwrap()).await;
-}
-
-/// What is kept for a minimum time after its release is nobody's lease.
-#[tokio::test]
-async fn what_was_released_early_is_not_resumed() {
-    let server = ZookeeperServer::start();
-    let services: [_; 2] = services(&server);
-    let kept = services[0].with_lock_at_least_for(Duration::from_secs(10)).unwrap();
-    let lease = kept.acquire(&lock()).await.unwrap();
-    let ticket = lease.ticket().unwrap();
-    resume(&services[1], &ticket).await.unwrap().leave();
-    assert_eq!(lease.release().await, Ok(Released::Released));
-    assert!(is_over(&services[1], &ticket).await);
-    release(until("it is free", async || services[1].try_acquire(&lock()).await.ok()).await).await;
 }
 
 /// A move that comes late finds that the lock is not what it was: its folder is written, or the session has ended.

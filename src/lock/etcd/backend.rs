@@ -76,7 +76,8 @@ impl LockBackend for Arc<EtcdBackend> {
                     if shared && ask.mode == Mode::Exclusive && ask.drains {
                         session.drain(&resource, draining(settings, budget / 2, ask.end));
                     }
-                    let retry_after = session.closes_in(&resource).unwrap_or(left);
+                    // The lock does not say yet that this process has released it early.
+                    let retry_after = session.held_for(&resource).map_or(left, |known| left.min(known));
                     return Err(AcquireError::Held { resource, retry_after, holder });
                 }
             }
@@ -141,7 +142,7 @@ impl EtcdSession {
         if cluster.clock.now() >= deadline {
             return Err(Fault::GrantedTooLate.into());
         }
-        if !self.state.lock().hold(claim, deadline + terms.lock_delay) {
+        if !self.state.lock().hold(claim, Some(self.lease), deadline + terms.lock_delay) {
             return Err(EtcdRefusal::Over);
         }
         // From now on the lease releases.

@@ -22,7 +22,8 @@ pub(super) const MAX_SWEPT: usize = 123;
 pub(super) struct EtcdClaim {
     pub(super) owner: Owner,
     pub(super) mode: Mode,
-    /// The contents of each lock: the owner, its name, and for how many milliseconds it is closed at most.
+    /// The contents of each lock: the owner, its name, and for how many milliseconds it is closed at most. A dot behind
+    /// the name: it was released, and stays closed.
     pub(super) value: Vec<u8>,
     pub(super) locks: NonEmpty<(Resource, Vec<u8>)>,
 }
@@ -68,7 +69,7 @@ impl EtcdClaim {
             let key = keys.lock(&resource, mode, owner);
             (resource, key)
         };
-        let value = format!("{owner} {}\0{}", holder.as_str(), closed_for.as_millis());
+        let value = format!("{owner} {} {}", holder.as_str(), closed_for.as_millis());
         EtcdClaim { owner, mode, value: value.into(), locks: resources.clone().map(lock) }
     }
 
@@ -78,6 +79,14 @@ impl EtcdClaim {
         let (owner, mode) = (Owner::parse(value.get(..32)?)?, Mode::Exclusive);
         let locks = NonEmpty::new((sequencer.resource.clone(), keys.alone(&sequencer.resource)));
         Some(EtcdClaim { owner, mode, value: value.clone().into(), locks })
+    }
+
+    /// Returns what keeps these locks closed for the `rest` after their release. It is no lease: no ticket names it.
+    pub(super) fn kept(&self, rest: Duration) -> EtcdClaim {
+        let value = String::from_utf8_lossy(&self.value);
+        let signature = value.rsplit_once(' ').map_or(&*value, |(signature, _)| signature);
+        let value = format!("{signature}. {}", rest.as_millis()).into();
+        EtcdClaim { owner: Owner(random::stamped()), mode: self.mode, value, locks: self.locks.clone() }
     }
 
     /// Returns a claim of one key that is there while a client waits.
@@ -162,9 +171,9 @@ impl EtcdClaim {
         Txn { compare: self.still(), success, failure: Vec::new() }
     }
 
-    /// Moves the locks to another etcd lease, if each is still this one's.
-    pub(super) fn keep_closed(&self, lease: i64) -> Txn {
-        let put = |(_, key): &(_, Vec<u8>)| Op::put(key.clone(), self.value.clone(), lease);
+    /// Replaces the locks by those that are `kept` on another etcd lease, if each is still this one's.
+    pub(super) fn keep_closed(&self, kept: &EtcdClaim, lease: i64) -> Txn {
+        let put = |(_, key): &(_, Vec<u8>)| Op::put(key.clone(), kept.value.clone(), lease);
         let success = self.locks.iter().map(put).collect();
         Txn { compare: self.still(), success, failure: Vec::new() }
     }
@@ -229,7 +238,7 @@ impl EtcdClaim {
 impl FoundHolder {
     pub(super) fn read(resource: &Resource, found: &KeyValue) -> FoundHolder {
         let text = String::from_utf8_lossy(&found.value);
-        let (holder, left) = text.split_once('\0').unwrap_or((&text, ""));
+        let (holder, left) = text.rsplit_once(' ').unwrap_or((&text, ""));
         FoundHolder {
             resource: resource.clone(),
             holder: Holder::read(holder),

@@ -98,14 +98,17 @@ impl HeldInEtcd {
     }
 
     /// Keeps the locks closed for this long: on an etcd lease of their own, which also ends if this process does. The
-    /// session deletes them in time, as an etcd lease has whole seconds.
+    /// session deletes them in time, as an etcd lease has whole seconds, and also where no answer comes.
     fn release_after(self: Arc<Self>, rest: Duration) -> BoxFuture<'static, Result<bool, Fault>> {
         let (cluster, budget) = (Arc::clone(&self.session.cluster), self.session.budget);
-        self.session.close(cluster.clock.now() + rest, &self.claim);
+        let kept = Arc::new(self.claim.kept(rest));
+        self.session.keep_until(cluster.clock.now() + rest, [(&self.claim, Some(self.session.lease)), (&kept, None)]);
         let (counted, runtime) = (cluster.requests.token(), self.session.runtime.clone());
         let put = runtime.spawn(async move {
             let lease = cluster.grant(seconds(rest), budget).await?;
-            let put = cluster.client.ask(&self.claim.keep_closed(lease), budget).await?;
+            // Sent again, it would find that the locks are not its own.
+            let keep = self.claim.keep_closed(&kept, lease);
+            let (put, _) = cluster.client.call(&keep, budget, Repeat::Never).await?;
             if !put.succeeded {
                 cluster.revoke(&self.session.runtime, lease, budget);
             }
@@ -132,7 +135,7 @@ impl EtcdSession {
             let start = cluster.clock.now();
             let deadline = self.deadline(terms, start);
             // Even if the answer is lost, the session deletes the lock then, unless another process has moved it.
-            if !self.state.lock().hold(claim, deadline + terms.lock_delay) {
+            if !self.state.lock().hold(claim, Some(self.lease), deadline + terms.lock_delay) {
                 break;
             }
             let modified = self.modified();

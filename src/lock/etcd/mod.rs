@@ -36,7 +36,7 @@
 //!
 //! | key | what it is |
 //! |---|---|
-//! | `{ns}/l/{resource}\0w` | an exclusive lock: its owner, and the holder's name |
+//! | `{ns}/l/{resource}\0w` | an exclusive lock: its owner, the holder's name, and for how many milliseconds it is held at most |
 //! | `{ns}/l/{resource}\0r{owner}` | a part of a shared lock; `{ns}/g/{resource}` is its group, `{ns}/d/{resource}` closes it |
 //! | `{ns}/q/{resource}\0{number}` | a place in the line of waiting clients |
 //! | `{ns}/s/{lease}` | the sentinel of a session |

@@ -54,8 +54,6 @@ pub(super) struct State {
     pub(super) held: HashMap<u128, HeldClaim>,
     /// Attempts in doubt: their requests may have taken effect, or may still do so. The next sweep deletes their locks.
     pub(super) doubtful: Vec<Doubtful>,
-    /// Those that are released and stay closed until then.
-    pub(super) closing: Vec<(Time, Arc<EtcdClaim>)>,
     /// The keys that keep others from joining shared locks until then.
     pub(super) drains: Vec<(Time, Arc<EtcdClaim>)>,
     pub(super) renewals: Vec<EtcdRenewal>,
@@ -71,7 +69,9 @@ pub(super) struct Doubtful {
 
 pub(super) struct HeldClaim {
     pub(super) claim: Arc<EtcdClaim>,
-    /// The end of the lease and its lock-delay.
+    /// The etcd lease that its locks are on, unless they may be on any.
+    pub(super) on: Option<i64>,
+    /// The end of the lease and its lock-delay, or of the time that its locks stay closed after the release.
     pub(super) until: Time,
     lease: Weak<LeaseState>,
 }
@@ -163,17 +163,20 @@ impl EtcdSession {
         self.state.lock().held.remove(&owner.0).is_some()
     }
 
-    /// Deletes these locks later.
-    pub(super) fn close(&self, until: Time, claim: &Arc<EtcdClaim>) {
-        self.state.lock().closing.push((until, Arc::clone(claim)));
+    /// Deletes the locks of a lease that was released, and those that were put in their place, later.
+    pub(super) fn keep_until(&self, until: Time, claims: [(&Arc<EtcdClaim>, Option<i64>); 2]) {
+        let mut state = self.state.lock();
+        for (claim, on) in claims {
+            state.hold(claim, on, until);
+        }
         self.work.notify_one();
     }
 
-    /// Returns for how long a lock stays closed that this session has released, if it does.
-    pub(super) fn closes_in(&self, resource: &Resource) -> Option<Duration> {
+    /// Returns for how long a lock of this session is held, if it has one.
+    pub(super) fn held_for(&self, resource: &Resource) -> Option<Duration> {
         let (now, state) = (self.cluster.clock.now(), self.state.lock());
-        let closing = state.closing.iter().filter(|(_, claim)| claim.concerns(resource));
-        closing.map(|(until, _)| until.since(now)).max()
+        let held = state.held.values().filter(|held| held.until > now && held.claim.concerns(resource));
+        held.map(|held| held.until.since(now)).max()
     }
 
     /// Has the next round renew a lease. Returns nothing if the session is over.
@@ -205,11 +208,11 @@ impl EtcdSession {
 impl State {
     /// Notes the locks of a lease, until it ends with its lock-delay. Returns false if the session is over, or about to
     /// sweep them.
-    pub(super) fn hold(&mut self, claim: &Arc<EtcdClaim>, until: Time) -> bool {
+    pub(super) fn hold(&mut self, claim: &Arc<EtcdClaim>, on: Option<i64>, until: Time) -> bool {
         if self.over || self.doubtful.iter().any(|doubtful| doubtful.claim.owner == claim.owner) {
             return false;
         }
-        let new = || HeldClaim { claim: Arc::clone(claim), until, lease: Weak::new() };
+        let new = || HeldClaim { claim: Arc::clone(claim), on, until, lease: Weak::new() };
         let held = self.held.entry(claim.owner.0).or_insert_with(new);
         held.until = held.until.max(until);
         true
@@ -221,7 +224,7 @@ impl Drop for EtcdSession {
     fn drop(&mut self) {
         let now = self.cluster.clock.now();
         let state = self.state.get_mut();
-        let stays = state.held.values().any(|held| held.until > now) || !state.closing.is_empty();
+        let stays = state.held.values().any(|held| held.until > now);
         if !state.over && !stays {
             self.cluster.revoke(&self.runtime, self.lease, self.budget);
         }
@@ -271,9 +274,9 @@ mod tests {
     fn what_is_about_to_be_swept_is_not_held_again() {
         let claim = Arc::new(EtcdClaim::waiting(&Resource::new("a").unwrap(), Vec::new()));
         let (mut state, until) = (State::default(), Time::default());
-        assert!(state.hold(&claim, until));
+        assert!(state.hold(&claim, None, until));
         let counted = TaskTracker::new().token();
         state.doubtful.push(Doubtful { claim: Arc::clone(&claim), lease: None, _counted: counted });
-        assert!(!state.hold(&claim, until));
+        assert!(!state.hold(&claim, None, until));
     }
 }

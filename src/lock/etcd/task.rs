@@ -67,7 +67,7 @@ impl EtcdSession {
         if !state.doubtful.is_empty() || !state.renewals.is_empty() {
             return Some(Duration::ZERO);
         }
-        let later = state.closing.iter().chain(&state.drains).map(|(until, _)| *until);
+        let later = state.drains.iter().map(|(until, _)| *until);
         let lapses = state.held.values().map(|held| held.until);
         let next = later.chain(lapses).chain([state.renewed + self.ttl / 3]).min()?;
         Some(next.since(now).max(Duration::from_millis(1)))
@@ -83,15 +83,13 @@ impl EtcdSession {
             return None;
         }
         let state = &mut *guard;
-        let lapsed = state.held.extract_if(|_, held| held.until <= now).map(|(_, held)| held.claim);
-        let closing = state.closing.extract_if(.., |(until, _)| *until <= now);
+        let lapsed = state.held.extract_if(|_, held| held.until <= now).map(|(_, held)| (held.claim, held.on));
         let drains = state.drains.extract_if(.., |(until, _)| *until <= now);
-        let lapsed = lapsed.map(|claim| (claim, Some(self.lease)));
-        let due = lapsed.chain(closing.chain(drains).map(|(_, claim)| (claim, None)));
+        let due = lapsed.chain(drains.map(|(_, claim)| (claim, None)));
         let doubtful = |(claim, lease)| Doubtful { claim, lease, _counted: self.cluster.requests.token() };
         state.doubtful.extend(due.map(doubtful));
         // The service has it, and this task.
-        if Arc::strong_count(self) > 2 || !state.closing.is_empty() || !state.held.is_empty() {
+        if Arc::strong_count(self) > 2 || !state.held.is_empty() {
             state.used = now;
         }
         if state.doubtful.is_empty() && now.since(state.used) >= self.ttl {

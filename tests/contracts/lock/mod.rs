@@ -34,7 +34,7 @@ pub use end::lapse_contract;
 pub use line::line_contract;
 pub use names::{ONE, names_contract};
 pub use operator::operator_contract;
-pub use resume::resume_contract;
+pub use resume::{early_release_contract, resume_contract};
 pub use shared::{mixed_contract, shared_contract};
 
 /// A suite drops an acquisition after this many polls at most: more than any takes.

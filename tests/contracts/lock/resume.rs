@@ -10,7 +10,10 @@ pub async fn resume_contract(one: &dyn Lock, other: &dyn Lock, let_go: impl Asyn
     let resource = &resource("resume");
     let first = acquire(one, resource).await;
     let (ticket, token) = (first.ticket().expect("a ticket"), first.token());
-    assert_eq!(ticket.to_string().parse::<LeaseTicket>(), Ok(ticket.clone()), "the text of a ticket");
+    let text = ticket.to_string();
+    assert_eq!(text.parse::<LeaseTicket>(), Ok(ticket.clone()), "the text of a ticket");
+    // An environment variable and a column of text take it.
+    assert!(text.lines().all(|line| !line.contains(char::is_control)), "the text of a ticket: {text:?}");
     first.leave();
     refused(&one.try_acquire(resource).await, resource, "try_acquire what was left");
     let resumed = resume(other, &ticket).await.expect("resume what is held");
@@ -61,6 +64,37 @@ pub async fn resume_contract(one: &dyn Lock, other: &dyn Lock, let_go: impl Asyn
     let next = acquire(one, resource).await;
     over(other, &ticket, "resume what another holds").await;
     assert!(!next.valid_for().is_zero(), "the lease of the next holder");
+    release(next).await;
+}
+
+/// Checks that a lease which is released early, and whose lock stays held for the rest of a minimum time, is nobody's
+/// any more.
+///
+/// Build both as for [`resume_contract`].
+pub async fn early_release_contract(one: &dyn Lock, other: &dyn Lock) {
+    let (resource, rest) = (&resource("resume/early"), Duration::from_secs(2));
+    let kept = one.with_lock_at_least_for(rest).unwrap();
+    let lease = acquire(&*kept, resource).await;
+    let (ticket, token) = (lease.ticket().expect("a ticket"), lease.token());
+    let resumed = resume(other, &ticket).await.expect("resume what is held");
+    release(lease).await;
+    over(other, &ticket, "resume what was released early").await;
+    over(one, &ticket, "resume what this process has released early").await;
+    let renewed = loop {
+        match resumed.renew().await {
+            Err(RenewError::Failed { .. }) => {}
+            outcome => break outcome,
+        }
+    };
+    assert!(renewed.is_err(), "renew what was released early: {renewed:?}");
+    resumed.leave();
+    let next = acquire(other, resource).await;
+    assert!(next.token() > token, "the token after {token}: {:?}", next.token());
+    // What is left of the earlier lease is not the next one's.
+    for _ in 0..5 {
+        sleep(rest / 5).await;
+        still(&next).await;
+    }
     release(next).await;
 }
 
