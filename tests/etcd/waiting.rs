@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use futures_util::future::join;
 use support::etcd::EtcdCluster;
 use support::lease::{assert_held, named, release, resource};
-use support::waiting::{in_time, until};
-use tokio::time::{Instant, timeout};
+use support::waiting::{in_time, polled, until};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::doubt::is_there;
 use crate::lock;
@@ -28,10 +29,37 @@ async fn a_place_that_is_taken_late_is_taken_back() {
     proxy.deliver().await;
     until("the place is gone", async || !is_there(&cluster, "fencing/q/")).await;
     // What was delivered has been answered.
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    sleep(Duration::from_millis(500)).await;
     assert!(!is_there(&cluster, "fencing/q/"));
     release(held).await;
     kept.renew().await.unwrap();
+}
+
+/// Sweeps go on meanwhile, of what others of its process give up.
+#[tokio::test]
+async fn readers_are_kept_out_until_a_writer_has_the_lock() {
+    let cluster = EtcdCluster::start();
+    let (one, other) = (lock(&cluster).build().unwrap(), lock(&cluster).build().unwrap());
+    let part = other.acquire_shared(&resource()).await.unwrap();
+    let sweeps = async {
+        loop {
+            drop(polled(one.acquire(&named("else")), 3).await);
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let readers = async {
+        until("readers are kept out", async || is_there(&cluster, "fencing/d/")).await;
+        assert_held(other.try_acquire_shared(&resource()).await);
+        release(part).await;
+    };
+    let writes = async { in_time(join(one.acquire(&resource()), readers)).await.0.unwrap() };
+    let lease = tokio::select! {
+        lease = writes => lease,
+        () = sweeps => unreachable!(),
+    };
+    assert!(!is_there(&cluster, "fencing/d/"), "readers come next");
+    release(lease).await;
+    release(in_time(other.acquire_shared(&resource())).await.unwrap()).await;
 }
 
 /// A job that a process does once, and ends.

@@ -65,10 +65,7 @@ impl LockBackend for Arc<EtcdBackend> {
             // What this process has released goes first.
             session.clear(&claim, end.min(Instant::now() + budget / 2)).await;
             match session.acquire(&claim, settings).await {
-                Ok(grant) => {
-                    session.undrain(first);
-                    return Ok(grant);
-                }
+                Ok(grant) => return Ok(grant),
                 Err(EtcdRefusal::Moved(_) | EtcdRefusal::Over) if Instant::now() < end => {}
                 Err(EtcdRefusal::Moved(_) | EtcdRefusal::Over) => return Err(unavailable(Fault::TimedOut)),
                 Err(EtcdRefusal::Failed(failure)) => return Err(unavailable(failure.fault)),

@@ -116,22 +116,21 @@ impl EtcdClaim {
         let mut failure = vec![Op::range(Range::one(sentinel))];
         for (resource, key) in &self.locks {
             let put = Op::put(key.clone(), self.value.clone(), lease);
+            let drain = keys.drain(resource);
             let holders = Range { limit: 1, ..Range::all(keys.holders(resource)) };
             failure.push(Op::range(holders));
             if self.mode == Mode::Exclusive {
                 compare.push(Compare::none_in(keys.holders(resource)));
                 success.push(put);
+                // Others may join again after this lease. Of many, they wait until the key lapses.
+                success.extend((self.locks.len() < MAX_OPS / 2).then(|| Op::delete(drain)));
                 continue;
             }
-            let (group, drain) = (keys.group(resource), keys.drain(resource));
+            let group = keys.group(resource);
             compare.push(Compare::absent(keys.alone(resource)));
             compare.push(Compare::absent(drain.clone()));
-            let (parts, end) = keys.parts(resource);
             let joins = Txn {
-                compare: vec![
-                    Compare::created(group.clone(), Is::Greater, 0),
-                    Compare::created(parts, Is::Greater, 0).up_to(end),
-                ],
+                compare: vec![Compare::created(group.clone(), Is::Greater, 0), Compare::some_in(keys.parts(resource))],
                 success: vec![put.clone()],
                 failure: vec![Op::put(group.clone(), Vec::new(), lease), put],
             };

@@ -1,12 +1,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencing_protocol::Resource;
+use fencing_protocol::{Fault, Resource};
 use tokio::time::{Instant, timeout_at};
 
 use super::claim::EtcdClaim;
 use super::client::Repeat;
-use super::session::{Doubtful, EtcdSession};
+use super::messages::{Compare, Op, Txn};
+use super::session::{Doubtful, EtcdSession, seconds};
 
 /// Locks that may be held under this owner, or will be. Dropped, they are swept.
 pub(super) struct InDoubt {
@@ -39,48 +40,22 @@ impl Drop for InDoubt {
 }
 
 impl EtcdSession {
-    /// Keeps others from joining the shared lock, in a separate task. If that fails, the waiter asks again.
-    pub(super) fn drain(self: &Arc<Self>, resource: &Resource, lasting: Duration) {
-        let until = self.cluster.clock.now() + lasting;
-        let (claim, modified) = {
-            let mut state = self.state.lock();
-            let known = state.drains.iter_mut().find(|(_, claim)| claim.concerns(resource));
-            let claim = match known {
-                Some((known, _)) if until.since(*known) < lasting / 2 => return,
-                Some((known, claim)) => {
-                    *known = until;
-                    Arc::clone(claim)
-                }
-                None => {
-                    let key = self.cluster.keys.drain(resource);
-                    let claim = Arc::new(EtcdClaim::waiting(resource, key));
-                    state.drains.push((until, Arc::clone(&claim)));
-                    claim
-                }
-            };
-            // The sweep that deletes it comes later, and changes the sentinel.
-            (claim, self.modified())
-        };
-        let (session, counted) = (Arc::clone(self), self.cluster.requests.token());
+    /// Keeps others from joining the shared lock, in a separate task, while a part of it is there. Its etcd lease ends
+    /// it, or the grant. If it fails, the waiter asks again.
+    pub(super) fn drain(&self, resource: &Resource, lasting: Duration) {
+        let (cluster, runtime, budget) = (Arc::clone(&self.cluster), self.runtime.clone(), self.budget);
+        let (drain, parts) = (cluster.keys.drain(resource), cluster.keys.parts(resource));
+        let counted = cluster.requests.token();
         self.runtime.spawn(async move {
-            let EtcdSession { cluster, lease, budget, .. } = &*session;
-            let put = claim.put(&cluster.keys, *lease, modified);
-            let put = cluster.client.call(&put, *budget, Repeat::Never).await;
+            let lease = cluster.grant(seconds(lasting), budget).await?;
+            let put = Txn::only_if(Compare::some_in(parts), Op::put(drain, Vec::new(), lease));
+            let put = cluster.client.call(&put, budget, Repeat::Never).await;
             if !put.is_ok_and(|(answer, _)| answer.succeeded) {
-                claim.locks.iter().for_each(|(resource, _)| session.undrain(resource));
+                cluster.revoke(&runtime, lease, budget);
             }
             drop(counted);
+            Ok::<(), Fault>(())
         });
-    }
-
-    /// Lets others join again.
-    pub(super) fn undrain(&self, resource: &Resource) {
-        let (now, mut state) = (self.cluster.clock.now(), self.state.lock());
-        let mut drains = state.drains.iter_mut();
-        if let Some((until, _)) = drains.find(|(_, claim)| claim.concerns(resource)) {
-            *until = now;
-            self.work.notify_one();
-        }
     }
 
     /// Waits until nothing of these resources is in doubt here, not for longer than that.

@@ -200,7 +200,11 @@ impl Compare {
         Compare::absent(key).up_to(end)
     }
 
-    pub(super) fn up_to(self, end: Vec<u8>) -> Compare {
+    pub(super) fn some_in((key, end): (Vec<u8>, Vec<u8>)) -> Compare {
+        Compare::created(key, Is::Greater, 0).up_to(end)
+    }
+
+    fn up_to(self, end: Vec<u8>) -> Compare {
         Compare { end, ..self }
     }
 }

@@ -54,8 +54,6 @@ pub(super) struct State {
     pub(super) held: HashMap<u128, HeldClaim>,
     /// Attempts in doubt: their requests may have taken effect, or may still do so. The next sweep deletes their locks.
     pub(super) doubtful: Vec<Doubtful>,
-    /// The keys that keep others from joining shared locks until then.
-    pub(super) drains: Vec<(Time, Arc<EtcdClaim>)>,
     pub(super) renewals: Vec<EtcdRenewal>,
 }
 

@@ -9,9 +9,10 @@ use tokio::time::{sleep, timeout};
 
 use super::cluster::Cluster;
 use super::messages::{EtcdAnswer, Range};
-use super::session::{Doubtful, EtcdRenewal, EtcdSession};
+use super::session::{Doubtful, EtcdRenewal, EtcdSession, HeldClaim};
 use crate::lock::sleep::restarted;
 use crate::random::jitter;
+use crate::time::Time;
 
 /// The pause before a broken watch is set up again.
 const WATCH_PAUSE: Duration = Duration::from_millis(100);
@@ -67,9 +68,8 @@ impl EtcdSession {
         if !state.doubtful.is_empty() || !state.renewals.is_empty() {
             return Some(Duration::ZERO);
         }
-        let later = state.drains.iter().map(|(until, _)| *until);
         let lapses = state.held.values().map(|held| held.until);
-        let next = later.chain(lapses).chain([state.renewed + self.ttl / 3]).min()?;
+        let next = lapses.fold(state.renewed + self.ttl / 3, Time::min);
         Some(next.since(now).max(Duration::from_millis(1)))
     }
 
@@ -83,11 +83,10 @@ impl EtcdSession {
             return None;
         }
         let state = &mut *guard;
-        let lapsed = state.held.extract_if(|_, held| held.until <= now).map(|(_, held)| (held.claim, held.on));
-        let drains = state.drains.extract_if(.., |(until, _)| *until <= now);
-        let due = lapsed.chain(drains.map(|(_, claim)| (claim, None)));
-        let doubtful = |(claim, lease)| Doubtful { claim, lease, _counted: self.cluster.requests.token() };
-        state.doubtful.extend(due.map(doubtful));
+        let lapsed = state.held.extract_if(|_, held| held.until <= now).map(|(_, held)| held);
+        let doubtful =
+            |HeldClaim { claim, on, .. }| Doubtful { claim, lease: on, _counted: self.cluster.requests.token() };
+        state.doubtful.extend(lapsed.map(doubtful));
         // The service has it, and this task.
         if Arc::strong_count(self) > 2 || !state.held.is_empty() {
             state.used = now;
