@@ -6,7 +6,6 @@ use fencing_protocol::{Fault, Mode, NonEmpty, Resource};
 use tokio::time::Instant;
 
 use super::claim::{EtcdClaim, EtcdRefusal, FoundHolder, MAX_LOCKS};
-use super::client::Repeat;
 use super::doubt::InDoubt;
 use super::held::HeldInEtcd;
 use super::messages::{EtcdAnswer, Range, Status};
@@ -66,8 +65,8 @@ impl LockBackend for Arc<EtcdBackend> {
             session.clear(&claim, end.min(Instant::now() + budget / 2)).await;
             match session.acquire(&claim, settings).await {
                 Ok(grant) => return Ok(grant),
-                Err(EtcdRefusal::Moved(_) | EtcdRefusal::Over) if Instant::now() < end => {}
-                Err(EtcdRefusal::Moved(_) | EtcdRefusal::Over) => return Err(unavailable(Fault::TimedOut)),
+                Err(EtcdRefusal::Moved | EtcdRefusal::Over) if Instant::now() < end => {}
+                Err(EtcdRefusal::Moved | EtcdRefusal::Over) => return Err(unavailable(Fault::TimedOut)),
                 Err(EtcdRefusal::Failed(failure)) => return Err(unavailable(failure.fault)),
                 Err(EtcdRefusal::Held(FoundHolder { resource, holder, shared, left })) => {
                     if shared && ask.mode == Mode::Exclusive && ask.drains {
@@ -107,29 +106,20 @@ impl EtcdSession {
     async fn acquire(self: &Arc<Self>, claim: &Arc<EtcdClaim>, settings: &Settings) -> Result<Grant, EtcdRefusal> {
         let (cluster, terms) = (&self.cluster, settings.terms());
         let (start, before) = (cluster.clock.now(), cluster.largest.get());
-        let modified = self.modified();
-        let acquire = claim.acquire(&cluster.keys, self.lease, modified);
         // An attempt in doubt never becomes a lease.
         let doubt = InDoubt::new(self, claim);
-        let asked = cluster.client.call(&acquire, settings.budget(), Repeat::Never).await;
-        let granted = match asked {
-            Ok((answer, _)) => claim
-                .outcome(&answer, self.created, modified)
-                .map(|(base, counted)| (base, answer.header().revision, counted)),
-            Err(failure) if failure.is_lease_gone() => Err(EtcdRefusal::Over),
-            Err(failure) => Err(EtcdRefusal::Failed(failure)),
-        };
+        let asked = self.guarded(claim.acquire(&cluster.keys, self.lease), settings.budget()).await;
+        let granted = asked.and_then(|answer| {
+            let (base, counted) = claim.outcome(&answer)?;
+            Ok((base, answer.header().revision, counted))
+        });
         let (base, revision, counted) = match granted {
             Ok(granted) => granted,
             Err(refusal) => {
-                match &refusal {
-                    EtcdRefusal::Moved(modified) => self.note_modified(*modified),
-                    EtcdRefusal::Over => self.end(),
-                    // It may be granted.
-                    EtcdRefusal::Failed(failure) if failure.in_doubt => return Err(refusal),
-                    _ => {}
+                let may_be_granted = matches!(&refusal, EtcdRefusal::Failed(failure) if failure.in_doubt);
+                if !may_be_granted {
+                    doubt.decided();
                 }
-                doubt.decided();
                 return Err(refusal);
             }
         };

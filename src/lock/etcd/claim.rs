@@ -42,8 +42,8 @@ pub(super) struct FoundHolder {
 #[derive(Debug)]
 pub(super) enum EtcdRefusal {
     Held(FoundHolder),
-    /// The sentinel has changed at this revision. Nothing was asked of the locks.
-    Moved(i64),
+    /// The sentinel has changed. Nothing was asked of the locks.
+    Moved,
     /// The session is over.
     Over,
     Failed(EtcdFailure),
@@ -53,6 +53,15 @@ pub(super) enum EtcdRefusal {
 impl From<Fault> for EtcdRefusal {
     fn from(fault: Fault) -> EtcdRefusal {
         EtcdRefusal::Failed(EtcdFailure::lost(fault))
+    }
+}
+
+impl From<EtcdRefusal> for EtcdFailure {
+    fn from(refusal: EtcdRefusal) -> EtcdFailure {
+        match refusal {
+            EtcdRefusal::Failed(failure) => failure,
+            _ => EtcdFailure::unsent(Fault::Disconnected("its session has ended".into())),
+        }
     }
 }
 
@@ -96,24 +105,10 @@ impl EtcdClaim {
         EtcdClaim { owner, mode: Mode::Exclusive, value: owner.to_string().into(), locks }
     }
 
-    /// Puts its one key, if the session's sentinel is as it was at `modified`.
-    pub(super) fn put(&self, keys: &EtcdKeys, lease: i64, modified: i64) -> Txn {
-        let sentinel = keys.sentinel(lease);
-        let (_, key) = self.locks.first();
-        Txn {
-            compare: vec![Compare::modified(sentinel.clone(), modified)],
-            success: vec![Op::put(key.clone(), self.value.clone(), lease)],
-            failure: vec![Op::range(Range::one(sentinel))],
-        }
-    }
-
-    /// Takes all locks if they are free and the session's sentinel is as it was at `modified`: a sweep changes it, and
-    /// no earlier transaction takes effect after that. A sentinel is there only while the service is not closed.
-    pub(super) fn acquire(&self, keys: &EtcdKeys, lease: i64, modified: i64) -> Txn {
-        let sentinel = keys.sentinel(lease);
-        let mut compare = vec![Compare::modified(sentinel.clone(), modified)];
+    /// Takes all locks if they are free.
+    pub(super) fn acquire(&self, keys: &EtcdKeys, lease: i64) -> Txn {
+        let (mut compare, mut failure) = (Vec::new(), Vec::new());
         let mut success = vec![Op::range(Range::one(keys.base()))];
-        let mut failure = vec![Op::range(Range::one(sentinel))];
         for (resource, key) in &self.locks {
             let put = Op::put(key.clone(), self.value.clone(), lease);
             let drain = keys.drain(resource);
@@ -140,9 +135,8 @@ impl EtcdClaim {
         Txn { compare, success, failure }
     }
 
-    /// Reads the answer to [`acquire`](EtcdClaim::acquire) of the session whose sentinel was created at `created`: the
-    /// base and the revision of the token.
-    pub(super) fn outcome(&self, answer: &TxnAnswer, created: i64, modified: i64) -> Result<(u64, i64), EtcdRefusal> {
+    /// Reads the guarded answer to [`acquire`](EtcdClaim::acquire): the base and the revision of the token.
+    pub(super) fn outcome(&self, answer: &TxnAnswer) -> Result<(u64, i64), EtcdRefusal> {
         if answer.succeeded {
             let missing = |what: &str| Fault::InvalidReply(format!("the {what} is missing"));
             let first = |number| answer.read(number).first();
@@ -153,7 +147,6 @@ impl EtcdClaim {
             };
             return Ok((number(&base.value)?, counted));
         }
-        moved(answer, created, modified)?;
         let found = self.locks.iter().zip(1..).find_map(|((resource, _), number)| {
             answer.read(number).first().map(|holder| FoundHolder::read(resource, holder))
         });
@@ -177,16 +170,14 @@ impl EtcdClaim {
         Txn { compare: self.still(), success, failure: Vec::new() }
     }
 
-    /// Puts its one lock on another session, whose sentinel is as it was at `modified`, if no other process has done so
-    /// since the lock was `read`.
-    pub(super) fn move_to(&self, keys: &EtcdKeys, lease: i64, modified: i64, read: &KeyValue) -> Txn {
-        let sentinel = keys.sentinel(lease);
+    /// Puts its one lock on the etcd lease of another session, if no other process has done so since it was `read`.
+    pub(super) fn move_to(&self, lease: i64, read: &KeyValue) -> Txn {
         let (_, key) = self.locks.first();
-        let unchanged = [Compare::modified(sentinel.clone(), modified), Compare::modified(key.clone(), read.modified)];
+        let unchanged = Compare::modified(key.clone(), read.modified);
         Txn {
-            compare: unchanged.into_iter().chain(self.still()).collect(),
+            compare: once(unchanged).chain(self.still()).collect(),
             success: vec![Op::put(key.clone(), self.value.clone(), lease)],
-            failure: vec![Op::range(Range::one(sentinel))],
+            failure: Vec::new(),
         }
     }
 
@@ -244,16 +235,6 @@ impl FoundHolder {
             shared: !found.key.ends_with(b"\0w"),
             left: Duration::from_millis(left.parse().unwrap_or(1000)),
         }
-    }
-}
-
-/// Fails if the first thing that a refused transaction has read is not the sentinel that the session knows. An earlier
-/// one is that of a cluster that was restored from a backup.
-pub(super) fn moved(answer: &TxnAnswer, created: i64, modified: i64) -> Result<(), EtcdRefusal> {
-    match answer.read(0).first().filter(|it| it.created == created && it.modified >= modified) {
-        None => Err(EtcdRefusal::Over),
-        Some(sentinel) if sentinel.modified > modified => Err(EtcdRefusal::Moved(sentinel.modified)),
-        Some(_) => Ok(()),
     }
 }
 

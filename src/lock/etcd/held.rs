@@ -5,9 +5,10 @@ use fencing_protocol::{Fault, NonEmpty, Released, Renewed, Terms};
 use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
-use super::claim::{EtcdClaim, EtcdRefusal, moved};
+use super::claim::{EtcdClaim, EtcdRefusal};
 use super::client::Repeat;
 use super::doubt::InDoubt;
+use super::fault::EtcdFailure;
 use super::messages::Range;
 use super::session::{EtcdSession, seconds};
 use crate::lock::error::{NodeCause, ReleaseError};
@@ -138,28 +139,13 @@ impl EtcdSession {
             if !self.state.lock().hold(claim, Some(self.lease), deadline + terms.lock_delay) {
                 break;
             }
-            let modified = self.modified();
-            let put = claim.move_to(&cluster.keys, self.lease, modified, lock);
-            let answer = match cluster.client.call(&put, self.budget, Repeat::Never).await {
-                Ok((answer, _)) => answer,
-                Err(failure) if failure.is_lease_gone() => return Err(self.ended()),
-                Err(failure) => return Err(failure.fault),
-            };
-            if answer.succeeded {
-                return Ok(Renewed::Until(deadline));
-            }
-            match moved(&answer, self.created, modified) {
-                Err(EtcdRefusal::Moved(revision)) => self.note_modified(revision),
-                Err(EtcdRefusal::Over) => return Err(self.ended()),
+            match self.guarded(claim.move_to(self.lease, lock), self.budget).await {
+                Ok(answer) if answer.succeeded => return Ok(Renewed::Until(deadline)),
                 // Another process has renewed it, or released it.
-                _ => {}
+                Ok(_) | Err(EtcdRefusal::Moved) => {}
+                Err(refusal) => return Err(EtcdFailure::from(refusal).fault),
             }
         }
         Err(Fault::TimedOut)
-    }
-
-    fn ended(&self) -> Fault {
-        self.end();
-        Fault::Disconnected("its session has ended".into())
     }
 }

@@ -7,8 +7,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
-use super::claim::{EtcdClaim, EtcdRefusal, moved};
-use super::client::Repeat;
+use super::claim::{EtcdClaim, EtcdRefusal};
 use super::cluster::Cluster;
 use super::doubt::InDoubt;
 use super::fault::EtcdFailure;
@@ -53,24 +52,15 @@ async fn keep(
     let (line, holders) = (cluster.keys.places(resource), cluster.keys.holders(resource));
     let key = cluster.keys.place(resource, random::u128());
     let claim = Arc::new(EtcdClaim::waiting(resource, key.clone()));
-    let reads =
-        [Op::range(Range::last(line.clone(), 2, 0)), Op::range(Range { limit: 1, ..Range::all(holders.clone()) })];
+    let put = Op::put(key.clone(), claim.value.clone(), session.lease);
+    let (places, holder) = (Range::last(line.clone(), 2, 0), Range { limit: 1, ..Range::all(holders.clone()) });
+    let take = Txn { success: vec![put, Op::range(places), Op::range(holder)], ..Txn::default() };
     // A place that is put late is swept, or is kept from being put.
     let doubt = InDoubt::new(session, &claim);
     let answer = loop {
-        let modified = session.modified();
-        let mut take = claim.put(&cluster.keys, session.lease, modified);
-        take.success.extend(reads.clone());
-        let (answer, _) = cluster.client.call(&take, budget, Repeat::Never).await?;
-        if answer.succeeded {
-            break answer;
-        }
-        match moved(&answer, session.created, modified) {
-            Err(EtcdRefusal::Moved(modified)) => session.note_modified(modified),
-            _ => {
-                session.end();
-                return Err(EtcdFailure::unsent(Fault::Disconnected("the session has ended".into())));
-            }
+        match session.guarded(take.clone(), budget).await {
+            Err(EtcdRefusal::Moved) => {}
+            answer => break answer?,
         }
     };
     let _place = EtcdPlace { session: Arc::clone(session), key, doubt: Some(doubt) };

@@ -1,10 +1,12 @@
 //! What a session does for all of its leases at once: it renews them, and sweeps what is in doubt.
 
 use std::iter::once;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use fencing_protocol::Fault;
 
-use super::claim::{MAX_OPS, MAX_SWEPT};
+use super::claim::{EtcdRefusal, MAX_OPS, MAX_SWEPT};
 use super::client::Repeat;
 use super::messages::{Compare, EtcdAnswer, Is, Op, Range, Txn, TxnAnswer};
 use super::session::{Doubtful, EtcdRenewal, EtcdSession};
@@ -93,7 +95,7 @@ impl EtcdSession {
                 self.end();
                 return Ok(());
             }
-            self.note_modified(answer.header().revision);
+            self.modified.fetch_max(answer.header().revision, Ordering::AcqRel);
         }
         let mut state = self.state.lock();
         // Others come behind them. The end of the session forgets all.
@@ -101,6 +103,29 @@ impl EtcdSession {
         state.doubtful.drain(..count);
         self.swept.notify_waiters();
         Ok(())
+    }
+
+    /// Sends a transaction that takes effect only while the sentinel is as it is known here: a sweep changes it, and no
+    /// earlier transaction takes effect after that. A refused one reads the sentinel first. A sentinel is there only
+    /// while the service is not closed.
+    pub(super) async fn guarded(&self, mut txn: Txn, budget: Duration) -> Result<TxnAnswer, EtcdRefusal> {
+        let (sentinel, modified) = (self.cluster.keys.sentinel(self.lease), self.modified.load(Ordering::Acquire));
+        txn.compare.push(Compare::modified(sentinel.clone(), modified));
+        txn.failure.insert(0, Op::range(Range::one(sentinel)));
+        let answer = match self.cluster.client.call(&txn, budget, Repeat::Never).await {
+            Ok((answer, _)) if answer.succeeded => return Ok(answer),
+            Err(failure) if !failure.is_lease_gone() => return Err(EtcdRefusal::Failed(failure)),
+            answer => answer.ok().map(|(answer, _)| answer),
+        };
+        let found = answer.as_ref().and_then(|answer| answer.read(0).first());
+        // One that is older is that of a cluster that was restored from a backup.
+        let found = found.filter(|it| it.created == self.created && it.modified >= modified).map(|it| it.modified);
+        let (Some(answer), Some(found)) = (answer, found) else {
+            self.end();
+            return Err(EtcdRefusal::Over);
+        };
+        self.modified.fetch_max(found, Ordering::AcqRel);
+        if found > modified { Err(EtcdRefusal::Moved) } else { Ok(answer) }
     }
 
     fn is_mine(&self) -> Compare {

@@ -1,5 +1,5 @@
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub(super) struct EtcdSession {
     /// The revision at which the sentinel was created, which identifies the session.
     pub(super) created: i64,
     /// The latest known revision of the sentinel. Each sweep changes it.
-    modified: AtomicI64,
+    pub(super) modified: AtomicI64,
     pub(super) state: Mutex<State>,
     /// Wakes the task of the session.
     pub(super) work: Arc<Notify>,
@@ -121,14 +121,6 @@ impl EtcdSession {
     /// Returns when its etcd lease may be gone, but for a lock-delay.
     pub(super) fn expires(&self, renewed: Time) -> Time {
         renewed + self.ttl * 4 / 3
-    }
-
-    pub(super) fn modified(&self) -> i64 {
-        self.modified.load(Ordering::Acquire)
-    }
-
-    pub(super) fn note_modified(&self, revision: i64) {
-        self.modified.fetch_max(revision, Ordering::AcqRel);
     }
 
     /// Returns the end of a lease that was asked for at `start`: it is not longer than the etcd lease.
