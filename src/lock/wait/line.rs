@@ -93,11 +93,37 @@ impl ReleaseListener for LineListener {
                 tokio::select! {
                     biased;
                     Some(notice) = self.notices.1.recv() => return Ok(notice),
-                    Some(ended) = self.keepers.join_next() => if let Ok(Err(fault)) = ended {
-                        return Err(fault);
+                    Some(ended) = self.keepers.join_next() => match ended {
+                        Ok(Err(fault)) => return Err(fault),
+                        Err(ended) if ended.is_panic() => return Err(Fault::Disconnected("a place was lost".into())),
+                        _ => {}
                     },
                 }
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Panics;
+
+    impl WaitingLine for Panics {
+        fn keep_place(
+            self: Arc<Self>,
+            resource: Resource,
+            _: PlaceReports,
+        ) -> BoxFuture<'static, Result<Infallible, Fault>> {
+            Box::pin(async move { panic!("{resource}") })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_place_whose_task_panics_fails_the_listener() {
+        let mut listener = LineListener::open(async { Ok(Arc::new(Panics)) }).await.unwrap();
+        listener.wait(&Resource::new("a").unwrap(), 1, Duration::ZERO);
+        assert!(listener.next().await.is_err());
     }
 }
