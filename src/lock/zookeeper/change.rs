@@ -13,30 +13,40 @@ use crate::random;
 /// The pause before a request is sent again whose answer was lost.
 pub(super) const PAUSE: Duration = Duration::from_millis(50);
 
-/// A change of a lock's node that other sessions may change, too: they have its ticket, or release it by force.
-pub(super) struct NodeChange<'a> {
-    pub(super) node: &'a LockNode,
+/// How the node of a lock is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    /// As this session has made it: nobody else is known to change it.
+    Seen,
+    /// Wherever it is: other sessions may have its ticket, or release it by force.
+    Anywhere,
+    /// Only where it is the very node that this session has made.
+    Unmoved,
+}
+
+/// A change of a lock's node.
+#[derive(Debug, Clone)]
+pub(super) struct NodeChange {
     /// What the contents begin with while the lock is the owner's.
     pub(super) begins: String,
-    /// Whether it must be the very node that this session has made.
-    pub(super) unmoved: bool,
+    pub(super) found: Found,
     /// What the node says that replaces it, which is one of this session. `None`: the lock becomes free.
-    pub(super) contents: Option<String>,
+    pub(super) becomes: Option<String>,
 }
 
 impl ZookeeperSession {
-    /// Makes a change, and returns its zxid. `None`: the lock is not the owner's any more.
+    /// Makes a change of a node that others may change, and returns its zxid. `None`: the lock is not the owner's any more.
     ///
     /// The write takes effect only while the node is the one that was read. ZooKeeper cannot compare that, so three
     /// things prove it. The session that the node is on has not ended, or the node would have ended with it. The folder
     /// has the version that was read, which every other change raises. And a node of this change is still in the folder:
     /// an empty folder is removed, and a new one begins with the first version.
-    pub(super) async fn change(&self, change: &NodeChange<'_>) -> Result<Option<i64>, Error> {
-        let own = format!("{}/{CHANGES}{}", change.node.folder, Owner(random::stamped()));
+    pub(super) async fn change(&self, node: &LockNode, change: &NodeChange) -> Result<Option<i64>, Error> {
+        let own = format!("{}/{CHANGES}{}", node.folder, Owner(random::stamped()));
         let mut doubt = false;
         let changed = loop {
-            match self.try_change(change, &own).await {
-                Ok(None) if doubt && change.contents.is_none() => break Ok(Some(0)),
+            match self.try_change(node, change, &own).await {
+                Ok(None) if doubt && change.becomes.is_none() => break Ok(Some(0)),
                 Ok(Some(zxid)) => return Ok(Some(zxid)),
                 // Another change came first.
                 Err(Error::BadVersion) => {}
@@ -54,9 +64,8 @@ impl ZookeeperSession {
         changed
     }
 
-    async fn try_change(&self, change: &NodeChange<'_>, own: &str) -> Result<Option<i64>, Error> {
-        let (NodeChange { node, .. }, client) = (change, &self.client);
-        let ephemeral = CreateMode::Ephemeral.with_acls(self.acls);
+    async fn try_change(&self, node: &LockNode, change: &NodeChange, own: &str) -> Result<Option<i64>, Error> {
+        let (client, ephemeral) = (&self.client, CreateMode::Ephemeral.with_acls(self.acls));
         // Behind a write, the connected server has what others had written before. The folder is read first.
         let (made, folder) = (client.create(own, b"", &ephemeral), client.check_stat(&node.folder));
         let found = client.get_data(&node.path);
@@ -70,7 +79,8 @@ impl ZookeeperSession {
             (_, Err(error)) => return Err(error),
         };
         let text = String::from_utf8_lossy(&data);
-        let is_own = text.starts_with(&change.begins) && !(change.unmoved && stat.czxid != node.czxid);
+        let is_moved = change.found == Found::Unmoved && stat.czxid != node.czxid;
+        let is_own = text.starts_with(&change.begins) && !is_moved;
         let (Some(session), true) = (text.lines().nth(2), is_own) else { return Ok(None) };
         let sessions = self.node.rsplit_once('/').map_or("", |(folder, _)| folder);
         let mut write = client.new_multi_writer();
@@ -79,7 +89,7 @@ impl ZookeeperSession {
         write.add_delete(own, None)?;
         write.add_set_data(&node.folder, b"", Some(folder.version))?;
         write.add_delete(&node.path, None)?;
-        if let Some(contents) = &change.contents {
+        if let Some(contents) = &change.becomes {
             let first = text.lines().nth(3).map_or_else(|| stat.czxid.to_string(), str::to_owned);
             write.add_create(&node.path, format!("{contents}\n{first}").as_bytes(), &ephemeral)?;
         }

@@ -4,8 +4,8 @@ use std::time::Duration;
 use fencing_protocol::{Fault, Mode, NonEmpty, Owner, Resource};
 use zookeeper_client::{CreateMode, Error};
 
+use super::change::{Found, NodeChange};
 use super::fault;
-use super::nodes::Leaving;
 use super::paths::{ALONE, LockNode, Paths, SHARED, WAITS};
 use super::session::ZookeeperSession;
 use super::sessions::ZookeeperSessions;
@@ -101,13 +101,13 @@ impl ZookeeperSession {
         claim: &ZookeeperClaim,
     ) -> Result<(Arc<[LockNode]>, NonEmpty<Sequencer>), ZookeeperRefusal> {
         for _ in 0..TRIES {
-            let (nodes, seen, refusal) = match self.create_nodes(sessions, claim).await {
+            let (nodes, found, refusal) = match self.create_nodes(sessions, claim).await {
                 Ok(created) => match self.check_created(sessions, claim, &created).await {
                     Ok(locks) => return Ok((created.nodes.into(), locks)),
-                    Err(refusal) => (created.nodes, true, refusal),
+                    Err(refusal) => (created.nodes, Found::Seen, refusal),
                 },
                 Err(NotCreated::InDoubt(fault)) => {
-                    (claim.nodes(&sessions.paths), false, ZookeeperRefusal::Fault(fault))
+                    (claim.nodes(&sessions.paths), Found::Anywhere, ZookeeperRefusal::Fault(fault))
                 }
                 Err(NotCreated::Refused(refusal)) => return Err(refusal),
                 Err(NotCreated::NoFolder) => {
@@ -118,8 +118,8 @@ impl ZookeeperSession {
                     continue;
                 }
             };
-            let leaving = Leaving { owner: claim.owner, kept: None, seen, unmoved: false };
-            let _ = self.leave(nodes.into(), leaving).await;
+            let change = NodeChange { begins: claim.owner.to_string(), found, becomes: None };
+            let _ = self.leave(nodes.into(), change).await;
             return Err(refusal);
         }
         let lock = sessions.paths.lock(claim.resources.first());

@@ -7,10 +7,9 @@ use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
-use super::change::NodeChange;
+use super::change::{Found, NodeChange};
 use super::claim::contents;
 use super::fault;
-use super::nodes::Leaving;
 use super::paths::{ALONE, LockNode};
 use super::session::{Held, ZookeeperRenewal, ZookeeperSession};
 use super::sessions::ZookeeperSessions;
@@ -68,9 +67,10 @@ impl HeldLock for HeldNodes {
         };
         let session = Arc::clone(&self.session);
         let keep = || contents(&format!("{}.", self.signature), rest, &session);
-        let kept = (!rest.is_zero()).then(keep);
-        let leaving = Leaving { owner: self.owner, kept, seen, unmoved: false };
-        let removing = Leaving { kept: None, ..leaving.clone() };
+        let becomes = (!rest.is_zero()).then(keep);
+        let found = if seen { Found::Seen } else { Found::Anywhere };
+        let removing = NodeChange { begins: self.owner.to_string(), found, becomes: None };
+        let leaving = NodeChange { becomes, ..removing.clone() };
         let mut left = Arc::clone(&session).leave(Arc::clone(&nodes), leaving).boxed();
         let runtime = session.runtime.clone();
         let _entered = runtime.enter();
@@ -134,10 +134,10 @@ impl HeldNodes {
     async fn take_over(&self) -> Result<Option<Time>, Fault> {
         let (session, folder) = (&self.session, self.sessions.paths.lock(&self.first.resource));
         let node = LockNode { path: format!("{folder}/{ALONE}"), folder, czxid: 0, version: 0 };
-        let contents = Some(contents(&self.signature, self.terms.closed_for(), session));
-        let change = NodeChange { node: &node, begins: format!("{}\n", self.signature), unmoved: false, contents };
+        let becomes = Some(contents(&self.signature, self.terms.closed_for(), session));
+        let change = NodeChange { begins: format!("{}\n", self.signature), found: Found::Anywhere, becomes };
         let start = self.sessions.clock.now();
-        let Some(czxid) = session.change(&change).await.map_err(fault::of)? else { return Ok(None) };
+        let Some(czxid) = session.change(&node, &change).await.map_err(fault::of)? else { return Ok(None) };
         session.hold(self.owner, LockNode { czxid, ..node }, start);
         // Until now another process may have renewed it where it was: it is not swept before that has lapsed.
         self.counts_from(self.sessions.clock.now());

@@ -1,36 +1,24 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use fencing_protocol::{Fault, Owner, Released};
+use fencing_protocol::{Fault, Released};
 use futures_util::future::join_all;
 use tokio::time::sleep;
 use tokio_util::task::TaskTracker;
 use zookeeper_client::Error;
 
-use super::change::{NodeChange, PAUSE};
+use super::change::{Found, NodeChange, PAUSE};
 use super::fault;
 use super::paths::LockNode;
 use super::session::{Held, ZookeeperSession};
 use crate::lock::sleep::sleep_until;
 use crate::time::{Clock, Time};
 
-/// How an owner leaves its nodes.
-#[derive(Debug, Clone)]
-pub(super) struct Leaving {
-    pub(super) owner: Owner,
-    /// They stay, and say this to others: for how long.
-    pub(super) kept: Option<String>,
-    /// Whether they were seen, and nobody else is known to change them.
-    pub(super) seen: bool,
-    /// Another process may have moved them: then they stay.
-    pub(super) unmoved: bool,
-}
-
 impl ZookeeperSession {
-    /// Leaves these nodes. All requests are sent by the first poll, and sent again until the outcome is known or the
+    /// Leaves these nodes, or has them say what they become. All requests are sent by the first poll, and sent again until the outcome is known or the
     /// session has ended.
-    pub(super) async fn leave(self: Arc<Self>, nodes: Arc<[LockNode]>, leaving: Leaving) -> Result<Released, Fault> {
-        let left = join_all(nodes.iter().map(|node| self.leave_one(node, &leaving))).await;
+    pub(super) async fn leave(self: Arc<Self>, nodes: Arc<[LockNode]>, change: NodeChange) -> Result<Released, Fault> {
+        let left = join_all(nodes.iter().map(|node| self.leave_one(node, &change))).await;
         left.into_iter().try_fold(Released::Released, |all, one| match one {
             Ok(Released::Released) => Ok(all),
             Ok(Released::Lapsed) => Ok(Released::Lapsed),
@@ -45,10 +33,10 @@ impl ZookeeperSession {
         }
     }
 
-    async fn leave_one(&self, node: &LockNode, leaving: &Leaving) -> Result<Released, Error> {
+    async fn leave_one(&self, node: &LockNode, change: &NodeChange) -> Result<Released, Error> {
         let mut doubt = false;
-        if leaving.seen {
-            match self.write(node, leaving).await {
+        if change.found == Found::Seen {
+            match self.write(node, change.becomes.as_deref()).await {
                 Ok(()) => return Ok(Released::Released),
                 Err(Error::NoNode) => return Ok(Released::Lapsed),
                 // Somebody is about to release by force.
@@ -58,8 +46,7 @@ impl ZookeeperSession {
                 Err(error) => return Err(error),
             }
         }
-        let (begins, contents) = (leaving.owner.to_string(), leaving.kept.clone());
-        match self.change(&NodeChange { node, begins, unmoved: leaving.unmoved, contents }).await {
+        match self.change(node, change).await {
             Ok(None) if !doubt => Ok(Released::Lapsed),
             Ok(_) => Ok(Released::Released),
             Err(error) if fault::is_over(&error) => Ok(Released::Lapsed),
@@ -74,12 +61,12 @@ impl ZookeeperSession {
     fn write<'a>(
         &'a self,
         node: &LockNode,
-        leaving: &Leaving,
+        becomes: Option<&str>,
     ) -> impl Future<Output = Result<(), Error>> + Send + use<'a> {
         let mut write = self.client.new_multi_writer();
         let added = write.add_check_version(&self.node, -1).and_then(|()| {
             write.add_check_version(&node.folder, node.version)?;
-            match &leaving.kept {
+            match becomes {
                 Some(contents) => write.add_set_data(&node.path, contents.as_bytes(), None),
                 None => write.add_delete(&node.path, None),
             }
@@ -110,8 +97,8 @@ pub(super) async fn sweep(
             leases.extract_if(|_, held| held.since + timeout <= now).collect()
         };
         for (owner, Held { nodes, .. }) in lapsed {
-            let leaving = Leaving { owner, kept: None, seen: false, unmoved: true };
-            drop(tokio::spawn(outstanding.track_future(Arc::clone(&session).leave(nodes, leaving))));
+            let change = NodeChange { begins: owner.to_string(), found: Found::Unmoved, becomes: None };
+            drop(tokio::spawn(outstanding.track_future(Arc::clone(&session).leave(nodes, change))));
         }
     }
 }
