@@ -7,6 +7,8 @@ use super::{Mode, Owner, Time};
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Holders {
     mode: Mode,
+    /// Whether it was released, and stays held for the rest of its time.
+    released: bool,
     /// The expiry of each part.
     ends: BTreeMap<Owner, Time>,
     /// The end of the drain, in which no reader joins, because a writer waits.
@@ -21,7 +23,7 @@ const MAX_DRAIN: Duration = Duration::from_secs(20);
 impl Holders {
     pub(super) fn new(mode: Mode, owner: Owner, until: Time) -> Holders {
         let ends = BTreeMap::from([(owner, until)]);
-        Holders { mode, ends, draining: None, drained: None }
+        Holders { mode, released: false, ends, draining: None, drained: None }
     }
 
     /// Returns the mode, if the lock is held.
@@ -29,8 +31,9 @@ impl Holders {
         (!self.ends.is_empty()).then_some(self.mode)
     }
 
+    /// Reports whether the owner may renew or release it.
     pub(super) fn has(&self, owner: Owner) -> bool {
-        self.ends.contains_key(&owner)
+        !self.released && self.ends.contains_key(&owner)
     }
 
     /// Returns the one whose part ends last.
@@ -66,8 +69,9 @@ impl Holders {
         }
     }
 
-    /// Ends the part of an owner at `until`, if it does not end before.
+    /// Ends the part of an owner at `until`, if it does not end before. An exclusive one is the owner's no more.
     pub(super) fn shorten(&mut self, owner: Owner, until: Time) {
+        self.released = self.mode == Mode::Exclusive;
         if let Some(end) = self.ends.get_mut(&owner) {
             *end = until.min(*end);
         }

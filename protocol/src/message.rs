@@ -30,8 +30,8 @@ pub enum Request {
     /// the lease sets it again, whichever process sends it.
     Retire { resource: Resource, owner: Owner, token: Token },
     /// Let the lock of `owner` end in `rest` from now, if it does not end before: a release of a lock that
-    /// has to stay held for a while. It is not renewed. No waiter is notified: with a `rest` of zero it is
-    /// a hand-over to the next caller of the same process.
+    /// has to stay held for a while. No process renews an exclusive one any more. No waiter is notified: with a
+    /// `rest` of zero it is a hand-over to the next caller of the same process.
     Shorten { resource: Resource, owner: Owner, rest: Duration },
     /// Do the same for several locks in one step. Of locks that are asked for, grant all or none.
     Several(Vec<Request>),

@@ -124,19 +124,25 @@ async fn released(probe: &Probe) {
 
 /// Checks a release that leaves the lock closed for the rest of its time.
 async fn shortened(probe: &Probe) {
-    let (name, rest) = (resource("shorten"), Duration::from_secs(90));
+    let (name, rest) = (resource("shorten"), TTL / 10);
     probe.says([("what is free", shorten(&name, ALICE, rest), NotOwner)]).await;
     probe.granted(&name, ALICE).await;
     probe.says([("for another owner", shorten(&name, BOB, rest), NotOwner)]).await;
     probe.remains(&name, rest * 2..=TTL, "shortened by another").await;
-    // A rest that is longer than the lock lasts changes nothing.
-    for asked in [rest, TTL] {
-        probe.says([("for the owner", shorten(&name, ALICE, asked), Released)]).await;
-        probe.remains(&name, rest / 2..=rest, "shortened").await;
-        probe.is_out(rest / 2..=rest, "after a lock was shortened").await;
-    }
-    let brief = Duration::from_millis(200);
-    probe.says([("once more", shorten(&name, ALICE, brief), Released)]).await;
+    probe.says([("for the owner", shorten(&name, ALICE, rest), Released)]).await;
+    let (resource, stamp) = (name.clone(), probe.stamps().await(1));
+    let steps = [
+        ("what was shortened", Request::Resume { resource, owner: ALICE, least: Duration::ZERO, ttl: TTL }, NotOwner),
+        ("what was shortened", renew(&name, ALICE, stamp), HELD),
+        ("what was shortened", release(&name, ALICE), NotOwner),
+        ("once more", shorten(&name, ALICE, Duration::ZERO), NotOwner),
+    ];
+    probe.says(steps).await;
+    probe.remains(&name, rest / 2..=rest, "shortened").await;
+    probe.is_out(rest / 2..=rest, "after a lock was shortened").await;
+    let (name, brief) = (crate::resource("shorten/brief"), Duration::from_millis(200));
+    probe.granted(&name, ALICE).await;
+    probe.says([("briefly", shorten(&name, ALICE, brief), Released)]).await;
     assert_eq!(probe.in_time(acquire(&name, BOB)).await.count, 2, "acquire after the rest");
     let steps = [
         ("what another holds since", shorten(&name, ALICE, rest), NotOwner),

@@ -56,8 +56,8 @@ local function raise(memory, era, count)
     redis.call('HSET', MEMORY, COUNT, count)
   end
 end
--- The value of a lock: the owner, and behind a space its name, for people; a table if several share it; nil
--- if nobody holds it. A lock that is shared is a sorted set: each owner by when its part ends, the last of
+-- The value of a lock: the owner, and behind a space its name, for people, with a dot if it was released early; a table
+-- if several share it; nil if nobody holds it. A lock that is shared is a sorted set: each owner by when its part ends, the last of
 -- them `last`. Two members are no owners: until `draining` nobody joins, and `drained` is from when on others may
 -- wait to hold it alone for another time.
 local function lock()
