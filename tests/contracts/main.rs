@@ -35,8 +35,8 @@ use support::waiting::until;
 use support::zookeeper::ZookeeperServer;
 
 use lock::{
-    ONE, delay_contract, early_release_contract, lapse_contract, line_contract, lock_contract, mixed_contract,
-    names_contract, operator_contract, resume_contract, shared_contract,
+    ONE, closed_contract, delay_contract, early_release_contract, lapse_contract, line_contract, lock_contract,
+    mixed_contract, names_contract, operator_contract, resume_contract, shared_contract,
 };
 use node::node_contract;
 
@@ -143,6 +143,8 @@ async fn redlock_on_memory_nodes() {
     tokio::join!(
         delay_contract(&late, &patient, &one, DELAY),
         lapse_contract(&brief),
+        closed_contract(&brief, &brief),
+        early_release_contract(&brief, &brief),
         resume_contract(&brief, &brief, in_a_moment)
     );
 }
@@ -162,7 +164,12 @@ async fn redlock_on_five_redis_servers() {
     locks_beside(&support::cli::urls(&servers), &one().build().unwrap(), Some(ONE)).await;
     let brief = || one().ttl(BRIEF).renew(false).build().unwrap();
     let (lapses, first, second) = (brief(), brief(), brief());
-    tokio::join!(lapse_contract(&lapses), resume_contract(&first, &second, in_a_moment));
+    tokio::join!(
+        lapse_contract(&lapses),
+        closed_contract(&first, &second),
+        early_release_contract(&first, &second),
+        resume_contract(&first, &second, in_a_moment)
+    );
 }
 
 /// Runs the suites on a pool.
@@ -183,6 +190,7 @@ macro_rules! leases_in {
         tokio::join!(
             delay_contract(&late, &patient, &one, DELAY),
             lapse_contract(&first),
+            closed_contract(&first, &second),
             resume_contract(&first, &second, in_a_moment),
             early_release_contract(&first, &second)
         );
@@ -233,6 +241,7 @@ macro_rules! leases_by {
             line_contract(&one, || Arc::new(slow()), $places),
             delay_contract(&late, &patient, &one, DELAY),
             lapse_contract(&lapses),
+            closed_contract(&first, &second),
             resume_contract(&first, &second, let_go),
             early_release_contract(&first, &second)
         );

@@ -1,13 +1,14 @@
+use std::future::ready;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fencing_protocol::{Released, Renewed};
 use parking_lot::Mutex;
 
-use super::held_lock::{Grant, HeldLock};
+use super::held_lock::{Grant, HeldLock, SentRelease};
 use super::state::LeaseState;
 use super::ticket::LeaseTicket;
-use crate::lock::error::{Loss, NodeCause, ReleaseError};
+use crate::lock::error::{Loss, NodeCause};
 use crate::lock::settings::Settings;
 use crate::lock::wait::queues::WaitQueues;
 use crate::sequencer::Sequencer;
@@ -84,12 +85,14 @@ impl Holding {
         renewed.map(drop)
     }
 
-    /// Sends the release of an ended lease, for this reason. The next caller of this process is woken at once where
-    /// the release comes before all that it asks, and else when what this returns has ended or is dropped.
-    pub(super) fn release(
-        self: &Arc<Self>,
-        loss: Loss,
-    ) -> impl Future<Output = Result<Released, ReleaseError>> + Send + use<> {
+    /// Sends the release of an ended lease, for this reason; none of a lost one that another process may have renewed. The
+    /// next caller of this process is woken at once where the release comes before all that it asks, and else when what
+    /// this returns has ended or is dropped.
+    pub(super) fn release(self: &Arc<Self>, loss: Loss) -> SentRelease {
+        if loss != Loss::Released && self.has_ticket.load(Ordering::Relaxed) {
+            self.wake(false);
+            return Box::pin(ready(Ok(Released::Lapsed)));
+        }
         let held = Arc::clone(&self.held);
         let in_order = held.releases_in_order();
         let rest = self.closed_until.since(self.state.clock.now());
@@ -104,16 +107,16 @@ impl Holding {
             self.wake(handed_over);
         }
         let wake = (!in_order).then(|| WakeOnDrop(Arc::clone(self)));
-        async move {
+        Box::pin(async move {
             let _wake = wake;
             released.await
-        }
+        })
     }
 
     /// Releases without waiting. If the lease was lost, nothing is sent where there is a lock-delay, as writes of its holder
-    /// may still be in flight, or where another process may have renewed it.
+    /// may still be in flight.
     pub(super) fn abandon(self: &Arc<Self>, loss: Loss) {
-        if loss != Loss::Released && (self.delays || self.has_ticket.load(Ordering::Relaxed)) {
+        if loss != Loss::Released && self.delays {
             self.wake(false);
         } else {
             drop(self.release(loss));

@@ -246,7 +246,8 @@ impl<K> Lease<K> {
         Err(RenewError::Failed { resource, token, causes })
     }
 
-    /// Releases the lease. The lock stays held for the rest of `lock_at_least_for`, if any.
+    /// Releases the lease. The lock stays held for the rest of `lock_at_least_for`, if any. If the lease was lost here, and
+    /// has a [ticket](Lease::ticket), the lock stays as it is: another process may have renewed it.
     ///
     /// # Errors
     /// [`ReleaseError`] if too few nodes answered to know whether it is released; the lock expires

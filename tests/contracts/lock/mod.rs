@@ -4,6 +4,7 @@
 //! other client may use their resources meanwhile. A service must wait for 10 s at least. Its TTL must be
 //! longer than a second, so that the suites can tell a lock that was freed from one that has expired.
 
+mod closed;
 mod delay;
 mod end;
 mod grant;
@@ -29,6 +30,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::{answered, resource};
 
+pub use closed::closed_contract;
 pub use delay::delay_contract;
 pub use end::lapse_contract;
 pub use line::line_contract;
