@@ -4,7 +4,7 @@ use crate::database::LeaseStatements;
 
 impl LeaseStatements for MySql {
     const LEASES: &'static str = "
-        SELECT CONVERT(resource USING utf8mb4), token, CONVERT(owner USING utf8mb4),
+        SELECT HEX(resource), token, CONVERT(owner USING utf8mb4),
             IF(owner = 'shared' AND parts IS NOT NULL,
                 CAST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS CHAR), CONVERT(owner USING utf8mb4)),
             GREATEST(0, expires_at - TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))) DIV 1000,

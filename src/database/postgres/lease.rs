@@ -17,7 +17,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl LeaseStatements for Postgres {
     const LEASES: &'static str = "
-        SELECT resource, token, owner, coalesce(part.key, owner),
+        SELECT encode(convert_to(resource, 'UTF8'), 'hex'), token, owner, coalesce(part.key, owner),
             CASE WHEN expires_at < 'infinity' THEN greatest(0, coalesce(part.value::bigint / 1000
                 - extract(epoch FROM present) * 1000, extract(epoch FROM expires_at - present) * 1000))::bigint
             END, NULL

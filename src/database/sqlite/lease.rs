@@ -135,7 +135,7 @@ async fn acquire(conn: &mut SqliteConnection, claim: &LeaseClaim) -> sqlx::Resul
 /// stopped in between holds up no other.
 impl LeaseStatements for Sqlite {
     const LEASES: &'static str = "
-        SELECT resource, token, owner, coalesce(part.key, owner),
+        SELECT hex(resource), token, owner, coalesce(part.key, owner),
             coalesce(part.value, expires_at) - present, NULL
         FROM (SELECT *, CAST(unixepoch('subsec') * 1000 AS INTEGER) AS present FROM main.fencing_leases
             WHERE resource {after} {resource} AND expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER)

@@ -36,14 +36,22 @@ impl<DB: Database> Operator for Pool<DB> {
     }
 }
 
+/// Reads leases, and omits invalid rows, which are no end of the list.
 async fn read<DB: Database>(pool: &Pool<DB>, after: &str, name: &str, limit: u32) -> Result<Vec<LeaseRecord>, Fault> {
-    let list = list::<DB>(after, name, limit);
-    let rows = call(pool, |conn| DB::texts(conn, list).boxed()).await?;
-    Ok(parsed(&rows).collect())
+    let mut name = name.as_bytes().to_vec();
+    loop {
+        let list = list::<DB>(after, &name, limit);
+        let rows = call(pool, |conn| DB::texts(conn, list).boxed()).await?;
+        let found: Vec<_> = parsed(&rows).collect();
+        match rows.last().and_then(|last| last.bytes(0)) {
+            Some(last) if found.is_empty() && last > name => name = last,
+            _ => return Ok(found),
+        }
+    }
 }
 
 /// Returns the statement that reads leases.
-pub(super) fn list<DB: Database>(after: &str, resource: &str, limit: u32) -> String {
+pub(super) fn list<DB: Database>(after: &str, resource: impl AsRef<[u8]>, limit: u32) -> String {
     let resource = DB::literal(resource);
     fill(DB::LEASES, &[("{after}", &after), ("{resource}", &resource), ("{limit}", &limit)])
 }
@@ -68,7 +76,7 @@ async fn call<DB: Database, T>(
 
 /// Reads a row, which may have been altered by hand.
 fn record(row: &TextRow) -> Option<Vec<LeaseRecord>> {
-    let (resource, owner) = (Resource::new(row.text(0)?).ok()?, row.text(2)?);
+    let (resource, owner) = (Resource::new(String::from_utf8(row.bytes(0)?).ok()?).ok()?, row.text(2)?);
     let token = Token::try_from(row.number::<i64>(1)?).ok()?;
     let lease = |holder: &str, remaining| LeaseRecord {
         resource: resource.clone(),

@@ -55,6 +55,12 @@ async fn operators_see_what_is_left_and_who_has_which_part_and_leave_a_line() {
     let alone = lock.acquire(&resource()).await.unwrap();
     let shared = named("shared");
     let _parts = [lock.acquire_shared(&shared).await.unwrap(), other.acquire_shared(&shared).await.unwrap()];
+    // A row that cannot be read does not end the list.
+    let _unread = lock.acquire(&named("a")).await.unwrap();
+    sqlx::query("UPDATE fencing_leases SET resource = ' a' WHERE resource = 'a'").execute(&place.pool).await.unwrap();
+    let first = place.pool.leases(None, 1).await.unwrap();
+    assert!(first.len() == 1 && first[0].resource == resource(), "{first:?}");
+    assert_eq!(place.pool.leases(Some(&shared), 1).await.unwrap(), []);
     let all = place.pool.leases(None, 100).await.unwrap();
     let left = |lease: &LeaseRecord| lease.remaining.unwrap();
     assert!(all.iter().map(left).all(|left| left > LONG / 2 && left <= LONG), "{all:?}");
