@@ -91,6 +91,13 @@ impl ProtectStatements for MySql {
             AND data_type = 'timestamp'",
     );
 
+    const STORED: Option<&'static str> = Some(
+        "SELECT IF({schema} IS NULL, NULL, CAST(table_schema AS CHAR)), CAST(table_name AS CHAR)
+        FROM information_schema.tables
+        WHERE table_schema = COALESCE({schema}, DATABASE()) AND table_name = {table}
+            AND (@@lower_case_table_names > 0 OR CAST(table_name AS BINARY) = CAST({table} AS BINARY))",
+    );
+
     /// Reads the tables in a schema, or in the session's, that have triggers of the fence: schema, name, and whether
     /// the name alone is enough.
     const TABLES: &'static str = "

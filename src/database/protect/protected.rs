@@ -42,10 +42,8 @@ impl Protected {
         Protected { table, resource, faults: Vec::new(), unseen: Vec::new(), shadow, protect, drops: Vec::new() }
     }
 
-    /// Returns whether this is the table: `name` or `schema.name`.
+    /// Returns whether this is the table: `name` or `schema.name`, as the catalogue has it.
     pub(crate) fn is(&self, table: &TableName) -> bool {
-        let own = &self.protect.table;
-        self.table == table.to_string()
-            || own.name == table.name && table.schema.as_deref() == own.schema.as_deref().or(Some("main"))
+        self.table == table.to_string() || self.protect.table == *table
     }
 }

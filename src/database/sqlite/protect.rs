@@ -138,9 +138,13 @@ async fn find_rowid(
     Ok(free.first().copied().ok_or(hidden))
 }
 
+/// Writes the schema of a table.
+fn home(table: &TableName) -> String {
+    quote(table.schema.as_deref().unwrap_or("main"), '"')
+}
+
 async fn read_triggers(conn: &mut SqliteConnection, table: &TableName) -> sqlx::Result<Vec<Trigger>> {
-    let home = quote(table.schema.as_deref().unwrap_or("main"), '"');
-    Trigger::list::<Sqlite>(conn, Sqlite::of_table(TRIGGERS, table).replace("{home}", &home)).await
+    Trigger::list::<Sqlite>(conn, Sqlite::of_table(TRIGGERS, table).replace("{home}", &home(table))).await
 }
 
 /// Looks for the leftovers of a statement that failed and kept its changes: a token in a row, and
@@ -151,7 +155,7 @@ async fn find_leftovers(conn: &mut SqliteConnection, table: &TableName) -> Vec<S
         row WHERE fencing_token IS NOT NULL once with a newer token, which clears it";
     let left = "a token that a failed statement was clearing remains in fencing_presented until the \
         next write with a token";
-    let presented = "SELECT 'x' FROM main.fencing_presented LIMIT 1".to_owned();
+    let presented = format!("SELECT 'x' FROM {}.fencing_presented LIMIT 1", home(table));
     let mut faults = Vec::new();
     for (select, fault) in [(rows, kept), (presented, left)] {
         match Sqlite::first(conn, select).await {
@@ -183,11 +187,18 @@ fn find_faults(protect: &Protect, found: &[Trigger], rowid: &str) -> Vec<String>
 }
 
 impl ProtectStatements for Sqlite {
-    /// Reads the tables, and whether they have the column of the fence.
+    const STORED: Option<&'static str> = Some(
+        "SELECT nullif(schema, 'main'), name FROM pragma_table_list
+        WHERE schema = coalesce({schema}, 'main') COLLATE NOCASE AND name = {table} COLLATE NOCASE",
+    );
+
+    /// Reads the tables of a schema, and whether they have the column of the fence.
     const TABLES: &'static str = "
-        SELECT NULL, own.name, 1, part.name IS NOT NULL FROM main.sqlite_schema AS own
-        LEFT JOIN pragma_table_xinfo(own.name, 'main') AS part ON part.name = 'fencing_token' COLLATE NOCASE
-        WHERE own.type = 'table' AND own.name NOT LIKE 'fencing!_%' ESCAPE '!' ORDER BY own.name";
+        SELECT nullif(own.schema, 'main'), own.name, own.schema = 'main', part.name IS NOT NULL
+        FROM pragma_table_list AS own
+        LEFT JOIN pragma_table_xinfo(own.name, own.schema) AS part ON part.name = 'fencing_token' COLLATE NOCASE
+        WHERE own.schema = coalesce({schema}, 'main') AND own.type = 'table'
+            AND own.name NOT LIKE 'fencing!_%' ESCAPE '!' ORDER BY own.name";
 
     fn row_name(naming: &Naming, row: &str) -> String {
         let text_of = |column: &str| format!("{row}.{}", quote(column, '"'));
@@ -231,13 +242,11 @@ impl ProtectStatements for Sqlite {
             if created.iter().any(|created| created.eq_ignore_ascii_case(&other.name)) {
                 continue;
             }
-            let home = protect.table.schema.as_deref().unwrap_or("main");
-            let name = TableName { schema: Some(home.into()), name: other.name };
-            Self::execute(conn, format!("DROP TRIGGER {}", name.path('"'))).await?;
+            let home = home(&protect.table);
+            Self::execute(conn, format!("DROP TRIGGER {home}.{}", quote(&other.name, '"'))).await?;
             // Triggers of an earlier name of the table are gone.
-            if let (false, Some(rest)) = (is_own(&name.name), other.text.strip_prefix("CREATE TRIGGER ")) {
-                let create = format!("CREATE TRIGGER {}.{rest}", quote(home, '"'));
-                Self::execute(conn, create).await?;
+            if let (false, Some(rest)) = (is_own(&other.name), other.text.strip_prefix("CREATE TRIGGER ")) {
+                Self::execute(conn, format!("CREATE TRIGGER {home}.{rest}")).await?;
             }
         }
         Ok(None)
@@ -252,8 +261,8 @@ impl ProtectStatements for Sqlite {
         if !row.is_true(3) && !triggers.iter().any(|found| is_own(&found.name)) {
             return Ok(None);
         }
-        let insert = trigger_name(&table, "insert");
-        let insert = triggers.iter().find(|found| found.name == insert);
+        // The table may have been renamed since.
+        let insert = triggers.iter().find(|found| found.name.starts_with("fencing_insert_"));
         if let Some(naming) = insert.and_then(|insert| parse_naming(&insert.text)) {
             table.naming = naming;
         }
@@ -264,7 +273,8 @@ impl ProtectStatements for Sqlite {
         let replaces = matches!(table.protect.naming, Naming::Columns { .. });
         table.unseen.extend(replaces.then(|| REPLACE.to_owned()));
         let own = triggers.iter().filter(|found| is_own(&found.name));
-        let drop = |own: &Trigger| format!("DROP TRIGGER IF EXISTS main.{}", quote(&own.name, '"'));
+        let home = home(&table.protect.table);
+        let drop = |own: &Trigger| format!("DROP TRIGGER IF EXISTS {home}.{}", quote(&own.name, '"'));
         table.drops = own.map(drop).collect();
         Ok(Some(table))
     }

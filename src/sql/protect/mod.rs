@@ -7,11 +7,11 @@ use sqlx::{Pool, Transaction};
 pub use self::error::ProtectError;
 use super::migrate::find_unfit;
 use super::objects::find_lost;
-use crate::database::Database;
 use crate::database::opening::{open_transaction, procedure_connection};
 use crate::database::protect::TableName;
 pub use crate::database::protect::{NameError, Protect, Protected};
 use crate::database::quoted::{fill, quote};
+use crate::database::{Database, TextRow};
 
 impl Protect {
     /// Returns the statements that protect the table, or protect it again, without those that depend on what
@@ -43,16 +43,17 @@ impl Protect {
         self.statements::<DB>()?;
         let mut tx = begin_change(pool).await?;
         DB::execute(&mut tx, "SELECT token FROM fencing_marks LIMIT 0".into()).await?;
-        check_readable::<DB>(&mut tx, &self.table, None).await?;
-        for column in self.naming.columns() {
-            check_readable::<DB>(&mut tx, &self.table, Some(column)).await?;
-            self.refuse(check_column::<DB>(&mut tx, &self.table, column).await?)?;
+        let own = Protect { table: stored::<DB>(&mut tx, &self.table).await?, ..self.clone() };
+        check_readable::<DB>(&mut tx, &own.table, None).await?;
+        for column in own.naming.columns() {
+            check_readable::<DB>(&mut tx, &own.table, Some(column)).await?;
+            own.refuse(check_column::<DB>(&mut tx, &own.table, column).await?)?;
         }
-        self.refuse(self.check_naming::<DB>(&mut tx).await?)?;
-        self.refuse(self.check_rows::<DB>(&mut tx).await?)?;
-        let home = DB::home(&mut tx, &self.table).await?;
-        self.refuse(find_unfit::<DB>(&mut tx, home.as_deref()).await?.into_iter().next())?;
-        self.refuse(DB::protect(&mut tx, self).await?)?;
+        own.refuse(own.check_naming::<DB>(&mut tx).await?)?;
+        own.refuse(own.check_rows::<DB>(&mut tx).await?)?;
+        let home = DB::home(&mut tx, &own.table).await?;
+        own.refuse(find_unfit::<DB>(&mut tx, home.as_deref()).await?.into_iter().next())?;
+        own.refuse(DB::protect(&mut tx, &own).await?)?;
         Ok(tx.commit().await?)
     }
 
@@ -131,7 +132,10 @@ impl Protected {
 /// It changes nothing.
 pub async fn protected<DB: Database>(pool: &Pool<DB>, table: Option<&str>) -> Result<Vec<Protected>, ProtectError> {
     let mut conn = pool.acquire().await?;
-    let named = table.map(TableName::read);
+    let named = match table {
+        Some(table) => Some(stored::<DB>(&mut conn, &TableName::read(table)).await?),
+        None => None,
+    };
     let mut found = find::<DB>(&mut conn, named.as_ref()).await?;
     if let Some(table) = named {
         found.retain(|protected| protected.is(&table));
@@ -154,6 +158,14 @@ pub async fn protected<DB: Database>(pool: &Pool<DB>, table: Option<&str>) -> Re
         faults.extend(find_unfit::<DB>(&mut conn, home.as_deref()).await?);
     }
     Ok(found)
+}
+
+/// Names a table as the catalogue does, if it is there.
+async fn stored<DB: Database>(conn: &mut DB::Connection, table: &TableName) -> sqlx::Result<TableName> {
+    let Some(stored) = DB::STORED else { return Ok(table.clone()) };
+    let rows = DB::texts(conn, DB::of_table(stored, table)).await?;
+    let name = |row: &TextRow| Some(TableName { schema: row.owned(0), name: row.owned(1)? });
+    Ok(rows.first().and_then(name).unwrap_or_else(|| table.clone()))
 }
 
 async fn find<DB: Database>(conn: &mut DB::Connection, named: Option<&TableName>) -> sqlx::Result<Vec<Protected>> {

@@ -153,3 +153,19 @@ async fn a_begin_whose_handlers_were_skipped_leaves_no_transaction_open() {
     assert!(error.to_string().contains("interrupted"), "{error}");
     writes_what_stays(&place, &pool).await;
 }
+
+/// As on other systems than Linux.
+#[tokio::test]
+async fn where_names_of_tables_ignore_case_a_table_does_not_get_other_names() {
+    let server = super::Server::with(&["lower-case-table-names=1"]);
+    let pool = MySqlPool::connect_with(server.database().await).await.unwrap();
+    sql::migrate(&pool).await.unwrap();
+    run(&pool, "CREATE TABLE Files (path VARCHAR(9), id VARCHAR(9))").await;
+    for name in ["FILES", "files", "Test_0.Files"] {
+        by_path(name).apply(&pool).await.unwrap();
+        let refused = Protect::rows(name, "id").unwrap().apply(&pool).await;
+        assert!(matches!(refused, Err(sql::ProtectError::Unguardable { .. })), "{name}: {refused:?}");
+        let found = sql::protected(&pool, Some(name)).await.unwrap();
+        assert!(found.len() == 1 && found[0].is_whole() && found[0].table == "files", "{name}: {found:?}");
+    }
+}

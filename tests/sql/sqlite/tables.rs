@@ -100,13 +100,47 @@ async fn the_catalogue_says_what_is_missing() {
 #[tokio::test]
 async fn a_table_that_was_renamed_has_one_set_of_triggers() {
     let place = with("CREATE TABLE other (path TEXT PRIMARY KEY)").await;
-    Protect::rows("other", "path").unwrap().apply(&place.pool).await.unwrap();
+    by_path("other").apply(&place.pool).await.unwrap();
     run(&place.pool, "ALTER TABLE other RENAME TO files").await;
     assert!(faults(&place).await.contains("for a table of another name"));
+    Protect::rows("files", "path").unwrap().apply(&place.pool).await.unwrap_err();
     attempt(&place.pool, "INSERT INTO files (path) VALUES ('a')").await.unwrap_err();
     protect(&place).await.unwrap();
     assert_eq!(faults(&place).await, "");
     assert_eq!(number(&place.pool, TRIGGERS).await, 5);
+}
+
+#[tokio::test]
+async fn names_of_tables_that_differ_in_case_are_one() {
+    let place = with("CREATE TABLE Files (path TEXT PRIMARY KEY, id TEXT)").await;
+    for name in ["FILES", "files", "Main.fileS"] {
+        by_path(name).apply(&place.pool).await.unwrap();
+        let refused = Protect::rows(name, "id").unwrap().apply(&place.pool).await;
+        assert!(matches!(refused, Err(ProtectError::Unguardable { .. })), "{name}: {refused:?}");
+        for name in [Some(name), None] {
+            let found = sql::protected(&place.pool, name).await.unwrap();
+            assert!(found.len() == 1 && found[0].is_whole() && found[0].table == "Files", "{name:?}: {found:?}");
+        }
+    }
+    found(&place.pool, "FILES").await.remove(&place.pool).await.unwrap();
+    run(&place.pool, "INSERT INTO files (path) VALUES ('a')").await;
+}
+
+#[tokio::test]
+async fn a_table_of_an_attached_database_does_not_get_other_names() {
+    let place = protected("path TEXT PRIMARY KEY, id TEXT").await;
+    let file = place.pool.connect_options().get_filename().display().to_string();
+    let main = migrated().await;
+    let pool = single(&main.pool);
+    run(&pool, &format!("ATTACH '{file}' AS Other")).await;
+    let refused = Protect::rows("other.FILES", "id").unwrap().apply(&pool).await;
+    assert!(matches!(refused, Err(ProtectError::Unguardable { .. })), "{refused:?}");
+    by_path("other.files").apply(&pool).await.unwrap();
+    assert_eq!(faults(&place).await, "");
+    let found = found(&pool, "other.files").await;
+    assert!(found.is_whole() && found.table == "Other.files", "{found:?}");
+    found.remove(&pool).await.unwrap();
+    run(&place.pool, "INSERT INTO files (path) VALUES ('a')").await;
 }
 
 /// SQLite fires no trigger for the row that gives way, unless the session asks for that.
