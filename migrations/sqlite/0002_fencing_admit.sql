@@ -23,6 +23,9 @@ CREATE TRIGGER IF NOT EXISTS fencing_admit INSTEAD OF INSERT ON fencing_admit BE
             OR length(CAST(NEW.resource AS BLOB)) NOT BETWEEN 1 AND 255
             THEN json_extract('{}', 'fencing: a resource name has 1 to 255 bytes, token '
                 || NEW.token)
+        WHEN (SELECT coalesce(token, 0) NOT BETWEEN 1 AND 999999999999999
+                FROM fencing_marks WHERE resource = NEW.resource)
+            THEN json_extract('{}', 'fencing: the mark of ' || NEW.resource || ' is not a valid token')
         WHEN (SELECT token FROM fencing_marks WHERE resource = NEW.resource) > NEW.token
             THEN json_extract('{}', 'fencing: token ' || NEW.token || ' is stale, high water '
                 || (SELECT token FROM fencing_marks WHERE resource = NEW.resource)

@@ -32,6 +32,7 @@ async fn a_mark_that_is_no_token_admits_nobody() {
             let error = marks.raise(&resource(), token(number)).await.unwrap_err();
             assert!(matches!(error, FenceError::Unreachable(_)), "{bad:?}: {error:?}");
         }
+        place.client(&place::call("files/a", "33")).unwrap_err();
         let error = sql::highest(&place.pool, &resource()).await.unwrap_err();
         assert!(matches!(error, AdmitError::Corrupt { .. }), "{bad:?}: {error:?}");
         let left = sqlx::query_scalar::<_, Option<i64>>("SELECT token FROM fencing_marks");
