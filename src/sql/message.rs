@@ -20,16 +20,25 @@ fn parse(text: &str) -> Option<Stale> {
     Stale::check(&resource.ok()?, presented, Some(highest)).err()
 }
 
-/// Finds the high water that refused this token of this resource. A library may append text to the message; SQLite
-/// quotes it, which doubles quotes in the name; MySQL may have cut the name.
+/// The longest message of MySQL, in characters. A longer one ends in three dots.
+const MAX_MESSAGE: usize = 128;
+
+/// Finds the high water that refused this token of this resource. A library may append text to the message, behind white
+/// space or a mark that closes it; SQLite quotes it, which doubles quotes in the name; MySQL may have cut the name.
 pub(super) fn highest(text: &str, resource: &Resource, token: Token) -> Option<Token> {
     let (before, presented, highest, name) = parts(text)?;
     let mut own = resource.as_str().to_owned();
     if before.ends_with('\'') {
         own = own.replace('\'', "''");
     }
-    let begins_own = |start: &str| !start.is_empty() && own.starts_with(start);
-    let is_own = name.starts_with(&own) || name.rsplit_once("...").is_some_and(|(start, _)| begins_own(start));
+    let ends = |rest: &str| match before.ends_with('\'') {
+        true => rest.starts_with('\'') && !rest.starts_with("''"),
+        false => rest.chars().next().is_none_or(|next| next.is_whitespace() || "\"'`)]},;\\".contains(next)),
+    };
+    let room = MAX_MESSAGE.saturating_sub(text.get(before.len()..text.len() - name.len())?.len());
+    let cut = name.char_indices().nth(room).map_or(name, |(end, _)| name.split_at(end).0);
+    let is_cut = || cut.chars().count() == room && cut.strip_suffix("...").is_some_and(|start| own.starts_with(start));
+    let is_own = name.strip_prefix(&own).is_some_and(ends) || is_cut();
     (is_own && presented == token).then_some(highest)
 }
 
@@ -73,13 +82,20 @@ mod tests {
         let plain = "fencing: token 33 is stale, high water 34, resource files/a";
         assert_eq!(of("files/a", plain), Some(34));
         assert_eq!(of("files/a", &format!("Query Error: x: {plain} at line 7")), Some(34));
-        assert_eq!(of("files/b", plain), None);
+        assert_eq!(of("files/a", &format!("(1644, \"{plain}\")")), Some(34));
+        for other in ["files/b", "files/a/b", "files/ab", "files", "file"] {
+            assert_eq!(of(other, plain), None, "{other}");
+            assert_eq!(of("files/a", &plain.replace("files/a", other)), None, "{other}");
+        }
         assert_eq!(of("files/a", &plain.replace("33", "32")), None);
         let quoted = "bad JSON path: 'fencing: token 33 is stale, high water 34, resource it''s' x";
         assert_eq!(of("it's", quoted), Some(34));
-        let cut = "1644 (ZF412): fencing: token 33 is stale, high water 34, resource long...";
-        assert_eq!(of("longer", cut), Some(34));
-        assert_eq!(of("other", cut), None);
-        assert_eq!(of("other", &cut.replace("long", "")), None);
+        assert_eq!(of("it", quoted), None);
+        let long = "l".repeat(128 - 3 - "fencing: token 33 is stale, high water 34, resource ".len());
+        let cut = format!("1644 (ZF412): fencing: token 33 is stale, high water 34, resource {long}...");
+        assert_eq!(of(&format!("{long}onger"), &cut), Some(34));
+        assert_eq!(of(&format!("{long}onger"), &format!("{cut} at line 7")), Some(34));
+        assert_eq!(of("other", &cut), None);
+        assert_eq!(of("longer", &cut.replace(&long, "long")), None);
     }
 }
