@@ -110,15 +110,24 @@ pub(super) struct NewestQuestion {
 }
 
 impl OpenQuestions {
-    /// Finds room for one more token. An issued token is smaller than all future ones: the largest of the
-    /// resource is evicted, so a forger blocks the check of no holder.
+    /// Finds room for one more token. An issued token is smaller than all future ones: the largest is evicted, of the
+    /// resource that has more than this one, or of this one. So a forger blocks the check of a holder only with a
+    /// thousand names of resources.
     fn find_room(&mut self, sequencer: &Sequencer) -> Result<(), Cause> {
-        let [first, last] = [Token::MIN, Token::MAX].map(|token| Sequencer::new(sequencer.resource.clone(), token));
-        let of_resource = self.newest.range(first..=last);
-        if self.newest.len() < MAX_TOKENS && of_resource.clone().count() < MAX_TOKENS_OF_RESOURCE {
+        let of = |resource: &Resource| {
+            let [first, last] = [Token::MIN, Token::MAX].map(|token| Sequencer::new(resource.clone(), token));
+            self.newest.range(first..=last).map(|(asked, _)| asked)
+        };
+        let own = of(&sequencer.resource).count();
+        if self.newest.len() < MAX_TOKENS && own < MAX_TOKENS_OF_RESOURCE {
             return Ok(());
         }
-        let largest = of_resource.last().map(|(largest, _)| largest.clone()).filter(|largest| largest > sequencer);
+        let most = self.newest.keys().map(|asked| (of(&asked.resource).count(), asked)).max();
+        let largest = match most {
+            Some((count, largest)) if count > own + 1 => Some(largest),
+            _ => of(&sequencer.resource).last().filter(|largest| *largest > sequencer),
+        };
+        let largest = largest.cloned();
         let evicted = largest.and_then(|largest| self.newest.remove(&largest));
         evicted.map(|evicted| evicted.abort.abort()).ok_or_else(crowded)
     }

@@ -230,6 +230,30 @@ async fn a_fence_asks_about_1000_tokens_at_a_time() {
     assert!(fence.admit(&file(), token(34)).await.is_ok());
 }
 
+#[tokio::test(start_paused = true)]
+async fn forged_tokens_of_other_resources_keep_no_holder_out() {
+    let issuer = Issuer::up_to(34, Duration::from_millis(100));
+    let fence = issuer.guard(fence());
+    let forged = (0..1000).map(|number| {
+        let fence = fence.clone();
+        tokio::spawn(async move {
+            let resource = named(&format!("forged/{}", number / 16));
+            fence.admit(&resource, token(35 + number % 16)).await.map(drop)
+        })
+    });
+    let forged: Vec<_> = forged.collect();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    for number in 0..100 {
+        let holder = fence.admit(&named(&format!("files/{number}")), token(34)).now_or_never();
+        assert!(holder.is_none(), "the check of {number}: {holder:?}");
+    }
+    let holder = fence.admit(&file(), token(34)).await;
+    assert!(holder.is_ok(), "{holder:?}");
+    for refused in forged {
+        assert!(refused.await.unwrap().is_err());
+    }
+}
+
 /// Behind a lock service that has issued every token, which it says after this time.
 fn all_issued(fence: Fence, after: Duration) -> Fence {
     Issuer::up_to(GIANT, after).guard(fence)
