@@ -28,6 +28,8 @@ pub enum ObjectError {
         cause: PathCause,
     },
     /// The object was written without the fence. Nothing was written over it.
+    ///
+    /// If an earlier answer of the store was lost, this write may have been applied before that.
     #[error("the object {path} was written without the fence: copy it to another path with put, or delete it")]
     NotFenced {
         /// The path of the object.
