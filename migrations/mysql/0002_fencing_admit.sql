@@ -34,6 +34,11 @@ BEGIN
         WHERE resource = the_resource AND token = the_token;
     END IF;
     CALL fencing_hold(the_resource, the_token, seen);
+    -- The mark may have risen to the token since the first read.
+    IF xa THEN
+        UPDATE fencing_marks_base SET admissions = admissions + 1
+        WHERE resource = the_resource AND token = the_token;
+    END IF;
 END;
 
 -- fencing_count(resource): on a Galera cluster, changes the row of the mark in every transaction
@@ -94,6 +99,11 @@ BEGIN
     IF the_resource IS NULL OR LENGTH(the_resource) NOT BETWEEN 1 AND 255 THEN
         SIGNAL SQLSTATE 'ZF400'
             SET MESSAGE_TEXT = 'fencing: a resource name has 1 to 255 bytes';
+    END IF;
+    -- In another character set the same name would have another mark.
+    IF NOT (the_resource <=> CAST(CONVERT(the_resource USING utf8mb4) AS BINARY)) THEN
+        SIGNAL SQLSTATE 'ZF400'
+            SET MESSAGE_TEXT = 'fencing: the resource name is not UTF-8: SET NAMES utf8mb4';
     END IF;
     IF the_token IS NULL OR the_token NOT BETWEEN 1 AND 999999999999999 THEN
         SIGNAL SQLSTATE 'ZF400'

@@ -378,4 +378,5 @@ $fencing$;
 
 -- Those that others call.
 SELECT fencing_pin('fencing_admit(text, bigint)', 'fencing_compare(text, bigint)', 'fencing_highest(text)',
-    'fencing_list(text, bigint)', 'fencing_begin(text, bigint)', 'fencing_protect()');
+    'fencing_list(text, bigint)', 'fencing_begin(text, bigint)', 'fencing_protect()',
+    'fencing_protect_truncate()');

@@ -71,9 +71,8 @@ impl Holders {
 
     /// Ends the part of an owner at `until`, if it does not end before. An exclusive one is the owner's no more.
     pub(super) fn shorten(&mut self, owner: Owner, until: Time) {
-        self.released = self.mode == Mode::Exclusive;
         if let Some(end) = self.ends.get_mut(&owner) {
-            *end = until.min(*end);
+            (self.released, *end) = (self.mode == Mode::Exclusive, until.min(*end));
         }
     }
 

@@ -88,10 +88,8 @@ impl Relocate {
     }
 
     fn side(&self) -> Side {
-        match self.phase {
-            RelocatePhase::Look | RelocatePhase::Mark(_) | RelocatePhase::Start(..) => Side::New,
-            _ => Side::Old,
-        }
+        let is_new = matches!(self.phase, RelocatePhase::Look | RelocatePhase::Mark(_) | RelocatePhase::Start(..));
+        if is_new { Side::New } else { Side::Old }
     }
 
     fn round(&mut self) -> &mut Round {
@@ -107,8 +105,7 @@ impl Relocate {
             reply => matches!(reply, Reply::Prepared(_) | Reply::Moved(_)),
         };
         if !self.new.faults(fits).is_empty() {
-            let failure = self.new.failure(fits, ReadmitError::NotStarted);
-            return Err(RelocateError::NotStarted(failure));
+            return Err(RelocateError::NotStarted(self.new.failure(fits, ReadmitError::NotStarted)));
         }
         let answers = self.new.each(|reply| reply.prepared().filter(|answer| answer.admitted));
         let admitted = || answers.iter().flatten().map(|answer| answer.state.era);

@@ -25,8 +25,8 @@ pub trait Schema: Dialect {
     /// user may not see all of them.
     const OBJECTS: &'static str;
 
-    /// Reads which tables of the fence in a schema, or in the session's, have no transactions or no log, which
-    /// the fence needs. Each row is a sentence.
+    /// Reads which tables of the fence in a schema, or in the session's, have no transactions, no log or no
+    /// primary key, which the fence needs. Each row is a sentence.
     const UNFIT: Option<&'static str> = None;
 
     /// Applies the migrations, and keeps other processes from migrating meanwhile; false if

@@ -67,7 +67,12 @@ impl Schema for MySql {
             ', which has no transactions: ALTER TABLE ', CAST(table_name AS CHAR), ' ENGINE = InnoDB')
         FROM information_schema.tables JOIN information_schema.engines USING (engine)
         WHERE table_schema = COALESCE({schema}, DATABASE()) AND transactions <> 'YES'
-            AND table_name IN ('fencing_marks', 'fencing_floor', 'fencing_leases', 'fencing_audit')",
+            AND table_name IN ('fencing_marks', 'fencing_floor', 'fencing_leases', 'fencing_audit')
+        UNION ALL SELECT CONCAT(CAST(table_name AS CHAR), ' has no primary key, and two clients may hold one lock: \
+            stop all clients, and restore the key')
+        FROM information_schema.columns WHERE table_schema = COALESCE({schema}, DATABASE())
+            AND table_name IN ('fencing_marks', 'fencing_floor', 'fencing_leases')
+        GROUP BY table_name HAVING MAX(column_key = 'PRI') = 0",
     );
 
     async fn migrate(pool: &Pool<MySql>, migrator: Migrator) -> Result<bool, MigrateError> {

@@ -54,7 +54,8 @@ impl HeldLock for HeldInEtcd {
 
     fn ticket(&self) -> Option<LeaseTicket> {
         let owner = String::from_utf8_lossy(&self.claim.value).into_owned();
-        Some(LeaseTicket { sequencer: self.locks.first().clone(), ttl: self.terms.ttl, owner })
+        let Terms { ttl, lock_delay, .. } = self.terms;
+        Some(LeaseTicket { sequencer: self.locks.first().clone(), ttl, lock_delay, owner })
     }
 
     /// Where the answer is lost, or this is dropped, the next sweep releases.

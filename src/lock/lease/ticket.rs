@@ -6,8 +6,8 @@ use crate::sequencer::Sequencer;
 
 /// What another process needs to go on with a lease: the argument of [`Lock::resume`](crate::lock::Lock::resume).
 ///
-/// Who has it can renew and release the lease: keep it secret. Its text is three lines: the TTL in milliseconds, the
-/// owner and the sequencer.
+/// Who has it can renew and release the lease: keep it secret. Its text is three lines: the TTL and the lock-delay in
+/// milliseconds, the owner, and the sequencer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeaseTicket {
@@ -15,6 +15,8 @@ pub struct LeaseTicket {
     pub sequencer: Sequencer,
     /// The TTL of the lease: a renewal lets it last for that long again.
     pub ttl: Duration,
+    /// For how long its lock stays held after the end of the lease.
+    pub lock_delay: Duration,
     /// The owner of the lock, as the back end writes it.
     pub(in crate::lock) owner: String,
 }
@@ -26,7 +28,7 @@ pub struct LeaseTicketError;
 
 impl fmt::Display for LeaseTicket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\n{}\n{}", self.ttl.as_millis(), self.owner, self.sequencer)
+        write!(f, "{} {}\n{}\n{}", self.ttl.as_millis(), self.lock_delay.as_millis(), self.owner, self.sequencer)
     }
 }
 
@@ -36,9 +38,10 @@ impl FromStr for LeaseTicket {
     fn from_str(text: &str) -> Result<LeaseTicket, LeaseTicketError> {
         let mut lines = text.splitn(3, '\n');
         let mut line = || lines.next().ok_or(LeaseTicketError);
-        let (ttl, owner, sequencer) = (line()?, line()?, line()?);
-        let ttl = Duration::from_millis(ttl.parse().map_err(|_| LeaseTicketError)?);
+        let (times, owner, sequencer) = (line()?, line()?, line()?);
+        let (ttl, lock_delay) = times.split_once(' ').ok_or(LeaseTicketError)?;
+        let time = |text: &str| text.parse().map(Duration::from_millis).map_err(|_| LeaseTicketError);
         let sequencer = sequencer.parse().map_err(|_| LeaseTicketError)?;
-        Ok(LeaseTicket { sequencer, ttl, owner: owner.to_owned() })
+        Ok(LeaseTicket { sequencer, ttl: time(ttl)?, lock_delay: time(lock_delay)?, owner: owner.to_owned() })
     }
 }

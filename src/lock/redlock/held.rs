@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fencing_protocol::{Attempt, Machine, NonEmpty, Release, Renew, Renewed, Request, Resource, Stamp, Token};
+use fencing_protocol::{Attempt, Machine, NonEmpty, Release, Renew, Renewed, Request, Resource, Stamp, Terms, Token};
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 
@@ -75,8 +75,8 @@ impl HeldLock for HeldOnNodes {
     fn ticket(&self) -> Option<LeaseTicket> {
         self.has_ticket.store(true, Ordering::Relaxed);
         let (resource, token) = self.locks.first().clone();
-        let Attempt { owner, terms, .. } = self.attempt;
-        Some(LeaseTicket { sequencer: Sequencer::new(resource, token), ttl: terms.ttl, owner: owner.to_string() })
+        let Attempt { owner, terms: Terms { ttl, lock_delay, .. }, .. } = self.attempt;
+        Some(LeaseTicket { sequencer: Sequencer::new(resource, token), ttl, lock_delay, owner: owner.to_string() })
     }
 
     fn release(self: Arc<Self>, rest: Duration, handed_over: bool) -> SentRelease {

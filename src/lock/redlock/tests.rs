@@ -329,3 +329,22 @@ async fn a_ticket_that_does_not_fit_the_settings_is_no_lost_lease() {
     assert!(matches!(&resumed, RenewError::Failed { causes, .. } if causes.len() == 1), "{resumed}");
     lease.release().await.unwrap();
 }
+
+/// The process that goes on with a lease has its lock-delay, and not one of its own.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_lapsed_is_not_resumed_in_its_lock_delay() {
+    let (nodes, clock) = nodes(3);
+    let (ttl, delay) = (Duration::from_secs(10), Duration::from_secs(60));
+    let one = service(&nodes, &clock).ttl(ttl).renew(false).lock_delay(delay).build().unwrap();
+    let other = service(&nodes, &clock).ttl(ttl).renew(false).build().unwrap();
+    let lease = one.acquire(&resource()).await.unwrap();
+    let ticket = lease.ticket().unwrap();
+    tokio::time::sleep(ttl / 2).await;
+    let resumed = other.resume(&ticket).await.unwrap();
+    lease.renew().await.unwrap();
+    assert_eq!(resumed.lost().await, Loss::Expired);
+    assert_eq!(lease.lost().await, Loss::Expired);
+    tokio::time::sleep(delay / 2).await;
+    let late = other.resume(&ticket).await.unwrap_err();
+    assert!(matches!(&late, RenewError::Lost(lost) if lost.loss == Loss::Expired), "{late}");
+}

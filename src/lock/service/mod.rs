@@ -114,7 +114,8 @@ impl<B: LockBackend> LockService<B> {
             return Err(failed(vec![NodeCause::own(Fault::NoRuntime)]));
         }
         let misfit = |error: BuildError| failed(vec![NodeCause::own(Fault::Refused(error.to_string()))]);
-        let settings = self.settings.with_ttl(ticket.ttl).map_err(misfit)?;
+        let own = Settings { lock_delay: ticket.lock_delay, ..self.settings.clone() };
+        let settings = own.with_ttl(ticket.ttl).map_err(misfit)?;
         self.backend.prepare(&settings);
         let held = self.backend.held(ticket, &settings).await.map_err(|cause| failed(vec![cause]))?;
         let held = held.ok_or_else(|| over(Loss::Expired))?;

@@ -119,7 +119,8 @@ impl<DB: Database> HeldLock for HeldRows<DB> {
 
     fn ticket(&self) -> Option<LeaseTicket> {
         let (sequencer, claim) = (self.locks.first().clone(), self.rows.claims.first());
-        Some(LeaseTicket { sequencer, ttl: self.terms.ttl, owner: claim.owner.clone() })
+        let Terms { ttl, lock_delay, .. } = self.terms;
+        Some(LeaseTicket { sequencer, ttl, lock_delay, owner: claim.owner.clone() })
     }
 
     fn release(self: Arc<Self>, rest: Duration, _: bool) -> SentRelease {

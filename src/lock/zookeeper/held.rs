@@ -57,7 +57,8 @@ impl HeldLock for HeldNodes {
     fn ticket(&self) -> Option<LeaseTicket> {
         self.session.note(self.owner, |held| held.seen = false);
         let (sequencer, owner) = (self.first.clone(), self.signature.clone());
-        Some(LeaseTicket { sequencer, ttl: self.terms.ttl, owner })
+        let Terms { ttl, lock_delay, .. } = self.terms;
+        Some(LeaseTicket { sequencer, ttl, lock_delay, owner })
     }
 
     /// The first requests are sent before this returns, outside of a runtime as well. A task does the rest.

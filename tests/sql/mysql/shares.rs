@@ -45,6 +45,43 @@ async fn a_prepared_transaction_keeps_newer_tokens_out() {
     raise(&place.pool, &resource(), 34).await;
 }
 
+/// In its snapshot the mark is older than its token; a rival with the same token has raised it since, and a prune the
+/// floor.
+#[tokio::test]
+async fn a_prepared_transaction_keeps_newer_tokens_out_whatever_its_snapshot_is() {
+    let place = ready().await;
+    raise(&place.pool, &resource(), 32).await;
+    let mut old = place.pool.acquire().await.unwrap();
+    old.execute(raw_sql("XA START 'old'; SELECT * FROM shop")).await.unwrap();
+    raise(&place.pool, &resource(), 33).await;
+    sql::raise_floor(&place.pool, token(40)).await.unwrap();
+    let rest =
+        "CALL fencing_admit('files/a', 33); UPDATE shop SET n = n + 1 WHERE id = 1; XA END 'old'; XA PREPARE 'old'";
+    old.execute(raw_sql(rest)).await.unwrap();
+    retryable(begin(&place.impatient(), 41).await);
+    old.execute(raw_sql("XA COMMIT 'old'")).await.unwrap();
+    raise(&place.pool, &resource(), 41).await;
+}
+
+/// A client with another character set would have marks of its own.
+#[tokio::test]
+async fn a_name_that_is_not_utf8_is_refused() {
+    let place = ready().await;
+    let mut other = place.pool.acquire().await.unwrap();
+    for (names, is_utf8) in [("utf8mb4", true), ("latin1", false)] {
+        // Its bytes, as that client sends them.
+        let name = if is_utf8 { "x'66696c65732fc3a9'" } else { "x'66696c65732fe9'" };
+        let admit = format!(
+            "SET NAMES {names}; START TRANSACTION; CALL fencing_admit({name}, 41); ROLLBACK; SET NAMES utf8mb4"
+        );
+        let admitted = other.execute(raw_sql(sqlx::AssertSqlSafe(admit))).await;
+        assert_eq!(admitted.is_ok(), is_utf8, "{names}: {admitted:?}");
+        if let Err(error) = admitted {
+            assert!(error.to_string().contains("is not UTF-8"), "{error}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn an_admission_without_a_transaction_is_an_error() {
     let place = ready().await;

@@ -35,6 +35,7 @@ pub const ENGINES: &[(&str, &str, &str)] = &[
     ("fencing_marks", "ENGINE = MyISAM", "fencing_marks has the engine MyISAM"),
     ("fencing_leases", "ENGINE = MyISAM", "fencing_leases has the engine MyISAM"),
 ];
+pub const NO_KEY: &str = "ALTER TABLE fencing_leases DROP PRIMARY KEY";
 pub const KEEPS: &str = "ENGINE = InnoDB";
 
 #[tokio::test]

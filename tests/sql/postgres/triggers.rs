@@ -27,6 +27,7 @@ pub const ENGINES: &[(&str, &str, &str)] = &[
     ("fencing_marks", "SET UNLOGGED", "fencing_marks is not logged"),
     ("fencing_leases", "SET UNLOGGED", "fencing_leases is not logged"),
 ];
+pub const NO_KEY: &str = "ALTER TABLE fencing_leases DROP CONSTRAINT fencing_leases_pkey";
 pub const KEEPS: &str = "SET LOGGED";
 
 #[tokio::test]
