@@ -32,7 +32,8 @@
 //! them. An acquisition and a release are one transaction each. A request whose answer is lost may take effect later.
 //! No lease is granted for it: the session deletes its locks, or prevents it from taking effect. While the quota of a
 //! member is exceeded, it cannot do so until the alarm is disarmed. At most 127 resources are acquired with one call.
-//! The shortest TTL is 2 s.
+//! The shortest TTL is 2 s. A lock that is released early under `lock_at_least_for` stays held on an etcd lease of its
+//! own; if the process ends before the rest does, for a few seconds longer.
 //!
 //! | key | what it is |
 //! |---|---|
