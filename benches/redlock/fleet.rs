@@ -3,7 +3,6 @@ use std::time::Duration;
 use fencing::Redlock;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use redis::aio::MultiplexedConnection;
 use support::redis::{RedisServer, servers};
 
 use crate::contestant::Contestant;
@@ -29,18 +28,6 @@ impl Spent {
 
 pub fn urls(servers: &[RedisServer]) -> Vec<String> {
     servers.iter().map(RedisServer::url).collect()
-}
-
-pub async fn connection(server: &RedisServer) -> MultiplexedConnection {
-    let client = redis::Client::open(server.url()).unwrap();
-    client.get_multiplexed_async_connection().await.expect("the server runs")
-}
-
-/// Runs a command on a connection of its own, however long it takes.
-pub async fn run(server: &RedisServer, command: &redis::Cmd) {
-    let mut connection = connection(server).await;
-    connection.set_response_timeout(Duration::from_secs(60));
-    connection.send_packed_command(command).await.expect("the server does it");
 }
 
 /// Whether a majority of these calls comes out well: it waits for no more of them than that.

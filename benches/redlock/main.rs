@@ -16,10 +16,8 @@ mod contestant;
 #[path = "../cpu.rs"]
 mod cpu;
 mod fleet;
-mod forgetful;
 mod hand_over;
 mod held;
-mod lame;
 mod pairs;
 mod peers;
 mod scripts;
@@ -32,17 +30,12 @@ mod tasks;
 use table::Table;
 
 /// The rows by their names.
-const ROWS: &str = "n1 n3 n5 tasks64 allocations delay1 delay5 dead hung handover waiters handover8 burst3000 \
-    burst10000 publish renewals1000 renewals10000 collection readmission peers served \
-    served10000";
+const ROWS: &str = "n1 n3 n5 tasks64 allocations handover renewals10000 peers served served10000";
 /// Ten minutes, only if it is asked for.
 const SOAK: &str = "soak";
 
 fn main() {
-    let mut arguments = std::env::args().skip(1).peekable();
-    if arguments.peek().is_some_and(|first| first == hand_over::CHILD) {
-        return run(hand_over::child(arguments.skip(1).collect()));
-    }
+    let mut arguments = std::env::args().skip(1);
     let (mut json, mut rounds, mut rows) = (false, 20, Vec::new());
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
@@ -60,7 +53,8 @@ fn main() {
         rows = ROWS.split(' ').map(str::to_owned).collect();
     }
     let mut table = Table::new(json);
-    run(async {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("a runtime").block_on(async {
         for row in &rows {
             table.begin(row);
             measure(row, rounds, &mut table).await;
@@ -75,28 +69,11 @@ async fn measure(row: &str, rounds: usize, table: &mut Table) {
         "n5" => pairs::measure(5, rounds, table).await,
         "tasks64" => tasks::measure(64, rounds, table).await,
         "allocations" => pairs::allocations(table).await,
-        "delay1" => lame::delayed(1, table).await,
-        "delay5" => lame::delayed(5, table).await,
-        "dead" => lame::dead(table).await,
-        "hung" => lame::hung(table).await,
         "handover" => hand_over::in_one_process(table).await,
-        "waiters" => hand_over::with_waiters(table).await,
-        "handover8" => hand_over::in_eight_processes(table).await,
-        "burst3000" => tasks::burst(3_000, table).await,
-        "burst10000" => tasks::burst(10_000, table).await,
-        "publish" => pairs::published(rounds, table).await,
-        "renewals1000" => held::measure(1_000, table).await,
         "renewals10000" => held::measure(10_000, table).await,
         "peers" => peers::measure(rounds).await,
         "served" => served::measure(rounds, table).await,
         "served10000" => served::held(10_000, table).await,
-        SOAK => soak::measure(table).await,
-        "collection" => forgetful::collection(table).await,
-        _ => forgetful::readmission(table).await,
+        _ => soak::measure(table).await,
     }
-}
-
-fn run(work: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    runtime.expect("a runtime").block_on(work);
 }

@@ -16,7 +16,7 @@ pub mod mariadb;
 pub mod objects;
 pub mod pgbouncer;
 pub mod place;
-mod ports;
+pub mod ports;
 pub mod postgres;
 pub mod process;
 pub mod redis;

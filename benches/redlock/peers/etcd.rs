@@ -10,14 +10,13 @@ use tonic_prost::ProstCodec;
 pub struct Etcd {
     channel: Channel,
     /// The lease of this process.
-    pub lease: i64,
+    lease: i64,
 }
 
-/// For how long a lease is granted, or which one is revoked.
 #[derive(Clone, PartialEq, Message)]
-struct Number {
+struct Grant {
     #[prost(int64, tag = "1")]
-    of: i64,
+    seconds: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -47,26 +46,17 @@ struct Unlock {
 }
 
 impl Etcd {
-    pub async fn connect(port: u16) -> Etcd {
-        let endpoint = Endpoint::from_shared(format!("http://127.0.0.1:{port}")).unwrap();
+    pub async fn connect(host: &str) -> Etcd {
+        let endpoint = Endpoint::from_shared(format!("http://{host}")).unwrap();
         let channel = endpoint.tcp_nodelay(true).connect().await.unwrap();
         let mut etcd = Etcd { channel, lease: 0 };
-        etcd.lease = etcd.grant(3600).await;
+        etcd.lease = etcd.call::<_, Granted>("/etcdserverpb.Lease/LeaseGrant", Grant { seconds: 3600 }).await.id;
         etcd
     }
 
-    /// Returns a lease of this many seconds.
-    pub async fn grant(&self, ttl: i64) -> i64 {
-        self.call::<_, Granted>("/etcdserverpb.Lease/LeaseGrant", Number { of: ttl }).await.id
-    }
-
-    pub async fn revoke(&self, id: i64) {
-        self.call::<_, ()>("/etcdserverpb.Lease/LeaseRevoke", Number { of: id }).await;
-    }
-
     /// Returns the key of the lock, whose creation is the token.
-    pub async fn lock(&self, name: &str, lease: i64) -> Vec<u8> {
-        let lock = Lock { name: name.into(), lease };
+    pub async fn lock(&self, name: &str) -> Vec<u8> {
+        let lock = Lock { name: name.into(), lease: self.lease };
         self.call::<_, Locked>("/v3lockpb.Lock/Lock", lock).await.key
     }
 

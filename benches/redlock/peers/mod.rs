@@ -2,7 +2,7 @@
 //! each. Both write to disk before they answer; so each is measured a second time where it does not, as redis-servers
 //! without persistence don't.
 //!
-//! It needs Debian's `etcd-server` and `zookeeper`.
+//! It needs Debian's `etcd-server`, `etcd-client` and `zookeeper`.
 
 mod etcd;
 mod server;
@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 use etcd::Etcd;
 use fencing::Resource;
 use fencing::lock::{self, Lock};
-use server::PeerServer;
+use server::ZookeeperServer;
+use support::etcd::EtcdCluster;
 use tokio::task::JoinSet;
 use zookeeper::Zookeeper;
 
@@ -31,8 +32,6 @@ enum Peer {
     Ours(Arc<dyn Lock>),
     /// The `Lock` service of etcd, under one lease of the process: what `concurrency.Mutex` does.
     EtcdLock(Etcd),
-    /// The same with a lease for each lock.
-    EtcdLease(Etcd),
     /// Curator's recipe.
     Zookeeper(Zookeeper),
 }
@@ -46,13 +45,8 @@ impl Peer {
                 lease.release().await.unwrap();
             }
             Peer::EtcdLock(etcd) => {
-                let key = etcd.lock(name, etcd.lease).await;
+                let key = etcd.lock(name).await;
                 etcd.unlock(key).await;
-            }
-            Peer::EtcdLease(etcd) => {
-                let lease = etcd.grant(10).await;
-                etcd.lock(name, lease).await;
-                etcd.revoke(lease).await;
             }
             Peer::Zookeeper(zookeeper) => zookeeper.pair(name).await,
         }
@@ -85,19 +79,18 @@ pub async fn measure(rounds: usize) {
     }
     let mut servers = Vec::new();
     for (disk, said) in [(true, "on disk"), (false, "not on disk")] {
-        let server = PeerServer::etcd(disk);
-        let etcd = Etcd::connect(server.port).await;
-        let ours = lock::connect(&format!("etcd://127.0.0.1:{}", server.port)).await.unwrap();
+        let settings: &[&str] = if disk { &[] } else { &["--unsafe-no-fsync"] };
+        let cluster = EtcdCluster::with(1, settings);
+        let etcd = Etcd::connect(&cluster.host(0)).await;
+        let ours = lock::connect(&cluster.url()).await.unwrap();
         peers.push((format!("etcd, fencing, {said}"), Peer::Ours(ours)));
-        peers.push((format!("etcd, its Lock, {said}"), Peer::EtcdLock(etcd.clone())));
-        peers.push((format!("etcd, a lease for each lock, {said}"), Peer::EtcdLease(etcd)));
-        servers.push(server);
-        let server = PeerServer::zookeeper(disk);
+        peers.push((format!("etcd, its Lock, {said}"), Peer::EtcdLock(etcd)));
+        let server = ZookeeperServer::start(disk);
         let zookeeper = Zookeeper::connect(server.port).await;
         let ours = lock::connect(&format!("zookeeper://127.0.0.1:{}", server.port)).await.unwrap();
         peers.push((format!("ZooKeeper, fencing, {said}"), Peer::Ours(ours)));
         peers.push((format!("ZooKeeper, Curator's recipe, {said}"), Peer::Zookeeper(zookeeper)));
-        servers.push(server);
+        servers.push((cluster, server));
     }
     let (mut times, mut rates) = (vec![Vec::new(); peers.len()], vec![Vec::new(); peers.len()]);
     for turn in 0..rounds * peers.len() {
