@@ -19,7 +19,8 @@ fn a_failed_try_leaves_no_grant_of_a_minority_behind() {
         server.cli(&["SET", LOCK, "other-owner", "PX", "600000"]);
     }
     for _ in 0..3 {
-        finish(run(&servers, "--wait 0s", "echo never")).prints(75, "");
+        let held = finish(run(&servers, "--wait 0s", "echo never"));
+        held.prints(75, "").says(75, "invoice/42 is held by another");
         assert_eq!(locks(&servers[3..]), ["0", "0"]);
     }
     assert_eq!(servers[0].cli(&["GET", LOCK]), "other-owner");
@@ -27,7 +28,9 @@ fn a_failed_try_leaves_no_grant_of_a_minority_behind() {
     servers.iter_mut().take(3).for_each(RedisServer::kill);
     for round in 0..2 {
         // The first attempt may be lost before the others are reached: the next ones grant.
-        finish(run(&servers, "--wait 3s", "echo never")).prints(69, "").says(69, "no quorum");
+        let down = finish(run(&servers, "--wait 3s", "echo never"));
+        let down = down.prints(69, "").says(69, "no quorum for invoice/42: ");
+        assert!(down.stderr.contains(&servers[0].url()), "{}", down.stderr);
         assert_eq!(locks(&servers[3..]), ["0", "0"], "round {round}");
     }
     let counted = servers[4].cli(&["HGET", "{fencing}:memory", "c:invoice/42"]);

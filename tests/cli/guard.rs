@@ -34,7 +34,7 @@ impl Strays {
             format!("sh -c '{way} sh {job} {file}; :' &\n")
         };
         let script: String = WAYS.into_iter().zip(&files).map(part).collect();
-        let mut command = run(&servers, "--ttl 8s", &format!("{script} wait"));
+        let mut command = run(&servers, "--ttl 8s", &format!("echo $FENCING_TOKEN\n{script} wait"));
         let child = command.stderr(stderr).spawn().unwrap();
         let parts = files.iter().map(|file| line(file).parse().unwrap()).collect();
         Strays { servers, _folder: folder, child, parts }
@@ -63,10 +63,14 @@ impl Strays {
 
 #[test]
 fn a_job_with_groups_and_sessions_of_its_own_ends_with_a_lost_lease() {
-    let mut job = Strays::start("trap '' TERM HUP", Stdio::null());
+    let mut job = Strays::start("trap '' TERM HUP", Stdio::piped());
     job.lose_the_lease();
     assert_eq!(job.child.wait().unwrap().code(), Some(76));
     assert!(!job.run());
+    let ended = end(job.child);
+    let words = format!("lease lost, invoice/42 token {}: it was not renewed in time (", ended.stdout.trim());
+    // It says which nodes are to blame.
+    assert!(ended.says(76, &words).stderr.contains("(the last renewal failed: "));
 }
 
 /// A stopped process gets SIGTERM only when it goes on, and then has its grace.

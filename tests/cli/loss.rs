@@ -6,18 +6,6 @@ use std::time::Duration;
 use support::cli::*;
 
 #[test]
-fn when_all_nodes_stop_the_command_gets_sigterm() {
-    let servers = five();
-    let trap = "trap 'echo terminated; exit 0' TERM";
-    let job = Job::start(&servers, "--ttl 6s", trap, "");
-    servers.iter().for_each(|server| server.signal("STOP"));
-    let words = format!("lease lost, invoice/42 token {}: it was not renewed in time (", job.token);
-    let ended = job.ended().prints(76, "terminated\n").says(76, &words);
-    // It says which nodes are to blame.
-    assert!(ended.stderr.contains("(the last renewal failed: "), "{}", ended.stderr);
-}
-
-#[test]
 fn a_command_that_ends_while_fencing_is_paused_past_its_ttl_is_no_success() {
     let servers = five();
     let job = Job::start(&servers, "--ttl 5s", "", "$$");

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use support::clients::{certify, output};
+use tempfile::TempDir;
 
 use super::*;
 
@@ -10,6 +11,15 @@ fn curl(folder: &Path, options: &str, url: &str) -> Result<String, String> {
     let mut curl = Command::new("curl");
     curl.args(["-sS", "--max-time", "60"]).args(options.split_whitespace()).arg(url).current_dir(folder);
     output(&mut curl)
+}
+
+/// A folder with a certificate and its key, and the options of a door that has them.
+fn certified() -> (TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    certify(folder.path(), "IP:127.0.0.1");
+    let path = folder.path().display();
+    let tls = format!("--tls-cert {path}/certificate --tls-key {path}/key");
+    (folder, tls)
 }
 
 /// Which certificate somebody else has made, in a folder of its own.
@@ -22,11 +32,8 @@ fn another(folder: &Path) -> String {
 
 #[test]
 fn leases_are_granted_over_tls() {
-    let (folder, servers) = (tempfile::tempdir().unwrap(), five());
+    let ((folder, tls), servers) = (certified(), five());
     let folder = folder.path();
-    certify(folder, "IP:127.0.0.1");
-    let file = |name: &str| folder.join(name).display().to_string();
-    let tls = format!("--tls-cert {} --tls-key {}", file("certificate"), file("key"));
     let door = Door::serve(&servers, &tls);
     let url = format!("https://{}/leases/a", door.requests);
     for version in ["--http1.1", "--http2"] {
@@ -47,12 +54,9 @@ fn leases_are_granted_over_tls() {
 
 #[test]
 fn a_client_without_a_certificate_is_not_heard() {
-    let (folder, servers) = (tempfile::tempdir().unwrap(), five());
+    let ((folder, tls), servers) = (certified(), five());
     let folder = folder.path();
-    certify(folder, "IP:127.0.0.1");
-    let file = |name: &str| folder.join(name).display().to_string();
-    let (certificate, key) = (file("certificate"), file("key"));
-    let tls = format!("--tls-cert {certificate} --tls-key {key} --client-ca {certificate}");
+    let tls = format!("{tls} --client-ca {}/certificate", folder.display());
     let (_upstream, proxy) = proxied(&tls);
     let foreign = another(folder);
     for (door, path) in [(&Door::serve(&servers, &tls), "openapi.yaml"), (&proxy, "files/a")] {
@@ -66,11 +70,8 @@ fn a_client_without_a_certificate_is_not_heard() {
 /// Connections that say nothing take no place from a client.
 #[test]
 fn silent_connections_are_closed_for_others() {
-    let (folder, servers) = (tempfile::tempdir().unwrap(), five());
+    let ((folder, tls), servers) = (certified(), five());
     let folder = folder.path();
-    certify(folder, "IP:127.0.0.1");
-    let file = |name: &str| folder.join(name).display().to_string();
-    let tls = format!("--tls-cert {} --tls-key {}", file("certificate"), file("key"));
     let door = Door::serve(&servers, &format!("{tls} --connections 4 --header-timeout 10m"));
     let _silent: Vec<Client> = (0..40).map(|_| Client::connect(door.requests)).collect();
     let url = format!("https://{}/openapi.yaml", door.requests);
@@ -89,12 +90,11 @@ fn who_listens_to_a_network_without_tls_is_warned() {
     };
     let said = warned("");
     assert!(said.contains("lock everything") && said.contains("plain text"), "{said}");
-    let folder = tempfile::tempdir().unwrap();
-    certify(folder.path(), "IP:127.0.0.1");
-    let file = |name: &str| folder.path().join(name).display().to_string();
-    let (certificate, key) = (file("certificate"), file("key"));
-    let said = warned(&format!("--tls-cert {certificate} --tls-key {key} --client-ca {certificate}"));
+    let (folder, tls) = certified();
+    let path = folder.path().display();
+    let said = warned(&format!("{tls} --client-ca {path}/certificate"));
     assert!(!said.contains("warning"), "{said}");
-    support::cli::ask("memory:", &format!("serve --tls-cert {certificate}")).says(64, "--tls-key");
-    support::cli::ask("memory:", &format!("serve --tls-cert {key} --tls-key {key}")).says(64, "no certificate");
+    support::cli::ask("memory:", &format!("serve --tls-cert {path}/certificate")).says(64, "--tls-key");
+    support::cli::ask("memory:", &format!("serve --tls-cert {path}/key --tls-key {path}/key"))
+        .says(64, "no certificate");
 }

@@ -6,17 +6,8 @@ use sqlx::sqlite::{SqliteJournalMode, SqlitePoolOptions};
 use super::setup::*;
 
 #[tokio::test]
-async fn a_deferred_transaction_beside_a_writer_is_a_conflict() {
-    let place = migrated().await;
-    let mut old = place.pool.begin().await.unwrap();
-    number(&mut *old, "SELECT count(*) FROM fencing_marks").await;
-    let _new = begin(&place.pool, 34).await.unwrap();
-    retryable(sql::admit(&mut old, &resource(), token(35)).await);
-}
-
-#[tokio::test]
-async fn a_rollback_journal_keeps_readers_that_would_write_apart() {
-    for journal in [SqliteJournalMode::Delete, SqliteJournalMode::Truncate] {
+async fn of_two_readers_that_would_write_one_is_in_conflict() {
+    for journal in [SqliteJournalMode::Wal, SqliteJournalMode::Delete, SqliteJournalMode::Truncate] {
         let place = Place::with(journal).await;
         sql::migrate(&place.pool).await.unwrap();
         let mut one = place.pool.begin().await.unwrap();
