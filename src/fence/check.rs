@@ -125,7 +125,7 @@ impl OpenQuestions {
         let most = self.newest.keys().map(|asked| (of(&asked.resource).count(), asked)).max();
         let largest = match most {
             Some((count, largest)) if count > own + 1 => Some(largest),
-            _ => of(&sequencer.resource).last().filter(|largest| *largest > sequencer),
+            _ => of(&sequencer.resource).next_back().filter(|largest| *largest > sequencer),
         };
         let largest = largest.cloned();
         let evicted = largest.and_then(|largest| self.newest.remove(&largest));
