@@ -122,8 +122,12 @@ impl OpenQuestions {
         if self.newest.len() < MAX_TOKENS && own < MAX_TOKENS_OF_RESOURCE {
             return Ok(());
         }
-        let most = self.newest.keys().map(|asked| (of(&asked.resource).count(), asked)).max();
-        let largest = match most {
+        // In their order: the last token of a resource has the count of all.
+        let counted = self.newest.keys().scan((None, 0), |(before, count), asked| {
+            *count = if before.replace(&asked.resource) == Some(&asked.resource) { *count + 1 } else { 1 };
+            Some((*count, asked))
+        });
+        let largest = match counted.max() {
             Some((count, largest)) if count > own + 1 => Some(largest),
             _ => of(&sequencer.resource).next_back().filter(|largest| *largest > sequencer),
         };
