@@ -1,4 +1,3 @@
-use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::pool::PoolConnection;
 use sqlx::{AssertSqlSafe, Pool, SqlSafeStr, Transaction};
 
@@ -31,22 +30,4 @@ pub async fn procedure_connection<DB: Dialect>(pool: &Pool<DB>) -> sqlx::Result<
         conn.close_on_drop();
     }
     Ok(conn)
-}
-
-/// Migrates where a transaction can create tables: all or nothing. `begin` or `lock` keep others out until it ends.
-#[allow(dead_code, reason = "MySQL has no such transactions")]
-pub async fn in_one_transaction<DB: Dialect>(
-    pool: &Pool<DB>,
-    begin: &'static str,
-    lock: Option<&'static str>,
-    migrator: Migrator,
-) -> Result<bool, MigrateError> {
-    // Dropped on the way, the driver would give the connection back with the transaction open.
-    let mut tx = open_transaction(pool.acquire().await?, begin.into()).await?;
-    if let Some(lock) = lock {
-        DB::execute(&mut tx, lock.into()).await?;
-    }
-    migrator.run_direct(None, &mut *tx, false).await?;
-    tx.commit().await?;
-    Ok(true)
 }

@@ -2,6 +2,7 @@ use sqlx::Pool;
 use sqlx::migrate::{MigrateError, Migrator};
 
 use super::Dialect;
+use super::opening::open_transaction;
 
 /// Migrations by version: description and SQL.
 pub type Migrations = &'static [(i64, &'static str, &'static str)];
@@ -29,9 +30,24 @@ pub trait Schema: Dialect {
     /// primary key, which the fence needs. Each row is a sentence.
     const UNFIT: Option<&'static str> = None;
 
-    /// Applies the migrations, and keeps other processes from migrating meanwhile; false if
-    /// another one migrates. Dropped, it leaves no lock behind.
-    fn migrate(pool: &Pool<Self>, migrator: Migrator) -> impl Future<Output = Result<bool, MigrateError>> + Send;
+    /// Begins the transaction of the migrations. It keeps others out until it ends, or the lock does.
+    const BEGIN_MIGRATION: &'static str = "BEGIN";
+    const MIGRATION_LOCK: Option<&'static str> = None;
+
+    /// Applies the migrations, all or nothing where a transaction can create tables, and keeps other processes from
+    /// migrating meanwhile; false if another one migrates. Dropped, it leaves no lock behind.
+    fn migrate(pool: &Pool<Self>, migrator: Migrator) -> impl Future<Output = Result<bool, MigrateError>> + Send {
+        async move {
+            // Dropped on the way, the driver would give the connection back with the transaction open.
+            let mut tx = open_transaction(pool.acquire().await?, Self::BEGIN_MIGRATION.into()).await?;
+            if let Some(lock) = Self::MIGRATION_LOCK {
+                Self::execute(&mut tx, lock.into()).await?;
+            }
+            migrator.run_direct(None, &mut *tx, false).await?;
+            tx.commit().await?;
+            Ok(true)
+        }
+    }
 
     /// Returns why the fence does not hold on this server, if other servers of its cluster
     /// take writes as well and nothing makes their commits conflict.

@@ -1,17 +1,7 @@
-use sqlx::migrate::{MigrateError, Migrator};
-use sqlx::{Pool, Postgres};
+use sqlx::Postgres;
 
-use crate::database::opening::in_one_transaction;
 use crate::database::schema::migrations;
 use crate::database::{Migrations, Schema};
-
-/// Each statement must see what the migration before it, by another process, has done: an older snapshot would apply it
-/// twice. It waits a second at most for others: all that come later wait behind it.
-const BEGIN_MIGRATION: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = 1000";
-
-/// Ends with the transaction. The migrator's own lock belongs to the session, and stays behind in the pool when a
-/// migration fails or is dropped. "fencing" in ASCII: no other program's advisory lock.
-const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(28821972413148775)";
 
 impl Schema for Postgres {
     const MIGRATIONS: Migrations = migrations!("postgres");
@@ -19,6 +9,15 @@ impl Schema for Postgres {
     const REMOVAL: &'static str = include_str!("../../../migrations/postgres/remove.sql");
 
     const HOME: &'static str = "SELECT quote_ident(current_schema()) || '.'";
+
+    /// Each statement must see what the migration before it, by another process, has done: an older snapshot would apply
+    /// it twice. It waits a second at most for others: all that come later wait behind it.
+    const BEGIN_MIGRATION: &'static str =
+        "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = 1000";
+
+    /// Ends with the transaction. The migrator's own lock belongs to the session, and stays behind in the pool when a
+    /// migration fails or is dropped. "fencing" in ASCII: no other program's advisory lock.
+    const MIGRATION_LOCK: Option<&'static str> = Some("SELECT pg_advisory_xact_lock(28821972413148775)");
 
     /// In the schema of the marks, and a trigger only if it is on the marks or the floor, fires, and calls the guard. A
     /// routine keeps its search_path when its schema is renamed.
@@ -52,8 +51,4 @@ impl Schema for Postgres {
             AND relnamespace IN (SELECT oid FROM pg_namespace
                 WHERE nspname = {schema} OR {schema} IS NULL AND nspname = ANY (current_schemas(false)))",
     );
-
-    async fn migrate(pool: &Pool<Postgres>, migrator: Migrator) -> Result<bool, MigrateError> {
-        in_one_transaction(pool, BEGIN_MIGRATION, Some(MIGRATION_LOCK), migrator).await
-    }
 }

@@ -1,7 +1,5 @@
-use sqlx::migrate::{MigrateError, Migrator};
-use sqlx::{Pool, Sqlite};
+use sqlx::Sqlite;
 
-use crate::database::opening::in_one_transaction;
 use crate::database::schema::migrations;
 use crate::database::{FenceStatements, Migrations, Schema};
 
@@ -12,13 +10,10 @@ impl Schema for Sqlite {
 
     const HOME: &'static str = "SELECT 'main.'";
 
+    const BEGIN_MIGRATION: &'static str = Sqlite::BEGIN;
+
     /// The schema keeps the text from the name on.
     const OBJECTS: &'static str =
         "SELECT 'trigger ' || name, 'TRIGGER IF NOT EXISTS ' || substr(sql, 16), NULL, ': drop it first'
         FROM main.sqlite_schema WHERE type = 'trigger'";
-
-    async fn migrate(pool: &Pool<Sqlite>, migrator: Migrator) -> Result<bool, MigrateError> {
-        // IMMEDIATE takes the write lock.
-        in_one_transaction(pool, Sqlite::BEGIN, None, migrator).await
-    }
 }
