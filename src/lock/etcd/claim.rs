@@ -56,11 +56,11 @@ impl From<Fault> for EtcdRefusal {
     }
 }
 
-impl From<EtcdRefusal> for EtcdFailure {
-    fn from(refusal: EtcdRefusal) -> EtcdFailure {
+impl From<EtcdRefusal> for Fault {
+    fn from(refusal: EtcdRefusal) -> Fault {
         match refusal {
-            EtcdRefusal::Failed(failure) => failure,
-            _ => EtcdFailure::unsent(Fault::Disconnected("its session has ended".into())),
+            EtcdRefusal::Failed(failure) => failure.fault,
+            _ => Fault::Disconnected("its session has ended".into()),
         }
     }
 }

@@ -8,7 +8,6 @@ use tokio::time::Instant;
 use super::claim::{EtcdClaim, EtcdRefusal};
 use super::client::Repeat;
 use super::doubt::InDoubt;
-use super::fault::EtcdFailure;
 use super::messages::Range;
 use super::session::{EtcdSession, seconds};
 use crate::lock::error::{NodeCause, ReleaseError};
@@ -144,7 +143,7 @@ impl EtcdSession {
                 Ok(answer) if answer.succeeded => return Ok(Renewed::Until(deadline)),
                 // Another process has renewed it, or released it.
                 Ok(_) | Err(EtcdRefusal::Moved) => {}
-                Err(refusal) => return Err(EtcdFailure::from(refusal).fault),
+                Err(refusal) => return Err(refusal.into()),
             }
         }
         Err(Fault::TimedOut)

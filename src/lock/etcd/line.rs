@@ -38,16 +38,12 @@ impl WaitingLine for EtcdSession {
         resource: Resource,
         reports: PlaceReports,
     ) -> BoxFuture<'static, Result<Infallible, Fault>> {
-        async move { Ok(keep(&self, &resource, reports).await?) }.boxed()
+        async move { keep(&self, &resource, reports).await }.boxed()
     }
 }
 
 /// Takes the last place, and watches the one ahead. When this one is the first, it watches the lock.
-async fn keep(
-    session: &Arc<EtcdSession>,
-    resource: &Resource,
-    reports: PlaceReports,
-) -> Result<Infallible, EtcdFailure> {
+async fn keep(session: &Arc<EtcdSession>, resource: &Resource, reports: PlaceReports) -> Result<Infallible, Fault> {
     let (cluster, budget) = (&session.cluster, session.budget);
     let (line, holders) = (cluster.keys.places(resource), cluster.keys.holders(resource));
     let key = cluster.keys.place(resource, random::u128());
