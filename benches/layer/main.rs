@@ -1,6 +1,6 @@
-//! What the layer adds to a request: time, allocations, two threads, an axum server, and the memory
-//! of a mark. All ways are interleaved in the same run; figures are medians over the rounds, and those of
-//! time (of the processor) are differences to the bare handler of the same round.
+//! What the layer adds to a request: time, two threads, an axum server, and the memory of a mark. All ways are
+//! interleaved in the same run; figures are medians over the rounds, and those of time (of the processor) are
+//! differences to the bare handler of the same round.
 //!
 //! `cargo bench -p layer_bench --bench layer`; `FENCING_ROUNDS` sets the rounds (default 15).
 
@@ -63,19 +63,6 @@ fn added(storage: &Storage, requests: &Requests) {
     }
 }
 
-fn allocated(storage: &Storage, requests: &Requests) {
-    block_on(async {
-        for (way, words) in WAYS {
-            const SOME: usize = 1000;
-            storage.run(way, requests, 0, SOME).await;
-            allocations::begin();
-            storage.run(way, requests, 0, SOME).await;
-            let (number, _) = allocations::end();
-            println!("  {words:<28}{:>9.2}", number as f64 / SOME as f64);
-        }
-    });
-}
-
 /// Requests per second of so many threads, each with requests of its own.
 fn rate(storage: &Storage, way: Way, requests: &Arc<Requests>, threads: usize) -> f64 {
     let barrier = Arc::new(Barrier::new(threads + 1));
@@ -131,8 +118,6 @@ fn main() {
     added(&few, &one);
     println!("time of a request, {MANY} resources");
     added(&storage, &many);
-    println!("allocations of a request, what makes it included");
-    allocated(&storage, &many);
     println!("two threads to one, {MANY} resources");
     threads(&storage, &many);
     println!("a mark of {MANY} in memory");

@@ -13,14 +13,11 @@ use http::{HeaderValue, Method, Request, Response, Uri};
 use http_body_util::{BodyExt, Empty, Full};
 use rustix::time::{ClockId, clock_gettime};
 use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
-use tower_http::validate_request::ValidateRequestHeaderLayer;
 
 /// What stands before the handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     Bare,
-    /// A layer of the same kind: it looks at a header.
-    Validate,
     /// The least that a fence may do: it compares the token with the mark, in one map behind one lock. It
     /// keeps nothing apart that is in flight, and names no resource in another way than the path does.
     Map,
@@ -29,9 +26,8 @@ pub enum Way {
     DropOlder,
 }
 
-pub const WAYS: [(Way, &str); 5] = [
+pub const WAYS: [(Way, &str); 4] = [
     (Way::Bare, "bare"),
-    (Way::Validate, "ValidateRequestHeader"),
     (Way::Map, "the least: a map of marks"),
     (Way::Fence, "FenceLayer"),
     (Way::DropOlder, "FenceLayer, drop_older_after(0)"),
@@ -143,10 +139,6 @@ impl Storage {
         let builder = ServiceBuilder::new();
         match way {
             Way::Bare => run(handler, requests, from, count).await,
-            Way::Validate => {
-                let layer = ValidateRequestHeaderLayer::accept("application/json");
-                run(builder.layer(layer).service(handler), requests, from, count).await
-            }
             Way::Map => {
                 let map = Arc::clone(&self.map);
                 let compare = service_fn(move |request| compare(Arc::clone(&map), request));

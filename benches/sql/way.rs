@@ -5,8 +5,6 @@
 pub enum Way {
     Alone,
     Row,
-    Upsert,
-    Share,
     Plain,
     Begin,
     Admit,
@@ -21,8 +19,6 @@ pub enum Way {
 pub const WAYS: &[(Way, Way, &str)] = &[
     (Way::Alone, Way::Alone, "one statement, unguarded"),
     (Way::Row, Way::Alone, "  row predicate"),
-    (Way::Upsert, Way::Alone, "  upsert CTE"),
-    (Way::Share, Way::Alone, "  share CTE"),
     (Way::Plain, Way::Plain, "transaction, unguarded"),
     (Way::Begin, Way::Plain, "  sql::begin"),
     (Way::Admit, Way::Plain, "  sql::admit in it"),
@@ -33,7 +29,7 @@ pub const WAYS: &[(Way, Way, &str)] = &[
     (Way::HotBegin, Way::HotUpsert, "  hot, 5 ms of work, sql::begin"),
 ];
 
-/// The statements of one database. A way whose statement is `None` is not run.
+/// The statements of one database, and which ways it has.
 pub struct Statements {
     /// Body, path.
     pub update: &'static str,
@@ -41,10 +37,6 @@ pub struct Statements {
     pub guarded: (&'static str, &'static str),
     /// Body, token, path, token.
     pub row: &'static str,
-    /// Body, path, token: mark and write in one statement.
-    pub one: Option<&'static str>,
-    /// The same with a lock that others may share.
-    pub share: Option<&'static str>,
     /// Token: locks the mark for itself alone.
     pub upsert: &'static str,
     /// Whether `sql::guarded` folds.
@@ -57,8 +49,6 @@ impl Statements {
     /// Returns the ways that this database has.
     pub fn ways(&self) -> Vec<&'static (Way, Way, &'static str)> {
         let has = |way: Way| match way {
-            Way::Upsert => self.one.is_some(),
-            Way::Share => self.share.is_some(),
             Way::Folded => self.folds,
             Way::HotUpsert | Way::HotBegin => self.hot,
             Way::PlainOfOne | Way::BeginOfOne => !self.hot,
@@ -72,18 +62,6 @@ pub static POSTGRES: Statements = Statements {
     update: "UPDATE files SET body = $1 WHERE path = $2",
     guarded: ("UPDATE files SET body = $1", "path = $2"),
     row: "UPDATE files SET body = $1, fence_token = $2 WHERE path = $3 AND fence_token <= $4",
-    one: Some(
-        "WITH admitted AS (
-            INSERT INTO fencing_marks AS mark (resource, token) VALUES ($2, $3)
-            ON CONFLICT (resource) DO UPDATE SET token = EXCLUDED.token
-            WHERE mark.token <= EXCLUDED.token RETURNING 1)
-        UPDATE files SET body = $1 WHERE path = $2 AND EXISTS (SELECT FROM admitted)",
-    ),
-    share: Some(
-        "WITH held AS MATERIALIZED (
-            SELECT FROM fencing_marks WHERE resource = $2 AND token = $3 FOR SHARE)
-        UPDATE files SET body = $1 WHERE path = $2 AND EXISTS (SELECT FROM held)",
-    ),
     upsert: "INSERT INTO fencing_marks AS mark (resource, token) VALUES ('hot', $1)
         ON CONFLICT (resource) DO UPDATE SET token = EXCLUDED.token
         WHERE mark.token <= EXCLUDED.token",
@@ -95,8 +73,6 @@ pub static MYSQL: Statements = Statements {
     update: "UPDATE files SET body = ? WHERE path = ?",
     guarded: ("UPDATE files SET body = ?", "path = ?"),
     row: "UPDATE files SET body = ?, fence_token = ? WHERE path = ? AND fence_token <= ?",
-    one: None,
-    share: None,
     upsert: "INSERT INTO fencing_marks (resource, token) VALUES ('hot', ?)
         ON DUPLICATE KEY UPDATE token = GREATEST(token, VALUES(token))",
     folds: false,
@@ -108,8 +84,6 @@ pub static SQLITE: Statements = Statements {
     update: "UPDATE files SET body = ?1 WHERE path = ?2",
     guarded: ("UPDATE files SET body = ?1", "path = ?2"),
     row: "UPDATE files SET body = ?1, fence_token = ?2 WHERE path = ?3 AND fence_token <= ?4",
-    one: None,
-    share: None,
     upsert: "INSERT INTO fencing_marks (resource, token) VALUES ('hot', ?1)
         ON CONFLICT (resource) DO UPDATE SET token = excluded.token",
     folds: true,
