@@ -1,24 +1,30 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::IntoResponse;
+use bytes::Bytes;
 use http::header::{HOST, TRANSFER_ENCODING};
 use http::{Request, Version};
+use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use parking_lot::Mutex;
+use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_io_timeout::TimeoutWriter;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 use tower::Service as _;
 
 use super::{MALFORMED, Port};
@@ -33,6 +39,12 @@ const CLOSING: Duration = Duration::from_millis(100);
 
 pub(super) async fn serve(stream: TcpStream, from: SocketAddr, port: Port) {
     let _ = stream.set_nodelay(true);
+    // Otherwise the system sends for a quarter of an hour to a client that is gone without a word, and waits for ever.
+    let limit = port.settings.client_timeout;
+    let _ = sockopt::set_socket_keepalive(&stream, true);
+    let _ = sockopt::set_tcp_keepidle(&stream, limit).and_then(|()| sockopt::set_tcp_keepintvl(&stream, limit));
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let _ = sockopt::set_tcp_user_timeout(&stream, u32::try_from(limit.as_millis()).unwrap_or_default());
     let Some(tls) = port.tls.clone() else { return answer_all(stream, from, port).await };
     tokio::select! {
         accepted = tls.now().accept(stream) => match accepted {
@@ -45,18 +57,80 @@ pub(super) async fn serve(stream: TcpStream, from: SocketAddr, port: Port) {
     }
 }
 
+/// What happens on a connection.
+#[derive(Default)]
+struct Traffic {
+    /// The requests that are not read or not answered as a whole yet, and that one has come.
+    requests: TaskTracker,
+    came: Notify,
+    /// The frames of answers that wait for the client, and when an answer last went on.
+    unread: TaskTracker,
+    moved: Mutex<Option<Instant>>,
+}
+
+impl Traffic {
+    /// Waits until the connection has had no request for the time of a pause.
+    async fn unused<P: Future>(&self, pause: impl Fn() -> P) {
+        loop {
+            self.requests.wait().await;
+            tokio::select! {
+                () = self.came.notified() => {}
+                _ = pause() => return,
+            }
+        }
+    }
+
+    /// Waits until the client has taken nothing of its answers for too long. In HTTP/2 it may answer pings meanwhile.
+    async fn stalled(&self, limit: Duration) {
+        while self.unread.is_empty() || self.moved.lock().is_none_or(|last| last.elapsed() < limit) {
+            sleep(limit / 4).await;
+        }
+    }
+}
+
+/// The body of an answer. hyper asks for the next frame when the client has room for it.
+struct Answer {
+    body: Body,
+    unread: Option<TaskTrackerToken>,
+    traffic: Arc<Traffic>,
+    _request: TaskTrackerToken,
+}
+
+impl http_body::Body for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        *self.traffic.moved.lock() = Some(Instant::now());
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        self.unread = frame.is_ready().then(|| self.traffic.unread.token());
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
 async fn answer_all(stream: impl AsyncRead + AsyncWrite + Send + 'static, from: SocketAddr, port: Port) {
     let Port { settings, answers, stop, full, .. } = port;
     // Ends a connection whose client does not read its answer.
     let mut stream = TimeoutWriter::new(stream);
     stream.set_timeout(Some(settings.client_timeout));
-    // The requests that have no whole answer yet, and that one has come.
-    let (requests, came) = (TaskTracker::new(), Arc::new(Notify::new()));
-    requests.close();
-    let (working, begun) = (requests.clone(), Arc::clone(&came));
+    let traffic = Arc::<Traffic>::default();
+    traffic.requests.close();
+    let noted = Arc::clone(&traffic);
     let service = service_fn(move |request: Request<Incoming>| {
-        let (mut answers, working) = (answers.clone(), working.token());
-        begun.notify_one();
+        let (mut answers, traffic) = (answers.clone(), Arc::clone(&noted));
+        let (_request, upload) = (traffic.requests.token(), traffic.requests.token());
+        traffic.came.notify_one();
         async move {
             let answer = match ambiguous(&request) {
                 Some(why) => {
@@ -64,17 +138,17 @@ async fn answer_all(stream: impl AsyncRead + AsyncWrite + Send + 'static, from: 
                     MALFORMED.because(why).into_response()
                 }
                 None => {
-                    let mut request = request.map(Body::new);
+                    let mut request = request.map(|body| {
+                        Body::new(body.map_err(move |error| {
+                            let _ = &upload;
+                            error
+                        }))
+                    });
                     request.extensions_mut().insert(from);
                     answers.call(request).await?
                 }
             };
-            Ok::<_, Infallible>(answer.map(|body| {
-                Body::new(body.map_err(move |error| {
-                    let _ = &working;
-                    error
-                }))
-            }))
+            Ok::<_, Infallible>(answer.map(|body| Answer { body, unread: None, traffic, _request }))
         }
     });
     let mut builder = Builder::new(TokioExecutor::new());
@@ -86,25 +160,24 @@ async fn answer_all(stream: impl AsyncRead + AsyncWrite + Send + 'static, from: 
     http2.keep_alive_interval(settings.client_timeout).max_header_list_size(MAX_HEADERS);
     http2.keep_alive_timeout(settings.client_timeout);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(Box::pin(stream)), service));
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-        // hyper has its own timer for the head of a request, but none for a connection without one.
-        () = unused(&requests, &came, settings.header_timeout, &full) => {
-            connection.as_mut().graceful_shutdown();
+    let served = async {
+        let closing = tokio::select! {
+            ended = connection.as_mut() => return ended,
+            // A buffer may still have the end of an answer.
+            () = stop.cancelled() => settings.client_timeout,
+            // hyper has its own timer for the head of a request, but none for a connection without one.
+            () = traffic.unused(|| timeout(settings.header_timeout, needed(&full))) => CLOSING,
+        };
+        connection.as_mut().graceful_shutdown();
+        tokio::select! {
+            ended = connection => ended,
             // A request may have come just now.
-            let closed = async {
-                sleep(CLOSING).await;
-                unused(&requests, &came, Duration::ZERO, &full).await;
-            };
-            tokio::select! {
-                ended = connection => ended,
-                () = closed => return,
-            }
+            () = traffic.unused(|| sleep(closing)) => Ok(()),
         }
+    };
+    let ended = tokio::select! {
+        ended = served => ended,
+        () = traffic.stalled(settings.client_timeout) => return,
     };
     let Err(error) = ended else { return };
     match error.downcast_ref().is_some_and(hyper::Error::is_parse) {
@@ -116,17 +189,6 @@ async fn answer_all(stream: impl AsyncRead + AsyncWrite + Send + 'static, from: 
 fn note_malformed(why: &str) {
     tracing::warn!(why, "request refused: it is malformed");
     metrics::counter!("fencing_requests_malformed_total").increment(1);
-}
-
-/// Waits until a connection has had no request for this long, or for a while if another one needs its place.
-async fn unused(requests: &TaskTracker, came: &Notify, limit: Duration, full: &Notify) {
-    loop {
-        requests.wait().await;
-        tokio::select! {
-            () = came.notified() => {}
-            _ = timeout(limit, needed(full)) => return,
-        }
-    }
 }
 
 /// Waits until another connection needs the place of one that has had no request for a while.

@@ -32,7 +32,8 @@ impl Upstream {
         connector.set_nodelay(true);
         let connector = Connector::new(connector, |inner| ResetStream { inner, answered: false, wrote_after: false });
         let mut builder = Client::builder(TokioExecutor::new());
-        builder.http2_only(http2).set_host(false);
+        // Each piece of an answer has to reach the client within its time limit.
+        builder.http2_only(http2).set_host(false).http1_max_buf_size(64 << 10);
         builder.pool_timer(TokioTimer::new()).pool_idle_timeout(UNUSED_TIMEOUT);
         let client = builder.build(connector.clone());
         // In HTTP/2 all requests share one, which does not end between them.

@@ -16,6 +16,7 @@ mod moving;
 mod node;
 mod passed;
 mod patterns;
+mod pinned;
 mod python;
 mod routes;
 mod scenario;
