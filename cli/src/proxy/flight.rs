@@ -82,15 +82,12 @@ impl Flight {
 
     /// Passes the answer on, and lasts until the service has the whole request and has sent its whole answer. If either
     /// breaks off, or nothing moves for the quarantine, or the request takes too long, the proxy cuts its connection.
-    /// The end of a connection says nothing about the work behind it: then the quarantine begins.
-    pub(super) async fn run(mut self, answer: ResponseFuture) {
-        if let Err(doubt) = self.complete(answer).await {
-            self.give_up(doubt);
-            self.upload.end(UploadState::Failed);
-            if self.passage.is_fenced() {
-                sleep(self.args.flight.quarantine()).await;
-            }
-        }
+    /// The end of a connection says nothing about the work behind it: then it is returned, for the quarantine.
+    pub(super) async fn run(mut self, answer: ResponseFuture) -> Option<Flight> {
+        let doubt = self.complete(answer).await.err()?;
+        self.give_up(doubt);
+        self.upload.end(UploadState::Failed);
+        Some(self).filter(|flight| flight.passage.is_fenced())
     }
 
     async fn complete(&mut self, answer: ResponseFuture) -> Result<(), Doubt> {

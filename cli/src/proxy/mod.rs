@@ -8,6 +8,7 @@ mod names;
 mod patterns;
 mod upstream;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,14 +16,15 @@ use axum::body::Body;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use fencing::fence::{Marks, MemoryMarks};
-use fencing::http::{FenceLayer, Policy, Problem, SHADOW, is_grpc};
+use fencing::http::{FenceLayer, Fenced, Policy, Problem, SHADOW, is_grpc};
 use fencing::sql::{self, SqlMarks};
-use fencing::{Fence, Resource};
+use fencing::{Fence, Resource, Sequencer};
 use http::header::CONTENT_LENGTH;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, StatusCode};
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 use tower::service_fn;
 
 pub(crate) use self::args::ProxyArgs;
@@ -52,11 +54,15 @@ const FULL: ProblemKind = ProblemKind::new(StatusCode::SERVICE_UNAVAILABLE, Prob
 const NOT_SENT: ProblemKind = ProblemKind::new(StatusCode::BAD_GATEWAY, Problem::UNAVAILABLE).retry_after(1);
 const FAILED: ProblemKind = ProblemKind::new(StatusCode::INTERNAL_SERVER_ERROR, Problem::UNAVAILABLE);
 
+/// When the quarantines end. In each, one request keeps its resources closed, for all that broke with its tokens.
+type Quarantines = Mutex<HashMap<Vec<Sequencer>, Instant>>;
+
 /// The shared state of the requests. `X` names the resources of a request.
 struct FencingProxy<X> {
     fence: FenceLayer<X>,
     upstream: Upstream,
     permits: Arc<Semaphore>,
+    quarantines: Arc<Quarantines>,
     args: Arc<ProxyArgs>,
     keys: Option<SigningKeys>,
 }
@@ -84,6 +90,7 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
         fence: layer(&args.policy, fence.clone(), names),
         upstream: Upstream::new(args.service.upstream_http2),
         permits: Arc::clone(&permits),
+        quarantines: Arc::default(),
         args: Arc::clone(&args),
         keys,
     });
@@ -146,6 +153,18 @@ where
     if args.hide_highest { layer.hide_highest() } else { layer }
 }
 
+/// Waits until the quarantine is over. If another request waits with the same tokens, it does so for this one too.
+async fn keep_closed(quarantines: &Quarantines, sequencers: Vec<Sequencer>, time: Duration) {
+    let first = Instant::now() + time;
+    let mut end = quarantines.lock().insert(sequencers.clone(), first).is_none().then_some(first);
+    while let Some(next) = end {
+        sleep_until(next).await;
+        let mut ends = quarantines.lock();
+        ends.retain(|_, end| *end > Instant::now());
+        end = ends.get(&sequencers).copied();
+    }
+}
+
 impl<X: Fn(&Parts) -> Result<Vec<Resource>, String>> FencingProxy<X> {
     /// Refuses requests that no fence can check.
     fn check(&self, parts: &Parts) -> Result<(), Refused> {
@@ -188,13 +207,17 @@ impl<X: Fn(&Parts) -> Result<Vec<Resource>, String>> FencingProxy<X> {
         // A client that hangs up drops this future, and not a request that was let through.
         let passage = admitted.await?;
         let (is_fenced, shadow) = (passage.is_fenced(), passage.shadow());
+        let sequencers = parts.extensions.get().map(Fenced::sequencers).unwrap_or_default();
         let request = headers::forwarded(parts, body, &args.service.upstream, args.service.upstream_http2);
         let request = request.map_err(|error| NOT_SENT.because(format_args!("{error}; nothing was sent")))?;
         let (flight, answered) = Flight::new(Arc::clone(args), upload, passage);
         let answer = self.upstream.send(request, is_fenced);
+        let (quarantines, time) = (Arc::clone(&self.quarantines), args.flight.quarantine());
         tokio::spawn(async move {
             let _permit = permit;
-            flight.run(answer).await;
+            if let Some(_in_doubt) = flight.run(answer).await {
+                keep_closed(&quarantines, sequencers, time).await;
+            }
         });
         let why = "the proxy failed; the request may or may not have been carried out";
         let mut answer = answered.await.unwrap_or_else(|_| FAILED.because(why).into_response());

@@ -1,5 +1,8 @@
 //! A request that the proxy has given up keeps its resource closed: cancelling does not stop it.
 
+use std::thread::sleep;
+use std::time::Instant;
+
 use super::*;
 
 /// Newer tokens wait for a moment only, and the quarantine outlasts the test.
@@ -80,6 +83,46 @@ fn what_was_given_up_keeps_the_resource_closed_for_the_quarantine() {
         assert_eq!(sent, 4, "nothing is sent twice: {:?}", broken.events());
         door.lets_in("/files/a");
         door.lets_in("/early/a");
+    }
+}
+
+/// Breaks an upload of `/files/a` off, which is the one of this number.
+#[track_caller]
+fn break_off(upstream: &Upstream, door: &Door, number: usize) {
+    let client = door.begin("/files/a", 33, Some(9), "33");
+    let begun = |event: &&String| *event == "begin PUT /files/a 33";
+    until("it is at the service", || upstream.events().iter().filter(begun).count() == number);
+    drop(client);
+    until("it was given up", || door.given_up("upload") == number as f64);
+}
+
+#[test]
+fn broken_uploads_of_one_resource_take_one_place() {
+    let (upstream, door) = proxied("--requests 3 --quarantine 10m --limit 100ms");
+    (1..=6).for_each(|number| break_off(&upstream, &door, number));
+    until("one has a place", || door.metric("fencing_proxy_requests") == 1.0);
+    assert_eq!(door.metric("fencing_proxy_held"), 1.0);
+    assert_eq!((door.get("/files/b").status, door.put("/files/b", 34, "34").status), (200, 200));
+    door.is_closed("/files/a");
+}
+
+/// Also for the end of the proxy.
+#[test]
+fn each_broken_upload_begins_the_quarantine_anew() {
+    const QUARANTINE: Duration = Duration::from_secs(4);
+    for stops in [false, true] {
+        let (upstream, door) = proxied("--quarantine 4s --limit 100ms --stop-within 10m");
+        break_off(&upstream, &door, 1);
+        sleep(QUARANTINE / 2);
+        let start = Instant::now();
+        break_off(&upstream, &door, 2);
+        if stops {
+            door.process.signal("TERM");
+            assert_eq!(door.process.ended().code, Some(0));
+        } else {
+            door.lets_in("/files/a");
+        }
+        assert!(start.elapsed() >= QUARANTINE, "{:?}", start.elapsed());
     }
 }
 
