@@ -46,12 +46,15 @@ pub(super) fn clean(headers: &mut HeaderMap) {
     });
 }
 
-/// Takes the same from the trailers, which some servers put among the headers, and all that the fence has read.
-fn trailers(trailers: &mut HeaderMap) {
+/// Takes the same from the trailers, which some servers put among the headers, and all that the fence has read: they
+/// say nothing more under the name of a header, such as that of the resource.
+fn trailers(trailers: &mut HeaderMap, head: &HeaderMap) {
     clean(trailers);
     end_to_end(trailers);
-    let of_the_head = [CONTENT_LENGTH, HOST, DESTINATION];
-    remove(trailers, |name| name.starts_with("fencing-") || of_the_head.iter().any(|other| other == name));
+    let never = [CONTENT_LENGTH, HOST, DESTINATION];
+    remove(trailers, |name| {
+        name.starts_with("fencing-") || never.iter().any(|it| it == name) || head.contains_key(name)
+    });
 }
 
 fn remove(headers: &mut HeaderMap, unwanted: impl Fn(&str) -> bool) {
@@ -116,8 +119,9 @@ pub(super) fn forwarded(mut parts: Parts, body: Body, upstream: &Uri, http2: boo
     parts.uri = Uri::from_parts(to)?;
     parts.version = if http2 { Version::HTTP_2 } else { Version::HTTP_11 };
     parts.extensions.clear();
-    let body = body.map_frame(|mut frame| {
-        frame.trailers_mut().into_iter().for_each(trailers);
+    let head = parts.headers.clone();
+    let body = body.map_frame(move |mut frame| {
+        frame.trailers_mut().into_iter().for_each(|found| trailers(found, &head));
         frame
     });
     Ok(Request::from_parts(parts, Body::new(body)))

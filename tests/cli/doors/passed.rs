@@ -137,13 +137,14 @@ fn policies_of_the_layer_are_those_of_the_proxy() {
 
 #[test]
 fn trailers_say_nothing_that_the_fence_has_not_seen() {
-    let (service, door) = by_hand("");
+    let (service, door) = by_hand("--resource-header x-resource");
     let headers = [
         ("Fencing-Token", "33"),
+        ("X-Resource", "files/a"),
         ("Transfer-Encoding", "chunked"),
-        ("Trailer", "X-Original-URL, Fencing-Token, X-Sum"),
+        ("Trailer", "X-Original-URL, Fencing-Token, X-Resource, X-Sum"),
     ];
-    let trailers = "0\r\nX-Original-URL: /b\r\nFencing-Token: 99\r\nX-Sum: 7\r\n\r\n";
+    let trailers = "0\r\nX-Original-URL: /b\r\nFencing-Token: 99\r\nX-Resource: files/b\r\nX-Sum: 7\r\n\r\n";
     let mut client = Client::connect(door.requests);
     client.send(head("PUT", "/files/a", &headers) + trailers);
     let mut accepted = Client::accepted(&service);
@@ -152,7 +153,8 @@ fn trailers_say_nothing_that_the_fence_has_not_seen() {
     // They are the end of the upload: a newer token waits for nothing more.
     accepted.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     client.read_until("\r\n\r\n");
-    client.send(head("PUT", "/files/a", &[("Fencing-Token", "34"), ("Content-Length", "0")]));
+    let newer = [("Fencing-Token", "34"), ("X-Resource", "files/a"), ("Content-Length", "0")];
+    client.send(head("PUT", "/files/a", &newer));
     service.set_nonblocking(true).unwrap();
     until("the next request is passed on", || service.accept().is_ok());
 }
