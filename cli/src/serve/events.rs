@@ -70,15 +70,16 @@ impl LeaseEvents {
             return None;
         }
         if self.renewal.is_some_and(|due| due <= Instant::now()) {
-            self.renewal = Some(Instant::now() + self.known.ttl / 3);
-            match self.renew().await {
+            let pause = match self.renew().await {
+                Ok(_) => self.known.ttl / 3,
                 Err(refused) if refused.kind == NO_LEASE => return Some(self.end("lost")),
                 Err(refused) if refused.kind == SUPERSEDED => return Some(self.end("superseded")),
                 // The client has lost its right: the answer to its next request says so.
                 Err(refused) if [UNAUTHORIZED, FORBIDDEN].contains(&refused.kind) => return None,
                 // A failure is told by the deadline, which does not move.
-                _ => {}
-            }
+                Err(_) => self.known.ttl / 30,
+            };
+            self.renewal = Some(Instant::now() + pause);
         }
         let lease = self.leases.table.look(&self.known.id, |lease| (lease.valid_for(), lease.lost())).await;
         let Some((left, lost)) = lease else {

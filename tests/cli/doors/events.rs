@@ -74,6 +74,23 @@ fn a_lease_is_renewed_for_as_long_as_its_events_are_read() {
     assert_eq!(told.next().as_deref(), Some("superseded"));
 }
 
+/// Thirds of the TTL would leave it two more.
+#[test]
+fn a_renewal_that_fails_is_tried_again_soon() {
+    let servers = five();
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let mut command = fencing(&servers, "serve --node-budget 1s");
+    command.args(PORTS).env("RUST_LOG", "warn").stderr(log.reopen().unwrap());
+    let door = Door::listening(Running::start(command));
+    let lease = door.acquire("a", r#"{"ttl_ms": 30000, "wait_ms": 20000}"#);
+    let mut events = Events::of(&door, &lease, "?renew=true");
+    assert_eq!(events.next(), "renewed");
+    drop(servers);
+    let failures = || std::fs::read_to_string(&log).unwrap().matches("lease not renewed").count();
+    until("it has failed five times", || failures() >= 5);
+    assert_eq!(door.of(&lease, "GET").status, 200, "the lease lasts");
+}
+
 /// The events end with the process, which does not wait for them.
 #[test]
 fn events_do_not_hold_up_the_end() {
