@@ -20,7 +20,7 @@ use super::answers::{FORBIDDEN, IN_DOUBT, NOT_JSON, TOO_LONG, UNAVAILABLE, no_le
 use super::clients::{Caller, Clients, Counts, Right};
 use super::table::{KnownLease, Table};
 use super::{JSON, ServeArgs};
-use crate::duration::about;
+use crate::duration::{about, millis};
 use crate::listen::{HttpAnswer, MALFORMED, Refused};
 use crate::signing::SigningKeys;
 
@@ -36,6 +36,8 @@ pub(super) struct LeaseServer {
     pub(super) places: Arc<Semaphore>,
     pub(super) waiters: Arc<Semaphore>,
     pub(super) stop: CancellationToken,
+    /// In etcd and in ZooKeeper each TTL has a session of its own, with a connection.
+    pub(super) has_sessions: bool,
     pub(super) keys: Option<SigningKeys>,
 }
 
@@ -68,6 +70,8 @@ pub(super) async fn acquire(State(leases): SharedServer, caller: Extension<Calle
             return Err(MALFORMED.because(format_args!("{field} is at most {}", most.as_millis())).into());
         }
     }
+    let is_other = leases.has_sessions && ttl != leases.args.ttl;
+    let ttl = if is_other { rounded(ttl).min(leases.args.longest_ttl) } else { ttl };
     let lock = leases.lock.with_ttl(ttl).and_then(|lock| lock.with_wait(wait));
     let lock = lock.map_err(|error| MALFORMED.because(error))?;
     let place = caller.count(Counts::Lease, &leases.places)?;
@@ -202,6 +206,13 @@ impl LeaseServer {
         }
         Some(lease.release().await)
     }
+}
+
+/// Rounds a TTL up to one of a few.
+fn rounded(ttl: Duration) -> Duration {
+    let step = 10_u64.pow(millis(ttl).checked_ilog10().unwrap_or_default());
+    let mut classes = [1, 2, 3, 6].into_iter().map(|digit| Duration::from_millis(digit * step));
+    classes.find(|class| *class >= ttl).unwrap_or(Duration::from_millis(10 * step))
 }
 
 async fn acquire_request(request: Request) -> Result<AcquireRequest, Refused> {

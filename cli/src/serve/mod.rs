@@ -94,6 +94,7 @@ pub(crate) async fn main(args: ServeArgs) -> Result<u8, Failure> {
     }
     // A client that sleeps shall lose its lease: only the client renews it.
     let options = args.lock.options()?.ttl(args.ttl).wait(args.longest_wait).renew(false);
+    let has_sessions = matches!(options.engine(), Ok("etcd" | "zookeeper"));
     // Redis nodes know the holder of a lock by this name too, whichever process renews it.
     let has_no_name = keys.is_some() && std::env::var_os("FENCING_HOLDER").is_none();
     let options = if has_no_name { options.holder("fencing-serve") } else { options };
@@ -118,6 +119,7 @@ pub(crate) async fn main(args: ServeArgs) -> Result<u8, Failure> {
         // Waiters never take the last connections: a renewal finds one.
         waiters: Arc::new(Semaphore::new(args.waiters.min(args.listen.connections.div_ceil(2)))),
         stop: listener.stop.clone(),
+        has_sessions,
         keys,
         args,
     }));

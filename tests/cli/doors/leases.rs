@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use support::etcd::EtcdCluster;
+
 use super::*;
 
 const JSON: (&str, &str) = ("Content-Type", "application/json");
@@ -39,6 +41,21 @@ fn a_lease_is_acquired_renewed_and_released() {
     let second = door.acquire("files/a%20b", r#"{"wait_ms": 20000}"#);
     assert!(second.token() > token);
     assert_eq!(door.metric("fencing_serve_leases"), 1.0);
+}
+
+/// In etcd each TTL has a session, which all clients share.
+#[test]
+fn many_ttls_are_few_sessions() {
+    let etcd = EtcdCluster::start();
+    let door = Door::serve(&etcd.url(), "--longest-ttl 550s");
+    for ttl in 20_001..=20_008 {
+        let lease = door.acquire(&format!("a/{ttl}"), &format!(r#"{{"ttl_ms": {ttl}}}"#));
+        assert_eq!((lease.status, &lease.json()["ttl_ms"]), (201, &30_000.into()), "{lease:?}");
+    }
+    let sessions = etcd.ctl(&["lease", "list"]);
+    assert!(sessions.starts_with("found 1 leases"), "{sessions}");
+    // As long as any may last.
+    assert_eq!(door.acquire("b", r#"{"ttl_ms": 530000}"#).json()["ttl_ms"], 550_000);
 }
 
 #[test]
