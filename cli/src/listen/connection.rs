@@ -8,6 +8,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::response::IntoResponse;
 use bytes::Bytes;
+use futures_util::FutureExt;
 use http::header::{HOST, TRANSFER_ENCODING};
 use http::{Request, Version};
 use http_body::{Frame, SizeHint};
@@ -16,15 +17,15 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use parking_lot::Mutex;
 use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 use tokio_io_timeout::TimeoutWriter;
-use tokio_util::task::TaskTracker;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tower::Service as _;
 
 use super::{MALFORMED, Port};
@@ -57,42 +58,13 @@ pub(super) async fn serve(stream: TcpStream, from: SocketAddr, port: Port) {
     }
 }
 
-/// What happens on a connection.
-#[derive(Default)]
-struct Traffic {
-    /// The requests that are not read or not answered as a whole yet, and that one has come.
-    requests: TaskTracker,
-    came: Notify,
-    /// The frames of answers that wait for the client, and when an answer last went on.
-    unread: TaskTracker,
-    moved: Mutex<Option<Instant>>,
-}
-
-impl Traffic {
-    /// Waits until the connection has had no request for the time of a pause.
-    async fn unused<P: Future>(&self, pause: impl Fn() -> P) {
-        loop {
-            self.requests.wait().await;
-            tokio::select! {
-                () = self.came.notified() => {}
-                _ = pause() => return,
-            }
-        }
-    }
-
-    /// Waits until the client has taken nothing of its answers for too long. In HTTP/2 it may answer pings meanwhile.
-    async fn stalled(&self, limit: Duration) {
-        while self.unread.is_empty() || self.moved.lock().is_none_or(|last| last.elapsed() < limit) {
-            sleep(limit / 4).await;
-        }
-    }
-}
-
-/// The body of an answer. hyper asks for the next frame when the client has room for it.
+/// The body of an answer. hyper asks for its next frame when the client has room for it.
 struct Answer {
     body: Body,
-    unread: Option<TaskTrackerToken>,
-    traffic: Arc<Traffic>,
+    /// Ends the connection if its client, which may answer pings in HTTP/2, takes no frame for too long.
+    stuck: CancellationToken,
+    limit: Duration,
+    unread: Option<AbortOnDropHandle<()>>,
     _request: TaskTrackerToken,
 }
 
@@ -100,13 +72,11 @@ impl http_body::Body for Answer {
     type Data = Bytes;
     type Error = axum::Error;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        *self.traffic.moved.lock() = Some(Instant::now());
-        let frame = Pin::new(&mut self.body).poll_frame(context);
-        self.unread = frame.is_ready().then(|| self.traffic.unread.token());
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        let (stuck, limit) = (self.stuck.clone(), self.limit);
+        let wait = sleep(limit).map(move |()| stuck.cancel());
+        self.unread = frame.is_ready().then(|| AbortOnDropHandle::new(tokio::spawn(wait)));
         frame
     }
 
@@ -124,13 +94,14 @@ async fn answer_all(stream: impl AsyncRead + AsyncWrite + Send + 'static, from: 
     // Ends a connection whose client does not read its answer.
     let mut stream = TimeoutWriter::new(stream);
     stream.set_timeout(Some(settings.client_timeout));
-    let traffic = Arc::<Traffic>::default();
-    traffic.requests.close();
-    let noted = Arc::clone(&traffic);
+    // The requests that are not read and answered as a whole yet, and that one has come.
+    let (requests, came, stuck) = (TaskTracker::new(), Arc::new(Notify::new()), CancellationToken::new());
+    requests.close();
+    let (limit, working, begun, cut) = (settings.client_timeout, requests.clone(), Arc::clone(&came), stuck.clone());
     let service = service_fn(move |request: Request<Incoming>| {
-        let (mut answers, traffic) = (answers.clone(), Arc::clone(&noted));
-        let (_request, upload) = (traffic.requests.token(), traffic.requests.token());
-        traffic.came.notify_one();
+        let (mut answers, stuck) = (answers.clone(), cut.clone());
+        let (upload, _request) = (working.token(), working.token());
+        begun.notify_one();
         async move {
             let answer = match ambiguous(&request) {
                 Some(why) => {
@@ -148,7 +119,7 @@ async fn answer_all(stream: impl AsyncRead + AsyncWrite + Send + 'static, from: 
                     answers.call(request).await?
                 }
             };
-            Ok::<_, Infallible>(answer.map(|body| Answer { body, unread: None, traffic, _request }))
+            Ok::<_, Infallible>(answer.map(|body| Answer { body, stuck, limit, unread: None, _request }))
         }
     });
     let mut builder = Builder::new(TokioExecutor::new());
@@ -164,20 +135,20 @@ async fn answer_all(stream: impl AsyncRead + AsyncWrite + Send + 'static, from: 
         let closing = tokio::select! {
             ended = connection.as_mut() => return ended,
             // A buffer may still have the end of an answer.
-            () = stop.cancelled() => settings.client_timeout,
+            () = stop.cancelled() => limit,
             // hyper has its own timer for the head of a request, but none for a connection without one.
-            () = traffic.unused(|| timeout(settings.header_timeout, needed(&full))) => CLOSING,
+            () = unused(&requests, &came, || timeout(settings.header_timeout, needed(&full))) => CLOSING,
         };
         connection.as_mut().graceful_shutdown();
         tokio::select! {
             ended = connection => ended,
             // A request may have come just now.
-            () = traffic.unused(|| sleep(closing)) => Ok(()),
+            () = unused(&requests, &came, || sleep(closing)) => Ok(()),
         }
     };
     let ended = tokio::select! {
         ended = served => ended,
-        () = traffic.stalled(settings.client_timeout) => return,
+        () = stuck.cancelled() => return,
     };
     let Err(error) = ended else { return };
     match error.downcast_ref().is_some_and(hyper::Error::is_parse) {
@@ -189,6 +160,17 @@ async fn answer_all(stream: impl AsyncRead + AsyncWrite + Send + 'static, from: 
 fn note_malformed(why: &str) {
     tracing::warn!(why, "request refused: it is malformed");
     metrics::counter!("fencing_requests_malformed_total").increment(1);
+}
+
+/// Waits until a connection has had no request for the time of a pause.
+async fn unused<P: Future>(requests: &TaskTracker, came: &Notify, pause: impl Fn() -> P) {
+    loop {
+        requests.wait().await;
+        tokio::select! {
+            () = came.notified() => {}
+            _ = pause() => return,
+        }
+    }
 }
 
 /// Waits until another connection needs the place of one that has had no request for a while.

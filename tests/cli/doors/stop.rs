@@ -23,6 +23,22 @@ fn requests_in_flight_finish() {
     assert_eq!(door.process.ended().code, Some(0));
 }
 
+/// However long it takes: its client pauses for less than it may.
+#[test]
+fn an_upload_behind_its_answer_finishes() {
+    let (upstream, door) = proxied("--client-timeout 5s --stop-within 10m");
+    let mut client = door.begin("/early/a", 33, None, "2\r\n33\r\n");
+    assert_eq!(client.answer().status, 200);
+    door.process.signal("TERM");
+    for _ in 0..20 {
+        std::thread::sleep(Duration::from_millis(400));
+        client.send("2\r\n33\r\n");
+    }
+    client.send("0\r\n\r\n");
+    upstream.until("end PUT /early/a 33");
+    assert_eq!(door.process.ended().code, Some(0));
+}
+
 #[test]
 fn a_request_that_does_not_end_holds_it_up_for_a_bounded_time() {
     let (_upstream, door, _client) = stopping("300ms");
