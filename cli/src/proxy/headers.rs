@@ -9,28 +9,12 @@ use http_body_util::BodyExt;
 use percent_encoding::percent_decode_str;
 
 /// The headers of one connection, not of the message (RFC 9110, 7.6.1), besides those that `Connection` names.
-const OF_THE_CONNECTION: [&str; 9] = [
-    "connection",
-    "proxy-connection",
-    "keep-alive",
-    "http2-settings",
-    "te",
-    "transfer-encoding",
-    "upgrade",
-    "proxy-authenticate",
-    "proxy-authorization",
-];
+const OF_THE_CONNECTION: &str = "connection, proxy-connection, keep-alive, http2-settings, te, transfer-encoding, \
+                                 upgrade, proxy-authenticate, proxy-authorization";
 
 /// Headers that some services take for the method or the path: they make a write of a read, or name another resource.
-const OVERRIDES: [&str; 7] = [
-    "x-http-method-override",
-    "x-http-method",
-    "x-method-override",
-    "x-method",
-    "x-original-url",
-    "x-rewrite-url",
-    "x-script-name",
-];
+const OVERRIDES: &str = "x-http-method-override, x-http-method, x-method-override, x-method, x-original-url, \
+                         x-rewrite-url, x-script-name";
 
 /// Names a second resource, which COPY and MOVE of WebDAV write.
 pub(super) const DESTINATION: HeaderName = HeaderName::from_static("destination");
@@ -42,7 +26,7 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 pub(super) fn clean(headers: &mut HeaderMap) {
     remove(headers, |name| {
         let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-        !plain || OVERRIDES.contains(&name)
+        !plain || listed(OVERRIDES).any(|other| other == name)
     });
 }
 
@@ -76,15 +60,20 @@ pub(super) fn closes(headers: &HeaderMap) -> bool {
 
 fn connection(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let values = headers.get_all(CONNECTION).iter();
-    values.flat_map(|value| value.to_str().unwrap_or_default().split(',').map(str::trim))
+    values.flat_map(|value| listed(value.to_str().unwrap_or_default()))
+}
+
+fn listed(names: &str) -> impl Iterator<Item = &str> {
+    names.split(',').map(str::trim)
 }
 
 fn end_to_end(headers: &mut HeaderMap) {
-    let named: Vec<String> = connection(headers).map(str::to_ascii_lowercase).collect();
+    let unwanted = listed(OF_THE_CONNECTION).chain(connection(headers));
+    let unwanted: Vec<String> = unwanted.map(str::to_ascii_lowercase).collect();
     remove(headers, |name| {
         // The length of the body belongs to the message, even if Connection names it.
         let is_kept = name == CONTENT_LENGTH || name == HOST;
-        !is_kept && (OF_THE_CONNECTION.contains(&name) || named.iter().any(|it| it == name))
+        !is_kept && unwanted.iter().any(|other| other == name)
     });
 }
 
