@@ -16,22 +16,21 @@ use crate::listen::{Listen, count};
 /// for the end of the upload, or for --quarantine if they can no longer come. See docs/reference/http.md.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProxyArgs {
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Service")]
     pub(super) service: ServiceArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Marks")]
     pub(super) marks: MarksPlaceArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Resources")]
     pub(super) names: NameArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Refusals")]
     pub(super) policy: PolicyArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Requests in flight")]
     pub(super) flight: FlightArgs,
     #[command(flatten)]
     pub(super) listen: Listen,
 }
 
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Service")]
 pub(super) struct ServiceArgs {
     /// The service: http://HOST:PORT, without a path.
     #[arg(long, value_name = "URL", value_parser = upstream)]
@@ -42,13 +41,11 @@ pub(super) struct ServiceArgs {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Marks")]
 pub(super) struct MarksPlaceArgs {
     /// The place of the marks: sqlite:PATH, postgres://... or mysql://..., where missing tables are created; or
     /// redis://... (valkey://...), where an operator has run `fencing db marks open`.
     #[arg(long, value_name = "URL", env = "FENCING_MARKS", hide_env_values = true)]
-    #[arg(required_unless_present = "forget_marks_on_exit")]
-    #[arg(conflicts_with = "forget_marks_on_exit")]
+    #[arg(required_unless_present = "forget_marks_on_exit", conflicts_with = "forget_marks_on_exit")]
     pub(super) marks: Option<String>,
     /// In a Redis, the marks are in the hash {NS}:marks. [default: fencing]
     #[arg(long, value_name = "NS", conflicts_with = "forget_marks_on_exit")]
@@ -59,7 +56,6 @@ pub(super) struct MarksPlaceArgs {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Resources")]
 pub(super) struct NameArgs {
     /// Takes the resource from this header instead of from the path. Use only a header that a gateway in front of the
     /// proxy always overwrites, whatever the client sent in it.
@@ -74,7 +70,6 @@ pub(super) struct NameArgs {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Refusals")]
 pub(super) struct PolicyArgs {
     /// Requires a token for reads too.
     #[arg(long, conflicts_with = "ignore_reads")]
@@ -101,7 +96,6 @@ pub(super) struct PolicyArgs {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Requests in flight")]
 pub(super) struct FlightArgs {
     /// Time limit for an answer of the service, and for a pause in it, while no upload makes progress. Then the client
     /// gets a 504, and the resource stays closed until the service answers, or nothing moves for twice --quarantine.
