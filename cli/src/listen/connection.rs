@@ -38,7 +38,8 @@ const IDLE: Duration = Duration::from_secs(1);
 /// Time for the last bytes of a connection that is ended.
 const CLOSING: Duration = Duration::from_millis(100);
 
-pub(super) async fn serve(stream: TcpStream, from: SocketAddr, port: Port) {
+/// Answers the requests of a connection, which keeps its place until its end.
+pub(super) async fn serve(stream: TcpStream, from: SocketAddr, port: Port, _place: impl Send) {
     let _ = stream.set_nodelay(true);
     // Otherwise the system sends for a quarter of an hour to a client that is gone without a word, and waits for ever.
     let limit = port.settings.client_timeout;

@@ -191,11 +191,7 @@ impl Port {
                         Err(_) => self.full.notify_waiters(),
                     }
                 };
-                let served = connection::serve(stream, from, self.clone());
-                connections.spawn(async move {
-                    served.await;
-                    drop(permit);
-                });
+                connections.spawn(connection::serve(stream, from, self.clone(), permit));
             }
         };
         self.stop.run_until_cancelled(accepting).await;
