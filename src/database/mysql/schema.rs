@@ -70,8 +70,10 @@ impl Schema for MySql {
             AND table_name IN ('fencing_marks', 'fencing_floor', 'fencing_leases', 'fencing_audit')
         UNION ALL SELECT CONCAT(CAST(table_name AS CHAR), ' has no primary key, and two clients may hold one lock: \
             stop all clients, and restore the key')
-        FROM information_schema.columns WHERE table_schema = COALESCE({schema}, DATABASE())
+        FROM information_schema.columns JOIN information_schema.tables USING (table_schema, table_name)
+        WHERE table_schema = COALESCE({schema}, DATABASE()) AND table_type = 'BASE TABLE'
             AND table_name IN ('fencing_marks', 'fencing_floor', 'fencing_leases')
+            AND column_name IN ('resource', 'one')
         GROUP BY table_name HAVING MAX(column_key = 'PRI') = 0",
     );
 

@@ -48,7 +48,7 @@ impl Schema for Postgres {
             the key', relname)
         FROM pg_class WHERE relname IN ('fencing_marks', 'fencing_floor', 'fencing_leases') AND relkind = 'r'
             AND NOT EXISTS (SELECT FROM pg_index WHERE indrelid = pg_class.oid AND indisprimary AND indisvalid)
-            AND relnamespace IN (SELECT oid FROM pg_namespace
-                WHERE nspname = {schema} OR {schema} IS NULL AND nspname = ANY (current_schemas(false)))",
+            AND relnamespace = (
+                SELECT oid FROM pg_namespace WHERE nspname = COALESCE({schema}, current_schema()::text))",
     );
 }

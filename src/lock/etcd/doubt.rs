@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencing_protocol::{Fault, Resource};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::claim::EtcdClaim;
 use super::client::Repeat;
@@ -40,9 +40,12 @@ impl Drop for InDoubt {
 }
 
 impl EtcdSession {
-    /// Keeps others from joining the shared lock, in a separate task, while a part of it is there. Its etcd lease ends
-    /// it, or the grant. If it fails, the waiter asks again.
+    /// Keeps others from joining the shared lock for a time, in a separate task, while a part of it is there. The grant
+    /// ends it, or its etcd lease, which has whole seconds where this process is gone. If it fails, the waiter asks again.
     pub(super) fn drain(&self, resource: &Resource, lasting: Duration) {
+        if lasting.is_zero() {
+            return;
+        }
         let (cluster, runtime, budget) = (Arc::clone(&self.cluster), self.runtime.clone(), self.budget);
         let (drain, parts) = (cluster.keys.drain(resource), cluster.keys.parts(resource));
         let counted = cluster.requests.token();
@@ -50,10 +53,12 @@ impl EtcdSession {
             let lease = cluster.grant(seconds(lasting), budget).await?;
             let put = Txn::only_if(Compare::some_in(parts), Op::put(drain, Vec::new(), lease));
             let put = cluster.client.call(&put, budget, Repeat::Never).await;
-            if !put.is_ok_and(|(answer, _)| answer.succeeded) {
-                cluster.revoke(&runtime, lease, budget);
+            if put.is_ok_and(|(answer, _)| answer.succeeded) {
+                drop(counted);
+                sleep(lasting).await;
             }
-            drop(counted);
+            // The key of a later one is on another etcd lease, and stays.
+            cluster.revoke(&runtime, lease, budget);
             Ok::<(), Fault>(())
         });
     }
