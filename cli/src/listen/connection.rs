@@ -8,7 +8,6 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::response::IntoResponse;
 use bytes::Bytes;
-use futures_util::FutureExt;
 use http::header::{HOST, TRANSFER_ENCODING};
 use http::{Request, Version};
 use http_body::{Frame, SizeHint};
@@ -17,11 +16,12 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use parking_lot::Mutex;
 use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_io_timeout::TimeoutWriter;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -59,12 +59,31 @@ pub(super) async fn serve(stream: TcpStream, from: SocketAddr, port: Port, _plac
     }
 }
 
+/// The client of a connection, which may answer pings in HTTP/2 and read no answer.
+struct Reader {
+    /// When it has last taken a frame of any answer.
+    taken: Mutex<Instant>,
+    stuck: CancellationToken,
+    limit: Duration,
+}
+
+impl Reader {
+    /// Ends the connection when it has taken none for too long.
+    async fn wait(self: Arc<Self>) {
+        loop {
+            let end = *self.taken.lock() + self.limit;
+            if end <= Instant::now() {
+                return self.stuck.cancel();
+            }
+            sleep_until(end).await;
+        }
+    }
+}
+
 /// The body of an answer. hyper asks for its next frame when the client has room for it.
 struct Answer {
     body: Body,
-    /// Ends the connection if its client, which may answer pings in HTTP/2, takes no frame for too long.
-    stuck: CancellationToken,
-    limit: Duration,
+    reader: Arc<Reader>,
     unread: Option<AbortOnDropHandle<()>>,
     _request: TaskTrackerToken,
 }
@@ -75,9 +94,9 @@ impl http_body::Body for Answer {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let frame = Pin::new(&mut self.body).poll_frame(cx);
-        let (stuck, limit) = (self.stuck.clone(), self.limit);
-        let wait = sleep(limit).map(move |()| stuck.cancel());
-        self.unread = frame.is_ready().then(|| AbortOnDropHandle::new(tokio::spawn(wait)));
+        let reader = Arc::clone(&self.reader);
+        *reader.taken.lock() = Instant::now();
+        self.unread = frame.is_ready().then(|| AbortOnDropHandle::new(tokio::spawn(reader.wait())));
         frame
     }
 
@@ -98,9 +117,10 @@ async fn answer_all(stream: impl AsyncRead + AsyncWrite + Send + 'static, from: 
     // The requests that are not read and answered as a whole yet, and that one has come.
     let (requests, came, stuck) = (TaskTracker::new(), Arc::new(Notify::new()), CancellationToken::new());
     requests.close();
-    let (limit, working, begun, cut) = (settings.client_timeout, requests.clone(), Arc::clone(&came), stuck.clone());
+    let (limit, working, begun) = (settings.client_timeout, requests.clone(), Arc::clone(&came));
+    let reader = Arc::new(Reader { taken: Mutex::new(Instant::now()), stuck: stuck.clone(), limit });
     let service = service_fn(move |request: Request<Incoming>| {
-        let (mut answers, stuck) = (answers.clone(), cut.clone());
+        let (mut answers, reader) = (answers.clone(), Arc::clone(&reader));
         let (upload, _request) = (working.token(), working.token());
         begun.notify_one();
         async move {
@@ -120,7 +140,7 @@ async fn answer_all(stream: impl AsyncRead + AsyncWrite + Send + 'static, from: 
                     answers.call(request).await?
                 }
             };
-            Ok::<_, Infallible>(answer.map(|body| Answer { body, stuck, limit, unread: None, _request }))
+            Ok::<_, Infallible>(answer.map(|body| Answer { body, reader, unread: None, _request }))
         }
     });
     let mut builder = Builder::new(TokioExecutor::new());

@@ -155,8 +155,12 @@ where
 
 /// Waits until the quarantine is over. If another request waits with the same tokens, it does so for this one too.
 async fn keep_closed(quarantines: &Quarantines, sequencers: Vec<Sequencer>, time: Duration) {
-    let first = Instant::now() + time;
-    let mut end = quarantines.lock().insert(sequencers.clone(), first).is_none().then_some(first);
+    let mut end = {
+        let mut ends = quarantines.lock();
+        // No other may note an earlier one behind this.
+        let first = Instant::now() + time;
+        ends.insert(sequencers.clone(), first).is_none().then_some(first)
+    };
     while let Some(next) = end {
         sleep_until(next).await;
         let mut ends = quarantines.lock();

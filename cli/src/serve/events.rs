@@ -70,6 +70,7 @@ impl LeaseEvents {
             return None;
         }
         if self.renewal.is_some_and(|due| due <= Instant::now()) {
+            let begun = Instant::now();
             let pause = match self.renew().await {
                 Ok(_) => self.known.ttl / 3,
                 Err(refused) if refused.kind == NO_LEASE => return Some(self.end("lost")),
@@ -79,7 +80,7 @@ impl LeaseEvents {
                 // A failure is told by the deadline, which does not move.
                 Err(_) => self.known.ttl / 30,
             };
-            self.renewal = Some(Instant::now() + pause);
+            self.renewal = Some(begun + pause);
         }
         let lease = self.leases.table.look(&self.known.id, |lease| (lease.valid_for(), lease.lost())).await;
         let Some((left, lost)) = lease else {
