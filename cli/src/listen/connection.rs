@@ -224,6 +224,21 @@ fn ambiguous<B>(request: &Request<B>) -> Option<&'static str> {
 mod tests {
     use super::*;
 
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_one_of_two_answers_is_not_cut_off() {
+        let limit = Duration::from_secs(30);
+        let (taken, stuck) = (Mutex::new(Instant::now()), CancellationToken::new());
+        let reader = Arc::new(Reader { taken, stuck, limit });
+        let _unread = AbortOnDropHandle::new(tokio::spawn(Arc::clone(&reader).wait()));
+        for _ in 0..10 {
+            sleep(limit / 3 * 2).await;
+            assert!(!reader.stuck.is_cancelled());
+            *reader.taken.lock() = Instant::now();
+        }
+        sleep(limit + CLOSING).await;
+        assert!(reader.stuck.is_cancelled());
+    }
+
     #[test]
     fn what_can_be_read_in_two_ways_is_refused() {
         let is_refused = |version, headers: &[(&str, &str)]| {
