@@ -35,7 +35,7 @@ pub(crate) struct DoctorArgs {
     budget: NodeBudget,
 }
 
-/// A clock that is further from that of this machine is wrong, or this one is.
+/// The largest difference between a server's clock and this machine's: beyond it one of them is wrong.
 const CLOCKS_APART: Duration = Duration::from_secs(5);
 
 pub(crate) async fn main(args: DoctorArgs) -> Result<u8, Failure> {

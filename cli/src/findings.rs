@@ -127,8 +127,8 @@ impl Finding {
         if let Some(Fault::Quarantined(left)) = self.problem { Some(left) } else { None }
     }
 
-    /// Returns whether clients of this list count the node, also where a new client would not take it in: of a
-    /// setting that was changed since they do not know.
+    /// Returns whether clients of this list count the node, even if a new client would refuse it: running clients do
+    /// not notice a setting that was changed since.
     pub(crate) fn is_counted(&self, list: &Fleet) -> bool {
         let known = |it: &NodeReport| it.remembers() && it.moved_to.is_empty() && it.master;
         !matches!(self.problem, Some(Fault::SameServer(_)))

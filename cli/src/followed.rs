@@ -12,8 +12,8 @@ use crate::exit::Failure;
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What files say, parsed anew when one of them has changed. If they cannot be read, what they said before stays. A
-/// thread reads them again and again: a file that does not answer holds up nothing else.
+/// The contents of files, parsed again when one of them changes. If they cannot be read, the earlier contents stay. A
+/// thread polls the files, so that a file system that hangs delays nothing else.
 #[derive(Clone)]
 pub(crate) struct Followed<T>(watch::Receiver<Arc<T>>);
 

@@ -211,8 +211,8 @@ $fencing$;
 -- tell apart. It is used up: the session keeps `@`, which presents nothing, and until the
 -- transaction ends the setting is as fencing_present leaves it. A rollback undoes that.
 --
--- `same`: the last admission of this transaction, in fencing.admitted: a statement that writes many rows
--- of one resource reads the mark once. The lock on the mark keeps every raise but the transaction's own out until it
+-- `same`: the last admission of this transaction, with both settings, in fencing.admitted: a statement that writes many
+-- rows of one resource reads the mark once. The lock on the mark keeps every raise but the transaction's own out until it
 -- ends, and fencing_hold clears the setting before it raises. Like the lock, it ends with the transaction, and a
 -- savepoint takes it back. A client that sets it by hand presents a forged token, which needs no such setting.
 CREATE OR REPLACE FUNCTION fencing_check(the_resource text)
@@ -223,7 +223,7 @@ DECLARE
     raw text;
     digits text;
     same text := 'fencing_marks'::regclass::oid || ' ' || octet_length(the_resource) || ' ' || the_resource || ' '
-        || coalesce(presented, nullif(current_setting('fencing.token', true), ''));
+        || coalesce(presented, '') || ' ' || coalesce(current_setting('fencing.token', true), '');
 BEGIN
     IF current_setting('fencing.admitted', true) = same THEN
         RETURN;

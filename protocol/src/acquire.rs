@@ -183,7 +183,7 @@ impl Machine for Acquire {
     }
 }
 
-/// A node grants all or none. Grants beside anything else do not count: different nodes would win the resources.
+/// A node grants all or none. Partial grants do not count: each resource could be won on different nodes.
 fn all_or_none(replies: Vec<Result<Reply, Fault>>) -> Vec<Result<Reply, Fault>> {
     let is_grant = |reply: &Result<Reply, Fault>| match reply {
         Ok(Reply::Granted { stamp, .. }) => stamp.token().is_some(),

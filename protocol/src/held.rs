@@ -99,7 +99,7 @@ impl Release {
 }
 
 impl<T: Clone> Machine for AskAll<T> {
-    /// Or why too few nodes have done it.
+    /// The error: the fault of each node, if too few have done it.
     type Outcome = Result<T, Vec<(usize, Fault)>>;
 
     fn next_request(&mut self) -> Option<(Address, Request)> {

@@ -69,7 +69,7 @@ impl Holders {
         }
     }
 
-    /// Ends the part of an owner at `until`, if it does not end before. An exclusive one is the owner's no more.
+    /// Ends the part of an owner at `until`, unless it ends before. An exclusive owner cannot renew the lock any more.
     pub(super) fn shorten(&mut self, owner: Owner, until: Time) {
         if let Some(end) = self.ends.get_mut(&owner) {
             (self.released, *end) = (self.mode == Mode::Exclusive, until.min(*end));

@@ -4,8 +4,8 @@ use super::{Fault, Reply, Request, Time};
 
 /// A client's side of the protocol: it sends requests to nodes, takes their answers, and has an outcome.
 ///
-/// Send what [`next_request`](Machine::next_request) says, and give back each answer, until
-/// [`outcome`](Machine::outcome) says how it ended. When each request has been answered, it does.
+/// Send what [`next_request`](Machine::next_request) returns, and pass each answer back, until
+/// [`outcome`](Machine::outcome) returns `Some`. When every request has been answered, it does.
 pub trait Machine {
     /// How it ends.
     type Outcome;

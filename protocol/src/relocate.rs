@@ -101,7 +101,7 @@ impl Relocate {
         let fits = |reply: &Reply| match reply {
             // A node of the old list that has not been sealed yet.
             Reply::OtherFleet(fleet) => *fleet == self.order.old,
-            // The second one is a node that has left a list before.
+            // `Moved`: a node that has left a list before.
             reply => matches!(reply, Reply::Prepared(_) | Reply::Moved(_)),
         };
         if !self.new.faults(fits).is_empty() {

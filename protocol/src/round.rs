@@ -139,9 +139,9 @@ impl Round {
         (answers.iter().flatten().count() >= self.majority()).then_some(answers)
     }
 
-    /// Returns the states of the nodes whose memory is the same as before, and which know of `era`, if they are a
-    /// majority. What they had shown before, they had at one moment, when this round began: the answers before are not
-    /// of one moment, and a node may have forgotten since.
+    /// Returns the states of the nodes whose memory is the same as before and that know of `era`, if they are a
+    /// majority. What they had answered before was true of all of them when this round began: the earlier answers come
+    /// from different moments, and a node may have forgotten since.
     pub(super) fn unchanged<T>(
         &self,
         before: &[Option<T>],

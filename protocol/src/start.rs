@@ -129,10 +129,10 @@ impl Start {
         Ok(promise(answers, era, round))
     }
 
-    /// Checks that the era may be used. The answers of a round are not of one moment. A node that had forgotten in both
-    /// rounds, in one stretch of memory, had forgotten when the second round began. Only where so many had forgotten
-    /// that no majority remembers may an era be used that no node has promised before. And a node that has promised,
-    /// and still has the promise in that memory, held it when this round began.
+    /// Checks that the era may be used. The answers of one round come from different moments. But a node that had
+    /// forgotten in both rounds, in the same memory, had forgotten when the second round began. An era that no node has
+    /// promised before may be used only if no majority remembered at that moment. And a node that still has its promise
+    /// in the same memory had it when this round began.
     fn confirmed(&self, before: &[Prepared], era: u64, promised: &[Option<Nonce>], round: &mut Round) -> Next {
         let (answers, needed) = (answers(round)?, round.majority());
         let pairs = || before.iter().zip(&answers);
@@ -154,8 +154,8 @@ impl Start {
         Ok(StartPhase::Activate(quarantine))
     }
 
-    /// Returns how long locks that no node remembers may still be held, and until the clocks have passed the
-    /// era: if the fleet forgets everything again, the next start takes another one.
+    /// Returns the quarantine: until locks that no node remembers have expired, and the clocks have passed the era, so
+    /// that the next start takes another one if the fleet forgets everything again.
     fn quarantine(&self, answers: &[Prepared], era: u64) -> Duration {
         let clock = answers.iter().map(|answer| answer.clock).max().unwrap_or_default();
         let second = Duration::from_secs(era.saturating_add(1)).saturating_sub(clock);

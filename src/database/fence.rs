@@ -31,9 +31,9 @@ pub trait FenceStatements: Dialect {
     /// bound that.
     const ADMIT_IN_SHADOW: &'static str = Self::ADMIT;
 
-    /// For a transaction that writes: it reads nothing older than its admission. The mark must be raised already, if
-    /// the raise must commit separately first. If it fails, no transaction is open. Where what is presented ends with
-    /// the transaction, it presents the resource and the token.
+    /// Opens a transaction that writes and reads nothing older than its admission. A raise that must commit separately
+    /// must come first. On failure no transaction is open. If a presentation ends with the transaction, this presents
+    /// the resource and the token.
     const WRITING: Opening = Opening::new(Self::BEGIN, Self::ADMIT);
 
     /// For one that raises a mark, and does nothing else.

@@ -64,7 +64,7 @@ pub enum ReleaseAnswer {
     Lapsed,
 }
 
-/// What is asked about the row of a claim, and with which columns the database answers.
+/// A request about the row of a claim, and the columns of the database's answer.
 #[derive(Clone, Copy)]
 pub enum LeaseCall {
     /// Acquires the row if it is free or has expired by the database's clock, with a token above all that the row and

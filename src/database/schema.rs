@@ -32,6 +32,7 @@ pub trait Schema: Dialect {
 
     /// Begins the transaction of the migrations. It keeps others out until it ends, or the lock does.
     const BEGIN_MIGRATION: &'static str = "BEGIN";
+    /// Keeps other processes from migrating, where the transaction does not.
     const MIGRATION_LOCK: Option<&'static str> = None;
 
     /// Applies the migrations, all or nothing where a transaction can create tables, and keeps other processes from

@@ -110,28 +110,23 @@ pub(super) struct NewestQuestion {
 }
 
 impl OpenQuestions {
-    /// Finds room for one more token. An issued token is smaller than all future ones: the largest is evicted, of the
-    /// resource that has more than this one, or of this one. So a forger blocks the check of a holder only with a
-    /// thousand names of resources.
+    /// Makes room for one more token. It evicts the largest token of the resource with the most tokens, or of this
+    /// resource: an issued token is smaller than all future ones. So a forger needs a thousand resource names to block
+    /// the check of a holder.
     fn find_room(&mut self, sequencer: &Sequencer) -> Result<(), Cause> {
-        let of = |resource: &Resource| {
-            let [first, last] = [Token::MIN, Token::MAX].map(|token| Sequencer::new(resource.clone(), token));
-            self.newest.range(first..=last).map(|(asked, _)| asked)
-        };
-        let own = of(&sequencer.resource).count();
-        if self.newest.len() < MAX_TOKENS && own < MAX_TOKENS_OF_RESOURCE {
+        let [first, last] = [Token::MIN, Token::MAX].map(|token| Sequencer::new(sequencer.resource.clone(), token));
+        let own: Vec<_> = self.newest.range(first..=last).map(|(asked, _)| asked).collect();
+        if self.newest.len() < MAX_TOKENS && own.len() < MAX_TOKENS_OF_RESOURCE {
             return Ok(());
         }
-        // In their order: the last token of a resource has the count of all.
-        let counted = self.newest.keys().scan((None, 0), |(before, count), asked| {
-            *count = if before.replace(&asked.resource) == Some(&asked.resource) { *count + 1 } else { 1 };
-            Some((*count, asked))
-        });
-        let largest = match counted.max() {
-            Some((count, largest)) if count > own + 1 => Some(largest),
-            _ => of(&sequencer.resource).next_back().filter(|largest| *largest > sequencer),
+        // In their order: those of one resource stand together, and the largest is the last.
+        let all: Vec<_> = self.newest.keys().collect();
+        let of_one = all.chunk_by(|one, next| one.resource == next.resource);
+        let largest = match of_one.max_by_key(|tokens| tokens.len()) {
+            Some(most) if most.len() > own.len() + 1 => most.last(),
+            _ => own.last().filter(|largest| **largest > sequencer),
         };
-        let largest = largest.cloned();
+        let largest = largest.copied().cloned();
         let evicted = largest.and_then(|largest| self.newest.remove(&largest));
         evicted.map(|evicted| evicted.abort.abort()).ok_or_else(crowded)
     }

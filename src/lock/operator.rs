@@ -70,8 +70,8 @@ pub trait Operator: fmt::Debug + Send + Sync {
     fn force_release<'a>(&'a self, lease: &'a LeaseRecord) -> BoxFuture<'a, Result<bool, Fault>>;
 
     /// Raises all later tokens above this one, and ends all leases: for etcd or ZooKeeper after a restore from a
-    /// backup, which takes their counts back. No lock is granted until the leases of old holders have ended. A smaller
-    /// token than is given out by now lowers nothing.
+    /// backup, which takes their counts back. No lock is granted until the leases of old holders have ended. A token
+    /// below those already granted lowers nothing.
     ///
     /// # Errors
     /// [`Fault`]: of the service; a database refuses, because a token there is larger than the mark of its resource.

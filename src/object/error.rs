@@ -29,7 +29,7 @@ pub enum ObjectError {
     },
     /// The object was written without the fence. Nothing was written over it.
     ///
-    /// If an earlier answer of the store was lost, this write may have been applied before that.
+    /// If an answer of the store was lost, this write may have been applied before the other one.
     #[error("the object {path} was written without the fence: copy it to another path with put, or delete it")]
     NotFenced {
         /// The path of the object.
@@ -103,7 +103,7 @@ impl ObjectError {
     pub(super) fn sent(path: &Path, source: Error, before: bool) -> ObjectError {
         let refused = matches!(
             source,
-            // Of the bucket: an object that is not there is a condition that was not met.
+            // The bucket is missing: a missing object counts as a condition that was not met.
             Error::NotFound { .. }
                 | Error::PermissionDenied { .. }
                 | Error::Unauthenticated { .. }

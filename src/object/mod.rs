@@ -29,9 +29,9 @@
 //! ```
 //!
 //! **Fencing.** A store compares a version and no number. So each object begins with a line that holds the token of
-//! its last write, and each write is conditional on the version that was compared. Nothing written below the token of a
-//! write that succeeded is applied, among all that write through this fence: give them no right to write in another
-//! way, or demand the conditional headers in the policy of the bucket.
+//! its last write, and each write is conditional on the version that was compared. Once a write has succeeded, no write
+//! with a lower token is applied, if all writers use this fence: give them no right to write in another way, or demand
+//! the conditional headers in the bucket's policy.
 //!
 //! The line also holds a nonce. On S3 an ETag is a hash of the contents: without the nonce, and with the token in the
 //! metadata, an old client could take a later version with the same contents for the one that it has read.

@@ -13,9 +13,9 @@ impl ObjectFence {
     /// Deletes contents of streams at which no object points any more, below a prefix, and returns how many. Call it
     /// now and then; it takes a list of `.fencing`, and a read for each object that has contents there.
     ///
-    /// It is safe at any time, beside any writer. It deletes what has a token *lower* than its object's head has, and is
-    /// not what the head points at. No write under that token can be applied any more, and so no head will ever point
-    /// at it. What a failed write left under the newest token stays until the token after it.
+    /// It is safe at any time, beside any writer. It deletes contents whose token is *lower* than that of the object's
+    /// head, unless the head points at them. No write under such a token can be applied any more, so no head will ever
+    /// point at them. Leftovers of a failed write under the newest token stay until a later token has written.
     ///
     /// # Errors
     /// [`ObjectError::Store`] if the store fails. What was deleted stays deleted; call it again.
@@ -48,8 +48,8 @@ impl ObjectFence {
     }
 }
 
-/// Whether a head points at these contents. Their name has a nonce of its own. Before it a store may list another path
-/// than the one it was given: Azure makes `a/b` of `a\b`.
+/// Whether a head points at these contents. The file name has its own nonce and is enough; the folder may differ, as a
+/// store may list another path than it was given: Azure makes `a/b` of `a\b`.
 fn points_at(location: &Location, body: &Path) -> bool {
     matches!(location, Location::At(path) if path.filename() == body.filename())
 }

@@ -6,8 +6,8 @@
 -- Why the mark first: a script that fails in its middle takes nothing back. A mark that is too high refuses; a
 -- write without its mark would let an older one land after it.
 -- Why an equal mark is written again where nothing else is: a server that has become a replica refuses to.
--- Why another life is written down as closed: the server of that life may become a copy of this one, and then a
---   master again. It would find its own life in marks that are older than its own.
+-- Why another life is recorded as closed: the server of that life may become a replica of this one, and then a
+--   master again. It would trust these marks because they name its life, although they are older than its own.
 -- Why text: a token has fifteen digits, which a double holds exactly, but which tostring rounds to fourteen.
 local memory = redis.call('HMGET', KEYS[1], 'life', 'floor', ARGV[2])
 if not memory[1] then return {'never-opened'} end

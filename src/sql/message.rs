@@ -13,7 +13,7 @@ pub(super) fn refusal(error: &sqlx::Error) -> Option<Stale> {
 /// it may contain anything. SQLite quotes the message.
 fn parse(text: &str) -> Option<Stale> {
     let (before, presented, highest, name) = parts(text)?;
-    let resource = match before.ends_with('\'') {
+    let resource = match is_quoted(before) {
         true => Resource::new(name.rsplit_once('\'')?.0.replace("''", "'")),
         false => Resource::new(name.trim_end()),
     };
@@ -27,11 +27,9 @@ const MAX_MESSAGE: usize = 128;
 /// space or a mark that closes it; SQLite quotes it, which doubles quotes in the name; MySQL may have cut the name.
 pub(super) fn highest(text: &str, resource: &Resource, token: Token) -> Option<Token> {
     let (before, presented, highest, name) = parts(text)?;
-    let mut own = resource.as_str().to_owned();
-    if before.ends_with('\'') {
-        own = own.replace('\'', "''");
-    }
-    let ends = |rest: &str| match before.ends_with('\'') {
+    let quoted = is_quoted(before);
+    let own = if quoted { resource.as_str().replace('\'', "''") } else { resource.as_str().to_owned() };
+    let ends = |rest: &str| match quoted {
         true => rest.starts_with('\'') && !rest.starts_with("''"),
         false => rest.chars().next().is_none_or(|next| next.is_whitespace() || "\"'`)]},;\\".contains(next)),
     };
@@ -40,6 +38,10 @@ pub(super) fn highest(text: &str, resource: &Resource, token: Token) -> Option<T
     let is_cut = || cut.chars().count() == room && cut.strip_suffix("...").is_some_and(|start| own.starts_with(start));
     let is_own = name.strip_prefix(&own).is_some_and(ends) || is_cut();
     (is_own && presented == token).then_some(highest)
+}
+
+fn is_quoted(before: &str) -> bool {
+    before.ends_with('\'')
 }
 
 /// Splits the message: the text before it, the two tokens, and the name with the text after it.

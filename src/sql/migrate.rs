@@ -45,7 +45,7 @@ pub async fn check<DB: Database>(pool: &Pool<DB>) -> Result<(), MigrateError> {
     attempt(pool, false).await
 }
 
-/// Migrates if necessary, where that `applies` what is missing.
+/// Checks the migrations; with `applies` it applies the missing ones.
 async fn attempt<DB: Database>(pool: &Pool<DB>, applies: bool) -> Result<(), MigrateError> {
     let migrator = build_migrator::<DB>();
     // No connection is kept while the pool is asked for one.
@@ -75,7 +75,7 @@ async fn attempt<DB: Database>(pool: &Pool<DB>, applies: bool) -> Result<(), Mig
     if unfit.is_empty() { Ok(()) } else { Err(MigrateError::Unguarded(unfit.join("; "))) }
 }
 
-/// Returns which tables of the fence have no transactions or no log, in this schema or the session's.
+/// Returns which tables of the fence, in this schema or the session's, lack what it needs: see `UNFIT`.
 pub(super) async fn find_unfit<DB: Database>(
     conn: &mut DB::Connection,
     schema: Option<&str>,

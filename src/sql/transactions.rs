@@ -85,9 +85,9 @@ async fn commit<DB: Database>(mut tx: Transaction<'static, DB>) -> Result<(), Co
     })
 }
 
-/// Returns what it means that the statement before the commit failed. The transaction is in doubt where the handler or
-/// the database may have ended it earlier: then later statements are stored. Where a failed statement may have ended
-/// it, the end of the session proves nothing.
+/// Returns the outcome if the statement before the commit failed. It is in doubt if the handler or the database may
+/// have ended the transaction earlier: then later statements are stored. If a failed statement may have ended it, the
+/// end of the session proves nothing.
 fn classify_failed_check<DB: Database>(error: sqlx::Error) -> CommitError {
     let meaning = meaning(&error);
     let session_ended = matches!(meaning, None | Some(Meaning::Closing));

@@ -60,10 +60,12 @@ impl Operator {
 /// A lock that its holder does not give back, and what an operator sees of it.
 async fn stuck(servers: &[RedisServer]) -> (Lease, Operator, Vec<NodeView>) {
     let lease = client(servers, "stuck").acquire(&resource()).await.unwrap();
-    // A majority has granted; the others may do so later.
-    for server in servers {
-        until("it holds the lock", async || server.cli(&["EXISTS", LOCK]) == "1").await;
-    }
+    // A majority has granted. A node that was too slow to do so gets the lock with a renewal.
+    until("all hold the lock", async || {
+        let _ = lease.renew().await;
+        servers.iter().all(|server| server.cli(&["EXISTS", LOCK]) == "1")
+    })
+    .await;
     let operator = Operator::of(servers);
     let seen = operator.seen().await;
     (lease, operator, seen)

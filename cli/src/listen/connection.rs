@@ -21,11 +21,10 @@ use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_io_timeout::TimeoutWriter;
-use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
-use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tower::Service as _;
 
 use super::{MALFORMED, Port};
@@ -63,40 +62,38 @@ pub(super) async fn serve(stream: TcpStream, from: SocketAddr, port: Port, _plac
 struct Reader {
     /// When it has last taken a frame of any answer.
     taken: Mutex<Instant>,
-    stuck: CancellationToken,
-    limit: Duration,
+    /// The answers of which it has a frame to take.
+    unread: TaskTracker,
 }
 
 impl Reader {
-    /// Ends the connection when it has taken none for too long.
-    async fn wait(self: Arc<Self>) {
+    /// Waits until it has taken nothing for this long, with something to take.
+    async fn stuck(&self, limit: Duration) {
         loop {
-            let end = *self.taken.lock() + self.limit;
-            if end <= Instant::now() {
-                return self.stuck.cancel();
+            sleep(limit / 8).await;
+            if !self.unread.is_empty() && self.taken.lock().elapsed() >= limit {
+                return;
             }
-            sleep_until(end).await;
         }
     }
 }
 
 /// The body of an answer. hyper asks for its next frame when the client has room for it.
-struct Answer {
+struct AnswerBody {
     body: Body,
     reader: Arc<Reader>,
-    unread: Option<AbortOnDropHandle<()>>,
+    unread: Option<TaskTrackerToken>,
     _request: TaskTrackerToken,
 }
 
-impl http_body::Body for Answer {
+impl http_body::Body for AnswerBody {
     type Data = Bytes;
     type Error = axum::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let frame = Pin::new(&mut self.body).poll_frame(cx);
-        let reader = Arc::clone(&self.reader);
-        *reader.taken.lock() = Instant::now();
-        self.unread = frame.is_ready().then(|| AbortOnDropHandle::new(tokio::spawn(reader.wait())));
+        *self.reader.taken.lock() = Instant::now();
+        self.unread = frame.is_ready().then(|| self.reader.unread.token());
         frame
     }
 
@@ -115,10 +112,11 @@ async fn answer_all(stream: impl AsyncRead + AsyncWrite + Send + 'static, from: 
     let mut stream = TimeoutWriter::new(stream);
     stream.set_timeout(Some(settings.client_timeout));
     // The requests that are not read and answered as a whole yet, and that one has come.
-    let (requests, came, stuck) = (TaskTracker::new(), Arc::new(Notify::new()), CancellationToken::new());
+    let (requests, came) = (TaskTracker::new(), Arc::new(Notify::new()));
     requests.close();
     let (limit, working, begun) = (settings.client_timeout, requests.clone(), Arc::clone(&came));
-    let reader = Arc::new(Reader { taken: Mutex::new(Instant::now()), stuck: stuck.clone(), limit });
+    let client = Arc::new(Reader { taken: Mutex::new(Instant::now()), unread: TaskTracker::new() });
+    let reader = Arc::clone(&client);
     let service = service_fn(move |request: Request<Incoming>| {
         let (mut answers, reader) = (answers.clone(), Arc::clone(&reader));
         let (upload, _request) = (working.token(), working.token());
@@ -140,7 +138,7 @@ async fn answer_all(stream: impl AsyncRead + AsyncWrite + Send + 'static, from: 
                     answers.call(request).await?
                 }
             };
-            Ok::<_, Infallible>(answer.map(|body| Answer { body, reader, unread: None, _request }))
+            Ok::<_, Infallible>(answer.map(|body| AnswerBody { body, reader, unread: None, _request }))
         }
     });
     let mut builder = Builder::new(TokioExecutor::new());
@@ -169,7 +167,7 @@ async fn answer_all(stream: impl AsyncRead + AsyncWrite + Send + 'static, from: 
     };
     let ended = tokio::select! {
         ended = served => ended,
-        () = stuck.cancelled() => return,
+        () = client.stuck(limit) => return,
     };
     let Err(error) = ended else { return };
     match error.downcast_ref().is_some_and(hyper::Error::is_parse) {
@@ -227,16 +225,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_reads_one_of_two_answers_is_not_cut_off() {
         let limit = Duration::from_secs(30);
-        let (taken, stuck) = (Mutex::new(Instant::now()), CancellationToken::new());
-        let reader = Arc::new(Reader { taken, stuck, limit });
-        let _unread = AbortOnDropHandle::new(tokio::spawn(Arc::clone(&reader).wait()));
+        let reader = Reader { taken: Mutex::new(Instant::now()), unread: TaskTracker::new() };
+        assert!(timeout(limit * 10, reader.stuck(limit)).await.is_err(), "nothing is unread");
+        let _unread = reader.unread.token();
+        let mut stuck = pin!(reader.stuck(limit));
         for _ in 0..10 {
-            sleep(limit / 3 * 2).await;
-            assert!(!reader.stuck.is_cancelled());
             *reader.taken.lock() = Instant::now();
+            assert!(timeout(limit / 3 * 2, stuck.as_mut()).await.is_err());
         }
-        sleep(limit + CLOSING).await;
-        assert!(reader.stuck.is_cancelled());
+        timeout(limit, stuck).await.unwrap();
     }
 
     #[test]

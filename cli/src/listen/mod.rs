@@ -53,7 +53,8 @@ pub(crate) struct Listen {
     /// Time limit for a client to send the head of a request, and for its connection to stay open without a request.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     pub(crate) header_timeout: Duration,
-    /// The longest pause of a client while it sends a body, or reads an answer.
+    /// The longest pause of a client while it sends a body, or reads an answer. A slow reader counts as paused until it
+    /// has taken the next piece of about 64 KiB.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     pub(crate) client_timeout: Duration,
     /// Limit of open connections. A further one closes those that were idle for a second, or waits while all are busy.

@@ -155,17 +155,14 @@ where
 
 /// Waits until the quarantine is over. If another request waits with the same tokens, it does so for this one too.
 async fn keep_closed(quarantines: &Quarantines, sequencers: Vec<Sequencer>, time: Duration) {
-    let mut end = {
-        let mut ends = quarantines.lock();
-        // No other may note an earlier one behind this.
-        let first = Instant::now() + time;
-        ends.insert(sequencers.clone(), first).is_none().then_some(first)
-    };
-    while let Some(next) = end {
-        sleep_until(next).await;
-        let mut ends = quarantines.lock();
-        ends.retain(|_, end| *end > Instant::now());
-        end = ends.get(&sequencers).copied();
+    // The time is read under the lock: no other notes an earlier end behind it.
+    if quarantines.lock().insert(sequencers.clone(), Instant::now() + time).is_some() {
+        return;
+    }
+    loop {
+        let Some(end) = quarantines.lock().get(&sequencers).copied() else { return };
+        sleep_until(end).await;
+        quarantines.lock().retain(|_, end| *end > Instant::now());
     }
 }
 

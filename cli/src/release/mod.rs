@@ -118,7 +118,7 @@ fn check_majority(voters: &Voters) -> Result<(), Failure> {
     voters.turnout().check_majority(&so).inspect_err(|_| print_faults(&voters.faults))
 }
 
-/// Refuses where the operator has not said yes, or has named a token that is not there. `only` is what is.
+/// Refuses without --yes, or if the lock does not have the given token. `only` is the token that it has.
 fn check_agreed(args: &ReleaseArgs, found: &str, is_there: bool, only: Option<Token>) -> Result<(), Failure> {
     let resource = &args.resource;
     if let Some(token) = args.token.filter(|_| !is_there) {

@@ -27,8 +27,8 @@ pub(super) struct LockHolders {
 }
 
 impl LockHolders {
-    /// Puts together who holds the lock. On less than a majority it is an attempt, or what is left of a lease: it
-    /// counts only where no client has a majority.
+    /// Collects the holders of the lock. A holder on less than a majority is an unfinished attempt or an ending lease,
+    /// and counts only if no client has a majority.
     pub(super) fn of(views: &[NodeView], turnout: Turnout) -> Vec<LockHolders> {
         let mut all: BTreeMap<Option<&[u8]>, Vec<&NodeView>> = BTreeMap::new();
         for view in views {
@@ -87,7 +87,7 @@ pub(super) fn named<'a>(holders: impl Iterator<Item = Option<&'a Holder>>) -> St
 pub(super) struct NodeAnswers {
     taken: usize,
     free: usize,
-    /// On how many another client holds it, and keeps it.
+    /// Number of nodes on which another client holds the lock, and keeps it.
     others: usize,
     /// Number of nodes that have not answered: they may have done it.
     silent: usize,

@@ -78,7 +78,7 @@ struct Usage {
     next: Mutex<Option<Instant>>,
 }
 
-/// What a client has a number of.
+/// What is counted for each client.
 pub(super) enum Counts {
     Lease,
     /// A request that waits. They never take the last connections.
@@ -169,7 +169,7 @@ impl Caller {
             Counts::Waiter => (&usage.waiters, rights.waiters, "waiting requests", OVERLOADED, TOO_MANY_WAIT),
         };
         let in_use = in_use.lock();
-        // It is one itself.
+        // `in_use` itself is one reference.
         if let Some(most) = most.filter(|most| Arc::strong_count(&in_use) > *most) {
             return Err(OVERLOADED.because(format_args!("{} has {most} {what}, which is its limit", self.name())));
         }

@@ -36,7 +36,7 @@ pub(super) struct LeaseServer {
     pub(super) places: Arc<Semaphore>,
     pub(super) waiters: Arc<Semaphore>,
     pub(super) stop: CancellationToken,
-    /// In etcd and in ZooKeeper each TTL has a session of its own, with a connection.
+    /// In etcd and in ZooKeeper each TTL has a session of its own.
     pub(super) has_sessions: bool,
     pub(super) keys: Option<SigningKeys>,
 }
@@ -208,7 +208,7 @@ impl LeaseServer {
     }
 }
 
-/// Rounds a TTL up to one of a few.
+/// Rounds a TTL up to one of a few: each opens a session.
 fn rounded(ttl: Duration) -> Duration {
     let step = 10_u64.pow(millis(ttl).checked_ilog10().unwrap_or_default());
     let mut classes = [1, 2, 3, 6].into_iter().map(|digit| Duration::from_millis(digit * step));

@@ -41,7 +41,7 @@ impl Drop for Entry {
     }
 }
 
-/// What the id of a lease says, to this process or with its keys to each.
+/// What the id of a lease says: to this process, or to every process with the keys.
 #[derive(Clone)]
 pub(super) struct KnownLease {
     pub(super) id: String,

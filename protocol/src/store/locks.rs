@@ -116,7 +116,7 @@ impl Store {
         }
         let stamp = Stamp::from(token);
         let (era, count) = (self.memory.era, self.memory.counts.get(resource));
-        // Another owner was here in between, and a repeated request has locked again.
+        // Another owner had the lock in between, and then a repeated request has locked it again.
         if (Stamp { era, count: count.copied().unwrap_or(0) }) > stamp {
             return Reply::NotOwner;
         }

@@ -68,8 +68,8 @@ impl Schema for MySql {
         FROM information_schema.tables JOIN information_schema.engines USING (engine)
         WHERE table_schema = COALESCE({schema}, DATABASE()) AND transactions <> 'YES'
             AND table_name IN ('fencing_marks', 'fencing_floor', 'fencing_leases', 'fencing_audit')
-        UNION ALL SELECT CONCAT(CAST(table_name AS CHAR), ' has no primary key, and two clients may hold one lock: \
-            stop all clients, and restore the key')
+        UNION ALL SELECT CONCAT(CAST(table_name AS CHAR), ' has no primary key, which the fence and the leases \
+            need: stop all clients, and restore the key')
         FROM information_schema.columns JOIN information_schema.tables USING (table_schema, table_name)
         WHERE table_schema = COALESCE({schema}, DATABASE()) AND table_type = 'BASE TABLE'
             AND table_name IN ('fencing_marks', 'fencing_floor', 'fencing_leases')

@@ -40,7 +40,7 @@ impl LeaseStatements for Postgres {
         SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {patience};
         SELECT * FROM fencing_lease_{function}({arguments})";
 
-    /// One channel for all resources: the server wakes each session that listens, whatever the channel.
+    /// All resources share one channel: a notification wakes every session that listens to any channel.
     const NOTIFY: Option<&'static str> = Some("SELECT pg_notify('fencing', {resource})");
 
     /// Opens none where a pooler may share its session out.

@@ -7,8 +7,8 @@ use crate::database::{Dialect, TextRow};
 
 /// Reads the two triggers of a table and of all below it, partitions and children: the schema and name of the table,
 /// whether it gets the trigger for rows from its table, whether there may be more below it; the trigger, its arguments,
-/// and what is wrong with it. Those of all tables must be as those of the first. 29: AFTER, each row, three events. 34:
-/// BEFORE TRUNCATE. `home`: the schema where the session finds the marks.
+/// and what is wrong with it. The triggers of all tables must equal those of the first. `tgtype` 29: AFTER, each row,
+/// three events; 34: BEFORE TRUNCATE. `home`: the schema where the session finds the marks.
 const TREE: &str = "
     WITH RECURSIVE home AS (
         SELECT pg_namespace.oid AS id, nspname

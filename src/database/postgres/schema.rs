@@ -44,8 +44,8 @@ impl Schema for Postgres {
         FROM pg_class WHERE relname IN ('fencing_marks', 'fencing_floor', 'fencing_leases') AND relpersistence = 'u'
             AND relnamespace IN (SELECT oid FROM pg_namespace
                 WHERE nspname = {schema} OR {schema} IS NULL AND nspname = ANY (current_schemas(false)))
-        UNION ALL SELECT format('%s has no primary key, and two clients may hold one lock: stop all clients, and restore \
-            the key', relname)
+        UNION ALL SELECT format('%s has no primary key, which the fence and the leases need: stop all clients, and \
+            restore the key', relname)
         FROM pg_class WHERE relname IN ('fencing_marks', 'fencing_floor', 'fencing_leases') AND relkind = 'r'
             AND NOT EXISTS (SELECT FROM pg_index WHERE indrelid = pg_class.oid AND indisprimary AND indisvalid)
             AND relnamespace = (

@@ -39,8 +39,8 @@ pub trait ProtectStatements: Dialect {
         protect: &Protect,
     ) -> impl Future<Output = sqlx::Result<Option<String>>> + Send;
 
-    /// Reads how the catalogue has the name of a table, where names that differ in case alone may be one: schema, if the
-    /// session does not find the table without, and name.
+    /// Reads the name of a table as it was created, where names that differ in case alone may be one table. The schema is
+    /// NULL if the session finds the table without it.
     const STORED: Option<&'static str> = None;
 
     /// Reads the tables that may be protected, in this `{schema}` or the session's: schema, name, and whether the name

@@ -41,8 +41,8 @@ impl LockBackend for Arc<EtcdBackend> {
         &self.sessions.cluster.clock
     }
 
-    /// Asks for all of them in one transaction. Dropped at any await point, or without an answer, it has the session
-    /// take back what it may get.
+    /// Requests all of them in one transaction. If this is dropped at any await point, or gets no answer, the session
+    /// releases what it may have been granted.
     async fn attempt(
         &self,
         resources: &NonEmpty<Resource>,

@@ -90,7 +90,8 @@ impl EtcdClaim {
         Some(EtcdClaim { owner, mode, value: value.clone().into(), locks })
     }
 
-    /// Returns what keeps these locks closed for the `rest` after their release. It is no lease: no ticket names it.
+    /// Returns the claim that keeps these locks closed for the `rest` after their release. Its owner is a new one, so
+    /// that the ticket of the lease does not match.
     pub(super) fn kept(&self, rest: Duration) -> EtcdClaim {
         let value = String::from_utf8_lossy(&self.value);
         let signature = value.rsplit_once(' ').map_or(&*value, |(signature, _)| signature);
@@ -117,7 +118,7 @@ impl EtcdClaim {
             if self.mode == Mode::Exclusive {
                 compare.push(Compare::none_in(keys.holders(resource)));
                 success.push(put);
-                // Others may join again after this lease. Of many, they wait until the key lapses.
+                // Ends the drain, so that others join after this lease. With too many locks the drains lapse instead.
                 success.extend((self.locks.len() < MAX_OPS / 2).then(|| Op::delete(drain)));
                 continue;
             }

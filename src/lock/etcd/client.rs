@@ -120,7 +120,7 @@ impl EtcdClient {
                 break;
             }
         }
-        // It is not the end of it where another member may come back.
+        // Another member may come back, so a wait may help: `Denied` would end the wait.
         if may_recover && let Fault::Denied(text) = failure.fault {
             failure.fault = Fault::Refused(text);
         }

@@ -18,7 +18,7 @@ pub(super) struct InDoubt {
 impl InDoubt {
     pub(super) fn new(session: &Arc<EtcdSession>, claim: &Arc<EtcdClaim>) -> InDoubt {
         let (claim, counted) = (Arc::clone(claim), session.cluster.requests.token());
-        let doubt = Doubtful { claim, lease: Some(session.lease), _counted: counted };
+        let doubt = Doubtful { claim, on: Some(session.lease), _counted: counted };
         InDoubt { session: Arc::clone(session), doubt: Some(doubt) }
     }
 
@@ -40,8 +40,8 @@ impl Drop for InDoubt {
 }
 
 impl EtcdSession {
-    /// Keeps others from joining the shared lock for a time, in a separate task, while a part of it is there. The grant
-    /// ends it, or its etcd lease, which has whole seconds where this process is gone. If it fails, the waiter asks again.
+    /// Keeps others from joining the shared lock for `lasting` while it is held, in a separate task. The grant ends
+    /// this early, or, if this process dies, its etcd lease (whole seconds). If the drain fails, the waiter asks again.
     pub(super) fn drain(&self, resource: &Resource, lasting: Duration) {
         if lasting.is_zero() {
             return;
@@ -57,7 +57,7 @@ impl EtcdSession {
                 drop(counted);
                 sleep(lasting).await;
             }
-            // The key of a later one is on another etcd lease, and stays.
+            // A later drain has its key on another etcd lease, and stays.
             cluster.revoke(&runtime, lease, budget);
             Ok::<(), Fault>(())
         });

@@ -31,7 +31,7 @@ impl HeldLock for HeldInEtcd {
             let Some(answer) = self.session.renew(&self.claim) else {
                 return Ok(Renewed::Superseded);
             };
-            // An answer that is later helps nobody.
+            // A later answer is useless: the lease has ended by then.
             match answered(Instant::now() + self.terms.ttl, answer).await {
                 Ok(Some(start)) => {
                     let deadline = self.terms.deadline(start);
@@ -98,16 +98,16 @@ impl HeldInEtcd {
         })
     }
 
-    /// Keeps the locks closed for this long: on an etcd lease of their own, which also ends if this process does. The
-    /// session deletes them in time, as an etcd lease has whole seconds, and also where no answer comes.
+    /// Keeps the locks closed for this long, under another owner and on an etcd lease of their own, which ends them where
+    /// this process is gone. Otherwise the session deletes them: to the millisecond, and also if no answer comes.
     fn release_after(self: Arc<Self>, rest: Duration) -> BoxFuture<'static, Result<bool, Fault>> {
         let (cluster, budget) = (Arc::clone(&self.session.cluster), self.session.budget);
         let kept = Arc::new(self.claim.kept(rest));
-        self.session.keep_until(cluster.clock.now() + rest, [(&self.claim, Some(self.session.lease)), (&kept, None)]);
+        self.session.keep_until(cluster.clock.now() + rest, &self.claim, &kept);
         let (counted, runtime) = (cluster.requests.token(), self.session.runtime.clone());
         let put = runtime.spawn(async move {
             let lease = cluster.grant(seconds(rest), budget).await?;
-            // Sent again, it would find that the locks are not its own.
+            // Never repeated: a second request would find the locks under another owner.
             let keep = self.claim.keep_closed(&kept, lease);
             let (put, _) = cluster.client.call(&keep, budget, Repeat::Never).await?;
             if !put.succeeded {

@@ -65,7 +65,7 @@ async fn keep(session: &Arc<EtcdSession>, resource: &Resource, reports: PlaceRep
     reports.registered(ahead.is_none() && answer.read(2).is_empty());
     while let Some(key) = ahead.take() {
         cluster.client.deleted((key, Vec::new()), seen, budget).await?;
-        // Another one may be ahead: the one that has left may have been in the middle.
+        // Another place may be ahead: the client that left may have been in the middle of the line.
         let first = Range::last(line.clone(), 1, taken - 1);
         let answer = cluster.client.ask(&first, budget).await?;
         seen = answer.header().revision;
@@ -80,7 +80,7 @@ async fn keep(session: &Arc<EtcdSession>, resource: &Resource, reports: PlaceRep
     }
 }
 
-/// Returns whether nobody holds the lock alone: who shares it lets others in.
+/// Returns whether the lock has no exclusive holder: shared holders let others in.
 async fn is_free(cluster: &Cluster, resource: &Resource, budget: Duration) -> Result<bool, EtcdFailure> {
     let alone = Range::one(cluster.keys.alone(resource));
     Ok(cluster.client.ask(&alone, budget).await?.kvs.is_empty())

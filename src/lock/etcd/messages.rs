@@ -69,7 +69,7 @@ messages! {
         [bytes = "vec", tag = "5"] value: Vec<u8>,
         [int64, tag = "6"] lease: i64,
     }
-    /// A condition of a transaction. About a range of keys it is that of each of them, and none counts as created at 0.
+    /// A condition of a transaction. For a range it must hold for every key; an empty range counts as created at 0.
     Compare {
         [int32, tag = "1"] is: i32,
         [int32, tag = "2"] target: i32,
@@ -163,7 +163,6 @@ messages! {
     /// The answer to every request about an etcd lease.
     LeaseAnswer {
         [message, optional, tag = "1"] header: Option<Header>,
-        [int64, tag = "2"] id: i64,
         [int64, tag = "3"] seconds: i64,
     }
 }

@@ -2,11 +2,10 @@
 
 use std::iter::once;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use fencing_protocol::Fault;
 
-use super::claim::{EtcdRefusal, MAX_OPS, MAX_SWEPT};
+use super::claim::{MAX_OPS, MAX_SWEPT};
 use super::client::Repeat;
 use super::messages::{Compare, EtcdAnswer, Is, Op, Range, Txn, TxnAnswer};
 use super::session::{Doubtful, EtcdRenewal, EtcdSession};
@@ -29,7 +28,7 @@ impl EtcdSession {
             Ok(None) => self.end(),
             Err(_) => {}
         }
-        // Of a session that is over, none is kept.
+        // If the session is over, no lease is kept.
         let mut kept = kept.map(|kept| kept.unwrap_or_default().into_iter());
         for renewal in renewals {
             let _ = renewal.answer.send(match &mut kept {
@@ -46,7 +45,7 @@ impl EtcdSession {
             let keys = renewal.claim.locks.iter().map(|(_, key)| key.clone());
             keys.map(move |key| (Some(number), key)).collect::<Vec<_>>()
         };
-        // Where no lock is read, the sentinel is: a read is what an old leader can't answer.
+        // The sentinel is read even if no lock is: an old leader cannot answer a read.
         let sentinel = (None, self.cluster.keys.sentinel(self.lease));
         let keys: Vec<_> = once(sentinel).chain(renewals.iter().enumerate().flat_map(of)).collect();
         let (mut kept, mut last) = (vec![true; renewals.len()], None);
@@ -73,17 +72,17 @@ impl EtcdSession {
         Ok((prolonged.seconds > 0).then_some(kept))
     }
 
-    /// Deletes the locks of owners in doubt, and changes the sentinel: of a transaction that compares the earlier one
-    /// nothing takes effect any more. It takes one page of them, as renewals wait for its end.
+    /// Deletes the locks of owners in doubt, and changes the sentinel, so that no transaction that compares the earlier
+    /// one takes effect any more. It sweeps one page of owners, because renewals wait for it.
     pub(super) async fn sweep(&self) -> Result<(), Fault> {
         let keys = &self.cluster.keys;
         let (mut count, mut ops) = (0, Vec::new());
-        for Doubtful { claim, lease, .. } in &self.state.lock().doubtful {
+        for Doubtful { claim, on, .. } in &self.state.lock().doubtful {
             // An owner of more locks has two pages.
             if count > 0 && ops.len() + claim.locks.len() > MAX_SWEPT {
                 break;
             }
-            ops.extend(claim.sweeps(keys, *lease));
+            ops.extend(claim.sweeps(keys, *on));
             count += 1;
         }
         for page in ops.chunks(MAX_SWEPT) {
@@ -98,34 +97,11 @@ impl EtcdSession {
             self.modified.fetch_max(answer.header().revision, Ordering::AcqRel);
         }
         let mut state = self.state.lock();
-        // Others come behind them. The end of the session forgets all.
+        // New owners were added behind the swept ones. `end` clears the list.
         let count = count.min(state.doubtful.len());
         state.doubtful.drain(..count);
         self.swept.notify_waiters();
         Ok(())
-    }
-
-    /// Sends a transaction that takes effect only while the sentinel is as it is known here: a sweep changes it, and no
-    /// earlier transaction takes effect after that. A refused one reads the sentinel first. A sentinel is there only
-    /// while the service is not closed.
-    pub(super) async fn guarded(&self, mut txn: Txn, budget: Duration) -> Result<TxnAnswer, EtcdRefusal> {
-        let (sentinel, modified) = (self.cluster.keys.sentinel(self.lease), self.modified.load(Ordering::Acquire));
-        txn.compare.push(Compare::modified(sentinel.clone(), modified));
-        txn.failure.insert(0, Op::range(Range::one(sentinel)));
-        let answer = match self.cluster.client.call(&txn, budget, Repeat::Never).await {
-            Ok((answer, _)) if answer.succeeded => return Ok(answer),
-            Err(failure) if !failure.is_lease_gone() => return Err(EtcdRefusal::Failed(failure)),
-            answer => answer.ok().map(|(answer, _)| answer),
-        };
-        let found = answer.as_ref().and_then(|answer| answer.read(0).first());
-        // One that is older is that of a cluster that was restored from a backup.
-        let found = found.filter(|it| it.created == self.created && it.modified >= modified).map(|it| it.modified);
-        let (Some(answer), Some(found)) = (answer, found) else {
-            self.end();
-            return Err(EtcdRefusal::Over);
-        };
-        self.modified.fetch_max(found, Ordering::AcqRel);
-        if found > modified { Err(EtcdRefusal::Moved) } else { Ok(answer) }
     }
 
     fn is_mine(&self) -> Compare {

@@ -1,5 +1,5 @@
 use std::collections::HashMap;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use tokio::task::JoinHandle;
 use tokio_util::task::AbortOnDropHandle;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::claim::EtcdClaim;
+use super::claim::{EtcdClaim, EtcdRefusal};
 use super::client::Repeat;
 use super::cluster::Cluster;
-use super::messages::{Compare, EtcdAnswer, Is, Op, Range, Txn};
+use super::messages::{Compare, EtcdAnswer, Is, Op, Range, Txn, TxnAnswer};
 use crate::lock::error::Loss;
 use crate::lock::lease::state::LeaseState;
 use crate::lock::token_base::first_base;
@@ -61,7 +61,7 @@ pub(super) struct State {
 pub(super) struct Doubtful {
     pub(super) claim: Arc<EtcdClaim>,
     /// The etcd lease that its locks are on, unless they may be on any.
-    pub(super) lease: Option<i64>,
+    pub(super) on: Option<i64>,
     pub(super) _counted: TaskTrackerToken,
 }
 
@@ -118,7 +118,7 @@ impl EtcdSession {
         state.over || now >= self.expires(state.renewed)
     }
 
-    /// Returns when its etcd lease may be gone, but for a lock-delay.
+    /// Returns when the etcd lease may end, not counting the lock-delay.
     pub(super) fn expires(&self, renewed: Time) -> Time {
         renewed + self.ttl * 4 / 3
     }
@@ -153,12 +153,11 @@ impl EtcdSession {
         self.state.lock().held.remove(&owner.0).is_some()
     }
 
-    /// Deletes the locks of a lease that was released, and those that were put in their place, later.
-    pub(super) fn keep_until(&self, until: Time, claims: [(&Arc<EtcdClaim>, Option<i64>); 2]) {
+    /// Deletes the locks of a lease that was released, and those `kept` in their place, at that time.
+    pub(super) fn keep_until(&self, until: Time, released: &Arc<EtcdClaim>, kept: &Arc<EtcdClaim>) {
         let mut state = self.state.lock();
-        for (claim, on) in claims {
-            state.hold(claim, on, until);
-        }
+        state.hold(released, Some(self.lease), until);
+        state.hold(kept, None, until);
         self.work.notify_one();
     }
 
@@ -179,6 +178,32 @@ impl EtcdSession {
         state.renewals.push(EtcdRenewal { claim: Arc::clone(claim), answer });
         self.work.notify_one();
         Some(answered)
+    }
+
+    /// Sends a transaction that takes effect only if the sentinel has its known revision. A sweep changes the revision,
+    /// so that no earlier transaction takes effect after a sweep. A refused transaction reads the sentinel first. While
+    /// the service is closed there is no sentinel.
+    pub(super) async fn guarded(&self, mut txn: Txn, budget: Duration) -> Result<TxnAnswer, EtcdRefusal> {
+        let (sentinel, modified) = (self.cluster.keys.sentinel(self.lease), self.modified.load(Ordering::Acquire));
+        txn.compare.push(Compare::modified(sentinel.clone(), modified));
+        txn.failure.insert(0, Op::range(Range::one(sentinel)));
+        let answer = match self.cluster.client.call(&txn, budget, Repeat::Never).await {
+            Ok((answer, _)) if answer.succeeded => return Ok(answer),
+            Ok((answer, _)) => answer,
+            Err(failure) if failure.is_lease_gone() => TxnAnswer::default(),
+            Err(failure) => return Err(EtcdRefusal::Failed(failure)),
+        };
+        // An older revision means that the cluster was restored from a backup.
+        match answer.read(0).first() {
+            Some(found) if found.created == self.created && found.modified >= modified => {
+                self.modified.fetch_max(found.modified, Ordering::AcqRel);
+                if found.modified > modified { Err(EtcdRefusal::Moved) } else { Ok(answer) }
+            }
+            _ => {
+                self.end();
+                Err(EtcdRefusal::Over)
+            }
+        }
     }
 
     /// Ends the session, because its etcd lease is gone: all of its leases are lost.
@@ -209,7 +234,7 @@ impl State {
     }
 }
 
-/// Where the service and its leases have gone, the locks go too, unless one is to stay closed.
+/// When the service and its leases are gone, the locks are deleted, unless one must stay closed.
 impl Drop for EtcdSession {
     fn drop(&mut self) {
         let now = self.cluster.clock.now();
@@ -224,7 +249,7 @@ impl Drop for EtcdSession {
 /// Puts the sentinel of a session and what the first one needs, unless the service is closed. Returns the revision.
 async fn put_sentinel(cluster: &Cluster, lease: i64, seconds: u64, budget: Duration) -> Result<i64, Fault> {
     let (client, keys) = (&cluster.client, &cluster.keys);
-    // All have as many digits.
+    // Equally many digits: etcd compares values as bytes.
     let digits = |seconds: u64| format!("{seconds:020}").into_bytes();
     let shorter = digits(seconds.saturating_sub(1));
     let longer = Txn {
@@ -266,7 +291,7 @@ mod tests {
         let (mut state, until) = (State::default(), Time::default());
         assert!(state.hold(&claim, None, until));
         let counted = TaskTracker::new().token();
-        state.doubtful.push(Doubtful { claim: Arc::clone(&claim), lease: None, _counted: counted });
+        state.doubtful.push(Doubtful { claim: Arc::clone(&claim), on: None, _counted: counted });
         assert!(!state.hold(&claim, None, until));
     }
 }

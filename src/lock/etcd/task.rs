@@ -54,7 +54,7 @@ async fn watch(session: Weak<EtcdSession>, cluster: Arc<Cluster>, lease: i64, cr
 }
 
 impl EtcdSession {
-    /// Does what is due, and returns when to look again; nothing once it is over.
+    /// Does what is due, and returns the pause until the next call; `None` once the session is over.
     async fn run_once(self: &Arc<Self>) -> Option<Duration> {
         let (renewals, renews, sweeps) = self.due()?;
         let round = async { if renews { self.round(renewals).await } else { Ok(()) } };
@@ -84,10 +84,9 @@ impl EtcdSession {
         }
         let state = &mut *guard;
         let lapsed = state.held.extract_if(|_, held| held.until <= now).map(|(_, held)| held);
-        let doubtful =
-            |HeldClaim { claim, on, .. }| Doubtful { claim, lease: on, _counted: self.cluster.requests.token() };
+        let doubtful = |HeldClaim { claim, on, .. }| Doubtful { claim, on, _counted: self.cluster.requests.token() };
         state.doubtful.extend(lapsed.map(doubtful));
-        // The service has it, and this task.
+        // The service and this task have one reference each.
         if Arc::strong_count(self) > 2 || !state.held.is_empty() {
             state.used = now;
         }

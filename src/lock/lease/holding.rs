@@ -77,7 +77,7 @@ impl Holding {
         match &renewed {
             Ok(Renewed::Until(until)) => self.state.renew(*until),
             Ok(Renewed::Superseded) => drop(self.state.close(Loss::Superseded)),
-            // Behind a release it is no failure.
+            // After a release this is no failure.
             Err(_) if self.state.deadline() == Err(Loss::Released) => {}
             Err(_) => metrics::counter!("fencing_renewals_failed_total").increment(1),
         }
@@ -85,9 +85,9 @@ impl Holding {
         renewed.map(drop)
     }
 
-    /// Sends the release of an ended lease, for this reason; none of a lost one that another process may have renewed. The
-    /// next caller of this process is woken at once where the release comes before all that it asks, and else when what
-    /// this returns has ended or is dropped.
+    /// Sends the release of a lease that ended for this reason; none for a lost lease that another process may have
+    /// renewed. If releases keep their order, this wakes the next caller of this process at once; otherwise that caller
+    /// is woken when the returned future ends or is dropped.
     pub(super) fn release(self: &Arc<Self>, loss: Loss) -> SentRelease {
         if loss != Loss::Released && self.has_ticket.load(Ordering::Relaxed) {
             self.wake(false);
@@ -105,8 +105,9 @@ impl Holding {
         let released = held.release(rest, handed_over);
         if in_order {
             self.wake(handed_over);
+            return released;
         }
-        let wake = (!in_order).then(|| WakeOnDrop(Arc::clone(self)));
+        let wake = WakeOnDrop(Arc::clone(self));
         Box::pin(async move {
             let _wake = wake;
             released.await

@@ -113,8 +113,8 @@ impl Lease<Several> {
 impl Lease {
     /// Returns what another process needs to go on with the lease; each back end of this crate has it.
     ///
-    /// That process may release the lease without this one. So from now on a renewal here renews what a majority of the
-    /// servers still has, too, whatever this process knows of it.
+    /// That process may release the lease unseen by this one. So from now on renewals here, too, extend only what a
+    /// majority of the servers still has.
     #[must_use]
     pub fn ticket(&self) -> Option<LeaseTicket> {
         self.holding.ticket()

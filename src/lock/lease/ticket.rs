@@ -6,8 +6,8 @@ use crate::sequencer::Sequencer;
 
 /// What another process needs to go on with a lease: the argument of [`Lock::resume`](crate::lock::Lock::resume).
 ///
-/// Who has it can renew and release the lease: keep it secret. Its text is three lines: the TTL and the lock-delay in
-/// milliseconds, the owner, and the sequencer.
+/// Every process with the ticket can renew and release the lease: keep it secret. Its text is three lines: the TTL and
+/// the lock-delay in milliseconds, the owner, and the sequencer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeaseTicket {

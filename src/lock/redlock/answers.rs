@@ -88,8 +88,8 @@ impl Drop for AnswerSlot {
 }
 
 impl Answers {
-    /// Makes room for the answers of this many nodes, which are asked for a vote: it is open until a majority has
-    /// granted, or too many have refused for one. No answer wakes the caller before.
+    /// Makes room for the votes of this many nodes. No answer wakes the caller before the vote may be decided: when a
+    /// majority may have granted, or too many may have refused.
     pub(super) fn new(nodes: usize, clock: &Arc<dyn Clock>) -> Answers {
         let state = InboxState { come: VecDeque::with_capacity(nodes), waker: None };
         let inbox = Arc::new(Inbox(Mutex::new(state)));

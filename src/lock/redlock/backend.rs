@@ -28,11 +28,11 @@ impl LockBackend for Arc<Nodes> {
         &self.clock
     }
 
-    /// Dropped at any await point, or lost, it releases everywhere. Where others share the lock that it asks for alone,
-    /// no client joins them until it asks again.
+    /// If this is dropped at any await point, or the attempt is lost, it releases on all nodes. If others share a lock
+    /// that is requested exclusively, no client joins them until the next attempt.
     ///
-    /// An attempt that failed because this client itself was too slow says nothing of the nodes: it asks
-    /// again when it may, for another owner, within the time in which it may wait.
+    /// A failure because this client itself was too slow says nothing about the nodes: it tries again under a new
+    /// owner, once it gets a permit, within the wait limit.
     async fn attempt(
         &self,
         resources: &NonEmpty<Resource>,

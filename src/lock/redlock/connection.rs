@@ -67,7 +67,7 @@ impl Connection {
         self.check.is_some()
     }
 
-    /// Returns since when the node owes an answer that is late, if it does.
+    /// Returns since when an answer of the node has been late, if one is.
     pub(super) fn owes_since(&self) -> Option<Instant> {
         (self.late > 0).then_some(self.late_since)
     }
@@ -84,8 +84,8 @@ impl Connection {
         is_ready && is_fresh && self.session.is_open_to_callers()
     }
 
-    /// Checks a session that was idle, and reports whether it does: a request that is lost with the session may not
-    /// be sent again.
+    /// Starts to check a session if it was idle, and reports whether it was: a request that is lost with a broken
+    /// session may not be repeated.
     pub(super) fn check_if_idle(&mut self, budget: Duration) -> bool {
         let idle = self.on_the_way() == 0 && self.last_answer.elapsed() > IDLE;
         if idle {

@@ -132,7 +132,7 @@ impl Driver {
         progress
     }
 
-    /// Gives up what is late by now, and sets the timer for what is late next. Returns whether anything was.
+    /// Gives up late requests, and sets the timer for the next deadline. Returns whether any was late.
     fn poll_timer(&mut self, context: &mut Context<'_>) -> bool {
         let mut progress = false;
         while let Some(next) = self.next_due() {

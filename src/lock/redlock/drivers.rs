@@ -22,7 +22,7 @@ use super::submitted::Submitted;
 const KEPT_ROOM: usize = 1024;
 
 /// The drivers of all nodes, and what was submitted to them. One task runs them all: an attempt that asks five nodes
-/// wakes one task, and not five. Who submits may run them in its place.
+/// wakes one task, and not five. A caller that submits may run the drivers in the task's place.
 #[derive(Default)]
 pub(super) struct Drivers {
     pub(super) submitted: Submitted,
@@ -51,7 +51,7 @@ impl Drivers {
         let polled = unconstrained(poll_fn(|context| set.poll(context, &self.submitted, &mut woken)));
         let polled = pin!(AssertUnwindSafe(polled).catch_unwind());
         let panicked = matches!(polled.poll(&mut Context::from_waker(waker)), Poll::Ready(Err(_)));
-        // A panic is the task's to have, and no caller's.
+        // A panic must surface in the task, not in a caller.
         if panicked {
             set.each.iter().for_each(|(_, waker)| waker.wake_by_ref());
         }

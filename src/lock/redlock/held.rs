@@ -35,7 +35,7 @@ impl HeldLock for HeldOnNodes {
         Box::pin(async {
             let now = self.nodes.clock.now();
             let mut renew = Renew::new(self.nodes.size(), self.attempt, &self.locks, now);
-            // The clock that it reads may release this lease: not under the lock.
+            // This reads the clock, which may be the caller's code and release this lease: not under the lock.
             let mut answers = self.nodes.answers();
             {
                 let closed = self.closed.lock();
@@ -57,7 +57,7 @@ impl HeldLock for HeldOnNodes {
             let answers = nodes.begin(&mut resume);
             let renewed = nodes.drive(&mut resume, answers).await.unwrap_or(Err(Vec::new()));
             let missing: Vec<usize> = resume.missing().collect();
-            // No count is above the last token of an era: a release would leave no trace there.
+            // At the last count of an era a release leaves no trace on a node: then no missing lock is set again.
             let heals = self.locks.iter().all(|(_, token)| Stamp::from(*token).count < Stamp::MAX_COUNT);
             if matches!(renewed, Ok(Renewed::Until(_))) && heals && !missing.is_empty() {
                 let mut renew = Renew::new(nodes.size(), self.attempt, &self.locks, now);

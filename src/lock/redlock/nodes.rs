@@ -116,10 +116,9 @@ impl Nodes {
         timeout(limit, self.attempts.acquire_many(room)).await.ok()?.ok()
     }
 
-    /// Reports whether a node was not asked in time, or its answer not read in time, because of this client: then this
-    /// client may be to blame for the other faults of the attempt, too. Requests that were refused before a budget has
-    /// passed do not count: they would be refused again. After a late attempt fewer ask at one time, down to one; when
-    /// attempts are in time, more do again.
+    /// Reports whether this client asked a node too late, or read its answer too late: then it may also have caused the
+    /// other faults of the attempt. Requests that were refused before a budget has passed do not count: they would be
+    /// refused again. After a late attempt fewer attempts run at once, down to one; after timely attempts, more.
     pub(super) fn was_late(&self, begin: Instant, faults: &[(usize, Fault)]) -> bool {
         let late = begin.elapsed() >= self.context.budget && faults.iter().any(|(_, it)| it.is_own());
         let next = |room: u32| if late { room * 2 } else { room.saturating_sub(1) };
@@ -201,7 +200,7 @@ impl Nodes {
             (Taker::Waits(waker), _) => waker.wake(),
             // The first request, or the runtime that ran the task is gone.
             (Taker::Gone, Some(runtime)) => drivers.start(&runtime, &self.nodes, &self.context),
-            // To drop them is an answer.
+            // Dropping a job answers its caller.
             (Taker::Gone, None) => refused.clear(),
         }
         for job in &mut refused {

@@ -177,7 +177,7 @@ impl FleetOperator {
                 Err(fault) => faults.push((node, fault)),
             }
         }
-        // A fleet that forgets everything again gets another era: none grants in the second in which it was started.
+        // No node grants in the second of the start: if the fleet forgets everything again, it gets another era.
         let longest = closed.iter().map(|(_, _, left)| *left).max().unwrap_or_default();
         sleep(longest.min(SETTLED)).await;
         let mut opened = Vec::new();
@@ -245,7 +245,7 @@ impl FleetOperator {
                     let causes = self.nodes.causes(faults);
                     Some(OperatorError::OldForgot { sealed, needed, causes })
                 }
-                // One of the old list that did not answer while that was sealed.
+                // A node of the old list that did not answer while the list was sealed.
                 RelocateError::NotStarted(ReadmitError::Elsewhere(_, Fault::OtherFleet { members }))
                     if members.iter().eq(self.nodes.context.fleet.members()) =>
                 {

@@ -13,7 +13,7 @@ pub(super) struct Job {
     /// The deadline for sending it. A release is sent after it as well, but not a second time.
     pub(super) limit: Instant,
     pub(super) slot: AnswerSlot,
-    /// Until its caller has an answer.
+    /// Counts the request as outstanding until its caller has an answer.
     pub(super) work: Option<TaskTrackerToken>,
 }
 
@@ -102,9 +102,9 @@ impl SendQueue {
         }
     }
 
-    /// Returns the next request that is still worth sending, and refuses those before it: the session was
-    /// ready since then. Those that follow come with it, up to that many, if all may go as one group. Within a
-    /// group, releases go first: none of them undoes an acquire of the same group, see [`push`](SendQueue::push).
+    /// Returns the next request that is still worth sending, and refuses the late ones before it; the session is ready
+    /// since `ready_since`. Up to `most` requests come together if they can form one group, in which releases go first:
+    /// none of them undoes an acquire of the same group, see [`push`](SendQueue::push).
     pub(super) fn next(&mut self, most: usize, ready_since: Instant) -> Group<Job> {
         let now = Instant::now();
         let (mut next, mut ttl) = (Group::<Job>::new(), None);

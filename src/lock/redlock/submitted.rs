@@ -28,8 +28,8 @@ pub(super) enum Taker {
 }
 
 impl Submitted {
-    /// Adds jobs, and returns those that `has_room` refuses, with the number of those that wait. Returns also what the
-    /// task did: the caller wakes it, or starts one if it said that it can. If not, all jobs come back.
+    /// Adds jobs. Returns those that `has_room` refuses, given the number of waiting jobs, and the task's previous
+    /// state, so that the caller wakes or starts it. If no task runs and `can_start` is false, all jobs come back.
     pub(super) fn add(
         &self,
         jobs: impl Iterator<Item = (usize, Job)>,

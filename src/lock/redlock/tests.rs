@@ -304,7 +304,7 @@ fn full_lanes_refuse_at_once_and_once() {
     assert!(read < 100, "{read}");
 }
 
-/// Whoever chooses names and lets other processes go on with the leases does not fill the memory of this one.
+/// A process that acquires leases under ever new names, and leaves them to other processes, does not run out of memory.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_was_left_keeps_no_queue() {
     let (nodes, clock) = nodes(3);

@@ -35,8 +35,8 @@ impl WaitingList {
         notices
     }
 
-    /// Registers a client that listens, unless the lock is free and no other client was notified: tells it whether that
-    /// is so.
+    /// Tells a listening client whether the lock is free and no other client was notified. If not, registers the
+    /// client.
     pub(super) fn wait(&mut self, resource: &Resource, locked: bool, now: Time, waiter: Waiter) {
         let Some(listener) = self.listeners.get(&waiter.client) else { return };
         let notified = self.notified.get(resource).filter(|(_, until)| now < *until);

@@ -35,9 +35,9 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// As for [`acquire`](Lock::acquire).
     fn try_acquire<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Lease, AcquireError>>;
 
-    /// Renews a lease that another process had, by its [`ticket`](Lease::ticket), and returns it: it is this
-    /// process's now too. It renews only what a majority of the servers has still, so a lease that has ended stays so.
-    /// All processes of a lease on Redis nodes need one holder name.
+    /// Renews a lease that another process had, by its [`ticket`](Lease::ticket), and returns it: both processes then
+    /// have it. It renews only what a majority of the servers still has, so an ended lease stays ended. All processes
+    /// of a lease on Redis nodes need one holder name.
     ///
     /// # Errors
     /// [`RenewError::Lost`] if the lease has ended, or the ticket is one of another back end. [`RenewError::Failed`] if

@@ -225,9 +225,8 @@ impl<B: LockBackend> LockService<B> {
         self.attempt(&NonEmpty::new(resource.clone()), ask).await
     }
 
-    /// Asks for each in its order, and returns the first that is free. The first round is about all of them, the others
-    /// are over with the wait. A fault outweighs that another client holds the others: the one with the fault may be
-    /// free.
+    /// Asks for each in order, and returns the first lease. The first round asks for all of them; later rounds end with
+    /// the wait. A fault outranks `Held`: the resource with the fault may be free.
     async fn first_free(
         &self,
         resources: &NonEmpty<Resource>,
@@ -247,8 +246,8 @@ impl<B: LockBackend> LockService<B> {
         outcome
     }
 
-    /// Makes one attempt for all. It begins with the resource that was held the last time: a back
-    /// end that asks for one after another then takes none of the others for nothing.
+    /// Makes one attempt for all. It begins with the resource that was held the last time: a back end that asks for one
+    /// after another then fails before it takes the others.
     async fn attempt_all(
         &self,
         mut resources: NonEmpty<Resource>,

@@ -74,7 +74,7 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
                     && shared
                     && ask.drains
                 {
-                    // An answer is seldom as late as it may be.
+                    // Half a budget: few answers take a whole one.
                     self.drain(resource, draining(settings, budget / 2, ask.end), budget);
                 }
                 Err(error)

@@ -90,8 +90,8 @@ pub(super) struct HeldRows<DB: Database> {
 }
 
 impl<DB: Database> HeldRows<DB> {
-    /// Renews one row after another. One that is resumed is read first: a renewal alone takes one that has expired and
-    /// that nobody else has acquired.
+    /// Renews one row after another. With `resumes` it reads each row first: the renewal itself would revive a row that
+    /// has expired and that nobody else has acquired.
     async fn renew_rows(&self, resumes: bool) -> Result<Renewed, Vec<NodeCause>> {
         let LeaseRows { table, claims, budget, .. } = &*self.rows;
         let start = table.clock.now();

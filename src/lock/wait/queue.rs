@@ -9,12 +9,12 @@ use super::backoff::pause;
 use super::wanted::Wanted;
 use crate::lock::error::AcquireError;
 
-/// How long, and for how many leases, a process hands the lock over within itself while clients are known to
-/// wait elsewhere. The release behind that notifies one of them.
+/// Limits of local hand-over, in time and in leases, while clients are known to wait elsewhere. The release after that
+/// notifies one of them.
 const HAND_OVER_LIMIT: Duration = Duration::from_millis(20);
 const MAX_HAND_OVERS: u32 = 16;
-/// For how many retry delays leases of one process follow one another where no other client is known to
-/// wait. Then those that only poll get a pause in which to ask.
+/// Limit, in retry delays, of consecutive leases of one process while no other client is known to wait. Then clients
+/// that only poll get a pause in which to ask.
 const MAX_RETRY_DELAYS: u32 = 10;
 
 /// Time for which a queue without callers is kept after its last release.
@@ -186,10 +186,10 @@ impl WaitQueue {
         let (mut state, contested) = (self.state.lock(), wanted.has_remote_waiters());
         state.last_error = None;
         if !wanted.blocks_all() {
-            state.last_lease = match state.last_lease {
-                LastLease::Released { at, .. } => LastLease::Released { at, handed_over: false },
-                LastLease::Unknown | LastLease::Held => LastLease::Unknown,
-            };
+            if let LastLease::Released { handed_over, .. } = &mut state.last_lease {
+                *handed_over = false;
+            }
+            state.last_lease = state.last_lease.not_held();
             return;
         }
         let soon = state.last_lease.was_released_within(wanted.settings.retry_delay);

@@ -100,7 +100,7 @@ impl ReleaseNotifications {
         self.remote.lock().get(resource).is_some_and(|(at, _)| at.elapsed() < RECENT)
     }
 
-    /// Reports whether the last release here notified another process, however long ago.
+    /// Reports whether the last release here is known to have notified another process.
     pub(crate) fn has_notified_another(&self, resource: &Resource) -> bool {
         self.remote.lock().contains_key(resource)
     }

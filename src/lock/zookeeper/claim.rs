@@ -93,8 +93,8 @@ impl From<Error> for NotCreated {
 }
 
 impl ZookeeperSession {
-    /// Acquires all of these or none. What it may have made without a grant is removed before it returns: nothing else
-    /// is granted on these before, as this session's later requests come after.
+    /// Acquires all of these or none. Without a grant, the nodes that may exist are removed before this returns, and
+    /// before any later request of this session.
     pub(super) async fn take(
         self: Arc<Self>,
         sessions: &ZookeeperSessions,
@@ -137,7 +137,7 @@ impl ZookeeperSession {
         let ephemeral = CreateMode::Ephemeral.with_acls(self.acls);
         for (resource, node) in claim.resources.iter().zip(&nodes) {
             if claim.mode == Mode::Shared {
-                // That they can be made proves that they are not there.
+                // Creating these nodes proves that they did not exist.
                 for path in [ALONE, WAITS].map(|name| format!("{}/{name}", node.folder)) {
                     write.add_create(&path, b"", &ephemeral)?;
                     write.add_delete(&path, None)?;
@@ -150,7 +150,7 @@ impl ZookeeperSession {
         let written = write.commit();
         let look = |node: &LockNode| (client.check_stat(&node.path), client.get_children(&node.folder));
         let looks: Vec<_> = nodes.iter().map(look).collect();
-        // In this order: with a base that was raised, it is seen that locks are closed.
+        // In this order: a reader of a raised base then also sees that locks are closed.
         let base = client.get_data(&sessions.paths.base());
         let closed = client.check_stat(&sessions.paths.closed());
         if let Err((index, error)) = written.await.map_err(fault::of_write) {

@@ -140,7 +140,7 @@ impl HeldNodes {
         let start = self.sessions.clock.now();
         let Some(czxid) = session.change(&node, &change).await.map_err(fault::of)? else { return Ok(None) };
         session.hold(self.owner, LockNode { czxid, ..node }, start);
-        // Until now another process may have renewed it where it was: it is not swept before that has lapsed.
+        // Another process may have renewed the old node until now: the lock is not swept before that renewal lapses.
         self.counts_from(self.sessions.clock.now());
         Ok(Some(start))
     }

@@ -15,8 +15,8 @@ use crate::lock::sleep::sleep_until;
 use crate::time::{Clock, Time};
 
 impl ZookeeperSession {
-    /// Leaves these nodes, or has them say what they become. All requests are sent by the first poll, and sent again until the outcome is known or the
-    /// session has ended.
+    /// Deletes these nodes, or changes their contents. All requests are sent by the first poll, and sent again until the
+    /// outcome is known or the session has ended.
     pub(super) async fn leave(self: Arc<Self>, nodes: Arc<[LockNode]>, change: NodeChange) -> Result<Released, Fault> {
         let left = join_all(nodes.iter().map(|node| self.leave_one(node, &change))).await;
         left.into_iter().try_fold(Released::Released, |all, one| match one {

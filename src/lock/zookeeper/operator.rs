@@ -17,7 +17,7 @@ use crate::lock::token_base::token;
 
 /// Time limit to connect. Each call has a session of its own.
 const BUDGET: Duration = Duration::from_secs(10);
-/// Longer than any server permits: it grants what it does.
+/// Longer than any server permits: the server grants its own limit.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 /// The number of locks that are read at one time.
 const PAGE: usize = 64;
@@ -76,7 +76,7 @@ impl Operator for ZookeeperOperator {
 
     fn raise(&self, above: Token) -> BoxFuture<'_, Result<(), Fault>> {
         Box::pin(async move {
-            // No client has a longer session. It is not closed: what it holds stays until all of theirs are over.
+            // No client's session is longer. This one is left to time out: its `closed` node outlasts all of them.
             let client = self.0.connect(LONGEST, BUDGET).await?;
             self.0.plant(&client).await?;
             self.raise_with(&client, above).await.map_err(fault::of)
@@ -99,7 +99,7 @@ impl ZookeeperOperator {
             let Ok((data, stat)) = client.get_data(&path).await else { continue };
             let text = String::from_utf8_lossy(&data);
             let signature = text.lines().next().unwrap_or_default();
-            // That of a lock which another process has moved.
+            // The fourth line is there if another process has moved the lock.
             let first = text.lines().nth(3).and_then(|first| first.parse().ok()).unwrap_or(stat.czxid);
             let Ok(token) = token(base, first) else { continue };
             leases.push(LeaseRecord {
@@ -158,7 +158,7 @@ impl ZookeeperOperator {
         let (paths, acls) = (&self.0.paths, self.0.address.acls());
         let (closed, base) = (paths.closed(), paths.base());
         let mut write = client.new_multi_writer();
-        // That of an earlier time may end too early.
+        // A `closed` node of an earlier raise may end too early.
         if client.check_stat(&closed).await?.is_some() {
             write.add_delete(&closed, None)?;
         }

@@ -24,8 +24,7 @@ pub(super) struct ZookeeperSession {
     pub(super) acls: Acls<'static>,
     pub(super) runtime: Handle,
     pub(super) renewals: mpsc::UnboundedSender<ZookeeperRenewal>,
-    /// The shared locks that its clients wait to hold alone, by folder, and until when. Nobody joins those who share
-    /// them.
+    /// The folders of shared locks with a waiting writer, and the end of each wait: until then no client joins.
     pub(super) drains: Mutex<HashMap<String, watch::Sender<Instant>>>,
     /// The attempts that were not answered in time, and are not yet.
     pub(super) late: TaskTracker,

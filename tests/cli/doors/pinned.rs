@@ -11,7 +11,7 @@ struct Taken {
     is_whole: bool,
 }
 
-/// Sends a GET in HTTP/2. Each of its streams takes so many bytes, and it answers pings until the end.
+/// Sends a GET over HTTP/2 with this window: it takes so many bytes of the answer, and answers pings until the end.
 fn takes(address: SocketAddr, path: &str, window: u32) -> JoinHandle<Taken> {
     let path = path.as_bytes();
     // GET and http, which have indices, a host, and the path.

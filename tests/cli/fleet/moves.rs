@@ -177,7 +177,7 @@ fn a_move_without_a_majority_of_the_old_list_changes_nothing() {
     assert!(lease(&from, "").unwrap() > before);
 }
 
-/// An operator with an old --from is not told to use --lost.
+/// The message to an operator whose --from is out of date does not suggest --lost.
 #[test]
 fn a_move_from_another_list_than_that_of_the_clients_is_refused() {
     let servers = servers(5);

@@ -36,7 +36,7 @@ pub struct State {
     pub sessions: u64,
     /// The sessions up to this one do not answer when they are tried.
     hung: u64,
-    /// The next so many cannot be opened.
+    /// How many further sessions cannot be opened.
     pub refused: u64,
     /// When each acquire came.
     pub acquires: Vec<Instant>,

@@ -111,8 +111,8 @@ async fn a_setting_that_stays_in_the_session_is_used_up() {
         }
         // Where the writers send two tokens, the second counts from there on.
         let mut tx = pool.begin().await.unwrap();
-        let first = "SET LOCAL fencing.token = '34'; UPDATE files SET body = 'local'";
-        run(&mut *tx, &format!("{first}; SET LOCAL fencing.token = '33'")).await;
+        let first = "UPDATE files SET body = 'first'; UPDATE files SET body = 'second'";
+        run(&mut *tx, &format!("SET LOCAL fencing.token = '34'; {first}; SET LOCAL fencing.token = '33'")).await;
         stale(attempt(&mut *tx, "UPDATE files SET body = 'local'").await);
     }
 }

@@ -1,9 +1,9 @@
 -- Admit the node, or drop its counts in a larger era.
 -- ARGV: 1 nonce, 2 era, 3 1 to collect, 4 quarantine in ms, 5 1 if the fleet is new
 -- Returns: activated | forgotten | a refusal
--- Why the nonce: a flush since prepare has wiped it. Why the life: a server that restarted with its data may
--- lack the last of it. Why the bound: no token has a larger era, so that a node in one could never grant. Why crowded is asked here: clients that race
--- would drive the era on, each by one. Why the quarantine: locks that the node forgot must have
+-- Why the nonce: a flush since prepare has wiped it. Why the life: a server that restarted with its data may lack its
+-- last writes. Why the bound: no token has a larger era, so a node in one could never grant. Why crowded is checked
+-- here: racing clients would raise the era, each by one. Why the quarantine: locks that the node forgot must have
 -- expired before it grants again.
 local refused = elsewhere()
 if refused then return refused end

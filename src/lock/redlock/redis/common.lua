@@ -56,10 +56,10 @@ local function raise(memory, era, count)
     redis.call('HSET', MEMORY, COUNT, count)
   end
 end
--- The value of a lock: the owner, and behind a space its name, for people, with a dot if it was released early; a table
--- if several share it; nil if nobody holds it. A lock that is shared is a sorted set: each owner by when its part ends, the last of
--- them `last`. Two members are no owners: until `draining` nobody joins, and `drained` is from when on others may
--- wait to hold it alone for another time.
+-- The value of a lock: the owner and, behind a space, its name for display, with a dot if it was released early; a
+-- table if several share it; nil if nobody holds it. A shared lock is a sorted set: each owner with the end of its
+-- part; `last` is the owner that ends last. Two members are no owners: until `draining` no owner joins, and after
+-- `drained` a new drain may begin.
 local function lock()
   local holder = redis.pcall('GET', KEYS[1])
   if type(holder) ~= 'table' then return holder or nil end

@@ -2,12 +2,12 @@
 -- KEYS: 1 lock of the resource
 -- ARGV: 1 what is written down, 2 era, 3 count: the largest token that admitted nodes have shown, 4 and on: the holders
 -- Returns: forced (how many of the holders had it) | other | exhausted | a refusal
--- Why the marker: an era may be raised only to one that a majority of this fleet has promised, which is so for
--- each era in which a node of it is. Why the holders: a holder that has come since keeps the lock. Why the count, also
--- where the lock is free: the holder's next renewal would set the lock again. To the protocol it is as if
--- another owner had got the next token, and had gone. Why exhausted comes first: where there is no next token nothing
--- could keep the holder out. Why no count where another holds it: that holder could not publish its token any more. Why the deletion
--- comes next: a server without memory left lets through what comes behind it.
+-- Why the marker: an era may be raised only to one that a majority of this fleet has promised; each era of an admitted
+-- node is one. Why the holders: a client that has acquired the lock since keeps it. Why the count is raised even if the
+-- lock is free: otherwise the holder's next renewal would set the lock again; to the protocol another owner had the
+-- next token. Why exhausted comes first: without a next token nothing could keep the holder out. Why the count stays if
+-- another client holds the lock: that client could not publish its token any more. Why the deletion comes next: after
+-- it a server out of memory permits the other writes.
 local memory = redis.call('HMGET', MEMORY, 'admitted', 'nonce', 'era', COUNT, 'prepared', 'reserved', 'granted')
 if memory[1] ~= MARKER or not memory[2] then return refusal() end
 local era, count = tonumber(memory[3]), tonumber(memory[4] or '0')

@@ -1,5 +1,5 @@
--- Writes down what an operator did, by when. The oldest of 1000 lines goes. A server without memory left writes
--- none, nor one where something else has that key.
+-- Records what an operator did, in order of time, and keeps the last 1000 lines. Writes nothing on a server out of
+-- memory, or if the key has another type.
 local function note(line)
   local time = redis.call('TIME')
   local millis = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))

@@ -6,7 +6,7 @@
 -- that has left a fleet joins only in a move, or once that is done: the old fleet's majority that has
 -- left must not get lost before.
 local left = redis.call('HMGET', MEMORY, 'sealed_as', 'sealed_to', 'started')
--- What deletes is let through on a server without memory left, and what comes behind it.
+-- A server out of memory permits deletions, and after one every other write of the script.
 redis.call('HDEL', MEMORY, 'nothing')
 if ARGV[2] ~= '' and of_this_life(left[1]) and left[2] ~= FLEET and (left[3] or left[2] == ARGV[2]) then
   redis.call('HSET', MEMORY, 'sealed_to', FLEET)
@@ -26,8 +26,8 @@ if memory[9] then
 elseif memory[1] and fleet_of(memory[1]) ~= FLEET then
   other = fleet_of(memory[1])
 end
--- A node that has left gets a new nonce with the new fleet: or a mover that was asleep while it came
--- and went would take it for one that had left all the while.
+-- A node that has left gets a new nonce with the new fleet. Otherwise a mover that was asleep would not notice that the
+-- node has joined and left again.
 local joins = memory[8] and not memory[10]
 if joins then redis.call('HSET', MEMORY, 'joining', 1) end
 if memory[2] ~= RUN_ID or not nonce or joins then

@@ -10,7 +10,7 @@ local holder = lock()
 if type(holder) == 'table' and redis.call('ZSCORE', KEYS[1], ARGV[1]) then holder = ARGV[1] end
 if holder ~= ARGV[1] or memory[2] ~= ARGV[2] then return {'not-owner'} end
 local era, count = tonumber(memory[3]), tonumber(memory[4] or '0')
--- Another owner has been here in between, and a repeated request has locked again.
+-- Another owner had the lock in between, and then a repeated request has locked it again.
 if era > tonumber(ARGV[3]) or (era == tonumber(ARGV[3]) and count > tonumber(ARGV[4])) then return {'not-owner'} end
 raise(memory, tonumber(ARGV[3]), tonumber(ARGV[4]))
 return {'published'}

@@ -6,7 +6,7 @@ local memory = redis.call('HMGET', MEMORY, 'admitted', 'prepared', 'nonce', 'res
 local about_to_start = memory[2] == RUN_ID and memory[3] == ARGV[2] and not elsewhere()
 if (memory[1] ~= MARKER and not about_to_start) or not memory[3] then return refusal() end
 if tonumber(ARGV[1]) > tonumber(memory[4] or '0') then
-  -- What deletes is let through on a server without memory left, and what comes behind it.
+  -- A server out of memory permits deletions, and after one every other write of the script.
   redis.call('HDEL', MEMORY, 'nothing')
   redis.call('HSET', MEMORY, 'reserved', ARGV[1])
 end

@@ -1,4 +1,4 @@
--- Let a lock last for another ttl where it is held still: a renewal that never heals.
+-- Extend a lock by another ttl if it is still held: a renewal that never sets a missing lock.
 -- KEYS: 1 lock of the resource
 -- ARGV: 1 owner, 2 ttl in ms, 3 for how much longer than this it must last still, in ms
 -- Returns: renewed | not-owner | quarantined ms | a refusal

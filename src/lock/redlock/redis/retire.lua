@@ -2,9 +2,9 @@
 -- KEYS: 1 lock of the resource
 -- ARGV: 1 owner, 2 era, 3 count of the lease
 -- Returns: what a release returns
--- Why the count, also where the lock is missing: to a renewal it is as if another owner had come, and had gone. Why zero
--- in a later era: a node that has lost its state has no count, and a renewal would set the lock there. Why the release
--- comes first: a server without memory left lets through what comes behind a deletion.
+-- Why the count is raised even if the lock is missing: to a renewal another owner has had the lock since. Why zero in a
+-- later era: a node that has lost its state has no count, and a renewal would set the lock there. Why the release comes
+-- first: after its deletion a server out of memory permits the other writes.
 local answer = release(KEYS, ARGV)
 if answer[1] ~= 'released' and answer[1] ~= 'not-owner' then return answer end
 local memory = redis.call('HMGET', MEMORY, 'admitted', 'nonce', 'era', COUNT, 'prepared', 'reserved', 'granted')

@@ -16,8 +16,7 @@ pub(super) struct Scripts {
     /// The name of this client, stored after the owner in its locks.
     holder: String,
     head: String,
-    /// The digests under which the server keeps the scripts that were loaded. None of them if it takes none: then
-    /// each request carries its script.
+    /// The digests of the loaded scripts. Empty if the server loads none: then each request carries its script.
     digests: Vec<String>,
     /// Whether the server has lost the scripts. Until the session ends, requests carry them.
     flushed: AtomicBool,

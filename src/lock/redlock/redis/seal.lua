@@ -13,8 +13,8 @@ local leaves = memory[1] == MARKER
 local left = memory[5] == MARKER and memory[6] == ARGV[1]
 if not leaves and not left and memory[1] ~= RUN_ID .. ' ' .. ARGV[1] then return refusal() end
 if leaves and (ARGV[2] == 'promise' or (ARGV[2] == 'done' and era >= bound)) then return {'forgotten'} end
--- It has to work on a server without memory left: that is a reason to leave it. What deletes is let
--- through, and what comes behind it.
+-- This must work on a server out of memory, as operators leave such a server. It permits deletions, and after one every
+-- other write.
 redis.call('HDEL', MEMORY, 'nothing')
 if leaves then
   redis.call('HSET', MEMORY, 'sealed_as', MARKER, 'sealed_to', ARGV[1])

@@ -1,7 +1,7 @@
 use super::super::BuildError;
 
-/// Says which part of a URL is wrong. The parser's own words may repeat the password; and so could
-/// a wrong port or database, where the password holds a comma or a slash: it is not repeated.
+/// Says which part of a URL is wrong. The parser's text may contain the password, and so may a wrong port or database
+/// if the password holds a comma or a slash: none of these is repeated.
 pub(super) fn refused(given: &str, url: &str) -> BuildError {
     let (words, wrong) = wrong_part(url);
     let shown = without_password(given);
