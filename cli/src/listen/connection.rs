@@ -60,8 +60,8 @@ pub(super) async fn serve(stream: TcpStream, from: SocketAddr, port: Port, _plac
 
 /// The client of a connection, which may answer pings in HTTP/2 and read no answer.
 struct Reader {
-    /// When it has last taken a frame of any answer.
-    taken: Mutex<Instant>,
+    /// When it has last taken a frame of any answer, or the connection the last one.
+    taken: Mutex<Option<Instant>>,
     /// The answers of which it has a frame to take.
     unread: TaskTracker,
 }
@@ -71,14 +71,20 @@ impl Reader {
     async fn stuck(&self, limit: Duration) {
         loop {
             sleep(limit / 8).await;
-            if !self.unread.is_empty() && self.taken.lock().elapsed() >= limit {
+            if !self.unread.is_empty() && self.left(limit).is_zero() {
                 return;
             }
         }
     }
+
+    /// Returns the time that it still has for what it was sent, if anything was.
+    fn left(&self, limit: Duration) -> Duration {
+        self.taken.lock().map_or(Duration::ZERO, |taken| limit.saturating_sub(taken.elapsed()))
+    }
 }
 
-/// The body of an answer. hyper asks for its next frame when the client has room for it.
+/// The body of an answer. hyper asks for its first frame at once, and for a further one when the client has taken some
+/// of that before.
 struct AnswerBody {
     body: Body,
     reader: Arc<Reader>,
@@ -92,7 +98,9 @@ impl http_body::Body for AnswerBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let frame = Pin::new(&mut self.body).poll_frame(cx);
-        *self.reader.taken.lock() = Instant::now();
+        if self.unread.is_some() || self.reader.unread.is_empty() {
+            *self.reader.taken.lock() = Some(Instant::now());
+        }
         self.unread = frame.is_ready().then(|| self.reader.unread.token());
         frame
     }
@@ -115,7 +123,7 @@ async fn answer_all(stream: impl AsyncRead + AsyncWrite + Send + 'static, from: 
     let (requests, came) = (TaskTracker::new(), Arc::new(Notify::new()));
     requests.close();
     let (limit, working, begun) = (settings.client_timeout, requests.clone(), Arc::clone(&came));
-    let client = Arc::new(Reader { taken: Mutex::new(Instant::now()), unread: TaskTracker::new() });
+    let client = Arc::new(Reader { taken: Mutex::default(), unread: TaskTracker::new() });
     let reader = Arc::clone(&client);
     let service = service_fn(move |request: Request<Incoming>| {
         let (mut answers, reader) = (answers.clone(), Arc::clone(&reader));
@@ -153,10 +161,12 @@ async fn answer_all(stream: impl AsyncRead + AsyncWrite + Send + 'static, from: 
     let served = async {
         let closing = tokio::select! {
             ended = connection.as_mut() => return ended,
-            // A buffer may still have the end of an answer.
             () = stop.cancelled() => limit,
-            // hyper has its own timer for the head of a request, but none for a connection without one.
-            () = unused(&requests, &came, || timeout(settings.header_timeout, needed(&full))) => CLOSING,
+            // hyper has its own timer for the head of a request, but none for a connection without one. A buffer may
+            // still have the end of an answer.
+            () = unused(&requests, &came, || timeout(settings.header_timeout, needed(&full))) => {
+                client.left(limit).max(CLOSING)
+            }
         };
         connection.as_mut().graceful_shutdown();
         tokio::select! {
@@ -225,12 +235,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_reads_one_of_two_answers_is_not_cut_off() {
         let limit = Duration::from_secs(30);
-        let reader = Reader { taken: Mutex::new(Instant::now()), unread: TaskTracker::new() };
+        let reader = Reader { taken: Mutex::new(Some(Instant::now())), unread: TaskTracker::new() };
         assert!(timeout(limit * 10, reader.stuck(limit)).await.is_err(), "nothing is unread");
         let _unread = reader.unread.token();
         let mut stuck = pin!(reader.stuck(limit));
         for _ in 0..10 {
-            *reader.taken.lock() = Instant::now();
+            *reader.taken.lock() = Some(Instant::now());
             assert!(timeout(limit / 3 * 2, stuck.as_mut()).await.is_err());
         }
         timeout(limit, stuck).await.unwrap();

@@ -11,19 +11,18 @@ struct Taken {
     is_whole: bool,
 }
 
-/// Sends a GET over HTTP/2 with this window: it takes so many bytes of the answer, and answers pings until the end.
-fn takes(address: SocketAddr, path: &str, window: u32) -> JoinHandle<Taken> {
+/// Sends a GET over HTTP/2 with this window: it takes so many bytes of the answer, and after a pause the others. It
+/// answers pings until the end. Without a window it asks again every second.
+fn takes(address: SocketAddr, path: &str, window: u32, mut pause: Option<Duration>) -> JoinHandle<Taken> {
     let path = path.as_bytes();
     // GET and http, which have indices, a host, and the path.
     let block = [&[0x82, 0x86, 0x01, 1, b'a', 0x04, u8::try_from(path.len()).unwrap()], path].concat();
-    let frames = [
-        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\x06\x04\0\0\0\0\0\0\x04",
-        &window.to_be_bytes()[..],
-        &[0, 0, u8::try_from(block.len()).unwrap(), 1, 5, 0, 0, 0, 1],
-        &block,
-    ];
+    let get =
+        move |stream: u8| [&[0, 0, u8::try_from(block.len()).unwrap(), 1, 5, 0, 0, 0, stream], &block[..]].concat();
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\x06\x04\0\0\0\0\0\0\x04";
     let mut client = Client::connect(address);
-    client.send(frames.concat());
+    client.send([&preface[..], &window.to_be_bytes(), &get(1)].concat());
+    let mut streams = (3..=255).step_by(2);
     thread::spawn(move || {
         let mut taken = Taken { has_head: false, data: Vec::new(), is_whole: false };
         while let Some(frame) = client.read(9) {
@@ -34,8 +33,18 @@ fn takes(address: SocketAddr, path: &str, window: u32) -> JoinHandle<Taken> {
                 0 => {
                     taken.data.extend(body);
                     taken.is_whole |= is_marked;
+                    if let Some(pause) = pause.take() {
+                        thread::sleep(pause);
+                        client.send([0, 0, 4, 8, 0, 0, 0, 0, 1, 0, 1, 0, 0]);
+                    }
                 }
-                1 => taken.has_head = true,
+                1 => {
+                    taken.has_head = true;
+                    if let (0, Some(stream)) = (window, streams.next()) {
+                        thread::sleep(Duration::from_secs(1));
+                        let _ = client.try_send(get(stream));
+                    }
+                }
                 6 if !is_marked => {
                     let pong = [&[0, 0, 8, 6, 1, 0, 0, 0, 0][..], &body].concat();
                     let _ = client.try_send(pong);
@@ -51,7 +60,7 @@ fn takes(address: SocketAddr, path: &str, window: u32) -> JoinHandle<Taken> {
 fn an_answer_that_its_client_does_not_take_pins_no_connection() {
     let (_upstream, door) = proxied("--connections 2 --client-timeout 2s");
     for (address, path) in [(door.requests, "/files/a"), (door.status, "/metrics")] {
-        let clients = [(); 2].map(|()| takes(address, path, 0));
+        let clients = [(); 2].map(|()| takes(address, path, 0, None));
         until("both are cut off", || clients.iter().all(JoinHandle::is_finished));
         for client in clients {
             let taken = client.join().unwrap();
@@ -66,17 +75,28 @@ fn an_answer_that_its_client_does_not_take_holds_up_no_end() {
     // Of the second one, hyper knows no more: the rest is in a buffer.
     for window in [0, 1] {
         let (upstream, door) = proxied("--client-timeout 2s --stop-within 10m");
-        let _client = takes(door.requests, "/files/a", window);
+        let _client = takes(door.requests, "/files/a", window, None);
         upstream.until("end GET /files/a");
         door.process.signal("TERM");
         assert_eq!(door.process.ended().code, Some(0));
     }
 }
 
+/// The end of the answer is in a buffer, and the connection has no request in progress.
+#[test]
+fn a_client_that_reads_slowly_gets_the_end_of_its_answer() {
+    let (_upstream, door) = proxied("--client-timeout 60s --header-timeout 1s");
+    let client = takes(door.requests, "/files/a", 1, Some(Duration::from_secs(3)));
+    until("it has the whole answer", || door.metric("fencing_proxy_requests") == 0.0);
+    thread::sleep(Duration::from_secs(4));
+    door.process.signal("TERM");
+    assert!(client.join().unwrap().is_whole);
+}
+
 #[test]
 fn a_client_that_waits_for_the_service_is_not_cut_off() {
     let (upstream, door) = proxied("--client-timeout 1s");
-    let client = takes(door.requests, "/half/a", 1 << 16);
+    let client = takes(door.requests, "/half/a", 1 << 16, None);
     upstream.until("begin GET /half/a");
     thread::sleep(Duration::from_secs(4));
     upstream.open();
