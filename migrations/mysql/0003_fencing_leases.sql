@@ -261,8 +261,9 @@ BEGIN
 END;
 
 -- fencing_lease_release(resource, owner, rest, patience): frees the row, or takes the part off. What is released early
--- stays closed for the rest, under a name by which no renewal that is still on its way finds it. Returns 2 if the row is
--- free now, 1 if it is closed still, by others or for the rest, and 0 if the lease was over before.
+-- stays closed for the rest, under a name by which no renewal that is still on its way finds it, and a second release
+-- changes nothing. Returns 2 if the row is free now, 1 if it is closed still, by others or for the rest, and 0 if the
+-- lease was over before.
 DROP PROCEDURE IF EXISTS fencing_lease_release;
 CREATE PROCEDURE fencing_lease_release(
     IN the_resource VARBINARY(255), IN the_owner VARBINARY(127),
@@ -297,7 +298,9 @@ BEGIN
         FROM fencing_leases WHERE resource = the_resource FOR UPDATE;
         SET present = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
         SET own_end = CAST(SUBSTRING(others, place + 33, 16) AS SIGNED);
-        IF last_owner = CONCAT(the_owner, '.') OR last_owner = the_owner AND (ends > present OR ends = 0) THEN
+        IF last_owner = CONCAT(the_owner, '.') THEN
+            SET released = 1;
+        ELSEIF last_owner = the_owner AND (ends > present OR ends = 0) THEN
             SET released = IF(rest > 0, 1, 2);
             UPDATE fencing_leases
             SET owner = IF(rest > 0, CONCAT(the_owner, '.'), the_owner),

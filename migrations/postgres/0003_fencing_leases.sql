@@ -166,7 +166,8 @@ END
 $fencing$;
 
 -- fencing_lease_release(resource, owner, rest): frees the row, or takes the part off. What is released early stays
--- closed for the rest, under a name by which no renewal that is still on its way finds it. Returns 2 if the row is free
+-- closed for the rest, under a name by which no renewal that is still on its way finds it, and a second release changes
+-- nothing. Returns 2 if the row is free
 -- now, 1 if it is closed still, by others or for the rest, and 0 if the lease was over before. It need not be on disk:
 -- after a crash the row is closed until the lease would have ended, and nobody renews it.
 CREATE OR REPLACE FUNCTION fencing_lease_release(the_resource text, the_owner text, rest bigint)
@@ -186,7 +187,9 @@ BEGIN
     END IF;
     present := clock_timestamp();
     IF lease.owner <> 'shared' THEN
-        IF lease.owner = the_owner AND lease.expires_at <= present AND lease.expires_at <> '-infinity' THEN
+        IF lease.owner <> the_owner THEN
+            RETURN 1;
+        ELSIF lease.expires_at <= present AND lease.expires_at <> '-infinity' THEN
             RETURN 0;
         END IF;
         UPDATE fencing_leases SET owner = names[CASE WHEN rest > 0 THEN 2 ELSE 1 END],

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fencing::Lease;
 use fencing::lock::etcd::EtcdLock;
 use futures_util::future::join;
 use support::etcd::EtcdCluster;
@@ -41,6 +42,34 @@ async fn a_late_transaction_has_no_effect_after_the_sweep() {
     // The session goes on: its lease as well.
     kept.renew().await.unwrap();
     release(one.acquire(&x).await.unwrap()).await;
+}
+
+/// A sweep takes effect late, when the lock has come back to the session.
+#[tokio::test]
+async fn a_late_sweep_deletes_no_lock_that_has_come_back() {
+    let cluster = EtcdCluster::start();
+    let proxy = Proxy::before(cluster.host(0)).await;
+    let builder = EtcdLock::builder(format!("etcd://{},{}", proxy.host, cluster.host(0))).holder("billing-7");
+    let ttl = Duration::from_secs(6);
+    let slow = builder.ttl(ttl).budget(Duration::from_millis(800)).renew(false).build().unwrap();
+    let kept = slow.acquire(&named("kept")).await.unwrap();
+    let lease = lock(&cluster).ttl(ttl).renew(false).build().unwrap().acquire(&resource()).await.unwrap();
+    let ticket = lease.ticket().unwrap();
+    until("it is moved", async || slow.resume(&ticket).await.map(Lease::leave).is_ok()).await;
+    lease.renew().await.unwrap();
+    proxy.hold_from("invoice/42");
+    until("it is swept", async || {
+        sleep(ttl / 30).await;
+        let _ = lease.renew().await;
+        proxy.is_holding()
+    })
+    .await;
+    in_time(slow.settle()).await;
+    until("it is moved again", async || slow.resume(&ticket).await.map(Lease::leave).is_ok()).await;
+    proxy.deliver().await;
+    sleep(Duration::from_millis(500)).await;
+    assert!(is_there(&cluster, "fencing/l/invoice/42"));
+    drop((kept, lease));
 }
 
 #[tokio::test]

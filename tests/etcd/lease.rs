@@ -126,6 +126,24 @@ async fn a_user_needs_the_password() {
     release(lock.acquire(&resource()).await.unwrap()).await;
 }
 
+/// Where the session was not renewed for a while, the lease would end before that of the process that had it before.
+#[tokio::test]
+async fn a_lease_that_is_resumed_by_a_late_session_is_not_shorter() {
+    let (cluster, clock) = (EtcdCluster::start(), ManualClock::default());
+    let one = lock(&cluster).ttl(Duration::from_secs(60)).build().unwrap();
+    let lease = one.acquire(&resource()).await.unwrap();
+    let ticket = lease.ticket().unwrap();
+    let late = lock(&cluster).clock(clock.clone()).ttl(ticket.ttl).renew(false).build().unwrap();
+    // Its session is there already.
+    let kept = late.acquire(&named("kept")).await.unwrap();
+    clock.advance(ticket.ttl / 10 * 9);
+    let resumed = late.resume(&ticket).await.unwrap();
+    assert!(resumed.valid_for() > ticket.ttl / 10 * 9, "{resumed:?}");
+    resumed.leave();
+    release(lease).await;
+    drop(kept);
+}
+
 /// The process that had the lease before may have renewed it until the lock was read. If the next one counted from
 /// earlier, its session would sweep the lock before that renewal lapses.
 #[tokio::test]

@@ -81,6 +81,10 @@ impl Proxy {
         self.state.lock().unwrap().0 = Mode::Lose;
     }
 
+    pub fn is_holding(&self) -> bool {
+        !self.state.lock().unwrap().1.is_empty()
+    }
+
     /// Delivers what was held.
     pub async fn deliver(&self) {
         let held = std::mem::take(&mut self.state.lock().unwrap().1);

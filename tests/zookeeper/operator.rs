@@ -110,6 +110,19 @@ async fn a_late_holder_keeps_nothing() {
     next.release().await.unwrap();
 }
 
+/// One of several was ended by force: the others are free after the minimum time all the same.
+#[tokio::test]
+async fn what_is_left_of_several_is_free_in_time() {
+    let server = ZookeeperServer::start();
+    let (operator, [r, s]) = (operator(&server), ["r", "s"].map(resource));
+    let lock = on(&server).build().unwrap().with_lock_at_least_for(Duration::from_secs(2)).unwrap();
+    let leases = lock.acquire_all(&[r.clone(), s.clone()]).await.unwrap();
+    let found = operator.leases_of(&r).await.unwrap();
+    assert!(operator.force_release(&found[0]).await.unwrap());
+    let _ = leases.release().await;
+    drop(until("the other is free", async || lock.try_acquire(&s).await.ok()).await);
+}
+
 /// Nor is a lock granted while tokens are raised once more.
 #[tokio::test]
 async fn locks_stay_closed_while_tokens_are_raised_again() {

@@ -73,13 +73,13 @@ const RENEW: &str = "
         OR owner = 'shared' AND ?2 IN (SELECT key FROM json_each(parts)))
     RETURNING 1";
 
-/// For the rest the row gets a name by which no renewal in flight finds it.
+/// For the rest the row gets a name by which no renewal in flight finds it, and a second release changes nothing.
 const RELEASE: &str = "
-    UPDATE main.fencing_leases SET owner = iif(?3 > 0, ?2 || '.', ?2),
-        expires_at = iif(?3 > 0, min(expires_at, {present} + ?3), 0)
+    UPDATE main.fencing_leases SET owner = iif(?3 > 0, ?2 || '.', owner),
+        expires_at = iif(owner <> ?2, expires_at, iif(?3 > 0, min(expires_at, {present} + ?3), 0))
     WHERE resource = ?1 AND (owner = ?2 || '.'
         OR owner = ?2 AND (expires_at > {present} OR expires_at = 0))
-    RETURNING iif(?3 > 0, 1, 2)";
+    RETURNING iif(owner = ?2, 2, 1)";
 
 /// The same for a part of it.
 const RELEASE_PART: &str = "

@@ -129,7 +129,8 @@ impl EtcdSession {
         if cluster.clock.now() >= deadline {
             return Err(Fault::GrantedTooLate.into());
         }
-        if !self.state.lock().hold(claim, Some(self.lease), deadline + terms.lock_delay) {
+        let until = (deadline + terms.lock_delay).max(start + settings.at_least);
+        if !self.state.lock().hold(claim, Some(self.lease), until) {
             return Err(EtcdRefusal::Over);
         }
         // From now on the lease releases.

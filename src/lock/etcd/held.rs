@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use fencing_protocol::{Fault, NonEmpty, Released, Renewed, Terms};
 use futures_util::future::BoxFuture;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::claim::{EtcdClaim, EtcdRefusal};
 use super::client::Repeat;
@@ -16,6 +16,9 @@ use crate::lock::lease::state::LeaseState;
 use crate::lock::lease::ticket::LeaseTicket;
 use crate::lock::sleep::answered;
 use crate::sequencer::Sequencer;
+
+/// The pause before a lock is read again that could not be moved.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// The locks of one lease, on the etcd lease of its session.
 pub(super) struct HeldInEtcd {
@@ -135,6 +138,12 @@ impl EtcdSession {
             // After the read: a process that has moved it before must not count on it for longer than this session does.
             let start = cluster.clock.now();
             let deadline = self.deadline(terms, start);
+            if deadline < terms.deadline(start) {
+                // The session is to be renewed first: that process may count on the lock for longer.
+                self.work.notify_one();
+                sleep(PAUSE).await;
+                continue;
+            }
             // Even if the answer is lost, the session deletes the lock then, unless another process has moved it.
             if !self.state.lock().hold(claim, Some(self.lease), deadline + terms.lock_delay) {
                 break;

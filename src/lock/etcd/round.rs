@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use fencing_protocol::Fault;
 
-use super::claim::{MAX_OPS, MAX_SWEPT};
+use super::claim::{EtcdRefusal, MAX_OPS, MAX_SWEPT};
 use super::client::Repeat;
 use super::messages::{Compare, EtcdAnswer, Is, Op, Range, Txn, TxnAnswer};
 use super::session::{Doubtful, EtcdRenewal, EtcdSession};
@@ -87,14 +87,14 @@ impl EtcdSession {
         }
         for page in ops.chunks(MAX_SWEPT) {
             let sentinel = Op::put(keys.sentinel(self.lease), Vec::new(), self.lease);
-            let success = page.iter().cloned().chain([sentinel]).collect();
-            let sweep = Txn { compare: vec![self.is_mine()], success, failure: Vec::new() };
-            let (answer, _) = self.call(&sweep).await?;
-            if !answer.succeeded {
-                self.end();
-                return Ok(());
-            }
-            self.modified.fetch_max(answer.header().revision, Ordering::AcqRel);
+            let sweep = Txn { success: page.iter().cloned().chain([sentinel]).collect(), ..Txn::default() };
+            // Guarded, as a late copy must not delete a lock that has been moved here since. Where another copy has come
+            // first, the next sweep does the rest.
+            match self.guarded(sweep, self.budget).await {
+                Ok(answer) => self.modified.fetch_max(answer.header().revision, Ordering::AcqRel),
+                Err(EtcdRefusal::Failed(failure)) => return Err(failure.fault),
+                Err(_) => return Ok(()),
+            };
         }
         let mut state = self.state.lock();
         // New owners were added behind the swept ones. `end` clears the list.

@@ -54,7 +54,7 @@ impl LaneContext {
             self.in_use.store(true, Ordering::Relaxed);
         }
         for (request, reply) in request.parts().iter().zip(reply.parts()) {
-            let Request::Release { resource, .. } = request else { continue };
+            let (Request::Release { resource, .. } | Request::Retire { resource, .. }) = request else { continue };
             match reply {
                 Reply::Passed { to } => {
                     self.notifications.on_released(resource, node, *to != self.client);

@@ -81,17 +81,24 @@ impl HeldLock for HeldOnNodes {
 
     fn release(self: Arc<Self>, rest: Duration, handed_over: bool) -> SentRelease {
         *self.closed.lock() = true;
-        let owner = self.attempt.owner;
+        let (owner, has_ticket) = (self.attempt.owner, self.has_ticket.load(Ordering::Relaxed));
         // A lock that is shortened to nothing is gone, and no node notifies of it.
-        let has_ticket = self.has_ticket.load(Ordering::Relaxed);
-        let request = |(resource, token)| match rest.is_zero() {
-            true if has_ticket => Request::Retire { resource, owner, token },
-            true if !handed_over => Request::Release { resource, owner },
-            _ => Request::Shorten { resource, owner, rest },
+        let notifies = rest.is_zero() && !handed_over;
+        let of_all = |request: &dyn Fn(Resource, Token) -> Request| {
+            let requests = self.locks.iter().cloned().map(|(resource, token)| request(resource, token)).collect();
+            Release::new(self.nodes.size(), Request::together(requests))
         };
-        let request = Request::together(self.locks.iter().cloned().map(request).collect());
-        let mut release = Release::new(self.nodes.size(), request);
+        let retire = |resource, token| Request::Retire { resource, owner, token };
+        let mut release = of_all(&|resource, token| match (notifies, has_ticket) {
+            (false, _) => Request::Shorten { resource, owner, rest },
+            (true, true) => retire(resource, token),
+            (true, false) => Request::Release { resource, owner },
+        });
         let answers = self.nodes.begin(&mut release);
+        if has_ticket && !notifies {
+            // A late renewal by ticket would set the lock again on a node that had lost it.
+            drop(self.nodes.begin(&mut of_all(&retire)));
+        }
         Box::pin(async move {
             let released = self.nodes.drive(&mut release, answers).await;
             let in_doubt = |faults| ReleaseError { causes: self.nodes.causes(faults) };

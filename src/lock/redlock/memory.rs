@@ -141,7 +141,9 @@ impl MemoryServer {
             return both.for_each(|(request, reply)| self.complete(holder, request, reply, now));
         }
         self.signatures.sign(&self.store, holder, request, reply);
-        let (Request::Release { resource, .. } | Request::Acquire { mode: Mode::Shared, resource, .. }) = request
+        let (Request::Release { resource, .. }
+        | Request::Retire { resource, .. }
+        | Request::Acquire { mode: Mode::Shared, resource, .. }) = request
         else {
             return;
         };

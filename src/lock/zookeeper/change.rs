@@ -1,3 +1,4 @@
+use std::iter::once;
 use std::time::Duration;
 
 use fencing_protocol::Owner;
@@ -27,7 +28,7 @@ pub(super) enum Found {
 /// A change of a lock's node.
 #[derive(Debug, Clone)]
 pub(super) struct NodeChange {
-    /// What the contents begin with while the lock is the owner's.
+    /// What the contents begin with while the lock is the owner's, before the change.
     pub(super) begins: String,
     pub(super) found: Found,
     /// What the node says that replaces it, which is one of this session. `None`: the lock becomes free.
@@ -80,7 +81,9 @@ impl ZookeeperSession {
         };
         let text = String::from_utf8_lossy(&data);
         let is_moved = change.found == Found::Unmoved && stat.czxid != node.czxid;
-        let is_own = text.starts_with(&change.begins) && !is_moved;
+        // An earlier try may have made the change.
+        let mut begins = once(&change.begins).chain(&change.becomes);
+        let is_own = begins.any(|begins| text.starts_with(begins)) && !is_moved;
         let (Some(session), true) = (text.lines().nth(2), is_own) else { return Ok(None) };
         let sessions = self.node.rsplit_once('/').map_or("", |(folder, _)| folder);
         let mut write = client.new_multi_writer();

@@ -67,11 +67,12 @@ impl HeldLock for HeldNodes {
             return std::future::ready(Ok(Released::Lapsed)).boxed();
         };
         let session = Arc::clone(&self.session);
-        let keep = || contents(&format!("{}.", self.signature), rest, &session);
-        let becomes = (!rest.is_zero()).then(keep);
+        let (held, kept) = (format!("{}\n", self.signature), format!("{}.", self.signature));
+        let becomes = (!rest.is_zero()).then(|| contents(&kept, rest, &session));
         let found = if seen { Found::Seen } else { Found::Anywhere };
-        let removing = NodeChange { begins: self.owner.to_string(), found, becomes: None };
-        let leaving = NodeChange { becomes, ..removing.clone() };
+        // What another process keeps closed is not removed.
+        let removing = NodeChange { begins: becomes.clone().unwrap_or_else(|| held.clone()), found, becomes: None };
+        let leaving = NodeChange { begins: held, found, becomes };
         let mut left = Arc::clone(&session).leave(Arc::clone(&nodes), leaving).boxed();
         let runtime = session.runtime.clone();
         let _entered = runtime.enter();
@@ -83,8 +84,9 @@ impl HeldLock for HeldNodes {
                 Some(done) => done,
                 None => left.await,
             };
-            // If this process ends before the rest does, the session times out, which takes longer.
-            if !rest.is_zero() && left != Ok(Released::Lapsed) {
+            // One of several may have lapsed. If this process ends before the rest does, the session times out, which
+            // takes longer.
+            if !rest.is_zero() {
                 drop(counted);
                 tokio::spawn(async move {
                     sleep(rest).await;

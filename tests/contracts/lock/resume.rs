@@ -74,10 +74,14 @@ pub async fn resume_contract(one: &dyn Lock, other: &dyn Lock, let_go: impl Asyn
 pub async fn early_release_contract(one: &dyn Lock, other: &dyn Lock) {
     let (resource, rest) = (&resource("resume/early"), Duration::from_secs(2));
     let kept = one.with_lock_at_least_for(rest).unwrap();
+    let start = Instant::now();
     let lease = acquire(&*kept, resource).await;
     let (ticket, token) = (lease.ticket().expect("a ticket"), lease.token());
-    let resumed = resume(other, &ticket).await.expect("resume what is held");
+    let [resumed, late] = [(); 2].map(async |()| resume(other, &ticket).await.expect("resume what is held"));
+    let (resumed, late) = (resumed.await, late.await);
     release(lease).await;
+    // A process that does not know yet does not end the rest.
+    let _ = late.release().await;
     over(other, &ticket, "resume what was released early").await;
     over(one, &ticket, "resume what this process has released early").await;
     let renewed = loop {
@@ -90,6 +94,7 @@ pub async fn early_release_contract(one: &dyn Lock, other: &dyn Lock) {
     resumed.leave();
     let next = acquire(other, resource).await;
     assert!(next.token() > token, "the token after {token}: {:?}", next.token());
+    assert!(start.elapsed() >= rest * 99 / 100, "acquire what was released early: {:?}", start.elapsed());
     // What is left of the earlier lease is not the next one's.
     for _ in 0..5 {
         sleep(rest / 5).await;

@@ -136,6 +136,7 @@ async fn shortened(probe: &Probe) {
         ("what was shortened", renew(&name, ALICE, stamp), HELD),
         ("what was shortened", release(&name, ALICE), NotOwner),
         ("once more", shorten(&name, ALICE, Duration::ZERO), NotOwner),
+        ("what was shortened", retire(&name, ALICE, stamp), NotOwner),
     ];
     probe.says(steps).await;
     probe.remains(&name, rest / 2..=rest, "shortened").await;

@@ -164,6 +164,7 @@ pub fn about(request: &Request) -> Option<(&'static str, &Resource)> {
         Request::Publish { resource, .. } => Some(("publish", resource)),
         Request::Renew { resource, .. } => Some(("renew", resource)),
         Request::Release { resource, .. } => Some(("release", resource)),
+        Request::Retire { resource, .. } => Some(("retire", resource)),
         Request::Shorten { resource, .. } => Some(("shorten", resource)),
         _ => None,
     }

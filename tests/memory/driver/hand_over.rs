@@ -53,6 +53,16 @@ const MOST: usize = 16;
 /// Two processes with this many callers each, who ask again and again for that time. Returns how many leases each had
 /// without a break, in their order, and the longest wait.
 async fn turns(fleet: &Fleet, many: usize, hold: Duration, span: Duration) -> (Vec<usize>, Duration) {
+    turns_of(fleet, many, (hold, span), false).await
+}
+
+/// The same, where other processes may have the ticket of each lease.
+async fn turns_of(
+    fleet: &Fleet,
+    many: usize,
+    (hold, span): (Duration, Duration),
+    has_ticket: bool,
+) -> (Vec<usize>, Duration) {
     let held = Arc::<Mutex<Vec<usize>>>::default();
     let end = Instant::now() + span;
     let mut callers = JoinSet::new();
@@ -67,6 +77,7 @@ async fn turns(fleet: &Fleet, many: usize, hold: Duration, span: Duration) -> (V
                     let lease = redlock.acquire(&resource()).await.unwrap();
                     longest = longest.max(asked.elapsed());
                     held.lock().unwrap().push(number);
+                    assert!(!has_ticket || lease.ticket().is_some());
                     sleep(hold).await;
                     lease.release().await.unwrap();
                 }
@@ -95,6 +106,17 @@ async fn short_holds_follow_one_another_within_a_process() {
     let ran = ran(&fleet.faults[0]);
     let notified = ran.iter().filter(|name| **name == "release").count();
     assert!(notified <= holds / 4, "{notified} of {holds}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn leases_with_a_ticket_have_the_same_turns() {
+    let fleet = Fleet::started().await;
+    let (turns, longest) = turns_of(&fleet, 4, (Duration::from_millis(1), Duration::from_secs(5)), true).await;
+    assert!(turns.len() > 100 && turns.iter().sum::<usize>() / turns.len() >= MOST / 2, "{turns:?}");
+    assert!(longest < Duration::from_millis(7 * 20), "{longest:?}");
+    // Within a turn nobody is notified. A node that had lost the lock learns of each release as well.
+    let ran = ran(&fleet.faults[0]);
+    assert!(ran.windows(2).any(|two| two == ["shorten", "retire"]), "{ran:?}");
 }
 
 /// Where nobody else of the process waits, each release is notified, and two processes take turns.
