@@ -8,8 +8,10 @@ use fencing::fence::FenceError;
 use fencing::lock::Fault;
 use fencing::lock::redlock::{BuildError, OperatorError};
 use fencing::redis::FencedError;
+use fencing::sql::statement::{mysql, postgres};
 use fencing::sql::{self, AdmitError, MigrateError, ProtectError};
 use sqlx::Error as SqlError;
+use sqlx::mysql::MySqlDatabaseError;
 
 use crate::say;
 
@@ -98,11 +100,15 @@ impl Failure {
     }
 }
 
-/// Whether the connection broke, could not be made, or was ended by the server (SQLSTATE 08 and 57P).
+/// Whether the connection broke, could not be made, or was ended by the server.
 fn is_lost(error: &(dyn Error + 'static)) -> bool {
     let mut causes = successors(Some(error), |error| (**error).source());
     causes.find_map(|error| error.downcast_ref()).is_some_and(|error| match error {
-        SqlError::Database(error) => error.code().is_some_and(|it| it.starts_with("08") || it.starts_with("57P")),
+        SqlError::Database(error) => match error.try_downcast_ref::<MySqlDatabaseError>() {
+            Some(error) => mysql::is_down(error.number()),
+            // 42P05, 26000: a pooler gave the statement to another session.
+            None => error.code().is_some_and(|it| postgres::is_down(&it) || matches!(&*it, "42P05" | "26000")),
+        },
         SqlError::Io(_) | SqlError::Tls(_) | SqlError::PoolTimedOut | SqlError::WorkerCrashed => true,
         _ => false,
     })

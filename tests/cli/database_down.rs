@@ -1,5 +1,6 @@
 //! A database that hangs, is lost, or guards nothing; and the lock in one database, and no Redis, until then.
 
+use sqlx::mysql::MySqlConnectOptions;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, Executor as _};
 use support::cli::*;
@@ -42,6 +43,19 @@ async fn a_database_that_is_lost_is_unavailable() {
         WHERE datname = current_database() AND wait_event_type = 'Lock'";
     until("the session is ended", || database.run(end_it).unwrap().contains('t'));
     end(asked).says(69, "terminating connection");
+
+    let database = Database::mariadb().await;
+    database.ask("db migrate").is(0);
+    let mut conn = database.url.parse::<MySqlConnectOptions>().unwrap().connect().await.unwrap();
+    conn.execute("LOCK TABLES fencing_marks_base WRITE, fencing_marks WRITE").await.unwrap();
+    let asked = fencing(&database.url, "db marks").spawn().unwrap();
+    let waits = "SELECT id FROM information_schema.processlist \
+        WHERE db = DATABASE() AND state LIKE 'Waiting for table%'";
+    until("the session is ended", || {
+        let id: Option<u64> = database.run(waits).unwrap().lines().last().and_then(|id| id.parse().ok());
+        id.is_some_and(|id| database.run(&format!("KILL {id}")).is_ok())
+    });
+    end(asked).says(69, "");
 }
 
 /// Its locks would exclude nobody: no wait makes it better.
