@@ -70,18 +70,24 @@ impl Failure {
         Failure(FAILED, why.to_string())
     }
 
-    /// The database refused, for now or for good, or is lost.
     fn of_database(error: impl Error + 'static) -> Failure {
-        let status = match is_lost(&error) {
-            _ if sql::is_retryable(&error) => HELD,
-            true => UNAVAILABLE,
-            false => REFUSED,
+        Failure::of_source(&error)
+    }
+
+    /// The database refused, for now or for good, or is lost.
+    pub(crate) fn of_source(error: &(dyn Error + 'static)) -> Failure {
+        let status = match error.downcast_ref::<Fault>() {
+            Some(fault) => Failure::from(fault.clone()).0,
+            _ if sql::is_retryable(error) => HELD,
+            _ if is_lost(error) => UNAVAILABLE,
+            _ => REFUSED,
         };
-        Failure(status, say::chain(&error))
+        Failure(status, say::chain(error))
     }
 
     fn of_fault(fault: Fault) -> Failure {
-        Failure::unavailable(format_args!("the lock service: {fault}"))
+        let is_refused = matches!(fault, Fault::Denied(_) | Fault::Refused(_) | Fault::InvalidReply(_));
+        Failure(if is_refused { REFUSED } else { UNAVAILABLE }, format!("the lock service: {fault}"))
     }
 
     fn of_marks(error: FencedError) -> Failure {

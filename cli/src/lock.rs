@@ -2,12 +2,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencing::lock::{AcquireError, ConnectError, ConnectOptions, Fault, Health, Lock, NodeCause};
-use fencing::sql::MigrateError;
 use fencing::{Lease, Resource};
 use tokio::time::{sleep, timeout};
 
 use crate::duration::{self, about};
-use crate::exit::Failure;
+use crate::exit::{self, Failure};
 use crate::place::LockPlace;
 use crate::say;
 
@@ -43,11 +42,11 @@ impl ChosenLock {
     pub(crate) async fn open(options: ConnectOptions) -> Result<ChosenLock, Failure> {
         match options.connect().await {
             Ok(lock) => Ok(ChosenLock { lock, not_ready: None }),
-            Err(ConnectError::NotReady { lock, source, .. }) => match source.downcast_ref() {
-                // Its locks would exclude nobody.
-                Some(error @ MigrateError::Unguarded(_)) => Err(Failure::refused(error)),
+            Err(ConnectError::NotReady { lock, source, .. }) => match Failure::of_source(&*source) {
+                // No wait helps.
+                refused @ Failure(exit::REFUSED, _) => Err(refused),
                 // It may come up later.
-                _ => Ok(ChosenLock { lock, not_ready: Some(say::chain(&*source)) }),
+                Failure(_, why) => Ok(ChosenLock { lock, not_ready: Some(why) }),
             },
             Err(error) => Err(Failure::usage(error)),
         }

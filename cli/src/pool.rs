@@ -91,19 +91,22 @@ async fn reach<D: Database>(
     options: <D::Connection as Connection>::Options,
     most: u32,
 ) -> Result<sqlx::Pool<D>, Failure> {
-    let why = match timeout(CONNECT_TIMEOUT, D::Connection::connect_with(&options)).await {
+    Err(match timeout(CONNECT_TIMEOUT, D::Connection::connect_with(&options)).await {
         Ok(Ok(conn)) => {
             let _ = conn.close().await;
             let pool = PoolOptions::new().max_connections(most).acquire_timeout(CONNECT_TIMEOUT);
             return Ok(pool.connect_lazy_with(options));
         }
         Ok(Err(sqlx::Error::Database(error))) => {
-            format!("the database server refused the connection: {}", error.message())
+            let why = format!("the database server refused the connection: {}", error.message());
+            let Failure(status, _) = sqlx::Error::Database(error).into();
+            Failure(status, why)
         }
-        Ok(Err(error)) => format!("the database cannot be reached: {error}"),
-        Err(_) => format!("the database cannot be reached: no answer within {CONNECT_TIMEOUT:?}"),
-    };
-    Err(Failure::unavailable(why))
+        Ok(Err(error)) => Failure::unavailable(format_args!("the database cannot be reached: {error}")),
+        Err(_) => {
+            Failure::unavailable(format_args!("the database cannot be reached: no answer within {CONNECT_TIMEOUT:?}"))
+        }
+    })
 }
 
 /// Waits for the answer of a database, which may stop in the middle.

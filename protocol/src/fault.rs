@@ -32,6 +32,9 @@ pub enum Fault {
     /// It answered with an error of the server.
     #[error("refused: {0}")]
     Refused(String),
+    /// It refused for now: the same request may succeed later.
+    #[error("refused for now: {0}")]
+    NotNow(String),
     /// It has forgotten its state. The next client brings it back.
     #[error("not admitted")]
     NotAdmitted,

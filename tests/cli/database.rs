@@ -77,6 +77,12 @@ impl Database {
         (self.client)(statement)
     }
 
+    /// The URL on which a session of PostgreSQL has the rights of this role, and no others.
+    pub fn as_role(&self, role: &str) -> String {
+        let more = if self.url.contains('?') { '&' } else { '?' };
+        format!("{}{more}options=-c%20role%3D{role}", self.url)
+    }
+
     #[track_caller]
     fn refuses(&self, statement: &str, words: &str) {
         let error = self.run(statement).unwrap_err();

@@ -8,7 +8,7 @@ pub(crate) mod guard;
 use std::ffi::OsString;
 use std::time::Duration;
 
-use fencing::lock::{AcquireError, Fault, Loss, NodeCause, Released};
+use fencing::lock::{AcquireError, Loss, Released};
 use fencing::{Lease, Resource};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -79,10 +79,10 @@ pub(crate) async fn main(run: RunArgs) -> Result<u8, Failure> {
         outcome = service.acquire(&run.resource, run.wait) => match outcome {
             Ok(lease) => Ok(hold(lease, &run, &mut signals).await),
             Err(error @ AcquireError::Held { .. }) => Err(Failure(exit::HELD, error.to_string())),
-            Err(error) if matches!(error.causes(), [NodeCause { cause: Fault::Denied(_), .. }]) => {
-                Err(Failure::refused(error))
+            Err(error) => {
+                let only = if let [only] = error.causes() { Some(only.cause.clone().into()) } else { None };
+                Err(Failure(only.map_or(exit::UNAVAILABLE, |Failure(status, _)| status), error.to_string()))
             }
-            Err(error) => Err(Failure::unavailable(error)),
         },
     };
     // Some nodes may have granted.

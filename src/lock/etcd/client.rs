@@ -122,7 +122,7 @@ impl EtcdClient {
         }
         // Another member may come back, so a wait may help: `Denied` would end the wait.
         if may_recover && let Fault::Denied(text) = failure.fault {
-            failure.fault = Fault::Refused(text);
+            failure.fault = Fault::NotNow(text);
         }
         Err(failure)
     }

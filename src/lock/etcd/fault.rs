@@ -52,6 +52,9 @@ impl EtcdFailure {
             Code::ResourceExhausted if text.contains("space exceeded") => EtcdFailure::refused(Fault::Refused(hint(
                 "compact and defragment the members, then `etcdctl alarm disarm`",
             ))),
+            Code::ResourceExhausted if text.contains("too many requests") => {
+                EtcdFailure::unsent(Fault::NotNow(text.to_owned()))
+            }
             Code::InvalidArgument | Code::FailedPrecondition | Code::NotFound | Code::ResourceExhausted => {
                 EtcdFailure::refused(Fault::Refused(text.to_owned()))
             }

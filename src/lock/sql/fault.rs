@@ -11,7 +11,7 @@ pub(super) fn of_connection(error: sqlx::Error) -> Fault {
         sqlx::Error::PoolClosed => Fault::Unreachable("the pool is closed".into()),
         sqlx::Error::Io(error) => Fault::Unreachable(error.to_string()),
         error => match refused(&error) {
-            Fault::Refused(text) => Fault::Unreachable(text),
+            Fault::Refused(text) | Fault::NotNow(text) => Fault::Unreachable(text),
             fault => fault,
         },
     }
@@ -38,6 +38,7 @@ fn refused(error: &sqlx::Error) -> Fault {
         Some(Meaning::Denied) => Fault::Denied(text),
         Some(Meaning::Closing) => Fault::Disconnected(text),
         Some(Meaning::Starting) => Fault::Loading,
+        Some(Meaning::Conflict) => Fault::NotNow(text),
         // The only check of the table that can fail.
         Some(Meaning::Other) if said.is_check_violation() => {
             Fault::Refused("the tokens of this resource have run out: 999999999999999 was the last".into())

@@ -103,7 +103,7 @@ impl ZookeeperBackend {
             session.client.check_stat(&self.sessions.paths.closed()).await
         };
         match timeout_at(end, closed).await.map_err(|_| Fault::TimedOut)?.map_err(fault::of)? {
-            Some(_) => Err(Fault::Refused(CLOSED.into())),
+            Some(_) => Err(Fault::NotNow(CLOSED.into())),
             None => Ok(()),
         }
     }

@@ -123,7 +123,7 @@ impl ZookeeperSession {
             return Err(refusal);
         }
         let lock = sessions.paths.lock(claim.resources.first());
-        Err(ZookeeperRefusal::Fault(Fault::Refused(format!("another client keeps removing {lock}: try again"))))
+        Err(ZookeeperRefusal::Fault(Fault::NotNow(format!("another client keeps removing {lock}: try again"))))
     }
 
     /// Sends one write with all nodes, and behind it what is to be known of them: one round trip.
@@ -193,7 +193,7 @@ impl ZookeeperSession {
         created: &Created,
     ) -> Result<NonEmpty<Sequencer>, ZookeeperRefusal> {
         if created.is_closed {
-            return Err(ZookeeperRefusal::Fault(Fault::Refused(CLOSED.into())));
+            return Err(ZookeeperRefusal::Fault(Fault::NotNow(CLOSED.into())));
         }
         let base = created.base.ok_or_else(|| {
             ZookeeperRefusal::Fault(Fault::Refused(format!(

@@ -40,6 +40,7 @@ pub(super) fn of(error: Error) -> Fault {
             Fault::Denied(format!("{error}: the nodes belong to another user, or the password is wrong"))
         }
         Error::UnexpectedError(_) | Error::UnmarshalError { .. } => Fault::InvalidReply(error.to_string()),
+        Error::NotReadOnly | Error::Throttled | Error::RuntimeInconsistent => Fault::NotNow(error.to_string()),
         error => Fault::Refused(error.to_string()),
     }
 }

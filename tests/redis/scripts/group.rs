@@ -146,7 +146,7 @@ async fn releases_of_a_group_come_again_with_their_script() {
     server.cli(&["SCRIPT", "FLUSH"]);
     let answers = member.ask_each(vec![release(0, ALICE), acquire(2, BOB), release(1, ALICE)]).await;
     assert_eq!((&answers[0], &answers[2]), (&Ok(Reply::Released), &Ok(Reply::Released)));
-    assert!(matches!(&answers[1], Err(Fault::Refused(why)) if why.contains("lost the scripts")));
+    assert!(matches!(&answers[1], Err(Fault::NotNow(why)) if why.contains("lost the scripts")));
     assert_eq!(server.cli(&["KEYS", "{fencing}:lock:*"]), "");
 }
 

@@ -12,6 +12,7 @@ pub(super) fn fault(error: RedisError) -> Fault {
         ErrorKind::Server(ServerErrorKind::ReadOnly) => Fault::NotMaster,
         _ => match error.code() {
             Some("OOM") => Fault::OutOfMemory,
+            Some("BUSY") => Fault::NotNow(text()),
             Some("NOAUTH" | "WRONGPASS" | "NOPERM") => Fault::Denied(text()),
             _ if error.detail().is_some_and(|detail| detail.contains("OOM")) => Fault::OutOfMemory,
             _ if matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension) => Fault::Refused(text()),

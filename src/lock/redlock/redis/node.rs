@@ -190,7 +190,7 @@ impl RedisSession {
         let releases: Vec<Request> = requests.iter().filter(is_release).cloned().collect();
         let again = if releases.is_empty() { None } else { self.ask(&releases, uptime).await };
         let mut again = again.unwrap_or_default().into_iter();
-        let lost = || Err(Fault::Refused("the server has lost the scripts".into()));
+        let lost = || Err(Fault::NotNow("the server has lost the scripts".into()));
         let answer = |it: &Request| if it.is_release() { again.next() } else { None };
         requests.iter().map(answer).map(|it| it.unwrap_or_else(lost)).collect()
     }
