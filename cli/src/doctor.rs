@@ -1,11 +1,13 @@
 //! `fencing doctor`: what is wrong with the lock service and the storage, and what mends it.
 
 use std::fmt::Display;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fencing::lock::ConnectOptions;
+use fencing::lock::Lock;
+use fencing::lock::sql::SqlLock;
 use fencing::sql;
-use sqlx::query_scalar;
+use sqlx::query_as;
 
 use crate::duration::about;
 use crate::exit::Failure;
@@ -21,7 +23,8 @@ use crate::say;
 ///
 /// For nodes it checks what `fencing nodes` reports, and the clocks; for a database, whether its tables are up to date
 /// and guard what they should, which tables are protected, and the clock; for etcd and ZooKeeper, whether a majority
-/// answers, and the version; for marks in a Redis, whether they are open. Use the URLs and the role of your service.
+/// answers, and the version; for marks in a Redis, whether they are open. Use the URLs and the role of your service;
+/// the role must be allowed to read `_fencing_migrations` and the protected tables.
 ///
 /// Each line begins with "ok" or "mend". Status 0: there is nothing to mend; 69: a database does not answer, or no
 /// majority grants leases; 65: something else needs mending, such as one node of five.
@@ -43,8 +46,8 @@ pub(crate) async fn main(args: DoctorArgs) -> Result<u8, Failure> {
     let (mut report, mut databases) = (Report(0), Vec::new());
     match place {
         Chosen::Redis(redis) => report.check_nodes(&redis, args.budget.within(Duration::MAX)).await?,
-        Chosen::Database(url) => databases.push(url),
-        engine @ Chosen::Engine { .. } => report.check_engine(engine.options()).await?,
+        Chosen::Database(url) => databases.push((url, true)),
+        engine @ Chosen::Engine { .. } => report.check_lock(&*ChosenLock::open(engine.options()).await?.lock).await,
     }
     match marks {
         Some(MarksPlace::Redis(marks)) => {
@@ -58,14 +61,16 @@ pub(crate) async fn main(args: DoctorArgs) -> Result<u8, Failure> {
             };
             report.note("the marks", found);
         }
-        Some(MarksPlace::Database(url)) => databases.push(url),
+        Some(MarksPlace::Database(url)) => databases.push((url, false)),
         None => {}
     }
-    databases.dedup();
-    for url in &databases {
-        let name = say::without_passwords(url.split('?').next().unwrap_or_default());
-        if let Err(failure) = report.check_database(&name, url).await {
-            report.note(&name, Err(failure));
+    databases.dedup_by(|(marks, _), (leases, _)| marks == leases);
+    for (url, has_leases) in &databases {
+        // A password may hold any character.
+        let hidden = say::without_passwords(url);
+        let name = hidden.split('?').next().unwrap_or_default();
+        if let Err(failure) = report.check_database(name, url, *has_leases).await {
+            report.note(name, Err(failure));
         }
     }
     Ok(report.0)
@@ -105,8 +110,8 @@ impl Report {
         Ok(())
     }
 
-    async fn check_engine(&mut self, options: ConnectOptions) -> Result<(), Failure> {
-        let health = ChosenLock::open(options).await?.lock.health().await;
+    async fn check_lock(&mut self, lock: &dyn Lock) {
+        let health = lock.health().await;
         let causes = say::listed(&health.causes, "; ");
         let found = match (health.has_quorum(), causes.is_empty()) {
             (true, true) => Ok("it grants leases now".to_owned()),
@@ -114,23 +119,28 @@ impl Report {
             (false, _) => Err(Failure::unavailable(causes)),
         };
         self.note("the lock service", found);
-        Ok(())
     }
 
-    async fn check_database(&mut self, name: &str, url: &str) -> Result<(), Failure> {
+    async fn check_database(&mut self, name: &str, url: &str, has_leases: bool) -> Result<(), Failure> {
         let pool = connect(name, url, false, 1).await?;
         on!(&pool, pool => answer(sql::check(pool)).await)?;
         self.note(name, Ok("its tables are up to date".to_owned()));
-        let clock = match &pool {
-            Pool::Sqlite(_) => "SELECT unixepoch()",
-            Pool::MySql(_) => "SELECT UNIX_TIMESTAMP()",
-            Pool::Postgres(_) => "SELECT extract(epoch FROM clock_timestamp())::bigint",
+        let state = match &pool {
+            Pool::Sqlite(_) => "SELECT unixepoch(), 'off'",
+            Pool::MySql(_) => "SELECT UNIX_TIMESTAMP(), CAST(@@read_only AS CHAR)",
+            Pool::Postgres(_) => "SELECT extract(epoch FROM now())::bigint, current_setting('transaction_read_only')",
         };
-        let now: i64 = on!(&pool, pool => answer(query_scalar(clock).fetch_one(pool)).await)?;
+        let (now, read_only): (i64, String) = on!(&pool, pool => answer(query_as(state).fetch_one(pool)).await)?;
         self.check_clock(name, u64::try_from(now).ok().map(Duration::from_secs));
+        if !matches!(read_only.as_str(), "off" | "OFF" | "0") {
+            self.note(name, Err(Failure::unavailable("takes no writes: it is a standby, or read-only")));
+        } else if has_leases {
+            let lock: Arc<dyn Lock> = on!(pool.clone(), pool => Arc::new(SqlLock::new(pool)));
+            self.check_lock(&*lock).await;
+        }
         for table in on!(&pool, pool => answer(sql::protected(pool, None)).await)? {
             let found = match (table.faults.is_empty(), table.shadow) {
-                (false, _) => Err(Failure::refused(format_args!("{}; protect it again", table.faults.join("; ")))),
+                (false, _) => Err(Failure::refused(table.faults.join("; "))),
                 (true, true) => Err(Failure::refused("nothing is refused: protect it without --shadow")),
                 (true, false) => Ok("protected".to_owned()),
             };

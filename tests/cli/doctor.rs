@@ -40,15 +40,42 @@ fn a_database_is_migrated_whole_and_protected() {
     finds(&it.url, "", 0, "ok    table files: protected");
     let triggers = it.run("SELECT name FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'files'").unwrap();
     it.run(&format!("DROP TRIGGER \"{}\"", triggers.lines().next().unwrap())).unwrap();
-    finds(&it.url, "", 65, "mend  table files: ");
+    finds(&it.url, "", 65, "is missing: protect the table again");
+}
+
+/// What the role may not do is no fault of the triggers.
+#[tokio::test]
+async fn a_role_that_lacks_rights_is_told_which() {
+    let it = Database::postgres().await;
+    it.ask("db migrate").is(0);
+    it.run("CREATE TABLE files (path text PRIMARY KEY)").unwrap();
+    it.ask("db protect --table files --column path").is(0);
+    it.run("CREATE ROLE may_check; GRANT SELECT ON _fencing_migrations TO may_check").unwrap();
+    let found = finds(&it.as_role("may_check"), "", 69, "mend  the lock service: ");
+    assert!(found.contains("mend  table files: ") && !found.contains("protect the table again"), "{found}");
+}
+
+#[test]
+fn no_part_of_a_password_is_shown() {
+    let found = finds("postgres://app:s3?cret@127.0.0.1:1/x", "", 64, "mend  postgres://***@127.0.0.1:1/x: ");
+    assert!(!found.contains("s3") && !found.contains("cret"), "{found}");
 }
 
 #[tokio::test]
-async fn servers_with_clocks_of_their_own_agree_with_this_machine() {
-    for it in [Database::postgres().await, Database::mariadb().await] {
+async fn servers_with_clocks_of_their_own_agree_with_this_machine_and_may_take_no_writes() {
+    let (postgres, mariadb) = (Database::postgres().await, Database::mariadb().await);
+    for it in [&postgres, &mariadb] {
         it.ask("db migrate").is(0);
-        finds(&it.url, "", 0, "its tables are up to date");
+        finds(&it.url, "", 0, "ok    the lock service: it grants leases now");
     }
+    let name = postgres.run("SELECT current_database()").unwrap();
+    postgres.run(&format!("ALTER DATABASE {} SET default_transaction_read_only = on", name.trim())).unwrap();
+    finds(&postgres.url, "", 69, "takes no writes: it is a standby, or read-only");
+    // The administrators of the other tests may write nevertheless.
+    mariadb.run("SET GLOBAL read_only = 1").unwrap();
+    let found = ask(&mariadb.url, "doctor");
+    mariadb.run("SET GLOBAL read_only = 0").unwrap();
+    assert!(found.code == Some(69) && found.stdout.contains("takes no writes"), "{found:?}");
 }
 
 #[test]

@@ -28,10 +28,11 @@ const TREE: &str = "
     )
     SELECT own.nspname, relname, relispartition AND id <> to_regclass({path}), relkind = 'p' OR relhassubclass,
         kind.name, encode(tgargs, 'hex'), CASE
-        WHEN tgname IS NULL THEN 'is missing'
-        WHEN tgenabled NOT IN ('O', 'A') THEN 'is disabled'
+        WHEN tgname IS NULL THEN 'is missing: protect the table again'
+        WHEN tgenabled NOT IN ('O', 'A') THEN 'is disabled: protect the table again'
         WHEN tgtype <> kind.type OR proname <> tgname OR tgqual IS NOT NULL OR tgattr::text <> '' OR tgdeferrable
-            OR tgargs IS DISTINCT FROM kind.args THEN 'is not the one that `fencing db protect` creates'
+            OR tgargs IS DISTINCT FROM kind.args
+            THEN 'is not the one that `fencing db protect` creates: protect the table again'
         WHEN pronamespace IS DISTINCT FROM (SELECT id FROM home)
             THEN format('calls %I.%I(), and the session finds the marks in %s', called.nspname, proname,
                 coalesce((SELECT nspname::text FROM home), 'no schema of its search_path'))

@@ -18,12 +18,16 @@ impl Trigger {
     pub fn faults<'a>(expected: &'a [Trigger], found: &'a [Trigger]) -> Vec<String> {
         let find = |all: &'a [Trigger], name: &str| all.iter().find(|own| own.name == name);
         let fault = |Trigger { name, text }: &Trigger| match find(found, name) {
-            None => Some(format!("the trigger {name} is missing")),
+            None => Some(format!("the trigger {name} is missing: protect the table again")),
             Some(own) if own.text == *text => None,
-            Some(_) => Some(format!("the trigger {name} is not the one that `fencing db protect` creates")),
+            Some(_) => Some(format!(
+                "the trigger {name} is not the one that `fencing db protect` creates: protect the table again"
+            )),
         };
         let others = found.iter().filter(|own| find(expected, &own.name).is_none());
-        let others = others.map(|own| format!("the trigger {} was created for a table of another name", own.name));
+        let others = others.map(|Trigger { name, .. }| {
+            format!("the trigger {name} was created for a table of another name: protect the table again")
+        });
         expected.iter().filter_map(fault).chain(others).collect()
     }
 }

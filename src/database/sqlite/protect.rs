@@ -180,9 +180,10 @@ fn find_faults(protect: &Protect, found: &[Trigger], rowid: &str) -> Vec<String>
     });
     let mut faults = Trigger::faults(&expected, &own);
     let older = found.iter().take_while(|found| !is_own(&found.name));
-    faults.extend(
-        older.map(|older| format!("the trigger {} is older than the fence's, which may refuse it", older.name)),
-    );
+    faults.extend(older.map(|older| {
+        let name = &older.name;
+        format!("the trigger {name} is older than the fence's, which may refuse it: protect the table again")
+    }));
     faults
 }
 
