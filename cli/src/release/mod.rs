@@ -80,7 +80,7 @@ async fn on_nodes(args: &ReleaseArgs, redis: &Redis) -> Result<Option<String>, F
     {
         return Err(Failure::unavailable(format_args!(
             "nothing was released: too few nodes remember to tell whether token {token} is that of the lease of \
-             {resource}; it is held by {found}. Run it again when more nodes are back"
+             {resource}; it is held by {found}. Run it without --token, or again when more nodes remember"
         )));
     }
     holders.retain(|holders| args.token.is_none_or(|token| holders.has(token)));
