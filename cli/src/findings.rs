@@ -120,7 +120,8 @@ impl Findings {
 
 impl Finding {
     pub(crate) fn is_admitted(&self) -> bool {
-        self.problem.is_none() || self.quarantine().is_some()
+        let takes_no_writes = matches!(self.problem, Some(Fault::OutOfMemory | Fault::Refused(_)));
+        self.problem.is_none() || self.quarantine().is_some() || takes_no_writes && self.report.is_some()
     }
 
     pub(crate) fn quarantine(&self) -> Option<Duration> {
@@ -137,7 +138,7 @@ impl Finding {
 
     /// Returns the problem with its remedy. A quarantine ends automatically and is none.
     pub(crate) fn advised(&self, findings: &Findings) -> Option<String> {
-        let fault = self.problem.as_ref().filter(|_| !self.is_admitted())?;
+        let fault = self.problem.as_ref().filter(|_| self.quarantine().is_none())?;
         let advice = match fault {
             Fault::Unreachable(_) => " (is it running? is the URL right?)",
             Fault::TimedOut => &format!(": no answer within {} (hung, or out of reach?)", show(findings.budget)),
@@ -193,7 +194,6 @@ impl Finding {
     fn facts(&self) -> Option<String> {
         let report = self.report.as_ref()?;
         let state = match &self.problem {
-            None => "admitted; ".to_owned(),
             Some(Fault::Quarantined(Duration::MAX)) => {
                 "admitted, grants nothing until an operator ends its quarantine (`fencing fleet \
                  recover --now` says when and how); "
@@ -202,7 +202,8 @@ impl Finding {
             Some(Fault::Quarantined(left)) => {
                 format!("admitted, grants nothing for another {}; ", about(*left))
             }
-            Some(_) => String::new(),
+            _ if self.is_admitted() => "admitted; ".to_owned(),
+            _ => String::new(),
         };
         let era = or_none(report.era);
         let longest = or_none(Some(report.longest).filter(|longest| !longest.is_zero()).map(about));

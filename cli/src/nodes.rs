@@ -48,7 +48,8 @@ pub(crate) fn verdict(findings: &Findings) -> Result<(), Failure> {
     if granting >= needed {
         return Ok(());
     }
-    let closed = match findings.admitted() - granting {
+    let is_closed = |finding: &Finding| finding.quarantine().is_some_and(|left| left < Duration::MAX);
+    let closed = match findings.count(is_closed) {
         0 => String::new(),
         1 => "; 1 of the others is quarantined, which ends by itself".to_owned(),
         closed => format!("; {closed} of the others are quarantined, which ends by itself"),

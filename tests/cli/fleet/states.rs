@@ -73,7 +73,7 @@ async fn never_started() {
             "era": null, "admitted_as": null, "quarantine_ms": null, "fleet": [],
         });
         said.assert_json(node, &expected);
-        assert_eq!(server.cli(&["DBSIZE"]), "0", "it only reads");
+        assert_eq!(server.cli(&["DBSIZE"]), "0", "it changes nothing");
     }
     let health = health(&list).await;
     assert_eq!((health.granting, health.needed, health.has_quorum()), (0, 2, false));
@@ -125,6 +125,26 @@ fn nodes_that_cannot_keep_locks() {
     said.assert_json(1, &json!({"problem": "not a master"}));
     // Harmless without maxmemory.
     said.assert(2, ": admitted");
+}
+
+/// They answer and remember. A user who may not write finds nothing wrong with a node.
+#[test]
+fn nodes_that_take_no_writes() {
+    let servers = started(servers(3));
+    servers[2].cli(&["ACL", "SETUSER", "reader", "on", ">secret", "~*", "&*", "+@all", "-set"]);
+    servers[..2].iter().for_each(|server| drop(server.cli(&["CONFIG", "SET", "maxmemory", "1"])));
+    let list = format!("{}?user=reader&pass=secret", urls(&servers));
+    let said = nodes(&list, 69, "no quorum: 1 of 3 nodes can grant a lock now, 2 are needed\n");
+    for node in [0, 1] {
+        said.assert(node, ": admitted; ");
+        said.assert(node, ": out of memory (raise maxmemory, or free some)");
+        said.assert_json(node, &json!({"admitted": true, "usable": false}));
+    }
+    said.assert_json(2, &json!({"admitted": true, "usable": true}));
+    ask(&servers, "fleet recover --node-budget 2s").says(69, "no quorum: 1 of 3");
+    let found = ask(&servers, "doctor --node-budget 2s");
+    assert!(found.code == Some(69) && found.stdout.contains("out of memory"), "{found:?}");
+    assert_eq!(servers[2].cli(&["KEYS", "*:probe"]), "");
 }
 
 #[tokio::test]

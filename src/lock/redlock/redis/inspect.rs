@@ -48,6 +48,8 @@ pub struct NodeReport {
     pub counts: u64,
     /// Whether it holds 100,000 counters or more, so that clients collect them.
     pub crowded: bool,
+    /// The server's error, if it takes no writes now: it is out of memory, can't save, or lacks replicas.
+    pub refuses: Option<String>,
 }
 
 impl NodeReport {
@@ -69,7 +71,10 @@ impl NodeReport {
             },
             _ if !list.members().eq(&self.fleet) => Some(Fault::OtherFleet { members: self.fleet.clone() }),
             Some(left) => Some(Fault::Quarantined(left)),
-            None => None,
+            None => self.refuses.as_ref().map(|text| match text.contains("OOM") {
+                true => Fault::OutOfMemory,
+                false => Fault::Refused(text.clone()),
+            }),
         })
     }
 }
@@ -77,7 +82,7 @@ impl NodeReport {
 impl RedisNode {
     /// Asks the node for its state, over a connection of its own, within `budget`.
     ///
-    /// It only reads. It neither prepares nor admits the node.
+    /// It changes nothing. It neither prepares nor admits the node.
     ///
     /// # Errors
     /// [`Fault`] if the node does not answer. Other problems are in the report.
@@ -109,6 +114,7 @@ impl RedisNode {
             longest: Duration::ZERO,
             counts: 0,
             crowded: false,
+            refuses: None,
         };
         // A loading server answers nothing, and a replica's copy proves nothing.
         if report.master && !report.loading {
@@ -123,8 +129,8 @@ impl RedisNode {
 }
 
 fn read(report: &mut NodeReport, value: Value) -> Option<()> {
-    type StatusAnswer = (Vec<Option<String>>, i64, u64, u64, u64);
-    let (memory, left, longest, counts, clock): StatusAnswer = from_redis_value(value).ok()?;
+    type StatusAnswer = (Vec<Option<String>>, i64, u64, u64, u64, Option<String>);
+    let (memory, left, longest, counts, clock, refuses): StatusAnswer = from_redis_value(value).ok()?;
     // Other clients may have written anything there, and a terminal shows it.
     let fits = |text: &String| text.len() <= 30_000 && !text.contains(char::is_control);
     if !memory.iter().flatten().all(fits) {
@@ -148,6 +154,10 @@ fn read(report: &mut NodeReport, value: Value) -> Option<()> {
     };
     report.longest = Duration::from_millis(longest);
     report.counts = counts;
+    // The user may lack the right to write.
+    let codes = ["OOM", "MISCONF", "NOREPLICAS", "READONLY"];
+    let refuses = refuses.filter(|text| codes.iter().any(|code| text.contains(code)));
+    report.refuses = refuses.map(|text| text.chars().filter(|c| !c.is_control()).take(200).collect());
     report.clock = Some(Duration::from_secs(clock));
     report.crowded = full.is_some() || report.counts >= CROWDED as u64;
     Some(())
