@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use fencing::lock::Lock;
 use fencing::lock::sql::SqlLock;
@@ -11,7 +11,7 @@ use sqlx::query_as;
 
 use crate::duration::about;
 use crate::exit::Failure;
-use crate::findings::{self, NodeBudget};
+use crate::findings::{self, NodeBudget, clock_fault};
 use crate::lock::ChosenLock;
 use crate::marks::{self, MarksPlace, MarksUrl};
 use crate::nodes::verdict;
@@ -37,9 +37,6 @@ pub(crate) struct DoctorArgs {
     #[command(flatten)]
     budget: NodeBudget,
 }
-
-/// The largest difference between a server's clock and this machine's: beyond it one of them is wrong.
-const CLOCKS_APART: Duration = Duration::from_secs(5);
 
 pub(crate) async fn main(args: DoctorArgs) -> Result<u8, Failure> {
     let (place, marks) = args.marks.beside(&args.place)?;
@@ -151,10 +148,7 @@ impl Report {
 
     /// After a loss of all tokens the next ones come from the clocks of the servers.
     fn check_clock(&mut self, name: &str, clock: Option<Duration>) {
-        let own = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let apart = clock.map_or(Duration::ZERO, |clock| clock.abs_diff(own));
-        if apart > CLOCKS_APART {
-            let why = format!("its clock and this machine's clock are {} apart: set them", about(apart));
+        if let Some(why) = clock_fault(clock) {
             self.note(name, Err(Failure::refused(why)));
         }
     }
@@ -162,6 +156,8 @@ impl Report {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{SystemTime, UNIX_EPOCH};
+
     use super::*;
 
     #[test]

@@ -1,6 +1,6 @@
 //! The reports of the nodes of one list, with advice for operators.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fencing::lock::Fault;
 use fencing::lock::redlock::{BuildError, Fleet, Node as _, NodeReport, RedisNode};
@@ -219,6 +219,17 @@ impl Finding {
         let list = &findings.fleet;
         self.report.as_ref().is_some_and(|it| it.remembers() && list.members().eq(&it.moved_to))
     }
+}
+
+/// The largest difference between a server's clock and this machine's: beyond it one of them is wrong.
+const CLOCKS_APART: Duration = Duration::from_secs(5);
+
+/// Says what is wrong with a server's clock.
+pub(crate) fn clock_fault(clock: Option<Duration>) -> Option<String> {
+    let own = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let apart = clock?.abs_diff(own);
+    let why = || format!("its clock and this machine's clock are {} apart: set them", about(apart));
+    (apart > CLOCKS_APART).then(why)
 }
 
 pub(crate) fn is_silent(fault: &Fault) -> bool {

@@ -8,7 +8,7 @@ use fencing::lock::{Fault, NodeCause};
 
 use crate::duration::{self, about};
 use crate::exit::{self, Failure};
-use crate::findings::{self, Finding, Findings, NodeBudget, is_silent};
+use crate::findings::{self, Finding, Findings, NodeBudget, clock_fault, is_silent};
 use crate::nodes::verdict;
 use crate::place::{NAMESPACE, Redis};
 use crate::say;
@@ -39,7 +39,8 @@ pub(crate) enum FleetAction {
 /// Brings back every node that restarted or lost its state. No client needs to run.
 ///
 /// If too few nodes remember, every node must answer, and the fleet starts again: the order of the tokens then depends
-/// on the nodes' clocks. A node that comes back grants nothing until locks it may have forgotten have expired.
+/// on the nodes' clocks, which must agree with this machine's. A node that comes back grants nothing until locks it may
+/// have forgotten have expired.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RecoverArgs {
     #[command(flatten)]
@@ -124,6 +125,7 @@ async fn bring_back(recover: &RecoverArgs) -> Result<(), Failure> {
     Failure::unless(recover.yes || !recover.now, NOW)?;
     let budget = recover.budget.within(recover.ttl);
     let operator = recover.redis.builder().ttl(recover.ttl).node_budget(budget).build()?.operator();
+    check_clocks(&findings::ask(&recover.redis, budget).await?)?;
     let done = operator.admit().await;
     let opened = if recover.now { Some(operator.open().await) } else { None };
     let findings = findings::ask(&recover.redis, budget).await?;
@@ -151,6 +153,17 @@ async fn bring_back(recover: &RecoverArgs) -> Result<(), Failure> {
         about(recover.ttl)
     ));
     Ok(())
+}
+
+/// Refuses a new start by clocks that are wrong.
+fn check_clocks(findings: &Findings) -> Result<(), Failure> {
+    let wrong = |it: &Finding| Some(format!("{}: {}", it.node, clock_fault(it.report.as_ref()?.clock)?));
+    let wrong = say::listed(findings.nodes.iter().filter_map(wrong), "; ");
+    let why = "nothing was changed: the order of the tokens would depend on the nodes' clocks";
+    match wrong.is_empty() || findings.members() >= findings.needed() {
+        true => Ok(()),
+        false => Err(Failure::refused(format_args!("{why}: {wrong}"))),
+    }
 }
 
 async fn relocate(order: &MoveArgs) -> Result<(), Failure> {

@@ -1,6 +1,7 @@
 //! `fencing fleet recover`: nodes come back with no application running.
 
 use fencing::lock::{AcquireError, Fault};
+use support::redis::IN_MEMORY;
 
 use crate::fleet::place::*;
 
@@ -61,6 +62,22 @@ fn a_quarantine_ends_by_the_operators_word() {
     assert!(lease(&servers, "--wait 0s").unwrap() > first);
     let printed = admit(&servers, "--now --yes");
     assert!(printed.contains("no node was quarantined"), "{printed}");
+}
+
+#[test]
+fn a_start_needs_clocks_that_are_right() {
+    let servers: Vec<_> = (0..3).map(|_| RedisServer::shifted(IN_MEMORY)).collect();
+    servers[1].set_clock(-3600);
+    let refused = ask(&servers, "fleet recover --node-budget 2s").prints(65, "").says(65, "nothing was changed: ");
+    let words = format!("{}: its clock and this machine's clock are ", servers[1].url());
+    assert!(refused.stderr.contains(&words), "{refused:?}");
+    servers.iter().for_each(|server| assert_eq!(server.cli(&["DBSIZE"]), "0"));
+    servers[1].set_clock(0);
+    admit(&servers, "");
+    // Nodes that remember know their tokens.
+    servers[1].set_clock(-3600);
+    servers[0].cli(&["FLUSHALL"]);
+    admit(&servers, "");
 }
 
 #[test]
