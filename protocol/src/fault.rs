@@ -55,10 +55,7 @@ pub enum Fault {
     )]
     Strict,
     /// It is quarantined until the locks that it may have forgotten have expired.
-    #[error(
-        "quarantined for {} (earlier locks may still be held until then)",
-        about(*.0)
-    )]
+    #[error("quarantined for {} (earlier locks may still be held until then)", about(*.0))]
     Quarantined(Duration),
     /// It belongs to another fleet: this client has another list of nodes. It gives no vote,
     /// because majorities of different lists need not meet.
