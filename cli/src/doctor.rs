@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use fencing::lock::Lock;
 use fencing::lock::sql::SqlLock;
@@ -16,7 +16,7 @@ use crate::lock::ChosenLock;
 use crate::marks::{self, MarksPlace, MarksUrl};
 use crate::nodes::verdict;
 use crate::place::{Chosen, LockPlace, Redis};
-use crate::pool::{Pool, answer, connect, on};
+use crate::pool::{ANSWER_TIMEOUT, Pool, answer, connect, on};
 use crate::say;
 
 /// Checks the lock service and the storage, and says what to mend. It takes no lock, and changes no table.
@@ -40,7 +40,7 @@ pub(crate) struct DoctorArgs {
 
 pub(crate) async fn main(args: DoctorArgs) -> Result<u8, Failure> {
     let (place, marks) = args.marks.beside(&args.place)?;
-    let (mut report, mut databases) = (Report(0), Vec::new());
+    let (mut report, mut databases) = (Report { status: 0, began: SystemTime::now() }, Vec::new());
     match place {
         Chosen::Redis(redis) => report.check_nodes(&redis, args.budget.within(Duration::MAX)).await?,
         Chosen::Database(url) => databases.push((url, true)),
@@ -70,11 +70,15 @@ pub(crate) async fn main(args: DoctorArgs) -> Result<u8, Failure> {
             report.note(name, Err(failure));
         }
     }
-    Ok(report.0)
+    Ok(report.status)
 }
 
-/// What is printed, and the exit status so far.
-struct Report(u8);
+/// What is printed.
+struct Report {
+    /// The exit status so far.
+    status: u8,
+    began: SystemTime,
+}
 
 impl Report {
     fn note(&mut self, what: impl Display, found: Result<String, Failure>) {
@@ -82,7 +86,7 @@ impl Report {
             Ok(fine) => say::out(format_args!("ok    {what}: {fine}\n")),
             Err(Failure(status, why)) => {
                 say::out(format_args!("mend  {what}: {}\n", say::without_passwords(&why)));
-                self.0 = self.0.max(status);
+                self.status = self.status.max(status);
             }
         }
     }
@@ -132,7 +136,7 @@ impl Report {
         if !matches!(read_only.as_str(), "off" | "OFF" | "0") {
             self.note(name, Err(Failure::unavailable("takes no writes: it is a standby, or read-only")));
         } else if has_leases {
-            let lock: Arc<dyn Lock> = on!(pool.clone(), pool => Arc::new(SqlLock::new(pool)));
+            let lock = on!(pool.clone(), pool => probe(pool))?;
             self.check_lock(&*lock).await;
         }
         for table in on!(&pool, pool => answer(sql::protected(pool, None)).await)? {
@@ -148,15 +152,21 @@ impl Report {
 
     /// After a loss of all tokens the next ones come from the clocks of the servers.
     fn check_clock(&mut self, name: &str, clock: Option<Duration>) {
-        if let Some(why) = clock_fault(clock) {
+        if let Some(why) = clock_fault(clock, self.began) {
             self.note(name, Err(Failure::refused(why)));
         }
     }
 }
 
+/// The leases of a database, which is given the time that all answers here have.
+fn probe<DB: sql::Database>(pool: sqlx::Pool<DB>) -> Result<Arc<dyn Lock>, Failure> {
+    let patient = SqlLock::builder(pool).ttl(ANSWER_TIMEOUT * 2).budget(ANSWER_TIMEOUT);
+    Ok(Arc::new(patient.build()?))
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::{SystemTime, UNIX_EPOCH};
+    use std::time::UNIX_EPOCH;
 
     use super::*;
 
@@ -164,9 +174,9 @@ mod tests {
     fn a_clock_that_is_far_off_is_to_be_mended() {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         for (clock, status) in [(None, 0), (Some(now), 0), (Some(now / 2), 65), (Some(now * 2), 65)] {
-            let mut report = Report(0);
+            let mut report = Report { status: 0, began: SystemTime::now() };
             report.check_clock("a", clock);
-            assert_eq!(report.0, status, "{clock:?}");
+            assert_eq!(report.status, status, "{clock:?}");
         }
     }
 }

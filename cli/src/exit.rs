@@ -106,14 +106,17 @@ impl Failure {
     }
 }
 
-/// Whether the connection broke, could not be made, or was ended by the server.
+/// Read-only, as a standby is, no room, or too late. 42P05, 26000: a pooler gave the statement to another session.
+const NOT_NOW_IN_POSTGRES: [&str; 6] = ["25006", "53100", "53200", "57014", "42P05", "26000"];
+const NOT_NOW_IN_MYSQL: [u16; 6] = [1021, 1290, 1836, 1317, 3024, 1969];
+
+/// Whether the connection broke, could not be made, or was ended by the server, or the server can't do it now.
 fn is_lost(error: &(dyn Error + 'static)) -> bool {
     let mut causes = successors(Some(error), |error| (**error).source());
     causes.find_map(|error| error.downcast_ref()).is_some_and(|error| match error {
         SqlError::Database(error) => match error.try_downcast_ref::<MySqlDatabaseError>() {
-            Some(error) => mysql::is_down(error.number()),
-            // 42P05, 26000: a pooler gave the statement to another session.
-            None => error.code().is_some_and(|it| postgres::is_down(&it) || matches!(&*it, "42P05" | "26000")),
+            Some(error) => mysql::is_down(error.number()) || NOT_NOW_IN_MYSQL.contains(&error.number()),
+            None => error.code().is_some_and(|it| postgres::is_down(&it) || NOT_NOW_IN_POSTGRES.contains(&&*it)),
         },
         SqlError::Io(_) | SqlError::Tls(_) | SqlError::PoolTimedOut | SqlError::WorkerCrashed => true,
         _ => false,

@@ -224,10 +224,10 @@ impl Finding {
 /// The largest difference between a server's clock and this machine's: beyond it one of them is wrong.
 const CLOCKS_APART: Duration = Duration::from_secs(5);
 
-/// Says what is wrong with a server's clock.
-pub(crate) fn clock_fault(clock: Option<Duration>) -> Option<String> {
-    let own = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let apart = clock?.abs_diff(own);
+/// Says what is wrong with a server's clock, which it was `asked` for at that time or later.
+pub(crate) fn clock_fault(clock: Option<Duration>, asked: SystemTime) -> Option<String> {
+    let clock = UNIX_EPOCH + clock?;
+    let apart = asked.duration_since(clock).or(clock.duration_since(SystemTime::now())).unwrap_or_default();
     let why = || format!("its clock and this machine's clock are {} apart: set them", about(apart));
     (apart > CLOCKS_APART).then(why)
 }

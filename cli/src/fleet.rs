@@ -1,6 +1,6 @@
 //! `fencing fleet`: starts nodes, brings them back, and moves the locks to other nodes.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use clap::Subcommand;
 use fencing::lock::redlock::{Node, OperatorError};
@@ -116,7 +116,8 @@ async fn start(redis: &Redis, budget: &NodeBudget) -> Result<(), Failure> {
     let findings = findings::ask(redis, budget).await?;
     findings.print();
     verdict(&findings).map_err(|Failure(status, why)| {
-        let more = if findings.admitted() >= findings.needed() { IN_USE } else { "" };
+        let is_closed = findings.count(|node| node.quarantine().is_some()) > 0;
+        let more = if is_closed && findings.admitted() >= findings.needed() { IN_USE } else { "" };
         Failure(status, format!("{why}{more}"))
     })
 }
@@ -125,7 +126,8 @@ async fn bring_back(recover: &RecoverArgs) -> Result<(), Failure> {
     Failure::unless(recover.yes || !recover.now, NOW)?;
     let budget = recover.budget.within(recover.ttl);
     let operator = recover.redis.builder().ttl(recover.ttl).node_budget(budget).build()?.operator();
-    check_clocks(&findings::ask(&recover.redis, budget).await?)?;
+    let asked = SystemTime::now();
+    check_clocks(&findings::ask(&recover.redis, budget).await?, asked)?;
     let done = operator.admit().await;
     let opened = if recover.now { Some(operator.open().await) } else { None };
     let findings = findings::ask(&recover.redis, budget).await?;
@@ -156,8 +158,8 @@ async fn bring_back(recover: &RecoverArgs) -> Result<(), Failure> {
 }
 
 /// Refuses a new start by clocks that are wrong.
-fn check_clocks(findings: &Findings) -> Result<(), Failure> {
-    let wrong = |it: &Finding| Some(format!("{}: {}", it.node, clock_fault(it.report.as_ref()?.clock)?));
+fn check_clocks(findings: &Findings, asked: SystemTime) -> Result<(), Failure> {
+    let wrong = |it: &Finding| Some(format!("{}: {}", it.node, clock_fault(it.report.as_ref()?.clock, asked)?));
     let wrong = say::listed(findings.nodes.iter().filter_map(wrong), "; ");
     let why = "nothing was changed: the order of the tokens would depend on the nodes' clocks";
     match wrong.is_empty() || findings.members() >= findings.needed() {

@@ -29,7 +29,7 @@ export interface Options {
   clientToken?: string;
   /** How long the lease lasts without a renewal, in milliseconds. Default: 10,000. */
   ttl?: number;
-  /** How long to wait while another client holds the lock, in milliseconds. Default: 0. */
+  /** How long to wait while another client holds the lock, in milliseconds: up to 280,000, as fetch waits no longer. Default: 0. */
   wait?: number;
   /** Gives up the wait. What was acquired in that moment ends at its TTL. */
   signal?: AbortSignal;
@@ -71,7 +71,7 @@ export function acquire(resource: string, options?: Options): Promise<Lease>;
 /** Acquires a lease for the time of `work`, and releases it. */
 export function withLease<T>(resource: string, options: Options, work: (lease: Lease) => Promise<T> | T): Promise<T>;
 
-/** A client of node-pg: not a pool, as a transaction needs one connection. */
+/** A client of node-pg: not a pool, as a transaction needs one connection. It takes one call of `fenced` at a time. */
 export interface PgClient {
   query(text: string, values?: unknown[]): Promise<unknown>;
 }

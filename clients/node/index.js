@@ -262,7 +262,21 @@ export async function withLease(resource, options, work) {
   }
 }
 
+// The clients whose transaction is open: another call would write in it, and behind its end.
+const busy = new WeakSet();
+
 export async function fenced(client, lease, work) {
+  if (client.totalCount !== undefined) throw new Refused("a transaction needs one connection: give a client of the pool");
+  if (busy.has(client)) throw new Refused("this client has a fenced transaction: wait for its end, or take another client");
+  busy.add(client);
+  try {
+    return await admitted(client, lease, work);
+  } finally {
+    busy.delete(client);
+  }
+}
+
+async function admitted(client, lease, work) {
   const admit = () => client.query("SELECT fencing_admit($1, $2)", [lease.resource, lease.token]);
   for (let attempt = 0; ; attempt++) {
     try {
@@ -285,7 +299,7 @@ async function transaction(client, lease, work) {
   await client.query("BEGIN");
   try {
     const result = await work();
-    await client.query("COMMIT");
+    if ((await client.query("COMMIT"))?.command === "ROLLBACK") throw new FencingError("a statement has failed: nothing was written");
     return result;
   } catch (error) {
     await client.query("ROLLBACK").catch(() => {});

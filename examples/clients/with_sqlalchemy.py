@@ -21,10 +21,10 @@ DOWN = {None, "53300", 1040, 1053, 1203, 1927, 2002, 2003, 2006, 2013, 3169, 403
 
 
 def fate(error):
-    """What an error means, from any statement or from the commit. PyMySQL has no SQLSTATE."""
+    """What an error means, from any statement or from the commit. PyMySQL has no SQLSTATE, psycopg no pgcode."""
     if "fencing: token " in str(error.orig) and " is stale, " in str(error.orig):
         return "stale"
-    code = getattr(error.orig, "pgcode", error.orig.args[0])
+    code = getattr(error.orig, "sqlstate", getattr(error.orig, "pgcode", error.orig.args[0]))
     if code in RETRYABLE:
         return "retry"
     return "down" if code in DOWN or str(code).startswith(("08", "57P")) else "error"

@@ -261,9 +261,9 @@ BEGIN
 END;
 
 -- fencing_lease_release(resource, owner, rest, patience): frees the row, or takes the part off. What is released early
--- stays closed for the rest, under a name by which no renewal that is still on its way finds it, and a second release
--- changes nothing. Returns 2 if the row is free now, 1 if it is closed still, by others or for the rest, and 0 if the
--- lease was over before.
+-- stays closed for the rest, under a name by which no renewal that is still on its way finds it, and a second release of
+-- the row changes nothing. Returns 2 if the row is free now, 1 if it is closed still, by others or for the rest, or was
+-- released early before, and 0 if the lease was over.
 DROP PROCEDURE IF EXISTS fencing_lease_release;
 CREATE PROCEDURE fencing_lease_release(
     IN the_resource VARBINARY(255), IN the_owner VARBINARY(127),

@@ -166,10 +166,10 @@ END
 $fencing$;
 
 -- fencing_lease_release(resource, owner, rest): frees the row, or takes the part off. What is released early stays
--- closed for the rest, under a name by which no renewal that is still on its way finds it, and a second release changes
--- nothing. Returns 2 if the row is free
--- now, 1 if it is closed still, by others or for the rest, and 0 if the lease was over before. It need not be on disk:
--- after a crash the row is closed until the lease would have ended, and nobody renews it.
+-- closed for the rest, under a name by which no renewal that is still on its way finds it, and a second release of the
+-- row changes nothing. Returns 2 if the row is free now, 1 if it is closed still, by others or for the rest, or was
+-- released early before, and 0 if the lease was over. It need not be on disk: after a crash the row is closed until the
+-- lease would have ended, and nobody renews it.
 CREATE OR REPLACE FUNCTION fencing_lease_release(the_resource text, the_owner text, rest bigint)
     RETURNS integer LANGUAGE plpgsql VOLATILE AS $fencing$
 DECLARE

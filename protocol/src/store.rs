@@ -248,7 +248,7 @@ impl Store {
         let joins = !self.memory.joining && matches!(self.memory.affiliation, Affiliation::Sealed { .. });
         if joins || self.memory.prepared.as_ref().is_none_or(|(life, _)| older(life)) {
             self.memory.prepared = Some((me.incarnation.clone(), new));
-            self.memory.joining = joins;
+            self.memory.joining |= joins;
         }
         Reply::Prepared(Prepared {
             admitted: self.admits(me),

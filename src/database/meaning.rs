@@ -22,6 +22,8 @@ pub enum Meaning {
     Closing,
     /// The server starts, or recovers.
     Starting,
+    /// The server takes no writes or has no room, or the statement took too long.
+    NotNow,
     /// Anything else.
     Other,
 }

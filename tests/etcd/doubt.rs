@@ -49,17 +49,18 @@ async fn a_late_transaction_has_no_effect_after_the_sweep() {
 async fn a_late_sweep_deletes_no_lock_that_has_come_back() {
     let cluster = EtcdCluster::start();
     let proxy = Proxy::before(cluster.host(0)).await;
-    let builder = EtcdLock::builder(format!("etcd://{},{}", proxy.host, cluster.host(0))).holder("billing-7");
-    let ttl = Duration::from_secs(6);
-    let slow = builder.ttl(ttl).budget(Duration::from_millis(800)).renew(false).build().unwrap();
+    let (ttl, budget) = (Duration::from_secs(20), Duration::from_secs(5));
+    let slow = EtcdLock::builder(format!("etcd://{}", proxy.host)).holder("billing-7").ttl(ttl).budget(budget);
+    let slow = slow.renew(false).build().unwrap();
     let kept = slow.acquire(&named("kept")).await.unwrap();
-    let lease = lock(&cluster).ttl(ttl).renew(false).build().unwrap().acquire(&resource()).await.unwrap();
+    let one = lock(&cluster).ttl(ttl).budget(budget).renew(false).build().unwrap();
+    let lease = one.acquire(&resource()).await.unwrap();
     let ticket = lease.ticket().unwrap();
     until("it is moved", async || slow.resume(&ticket).await.map(Lease::leave).is_ok()).await;
-    lease.renew().await.unwrap();
+    until("it is moved back", async || lease.renew().await.is_ok()).await;
     proxy.hold_from("invoice/42");
     until("it is swept", async || {
-        sleep(ttl / 30).await;
+        sleep(ttl / 100).await;
         let _ = lease.renew().await;
         proxy.is_holding()
     })

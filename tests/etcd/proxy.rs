@@ -9,8 +9,9 @@ use tokio::net::{TcpListener, TcpStream};
 #[derive(Clone, Copy, PartialEq)]
 enum Mode {
     Pass,
-    /// From the first request with this on, all of them are held.
+    /// From the first request with this on, all of its connection are held.
     HoldFrom(&'static str),
+    HoldOne,
     Hold,
     /// What comes now is lost, such as that the client waits no more.
     Lose,
@@ -38,7 +39,7 @@ impl Proxy {
                 let (to_server, state) = (Arc::new(tokio::sync::Mutex::new(to_server)), Arc::clone(&shared));
                 tokio::spawn(async move { copy(&mut answers, &mut to_client).await });
                 tokio::spawn(async move {
-                    let mut buffer = vec![0; 1 << 16];
+                    let (mut buffer, mut is_held) = (vec![0; 1 << 16], false);
                     while let Ok(count @ 1..) = requests.read(&mut buffer).await {
                         let bytes = buffer[..count].to_vec();
                         let passes = {
@@ -46,12 +47,13 @@ impl Proxy {
                             if let Mode::HoldFrom(text) = *mode
                                 && bytes.windows(text.len()).any(|part| part == text.as_bytes())
                             {
-                                *mode = Mode::Hold;
+                                (*mode, is_held) = (Mode::HoldOne, true);
                             }
-                            if *mode == Mode::Hold {
+                            let holds = *mode == Mode::Hold || *mode == Mode::HoldOne && is_held;
+                            if holds {
                                 held.push((Arc::clone(&to_server), bytes.clone()));
                             }
-                            !matches!(mode, Mode::Hold | Mode::Lose)
+                            !holds && *mode != Mode::Lose
                         };
                         if passes && to_server.lock().await.write_all(&bytes).await.is_err() {
                             return;

@@ -60,7 +60,7 @@ pub(super) async fn serve(stream: TcpStream, from: SocketAddr, port: Port, _plac
 
 /// The client of a connection, which may answer pings in HTTP/2 and read no answer.
 struct Reader {
-    /// When it has last taken a frame of any answer, or the connection the last one.
+    /// When it has last taken a frame of any answer, or was given one while nothing was unread.
     taken: Mutex<Option<Instant>>,
     /// The answers of which it has a frame to take.
     unread: TaskTracker,

@@ -80,8 +80,8 @@ pub(crate) async fn main(run: RunArgs) -> Result<u8, Failure> {
             Ok(lease) => Ok(hold(lease, &run, &mut signals).await),
             Err(error @ AcquireError::Held { .. }) => Err(Failure(exit::HELD, error.to_string())),
             Err(error) => {
-                let only = if let [only] = error.causes() { Some(only.cause.clone().into()) } else { None };
-                Err(Failure(only.map_or(exit::UNAVAILABLE, |Failure(status, _)| status), error.to_string()))
+                let one = if let [one] = error.causes() { Some(Failure::from(one.cause.clone())) } else { None };
+                Err(Failure(one.map_or(exit::UNAVAILABLE, |Failure(status, _)| status), error.to_string()))
             }
         },
     };

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import test from "node:test";
 import { acquire, fenced, Held, InDoubt, Lost, Refused, Stale, Unavailable, withLease } from "../index.js";
 
-const { Client } = createRequire(import.meta.url)("pg");
+const { Client, Pool } = createRequire(import.meta.url)("pg");
 const pid = Number(process.env.FENCING_SERVE_PID);
 
 const lost = (lease) => new Promise((ended) => (lease.lost ? ended() : lease.signal.addEventListener("abort", ended)));
@@ -111,6 +111,11 @@ test("a stale write is refused", async () => {
     await withLease("files/report", { wait: 20_000 }, (lease) => fenced(client, lease, write("new")));
     await assert.rejects(fenced(client, awake, write("late")), Stale);
     await assert.rejects(fenced(client, old, write("late")), Lost);
+    const next = { ...awake, token: awake.token + 1_000 };
+    const caught = fenced(client, next, () => client.query("SELECT 1 / 0").catch(() => {}));
+    await assert.rejects(fenced(client, next, write("beside")), Refused);
+    await assert.rejects(caught, /nothing was written/);
+    await assert.rejects(fenced(new Pool(), next, write("pool")), Refused);
     assert.deepEqual((await client.query("SELECT body FROM files")).rows, [{ body: "new" }]);
   } finally {
     await client.end();

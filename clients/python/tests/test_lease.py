@@ -9,11 +9,12 @@ import sqlite3
 import threading
 import time
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import psycopg2
 
-from fencing import AsyncLease, Held, InDoubt, Lease, Lost, Refused, Stale, Unavailable, fenced
+from fencing import AsyncLease, FencingError, Held, InDoubt, Lease, Lost, Refused, Stale, Unavailable, fenced
 
 PID = int(os.environ["FENCING_SERVE_PID"])
 
@@ -116,6 +117,25 @@ class Leases(unittest.TestCase):
         with Lease("async", wait=50):
             pass
 
+    def test_asyncio_clients_that_wait_do_not_hold_up_a_release(self):
+        async def one():
+            async with AsyncLease("in turn", ttl=30, wait=50):
+                await asyncio.sleep(0.1)
+
+        async def three():
+            asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+            await asyncio.gather(one(), one(), one())
+
+        asyncio.run(three())
+
+    def test_an_asynchronous_cursor_is_refused(self):
+        async def use():
+            async with await psycopg.AsyncConnection.connect(user="fencing") as database:
+                with self.assertRaises(TypeError), fenced(database.cursor(), None):
+                    self.fail("it would not be fenced")
+
+        asyncio.run(use())
+
     def test_a_stale_write_is_refused_by_sqlite(self):
         self.refuses_a_stale_write("sqlite", sqlite3.connect(os.environ["FENCING_TEST_DATABASE"]))
 
@@ -147,6 +167,15 @@ class Leases(unittest.TestCase):
                 1 / 0
         cursor.execute("SELECT body FROM files")
         self.assertEqual(cursor.fetchall(), [("new",)])
+        database.commit()
+        # A statement that failed and was caught, or one that has ended the transaction.
+        with self.assertRaisesRegex(FencingError, "nothing after that is fenced"):
+            with Lease(name, wait=20) as last, fenced(cursor, last):
+                if name == "sqlite":
+                    cursor.executescript("SELECT 1")
+                else:
+                    with self.assertRaises(Exception):
+                        cursor.execute("SELECT 1 / 0")
         database.close()
 
 

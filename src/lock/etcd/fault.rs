@@ -53,7 +53,7 @@ impl EtcdFailure {
                 "compact and defragment the members, then `etcdctl alarm disarm`",
             ))),
             Code::ResourceExhausted if text.contains("too many requests") => {
-                EtcdFailure::unsent(Fault::NotNow(text.to_owned()))
+                EtcdFailure::refused(Fault::NotNow(text.to_owned()))
             }
             Code::InvalidArgument | Code::FailedPrecondition | Code::NotFound | Code::ResourceExhausted => {
                 EtcdFailure::refused(Fault::Refused(text.to_owned()))

@@ -18,7 +18,7 @@ use crate::lock::sleep::answered;
 use crate::sequencer::Sequencer;
 
 /// The pause before a lock is read again that could not be moved.
-const PAUSE: Duration = Duration::from_millis(10);
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The locks of one lease, on the etcd lease of its session.
 pub(super) struct HeldInEtcd {
@@ -130,7 +130,7 @@ impl EtcdSession {
     async fn take_over(self: &Arc<Self>, claim: &Arc<EtcdClaim>, terms: &Terms) -> Result<Renewed, Fault> {
         let (cluster, end) = (&self.cluster, Instant::now() + self.budget);
         let (_, key) = claim.locks.first();
-        while Instant::now() < end {
+        while Instant::now() < end && !self.has_ended() {
             let read = cluster.client.ask(&Range::one(key.clone()), self.budget).await?.kvs;
             let Some(lock) = read.first().filter(|_| claim.is_in(&read)) else {
                 return Ok(Renewed::Superseded);

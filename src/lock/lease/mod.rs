@@ -290,6 +290,7 @@ impl<K: OfOne> HeldToken for Lease<K> {
 impl<K> Drop for Lease<K> {
     fn drop(&mut self) {
         if self.active.is_some() {
+            let _entered = Handle::try_current().is_err().then(|| self.runtime.enter());
             let loss = self.close();
             self.holding.abandon(loss);
         }

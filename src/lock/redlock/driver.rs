@@ -242,8 +242,8 @@ impl Driver {
         let broken = answers.iter().find_map(disconnected).cloned();
         self.answer(&mut jobs, answers);
         if let Some(fault) = broken {
-            self.waiting.send_again(jobs);
             self.disconnect(fault);
+            self.waiting.send_again(jobs);
         }
     }
 
@@ -259,14 +259,16 @@ impl Driver {
         let Link::Open(connection) = mem::replace(&mut self.link, Link::Closed(None)) else {
             return;
         };
+        let mut again = Vec::new();
         for (mut jobs, answers) in connection.close(fault) {
             let is_lost = |it: &NodeAnswer| matches!(it, Err(Fault::Disconnected(_) | Fault::TimedOut));
             let lost = answers.iter().any(is_lost);
             self.answer(&mut jobs, answers);
             if lost {
-                self.waiting.send_again(jobs);
+                again.extend(jobs);
             }
         }
+        self.waiting.send_again(again);
         self.context.distinct_servers.lost(self.number);
     }
 }

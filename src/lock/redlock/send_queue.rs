@@ -76,11 +76,12 @@ impl SendQueue {
         self.releases.push_back((place, job));
     }
 
-    /// Adds the releases among requests that a session has taken with it: to run one twice does no harm.
-    pub(super) fn send_again(&mut self, lost: impl IntoIterator<Item = Job>) {
+    /// Adds the releases among requests that a session has taken with it: to run one twice does no harm. They come first,
+    /// as another release of the same lease may have come behind them.
+    pub(super) fn send_again(&mut self, lost: impl IntoIterator<Item = Job, IntoIter: DoubleEndedIterator>) {
         let now = Instant::now();
         let again = |job: &Job| job.is_release() && now < job.limit;
-        lost.into_iter().filter(again).for_each(|job| self.push(job));
+        lost.into_iter().rev().filter(again).for_each(|job| self.releases.push_front((0, job)));
     }
 
     /// Adds the releases that were kept.
@@ -166,11 +167,29 @@ mod tests {
     use crate::lock::redlock::answers::Answers;
     use crate::time::{Clock, ManualClock};
 
+    fn answers() -> Answers {
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
+        Answers::new(1, &clock)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn releases_keep_their_order_when_they_are_sent_again() {
+        let (mut answers, mut queue) = (answers(), SendQueue::default());
+        let limit = Instant::now() + Duration::from_secs(1);
+        let mut release = |owner| {
+            let request = Request::Release { resource: Resource::new("a").unwrap(), owner: Owner(owner) };
+            Job { request, limit, slot: answers.slot(0.into(), limit), work: None }
+        };
+        queue.push(release(3));
+        queue.send_again([release(1), release(2)]);
+        let order: Vec<_> = queue.next(64, Instant::now()).iter().map(|job| job.request.owner().unwrap().0).collect();
+        assert_eq!(order, [1, 2, 3]);
+    }
+
     /// The script of a group takes one TTL for all of its renewals.
     #[tokio::test(start_paused = true)]
     async fn only_renewals_with_the_same_ttl_go_together() {
-        let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
-        let (mut answers, mut queue) = (Answers::new(1, &clock), SendQueue::default());
+        let (mut answers, mut queue) = (answers(), SendQueue::default());
         let limit = Instant::now() + Duration::from_secs(1);
         let (resource, owner) = (Resource::new("a").unwrap(), Owner(7));
         for seconds in [1, 1, 2, 2, 1] {

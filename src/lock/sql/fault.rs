@@ -38,7 +38,7 @@ fn refused(error: &sqlx::Error) -> Fault {
         Some(Meaning::Denied) => Fault::Denied(text),
         Some(Meaning::Closing) => Fault::Disconnected(text),
         Some(Meaning::Starting) => Fault::Loading,
-        Some(Meaning::Conflict) => Fault::NotNow(text),
+        Some(Meaning::Conflict | Meaning::NotNow) => Fault::NotNow(text),
         // The only check of the table that can fail.
         Some(Meaning::Other) if said.is_check_violation() => {
             Fault::Refused("the tokens of this resource have run out: 999999999999999 was the last".into())

@@ -67,12 +67,12 @@ impl HeldLock for HeldNodes {
             return std::future::ready(Ok(Released::Lapsed)).boxed();
         };
         let session = Arc::clone(&self.session);
-        let (held, kept) = (format!("{}\n", self.signature), format!("{}.", self.signature));
-        let becomes = (!rest.is_zero()).then(|| contents(&kept, rest, &session));
+        let keep = || contents(&format!("{}.", self.signature), rest, &session);
+        let becomes = (!rest.is_zero()).then(keep);
         let found = if seen { Found::Seen } else { Found::Anywhere };
         // What another process keeps closed is not removed.
-        let removing = NodeChange { begins: becomes.clone().unwrap_or_else(|| held.clone()), found, becomes: None };
-        let leaving = NodeChange { begins: held, found, becomes };
+        let removing = becomes.clone().map(|begins| NodeChange { begins, found, becomes: None });
+        let leaving = NodeChange { begins: format!("{}\n", self.signature), found, becomes };
         let mut left = Arc::clone(&session).leave(Arc::clone(&nodes), leaving).boxed();
         let runtime = session.runtime.clone();
         let _entered = runtime.enter();
@@ -86,7 +86,7 @@ impl HeldLock for HeldNodes {
             };
             // One of several may have lapsed. If this process ends before the rest does, the session times out, which
             // takes longer.
-            if !rest.is_zero() {
+            if let Some(removing) = removing {
                 drop(counted);
                 tokio::spawn(async move {
                     sleep(rest).await;

@@ -87,9 +87,7 @@ fn an_answer_that_its_client_does_not_take_holds_up_no_end() {
 fn a_client_that_reads_slowly_gets_the_end_of_its_answer() {
     let (_upstream, door) = proxied("--client-timeout 60s --header-timeout 1s");
     let client = takes(door.requests, "/files/a", 1, Some(Duration::from_secs(3)));
-    until("it has the whole answer", || door.metric("fencing_proxy_requests") == 0.0);
-    thread::sleep(Duration::from_secs(4));
-    door.process.signal("TERM");
+    // The connection ends by itself, without a further request.
     assert!(client.join().unwrap().is_whole);
 }
 

@@ -30,7 +30,7 @@ async fn the_client_in_python_keeps_its_promises() {
     python.env("FENCING_SERVE_PID", door.process.pid().to_string()).env("FENCING_TEST_DATABASE", database);
     let ended = finish(support::cli::piped(python));
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(ended.stderr.contains("Ran 12 tests"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("Ran 14 tests"), "{}", ended.stderr);
     recorder.is_described();
 }
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 import asyncio
 import ssl
 import threading
+from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Dict, Optional, Type
+from typing import Any, Callable, Dict, Optional, Type, TypeVar
 from urllib.parse import quote
 
 from .errors import FencingError, InDoubt, Lost, Refused
@@ -13,6 +14,7 @@ from .service import Service, now
 
 # Time for an answer beside the time that the service may wait for the lock, in seconds.
 ANSWER = 10.0
+T = TypeVar("T")
 
 
 class Lease:
@@ -175,17 +177,33 @@ class AsyncLease:
         self._lease = Lease(resource, url, **options)
 
     async def __aenter__(self) -> Lease:
-        acquiring = asyncio.get_running_loop().run_in_executor(None, self._lease.acquire)
+        acquiring = _in_thread(self._lease.acquire)
         try:
-            return await asyncio.shield(acquiring)
+            return await asyncio.shield(asyncio.wrap_future(acquiring))
         except asyncio.CancelledError:
             # The thread goes on: what it gets is released at once.
             acquiring.add_done_callback(self._give_back)
             raise
 
     async def __aexit__(self, *_: Any) -> None:
-        await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, self._lease.release))
+        await asyncio.shield(asyncio.wrap_future(_in_thread(self._lease.release)))
 
-    def _give_back(self, acquired: "asyncio.Future[Lease]") -> None:
-        if not acquired.cancelled() and acquired.exception() is None:
-            threading.Thread(target=self._lease.release, daemon=True).start()
+    def _give_back(self, acquired: "Future[Lease]") -> None:
+        if acquired.exception() is None:
+            _in_thread(self._lease.release)
+
+
+def _in_thread(call: Callable[[], T]) -> "Future[T]":
+    """Runs it in a thread of its own: in a pool, clients that wait would hold up the release that they wait for."""
+    future: "Future[T]" = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:
+            future.set_exception(error)
+
+    # From now on nothing cancels it.
+    future.set_running_or_notify_cancel()
+    threading.Thread(target=run, daemon=True).start()
+    return future

@@ -1,13 +1,14 @@
 """The fence in a transaction of psycopg, psycopg2, PyMySQL, mysqlclient or sqlite3."""
 from __future__ import annotations
 
+import inspect
 import random
 import re
 import time
 from contextlib import contextmanager
 from typing import Any, Iterator, Tuple
 
-from .errors import Stale
+from .errors import FencingError, Stale
 from .lease import Lease
 
 STALE = "ZF412"
@@ -22,9 +23,12 @@ def fenced(cursor: Any, lease: Lease) -> Iterator[Any]:
     """Runs a block in one transaction that has admitted the token of the lease, and commits it.
 
     Raises Stale if the database has seen a newer token, from any statement or from the commit, and Lost if the lease
-    ended before. Any error rolls back. The connection must have no open transaction; in autocommit one is begun.
+    ended before. Any error rolls back: let it leave the block. The connection must have no open transaction; in
+    autocommit one is begun. Commit nothing in the block, also not by `executescript`: what comes then is not fenced.
     `fencing db migrate` creates what it calls.
     """
+    if inspect.iscoroutinefunction(cursor.execute):
+        raise TypeError("fenced() takes no cursor of an asynchronous connection")
     connection = cursor.connection
     statement, arguments = _admission(connection, lease.resource, lease.token)
     # Once for each token, alone: a deadlock in the transaction that writes cannot take the mark back then.
@@ -45,9 +49,11 @@ def fenced(cursor: Any, lease: Lease) -> Iterator[Any]:
 @contextmanager
 def _transaction(connection: Any, cursor: Any, lease: Lease) -> Iterator[None]:
     lease.check()
-    cursor.execute("BEGIN IMMEDIATE" if _is_sqlite(connection) else "BEGIN")
+    cursor.execute("BEGIN IMMEDIATE" if _library(connection) == "sqlite3" else "BEGIN")
     try:
         yield
+        if not _is_open(connection):
+            raise FencingError("a statement of the block has failed, or has ended the transaction: nothing after that is fenced")
         cursor.execute("COMMIT")
     except BaseException as error:
         try:
@@ -62,8 +68,8 @@ def _transaction(connection: Any, cursor: Any, lease: Lease) -> Iterator[None]:
 
 
 def _admission(connection: Any, resource: str, token: int) -> Tuple[str, Tuple[Any, ...]]:
-    library = type(connection).__module__.split(".")[0]
-    if _is_sqlite(connection):
+    library = _library(connection)
+    if library == "sqlite3":
         return "INSERT INTO main.fencing_admit (resource, token) VALUES (?, ?)", (resource, token)
     if library in ("psycopg", "psycopg2"):
         return "SELECT fencing_admit(%s, %s)", (resource, token)
@@ -72,8 +78,18 @@ def _admission(connection: Any, resource: str, token: int) -> Tuple[str, Tuple[A
     raise TypeError(f"fenced() knows psycopg, PyMySQL, mysqlclient and sqlite3, not {library}")
 
 
-def _is_sqlite(connection: Any) -> bool:
-    return type(connection).__module__.split(".")[0] == "sqlite3"
+def _is_open(connection: Any) -> bool:
+    """Whether the transaction goes on, and no statement of it has failed. mysqlclient does not say it."""
+    library = _library(connection)
+    if library == "sqlite3":
+        return bool(connection.in_transaction)
+    if library in ("psycopg", "psycopg2"):
+        return bool(connection.info.transaction_status == 2)
+    return bool(connection.server_status & 1) if library == "pymysql" else True
+
+
+def _library(connection: Any) -> str:
+    return type(connection).__module__.split(".")[0]
 
 
 def _code(error: BaseException) -> Any:

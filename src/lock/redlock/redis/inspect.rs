@@ -156,7 +156,7 @@ fn read(report: &mut NodeReport, value: Value) -> Option<()> {
     report.counts = counts;
     // The user may lack the right to write.
     let codes = ["OOM", "MISCONF", "NOREPLICAS", "READONLY"];
-    let refuses = refuses.filter(|text| codes.iter().any(|code| text.contains(code)));
+    let refuses = refuses.filter(|text| !text.contains("permission") && codes.iter().any(|code| text.contains(code)));
     report.refuses = refuses.map(|text| text.chars().filter(|c| !c.is_control()).take(200).collect());
     report.clock = Some(Duration::from_secs(clock));
     report.crowded = full.is_some() || report.counts >= CROWDED as u64;
