@@ -33,7 +33,8 @@ Exit status:
   0    done
   64   wrong usage, or --yes is missing
   65   refused, by the database, etcd or ZooKeeper, or because of the state of nodes or marks
-  69   too few nodes granted or answered, or the database, etcd or ZooKeeper did not answer
+  69   too few nodes granted or answered, or the database, etcd or ZooKeeper did not answer,
+       or takes no writes now
   71   the operating system refused something, such as a port or the terminal
   74   the output could not be written, for example because the disk is full
   75   the lock was held for the whole wait, or the database stayed locked; serve, proxy: requests

@@ -14,6 +14,7 @@ const SESSIONS: &str = "
 
 /// How long a session may outlive its connection.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
+const CHECKS: usize = 3;
 
 impl LeaseStatements for Postgres {
     const LEASES: &'static str = "
@@ -67,8 +68,18 @@ impl LeaseStatements for Postgres {
 ///
 /// Behind a pooler it has not: `LISTEN` would stay in a session that the pooler gives to another client,
 /// whose connection breaks at a notification in the middle of its statements. So this is checked before
-/// anything is left behind: the session of a closed connection must end.
+/// anything is left behind: the session of a closed connection must end. It must do so several times, as a pooler ends
+/// a session in which it has lost a client amid a statement.
 async fn is_direct(pool: &Pool<Postgres>) -> sqlx::Result<bool> {
+    for _ in 0..CHECKS {
+        if !ends_with_its_connection(pool).await? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+async fn ends_with_its_connection(pool: &Pool<Postgres>) -> sqlx::Result<bool> {
     let mut short = pool.connect_options().connect().await?;
     let own = format!("{SESSIONS} WHERE pid = pg_backend_pid()");
     let Some(own) = Postgres::first(&mut short, own).await? else { return Ok(false) };

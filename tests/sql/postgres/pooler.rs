@@ -85,8 +85,8 @@ async fn leases_are_acquired_renewed_and_released() {
     let pooled = Pooled::migrated().await;
     let holders = (0..8).map(async |_| {
         let mut tokens = Vec::new();
-        let lock = SqlLock::builder(pool(&pooled.options)).wait(Duration::from_secs(60)).renew(false);
-        let lock = lock.build().unwrap();
+        let patient = SqlLock::builder(pool(&pooled.options)).ttl(Duration::from_secs(60)).renew(false);
+        let lock = patient.budget(Duration::from_secs(20)).wait(Duration::from_secs(60)).build().unwrap();
         for _ in 0..5 {
             let lease = lock.acquire(&resource()).await.unwrap();
             lease.renew().await.unwrap();
