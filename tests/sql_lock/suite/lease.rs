@@ -39,7 +39,7 @@ async fn wrong_values_are_named() {
 async fn a_database_that_may_not_be_written_grants_nothing() {
     let place = ready().await;
     let cause = fault(service(&place.read_only()).try_acquire(&resource()).await);
-    assert!(matches!(cause, Fault::Refused(_) | Fault::Denied(_)), "{cause:?}");
+    assert!(matches!(cause, Fault::NotNow(_) | Fault::Denied(_)), "{cause:?}");
 }
 
 #[tokio::test]
