@@ -161,7 +161,7 @@ async fn a_session_that_is_killed_is_no_holder() {
         })
         .await;
         let cause = fault(outcome);
-        assert!(matches!(cause, Fault::Disconnected(_) | Fault::Refused(_)), "{cause:?}");
+        assert!(matches!(cause, Fault::Disconnected(_) | Fault::NotNow(_)), "{cause:?}");
         locks().await;
     }
 }
