@@ -43,7 +43,7 @@ fn leases_are_in_order_while_nodes_forget() {
     let lease = || {
         let note = |what: &str| format!("echo {what} $FENCING_TOKEN >> {}", log.display());
         let script = format!("{}; {}", note("start"), note("end"));
-        assert_eq!(finish(run(&urls, "--ttl 4s --wait 60s", &script)).code, Some(0));
+        assert_eq!(finish(run(&urls, "--ttl 10s --wait 60s", &script)).code, Some(0));
         1
     };
     let work = || {

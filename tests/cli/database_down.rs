@@ -67,8 +67,8 @@ async fn no_lease_is_taken_where_the_fence_does_not_hold() {
     finish(run(&database.url, "", "echo never")).prints(65, "").says(65, "fencing_marks is not logged");
 }
 
-/// A machine that is busy must not look like a database that is down.
-const PATIENT: &str = "--wait 10m --ttl 2m --node-budget 60s";
+/// [`PATIENT`], and a long wait, which must end at once.
+const WAITS_LONG: &str = "--wait 10m --ttl 2m --node-budget 60s";
 
 /// Nor does a wait give rights to a role, or bring marks back.
 #[tokio::test]
@@ -77,26 +77,26 @@ async fn what_no_wait_mends_is_refused_at_once() {
     database.ask("db migrate").is(0);
     database.run("CREATE ROLE without_rights").unwrap();
     let url = database.as_role("without_rights");
-    finish(run(&url, PATIENT, "echo never")).prints(65, "").says(65, "permission denied");
+    finish(run(&url, WAITS_LONG, "echo never")).prints(65, "").says(65, "permission denied");
     ask(&url, "leases").says(65, "not permitted: ");
     let unknown = database.url.parse::<PgConnectOptions>().unwrap().username("nobody_at_all");
     ask(unknown.to_url_lossy().as_str(), "db marks").says(65, "the database server refused the connection");
     database.run("DROP TABLE fencing_marks CASCADE").unwrap();
     let words = "the database has lost the table fencing_marks";
-    finish(run(&database.url, PATIENT, "echo never")).prints(65, "").says(65, words);
+    finish(run(&database.url, WAITS_LONG, "echo never")).prints(65, "").says(65, words);
 }
 
 const PRINT: &str = "echo $FENCING_TOKEN";
 
 fn in_order(url: &str) {
     // The first finds no tables.
-    assert_eq!(finish(run(url, "", PRINT)).number(), 1);
-    let holder = Job::start(url, "", "", "");
-    finish(run(url, "--wait 0s", PRINT)).says(75, "invoice/42 is held by another");
-    let waiting = run(url, "", PRINT).spawn().unwrap();
+    assert_eq!(finish(run(url, PATIENT, PRINT)).number(), 1);
+    let holder = Job::start(url, PATIENT, "", "");
+    finish(run(url, &format!("{PATIENT} --wait 0s"), PRINT)).says(75, "invoice/42 is held by another");
+    let waiting = run(url, PATIENT, PRINT).spawn().unwrap();
     holder.go().is(0);
     assert_eq!(end(waiting).number(), 3);
-    let mut by_option = run("", &format!("--database {url}"), PRINT);
+    let mut by_option = run("", &format!("--database {url} {PATIENT}"), PRINT);
     by_option.env("DATABASE_URL", "postgres://127.0.0.1:1/not_read");
     assert_eq!(finish(by_option).number(), 4);
 }
@@ -110,7 +110,7 @@ fn a_lease_on_a_sqlite_file() {
 /// The lease is lost while the server hangs, and there is none while it is down.
 fn until_it_hangs_or_dies(url: &str, signal: impl Fn(&str)) {
     let trap = "trap 'echo terminated; exit 0' TERM";
-    let job = Job::start(url, "--ttl 8s", trap, "");
+    let job = Job::start(url, "--ttl 20s --node-budget 10s", trap, "");
     signal("STOP");
     job.ended().prints(76, "terminated\n").says(76, "lease lost, invoice/42 token 5: ");
     signal("CONT");

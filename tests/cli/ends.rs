@@ -1,7 +1,7 @@
 //! What `fencing run` leaves behind when it ends, and what it says while nodes are closed.
 
 use crate::fleet::place::init;
-use support::cli::{end, finish, five, run, until};
+use support::cli::{PATIENT, end, finish, five, run, until};
 use support::process::signal;
 use support::redis::{self, RedisServer};
 
@@ -19,7 +19,7 @@ fn a_failed_try_leaves_no_grant_of_a_minority_behind() {
         server.cli(&["SET", LOCK, "other-owner", "PX", "600000"]);
     }
     for _ in 0..3 {
-        let held = finish(run(&servers, "--wait 0s", "echo never"));
+        let held = finish(run(&servers, &format!("{PATIENT} --wait 0s"), "echo never"));
         held.prints(75, "").says(75, "invoice/42 is held by another");
         assert_eq!(locks(&servers[3..]), ["0", "0"]);
     }
@@ -58,12 +58,12 @@ fn whoever_waits_for_new_nodes_is_told_how_to_skip_that() {
     // Whoever waits gets the lock as soon as it is skipped, and was told why it waits.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("stderr");
-    let mut waiting = run(&servers, "--ttl 1h --wait 1m", "echo mine");
+    let mut waiting = run(&servers, "--ttl 1h --node-budget 60s --wait 10m", "echo mine");
     let waiting = waiting.stderr(std::fs::File::create(&path).unwrap()).spawn().unwrap();
     let said = || std::fs::read_to_string(&path).unwrap();
     until("it says why it waits", || said().contains(SKIP));
     for wait in ["500ms", "0s"] {
-        let ended = finish(run(&servers, &format!("--ttl 1h --wait {wait}"), "echo never"));
+        let ended = finish(run(&servers, &format!("--ttl 1h --node-budget 60s --wait {wait}"), "echo never"));
         let ended = ended.prints(69, "").says(69, "quarantined for ");
         assert_eq!(ended.stderr.matches(SKIP).count(), 1, "{wait}: {}", ended.stderr);
     }

@@ -23,7 +23,7 @@ fn a_client_that_slept_past_its_ttl_sees_its_lease_as_lost() {
     let servers = five();
     // Its command has a child, to show that the whole group is told.
     let first = "sh -c 'sleep 60; :' & trap 'echo told; exit 0' TERM";
-    let job = Job::start(&servers, "--ttl 6s", first, "$$ $!");
+    let job = Job::start(&servers, "--ttl 20s", first, "$$ $!");
     let [command, grandchild] = job.processes();
     job.signal("STOP");
 

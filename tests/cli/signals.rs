@@ -9,23 +9,24 @@ const SIGNALS: [(&str, i32); 3] = [("INT", 2), ("TERM", 15), ("HUP", 1)];
 #[test]
 fn each_signal_reaches_the_command_and_the_lease_is_released() {
     let servers = five();
+    let at_once = format!("{PATIENT} --wait 0s");
     for (name, number) in SIGNALS {
         let trap = format!("trap 'echo got {name}; exit 9' {name}");
-        let job = Job::start(&servers, "", &trap, "");
+        let job = Job::start(&servers, PATIENT, &trap, "");
         job.signal(name);
         job.ended().prints(9, &format!("got {name}\n"));
 
-        let job = Job::start(&servers, "--wait 0s", "", "");
+        let job = Job::start(&servers, &at_once, "", "");
         job.signal(name);
         job.ended().is(128 + number);
     }
-    finish(run(&servers, "--wait 0s", "exit 0")).is(0);
+    finish(run(&servers, &at_once, "exit 0")).is(0);
 }
 
 #[test]
 fn a_signal_ends_the_wait_and_leaves_no_lock() {
     let servers = five();
-    let holder = Job::start(&servers, "", "", "");
+    let holder = Job::start(&servers, PATIENT, "", "");
     for (name, number) in SIGNALS {
         let waiting = run(&servers, "--wait 1m", "echo never").spawn().unwrap();
         // It listens for signals before it asks the nodes.
@@ -34,7 +35,7 @@ fn a_signal_ends_the_wait_and_leaves_no_lock() {
         end(waiting).prints(128 + number, "");
     }
     holder.go().is(0);
-    finish(run(&servers, "--wait 0s", "exit 0")).is(0);
+    finish(run(&servers, &format!("{PATIENT} --wait 0s"), "exit 0")).is(0);
 }
 
 #[test]
@@ -55,7 +56,7 @@ fn what_is_ignored_stays_ignored() {
 #[test]
 fn a_parent_that_ignores_sigchld_changes_no_status() {
     let servers = five();
-    let inner = run(&servers, "", "sh -c 'exit 3'; exit $(($? + 4))");
+    let inner = run(&servers, PATIENT, "sh -c 'exit 3'; exit $(($? + 4))");
     finish(without_heeding(&inner, &["env", "--ignore-signal=CHLD"])).is(7);
 }
 

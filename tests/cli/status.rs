@@ -1,37 +1,38 @@
 //! Exit statuses, and the command's environment.
 
-use support::cli::{Job, ask, fencing, finish, five, run, urls};
+use support::cli::{Job, PATIENT, ask, fencing, finish, five, run, urls};
 use support::redis;
 
 #[test]
 fn the_status_and_the_output_are_the_commands_own() {
     let servers = five();
-    let ended = finish(run(&servers, "", "echo $FENCING_TOKEN $FENCING_RESOURCE; exit 7")).is(7);
+    let ended = finish(run(&servers, PATIENT, "echo $FENCING_TOKEN $FENCING_RESOURCE; exit 7")).is(7);
     let (token, resource) = ended.stdout.trim().split_once(' ').unwrap();
     assert!(token.parse::<fencing::Token>().is_ok(), "{token}");
     assert_eq!(resource, "invoice/42");
     for (script, code) in [("exit 0", 0), ("kill -9 $$", 137), ("kill -TERM $$", 143)] {
-        finish(run(&servers, "", script)).is(code);
+        finish(run(&servers, PATIENT, script)).is(code);
     }
     for (program, code) in [("no-such-program", 127), ("/etc/passwd", 126), ("/", 126)] {
-        ask(&servers, &format!("run --resource invoice/42 --node-budget 1s -- {program}"))
+        ask(&servers, &format!("run --resource invoice/42 {PATIENT} -- {program}"))
             .says(code, &format!("cannot run {program}: "));
     }
     // Every one of them has released: the next does not wait.
-    finish(run(&servers, "--wait 0s", "exit 0")).is(0);
+    let at_once = format!("{PATIENT} --wait 0s");
+    finish(run(&servers, &at_once, "exit 0")).is(0);
     // But where the lock stays closed for as long as it has to.
-    finish(run(&servers, "--at-least 1h --ttl 2h", "echo done")).prints(0, "done\n");
-    finish(run(&servers, "--wait 0s", "echo never")).prints(75, "");
+    finish(run(&servers, "--at-least 1h --ttl 2h --node-budget 60s", "echo done")).prints(0, "done\n");
+    finish(run(&servers, &at_once, "echo never")).prints(75, "");
 }
 
 #[test]
 fn a_command_may_take_longer_than_the_ttl() {
     let mut servers = five();
-    let long = Job::start(&servers, "--ttl 4s", "", "");
+    let long = Job::start(&servers, "--ttl 20s --node-budget 5s", "", "");
     // The majority that is left renews.
     servers[0].kill();
     servers[1].signal("STOP");
-    let held = finish(run(&servers, "--ttl 4s --wait 6s", "echo never"));
+    let held = finish(run(&servers, "--ttl 20s --node-budget 5s --wait 25s", "echo never"));
     held.prints(75, "").says(75, "invoice/42 is held by another");
     long.go().is(0);
 }
@@ -62,11 +63,11 @@ fn the_option_goes_before_the_environment() {
 fn the_log_says_what_it_is_asked_for() {
     let servers = five();
     let logged = |level: &str| {
-        let mut command = run(&servers, "", "true");
+        let mut command = run(&servers, PATIENT, "true");
         command.env("RUST_LOG", level);
         finish(command)
     };
-    finish(run(&servers, "", "true")).is(0);
+    finish(run(&servers, PATIENT, "true")).is(0);
     logged("fencing=debug").says(0, "lease acquired");
     logged("fencing=error").is(0);
     logged("fencing=loud").says(0, "RUST_LOG is ignored");

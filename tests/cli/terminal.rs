@@ -6,17 +6,20 @@ use support::cli::*;
 
 use crate::watch::Terminal;
 
-/// Runs a script, and returns the word that it has noted when it has begun.
+/// A lease that a busy machine keeps.
+const LONG: &str = "--ttl 60s --node-budget 5s";
+
+/// Runs a script under such a lease, or another, and returns the word that it has noted when it has begun.
 fn typed(
     servers: &[RedisServer],
+    lease: &str,
     folder: &Path,
     [first, word, rest]: [&str; 3],
     redirection: &str,
 ) -> (Terminal, String) {
     let [script, ready] = ["script", "ready"].map(|name| folder.join(name));
     std::fs::write(&script, format!("{first}\necho {word} > {}\n{rest}", ready.display())).unwrap();
-    let options = "--resource a --ttl 4s --node-budget 1s";
-    let command = format!("run {options} -- sh {} {redirection}", script.display());
+    let command = format!("run --resource a {lease} -- sh {} {redirection}", script.display());
     let place = [("FENCING_REDIS", &*urls(servers))];
     (Terminal::start((80, 24), &place, "", &command), line(&ready))
 }
@@ -34,7 +37,7 @@ fn the_command_reads_from_the_terminal_also_where_stdin_is_none() {
     for (word, redirection) in [("read word", ""), ("read word < /dev/tty", "< /dev/null")] {
         let folder = tempfile::tempdir().unwrap();
         let rest = format!("{word}; echo \"read $word\"; exit 5");
-        let (mut terminal, _) = typed(&servers, folder.path(), ["", "", &rest], redirection);
+        let (mut terminal, _) = typed(&servers, LONG, folder.path(), ["", "", &rest], redirection);
         terminal.press(b"hello\n");
         assert_ends(terminal, "5", "read hello");
     }
@@ -45,7 +48,7 @@ fn the_terminals_interrupt_comes_once() {
     let (servers, folder) = (five(), tempfile::tempdir().unwrap());
     let trap = "n=0; trap 'n=$((n+1))' INT";
     let rest = "while [ $n = 0 ]; do sleep 0.05; done; sleep 0.3; echo \"came $n\"; exit 6";
-    let (mut terminal, _) = typed(&servers, folder.path(), [trap, "", rest], "");
+    let (mut terminal, _) = typed(&servers, LONG, folder.path(), [trap, "", rest], "");
     terminal.press(b"\x03");
     assert_ends(terminal, "6", "came 1");
 }
@@ -55,7 +58,7 @@ fn what_the_command_has_started_is_stopped_as_well() {
     let (servers, folder) = (five(), tempfile::tempdir().unwrap());
     // The end of the terminal hangs up on whoever is left.
     let script = ["(trap '' HUP; exec sleep 1000) &", "$!", "wait; wait"];
-    let (terminal, grandchild) = typed(&servers, folder.path(), script, "");
+    let (terminal, grandchild) = typed(&servers, "--ttl 4s --node-budget 1s", folder.path(), script, "");
     let grandchild = grandchild.parse().unwrap();
     assert!(runs(grandchild));
     servers.iter().take(3).for_each(|server| server.signal("STOP"));

@@ -114,20 +114,25 @@ async fn sqlite(folder: &tempfile::TempDir) -> sqlx::SqlitePool {
     SqlitePoolOptions::new().max_connections(8).connect_with(file).await.unwrap()
 }
 
-/// Checks a service beside another one of its servers, which the URL alone opens.
-async fn locks_beside(url: &str, one: &dyn Lock, part: Option<&str>) {
-    let other = ConnectOptions::new(url).holder("other").wait(Duration::from_secs(60));
-    let other = other.budget(Duration::from_secs(2)).connect().await.unwrap();
+/// Checks a service beside another one of its servers, which the URL and this budget alone open.
+async fn locks_beside(url: &str, budget: Duration, one: &dyn Lock, part: Option<&str>) {
+    let other = ConnectOptions::new(url).holder("other").ttl(STEADY).wait(Duration::from_secs(60));
+    let other = other.budget(budget).connect().await.unwrap();
     lock_contract(one, &*other).await;
     shared_contract(one, &*other).await;
     names_contract(one, &*other, part).await;
     assert!(other.health().await.has_quorum(), "{url}");
 }
 
+/// The TTL of leases that last. The budget is half of a TTL, the most that is allowed: a machine busy with other
+/// tests must not look like servers that are down.
+const STEADY: Duration = Duration::from_secs(20);
 /// The TTL of leases that end by themselves.
-const BRIEF: Duration = Duration::from_secs(4);
+const BRIEF: Duration = Duration::from_secs(8);
 /// The TTL and the lock delay of those whose locks stay closed.
 const DELAY: Duration = Duration::from_secs(2);
+/// The TTL of the lease that is released before its lock delay, which is far longer than the others'.
+const PATIENT: Duration = Duration::from_secs(9);
 
 #[tokio::test(start_paused = true)]
 async fn redlock_on_memory_nodes() {
@@ -161,8 +166,11 @@ async fn lock_by_the_url_of_memory() {
 async fn redlock_on_five_redis_servers() {
     let servers = five();
     let one = || on_servers(&servers).holder(ONE);
-    locks_beside(&support::cli::urls(&servers), &one().build().unwrap(), Some(ONE)).await;
-    let brief = || one().ttl(BRIEF).renew(false).build().unwrap();
+    // Not a longer one: a waiting writer keeps readers out for two budgets, too.
+    let budget = Duration::from_secs(2);
+    let steady = one().ttl(STEADY).node_budget(budget).build().unwrap();
+    locks_beside(&support::cli::urls(&servers), budget, &steady, Some(ONE)).await;
+    let brief = || one().ttl(BRIEF).node_budget(budget).renew(false).build().unwrap();
     let (lapses, first, second) = (brief(), brief(), brief());
     tokio::join!(
         lapse_contract(&lapses),
@@ -178,15 +186,16 @@ macro_rules! leases_in {
         let pool = $pool;
         sql::migrate(&pool).await.unwrap();
         let named = |holder| SqlLock::builder(pool.clone()).holder(holder);
-        let one = named(ONE).build().unwrap();
-        locks_beside($url, &one, $part).await;
+        let lasting = |holder, ttl: Duration| named(holder).ttl(ttl).budget(ttl / 2);
+        let one = lasting(ONE, STEADY).build().unwrap();
+        locks_beside($url, STEADY / 2, &one, $part).await;
         operator_contract(&one, &pool).await;
-        let brief = |holder| named(holder).ttl(BRIEF).renew(false);
-        let [late, patient] = [1, 10].map(|times| brief(ONE).ttl(DELAY).lock_delay(DELAY * times).build().unwrap());
-        let six = (0..6).map(|_| ConnectOptions::new($url).budget(Duration::from_secs(2)).connect());
+        let [late, patient] = [(DELAY, 1), (PATIENT, 10)]
+            .map(|(ttl, times)| lasting(ONE, ttl).lock_delay(DELAY * times).renew(false).build().unwrap());
+        let six = (0..6).map(|_| ConnectOptions::new($url).ttl(STEADY).budget(STEADY / 2).connect());
         let six = try_join_all(six).await.unwrap();
         mixed_contract(&six.iter().map(|lock| &**lock).collect::<Vec<_>>()).await;
-        let [first, second] = [ONE, "another"].map(|holder| brief(holder).build().unwrap());
+        let [first, second] = [ONE, "another"].map(|holder| lasting(holder, BRIEF).renew(false).build().unwrap());
         tokio::join!(
             delay_contract(&late, &patient, &one, DELAY),
             lapse_contract(&first),
@@ -222,16 +231,15 @@ async fn lease_in_mariadb() {
 /// Runs the suites on a cluster with a line and sessions, which let go of what has lapsed.
 macro_rules! leases_by {
     ($builder:expr, $url:expr, $places:expr) => {
-        let builder = || $builder.holder(ONE);
-        // A machine that is busy with other tests must not look like servers that are down.
-        let one = builder().ttl(Duration::from_secs(20)).budget(Duration::from_secs(5)).build().unwrap();
-        locks_beside($url, &one, Some(ONE)).await;
+        let lasting = |ttl: Duration| $builder.holder(ONE).ttl(ttl).budget(ttl / 2);
+        let one = lasting(STEADY).build().unwrap();
+        locks_beside($url, STEADY / 2, &one, Some(ONE)).await;
         let operator = ConnectOptions::new($url).operator().unwrap();
         operator_contract(&one, &*operator).await;
-        let slow = || builder().retry_delay(ANSWER_WITHIN * 20).wait(ANSWER_WITHIN * 40).build().unwrap();
-        let brief = || builder().ttl(BRIEF).renew(false);
-        let [late, patient] = [1, 10].map(|times| brief().ttl(DELAY).lock_delay(DELAY * times).build().unwrap());
-        let [lapses, first, second] = [(); 3].map(|()| brief().build().unwrap());
+        let slow = || lasting(STEADY).retry_delay(ANSWER_WITHIN * 20).wait(ANSWER_WITHIN * 40).build().unwrap();
+        let [late, patient] = [(DELAY, 1), (PATIENT, 10)]
+            .map(|(ttl, times)| lasting(ttl).lock_delay(DELAY * times).renew(false).build().unwrap());
+        let [lapses, first, second] = [(); 3].map(|()| lasting(BRIEF).renew(false).build().unwrap());
         // The client of a lease deletes it when it lapses, later on a busy machine.
         let let_go = async |resource: &Resource| {
             let gone = async || operator.leases_of(resource).await.is_ok_and(|leases| leases.is_empty());

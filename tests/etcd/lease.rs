@@ -51,10 +51,11 @@ async fn a_token_is_the_base_and_the_revision() {
 #[tokio::test]
 async fn leases_are_renewed_and_those_of_a_lost_key_or_session_end_at_once() {
     let cluster = EtcdCluster::start();
-    let lock = lock(&cluster).ttl(Duration::from_secs(2)).build().unwrap();
+    let lock = lock(&cluster).ttl(Duration::from_secs(6)).budget(Duration::from_secs(2)).build().unwrap();
     let [kept, deleted] = [named("kept"), named("deleted")];
     let leases = (lock.acquire(&kept).await.unwrap(), lock.acquire(&deleted).await.unwrap());
-    sleep(Duration::from_secs(4)).await;
+    // The etcd lease lasts for four thirds of the TTL.
+    sleep(Duration::from_secs(9)).await;
     assert_held(lock.try_acquire(&kept).await);
     cluster.ctl(&["del", "--prefix", "fencing/l/deleted"]);
     assert_eq!(in_time(leases.1.lost()).await, Loss::Superseded);
@@ -73,7 +74,7 @@ async fn leases_are_renewed_and_those_of_a_lost_key_or_session_end_at_once() {
 async fn a_session_that_is_not_used_leaves_nothing() {
     let cluster = EtcdCluster::start();
     let keys = || cluster.ctl(&["get", "--prefix", "fencing/", "--keys-only"]);
-    let lock = lock(&cluster).ttl(Duration::from_secs(2)).build().unwrap();
+    let lock = lock(&cluster).ttl(Duration::from_secs(6)).budget(Duration::from_secs(2)).build().unwrap();
     release(lock.acquire(&resource()).await.unwrap()).await;
     assert!(keys().contains("fencing/s/"));
     until("the session is revoked", async || !keys().contains("fencing/s/")).await;
@@ -115,14 +116,15 @@ async fn a_user_needs_the_password() {
     cluster.ctl(&["user", "add", "root:s3cret"]);
     cluster.ctl(&["auth", "enable"]);
     let host = cluster.host(0);
+    let options = |user: &str| ConnectOptions::new(format!("etcd://{user}{host}")).budget(Duration::from_secs(5));
     for (user, advice) in [("", "before the host in the URL"), ("root:wrong@", "check the user")] {
-        let lock = connect(&format!("etcd://{user}{host}")).await.unwrap();
+        let lock = options(user).connect().await.unwrap();
         let error = in_time(lock.try_acquire(&resource())).await.unwrap_err();
         let [cause] = error.causes() else { panic!("{error:?}") };
         assert!(matches!(&cause.cause, Fault::Denied(text) if text.contains(advice)), "{error}");
         assert!(!error.to_string().contains("wrong@"));
     }
-    let lock = connect(&format!("etcd://root:s3cret@{host}")).await.unwrap();
+    let lock = options("root:s3cret@").connect().await.unwrap();
     release(lock.acquire(&resource()).await.unwrap()).await;
 }
 
@@ -151,12 +153,13 @@ async fn a_lease_that_is_resumed_by_a_late_session_is_not_shorter() {
 async fn a_lease_that_is_resumed_counts_from_after_the_read_of_its_lock() {
     let cluster = EtcdCluster::start();
     let (proxy, clock) = (Proxy::before(cluster.host(0)).await, ManualClock::default());
-    let one = lock(&cluster).renew(false).build().unwrap();
+    let budget = Duration::from_secs(20);
+    let one = lock(&cluster).ttl(budget * 3).budget(budget).renew(false).build().unwrap();
     let lease = one.acquire(&resource()).await.unwrap();
     let ticket = lease.ticket().unwrap();
     lease.leave();
     let slow = EtcdLock::builder(format!("etcd://{}", proxy.host)).clock(clock.clone()).ttl(ticket.ttl).renew(false);
-    let slow = slow.budget(Duration::from_secs(3)).build().unwrap();
+    let slow = slow.budget(budget).build().unwrap();
     // Its session is there already.
     let kept = slow.acquire(&named("kept")).await.unwrap();
     let resumed = {

@@ -28,7 +28,7 @@ async fn asking_while_the_service_is_closed_leaves_nothing() {
 #[tokio::test]
 async fn a_restored_cluster_gives_no_smaller_token_and_after_raise_to_nobody() {
     let mut cluster = EtcdCluster::of(3);
-    let (old, ttl) = (lock(&cluster).build().unwrap(), Duration::from_secs(3));
+    let old = lock(&cluster).build().unwrap();
     release(old.acquire(&named("before")).await.unwrap()).await;
     let snapshot = cluster.snapshot();
     let mut largest = Token::MIN;
@@ -47,7 +47,7 @@ async fn a_restored_cluster_gives_no_smaller_token_and_after_raise_to_nobody() {
     until("the client says why", restored).await;
     let operator = ConnectOptions::new(cluster.url()).operator().unwrap();
     operator.raise(held.token()).await.unwrap();
-    let fresh = lock(&cluster).ttl(ttl).wait(Duration::from_secs(80)).build().unwrap();
+    let fresh = lock(&cluster).wait(Duration::from_secs(80)).build().unwrap();
     let error = fresh.try_acquire(&resource()).await.unwrap_err();
     assert!(matches!(error.causes()[0].cause, Fault::Quarantined(_)), "{error}");
     let lease = in_time(fresh.acquire(&resource())).await.unwrap();

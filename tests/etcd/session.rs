@@ -50,7 +50,7 @@ async fn a_caller_that_gives_up_while_the_session_starts_leaves_no_etcd_lease() 
 async fn a_grant_whose_answer_is_late_leaves_no_etcd_lease() {
     let cluster = EtcdCluster::start();
     let proxy = Proxy::before(cluster.host(0)).await;
-    let (url, budget) = (format!("etcd://{},{}", proxy.host, cluster.host(0)), Duration::from_secs(4));
+    let (url, budget) = (format!("etcd://{},{}", proxy.host, cluster.host(0)), Duration::from_secs(12));
     let lock = EtcdLock::builder(url).ttl(Duration::from_secs(600)).budget(budget).build().unwrap();
     // It is connected, without a session.
     assert!(lock.health().await.has_quorum());

@@ -18,13 +18,14 @@ async fn a_place_that_is_taken_late_is_taken_back() {
     let cluster = EtcdCluster::start();
     let proxy = Proxy::before(cluster.host(0)).await;
     let url = format!("etcd://{},{}", proxy.host, cluster.host(0));
-    let budget = Duration::from_millis(800);
-    let one = fencing::lock::etcd::EtcdLock::builder(url).budget(budget).build().unwrap();
+    // No renewal is due while requests are held.
+    let (ttl, budget) = (Duration::from_secs(20), Duration::from_secs(3));
+    let one = fencing::lock::etcd::EtcdLock::builder(url).ttl(ttl).budget(budget).build().unwrap();
     // It keeps the session, and with it every place.
     let kept = one.acquire(&named("kept")).await.unwrap();
     let held = lock(&cluster).build().unwrap().acquire(&resource()).await.unwrap();
     proxy.hold_from("fencing/q/");
-    let waits = timeout(budget * 4, one.acquire(&resource())).await;
+    let waits = timeout(budget * 2, one.acquire(&resource())).await;
     assert!(waits.is_err(), "{waits:?}");
     in_time(one.settle()).await;
     proxy.deliver().await;
@@ -33,7 +34,7 @@ async fn a_place_that_is_taken_late_is_taken_back() {
     sleep(Duration::from_millis(500)).await;
     assert!(!is_there(&cluster, "fencing/q/"));
     release(held).await;
-    kept.renew().await.unwrap();
+    until("it is renewed", async || kept.renew().await.is_ok()).await;
 }
 
 /// Sweeps go on meanwhile, of what others of its process give up.

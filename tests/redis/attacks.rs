@@ -1,6 +1,7 @@
 //! What once broke the order of the tokens, or let two leases be valid at once, without more nodes having forgotten
-//! than the promise allows: docs/assurance/reliability.md tells of each. Clients with different lists of nodes at one time, as in
-//! a rolling deployment; and all servers restart without their data while a lease is held: blank is not new.
+//! than the promise allows: docs/assurance/reliability.md tells of each. Clients with different lists of nodes at one
+//! time, as in a rolling deployment; and all servers restart without their data while a lease is held: blank is not
+//! new.
 
 use fencing::lock::redlock::MemoryNode;
 use fencing::testing::FaultyNode;
@@ -58,7 +59,7 @@ async fn another_list_gets_no_vote() {
 }
 
 /// Longer than a start takes, which waits for several budgets: else there is no quarantine.
-const TTL: Duration = Duration::from_secs(8);
+const TTL: Duration = Duration::from_secs(20);
 /// A busy machine answers within it.
 const BUDGET: Duration = Duration::from_millis(500);
 
@@ -70,6 +71,8 @@ fn client(servers: &[RedisServer]) -> RedlockBuilder {
 fn causes(error: AcquireError) -> Vec<Fault> {
     match error {
         AcquireError::NoQuorum { causes, .. } => causes.into_iter().map(|c| c.cause).collect(),
+        // A busy machine has kept this client from asking.
+        AcquireError::Overloaded { .. } => Vec::new(),
         other => panic!("{other}"),
     }
 }
@@ -81,10 +84,12 @@ async fn no_lease_is_granted_beside_one_that_the_servers_have_forgotten() {
         let first = client(&servers).first_start(true).build().unwrap();
         let lease = first.acquire(&resource()).await.unwrap();
         servers.iter_mut().for_each(RedisServer::restart);
-        let strict = client(&servers).strict(true).wait(TTL / 10).build().unwrap();
-        let found = causes(strict.acquire(&resource()).await.unwrap_err());
-        assert!(found.len() > nodes / 2, "{found:?}");
-        assert!(found.iter().all(|fault| *fault == Fault::Strict), "{found:?}");
+        let strict = client(&servers).strict(true).build().unwrap();
+        until("it says that it is strict", async || {
+            let found = causes(strict.try_acquire(&resource()).await.unwrap_err());
+            found.len() > nodes / 2 && found.iter().all(|fault| *fault == Fault::Strict)
+        })
+        .await;
         let hasty = client(&servers).build().unwrap();
         let (mut quarantined, mut next) = (false, None);
         until("it is granted", async || {

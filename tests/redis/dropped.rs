@@ -8,7 +8,7 @@ use support::waiting::polled;
 const TTL: Duration = Duration::from_secs(60);
 
 fn client(servers: &[RedisServer]) -> Redlock {
-    service(servers).ttl(TTL).wait(Duration::from_secs(20)).build().unwrap()
+    service(servers).ttl(TTL).node_budget(Duration::from_secs(20)).wait(Duration::from_secs(20)).build().unwrap()
 }
 
 /// The next caller gets it, and then no lock is left on any node.

@@ -41,9 +41,3 @@ pub fn calls(server: &RedisServer, command: &str) -> usize {
     let calls = stats.lines().find_map(|line| line.strip_prefix(&prefix)?.split(',').next());
     calls.map_or(0, |calls| calls.parse().unwrap())
 }
-
-/// A TCP port that was free a moment ago.
-pub fn port() -> String {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port().to_string()
-}

@@ -1,16 +1,18 @@
 //! Who holds a lock: listed for operators, and taken away by force.
 
+use fencing::lock::RenewError;
 use fencing::lock::redlock::{Forced, NodeView};
 
 use crate::fleet::*;
 
 const AUDIT: &str = "{fencing}:audit";
 const COUNT: &str = "c:invoice/42";
-const BUDGET: Duration = Duration::from_secs(5);
+/// A busy machine answers within it.
+const BUDGET: Duration = Duration::from_secs(60);
 
 fn client(servers: &[RedisServer], name: &str) -> Redlock {
-    let builder = service(servers).ttl(Duration::from_secs(600));
-    builder.node_budget(Duration::from_secs(1)).holder(name).build().unwrap()
+    let builder = service(servers).ttl(Duration::from_secs(600)).wait(PATIENCE);
+    builder.node_budget(BUDGET).holder(name).build().unwrap()
 }
 
 /// What an operator does on these servers, or on some of them.
@@ -119,7 +121,7 @@ async fn all_who_share_a_lock_lose_it() {
     for part in &parts {
         assert!(part.renew().await.is_err());
     }
-    let next = c.try_acquire(&resource()).await.unwrap();
+    let next = c.acquire(&resource()).await.unwrap();
     assert!(parts.iter().all(|part| part.token() < next.token()));
 }
 
@@ -149,7 +151,8 @@ async fn nodes_that_hold_nothing_do_not_bring_it_back() {
     for node in &operator.nodes[2..] {
         operator.force_on(node, &views).await.unwrap();
     }
-    assert!(lease.renew().await.is_err());
+    // A renewal that was not answered in time says nothing.
+    until("it is lost", async || matches!(lease.renew().await.unwrap_err(), RenewError::Lost(_))).await;
     assert_eq!(lease.lost().await, Loss::Superseded);
 }
 

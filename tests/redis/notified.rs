@@ -17,7 +17,7 @@ fn process(servers: &[RedisServer]) -> RedlockBuilder {
 }
 
 fn patient(builder: RedlockBuilder) -> RedlockBuilder {
-    builder.ttl(NEVER).wait(NEVER).node_budget(Duration::from_secs(1))
+    builder.ttl(NEVER).wait(NEVER).node_budget(Duration::from_secs(10))
 }
 
 /// A task that waits for the lock elsewhere, and gives it back.
@@ -154,7 +154,7 @@ async fn a_user_with_the_rights_of_the_guide_is_notified() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_forgot_is_noticed_by_renewals_of_several() {
     let servers = five();
-    let builder = as_the_guide_says(&servers).ttl(Duration::from_secs(10));
+    let builder = as_the_guide_says(&servers).ttl(Duration::from_secs(10)).node_budget(Duration::from_secs(1));
     let redlock = builder.build().unwrap();
     let several = ["a", "b"].map(named);
     let lease = redlock.acquire_all(&several).await.unwrap();

@@ -13,7 +13,7 @@ fn client(builder: RedlockBuilder) -> Redlock {
 }
 
 async fn lease(redlock: &Redlock) -> Result<(), AcquireError> {
-    redlock.acquire(&resource()).await?.release().await.unwrap();
+    let _ = redlock.acquire(&resource()).await?.release().await;
     Ok(())
 }
 

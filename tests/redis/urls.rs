@@ -7,16 +7,21 @@ use crate::fleet::*;
 use fencing::lock::NodeCause;
 use support::cli::binary;
 use support::clients::certify;
+use support::ports::free_port;
+
+/// The machine may be busy, and the system's certificates have to be read first.
+fn patient(url: &str) -> RedlockBuilder {
+    let builder = Redlock::builder().first_start(true).redis([url]);
+    builder.ttl(Duration::from_secs(120)).node_budget(Duration::from_secs(60))
+}
 
 async fn acquire(url: &str) -> Result<(), AcquireError> {
-    let redlock = Redlock::builder().first_start(true).redis([url]).wait(Duration::from_secs(5));
-    redlock.build().unwrap().acquire(&resource()).await.map(drop)
+    let redlock = patient(url).wait(PATIENCE).build().unwrap();
+    redlock.acquire(&resource()).await.map(drop)
 }
 
 async fn cause(url: &str) -> NodeCause {
-    let redlock = Redlock::builder().first_start(true).redis([url]).wait(Duration::ZERO);
-    // The system's certificates have to be read first.
-    let redlock = redlock.node_budget(Duration::from_secs(2)).build().unwrap();
+    let redlock = patient(url).wait(Duration::ZERO).build().unwrap();
     match redlock.acquire(&resource()).await.unwrap_err() {
         AcquireError::NoQuorum { mut causes, .. } => causes.remove(0),
         other => panic!("{other}"),
@@ -41,10 +46,11 @@ async fn user_password_and_database() {
 }
 
 /// A process of its own, as the trusted certificates come from its environment.
-fn run(url: &str, trusted: &Path) -> Output {
+fn run(url: &str, trusted: &Path, wait: &str) -> Output {
     let mut command = Command::new(binary("fencing"));
     command.env("SSL_CERT_FILE", trusted);
-    command.args(["run", "--redis", url, "--resource", "invoice/42", "--wait", "3s"]);
+    command.args(["run", "--redis", url, "--resource", "invoice/42", "--wait", wait]);
+    command.args(["--ttl", "2m", "--node-budget", "60s"]);
     command.args(["--", "sh", "-c", "echo $FENCING_TOKEN"]).output().unwrap()
 }
 
@@ -53,7 +59,7 @@ fn tls_with_a_certificate_of_ones_own() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     certify(folder.path(), "DNS:localhost");
-    let port = port();
+    let port = free_port().to_string();
     let server = RedisServer::with(&[
         "--tls-port",
         &port,
@@ -67,15 +73,16 @@ fn tls_with_a_certificate_of_ones_own() {
     let url = format!("rediss://localhost:{port}");
     let mut start = Command::new(binary("fencing"));
     start.env("SSL_CERT_FILE", path("certificate")).args(["fleet", "init", "--redis", &url]);
+    start.args(["--node-budget", "5s"]);
     assert!(start.status().unwrap().success());
-    let trusted = run(&url, &path("certificate"));
+    let trusted = run(&url, &path("certificate"), "10m");
     assert!(trusted.status.success(), "{trusted:?}");
     assert!(!trusted.stdout.is_empty());
     assert_eq!(server.cli(&["EXISTS", "{fencing}:memory"]), "1");
 
     let other = tempfile::tempdir().unwrap();
     certify(other.path(), "DNS:localhost");
-    let distrusted = run(&url, &other.path().join("certificate"));
+    let distrusted = run(&url, &other.path().join("certificate"), "3s");
     assert_eq!(distrusted.status.code(), Some(69), "{distrusted:?}");
     let text = String::from_utf8(distrusted.stderr).unwrap();
     assert!(text.contains("certificate"), "{text}");

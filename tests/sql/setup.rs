@@ -100,6 +100,12 @@ pub async fn raise(pool: &Pool<Db>, resource: &Resource, number: u64) {
     sql::begin(pool, resource, token(number)).await.unwrap().commit().await.unwrap();
 }
 
+/// A lock service that is as patient as a busy machine needs.
+pub fn lock(pool: &Pool<Db>) -> SqlLock<Db> {
+    let (ttl, budget) = (Duration::from_secs(60), Duration::from_secs(20));
+    SqlLock::builder(pool.clone()).ttl(ttl).budget(budget).build().unwrap()
+}
+
 /// Guards the rows of a table: that with the path `a` is the resource `files/a`.
 pub fn by_path(table: &str) -> Protect {
     Protect::rows(table, "path").unwrap().prefix("files/").unwrap()

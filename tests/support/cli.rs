@@ -119,12 +119,16 @@ pub fn started(servers: Vec<RedisServer>) -> Vec<RedisServer> {
 
 /// `fencing fleet init`, which must succeed.
 pub fn init(list: &(impl Place + ?Sized)) {
-    ask(list, "fleet init --node-budget 5s").is(0);
+    until("the fleet starts", || ask(list, "fleet init --node-budget 5s").code == Some(0));
 }
 
 pub fn urls<'a>(servers: impl IntoIterator<Item = &'a RedisServer>) -> String {
     servers.into_iter().map(RedisServer::url).collect::<Vec<_>>().join(",")
 }
+
+/// With these options of [`run`] a machine that is busy does not look like servers that are down: for servers that
+/// neither stop nor hang.
+pub const PATIENT: &str = "--ttl 2m --node-budget 60s";
 
 /// `fencing run` of a shell script on `invoice/42`, with these options.
 pub fn run(place: &(impl Place + ?Sized), options: &str, script: &str) -> Command {

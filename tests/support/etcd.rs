@@ -10,6 +10,9 @@ use crate::clients::certify;
 use crate::ports::free_ports;
 use crate::process;
 
+/// How long etcdctl waits for what must be answered.
+const LONG: &str = "60s";
+
 /// The members of one cluster.
 pub struct EtcdCluster {
     folder: TempDir,
@@ -123,11 +126,13 @@ impl EtcdCluster {
 
     /// Has another member lead.
     pub fn move_leader(&self) {
-        let (leader, ids) = (self.leader(), self.ctl(&["member", "list"]));
-        let other = (leader + 1) % self.members.len();
-        let id = ids.lines().find(|line| line.contains(&format!("m{other},")));
-        let id = id.and_then(|line| line.split(',').next()).expect("a member");
-        self.try_ctl(&[leader], &["move-leader", id]).expect("the leader moves");
+        process::until("the leader moves", || {
+            let (leader, ids) = (self.leader(), self.ctl(&["member", "list"]));
+            let other = (leader + 1) % self.members.len();
+            let id = ids.lines().find(|line| line.contains(&format!("m{other},")));
+            let id = id.and_then(|line| line.split(',').next()).expect("a member");
+            self.try_ctl(&[leader], &["move-leader", id]).is_some()
+        });
     }
 
     /// Writes a snapshot of the data.
@@ -135,7 +140,7 @@ impl EtcdCluster {
         let file = self.folder.path().join("snapshot");
         let text = file.to_str().expect("a path");
         let _ = std::fs::remove_file(&file);
-        self.try_ctl(&[0], &["snapshot", "save", text]).expect("a snapshot");
+        self.run(LONG, &[0], &["snapshot", "save", text]).expect("a snapshot");
         file
     }
 
@@ -144,7 +149,7 @@ impl EtcdCluster {
         (0..self.members.len()).for_each(|number| self.kill(number));
         self.lives += 1;
         for number in 0..self.members.len() {
-            let mut restore = self.etcdctl();
+            let mut restore = self.etcdctl(LONG);
             restore.args(["snapshot", "restore"]).arg(snapshot).args(self.identity(number));
             let restored = restore.stdout(Stdio::null()).stderr(Stdio::null()).status();
             assert!(restored.expect("etcdctl runs").success(), "the snapshot is restored");
@@ -156,15 +161,19 @@ impl EtcdCluster {
     /// Runs a command through etcdctl, which asks any member.
     pub fn ctl(&self, arguments: &[&str]) -> String {
         let all: Vec<usize> = (0..self.members.len()).collect();
-        self.try_ctl(&all, arguments).expect("etcd answers")
+        self.run(LONG, &all, arguments).expect("etcd answers")
     }
 
-    /// The same by these members; `None` if it fails.
+    /// The same by these members; `None` if it fails, or takes longer than a moment.
     pub fn try_ctl(&self, members: &[usize], arguments: &[&str]) -> Option<String> {
+        self.run("2s", members, arguments)
+    }
+
+    fn run(&self, limit: &str, members: &[usize], arguments: &[&str]) -> Option<String> {
         let scheme = self.scheme();
         let host = |number: &usize| format!("{scheme}://{}", self.host(*number));
         let hosts: Vec<String> = members.iter().map(host).collect();
-        let output = self.etcdctl().args(["--endpoints", &hosts.join(",")]).args(arguments).output().ok()?;
+        let output = self.etcdctl(limit).args(["--endpoints", &hosts.join(",")]).args(arguments).output().ok()?;
         let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         output.status.success().then_some(text)
     }
@@ -173,12 +182,12 @@ impl EtcdCluster {
         if self.folder.path().join("certificate").exists() { "https" } else { "http" }
     }
 
-    fn etcdctl(&self) -> Command {
+    fn etcdctl(&self, limit: &str) -> Command {
         let mut etcdctl = Command::new("etcdctl");
         if self.scheme() == "https" {
             etcdctl.arg("--cacert").arg(self.certificate());
         }
-        etcdctl.env("ETCDCTL_API", "3").args(["--command-timeout", "2s"]);
+        etcdctl.env("ETCDCTL_API", "3").args(["--command-timeout", limit]);
         etcdctl
     }
 

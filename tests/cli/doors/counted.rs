@@ -79,7 +79,7 @@ fn renewals_that_fail_and_leases_that_are_lost_are_counted() {
     let failed = door.metric(NOT_RENEWED);
 
     // Nobody renews it.
-    assert_eq!(door.acquire("b", r#"{"ttl_ms": 4000, "wait_ms": 20000}"#).status, 201);
+    assert_eq!(door.acquire("b", r#"{"ttl_ms": 8000, "wait_ms": 20000}"#).status, 201);
     until("it is over", || door.metric(LOST) == 1.0);
     assert_eq!(door.of(&lease, "DELETE").status, 204);
     assert_eq!((door.metric(NOT_RENEWED), door.metric(LOST)), (failed, 1.0));

@@ -111,7 +111,7 @@ fn a_client_that_goes_away_takes_nothing_from_the_hold() {
 #[test]
 fn a_connection_that_breaks_behind_an_early_answer_says_nothing_about_the_work() {
     for (polite, status) in [("", 503), ("Connection: close\r\n", 504)] {
-        let options = "--upstream-timeout 2s --quarantine 10m --limit 100ms --client-timeout 10m";
+        let options = "--upstream-timeout 10s --quarantine 10m --limit 100ms --client-timeout 10m";
         let (service, door) = by_hand(options);
         let mut client = door.begin("/files/a", 33, None, "2\r\n33\r\n");
         let mut service = Client::accepted(&service);

@@ -49,13 +49,13 @@ fn many_ttls_are_few_sessions() {
     let etcd = EtcdCluster::start();
     let door = Door::serve(&etcd.url(), "--longest-ttl 550s");
     for ttl in 20_001..=20_008 {
-        let lease = door.acquire(&format!("a/{ttl}"), &format!(r#"{{"ttl_ms": {ttl}}}"#));
+        let lease = door.acquire(&format!("a/{ttl}"), &format!(r#"{{"ttl_ms": {ttl}, "wait_ms": 20000}}"#));
         assert_eq!((lease.status, &lease.json()["ttl_ms"]), (201, &30_000.into()), "{lease:?}");
     }
     let sessions = etcd.ctl(&["lease", "list"]);
     assert!(sessions.starts_with("found 1 leases"), "{sessions}");
     // As long as any may last.
-    assert_eq!(door.acquire("b", r#"{"ttl_ms": 530000}"#).json()["ttl_ms"], 550_000);
+    assert_eq!(door.acquire("b", r#"{"ttl_ms": 530000, "wait_ms": 20000}"#).json()["ttl_ms"], 550_000);
 }
 
 #[test]

@@ -31,7 +31,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use support::cli::{Place, Running, fencing, finish, five, run, until};
+use support::cli::{PATIENT, Place, Running, fencing, finish, five, run, until};
 use support::http::{Answer, Client, ask, head};
 use support::redis::RedisServer;
 use upstream::Upstream;
@@ -66,7 +66,7 @@ impl Door {
     /// A lock service.
     fn serve(place: &(impl Place + ?Sized), options: &str) -> Door {
         // A busy machine takes the processors from the servers.
-        let command = fencing(place, &format!("serve --node-budget 2s {options}"));
+        let command = fencing(place, &format!("serve --node-budget 4s {options}"));
         Door::start(command)
     }
 
@@ -113,7 +113,7 @@ impl Door {
         until("34 is let in", || self.put(path, 34, "34").status == 200);
     }
 
-    /// Asks for a lease: `{"ttl_ms": 1000}`.
+    /// Asks for a lease: `{"ttl_ms": 8000}`.
     fn acquire(&self, name: &str, wish: &str) -> Answer {
         self.ask("POST", &format!("/leases/{name}"), &[], wish)
     }

@@ -79,7 +79,7 @@ fn a_client_that_slept_in_its_upload_may_go_on() {
 #[test]
 fn a_start_covers_what_an_earlier_proxy_still_sends() {
     let upstream = Upstream::start();
-    let options = "--quarantine 3s --upstream-timeout 6s --stop-within 8s";
+    let options = "--quarantine 3s --upstream-timeout 6s --stop-within 30s";
     let first = Door::proxy(&upstream.url(), options);
     let mut client = first.begin("/files/a", 33, Some(8), "x");
     upstream.until("begin PUT /files/a 33");

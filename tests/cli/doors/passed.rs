@@ -172,7 +172,7 @@ fn the_body_of_a_read_is_passed_on() {
 
 #[test]
 fn an_upgrade_that_nobody_asked_for_opens_nothing() {
-    let options = "--upstream-timeout 2s --quarantine 10m --limit 100ms";
+    let options = "--upstream-timeout 10s --quarantine 10m --limit 100ms";
     let (service, door) = by_hand(options);
     let mut client = door.begin("/files/a", 33, Some(0), "");
     let mut service = Client::accepted(&service);

@@ -35,7 +35,7 @@ fn the_late_write_of_a_client_that_slept_is_refused() {
 
     // Client 1 gets its lease, and falls asleep: nothing renews it.
     let asked = format!("{lock}/leases/files/report");
-    let first = curl(&["--json", r#"{"ttl_ms": 4000, "wait_ms": 20000}"#, &asked]);
+    let first = curl(&["--json", r#"{"ttl_ms": 8000, "wait_ms": 20000}"#, &asked]);
     let (lease, status) = first.rsplit_once('\n').unwrap();
     assert_eq!(status, "201", "{first}");
     let lease: Value = serde_json::from_str(lease).unwrap();

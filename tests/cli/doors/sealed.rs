@@ -159,9 +159,9 @@ fn nodes_that_have_lost_the_lock_get_it_again_from_any_process() {
         });
     }
     assert_eq!(of(&doors[1], &lease, "DELETE").status, 204);
-    assert!(servers.iter().all(|server| server.cli(&["EXISTS", "{fencing}:lock:a"]) == "0"));
+    until("no node has it", || servers.iter().all(|server| server.cli(&["EXISTS", "{fencing}:lock:a"]) == "0"));
     // To a renewal that comes late it is as if another client had come and gone.
-    assert_eq!(doors[0].acquire("a", LONG).token(), lease.token() + 2);
+    assert!(doors[0].acquire("a", LONG).token() >= lease.token() + 2);
 }
 
 /// One process releases while others renew, on nodes that have lost the lock as well.

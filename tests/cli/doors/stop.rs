@@ -26,11 +26,11 @@ fn requests_in_flight_finish() {
 /// However long it takes: its client pauses for less than it may.
 #[test]
 fn an_upload_behind_its_answer_finishes() {
-    let (upstream, door) = proxied("--client-timeout 5s --stop-within 10m");
+    let (upstream, door) = proxied("--client-timeout 10s --stop-within 10m");
     let mut client = door.begin("/early/a", 33, None, "2\r\n33\r\n");
     assert_eq!(client.answer().status, 200);
     door.process.signal("TERM");
-    for _ in 0..20 {
+    for _ in 0..30 {
         std::thread::sleep(Duration::from_millis(400));
         client.send("2\r\n33\r\n");
     }
@@ -88,7 +88,7 @@ fn leases_outlive_the_service_until_their_ttl() {
     });
     assert_eq!(door.process.ended().code, Some(0));
     // The client works under its lease.
-    finish(run(&servers, "--wait 0s", "true")).says(75, "invoice/42 is held");
+    finish(run(&servers, &format!("{PATIENT} --wait 0s"), "true")).says(75, "invoice/42 is held");
     // The next one does not know it.
     assert_eq!(Door::serve(&servers, "").of(&lease, "PUT").status, 404);
 }

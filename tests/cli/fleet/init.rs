@@ -5,7 +5,7 @@ use support::process::signal;
 use crate::fleet::place::*;
 use crate::signals::catches;
 
-const WHILE: &str = "--ttl 50s --wait 0s";
+const WHILE: &str = "--ttl 50s --wait 0s --node-budget 20s";
 
 #[test]
 fn the_first_lease_comes_at_once_and_a_majority_that_forgot_is_not_new() {

@@ -15,11 +15,11 @@ pub const MEMORY: &str = "{fencing}:memory";
 
 /// `fencing fleet recover`, which must succeed: what it printed.
 pub fn admit(list: &(impl Place + ?Sized), options: &str) -> String {
-    ask(list, &format!("fleet recover --node-budget 2s {options}")).printed()
+    ask(list, &format!("fleet recover --node-budget 3s {options}")).printed()
 }
 
 pub fn mover(from: &str, to: &str) -> Command {
-    fencing("", &format!("fleet move --from {from} --to {to} --node-budget 2s"))
+    fencing("", &format!("fleet move --from {from} --to {to} --node-budget 3s"))
 }
 
 /// Leaves the servers as a mover does that dies between the two halves.
@@ -52,9 +52,9 @@ pub struct Said {
 /// Asserts the exit status, and what it says on stderr.
 #[track_caller]
 pub fn nodes(list: &(impl Place + ?Sized), code: i32, words: &str) -> Said {
-    // A budget that a busy machine keeps, and a test that stops a node.
-    let said = ask(list, "nodes --node-budget 2s").says(code, words);
-    let json = ask(list, "nodes --node-budget 2s --json").says(code, words);
+    // A budget that a busy machine keeps.
+    let said = ask(list, "nodes --node-budget 10s").says(code, words);
+    let json = ask(list, "nodes --node-budget 10s --json").says(code, words);
     let nodes: Vec<Value> = serde_json::from_str(&json.stdout).unwrap();
     let names = nodes.iter().map(|node| node["node"].as_str().unwrap());
     let lines = names.map(|name| lines_of(&said.stdout, name)).collect();
@@ -93,10 +93,9 @@ impl Said {
     }
 }
 
+/// What a node may take that a busy machine holds up.
+pub const BUDGET: Duration = Duration::from_secs(10);
+
 pub fn service(list: &(impl Place + ?Sized)) -> RedlockBuilder {
-    Redlock::builder()
-        .redis(list.place().split(','))
-        .ttl(Duration::from_secs(8))
-        .node_budget(Duration::from_secs(2))
-        .wait(Duration::from_secs(60))
+    Redlock::builder().redis(list.place().split(',')).ttl(BUDGET * 2).node_budget(BUDGET).wait(Duration::from_secs(60))
 }

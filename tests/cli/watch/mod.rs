@@ -25,7 +25,7 @@ fn a_lease_comes_and_a_node_that_dies_is_seen() {
     let mut terminal = watch(&servers);
     terminal.shows(&["NODES  5 of 5 grant, 3 needed"]);
     terminal.shows(&["LEASES  0 held"]);
-    let holder = Job::start(&servers, "--ttl 10m --holder billing-7", "", "");
+    let holder = Job::start(&servers, "--ttl 10m --holder billing-7 --node-budget 60s", "", "");
     terminal.shows(&["invoice/42 ", " billing-7 ", " 5/5"]);
     terminal.shows(&[&nodes[0], "grants  era "]);
 

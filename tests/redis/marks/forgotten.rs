@@ -77,7 +77,7 @@ async fn a_restart_closes_them() {
 #[tokio::test]
 async fn a_master_that_comes_back_with_an_older_copy_is_closed() {
     for asked_by in ["a write", "a look"] {
-        let (here, there) = (port(), port());
+        let [here, there] = free_ports::<2>().map(|port| port.to_string());
         // A copy begins at once.
         let at = ["--bind", "127.0.0.1", "--repl-diskless-sync-delay", "0", "--port"];
         let old = RedisServer::with(&[&at[..], &[&*here]].concat());

@@ -9,9 +9,8 @@ use fencing::fence::{FenceError, Marks, Stale};
 use fencing::redis::{Closed, FencedError, RedisMarks};
 use fencing::{Resource, Token};
 use support::lease::token;
+use support::ports::free_ports;
 use support::redis::RedisServer;
-
-use crate::fleet::port;
 
 const MARKS: &str = "{files}:marks";
 

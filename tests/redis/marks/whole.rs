@@ -61,7 +61,7 @@ async fn two_clients_never_leave_the_older_ones_value() {
 async fn a_write_that_was_given_up_does_not_land_behind_a_newer_one() {
     let server = RedisServer::start();
     let patient = opened(&server).await;
-    let hasty = patient.clone().budget(Duration::from_millis(200));
+    let (hasty, behind) = (patient.clone().budget(Duration::from_millis(200)), patient.clone());
     set(&patient, 32, "first").await.unwrap();
     server.signal("STOP");
     let given_up = set(&hasty, 33, "old").await;
@@ -70,7 +70,7 @@ async fn a_write_that_was_given_up_does_not_land_behind_a_newer_one() {
     server.signal("CONT");
     newer.await.unwrap().unwrap();
     assert_eq!(server.cli(&["GET", "{files}:a"]), "new");
-    stale(set(&hasty, 33, "old").await.unwrap_err());
+    stale(set(&behind, 33, "old").await.unwrap_err());
 }
 
 #[tokio::test]
@@ -185,7 +185,7 @@ async fn a_user_needs_no_more_rights_than_are_listed() {
 /// In a cluster, one slot has the marks of a namespace and what they fence.
 #[tokio::test]
 async fn a_key_in_another_slot_is_refused() {
-    let (own, bus) = (port(), port());
+    let [own, bus] = free_ports::<2>().map(|port| port.to_string());
     let settings = ["--port", &own, "--cluster-enabled", "yes", "--cluster-port", &bus];
     let server = RedisServer::with(&settings);
     server.cli(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);

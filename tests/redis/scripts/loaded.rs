@@ -3,7 +3,7 @@
 use crate::scripts::member::*;
 
 fn client(servers: &[RedisServer]) -> Redlock {
-    service(servers).ttl(Duration::from_secs(30)).node_budget(Duration::from_secs(5)).build().unwrap()
+    service(servers).ttl(Duration::from_secs(240)).node_budget(Duration::from_secs(60)).build().unwrap()
 }
 
 #[tokio::test]

@@ -61,7 +61,7 @@ async fn no_two_leases_have_one_token() {
     cluster.two.execute("SET GLOBAL server_id = 2").await.unwrap();
     let holders = (0..6).map(async |number| {
         let pool = if number % 2 == 0 { &cluster.one } else { &cluster.two };
-        let lock = SqlLock::builder(pool.clone()).wait(Duration::from_secs(60)).build().unwrap();
+        let lock = lock(pool).with_wait(Duration::from_secs(90)).unwrap();
         let mut tokens = Vec::new();
         for _ in 0..5 {
             let lease = lock.acquire(&resource()).await.unwrap();

@@ -67,7 +67,7 @@ async fn first_contacts_of_different_resources_and_leases_do_not_wait_for_each_o
         open.push(tx);
     }
     open.push(sql::begin(&pool, &named("g"), token(33)).await.unwrap());
-    let lease = SqlLock::new(pool.clone()).try_acquire(&named("i")).await.unwrap();
+    let lease = lock(&pool).try_acquire(&named("i")).await.unwrap();
     assert_eq!(lease.token(), token(1));
     // The floor waits for them, and they do not wait for it but for that moment.
     let raise = "CALL fencing_raise_floor(20, FALSE)";

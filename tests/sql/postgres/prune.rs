@@ -114,7 +114,7 @@ async fn the_floor_is_not_lowered_while_marks_are_deleted() {
 #[tokio::test]
 async fn a_floor_waits_for_who_has_created_the_mark_of_a_lease() {
     let place = migrated().await;
-    let lease = SqlLock::new(place.pool.clone()).try_acquire(&resource()).await.unwrap();
+    let lease = lock(&place.pool).try_acquire(&resource()).await.unwrap();
     let mut open = place.pool.begin().await.unwrap();
     sql::admit(&mut open, &resource(), lease.token()).await.unwrap();
     let raise = async || attempt(&place.impatient(), "SELECT fencing_raise_floor(34)").await;
@@ -127,7 +127,7 @@ async fn a_floor_waits_for_who_has_created_the_mark_of_a_lease() {
 #[tokio::test]
 async fn a_floor_that_rises_twice_at_once_is_retryable_and_not_stale() {
     let place = with(TRAP).await;
-    let lease = SqlLock::new(place.pool.clone()).try_acquire(&resource()).await.unwrap();
+    let lease = lock(&place.pool).try_acquire(&resource()).await.unwrap();
     run(&place.pool, "UPDATE fencing_leases SET token = 33").await;
     let mut holder = place.pool.acquire().await.unwrap();
     run(&mut *holder, "SELECT pg_advisory_lock(7)").await;

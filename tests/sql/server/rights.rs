@@ -153,7 +153,7 @@ async fn who_locks_changes_no_mark() {
     let pool = users.user("locks");
     // As a program does at its start. It sees no other procedures, which does not mean that they are lost.
     sql::migrate(&pool).await.unwrap();
-    let lock = SqlLock::new(pool.clone());
+    let lock = lock(&pool);
     let lease = lock.try_acquire(&resource()).await.unwrap();
     assert_eq!(lease.token(), token(35));
     lease.release().await.unwrap();

@@ -172,7 +172,7 @@ async fn a_temporary_table_does_not_stand_for_the_marks() {
         assert_eq!(file(&place).await, (35, 0));
         assert_eq!(highest(&place, &resource()).await, Some(35));
         // A lease has a token above the mark, and an operator sees the mark.
-        let lock = SqlLock::new(pool.clone());
+        let lock = lock(&pool);
         assert_eq!(lock.acquire(&resource()).await.unwrap().token(), token(36));
         assert!(lock.health().await.has_quorum());
         let listed = sql::marks(&pool, &[], 10).await.unwrap();

@@ -86,7 +86,7 @@ async fn what_is_not_above_or_has_moved_is_not_lowered() {
 
 /// Acquires and releases a lease: the token that it had.
 async fn next(place: &Place) -> Result<u64, fencing::lock::AcquireError> {
-    let lease = SqlLock::new(place.pool.clone()).try_acquire(&resource()).await?;
+    let lease = lock(&place.pool).try_acquire(&resource()).await?;
     let token = lease.token().get();
     let _ = lease.release().await;
     Ok(token)
@@ -137,7 +137,7 @@ async fn what_was_not_named_is_not_lowered_along_with_the_lease() {
     assert_eq!(next().await.unwrap(), 35);
     // Nobody has a mark, and the lease alone has run out.
     let other = named("other");
-    drop(SqlLock::new(place.pool.clone()).try_acquire(&other).await.unwrap());
+    drop(lock(&place.pool).try_acquire(&other).await.unwrap());
     run(&place.pool, "UPDATE fencing_leases SET token = 999999999999999").await;
     sql::lower(&place.pool, &other, Token::MAX, token(7)).await.unwrap();
     assert_eq!(highest(&place, &other).await, None);

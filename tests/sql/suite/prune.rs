@@ -138,7 +138,7 @@ async fn many_marks_go_at_once() {
 #[tokio::test]
 async fn leases_that_last_are_as_before_and_new_ones_are_above_the_floor() {
     let place = ready().await;
-    let locks = [(), ()].map(|()| SqlLock::new(place.pool.clone()));
+    let locks = [(), ()].map(|()| lock(&place.pool));
     let lock = &locks[0];
     admit(&place, &resource(), 34).await.unwrap();
     let held = lock.try_acquire(&named("held")).await.unwrap();
@@ -220,7 +220,7 @@ async fn without_its_floor_a_database_admits_nobody_to_a_new_resource() {
     let error = admit(&place, &named("other"), 34).await.unwrap_err();
     assert!(!matches!(error, AdmitError::Stale(_) | AdmitError::Retryable(_)), "{error:?}");
     // A lease would start at 1.
-    let lock = SqlLock::new(place.pool.clone());
+    let lock = lock(&place.pool);
     lock.try_acquire(&named("other")).await.unwrap_err();
     lock.try_acquire_shared(&named("other")).await.unwrap_err();
     Prune::older_than(Duration::ZERO).look(&place.pool).await.unwrap_err();

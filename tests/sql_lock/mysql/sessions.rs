@@ -12,7 +12,7 @@ use crate::common::*;
 async fn where_nothing_commits_by_itself_a_lease_is_committed() {
     let place = ready().await;
     let lock = SqlLock::builder(single(&place.with("SET autocommit = 0")));
-    let lock = lock.ttl(Duration::from_secs(6)).budget(Duration::from_secs(3)).build().unwrap();
+    let lock = lock.ttl(Duration::from_secs(12)).budget(Duration::from_secs(6)).build().unwrap();
     let other = service(&place.other());
     let expires_at = async || sqlx::query_scalar::<_, i64>(words::EXPIRES_AT).fetch_one(&place.pool).await.unwrap();
     for _ in 0..2 {
@@ -74,8 +74,7 @@ async fn a_session_is_left_as_it_was() {
     let session = single(&place.with(settings));
     // What it has left open is not committed.
     let leave_open = async || session.execute("INSERT INTO other VALUES (1)").await.unwrap();
-    let brief = SqlLock::builder(session.clone()).ttl(LONG).renew(false);
-    let brief = brief.budget(Duration::from_secs(1)).build().unwrap();
+    let other = service(&session);
     let as_it_was = async || {
         let state = "SELECT @@innodb_lock_wait_timeout, @@lock_wait_timeout, @@in_transaction";
         let state = sqlx::query_as::<_, (u64, u64, u64)>(state).fetch_one(&session).await;
@@ -87,7 +86,7 @@ async fn a_session_is_left_as_it_was() {
     leave_open().await;
     let lease = service(&session).acquire(&resource()).await.unwrap();
     as_it_was().await;
-    held(brief.try_acquire(&resource()).await);
+    held(other.try_acquire(&resource()).await);
     as_it_was().await;
     let renew = "CALL fencing_lease_renew('invoice/42', 'another', 1, 60000, 9)";
     sqlx::query(renew).fetch_all(&session).await.unwrap();
@@ -97,7 +96,7 @@ async fn a_session_is_left_as_it_was() {
     // Refused by the table: the tokens have run out.
     let mark = "INSERT INTO fencing_marks VALUES ('invoice/42', 999999999999999)";
     sqlx::query(mark).execute(&place.pool).await.unwrap();
-    fault(brief.try_acquire(&resource()).await);
+    fault(other.try_acquire(&resource()).await);
     as_it_was().await;
 }
 

@@ -13,7 +13,7 @@ use crate::common::*;
 pub const NEVER: Duration = Duration::from_secs(3600);
 
 fn service(pool: PgPool) -> SqlLockBuilder<Postgres> {
-    SqlLock::builder(pool).ttl(NEVER).wait(NEVER).retry_delay(NEVER)
+    SqlLock::builder(pool).ttl(NEVER).budget(Duration::from_secs(20)).wait(NEVER).retry_delay(NEVER)
 }
 
 /// Waits until so many connections listen.

@@ -4,6 +4,7 @@ use fencing::sql::AdmitError;
 
 use super::place::{Db, served};
 use super::replica::Replica;
+use super::suite::with_budget;
 use crate::common::*;
 
 pub fn service(pool: &Pool<Db>, budget: Duration) -> SqlLock<Db> {
@@ -21,7 +22,7 @@ async fn when_the_server_is_killed_the_lease_is_lost_and_tokens_grow() {
     let lease = lock.acquire(&resource()).await.unwrap();
     server.kill();
     let cause = fault(lock.try_acquire(&resource()).await);
-    assert!(matches!(cause, Fault::Unreachable(_) | Fault::Disconnected(_)), "{cause:?}");
+    assert!(matches!(cause, Fault::Unreachable(_) | Fault::Disconnected(_) | Fault::TimedOut), "{cause:?}");
     assert_eq!(lease.lost().await, Loss::Expired);
     server.restart();
     assert!(lock.acquire(&resource()).await.unwrap().token() > lease.token());
@@ -53,7 +54,7 @@ async fn begins(pool: &Pool<Db>, resource: &Resource, token: Token) -> Result<()
 #[tokio::test]
 async fn a_token_that_the_failover_lost_is_not_granted_again() {
     let (mut primary, old) = served(&[]).await;
-    let lock: SqlLock<Db> = SqlLock::builder(old.clone()).ttl(LONG).build().unwrap();
+    let lock = with_budget(&old, LONG / 3);
     let kept = lock.acquire(&named("kept")).await.unwrap();
     let names = [named("shared"), resource()];
     for name in &names {
@@ -64,16 +65,16 @@ async fn a_token_that_the_failover_lost_is_not_granted_again() {
     let alone = lock.acquire(&names[1]).await.unwrap();
     replica.promote(&mut primary).await;
     let new = &replica.pool;
-    let lock: SqlLock<Db> = SqlLock::new(new.clone());
+    let lock = with_budget(new, LONG / 3);
     // With a mark, the floor alone does not count for those who join others.
     begins(new, &names[0], Token::MIN).await.unwrap();
     let next_part = lock.acquire_shared(&names[0]).await.unwrap().token();
     let first = lock.acquire(&names[1]).await.unwrap();
     let next = first.token();
     release(first).await;
-    // It noticed that once.
+    // It noticed that once: another jump would be a million. An attempt that was granted late took a token.
     let second = lock.acquire(&names[1]).await.unwrap().token();
-    assert_eq!(second.get(), next.get() + 1);
+    assert!((1..100).contains(&(second.get() - next.get())), "{second} after {next}");
     for (name, lost, next) in [(&names[0], part.token(), next_part), (&names[1], alone.token(), next)] {
         assert!(next > lost, "{next} after {lost}");
         begins(new, name, next).await.unwrap();

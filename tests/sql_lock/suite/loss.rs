@@ -4,7 +4,7 @@ use super::*;
 async fn it_is_kept_while_the_application_uses_every_connection() {
     let place = ready().await;
     let pool = single(&place.pool);
-    let lock = short(&pool, Duration::from_secs(6)).build().unwrap();
+    let lock = short(&pool, Duration::from_secs(12)).build().unwrap();
     let lease = lock.acquire(&resource()).await.unwrap();
     let _busy = pool.acquire().await.unwrap();
     let renewed = async {
@@ -23,7 +23,7 @@ async fn a_holder_that_was_followed_is_notified_and_releases_nothing() {
     let place = ready().await;
     let patient = || builder(&place.pool).renew(false);
     let locks = [
-        short(&place.pool, Duration::from_secs(6)),
+        short(&place.pool, Duration::from_secs(18)),
         // It does not know of it when it releases.
         patient(),
         patient().lock_at_least_for(LONG / 2),
@@ -79,7 +79,7 @@ async fn an_operator_may_set_it_free() {
 #[tokio::test]
 async fn a_clock_that_is_set_back_closes_no_lock_for_longer_than_a_lease() {
     let place = ready().await;
-    let ttl = Duration::from_secs(6);
+    let ttl = Duration::from_secs(12);
     let gone = brief(&place.pool, ttl);
     for (shared, joins) in [(false, false), (true, false), (true, true)] {
         if shared {
@@ -103,7 +103,8 @@ async fn a_clock_that_is_set_back_closes_no_lock_for_longer_than_a_lease() {
             let left = held(gone.try_acquire(&resource()).await);
             assert!(left <= ttl + Duration::from_secs(1), "{left:?}");
         }
-        let next = service(&place.other()).acquire(&resource()).await.unwrap();
+        let patient = builder(&place.other()).wait(LONG).build().unwrap();
+        let next = patient.acquire(&resource()).await.unwrap();
         // The row is right again.
         let left = held(gone.try_acquire(&resource()).await);
         assert!(left <= LONG + Duration::from_secs(1), "{left:?}");
