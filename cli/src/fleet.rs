@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use clap::Subcommand;
-use fencing::lock::redlock::{Node, OperatorError};
+use fencing::lock::redlock::{Node, NodeReport, OperatorError};
 use fencing::lock::{Fault, NodeCause};
 
 use crate::duration::{self, about};
@@ -46,8 +46,9 @@ pub(crate) struct RecoverArgs {
     #[command(flatten)]
     redis: Redis,
     /// The longest TTL of any client: a fleet that forgot its locks grants nothing until each server is up that long.
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
-    ttl: Duration,
+    /// Needed where too few nodes remember.
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    ttl: Option<Duration>,
     #[command(flatten)]
     budget: NodeBudget,
     /// Also ends each quarantine. Use it only if no client can hold a lock. Needs --yes.
@@ -124,10 +125,16 @@ async fn start(redis: &Redis, budget: &NodeBudget) -> Result<(), Failure> {
 
 async fn bring_back(recover: &RecoverArgs) -> Result<(), Failure> {
     Failure::unless(recover.yes || !recover.now, NOW)?;
-    let budget = recover.budget.within(recover.ttl);
-    let operator = recover.redis.builder().ttl(recover.ttl).node_budget(budget).build()?.operator();
+    let ttl = recover.ttl.unwrap_or(Duration::from_secs(10));
+    let budget = recover.budget.within(ttl);
+    let operator = recover.redis.builder().ttl(ttl).node_budget(budget).build()?.operator();
     let asked = SystemTime::now();
-    check_clocks(&findings::ask(&recover.redis, budget).await?, asked)?;
+    let before = findings::ask(&recover.redis, budget).await?;
+    let starts = before.members() < before.needed() && before.nodes.iter().all(|node| node.report.is_some());
+    if starts {
+        Failure::unless(recover.ttl.is_some() || recover.now, NO_TTL)?;
+        check_clocks(&before, asked)?;
+    }
     let done = operator.admit().await;
     let opened = if recover.now { Some(operator.open().await) } else { None };
     let findings = findings::ask(&recover.redis, budget).await?;
@@ -149,11 +156,13 @@ async fn bring_back(recover: &RecoverArgs) -> Result<(), Failure> {
     if recover.now || findings.opens_in().is_none() {
         return verdict(&findings);
     }
-    say::out(format_args!(
-        "{}\nA client with a TTL above --ttl ({}) may still hold a lock that the nodes have forgotten.\n",
-        outlook(&findings),
-        about(recover.ttl)
-    ));
+    say::out(format_args!("{}\n", outlook(&findings)));
+    if starts {
+        let ttl = about(ttl);
+        say::out(format_args!(
+            "A client with a TTL above --ttl ({ttl}) may still hold a lock that the nodes have forgotten.\n"
+        ));
+    }
     Ok(())
 }
 
@@ -162,10 +171,7 @@ fn check_clocks(findings: &Findings, asked: SystemTime) -> Result<(), Failure> {
     let wrong = |it: &Finding| Some(format!("{}: {}", it.node, clock_fault(it.report.as_ref()?.clock, asked)?));
     let wrong = say::listed(findings.nodes.iter().filter_map(wrong), "; ");
     let why = "nothing was changed: the order of the tokens would depend on the nodes' clocks";
-    match wrong.is_empty() || findings.members() >= findings.needed() {
-        true => Ok(()),
-        false => Err(Failure::refused(format_args!("{why}: {wrong}"))),
-    }
+    if wrong.is_empty() { Ok(()) } else { Err(Failure::refused(format_args!("{why}: {wrong}"))) }
 }
 
 async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
@@ -213,7 +219,15 @@ fn check_left(old: &Findings, new: &Findings) -> Result<(), Failure> {
     let (answered, all, needed) = (old.members(), old.nodes.len(), old.needed());
     let lists = old.nodes.iter().filter_map(|it| it.report.as_ref()).flat_map(|it| [&it.fleet, &it.moved_to]);
     let others: Vec<_> = lists.filter(|list| !list.is_empty() && !old.fleet.members().eq(*list)).collect();
-    let has_begun = new.admitted() >= new.needed() || others.iter().any(|list| new.fleet.members().eq(*list));
+    let is_at_work = new.admitted() >= new.needed();
+    let has_begun = is_at_work || others.iter().any(|list| new.fleet.members().eq(*list));
+    let elsewhere = |it: &&Finding| {
+        let left = |it: &NodeReport| it.remembers() && !it.moved_to.is_empty() && !new.fleet.members().eq(&it.moved_to);
+        it.report.as_ref().is_some_and(|it| left(it) && !old.fleet.members().eq(&it.moved_to))
+    };
+    if let Some(Finding { node, problem: Some(left), .. }) = old.nodes.iter().find(elsewhere).filter(|_| !is_at_work) {
+        return Err(Failure::refused(format_args!("nothing was changed: {node}: {left}. {LEFT_FOR_ANOTHER}")));
+    }
     if answered >= needed || has_begun {
         return Ok(());
     }
@@ -308,6 +322,12 @@ const IN_USE: &str = "; the nodes have been in use, and this command leaves them
 
 const HALF_MOVED: &str = "the move from another list to this one has begun, and is not done: run that move again, \
                           with an empty server under the name of each node that is gone";
+
+const LEFT_FOR_ANOTHER: &str = "Finish the move to that list, with an empty server under the name of each node that is \
+                                gone. If you can't, and no other node has left, restart this one without its data";
+
+const NO_TTL: &str = "nothing was changed: too few nodes remember, so the fleet starts again: give --ttl, the longest TTL \
+                      of any client, or two clients may hold one lock";
 
 const NOW: &str = "\
 --now ends each quarantine: nodes that have forgotten locks grant at once. If a client still holds

@@ -58,12 +58,12 @@ fn whoever_waits_for_new_nodes_is_told_how_to_skip_that() {
     // Whoever waits gets the lock as soon as it is skipped, and was told why it waits.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("stderr");
-    let mut waiting = run(&servers, "--ttl 1h --node-budget 60s --wait 10m", "echo mine");
+    let mut waiting = run(&servers, "--ttl 1h --wait 1m", "echo mine");
     let waiting = waiting.stderr(std::fs::File::create(&path).unwrap()).spawn().unwrap();
     let said = || std::fs::read_to_string(&path).unwrap();
     until("it says why it waits", || said().contains(SKIP));
     for wait in ["500ms", "0s"] {
-        let ended = finish(run(&servers, &format!("--ttl 1h --node-budget 60s --wait {wait}"), "echo never"));
+        let ended = finish(run(&servers, &format!("--ttl 1h --wait {wait}"), "echo never"));
         let ended = ended.prints(69, "").says(69, "quarantined for ");
         assert_eq!(ended.stderr.matches(SKIP).count(), 1, "{wait}: {}", ended.stderr);
     }

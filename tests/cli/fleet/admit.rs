@@ -68,12 +68,14 @@ fn a_quarantine_ends_by_the_operators_word() {
 fn a_start_needs_clocks_that_are_right() {
     let servers: Vec<_> = (0..3).map(|_| RedisServer::shifted(IN_MEMORY)).collect();
     servers[1].set_clock(-3600);
-    let refused = ask(&servers, "fleet recover --node-budget 2s").prints(65, "").says(65, "nothing was changed: ");
+    let refused =
+        ask(&servers, "fleet recover --ttl 10s --node-budget 2s").prints(65, "").says(65, "nothing was changed: ");
     let words = format!("{}: its clock and this machine's clock are ", servers[1].url());
     assert!(refused.stderr.contains(&words), "{refused:?}");
     servers.iter().for_each(|server| assert_eq!(server.cli(&["DBSIZE"]), "0"));
     servers[1].set_clock(0);
-    admit(&servers, "");
+    ask(&servers, "fleet recover").says(64, "give --ttl, the longest TTL");
+    admit(&servers, "--ttl 10s");
     // Nodes that remember know their tokens.
     servers[1].set_clock(-3600);
     servers[0].cli(&["FLUSHALL"]);
