@@ -158,7 +158,7 @@ impl Report {
     }
 }
 
-/// The leases of a database, which is given the time that all answers here have.
+/// Opens the lock service of a database, with a budget equal to the time limit of the other checks.
 fn probe<DB: sql::Database>(pool: sqlx::Pool<DB>) -> Result<Arc<dyn Lock>, Failure> {
     let patient = SqlLock::builder(pool).ttl(ANSWER_TIMEOUT * 2).budget(ANSWER_TIMEOUT);
     Ok(Arc::new(patient.build()?))

@@ -107,7 +107,7 @@ impl Failure {
     }
 }
 
-/// Read-only, as a standby is, no room, or too late. 42P05, 26000: a pooler gave the statement to another session.
+/// Read-only (a standby), disk full, out of memory, query canceled. 42P05, 26000: a pooler used another session.
 const NOT_NOW_IN_POSTGRES: [&str; 6] = ["25006", "53100", "53200", "57014", "42P05", "26000"];
 const NOT_NOW_IN_MYSQL: [u16; 7] = [1021, 1290, 1792, 1836, 1317, 3024, 1969];
 

@@ -224,11 +224,11 @@ impl Finding {
 /// The largest difference between a server's clock and this machine's: beyond it one of them is wrong.
 const CLOCKS_APART: Duration = Duration::from_secs(5);
 
-/// Says what is wrong with a server's clock, which it was `asked` for at that time or later.
+/// Returns a message if a server's clock is wrong. The server read it at `asked` or later.
 pub(crate) fn clock_fault(clock: Option<Duration>, asked: SystemTime) -> Option<String> {
     let clock = UNIX_EPOCH + clock?;
     let apart = asked.duration_since(clock).or(clock.duration_since(SystemTime::now())).unwrap_or_default();
-    let why = || format!("its clock and this machine's clock are {} apart: set them", about(apart));
+    let why = || format!("its clock and this machine's clock are {} apart: correct the wrong one", about(apart));
     (apart > CLOCKS_APART).then(why)
 }
 

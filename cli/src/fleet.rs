@@ -166,7 +166,7 @@ async fn bring_back(recover: &RecoverArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses a new start by clocks that are wrong.
+/// Refuses to start the fleet again if a node's clock differs too much from this machine's.
 fn check_clocks(findings: &Findings, asked: SystemTime) -> Result<(), Failure> {
     let wrong = |it: &Finding| Some(format!("{}: {}", it.node, clock_fault(it.report.as_ref()?.clock, asked)?));
     let wrong = say::listed(findings.nodes.iter().filter_map(wrong), "; ");
@@ -326,8 +326,8 @@ const HALF_MOVED: &str = "the move from another list to this one has begun, and 
 const LEFT_FOR_ANOTHER: &str = "Finish the move to that list, with an empty server under the name of each node that is \
                                 gone. If you can't, and no other node has left, restart this one without its data";
 
-const NO_TTL: &str = "nothing was changed: too few nodes remember, so the fleet starts again: give --ttl, the longest TTL \
-                      of any client, or two clients may hold one lock";
+const NO_TTL: &str = "nothing was changed: too few nodes remember, so the fleet must start again. Repeat this and give \
+                      --ttl, the longest TTL of any client: with a shorter one two clients may hold one lock";
 
 const NOW: &str = "\
 --now ends each quarantine: nodes that have forgotten locks grant at once. If a client still holds

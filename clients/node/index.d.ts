@@ -29,7 +29,7 @@ export interface Options {
   clientToken?: string;
   /** How long the lease lasts without a renewal, in milliseconds. Default: 10,000. */
   ttl?: number;
-  /** How long to wait while another client holds the lock, in milliseconds: up to 280,000, as fetch waits no longer. Default: 0. */
+  /** Longest wait while another client holds the lock, in ms, up to 280,000: fetch gives up soon after. Default: 0. */
   wait?: number;
   /** Gives up the wait. What was acquired in that moment ends at its TTL. */
   signal?: AbortSignal;

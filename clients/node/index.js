@@ -262,12 +262,12 @@ export async function withLease(resource, options, work) {
   }
 }
 
-// The clients whose transaction is open: another call would write in it, and behind its end.
+// Clients in a fenced transaction. A second call would write in the same transaction, or after its end.
 const busy = new WeakSet();
 
 export async function fenced(client, lease, work) {
   if (client.totalCount !== undefined) throw new Refused("a transaction needs one connection: give a client of the pool");
-  if (busy.has(client)) throw new Refused("this client has a fenced transaction: wait for its end, or take another client");
+  if (busy.has(client)) throw new Refused("this client is in a fenced transaction: await it, or use another client");
   busy.add(client);
   try {
     return await admitted(client, lease, work);

@@ -119,7 +119,7 @@ impl OpenQuestions {
         if self.newest.len() < MAX_TOKENS && own.len() < MAX_TOKENS_OF_RESOURCE {
             return Ok(());
         }
-        // In their order: those of one resource stand together, and the largest is the last.
+        // The keys are sorted: the tokens of one resource are adjacent, and the largest is last.
         let all: Vec<_> = self.newest.keys().collect();
         let of_one = all.chunk_by(|one, next| one.resource == next.resource);
         let largest = match of_one.max_by_key(|tokens| tokens.len()) {

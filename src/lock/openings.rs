@@ -11,7 +11,7 @@ use tokio::runtime::{Handle, Id};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
-/// Time for which a failure to open a session is the answer to every caller.
+/// Time after the start of a failed attempt to open a session during which every caller gets its error.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The sessions of one lock service, one for each runtime and key. A task opens a session when it is needed: no caller

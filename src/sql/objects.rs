@@ -48,8 +48,8 @@ pub(super) async fn find_lost<DB: Database>(
     Ok((!others.is_empty()).then(|| MigrateError::Lost { what: others.join(", ") }))
 }
 
-/// Returns what the catalogue says is wrong with a routine or trigger, or that its text differs. A text that cannot be
-/// compared is missing, and no fault.
+/// Returns the fault that the catalogue reports for a routine or trigger, or that its text differs. A text that cannot
+/// be compared is absent from the row, which is not a fault.
 fn find_fault<DB: Database>(found: &TextRow, name: &str, compares: bool) -> Option<String> {
     let other = found.text(1).filter(|text| compares && !is_own::<DB>(name, text));
     let first = found.text(3).unwrap_or_default();

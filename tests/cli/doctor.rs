@@ -43,7 +43,7 @@ fn a_database_is_migrated_whole_and_protected() {
     finds(&it.url, "", 65, "is missing: protect the table again");
 }
 
-/// What the role may not do is no fault of the triggers.
+/// A right that the role lacks is not reported as a fault of the triggers.
 #[tokio::test]
 async fn a_role_that_lacks_rights_is_told_which() {
     let it = Database::postgres().await;

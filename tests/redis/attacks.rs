@@ -1,7 +1,7 @@
-//! What once broke the order of the tokens, or let two leases be valid at once, without more nodes having forgotten
-//! than the promise allows: docs/assurance/reliability.md tells of each. Clients with different lists of nodes at one
-//! time, as in a rolling deployment; and all servers restart without their data while a lease is held: blank is not
-//! new.
+//! Attacks that once broke the order of the tokens, or made two leases valid at once, although no more nodes had
+//! forgotten their state than the guarantee permits. docs/assurance/reliability.md describes each. Here: clients use
+//! different lists of nodes at one time, as in a rolling deployment; and all servers restart without their data while a
+//! lease is held, so a blank server need not be new.
 
 use fencing::lock::redlock::MemoryNode;
 use fencing::testing::FaultyNode;

@@ -60,14 +60,14 @@ pub(super) async fn serve(stream: TcpStream, from: SocketAddr, port: Port, _plac
 
 /// The client of a connection, which may answer pings in HTTP/2 and read no answer.
 struct Reader {
-    /// When it has last taken a frame of any answer, or was given one while nothing was unread.
+    /// When the client last took a frame of any answer, or was sent one after it had taken all earlier ones.
     taken: Mutex<Option<Instant>>,
-    /// The answers of which it has a frame to take.
+    /// The answers with a frame that the client has not taken.
     unread: TaskTracker,
 }
 
 impl Reader {
-    /// Waits until it has taken nothing for this long, with something to take.
+    /// Waits until the client has taken no frame for `limit`, although one is unread.
     async fn stuck(&self, limit: Duration) {
         loop {
             sleep(limit / 8).await;
@@ -77,14 +77,14 @@ impl Reader {
         }
     }
 
-    /// Returns the time that it still has for what it was sent, if anything was.
+    /// Returns how long the client may still take for the next frame: zero if no answer was sent.
     fn left(&self, limit: Duration) -> Duration {
         self.taken.lock().map_or(Duration::ZERO, |taken| limit.saturating_sub(taken.elapsed()))
     }
 }
 
-/// The body of an answer. hyper asks for its first frame at once, and for a further one when the client has taken some
-/// of that before.
+/// The body of an answer. hyper asks for the first frame at once, and for each later frame when the client has taken
+/// part of the previous one.
 struct AnswerBody {
     body: Body,
     reader: Arc<Reader>,

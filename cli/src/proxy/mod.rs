@@ -155,7 +155,7 @@ where
 
 /// Waits until the quarantine is over. If another request waits with the same tokens, it does so for this one too.
 async fn keep_closed(quarantines: &Quarantines, sequencers: Vec<Sequencer>, time: Duration) {
-    // The time is read under the lock: no other notes an earlier end behind it.
+    // The clock is read under the lock, so that no other request replaces this end with an earlier one.
     if quarantines.lock().insert(sequencers.clone(), Instant::now() + time).is_some() {
         return;
     }

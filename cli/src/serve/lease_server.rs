@@ -208,7 +208,7 @@ impl LeaseServer {
     }
 }
 
-/// Rounds a TTL up to one of a few: each opens a session.
+/// Rounds a TTL up to one of a few values, because each different TTL opens a session.
 fn rounded(ttl: Duration) -> Duration {
     let step = 10_u64.pow(millis(ttl).checked_ilog10().unwrap_or_default());
     let mut classes = [1, 2, 3, 6].into_iter().map(|digit| Duration::from_millis(digit * step));

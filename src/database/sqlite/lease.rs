@@ -73,7 +73,7 @@ const RENEW: &str = "
         OR owner = 'shared' AND ?2 IN (SELECT key FROM json_each(parts)))
     RETURNING 1";
 
-/// For the rest the row gets a name by which no renewal in flight finds it, and a second release changes nothing.
+/// With a rest (`?3`) it renames the owner, so that no renewal in flight finds it and a second release changes nothing.
 const RELEASE: &str = "
     UPDATE main.fencing_leases SET owner = iif(?3 > 0, ?2 || '.', owner),
         expires_at = iif(owner <> ?2, expires_at, iif(?3 > 0, min(expires_at, {present} + ?3), 0))

@@ -182,7 +182,7 @@ fn find_faults(protect: &Protect, found: &[Trigger], rowid: &str) -> Vec<String>
     let older = found.iter().take_while(|found| !is_own(&found.name));
     faults.extend(older.map(|older| {
         let name = &older.name;
-        format!("the trigger {name} is older than the fence's, which may refuse it: protect the table again")
+        format!("the trigger {name} is older than the fence's, which may refuse its writes: protect the table again")
     }));
     faults
 }

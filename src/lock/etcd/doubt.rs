@@ -57,7 +57,7 @@ impl EtcdSession {
                 drop(counted);
                 sleep(lasting).await;
             }
-            // A later drain has its key on another etcd lease, and stays.
+            // This ends only this drain: the key of a later drain is on another etcd lease.
             cluster.revoke(&runtime, lease, budget);
             Ok::<(), Fault>(())
         });

@@ -17,7 +17,7 @@ use crate::lock::lease::ticket::LeaseTicket;
 use crate::lock::sleep::answered;
 use crate::sequencer::Sequencer;
 
-/// The pause before a lock is read again that could not be moved.
+/// The pause before the next try to move a lock to this session.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The locks of one lease, on the etcd lease of its session.
@@ -101,8 +101,8 @@ impl HeldInEtcd {
         })
     }
 
-    /// Keeps the locks closed for this long, under another owner and on an etcd lease of their own, which ends them where
-    /// this process is gone. Otherwise the session deletes them: to the millisecond, and also if no answer comes.
+    /// Keeps the locks closed for `rest`, under a new owner and on an etcd lease of their own. If this process dies,
+    /// that etcd lease deletes them. Otherwise the session does, to the millisecond, even if no answer comes.
     fn release_after(self: Arc<Self>, rest: Duration) -> BoxFuture<'static, Result<bool, Fault>> {
         let (cluster, budget) = (Arc::clone(&self.session.cluster), self.session.budget);
         let kept = Arc::new(self.claim.kept(rest));
@@ -139,7 +139,7 @@ impl EtcdSession {
             let start = cluster.clock.now();
             let deadline = self.deadline(terms, start);
             if deadline < terms.deadline(start) {
-                // The session is to be renewed first: that process may count on the lock for longer.
+                // The session must be renewed first, or the lock may end before the other process's deadline.
                 self.work.notify_one();
                 sleep(PAUSE).await;
                 continue;

@@ -88,8 +88,8 @@ impl EtcdSession {
         for page in ops.chunks(MAX_SWEPT) {
             let sentinel = Op::put(keys.sentinel(self.lease), Vec::new(), self.lease);
             let sweep = Txn { success: page.iter().cloned().chain([sentinel]).collect(), ..Txn::default() };
-            // Guarded, as a late copy must not delete a lock that has been moved here since. Where another copy has come
-            // first, the next sweep does the rest.
+            // Guarded: a late copy of this request must not delete a lock that was moved to this session since. If
+            // another copy came first, this one is refused, and the next sweep deletes the rest.
             match self.guarded(sweep, self.budget).await {
                 Ok(answer) => self.modified.fetch_max(answer.header().revision, Ordering::AcqRel),
                 Err(EtcdRefusal::Failed(failure)) => return Err(failure.fault),

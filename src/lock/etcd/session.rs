@@ -153,7 +153,7 @@ impl EtcdSession {
         self.state.lock().held.remove(&owner.0).is_some()
     }
 
-    /// Deletes the locks of a lease that was released, and those `kept` in their place, at that time.
+    /// Deletes, at the time `until`, the locks of a released lease and those `kept` in their place.
     pub(super) fn keep_until(&self, until: Time, released: &Arc<EtcdClaim>, kept: &Arc<EtcdClaim>) {
         let mut state = self.state.lock();
         state.hold(released, Some(self.lease), until);
@@ -181,8 +181,8 @@ impl EtcdSession {
     }
 
     /// Sends a transaction that takes effect only if the sentinel has its known revision. A sweep changes the revision,
-    /// so that no earlier transaction takes effect after a sweep. A refused transaction reads the sentinel first. While
-    /// the service is closed there is no sentinel.
+    /// so that no earlier transaction takes effect after a sweep. The first answer of a refused transaction is the
+    /// sentinel. Closing the service deletes every sentinel: then this ends the session.
     pub(super) async fn guarded(&self, mut txn: Txn, budget: Duration) -> Result<TxnAnswer, EtcdRefusal> {
         let (sentinel, modified) = (self.cluster.keys.sentinel(self.lease), self.modified.load(Ordering::Acquire));
         txn.compare.push(Compare::modified(sentinel.clone(), modified));
@@ -249,7 +249,7 @@ impl Drop for EtcdSession {
 /// Puts the sentinel of a session and what the first one needs, unless the service is closed. Returns the revision.
 async fn put_sentinel(cluster: &Cluster, lease: i64, seconds: u64, budget: Duration) -> Result<i64, Fault> {
     let (client, keys) = (&cluster.client, &cluster.keys);
-    // Equally many digits: etcd compares values as bytes.
+    // Padded to 20 digits, because etcd compares values as bytes.
     let digits = |seconds: u64| format!("{seconds:020}").into_bytes();
     let shorter = digits(seconds.saturating_sub(1));
     let longer = Txn {

@@ -43,6 +43,6 @@ pub trait HeldLock: Send + Sync + 'static {
     /// same client. Then no call has to wait for its answer, and the lock may be handed over.
     fn releases_in_order(&self) -> bool;
 
-    /// Takes the state of the lease, to close it if these locks notice the end before a renewal does.
+    /// Hands the state of the lease to the back end, which closes it if it learns of the end before a renewal does.
     fn watched(&self, _state: &Arc<LeaseState>) {}
 }

@@ -77,7 +77,7 @@ impl Holding {
         match &renewed {
             Ok(Renewed::Until(until)) => self.state.renew(*until),
             Ok(Renewed::Superseded) => drop(self.state.close(Loss::Superseded)),
-            // After a release this is no failure.
+            // A renewal that fails because the lease was released is not counted.
             Err(_) if self.state.deadline() == Err(Loss::Released) => {}
             Err(_) => metrics::counter!("fencing_renewals_failed_total").increment(1),
         }

@@ -35,7 +35,7 @@ impl HeldLock for HeldOnNodes {
         Box::pin(async {
             let now = self.nodes.clock.now();
             let mut renew = Renew::new(self.nodes.size(), self.attempt, &self.locks, now);
-            // This reads the clock, which may be the caller's code and release this lease: not under the lock.
+            // Before `closed` is locked: this reads the clock, which may be the caller's code and release this lease.
             let mut answers = self.nodes.answers();
             {
                 let closed = self.closed.lock();

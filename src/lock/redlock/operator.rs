@@ -177,7 +177,7 @@ impl FleetOperator {
                 Err(fault) => faults.push((node, fault)),
             }
         }
-        // No node grants in the second of the start: if the fleet forgets everything again, it gets another era.
+        // Waits until the second of the start is over: if the fleet forgets everything again, it gets another era.
         let longest = closed.iter().map(|(_, _, left)| *left).max().unwrap_or_default();
         sleep(longest.min(SETTLED)).await;
         let mut opened = Vec::new();

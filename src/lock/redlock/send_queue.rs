@@ -76,8 +76,8 @@ impl SendQueue {
         self.releases.push_back((place, job));
     }
 
-    /// Adds the releases among requests that a session has taken with it: to run one twice does no harm. They come first,
-    /// as another release of the same lease may have come behind them.
+    /// Queues again the releases among the requests that were lost with a session: to run one twice does no harm. They
+    /// go first, because another release of the same lease may have been queued since.
     pub(super) fn send_again(&mut self, lost: impl IntoIterator<Item = Job, IntoIter: DoubleEndedIterator>) {
         let now = Instant::now();
         let again = |job: &Job| job.is_release() && now < job.limit;

@@ -35,8 +35,8 @@ impl WaitingList {
         notices
     }
 
-    /// Tells a listening client whether the lock is free and no other client was notified. If not, registers the
-    /// client.
+    /// Tells a listening client whether it may take the lock: if the lock is free, and no other client was notified.
+    /// If the client may not take the lock, registers it as a waiter.
     pub(super) fn wait(&mut self, resource: &Resource, locked: bool, now: Time, waiter: Waiter) {
         let Some(listener) = self.listeners.get(&waiter.client) else { return };
         let notified = self.notified.get(resource).filter(|(_, until)| now < *until);

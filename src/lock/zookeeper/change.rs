@@ -28,7 +28,7 @@ pub(super) enum Found {
 /// A change of a lock's node.
 #[derive(Debug, Clone)]
 pub(super) struct NodeChange {
-    /// What the contents begin with while the lock is the owner's, before the change.
+    /// Before the change, the contents begin with this text if the owner still has the lock.
     pub(super) begins: String,
     pub(super) found: Found,
     /// What the node says that replaces it, which is one of this session. `None`: the lock becomes free.

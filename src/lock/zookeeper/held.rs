@@ -70,7 +70,7 @@ impl HeldLock for HeldNodes {
         let keep = || contents(&format!("{}.", self.signature), rest, &session);
         let becomes = (!rest.is_zero()).then(keep);
         let found = if seen { Found::Seen } else { Found::Anywhere };
-        // What another process keeps closed is not removed.
+        // The contents name this session, so a lock that another process keeps closed is not removed.
         let removing = becomes.clone().map(|begins| NodeChange { begins, found, becomes: None });
         let leaving = NodeChange { begins: format!("{}\n", self.signature), found, becomes };
         let mut left = Arc::clone(&session).leave(Arc::clone(&nodes), leaving).boxed();

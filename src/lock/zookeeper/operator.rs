@@ -158,7 +158,7 @@ impl ZookeeperOperator {
         let (paths, acls) = (&self.0.paths, self.0.address.acls());
         let (closed, base) = (paths.closed(), paths.base());
         let mut write = client.new_multi_writer();
-        // A `closed` node of an earlier raise may end too early.
+        // Replaces the `closed` node of an earlier raise, whose session may end too early.
         if client.check_stat(&closed).await?.is_some() {
             write.add_delete(&closed, None)?;
         }

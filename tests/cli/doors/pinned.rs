@@ -11,8 +11,8 @@ struct Taken {
     is_whole: bool,
 }
 
-/// Sends a GET over HTTP/2 with this window: it takes so many bytes of the answer, and after a pause the others. It
-/// answers pings until the end. Without a window it asks again every second.
+/// Sends a GET over HTTP/2. The client takes `window` bytes of the answer; the rest after `pause`, or never if that is
+/// `None`. It answers pings until the end. With a window of 0 it sends a further GET every second.
 fn takes(address: SocketAddr, path: &str, window: u32, mut pause: Option<Duration>) -> JoinHandle<Taken> {
     let path = path.as_bytes();
     // GET and http, which have indices, a host, and the path.

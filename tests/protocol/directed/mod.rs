@@ -1,6 +1,6 @@
-//! Schedules whose every message is moved by hand: one for each rule that a schedule can show, and what once
-//! broke the order of the tokens, or let two leases be valid at once, without more nodes having forgotten
-//! than the promise allows. docs/assurance/reliability.md tells of each.
+//! Schedules whose every message is moved by hand: one for each rule that a schedule can show, and those that
+//! once broke the order of the tokens, or made two leases valid at once, although no more nodes had forgotten their
+//! state than the guarantee permits. docs/assurance/reliability.md describes each.
 
 mod found;
 mod moves;

@@ -194,7 +194,7 @@ class AsyncLease:
 
 
 def _in_thread(call: Callable[[], T]) -> "Future[T]":
-    """Runs it in a thread of its own: in a pool, clients that wait would hold up the release that they wait for."""
+    """Runs a call in its own thread: in a pool, calls that wait for the lock could leave no thread for its release."""
     future: "Future[T]" = Future()
 
     def run() -> None:
