@@ -109,7 +109,7 @@ impl Failure {
 
 /// Read-only (a standby), disk full, out of memory, query canceled. 42P05, 26000: a pooler used another session.
 const NOT_NOW_IN_POSTGRES: [&str; 6] = ["25006", "53100", "53200", "57014", "42P05", "26000"];
-const NOT_NOW_IN_MYSQL: [u16; 7] = [1021, 1290, 1792, 1836, 1317, 3024, 1969];
+const NOT_NOW_IN_MYSQL: [u16; 9] = [1021, 1290, 1792, 1836, 1317, 3024, 1969, 1047, 1226];
 
 /// Whether the connection broke, could not be made, or was ended by the server, or the server can't do it now.
 fn is_lost(error: &(dyn Error + 'static)) -> bool {

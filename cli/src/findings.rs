@@ -108,8 +108,15 @@ impl Findings {
 
     /// Returns how many nodes are in this list, or were until they left it.
     pub(crate) fn members(&self) -> usize {
-        let is_own = |it: &NodeReport| it.remembers() && self.fleet.members().eq(&it.fleet);
-        self.count(|finding| finding.report.as_ref().is_some_and(is_own))
+        self.count(|finding| finding.is_member(&self.fleet))
+    }
+
+    /// Reports whether the server is in this list, under any name.
+    pub(crate) fn has(&self, finding: &Finding) -> bool {
+        self.nodes.iter().any(|other| match (&finding.report, &other.report) {
+            (Some(report), Some(other)) => report.run_id == other.run_id,
+            _ => finding.node == other.node,
+        })
     }
 
     /// Reports whether a move to this list has begun, and is not done.
@@ -122,6 +129,11 @@ impl Finding {
     pub(crate) fn is_admitted(&self) -> bool {
         let takes_no_writes = matches!(self.problem, Some(Fault::OutOfMemory | Fault::Refused(_)));
         self.problem.is_none() || self.quarantine().is_some() || takes_no_writes && self.report.is_some()
+    }
+
+    /// Returns whether the node is in this list, or was until it left it.
+    pub(crate) fn is_member(&self, list: &Fleet) -> bool {
+        self.report.as_ref().is_some_and(|it| it.remembers() && list.members().eq(&it.fleet))
     }
 
     pub(crate) fn quarantine(&self) -> Option<Duration> {

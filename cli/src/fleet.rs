@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use clap::Subcommand;
-use fencing::lock::redlock::{Node, NodeReport, OperatorError};
+use fencing::lock::redlock::{Node, OperatorError};
 use fencing::lock::{Fault, NodeCause};
 
 use crate::duration::{self, about};
@@ -130,9 +130,15 @@ async fn bring_back(recover: &RecoverArgs) -> Result<(), Failure> {
     let operator = recover.redis.builder().ttl(ttl).node_budget(budget).build()?.operator();
     let asked = SystemTime::now();
     let before = findings::ask(&recover.redis, budget).await?;
-    let starts = before.members() < before.needed() && before.nodes.iter().all(|node| node.report.is_some());
+    let is_elsewhere = |it: &Finding| matches!(it.problem, Some(Fault::Moved { .. } | Fault::OtherFleet { .. }));
+    let starts = before.members() < before.needed() && !before.is_moving() && before.count(is_elsewhere) == 0;
+    // Nodes that do not answer now may do so in a moment, without their locks.
+    if starts && recover.ttl.is_none() && !recover.now {
+        before.print();
+        let some_answer = before.count(|it| it.report.is_some()) > 0;
+        return if some_answer { Err(Failure::usage(NO_TTL)) } else { verdict(&before) };
+    }
     if starts {
-        Failure::unless(recover.ttl.is_some() || recover.now, NO_TTL)?;
         check_clocks(&before, asked)?;
     }
     let done = operator.admit().await;
@@ -216,17 +222,17 @@ async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
 
 /// Refuses a move that would end half-way: too few nodes of the old list answer, and the new one is not at work.
 fn check_left(old: &Findings, new: &Findings) -> Result<(), Failure> {
-    let (answered, all, needed) = (old.members(), old.nodes.len(), old.needed());
+    let has_left = |it: &Finding| matches!(&it.problem, Some(Fault::Moved { to }) if !new.fleet.members().eq(to));
+    let (all, needed) = (old.nodes.len(), old.needed());
+    let answered = old.count(|it| it.is_member(&old.fleet) && !has_left(it));
     let lists = old.nodes.iter().filter_map(|it| it.report.as_ref()).flat_map(|it| [&it.fleet, &it.moved_to]);
     let others: Vec<_> = lists.filter(|list| !list.is_empty() && !old.fleet.members().eq(*list)).collect();
     let is_at_work = new.admitted() >= new.needed();
     let has_begun = is_at_work || others.iter().any(|list| new.fleet.members().eq(*list));
-    let elsewhere = |it: &&Finding| {
-        let left = |it: &NodeReport| it.remembers() && !it.moved_to.is_empty() && !new.fleet.members().eq(&it.moved_to);
-        it.report.as_ref().is_some_and(|it| left(it) && !old.fleet.members().eq(&it.moved_to))
-    };
-    if let Some(Finding { node, problem: Some(left), .. }) = old.nodes.iter().find(elsewhere).filter(|_| !is_at_work) {
-        return Err(Failure::refused(format_args!("nothing was changed: {node}: {left}. {LEFT_FOR_ANOTHER}")));
+    // It would refuse to join, when the others have left.
+    if !is_at_work && old.count(|it| has_left(it) && new.has(it)) > 0 {
+        old.print();
+        return Err(Failure::refused(LEFT_FOR_ANOTHER));
     }
     if answered >= needed || has_begun {
         return Ok(());
@@ -250,13 +256,7 @@ fn say_what_is_left(old: &Findings, new: &Findings, lost: bool) {
              has the new list.\n",
         );
     }
-    let stays = |finding: &&Finding| {
-        new.nodes.iter().any(|other| match (&finding.report, &other.report) {
-            (Some(report), Some(other)) => report.run_id == other.run_id,
-            _ => finding.node == other.node,
-        })
-    };
-    let left = say::listed(old.nodes.iter().filter(|finding| !stays(finding)).map(|finding| &finding.node), ", ");
+    let left = say::listed(old.nodes.iter().filter(|finding| !new.has(finding)).map(|finding| &finding.node), ", ");
     match lost {
         _ if left.is_empty() => {}
         true => say::out(format_args!(
@@ -323,10 +323,11 @@ const IN_USE: &str = "; the nodes have been in use, and this command leaves them
 const HALF_MOVED: &str = "the move from another list to this one has begun, and is not done: run that move again, \
                           with an empty server under the name of each node that is gone";
 
-const LEFT_FOR_ANOTHER: &str = "Finish the move to that list, with an empty server under the name of each node that is \
-                                gone. If you can't, and no other node has left, restart this one without its data";
+const LEFT_FOR_ANOTHER: &str = "nothing was changed: a node of --to has left for another list, see above. Run the move to \
+                                that list again, with an empty server under the name of each node that is gone. Is \
+                                --from the list that clients have now?";
 
-const NO_TTL: &str = "nothing was changed: too few nodes remember, so the fleet must start again. Repeat this and give \
+const NO_TTL: &str = "nothing was changed: too few nodes remember, so the fleet may have to start again. Repeat this and give \
                       --ttl, the longest TTL of any client: with a shorter one two clients may hold one lock";
 
 const NOW: &str = "\

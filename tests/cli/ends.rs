@@ -58,7 +58,7 @@ fn whoever_waits_for_new_nodes_is_told_how_to_skip_that() {
     // Whoever waits gets the lock as soon as it is skipped, and was told why it waits.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("stderr");
-    let mut waiting = run(&servers, "--ttl 1h --wait 1m", "echo mine");
+    let mut waiting = run(&servers, "--ttl 1h --wait 10m", "echo mine");
     let waiting = waiting.stderr(std::fs::File::create(&path).unwrap()).spawn().unwrap();
     let said = || std::fs::read_to_string(&path).unwrap();
     until("it says why it waits", || said().contains(SKIP));

@@ -8,7 +8,7 @@ pub(crate) mod guard;
 use std::ffi::OsString;
 use std::time::Duration;
 
-use fencing::lock::{AcquireError, Loss, Released};
+use fencing::lock::{AcquireError, Fault, Loss, NodeCause, Released};
 use fencing::{Lease, Resource};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -80,8 +80,12 @@ pub(crate) async fn main(run: RunArgs) -> Result<u8, Failure> {
             Ok(lease) => Ok(hold(lease, &run, &mut signals).await),
             Err(error @ AcquireError::Held { .. }) => Err(Failure(exit::HELD, error.to_string())),
             Err(error) => {
-                let one = if let [one] = error.causes() { Some(Failure::from(one.cause.clone())) } else { None };
-                Err(Failure(one.map_or(exit::UNAVAILABLE, |Failure(status, _)| status), error.to_string()))
+                let status = match (&error, error.causes()) {
+                    (AcquireError::Unavailable { .. }, [one]) => Failure::from(one.cause.clone()).0,
+                    (_, [NodeCause { cause: Fault::Denied(_), .. }]) => exit::REFUSED,
+                    _ => exit::UNAVAILABLE,
+                };
+                Err(Failure(status, error.to_string()))
             }
         },
     };

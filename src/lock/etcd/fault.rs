@@ -49,7 +49,7 @@ impl EtcdFailure {
                 EtcdFailure::refused(Fault::Denied(hint("check the user and the password in the URL")))
             }
             Code::Unauthenticated | Code::PermissionDenied => EtcdFailure::refused(Fault::Denied(text.to_owned())),
-            Code::ResourceExhausted if text.contains("space exceeded") => EtcdFailure::refused(Fault::Refused(hint(
+            Code::ResourceExhausted if text.contains("space exceeded") => EtcdFailure::refused(Fault::NotNow(hint(
                 "compact and defragment the members, then `etcdctl alarm disarm`",
             ))),
             Code::ResourceExhausted if text.contains("too many requests") => {

@@ -187,6 +187,20 @@ fn a_move_from_another_list_than_that_of_the_clients_is_refused() {
     lease(&urls(&servers[..3]), "").unwrap();
 }
 
+/// Otherwise the others would leave, and that one would not join them: no list would be started.
+#[test]
+fn no_node_leaves_while_one_of_the_new_list_has_left_for_another() {
+    let servers = servers(5);
+    let (from, other) = (urls(&servers[..3]), urls(&servers[..4]));
+    init(&from);
+    let before = lease(&from, "").unwrap();
+    half_moved(&servers[..1], &other);
+    let to = [urls(&servers[..3]), servers[4].url()].join(",");
+    finish(mover(&from, &to)).says(65, "nothing was changed: a node of --to has left for another list");
+    assert!(lease(&from, "").unwrap() > before);
+    moved(finish(mover(&from, &other)), &other);
+}
+
 /// Where the new list is at work, the move may be run again, though the old servers are gone.
 #[test]
 fn a_move_that_is_done_may_be_run_again_without_the_old_servers() {

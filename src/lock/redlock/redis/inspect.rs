@@ -63,10 +63,6 @@ impl NodeReport {
     #[must_use]
     pub fn problem(&self, list: &Fleet) -> Option<Fault> {
         let unfit = unfit(self.loading, self.master, self.maxmemory, &self.maxmemory_policy);
-        let refused = self.refuses.as_ref().map(|text| match text.contains("OOM") {
-            true => Fault::OutOfMemory,
-            false => Fault::Refused(text.clone()),
-        });
         unfit.or_else(|| match self.quarantine {
             _ if !self.remembers() => Some(Fault::NotAdmitted),
             _ if !self.moved_to.is_empty() => match list.members().eq(&self.moved_to) {
@@ -74,7 +70,11 @@ impl NodeReport {
                 false => Some(Fault::Moved { to: self.moved_to.clone() }),
             },
             _ if !list.members().eq(&self.fleet) => Some(Fault::OtherFleet { members: self.fleet.clone() }),
-            left => refused.or(left.map(Fault::Quarantined)),
+            Some(left) => Some(Fault::Quarantined(left)),
+            None => self.refuses.as_ref().map(|text| match text.contains("OOM") {
+                true => Fault::OutOfMemory,
+                false => Fault::Refused(text.clone()),
+            }),
         })
     }
 }
