@@ -1,5 +1,5 @@
-// Against a real `fencing serve`: FENCING_URL is its address, FENCING_SERVE_PID its process. The client
-// FENCING_CLIENT_TOKEN may lock everything, the client `nobody` nothing.
+// Against a real `fencing serve`: FENCING_URL is its address, FENCING_SERVE_STATUS that of its metrics,
+// FENCING_SERVE_PID its process. The client FENCING_CLIENT_TOKEN may lock everything, the client `nobody` nothing.
 import assert from "node:assert/strict";
 import http from "node:http";
 import { createRequire } from "node:module";
@@ -10,6 +10,16 @@ import { acquire, fenced, Held, InDoubt, Lost, Refused, Stale, Unavailable, with
 
 const { Client, Pool } = createRequire(import.meta.url)("pg");
 const pid = Number(process.env.FENCING_SERVE_PID);
+
+async function untilWaiting(number) {
+  const end = performance.now() + 40_000;
+  let metrics;
+  do {
+    assert.ok(performance.now() < end, metrics);
+    await sleep(20);
+    metrics = await (await fetch(`http://${process.env.FENCING_SERVE_STATUS}/metrics`)).text();
+  } while (!metrics.includes(`\nfencing_waiting ${number}\n`));
+}
 
 const lost = (lease) => new Promise((ended) => (lease.lost ? ended() : lease.signal.addEventListener("abort", ended)));
 
@@ -74,9 +84,12 @@ test("an error in the work releases", async () => {
 test("a wait that is given up leaves no lock behind", async () => {
   const first = await acquire("aborted", { ttl: 30_000 });
   const controller = new AbortController();
-  const waiting = acquire("aborted", { ttl: 600_000, wait: 50_000, signal: controller.signal });
-  setTimeout(() => controller.abort(new RangeError("no more")), 500);
+  const waiting = acquire("aborted", { ttl: 600_000, wait: 60_000, signal: controller.signal });
+  await untilWaiting(1);
+  controller.abort(new RangeError("no more"));
   await assert.rejects(waiting, RangeError);
+  // A grant that crossed the end of the wait would last for its TTL.
+  await untilWaiting(0);
   await first.release();
   await (await acquire("aborted", { wait: 50_000 })).release();
 });

@@ -26,7 +26,7 @@ async fn the_client_in_node_keeps_its_promises() {
     let own = client().join("../../target/clients/node_modules").canonicalize().unwrap_or_default();
     node.env("NODE_PATH", format!("/usr/share/nodejs:{}", own.display()));
     node.env("FENCING_URL", format!("http://{}", recorder.address)).env("FENCING_CLIENT_TOKEN", "writer");
-    node.env("FENCING_SERVE_PID", door.process.pid().to_string());
+    node.env("FENCING_SERVE_PID", door.process.pid().to_string()).env("FENCING_SERVE_STATUS", door.status.to_string());
     node.env("PGHOST", folder.to_string()).env("PGDATABASE", name);
     let ended = finish(support::cli::piped(node));
     assert_eq!(ended.code, Some(0), "{ended:?}");
