@@ -1,4 +1,3 @@
-use std::fmt;
 use std::time::Duration;
 
 use fencing_protocol::{Fault, Resource, Token, about};
@@ -173,7 +172,8 @@ pub enum RenewError {
 }
 
 /// One server's fault. The name hides the password.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, derive_more::Display, Clone, PartialEq, Eq)]
+#[display("{node}: {cause}")]
 #[non_exhaustive]
 pub struct NodeCause {
     /// The node, as an operator knows it.
@@ -186,12 +186,6 @@ impl NodeCause {
     /// Returns a fault of this client itself.
     pub(super) fn own(cause: Fault) -> NodeCause {
         NodeCause { node: "this process".into(), cause }
-    }
-}
-
-impl fmt::Display for NodeCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.node, self.cause)
     }
 }
 

@@ -1,4 +1,3 @@
-use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -8,8 +7,14 @@ use super::answer::floor;
 use super::connection::MarksConnection;
 use super::{Closed, FencedError, RedisMarks};
 
-/// The state of the marks of a namespace, for an operator.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The state of the marks of a namespace, for an operator. It is written as one word, `LIFE/OPENED_IN/MARKS/FLOOR`, to be
+/// read again when the operator has decided.
+#[derive(Debug, derive_more::Display, Clone, PartialEq, Eq)]
+#[display(
+    "{life}/{}/{marks}/{}",
+    opened_in.as_deref().unwrap_or_default(),
+    floor.map(|it| it.to_string()).unwrap_or_default()
+)]
 #[non_exhaustive]
 pub struct MarksState {
     /// The number of marks.
@@ -28,15 +33,6 @@ impl MarksState {
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.opened_in.as_ref() == Some(&self.life)
-    }
-}
-
-/// Writes it as one word, `LIFE/OPENED_IN/MARKS/FLOOR`, to be read again when the operator has decided.
-impl fmt::Display for MarksState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let opened_in = self.opened_in.as_deref().unwrap_or_default();
-        write!(f, "{}/{opened_in}/{}/", self.life, self.marks)?;
-        self.floor.map_or(Ok(()), |floor| write!(f, "{floor}"))
     }
 }
 

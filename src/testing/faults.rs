@@ -10,7 +10,7 @@ type RequestLog = Vec<(Request, Result<Reply, Fault>)>;
 
 /// The faults of one [`FaultyNode`](super::FaultyNode), which you switch at any time. Clones switch the same node.
 /// Unless a method says otherwise, a fault acts on requests that are sent from then on.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Faults {
     switches: Arc<watch::Sender<Switches>>,
     log: Arc<Mutex<RequestLog>>,
@@ -27,13 +27,6 @@ pub(super) struct Switches {
     pub(super) delay: Duration,
     /// How often the sessions were broken.
     pub(super) breaks: u64,
-}
-
-impl Default for Faults {
-    fn default() -> Faults {
-        let switches = Arc::new(watch::Sender::new(Switches::default()));
-        Faults { switches, log: Arc::default() }
-    }
 }
 
 impl Faults {

@@ -1,9 +1,8 @@
-use std::fmt;
-
 use crate::database::quoted::quote;
 
 /// The name of a table, with its schema unless the session finds it without.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, derive_more::Display, Clone, PartialEq, Eq)]
+#[display("{}{name}", schema.as_ref().map(|schema| format!("{schema}.")).unwrap_or_default())]
 pub struct TableName {
     pub schema: Option<String>,
     pub name: String,
@@ -28,14 +27,5 @@ impl TableName {
     pub fn path(&self, mark: char) -> String {
         let schema = self.schema.iter().map(|schema| quote(schema, mark) + ".");
         schema.collect::<String>() + &quote(&self.name, mark)
-    }
-}
-
-impl fmt::Display for TableName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.schema {
-            Some(schema) => write!(f, "{schema}.{}", self.name),
-            None => f.write_str(&self.name),
-        }
     }
 }

@@ -1,5 +1,4 @@
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -27,6 +26,8 @@ use super::url::EtcdUrl;
 const MAX_RUNTIMES: usize = 8;
 
 /// The members of one cluster. A request goes to the one that has answered last.
+#[derive(derive_more::Debug)]
+#[debug("{}", self.name())]
 pub(super) struct EtcdClient {
     members: Vec<Member>,
     /// The member that is asked first.
@@ -54,12 +55,6 @@ pub(super) enum Repeat {
     Elsewhere,
     /// It may still take effect.
     Never,
-}
-
-impl fmt::Debug for EtcdClient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name())
-    }
 }
 
 impl EtcdClient {

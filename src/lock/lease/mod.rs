@@ -4,7 +4,6 @@ pub(crate) mod state;
 pub(crate) mod ticket;
 pub(super) mod watchdog;
 
-use std::fmt;
 use std::future::{Future, poll_fn};
 use std::marker::PhantomData;
 use std::pin::pin;
@@ -39,6 +38,8 @@ use watchdog::{Watch, Watchdogs};
 /// A [`SharedLease`] is a read lock, a [`LeaseSet`] is a lease of several resources. They are separate types, so
 /// that code that needs an exclusive lease of one resource can't take them.
 #[must_use = "a lease that is dropped is released"]
+#[derive(derive_more::Debug)]
+#[debug("Lease {{ locks: {:?}, valid_for: {:?}, .. }}", holding.locks, self.valid_for())]
 pub struct Lease<K = Exclusive> {
     holding: Arc<Holding>,
     runtime: Handle,
@@ -84,15 +85,6 @@ pub trait OfOne {}
 
 impl OfOne for Exclusive {}
 impl OfOne for Shared {}
-
-impl<K> fmt::Debug for Lease<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lease")
-            .field("locks", &self.holding.locks)
-            .field("valid_for", &self.valid_for())
-            .finish_non_exhaustive()
-    }
-}
 
 impl Lease<Several> {
     /// Returns the fencing token of a resource; `None` if it is not part of the lease.

@@ -1,4 +1,3 @@
-use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -8,7 +7,8 @@ use crate::sequencer::Sequencer;
 ///
 /// Every process with the ticket can renew and release the lease: keep it secret. Its text is three lines: the TTL and
 /// the lock-delay in milliseconds, the owner, and the sequencer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, derive_more::Display, Clone, PartialEq, Eq)]
+#[display("{} {}\n{owner}\n{sequencer}", ttl.as_millis(), lock_delay.as_millis())]
 #[non_exhaustive]
 pub struct LeaseTicket {
     /// The resource and its token.
@@ -25,12 +25,6 @@ pub struct LeaseTicket {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("this is not the ticket of a lease")]
 pub struct LeaseTicketError;
-
-impl fmt::Display for LeaseTicket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}\n{}\n{}", self.ttl.as_millis(), self.lock_delay.as_millis(), self.owner, self.sequencer)
-    }
-}
 
 impl FromStr for LeaseTicket {
     type Err = LeaseTicketError;

@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -22,7 +21,8 @@ use crate::time::{Clock, SystemClock, Time};
 ///
 /// It lives and dies with the process: for tests, demonstrations, and programs of one
 /// process. Clones are the same node.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("MemoryNode {{ name: {name:?}, .. }}")]
 pub struct MemoryNode {
     name: String,
     clock: Arc<dyn Clock>,
@@ -41,12 +41,6 @@ struct MemoryServer {
     store: Store,
     waiting: WaitingList,
     signatures: Signatures,
-}
-
-impl fmt::Debug for MemoryNode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryNode").field("name", &self.name).finish_non_exhaustive()
-    }
 }
 
 impl MemoryNode {

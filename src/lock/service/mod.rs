@@ -4,7 +4,6 @@ pub(super) mod api;
 pub(super) mod backend;
 pub(super) mod health;
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -47,19 +46,13 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 ///
 /// Its methods are those of the trait [`Lock`], which has their documentation. Clones share the back end, its
 /// connections, and the local queues.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("LockService({backend:?}, {settings:?})")]
 pub struct LockService<B> {
     pub(super) backend: B,
     pub(super) queues: Arc<WaitQueues>,
     watchdogs: Arc<Watchdogs>,
     pub(super) settings: Settings,
-}
-
-impl<B: LockBackend> fmt::Debug for LockService<B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let LockService { backend, settings, .. } = self;
-        f.debug_tuple("LockService").field(backend).field(settings).finish()
-    }
 }
 
 impl<B: LockBackend> LockService<B> {
