@@ -6,7 +6,7 @@ use fencing_protocol::{Fault, Mode, NonEmpty, Resource};
 use tokio::time::Instant;
 
 use super::claim::{EtcdClaim, EtcdRefusal, FoundHolder, MAX_LOCKS};
-use super::doubt::InDoubt;
+use super::doubt::{decided, in_doubt};
 use super::held::HeldInEtcd;
 use super::messages::{EtcdAnswer, Range, Status};
 use super::session::EtcdSession;
@@ -107,7 +107,7 @@ impl EtcdSession {
         let (cluster, terms) = (&self.cluster, settings.terms());
         let (start, before) = (cluster.clock.now(), cluster.largest.get());
         // An attempt in doubt never becomes a lease.
-        let doubt = InDoubt::new(self, claim);
+        let doubt = in_doubt(self, claim);
         let asked = self.guarded(claim.acquire(&cluster.keys, self.lease), settings.budget()).await;
         let granted = asked.and_then(|answer| {
             let (base, counted) = claim.outcome(&answer)?;
@@ -118,7 +118,7 @@ impl EtcdSession {
             Err(refusal) => {
                 let may_be_granted = matches!(&refusal, EtcdRefusal::Failed(failure) if failure.in_doubt);
                 if !may_be_granted {
-                    doubt.decided();
+                    decided(doubt);
                 }
                 return Err(refusal);
             }
@@ -134,7 +134,7 @@ impl EtcdSession {
             return Err(EtcdRefusal::Over);
         }
         // From now on the lease releases.
-        doubt.decided();
+        decided(doubt);
         let locks = claim.locks.clone().map(|(resource, _)| Sequencer::new(resource, token));
         let (session, claim) = (Arc::clone(self), Arc::clone(claim));
         let held = Arc::new(HeldInEtcd { session, claim, locks: locks.clone(), terms });

@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencing_protocol::{Fault, Resource};
+use scopeguard::{ScopeGuard, guard};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::claim::EtcdClaim;
@@ -9,34 +10,23 @@ use super::client::Repeat;
 use super::messages::{Compare, Op, Txn};
 use super::session::{Doubtful, EtcdSession, seconds};
 
-/// Locks that may be held under this owner, or will be. Dropped, they are swept.
-pub(super) struct InDoubt {
-    session: Arc<EtcdSession>,
-    doubt: Option<Doubtful>,
-}
+/// Locks that may be held under this owner, or will be. Dropped before they are [`decided`], they are swept.
+pub(super) type InDoubt = ScopeGuard<(Arc<EtcdSession>, Doubtful), fn((Arc<EtcdSession>, Doubtful))>;
 
-impl InDoubt {
-    pub(super) fn new(session: &Arc<EtcdSession>, claim: &Arc<EtcdClaim>) -> InDoubt {
-        let (claim, counted) = (Arc::clone(claim), session.cluster.requests.token());
-        let doubt = Doubtful { claim, on: Some(session.lease), _counted: counted };
-        InDoubt { session: Arc::clone(session), doubt: Some(doubt) }
-    }
-
-    pub(super) fn decided(mut self) {
-        self.doubt = None;
-    }
-}
-
-impl Drop for InDoubt {
-    fn drop(&mut self) {
-        if let Some(doubt) = self.doubt.take() {
-            let mut state = self.session.state.lock();
-            if !state.over {
-                state.doubtful.push(doubt);
-                self.session.work.notify_one();
-            }
+pub(super) fn in_doubt(session: &Arc<EtcdSession>, claim: &Arc<EtcdClaim>) -> InDoubt {
+    let (claim, counted) = (Arc::clone(claim), session.cluster.requests.token());
+    let doubt = Doubtful { claim, on: Some(session.lease), _counted: counted };
+    guard((Arc::clone(session), doubt), |(session, doubt)| {
+        let mut state = session.state.lock();
+        if !state.over {
+            state.doubtful.push(doubt);
+            session.work.notify_one();
         }
-    }
+    })
+}
+
+pub(super) fn decided(doubt: InDoubt) {
+    drop(ScopeGuard::into_inner(doubt));
 }
 
 impl EtcdSession {

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use super::claim::{EtcdClaim, EtcdRefusal};
 use super::client::Repeat;
-use super::doubt::InDoubt;
+use super::doubt::{decided, in_doubt};
 use super::messages::Range;
 use super::session::{EtcdSession, seconds};
 use crate::lock::error::{NodeCause, ReleaseError};
@@ -88,14 +88,14 @@ impl HeldLock for HeldInEtcd {
 impl HeldInEtcd {
     /// Deletes the locks. Returns whether all were still there.
     fn release_now(self: Arc<Self>) -> BoxFuture<'static, Result<bool, Fault>> {
-        let doubt = InDoubt::new(&self.session, &self.claim);
+        let doubt = in_doubt(&self.session, &self.claim);
         Box::pin(async move {
             let EtcdSession { cluster, budget, .. } = &*self.session;
             let release = self.claim.release(&cluster.keys);
             let (answer, _) = cluster.client.call(&release, *budget, Repeat::Never).await?;
             // Where one of several is gone, the sweep deletes the others.
             if answer.succeeded {
-                doubt.decided();
+                decided(doubt);
             }
             Ok(answer.succeeded)
         })

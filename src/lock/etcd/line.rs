@@ -5,11 +5,12 @@ use std::time::Duration;
 use fencing_protocol::{Fault, Resource};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use scopeguard::guard;
 use tokio::time::Instant;
 
 use super::claim::{EtcdClaim, EtcdRefusal};
 use super::cluster::Cluster;
-use super::doubt::InDoubt;
+use super::doubt::{decided, in_doubt};
 use super::fault::EtcdFailure;
 use super::messages::{EtcdAnswer, Op, Range, Txn};
 use super::session::EtcdSession;
@@ -52,14 +53,23 @@ async fn keep(session: &Arc<EtcdSession>, resource: &Resource, reports: PlaceRep
     let (places, holder) = (Range::last(line.clone(), 2, 0), Range { limit: 1, ..Range::all(holders.clone()) });
     let take = Txn { success: vec![put, Op::range(places), Op::range(holder)], ..Txn::default() };
     // A place that is put late is swept, or is kept from being put.
-    let doubt = InDoubt::new(session, &claim);
+    let doubt = in_doubt(session, &claim);
     let answer = loop {
         match session.guarded(take.clone(), budget).await {
             Err(EtcdRefusal::Moved) => {}
             answer => break answer?,
         }
     };
-    let _place = EtcdPlace { session: Arc::clone(session), key, doubt: Some(doubt) };
+    // Dropped, the place is left. Until it is known to be deleted, it is swept: nobody behind it would be woken.
+    let _place = guard((Arc::clone(session), key, doubt), |(session, key, doubt)| {
+        let runtime = session.runtime.clone();
+        runtime.spawn(async move {
+            let leave = Txn { success: vec![Op::delete(key)], ..Txn::default() };
+            if session.cluster.client.ask(&leave, session.budget).await.is_ok() {
+                decided(doubt);
+            }
+        });
+    });
     let (taken, mut seen) = (answer.header().revision, answer.header().revision);
     let mut ahead = answer.read(1).get(1).map(|place| place.key.clone());
     reports.registered(ahead.is_none() && answer.read(2).is_empty());
@@ -84,26 +94,4 @@ async fn keep(session: &Arc<EtcdSession>, resource: &Resource, reports: PlaceRep
 async fn is_free(cluster: &Cluster, resource: &Resource, budget: Duration) -> Result<bool, EtcdFailure> {
     let alone = Range::one(cluster.keys.alone(resource));
     Ok(cluster.client.ask(&alone, budget).await?.kvs.is_empty())
-}
-
-/// A place in a line. Dropped, it is left.
-struct EtcdPlace {
-    session: Arc<EtcdSession>,
-    key: Vec<u8>,
-    /// Until it is known to be deleted, the session sweeps it: nobody behind it would be woken.
-    doubt: Option<InDoubt>,
-}
-
-impl Drop for EtcdPlace {
-    fn drop(&mut self) {
-        let (session, key) = (Arc::clone(&self.session), std::mem::take(&mut self.key));
-        let doubt = self.doubt.take();
-        self.session.runtime.spawn(async move {
-            let leave = Txn { success: vec![Op::delete(key)], ..Txn::default() };
-            let left = session.cluster.client.ask(&leave, session.budget).await;
-            if let (Ok(_), Some(doubt)) = (left, doubt) {
-                doubt.decided();
-            }
-        });
-    }
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fencing_protocol::{Released, Renewed};
 use parking_lot::Mutex;
+use scopeguard::guard;
 
 use super::held_lock::{Grant, HeldLock, SentRelease};
 use super::state::LeaseState;
@@ -107,7 +108,8 @@ impl Holding {
             self.wake(handed_over);
             return released;
         }
-        let wake = WakeOnDrop(Arc::clone(self));
+        // Also if the future is dropped.
+        let wake = guard(Arc::clone(self), |holding| holding.wake(false));
         Box::pin(async move {
             let _wake = wake;
             released.await
@@ -127,14 +129,5 @@ impl Holding {
     /// Wakes the next caller of this process.
     pub(super) fn wake(&self, handed_over: bool) {
         self.locks.iter().for_each(|lock| self.queues.wake(&lock.resource, handed_over));
-    }
-}
-
-/// Wakes the waiters of this process on drop, also if the future of the release is dropped.
-struct WakeOnDrop(Arc<Holding>);
-
-impl Drop for WakeOnDrop {
-    fn drop(&mut self) {
-        self.0.wake(false);
     }
 }

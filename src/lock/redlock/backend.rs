@@ -4,6 +4,7 @@ use fencing_protocol::{
     Acquire, Attempt, CROWDED, Fault, Lost, Mode, NonEmpty, Owner, Reply, Request, Resource, Terms, Won, fault_of,
     majority,
 };
+use scopeguard::{ScopeGuard, guard};
 use tokio::time::Instant;
 
 use super::held::HeldOnNodes;
@@ -145,27 +146,14 @@ impl Nodes {
 async fn try_once(nodes: &Arc<Nodes>, resources: &NonEmpty<Resource>, mode: Mode, terms: Terms) -> Result<Grant, Lost> {
     let attempt = Attempt { owner: Owner(random::stamped()), mode, terms };
     let acquire = Acquire::new(nodes.size(), attempt, resources.clone(), nodes.clock.now());
-    let mut asked = UndecidedAttempt { nodes: Some(nodes), acquire };
-    let answers = nodes.begin(&mut asked.acquire);
-    let outcome = nodes.drive(&mut asked.acquire, answers).await;
+    // Dropped before it is won, it releases the locks on the nodes, also on those that did not answer.
+    let mut acquire = guard(acquire, |acquire| drop(nodes.submit_each(acquire.releases())));
+    let answers = nodes.begin(&mut *acquire);
+    let outcome = nodes.drive(&mut *acquire, answers).await;
     let unanswered = Lost::NoQuorum { granted: 0, faults: Vec::new() };
     let Won { locks, deadline } = outcome.unwrap_or(Err(unanswered))?;
-    asked.nodes = None;
+    drop(ScopeGuard::into_inner(acquire));
     let held = Arc::new(HeldOnNodes::new(Arc::clone(nodes), attempt, locks.clone()));
     let locks = locks.map(|(resource, token)| Sequencer::new(resource, token));
     Ok(Grant { locks, deadline, held })
-}
-
-/// An attempt that is not won. Dropped, it releases the locks on the nodes, also on those that did not answer.
-struct UndecidedAttempt<'a> {
-    nodes: Option<&'a Arc<Nodes>>,
-    acquire: Acquire,
-}
-
-impl Drop for UndecidedAttempt<'_> {
-    fn drop(&mut self) {
-        if let Some(nodes) = self.nodes {
-            drop(nodes.submit_each(self.acquire.releases()));
-        }
-    }
 }
