@@ -1,6 +1,5 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use fencing_protocol::{Fault, Mode, NonEmpty, Resource};
 use tokio::time::Instant;
@@ -93,8 +92,44 @@ impl LockBackend for Arc<EtcdBackend> {
         &self.notifications
     }
 
+    /// Asks each member for its state, and the cluster for what only a majority can answer.
     async fn health(&self, settings: &Settings) -> Health {
-        self.probe(settings.budget()).await
+        let (cluster, budget) = (&self.sessions.cluster, settings.budget());
+        let end = Instant::now() + budget;
+        let read = async {
+            let closed = cluster.client.ask(&Range::one(cluster.keys.closed()), budget).await;
+            match closed.map_err(|failure| failure.fault)?.kvs.first() {
+                Some(closed) => Err(cluster.closed(closed, budget).await),
+                None => Ok(()),
+            }
+        };
+        let members = cluster.client.members().map(async |(number, name)| {
+            let cause = match cluster.client.ask_member(number, &Status {}, (end, end)).await {
+                Err(failure) => failure.fault,
+                Ok(status) if status.leader == 0 => Fault::Refused("it has no leader".into()),
+                Ok(status) if !status.errors.is_empty() => Fault::Refused(status.errors.join(", ")),
+                Ok(status) => {
+                    if is_old(&status.version) && !self.warned.swap(true, Ordering::Relaxed) {
+                        let version = status.version;
+                        tracing::warn!(
+                            name,
+                            version,
+                            "when a stopped leader resumes, this etcd may revoke a renewed lease: upgrade to 3.5.13 or later"
+                        );
+                    }
+                    return None;
+                }
+            };
+            Some(NodeCause { node: name.to_owned(), cause })
+        });
+        let members = futures_util::future::join_all(members);
+        let (read, causes) = futures_util::future::join(read, members).await;
+        let mut health = Health::of_one(causes.into_iter().flatten().collect());
+        // One member of three may be down. An alarm for want of space is that of the cluster: it takes no writes.
+        let is_full = |cause: &NodeCause| matches!(&cause.cause, Fault::Refused(text) if text.contains("NOSPACE"));
+        health.granting = usize::from(read.is_ok() && !health.causes.iter().any(is_full));
+        health.causes.extend(read.err().map(|fault| cluster.cause(fault)));
+        health
     }
 
     async fn settle(&self) {
@@ -139,47 +174,6 @@ impl EtcdSession {
         let (session, claim) = (Arc::clone(self), Arc::clone(claim));
         let held = Arc::new(HeldInEtcd { session, claim, locks: locks.clone(), terms });
         Ok(Grant { locks, deadline, held })
-    }
-}
-
-impl EtcdBackend {
-    /// Asks each member for its state, and the cluster for what only a majority can answer.
-    async fn probe(&self, budget: Duration) -> Health {
-        let (cluster, end) = (&self.sessions.cluster, Instant::now() + budget);
-        let read = async {
-            let closed = cluster.client.ask(&Range::one(cluster.keys.closed()), budget).await;
-            match closed.map_err(|failure| failure.fault)?.kvs.first() {
-                Some(closed) => Err(cluster.closed(closed, budget).await),
-                None => Ok(()),
-            }
-        };
-        let members = cluster.client.members().map(async |(number, name)| {
-            let cause = match cluster.client.ask_member(number, &Status {}, (end, end)).await {
-                Err(failure) => failure.fault,
-                Ok(status) if status.leader == 0 => Fault::Refused("it has no leader".into()),
-                Ok(status) if !status.errors.is_empty() => Fault::Refused(status.errors.join(", ")),
-                Ok(status) => {
-                    if is_old(&status.version) && !self.warned.swap(true, Ordering::Relaxed) {
-                        let version = status.version;
-                        tracing::warn!(
-                            name,
-                            version,
-                            "when a stopped leader resumes, this etcd may revoke a renewed lease: upgrade to 3.5.13 or later"
-                        );
-                    }
-                    return None;
-                }
-            };
-            Some(NodeCause { node: name.to_owned(), cause })
-        });
-        let members = futures_util::future::join_all(members);
-        let (read, causes) = futures_util::future::join(read, members).await;
-        let mut health = Health::of_one(causes.into_iter().flatten().collect());
-        // One member of three may be down. An alarm for want of space is that of the cluster: it takes no writes.
-        let is_full = |cause: &NodeCause| matches!(&cause.cause, Fault::Refused(text) if text.contains("NOSPACE"));
-        health.granting = usize::from(read.is_ok() && !health.causes.iter().any(is_full));
-        health.causes.extend(read.err().map(|fault| cluster.cause(fault)));
-        health
     }
 }
 

@@ -30,9 +30,9 @@ impl Cluster {
     /// sent again, it is the same one.
     pub(super) async fn grant(&self, seconds: u64, budget: Duration) -> Result<i64, Fault> {
         let (seconds, id) = (i64::try_from(seconds).unwrap_or(i64::MAX), random::u128() as i64 & i64::MAX);
-        match self.client.ask(&LeaseGrant { seconds, id }, budget).await {
-            Err(failure) if !failure.is_lease_there() => Err(failure.fault),
-            _ => Ok(id),
+        match self.client.ask(&LeaseGrant { seconds, id }, budget).await.map_err(Fault::from) {
+            Err(Fault::Refused(text)) if text.contains("lease already exists") => Ok(id),
+            granted => granted.map(|_| id),
         }
     }
 

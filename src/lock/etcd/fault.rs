@@ -28,16 +28,6 @@ impl EtcdFailure {
         EtcdFailure { fault, in_doubt: true, elsewhere: true }
     }
 
-    /// Returns whether the etcd lease that the request names is gone.
-    pub(super) fn is_lease_gone(&self) -> bool {
-        matches!(&self.fault, Fault::Refused(text) if text.contains("lease not found"))
-    }
-
-    /// Returns whether the etcd lease that the request asks for is there already.
-    pub(super) fn is_lease_there(&self) -> bool {
-        matches!(&self.fault, Fault::Refused(text) if text.contains("lease already exists"))
-    }
-
     pub(super) fn of(status: &Status) -> EtcdFailure {
         let text = status.message();
         let hint = |hint: &str| format!("{text}: {hint}");

@@ -1,6 +1,5 @@
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 
 use fencing_protocol::{Fault, Resource};
 use futures_util::FutureExt;
@@ -9,9 +8,7 @@ use scopeguard::guard;
 use tokio::time::Instant;
 
 use super::claim::{EtcdClaim, EtcdRefusal};
-use super::cluster::Cluster;
 use super::doubt::{decided, in_doubt};
-use super::fault::EtcdFailure;
 use super::messages::{EtcdAnswer, Op, Range, Txn};
 use super::session::EtcdSession;
 use super::sessions::EtcdSessions;
@@ -47,6 +44,7 @@ impl WaitingLine for EtcdSession {
 async fn keep(session: &Arc<EtcdSession>, resource: &Resource, reports: PlaceReports) -> Result<Infallible, Fault> {
     let (cluster, budget) = (&session.cluster, session.budget);
     let (line, holders) = (cluster.keys.places(resource), cluster.keys.holders(resource));
+    let alone = Range::one(cluster.keys.alone(resource));
     let key = cluster.keys.place(resource, random::u128());
     let claim = Arc::new(EtcdClaim::waiting(resource, key.clone()));
     let put = Op::put(key.clone(), claim.value.clone(), session.lease);
@@ -80,7 +78,8 @@ async fn keep(session: &Arc<EtcdSession>, resource: &Resource, reports: PlaceRep
         let answer = cluster.client.ask(&first, budget).await?;
         seen = answer.header().revision;
         ahead = answer.kvs.first().map(|place| place.key.clone());
-        if ahead.is_none() && is_free(cluster, resource, budget).await? {
+        // Shared holders let others in.
+        if ahead.is_none() && cluster.client.ask(&alone, budget).await?.kvs.is_empty() {
             reports.released();
         }
     }
@@ -88,10 +87,4 @@ async fn keep(session: &Arc<EtcdSession>, resource: &Resource, reports: PlaceRep
         seen = cluster.client.deleted(holders.clone(), seen, budget).await?;
         reports.released();
     }
-}
-
-/// Returns whether the lock has no exclusive holder: shared holders let others in.
-async fn is_free(cluster: &Cluster, resource: &Resource, budget: Duration) -> Result<bool, EtcdFailure> {
-    let alone = Range::one(cluster.keys.alone(resource));
-    Ok(cluster.client.ask(&alone, budget).await?.kvs.is_empty())
 }

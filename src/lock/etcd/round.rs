@@ -7,7 +7,7 @@ use fencing_protocol::Fault;
 
 use super::claim::{EtcdRefusal, MAX_OPS, MAX_SWEPT};
 use super::client::Repeat;
-use super::messages::{Compare, EtcdAnswer, Is, Op, Range, Txn, TxnAnswer};
+use super::messages::{Compare, EtcdAnswer, Is, Op, Range, Txn};
 use super::session::{Doubtful, EtcdRenewal, EtcdSession};
 
 impl EtcdSession {
@@ -46,13 +46,14 @@ impl EtcdSession {
             keys.map(move |key| (Some(number), key)).collect::<Vec<_>>()
         };
         // The sentinel is read even if no lock is: an old leader cannot answer a read.
-        let sentinel = (None, self.cluster.keys.sentinel(self.lease));
-        let keys: Vec<_> = once(sentinel).chain(renewals.iter().enumerate().flat_map(of)).collect();
+        let sentinel = self.cluster.keys.sentinel(self.lease);
+        let is_mine = Compare::created(sentinel.clone(), Is::Equal, self.created);
+        let keys: Vec<_> = once((None, sentinel)).chain(renewals.iter().enumerate().flat_map(of)).collect();
         let (mut kept, mut last) = (vec![true; renewals.len()], None);
         for page in keys.chunks(MAX_OPS) {
             let reads = page.iter().map(|(_, key)| Op::range(Range::one(key.clone())));
-            let reads = Txn { compare: vec![self.is_mine()], success: reads.collect(), failure: Vec::new() };
-            let (answer, number) = self.call(&reads).await?;
+            let reads = Txn { compare: vec![is_mine.clone()], success: reads.collect(), failure: Vec::new() };
+            let (answer, number) = self.cluster.client.call(&reads, self.budget, Repeat::Elsewhere).await?;
             if !answer.succeeded {
                 return Ok(None);
             }
@@ -102,20 +103,5 @@ impl EtcdSession {
         state.doubtful.drain(..count);
         self.swept.notify_waiters();
         Ok(())
-    }
-
-    fn is_mine(&self) -> Compare {
-        Compare::created(self.cluster.keys.sentinel(self.lease), Is::Equal, self.created)
-    }
-
-    /// Sends what may be sent again. The etcd lease may be gone.
-    async fn call(&self, txn: &Txn) -> Result<(TxnAnswer, usize), Fault> {
-        let called = self.cluster.client.call(txn, self.budget, Repeat::Elsewhere).await;
-        called.map_err(|failure| {
-            if failure.is_lease_gone() {
-                self.end();
-            }
-            failure.fault
-        })
     }
 }

@@ -14,6 +14,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use super::claim::{EtcdClaim, EtcdRefusal};
 use super::client::Repeat;
 use super::cluster::Cluster;
+use super::fault::EtcdFailure;
 use super::messages::{Compare, EtcdAnswer, Is, Op, Range, Txn, TxnAnswer};
 use crate::lock::error::Loss;
 use crate::lock::lease::state::LeaseState;
@@ -190,7 +191,9 @@ impl EtcdSession {
         let answer = match self.cluster.client.call(&txn, budget, Repeat::Never).await {
             Ok((answer, _)) if answer.succeeded => return Ok(answer),
             Ok((answer, _)) => answer,
-            Err(failure) if failure.is_lease_gone() => TxnAnswer::default(),
+            Err(EtcdFailure { fault: Fault::Refused(text), .. }) if text.contains("lease not found") => {
+                TxnAnswer::default()
+            }
             Err(failure) => return Err(EtcdRefusal::Failed(failure)),
         };
         // An older revision means that the cluster was restored from a backup.
