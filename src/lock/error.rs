@@ -11,7 +11,7 @@ pub enum AcquireError {
     /// Another client holds the lock. The servers answer.
     #[error(
         "{resource} is held by another client{}; try again in {}",
-        by(.holder.as_ref()),
+        .holder.as_ref().map_or_else(String::new, |holder| format!(", {holder}")),
         about(*.retry_after)
     )]
     #[non_exhaustive]
@@ -72,10 +72,6 @@ pub enum AcquireError {
     },
 }
 
-fn by(holder: Option<&Holder>) -> String {
-    holder.map_or_else(String::new, |holder| format!(", {holder}"))
-}
-
 /// The most resources of one call.
 pub(super) const MAX_RESOURCES: usize = 128;
 
@@ -131,7 +127,10 @@ pub enum Loss {
 
 /// The lease was lost during its work.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("lease lost, {resource} token {token}: {loss}{}", last_renewal(.causes))]
+#[error(
+    "lease lost, {resource} token {token}: {loss}{}",
+    if .causes.is_empty() { String::new() } else { format!("; the last renewal failed: {}", joined(.causes)) }
+)]
 #[non_exhaustive]
 pub struct LeaseLost {
     /// The resource.
@@ -142,13 +141,6 @@ pub struct LeaseLost {
     pub loss: Loss,
     /// Failures of the last renewal; empty if it did not fail.
     pub causes: Vec<NodeCause>,
-}
-
-fn last_renewal(causes: &[NodeCause]) -> String {
-    match causes {
-        [] => String::new(),
-        causes => format!("; the last renewal failed: {}", joined(causes)),
-    }
 }
 
 /// Why [`Lease::renew`](super::Lease::renew) renewed nothing.

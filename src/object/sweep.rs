@@ -38,7 +38,9 @@ impl ObjectFence {
             }
             if let Some((_, Some((newest, location)))) = &head
                 && token < *newest
-                && !points_at(location, &body.location)
+                // The file name has its own nonce and is enough; the folder may differ, as a store may list another
+                // path than it was given: Azure makes `a/b` of `a\b`.
+                && !matches!(location, Location::At(path) if path.filename() == body.location.filename())
             {
                 self.store.delete(&body.location).await?;
                 deleted += 1;
@@ -46,10 +48,4 @@ impl ObjectFence {
         }
         Ok(deleted)
     }
-}
-
-/// Whether a head points at these contents. The file name has its own nonce and is enough; the folder may differ, as a
-/// store may list another path than it was given: Azure makes `a/b` of `a\b`.
-fn points_at(location: &Location, body: &Path) -> bool {
-    matches!(location, Location::At(path) if path.filename() == body.filename())
 }

@@ -68,14 +68,4 @@ impl Rule {
     pub(super) fn holds(self, holds: bool, case: impl Into<String>, found: &impl Debug) -> Result<(), Breach> {
         if holds { Ok(()) } else { Err(self.breach(case, found)) }
     }
-
-    pub(super) fn same<T: Debug + PartialEq>(
-        self,
-        case: impl Into<String>,
-        found: &T,
-        wanted: &T,
-    ) -> Result<(), Breach> {
-        let case = format!("{}, to give {wanted:?}", case.into());
-        self.holds(found == wanted, case, found)
-    }
 }

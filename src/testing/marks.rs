@@ -58,7 +58,8 @@ async fn refused(marks: &dyn Marks, resource: &Resource, presented: Token, highe
     let case = format!("raise {resource} to {presented} after {highest}");
     let answer = raise(marks, resource, presented).await?;
     Rule::LowerRefused.holds(answer.is_err(), &case, &"passed")?;
-    Rule::RefusalReports.same(case, &answer, &Stale::check(resource, presented, Some(highest)))
+    let wanted = Stale::check(resource, presented, Some(highest));
+    Rule::RefusalReports.holds(answer == wanted, format!("{case}, to give {wanted:?}"), &answer)
 }
 
 /// Reads a mark, which must not be above `bound`.

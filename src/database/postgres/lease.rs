@@ -46,9 +46,11 @@ impl LeaseStatements for Postgres {
 
     /// Opens none where a pooler may share its session out.
     async fn listen(pool: Pool<Postgres>) -> sqlx::Result<BoxStream<'static, sqlx::Result<String>>> {
-        if !is_direct(&pool).await? {
-            let why = "a pooler may give this session to other clients";
-            return Err(sqlx::Error::Configuration(why.into()));
+        for _ in 0..CHECKS {
+            if !ends_with_its_connection(&pool).await? {
+                let why = "a pooler may give this session to other clients";
+                return Err(sqlx::Error::Configuration(why.into()));
+            }
         }
         let own = pool.options().clone().min_connections(0).max_connections(1);
         let own = own.connect_lazy_with((*pool.connect_options()).clone());
@@ -70,15 +72,6 @@ impl LeaseStatements for Postgres {
 /// whose connection breaks at a notification in the middle of its statements. So this is checked before
 /// anything is left behind: the session of a closed connection must end. It must do so several times, as a pooler ends
 /// a session in which it has lost a client amid a statement.
-async fn is_direct(pool: &Pool<Postgres>) -> sqlx::Result<bool> {
-    for _ in 0..CHECKS {
-        if !ends_with_its_connection(pool).await? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
 async fn ends_with_its_connection(pool: &Pool<Postgres>) -> sqlx::Result<bool> {
     let mut short = pool.connect_options().connect().await?;
     let own = format!("{SESSIONS} WHERE pid = pg_backend_pid()");

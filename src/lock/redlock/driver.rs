@@ -218,7 +218,13 @@ impl Driver {
     }
 
     fn on_opened(&mut self, opened: Result<Box<dyn Session>, Fault>) {
-        self.link = match opened.and_then(|session| self.only_one(session)) {
+        let opened = opened.and_then(|session| {
+            if let Some(server) = session.server() {
+                self.context.distinct_servers.reached(self.number, self.node.name(), server)?;
+            }
+            Ok(session)
+        });
+        self.link = match opened {
             Ok(session) => {
                 self.pause = self.context.budget.min(MAX_PAUSE);
                 Link::Open(Connection::new(session))
@@ -231,15 +237,9 @@ impl Driver {
         }
     }
 
-    fn only_one(&self, session: Box<dyn Session>) -> Result<Box<dyn Session>, Fault> {
-        if let Some(server) = session.server() {
-            self.context.distinct_servers.reached(self.number, self.node.name(), server)?;
-        }
-        Ok(session)
-    }
-
     fn on_answers(&mut self, mut jobs: Group<Job>, answers: Group<NodeAnswer>) {
-        let broken = answers.iter().find_map(disconnected).cloned();
+        let mut faults = answers.iter().filter_map(|answer| answer.as_ref().err());
+        let broken = faults.find(|fault| matches!(fault, Fault::Disconnected(_))).cloned();
         self.answer(&mut jobs, answers);
         if let Some(fault) = broken {
             self.disconnect(fault);
@@ -271,10 +271,6 @@ impl Driver {
         self.waiting.send_again(again);
         self.context.distinct_servers.lost(self.number);
     }
-}
-
-fn disconnected(answer: &NodeAnswer) -> Option<&Fault> {
-    answer.as_ref().err().filter(|fault| matches!(fault, Fault::Disconnected(_)))
 }
 
 impl Drop for Driver {

@@ -77,7 +77,8 @@ fn blocked(nodes: &Nodes, target: usize, error: ReadmitError) -> Option<Fault> {
         ReadmitError::Missing(faults) => {
             // It answers, and can't be admitted as it is.
             let own = faults.into_iter().find(|(node, _)| *node == target);
-            own.map(|(_, fault)| fault).filter(|fault| !is_silence(fault))
+            let silent = |it: &Fault| matches!(it, Fault::TimedOut | Fault::Unreachable(_) | Fault::Disconnected(_));
+            own.map(|(_, fault)| fault).filter(|fault| !silent(fault))
         }
         ReadmitError::NotStarted(faults) => {
             let others = faults.into_iter().filter(|(node, _)| *node != target);
@@ -89,10 +90,6 @@ fn blocked(nodes: &Nodes, target: usize, error: ReadmitError) -> Option<Fault> {
         ReadmitError::AheadOfClock { era, clock } => Some(Fault::EraAhead(ahead(era, clock))),
         ReadmitError::NoEra | ReadmitError::Overtaken => None,
     }
-}
-
-fn is_silence(fault: &Fault) -> bool {
-    matches!(fault, Fault::TimedOut | Fault::Unreachable(_) | Fault::Disconnected(_))
 }
 
 /// Returns what clients wait for, and how an operator skips that.
