@@ -29,7 +29,13 @@ pub(super) struct HeldInEtcd {
 }
 
 impl HeldLock for HeldInEtcd {
-    fn renew(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
+    fn renew(&self, resumes: bool) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
+        if resumes {
+            return Box::pin(async {
+                let moved = self.session.take_over(&self.claim, &self.terms).await;
+                moved.map_err(|fault| vec![self.session.cluster.cause(fault)])
+            });
+        }
         Box::pin(async {
             let Some(answer) = self.session.renew(&self.claim) else {
                 return Ok(Renewed::Superseded);
@@ -44,13 +50,6 @@ impl HeldLock for HeldInEtcd {
                 Ok(None) => Ok(Renewed::Superseded),
                 Err(fault) => Err(vec![self.session.cluster.cause(fault)]),
             }
-        })
-    }
-
-    fn resume(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
-        Box::pin(async {
-            let moved = self.session.take_over(&self.claim, &self.terms).await;
-            moved.map_err(|fault| vec![self.session.cluster.cause(fault)])
         })
     }
 
@@ -74,10 +73,6 @@ impl HeldLock for HeldInEtcd {
                 Err(fault) => Err(ReleaseError { causes: vec![self.session.cluster.cause(fault)] }),
             }
         })
-    }
-
-    fn releases_in_order(&self) -> bool {
-        false
     }
 
     fn watched(&self, state: &Arc<LeaseState>) {

@@ -22,13 +22,9 @@ pub type SentRelease = BoxFuture<'static, Result<Released, ReleaseError>>;
 
 /// The locks of one lease, as the lease sees them.
 pub trait HeldLock: Send + Sync + 'static {
-    /// Tries once to renew, or says why it could not.
-    fn renew(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>>;
-
-    /// Tries once to renew, without knowing whether the lease has ended: it renews what a majority has still.
-    fn resume(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
-        self.renew()
-    }
+    /// Tries once to renew, or says why it could not. With `resumes` it does not know whether the lease has ended, and
+    /// renews what a majority has still.
+    fn renew(&self, resumes: bool) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>>;
 
     /// Returns what another process needs to go on with the lease, if one can.
     fn ticket(&self) -> Option<LeaseTicket> {
@@ -41,7 +37,9 @@ pub trait HeldLock: Send + Sync + 'static {
 
     /// Reports whether a release that was sent comes before every attempt that is made later by the
     /// same client. Then no call has to wait for its answer, and the lock may be handed over.
-    fn releases_in_order(&self) -> bool;
+    fn releases_in_order(&self) -> bool {
+        false
+    }
 
     /// Hands the state of the lease to the back end, which closes it if it learns of the end before a renewal does.
     fn watched(&self, _state: &Arc<LeaseState>) {}

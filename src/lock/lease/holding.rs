@@ -71,10 +71,7 @@ impl Holding {
         if self.state.deadline().is_err() {
             return Err(Vec::new());
         }
-        let renewed = match self.has_ticket.load(Ordering::Relaxed) {
-            true => self.held.resume().await,
-            false => self.held.renew().await,
-        };
+        let renewed = self.held.renew(self.has_ticket.load(Ordering::Relaxed)).await;
         match &renewed {
             Ok(Renewed::Until(until)) => self.state.renew(*until),
             Ok(Renewed::Superseded) => drop(self.state.close(Loss::Superseded)),

@@ -28,10 +28,35 @@ impl HeldOnNodes {
     pub(super) fn new(nodes: Arc<Nodes>, attempt: Attempt, locks: NonEmpty<(Resource, Token)>) -> HeldOnNodes {
         HeldOnNodes { nodes, attempt, locks, closed: Mutex::new(false), has_ticket: AtomicBool::new(false) }
     }
+
+    /// Renews where a majority has the lock still. A node that has lost it gets it again, unless a release has reached
+    /// that node.
+    async fn resume(&self) -> Result<Renewed, Vec<NodeCause>> {
+        let (nodes, now) = (&self.nodes, self.nodes.clock.now());
+        let mut resume = Renew::resuming(nodes.size(), self.attempt, &self.locks, now);
+        let answers = nodes.begin(&mut resume);
+        let renewed = nodes.drive(&mut resume, answers).await.unwrap_or(Err(Vec::new()));
+        let missing: Vec<usize> = resume.missing().collect();
+        // At the last count of an era a release leaves no trace on a node: then no missing lock is set again.
+        let heals = self.locks.iter().all(|(_, token)| Stamp::from(*token).count < Stamp::MAX_COUNT);
+        if matches!(renewed, Ok(Renewed::Until(_))) && heals && !missing.is_empty() {
+            let mut renew = Renew::new(nodes.size(), self.attempt, &self.locks, now);
+            let requests = from_fn(|| renew.next_request()).filter(|(to, _)| missing.contains(&to.node));
+            let mut answers = nodes.answers();
+            let closed = self.closed.lock();
+            if !*closed {
+                nodes.submit(requests, &mut answers, false);
+            }
+        }
+        renewed.map_err(|faults| nodes.causes(faults))
+    }
 }
 
 impl HeldLock for HeldOnNodes {
-    fn renew(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
+    fn renew(&self, resumes: bool) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
+        if resumes {
+            return Box::pin(self.resume());
+        }
         Box::pin(async {
             let now = self.nodes.clock.now();
             let mut renew = Renew::new(self.nodes.size(), self.attempt, &self.locks, now);
@@ -46,29 +71,6 @@ impl HeldLock for HeldOnNodes {
             }
             let renewed = self.nodes.drive(&mut renew, answers).await;
             renewed.unwrap_or(Err(Vec::new())).map_err(|faults| self.nodes.causes(faults))
-        })
-    }
-
-    /// A node that has lost the lock gets it again if a majority still has it, and no release has reached that node.
-    fn resume(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
-        Box::pin(async {
-            let (nodes, now) = (&self.nodes, self.nodes.clock.now());
-            let mut resume = Renew::resuming(nodes.size(), self.attempt, &self.locks, now);
-            let answers = nodes.begin(&mut resume);
-            let renewed = nodes.drive(&mut resume, answers).await.unwrap_or(Err(Vec::new()));
-            let missing: Vec<usize> = resume.missing().collect();
-            // At the last count of an era a release leaves no trace on a node: then no missing lock is set again.
-            let heals = self.locks.iter().all(|(_, token)| Stamp::from(*token).count < Stamp::MAX_COUNT);
-            if matches!(renewed, Ok(Renewed::Until(_))) && heals && !missing.is_empty() {
-                let mut renew = Renew::new(nodes.size(), self.attempt, &self.locks, now);
-                let requests = from_fn(|| renew.next_request()).filter(|(to, _)| missing.contains(&to.node));
-                let mut answers = nodes.answers();
-                let closed = self.closed.lock();
-                if !*closed {
-                    nodes.submit(requests, &mut answers, false);
-                }
-            }
-            renewed.map_err(|faults| nodes.causes(faults))
         })
     }
 

@@ -114,7 +114,7 @@ impl<B: LockBackend> LockService<B> {
         let held = held.ok_or_else(|| over(Loss::Expired))?;
         let clock = self.backend.clock();
         let asked = clock.now();
-        match held.resume().await {
+        match held.renew(true).await {
             Ok(Renewed::Until(deadline)) => {
                 let grant = Grant { locks: NonEmpty::new(ticket.sequencer.clone()), deadline, held };
                 let (clock, queues) = (Arc::clone(clock), Arc::clone(&self.queues));

@@ -89,32 +89,24 @@ pub(super) struct HeldRows<DB: Database> {
     pub(super) terms: Terms,
 }
 
-impl<DB: Database> HeldRows<DB> {
+impl<DB: Database> HeldLock for HeldRows<DB> {
     /// Renews one row after another. With `resumes` it reads each row first: the renewal itself would revive a row that
     /// has expired and that nobody else has acquired.
-    async fn renew_rows(&self, resumes: bool) -> Result<Renewed, Vec<NodeCause>> {
-        let LeaseRows { table, claims, budget, .. } = &*self.rows;
-        let start = table.clock.now();
-        for (claim, lock) in claims.iter().zip(&self.locks) {
-            let renew = async {
-                let ended = resumes && table.left(claim, lock.token, *budget).await? <= self.terms.lock_delay;
-                Ok(!ended && table.renew(claim, lock.token, *budget).await?)
-            };
-            if !renew.await.map_err(|fault| vec![table.cause(fault)])? {
-                return Ok(Renewed::Superseded);
+    fn renew(&self, resumes: bool) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
+        Box::pin(async move {
+            let LeaseRows { table, claims, budget, .. } = &*self.rows;
+            let start = table.clock.now();
+            for (claim, lock) in claims.iter().zip(&self.locks) {
+                let renew = async {
+                    let ended = resumes && table.left(claim, lock.token, *budget).await? <= self.terms.lock_delay;
+                    Ok(!ended && table.renew(claim, lock.token, *budget).await?)
+                };
+                if !renew.await.map_err(|fault| vec![table.cause(fault)])? {
+                    return Ok(Renewed::Superseded);
+                }
             }
-        }
-        Ok(Renewed::Until(self.terms.deadline(start)))
-    }
-}
-
-impl<DB: Database> HeldLock for HeldRows<DB> {
-    fn renew(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
-        Box::pin(self.renew_rows(false))
-    }
-
-    fn resume(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
-        Box::pin(self.renew_rows(true))
+            Ok(Renewed::Until(self.terms.deadline(start)))
+        })
     }
 
     fn ticket(&self) -> Option<LeaseTicket> {
@@ -132,10 +124,5 @@ impl<DB: Database> HeldLock for HeldRows<DB> {
                 Err(fault) => Err(ReleaseError { causes: vec![self.rows.table.cause(fault)] }),
             }
         })
-    }
-
-    /// Statements take any connection of the pool.
-    fn releases_in_order(&self) -> bool {
-        false
     }
 }

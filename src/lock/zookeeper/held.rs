@@ -36,14 +36,10 @@ pub(super) struct HeldNodes {
 }
 
 impl HeldLock for HeldNodes {
-    fn renew(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
-        Box::pin(async { self.outcome(self.renew_here().await) })
-    }
-
-    fn resume(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
-        Box::pin(async {
+    fn renew(&self, resumes: bool) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
+        Box::pin(async move {
             let mut renewed = self.renew_here().await;
-            if renewed == Ok(None) && !self.session.has_ended() {
+            if resumes && renewed == Ok(None) && !self.session.has_ended() {
                 // A task is not dropped with this: what was moved is swept when it has lapsed.
                 let (held, outstanding) = (self.clone(), &self.sessions.outstanding);
                 let moved = outstanding.track_future(async move { held.take_over().await });

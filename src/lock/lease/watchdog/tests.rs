@@ -49,7 +49,7 @@ impl ScriptedLock {
 }
 
 impl HeldLock for ScriptedLock {
-    fn renew(&self) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
+    fn renew(&self, _: bool) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
         struct Dropped<'a>(Option<&'a AtomicUsize>);
         impl Drop for Dropped<'_> {
             fn drop(&mut self) {
@@ -74,10 +74,6 @@ impl HeldLock for ScriptedLock {
 
     fn release(self: Arc<Self>, _: Duration, _: bool) -> SentRelease {
         async { Ok(Released::Released) }.boxed()
-    }
-
-    fn releases_in_order(&self) -> bool {
-        false
     }
 }
 
