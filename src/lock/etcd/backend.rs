@@ -84,8 +84,7 @@ impl LockBackend for Arc<EtcdBackend> {
         let Some(claim) = EtcdClaim::of(&cluster.keys, ticket) else { return Ok(None) };
         let session = self.sessions.get(settings, Instant::now() + settings.budget() * 2).await;
         let (session, claim) = (session.map_err(|fault| cluster.cause(fault))?, Arc::new(claim));
-        let (locks, terms) = (NonEmpty::new(ticket.sequencer.clone()), settings.terms());
-        Ok(Some(Arc::new(HeldInEtcd { session, claim, locks, terms })))
+        Ok(Some(Arc::new(HeldInEtcd { session, claim, terms: settings.terms() })))
     }
 
     fn notifications(&self) -> &ReleaseNotifications {
@@ -172,7 +171,7 @@ impl EtcdSession {
         decided(doubt);
         let locks = claim.locks.clone().map(|(resource, _)| Sequencer::new(resource, token));
         let (session, claim) = (Arc::clone(self), Arc::clone(claim));
-        let held = Arc::new(HeldInEtcd { session, claim, locks: locks.clone(), terms });
+        let held = Arc::new(HeldInEtcd { session, claim, terms });
         Ok(Grant { locks, deadline, held })
     }
 }

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencing_protocol::{Fault, NonEmpty, Released, Renewed, Terms};
+use fencing_protocol::{Fault, Released, Renewed, Terms};
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, sleep};
 
@@ -13,9 +13,7 @@ use super::session::{EtcdSession, seconds};
 use crate::lock::error::{NodeCause, ReleaseError};
 use crate::lock::lease::held_lock::{HeldLock, SentRelease};
 use crate::lock::lease::state::LeaseState;
-use crate::lock::lease::ticket::LeaseTicket;
 use crate::lock::sleep::answered;
-use crate::sequencer::Sequencer;
 
 /// The pause before the next try to move a lock to this session.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -24,7 +22,6 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(super) struct HeldInEtcd {
     pub(super) session: Arc<EtcdSession>,
     pub(super) claim: Arc<EtcdClaim>,
-    pub(super) locks: NonEmpty<Sequencer>,
     pub(super) terms: Terms,
 }
 
@@ -53,10 +50,8 @@ impl HeldLock for HeldInEtcd {
         })
     }
 
-    fn ticket(&self) -> Option<LeaseTicket> {
-        let owner = String::from_utf8_lossy(&self.claim.value).into_owned();
-        let Terms { ttl, lock_delay, .. } = self.terms;
-        Some(LeaseTicket { sequencer: self.locks.first().clone(), ttl, lock_delay, owner })
+    fn ticket_owner(&self) -> Option<String> {
+        Some(String::from_utf8_lossy(&self.claim.value).into_owned())
     }
 
     /// Where the answer is lost, or this is dropped, the next sweep releases.

@@ -5,7 +5,6 @@ use fencing_protocol::{NonEmpty, Released, Renewed};
 use futures_util::future::BoxFuture;
 
 use super::state::LeaseState;
-use super::ticket::LeaseTicket;
 use crate::lock::error::{NodeCause, ReleaseError};
 use crate::sequencer::Sequencer;
 use crate::time::Time;
@@ -26,8 +25,8 @@ pub trait HeldLock: Send + Sync + 'static {
     /// renews what a majority has still.
     fn renew(&self, resumes: bool) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>>;
 
-    /// Returns what another process needs to go on with the lease, if one can.
-    fn ticket(&self) -> Option<LeaseTicket> {
+    /// Returns the owner that another process needs to go on with the lease, if one can.
+    fn ticket_owner(&self) -> Option<String> {
         None
     }
 

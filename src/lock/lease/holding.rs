@@ -2,7 +2,7 @@ use std::future::ready;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fencing_protocol::{Released, Renewed};
+use fencing_protocol::{Released, Renewed, Terms};
 use parking_lot::Mutex;
 use scopeguard::guard;
 
@@ -26,8 +26,7 @@ pub(super) struct Holding {
     queues: Arc<WaitQueues>,
     /// The lock is not free before this, by `lock_at_least_for`.
     closed_until: Time,
-    /// Whether a lost lease has a lock-delay.
-    delays: bool,
+    terms: Terms,
     /// Whether another process may have it too, and may have released it.
     has_ticket: AtomicBool,
     /// The failure of the last renewal, if it failed.
@@ -53,16 +52,17 @@ impl Holding {
             held,
             queues,
             closed_until: asked + settings.at_least,
-            delays: !settings.lock_delay.is_zero(),
+            terms: settings.terms(),
             has_ticket: AtomicBool::new(false),
             failure: Mutex::default(),
         }
     }
 
     pub(super) fn ticket(&self) -> Option<LeaseTicket> {
-        let ticket = self.held.ticket();
-        self.has_ticket.fetch_or(ticket.is_some(), Ordering::Relaxed);
-        ticket
+        let owner = self.held.ticket_owner()?;
+        self.has_ticket.store(true, Ordering::Relaxed);
+        let (sequencer, Terms { ttl, lock_delay, .. }) = (self.first.clone(), self.terms);
+        Some(LeaseTicket { sequencer, ttl, lock_delay, owner })
     }
 
     /// Tries once to renew, unless the lease has ended, and returns the reason of a failure. One that another has
@@ -116,7 +116,7 @@ impl Holding {
     /// Releases without waiting. If the lease was lost, nothing is sent where there is a lock-delay, as writes of its holder
     /// may still be in flight.
     pub(super) fn abandon(self: &Arc<Self>, loss: Loss) {
-        if loss != Loss::Released && self.delays {
+        if loss != Loss::Released && !self.terms.lock_delay.is_zero() {
             self.wake(false);
         } else {
             drop(self.release(loss));

@@ -3,15 +3,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fencing_protocol::{Attempt, Machine, NonEmpty, Release, Renew, Renewed, Request, Resource, Stamp, Terms, Token};
+use fencing_protocol::{Attempt, Machine, NonEmpty, Release, Renew, Renewed, Request, Resource, Stamp, Token};
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 
 use super::nodes::Nodes;
 use crate::lock::error::{NodeCause, ReleaseError};
 use crate::lock::lease::held_lock::{HeldLock, SentRelease};
-use crate::lock::lease::ticket::LeaseTicket;
-use crate::sequencer::Sequencer;
 
 /// Locks of one lease that are held on the nodes.
 pub(super) struct HeldOnNodes {
@@ -74,11 +72,9 @@ impl HeldLock for HeldOnNodes {
         })
     }
 
-    fn ticket(&self) -> Option<LeaseTicket> {
+    fn ticket_owner(&self) -> Option<String> {
         self.has_ticket.store(true, Ordering::Relaxed);
-        let (resource, token) = self.locks.first().clone();
-        let Attempt { owner, terms: Terms { ttl, lock_delay, .. }, .. } = self.attempt;
-        Some(LeaseTicket { sequencer: Sequencer::new(resource, token), ttl, lock_delay, owner: owner.to_string() })
+        Some(self.attempt.owner.to_string())
     }
 
     fn release(self: Arc<Self>, rest: Duration, handed_over: bool) -> SentRelease {

@@ -13,7 +13,6 @@ use super::table::LeaseTable;
 use crate::database::{Database, LeaseClaim};
 use crate::lock::error::{NodeCause, ReleaseError};
 use crate::lock::lease::held_lock::{HeldLock, SentRelease};
-use crate::lock::lease::ticket::LeaseTicket;
 use crate::lock::settings::Settings;
 use crate::lock::sleep::answered;
 use crate::sequencer::Sequencer;
@@ -109,10 +108,8 @@ impl<DB: Database> HeldLock for HeldRows<DB> {
         })
     }
 
-    fn ticket(&self) -> Option<LeaseTicket> {
-        let (sequencer, claim) = (self.locks.first().clone(), self.rows.claims.first());
-        let Terms { ttl, lock_delay, .. } = self.terms;
-        Some(LeaseTicket { sequencer, ttl, lock_delay, owner: claim.owner.clone() })
+    fn ticket_owner(&self) -> Option<String> {
+        Some(self.rows.claims.first().owner.clone())
     }
 
     fn release(self: Arc<Self>, rest: Duration, _: bool) -> SentRelease {

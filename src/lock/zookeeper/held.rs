@@ -16,7 +16,6 @@ use super::sessions::ZookeeperSessions;
 use crate::lock::error::{Loss, NodeCause, ReleaseError};
 use crate::lock::lease::held_lock::{HeldLock, SentRelease};
 use crate::lock::lease::state::LeaseState;
-use crate::lock::lease::ticket::LeaseTicket;
 use crate::lock::sleep::answered;
 use crate::sequencer::Sequencer;
 use crate::time::Time;
@@ -50,11 +49,9 @@ impl HeldLock for HeldNodes {
         })
     }
 
-    fn ticket(&self) -> Option<LeaseTicket> {
+    fn ticket_owner(&self) -> Option<String> {
         self.session.note(self.owner, |held| held.seen = false);
-        let (sequencer, owner) = (self.first.clone(), self.signature.clone());
-        let Terms { ttl, lock_delay, .. } = self.terms;
-        Some(LeaseTicket { sequencer, ttl, lock_delay, owner })
+        Some(self.signature.clone())
     }
 
     /// The first requests are sent before this returns, outside of a runtime as well. A task does the rest.
