@@ -19,10 +19,8 @@ use crate::lock::service::health::Health;
 use crate::lock::settings::Settings;
 use crate::lock::token_base::token;
 use crate::lock::wait::backoff::draining;
-use crate::lock::wait::release_notifications::ReleaseNotifications;
 use crate::lock::wait::wanted::Ask;
 use crate::sequencer::Sequencer;
-use crate::time::Clock;
 
 /// Leases in an etcd cluster.
 #[derive(derive_more::Debug)]
@@ -30,16 +28,11 @@ use crate::time::Clock;
 pub struct EtcdBackend {
     pub(super) sessions: Arc<EtcdSessions>,
     pub(super) holder: HolderName,
-    pub(super) notifications: ReleaseNotifications,
     /// Whether an old version was reported.
     pub(super) warned: AtomicBool,
 }
 
 impl LockBackend for Arc<EtcdBackend> {
-    fn clock(&self) -> &Arc<dyn Clock> {
-        &self.sessions.cluster.clock
-    }
-
     /// Requests all of them in one transaction. If this is dropped at any await point, or gets no answer, the session
     /// releases what it may have been granted.
     async fn attempt(
@@ -87,10 +80,6 @@ impl LockBackend for Arc<EtcdBackend> {
         Ok(Some(Arc::new(HeldInEtcd { session, claim, terms: settings.terms() })))
     }
 
-    fn notifications(&self) -> &ReleaseNotifications {
-        &self.notifications
-    }
-
     /// Asks each member for its state, and the cluster for what only a majority can answer.
     async fn health(&self, settings: &Settings) -> Health {
         let (cluster, budget) = (&self.sessions.cluster, settings.budget());
@@ -129,10 +118,6 @@ impl LockBackend for Arc<EtcdBackend> {
         health.granting = usize::from(read.is_ok() && !health.causes.iter().any(is_full));
         health.causes.extend(read.err().map(|fault| cluster.cause(fault)));
         health
-    }
-
-    async fn settle(&self) {
-        self.sessions.cluster.requests.wait().await;
     }
 }
 

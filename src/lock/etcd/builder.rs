@@ -39,9 +39,10 @@ impl EtcdLockBuilder {
         let (opened, waits) = (Arc::clone(&sessions), settings.clone());
         let name = sessions.cluster.client.name();
         let source = Source::new(&name, move || line::open(&opened, &waits));
-        let notifications = ReleaseNotifications::new(1, Notifies::Everyone, vec![source]);
-        let backend = EtcdBackend { sessions, holder, notifications, warned: false.into() };
-        Ok(EtcdLock::over(Arc::new(backend), settings))
+        let notifications = Arc::new(ReleaseNotifications::new(1, Notifies::Everyone, vec![source]));
+        let (clock, outstanding) = (Arc::clone(&sessions.cluster.clock), sessions.cluster.requests.clone());
+        let backend = Arc::new(EtcdBackend { sessions, holder, warned: false.into() });
+        Ok(EtcdLock::over(backend, clock, notifications, outstanding, settings))
     }
 
     pub(in crate::lock) fn operator(self) -> Result<EtcdOperator, BuildError> {

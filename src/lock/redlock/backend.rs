@@ -18,17 +18,11 @@ use crate::lock::service::backend::LockBackend;
 use crate::lock::service::health::{Health, NodeHealth};
 use crate::lock::settings::Settings;
 use crate::lock::wait::backoff::draining;
-use crate::lock::wait::release_notifications::ReleaseNotifications;
 use crate::lock::wait::wanted::Ask;
 use crate::random;
 use crate::sequencer::Sequencer;
-use crate::time::Clock;
 
 impl LockBackend for Arc<Nodes> {
-    fn clock(&self) -> &Arc<dyn Clock> {
-        &self.clock
-    }
-
     /// If this is dropped at any await point, or the attempt is lost, it releases on all nodes. If others share a lock
     /// that is requested exclusively, no client joins them until the next attempt.
     ///
@@ -93,10 +87,6 @@ impl LockBackend for Arc<Nodes> {
         Ok(Some(Arc::new(HeldOnNodes::new(Arc::clone(self), attempt, NonEmpty::new((resource, token))))))
     }
 
-    fn notifications(&self) -> &ReleaseNotifications {
-        &self.context.notifications
-    }
-
     async fn health(&self, _: &Settings) -> Health {
         readmission::start(self);
         let (mut nodes, mut faults) = (Vec::new(), Vec::new());
@@ -127,10 +117,6 @@ impl LockBackend for Arc<Nodes> {
 
     fn prepare(&self, settings: &Settings) {
         self.raise_longest(settings.terms().closed_for());
-    }
-
-    async fn settle(&self) {
-        self.context.outstanding.wait().await;
     }
 }
 

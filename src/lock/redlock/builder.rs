@@ -103,7 +103,10 @@ impl RedlockBuilder {
         // The nodes keep the budget that they begin with.
         let budget = settings.budget();
         settings.budget = Some(budget);
-        let nodes = Nodes::new(nodes, fleet, holder, self.clock, budget, self.start_rules);
-        Ok(Redlock::over(Arc::new(nodes), settings))
+        let clock = Arc::clone(&self.clock);
+        let nodes = Arc::new(Nodes::new(nodes, fleet, holder, self.clock, budget, self.start_rules));
+        let notifications = Arc::clone(&nodes.context.notifications);
+        let outstanding = nodes.context.outstanding.clone();
+        Ok(Redlock::over(nodes, clock, notifications, outstanding, settings))
     }
 }

@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ pub(super) struct LaneContext {
     pub(super) outstanding: TaskTracker,
     pub(super) client: ClientId,
     pub(super) holder: HolderName,
-    pub(super) notifications: ReleaseNotifications,
+    pub(super) notifications: Arc<ReleaseNotifications>,
     /// Whether a node has shown this client a lock, its own or another's.
     pub(super) in_use: AtomicBool,
     /// The way to the task that brings nodes back, if one runs.

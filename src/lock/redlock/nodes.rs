@@ -93,7 +93,7 @@ impl Nodes {
             outstanding,
             client,
             holder,
-            notifications: ReleaseNotifications::new(needed, Notifies::LongestWaiter, sources),
+            notifications: Arc::new(ReleaseNotifications::new(needed, Notifies::LongestWaiter, sources)),
             in_use: AtomicBool::new(false),
             recoveries: Mutex::default(),
         });

@@ -11,16 +11,11 @@ use crate::lock::error::{AcquireError, NodeCause};
 use crate::lock::lease::held_lock::{Grant, HeldLock};
 use crate::lock::lease::ticket::LeaseTicket;
 use crate::lock::settings::Settings;
-use crate::lock::wait::release_notifications::ReleaseNotifications;
 use crate::lock::wait::wanted::Ask;
-use crate::time::Clock;
 
 /// The port behind every lock service: it makes attempts and reports its health. Its back ends are Redlock's nodes, the
 /// table in a database, an etcd cluster and a ZooKeeper ensemble. It is private to the crate.
 pub trait LockBackend: fmt::Debug + Clone + Send + Sync + 'static {
-    /// Returns the clock that leases are timed by in this process.
-    fn clock(&self) -> &Arc<dyn Clock>;
-
     /// Makes one attempt to acquire all of these, which are different. The locks come in their order. An
     /// attempt that is dropped, or not granted, releases what it got.
     fn attempt(
@@ -39,15 +34,9 @@ pub trait LockBackend: fmt::Debug + Clone + Send + Sync + 'static {
         ready(Ok(None))
     }
 
-    /// Returns what the servers report of releases.
-    fn notifications(&self) -> &ReleaseNotifications;
-
     /// Asks every server for its state, within the budget.
     fn health(&self, settings: &Settings) -> impl Future<Output = Health> + Send;
 
     /// Learns that locks with these settings are going to be acquired.
     fn prepare(&self, _settings: &Settings) {}
-
-    /// Waits until every request of this client is answered or has timed out.
-    fn settle(&self) -> impl Future<Output = ()> + Send;
 }

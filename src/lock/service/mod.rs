@@ -13,6 +13,7 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
+use tokio_util::task::TaskTracker;
 
 use crate::lock::counted::waited;
 use crate::lock::error::{AcquireError, LeaseLost, Loss, NodeCause, RenewError};
@@ -24,8 +25,10 @@ use crate::lock::settings::{BuildError, Settings};
 use crate::lock::sleep::within;
 use crate::lock::wait::list::List;
 use crate::lock::wait::queues::WaitQueues;
+use crate::lock::wait::release_notifications::ReleaseNotifications;
 use crate::lock::wait::wanted::{Ask, Target, Wanted};
 use crate::sequencer::Sequencer;
+use crate::time::Clock;
 use api::Lock;
 use backend::LockBackend;
 use health::Health;
@@ -50,16 +53,27 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 #[debug("LockService({backend:?}, {settings:?})")]
 pub struct LockService<B> {
     pub(super) backend: B,
+    clock: Arc<dyn Clock>,
+    notifications: Arc<ReleaseNotifications>,
+    /// The requests of this client that are not answered yet. It is closed.
+    outstanding: TaskTracker,
     pub(super) queues: Arc<WaitQueues>,
     watchdogs: Arc<Watchdogs>,
     pub(super) settings: Settings,
 }
 
 impl<B: LockBackend> LockService<B> {
-    /// Takes settings that were checked.
-    pub(super) fn over(backend: B, settings: Settings) -> LockService<B> {
+    /// Takes settings that were checked, what the servers report of releases, and the requests that `settle` waits for.
+    pub(super) fn over(
+        backend: B,
+        clock: Arc<dyn Clock>,
+        notifications: Arc<ReleaseNotifications>,
+        outstanding: TaskTracker,
+        settings: Settings,
+    ) -> LockService<B> {
         backend.prepare(&settings);
-        LockService { backend, queues: Arc::default(), watchdogs: Arc::default(), settings }
+        let (queues, watchdogs) = Default::default();
+        LockService { backend, clock, notifications, outstanding, queues, watchdogs, settings }
     }
 
     fn with(&self, settings: Settings) -> LockService<B> {
@@ -112,12 +126,11 @@ impl<B: LockBackend> LockService<B> {
         self.backend.prepare(&settings);
         let held = self.backend.held(ticket, &settings).await.map_err(|cause| failed(vec![cause]))?;
         let held = held.ok_or_else(|| over(Loss::Expired))?;
-        let clock = self.backend.clock();
-        let asked = clock.now();
+        let asked = self.clock.now();
         match held.renew(true).await {
             Ok(Renewed::Until(deadline)) => {
                 let grant = Grant { locks: NonEmpty::new(ticket.sequencer.clone()), deadline, held };
-                let (clock, queues) = (Arc::clone(clock), Arc::clone(&self.queues));
+                let (clock, queues) = (Arc::clone(&self.clock), Arc::clone(&self.queues));
                 let lease = Lease::new(grant, clock, (asked, &settings), queues, &self.watchdogs);
                 // The other process may have it still.
                 let _ = lease.ticket();
@@ -186,7 +199,7 @@ impl<B: LockBackend> LockService<B> {
 
     /// Waits until all requests of this client are answered or have timed out: see [`Lock::settle`].
     pub async fn settle(&self) {
-        within(SETTLE_TIMEOUT, self.backend.settle()).await;
+        within(SETTLE_TIMEOUT, self.outstanding.wait()).await;
     }
 
     fn wanted<'a>(&'a self, mode: Mode, target: Target<'a>) -> Wanted<'a> {
@@ -195,7 +208,7 @@ impl<B: LockBackend> LockService<B> {
     }
 
     fn one<'a>(&'a self, resource: &'a Resource) -> Target<'a> {
-        Target::One(resource, self.backend.notifications())
+        Target::One(resource, &self.notifications)
     }
 
     /// Makes one attempt, and more only while servers start for the first time.
@@ -262,18 +275,17 @@ impl<B: LockBackend> LockService<B> {
     /// Makes one attempt, notes it in log and metrics, and makes its grant a lease.
     #[tracing::instrument(name = "fencing.acquire", level = "debug", skip_all, fields(resource = %resources.first(), mode = ?ask.mode))]
     async fn attempt<K>(&self, resources: &NonEmpty<Resource>, ask: Ask) -> Result<Lease<K>, AcquireError> {
-        let clock = self.backend.clock();
-        let start = clock.now();
+        let start = self.clock.now();
         let outcome = self.backend.attempt(resources, ask, &self.settings).await;
         match &outcome {
             Ok(grant) => tracing::debug!(token = %grant.locks.first().token, "lease acquired"),
             Err(error) => tracing::debug!(%error, "lease not acquired"),
         }
         let label = outcome.as_ref().err().map_or("acquired", AcquireError::label);
-        let took = clock.now().since(start);
+        let took = self.clock.now().since(start);
         metrics::counter!("fencing_attempts_total", "outcome" => label).increment(1);
         metrics::histogram!("fencing_attempt_seconds", "outcome" => label).record(took);
-        let (clock, queues) = (Arc::clone(clock), Arc::clone(&self.queues));
+        let (clock, queues) = (Arc::clone(&self.clock), Arc::clone(&self.queues));
         Ok(Lease::new(outcome?, clock, (start, &self.settings), queues, &self.watchdogs))
     }
 }

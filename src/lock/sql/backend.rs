@@ -16,16 +16,10 @@ use crate::lock::service::backend::LockBackend;
 use crate::lock::service::health::Health;
 use crate::lock::settings::Settings;
 use crate::lock::wait::backoff::draining;
-use crate::lock::wait::release_notifications::ReleaseNotifications;
 use crate::lock::wait::wanted::Ask;
 use crate::sequencer::Sequencer;
-use crate::time::Clock;
 
 impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
-    fn clock(&self) -> &Arc<dyn Clock> {
-        &self.clock
-    }
-
     /// Asks for one row after another, in the order of the list. It never waits for a row while it holds another, so
     /// there are no deadlocks. Dropped at any await point, or lost, it releases all of them. Where others share a
     /// row that it asks for exclusively, no client joins them until it asks again.
@@ -91,17 +85,9 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
         Ok(Some(Arc::new(HeldRows { rows, locks: NonEmpty::new(sequencer.clone()), terms: settings.terms() })))
     }
 
-    fn notifications(&self) -> &ReleaseNotifications {
-        &self.notifications
-    }
-
     async fn health(&self, settings: &Settings) -> Health {
         let probed = self.probe(settings.budget()).await;
         Health::of_one(probed.err().map(|fault| self.cause(fault)).into_iter().collect())
-    }
-
-    async fn settle(&self) {
-        self.in_flight.all.wait().await;
     }
 }
 

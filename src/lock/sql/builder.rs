@@ -4,10 +4,12 @@ use std::time::Duration;
 use sqlx::Pool;
 
 use super::table::LeaseTable;
-use super::{BuildError, SqlLock};
+use super::{BuildError, SqlLock, listener};
 use crate::database::Database;
 use crate::holder::HolderName;
 use crate::lock::settings::{Settings, settings_setters};
+use crate::lock::wait::release_notifications::{ReleaseNotifications, Source};
+use crate::lock::wait::subscriptions::Notifies;
 use crate::time::{Clock, SystemClock};
 
 /// The budget where none is set: this, or half of a short TTL.
@@ -57,7 +59,12 @@ impl<DB: Database> SqlLockBuilder<DB> {
             tracing::warn!(%error, "locks are held under the name of this process");
             HolderName::of_process()
         });
+        let (pool, clock) = (self.pool.clone(), Arc::clone(&self.clock));
         let table = Arc::new(LeaseTable::new(self.pool, holder, self.clock));
-        SqlLock::over(table, self.settings)
+        let source = || Source::new(&table.name, move || listener::open::<DB>(pool.clone()));
+        let sources = DB::NOTIFY.map(|_| source()).into_iter().collect();
+        let notifications = Arc::new(ReleaseNotifications::new(1, Notifies::Everyone, sources));
+        let outstanding = table.in_flight.all.clone();
+        SqlLock::over(table, clock, notifications, outstanding, self.settings)
     }
 }

@@ -11,13 +11,11 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
 use super::in_flight::InFlight;
-use super::{fault, leases, listener};
+use super::{fault, leases};
 use crate::database::quoted::fill;
 use crate::database::{AcquireAnswer, Database, LeaseClaim, ReleaseAnswer, TextRow, is_conflict, meaning};
 use crate::holder::HolderName;
 use crate::lock::error::NodeCause;
-use crate::lock::wait::release_notifications::{ReleaseNotifications, Source};
-use crate::lock::wait::subscriptions::Notifies;
 use crate::random;
 use crate::random::jitter;
 use crate::time::Clock;
@@ -37,11 +35,10 @@ pub struct LeaseTable<DB: Database> {
     /// One connection more, for renewals and releases, which must not wait until the application is less busy. It is
     /// opened when the pool has none free, and stays until the pool is closed or the lock service is dropped.
     reserve: OnceLock<(Pool<DB>, AbortOnDropHandle<()>)>,
-    name: String,
+    pub(super) name: String,
     holder: HolderName,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) in_flight: InFlight,
-    pub(super) notifications: ReleaseNotifications,
 }
 
 /// How long a call may take.
@@ -69,12 +66,7 @@ impl Limits {
 impl<DB: Database> LeaseTable<DB> {
     pub(super) fn new(pool: Pool<DB>, holder: HolderName, clock: Arc<dyn Clock>) -> LeaseTable<DB> {
         let name = DB::name(&pool.connect_options());
-        let opened = pool.clone();
-        let source = || Source::new(&name, move || listener::open::<DB>(opened.clone()));
-        let sources = DB::NOTIFY.map(|_| source()).into_iter().collect();
-        let notifications = ReleaseNotifications::new(1, Notifies::Everyone, sources);
-        let in_flight = InFlight::new();
-        LeaseTable { pool, reserve: OnceLock::new(), name, holder, clock, in_flight, notifications }
+        LeaseTable { pool, reserve: OnceLock::new(), name, holder, clock, in_flight: InFlight::new() }
     }
 
     /// Returns a new owner, signed with the name of this client.

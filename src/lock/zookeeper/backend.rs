@@ -21,10 +21,8 @@ use crate::lock::service::health::Health;
 use crate::lock::settings::Settings;
 use crate::lock::sleep::answered;
 use crate::lock::wait::backoff::draining;
-use crate::lock::wait::release_notifications::ReleaseNotifications;
 use crate::lock::wait::wanted::Ask;
 use crate::random;
-use crate::time::Clock;
 
 /// A ZooKeeper ensemble, as one lock service uses it.
 #[derive(derive_more::Debug)]
@@ -32,17 +30,12 @@ use crate::time::Clock;
 pub struct ZookeeperBackend {
     pub(super) sessions: Arc<ZookeeperSessions>,
     pub(super) holder: HolderName,
-    pub(super) notifications: ReleaseNotifications,
 }
 
 /// What was granted, until a lease takes it. Dropped, it is released.
 type UnclaimedGrant = ScopeGuard<Grant, fn(Grant)>;
 
 impl LockBackend for Arc<ZookeeperBackend> {
-    fn clock(&self) -> &Arc<dyn Clock> {
-        &self.sessions.clock
-    }
-
     /// Asks for all of them in one write. Dropped at any await point, or late, it releases what it gets.
     async fn attempt(
         &self,
@@ -55,7 +48,9 @@ impl LockBackend for Arc<ZookeeperBackend> {
         let acquire = Arc::clone(self).acquire(resources.clone(), ask, settings.clone(), end);
         let acquire = self.sessions.outstanding.track_future(acquire.in_current_span());
         let fault = match answered(end, tokio::spawn(acquire)).await {
-            Ok(unclaimed) if self.clock().now() < unclaimed.deadline => return Ok(ScopeGuard::into_inner(unclaimed)),
+            Ok(unclaimed) if self.sessions.clock.now() < unclaimed.deadline => {
+                return Ok(ScopeGuard::into_inner(unclaimed));
+            }
             Ok(_) => Fault::GrantedTooLate,
             Err(ZookeeperRefusal::Held { resource, contents, .. }) => {
                 let text = contents.and_then(|bytes| String::from_utf8(bytes).ok());
@@ -78,17 +73,9 @@ impl LockBackend for Arc<ZookeeperBackend> {
         Ok(Some(Arc::new(HeldNodes { sessions, session, owner, first, signature, terms, budget })))
     }
 
-    fn notifications(&self) -> &ReleaseNotifications {
-        &self.notifications
-    }
-
     async fn health(&self, settings: &Settings) -> Health {
         let probed = self.probe(settings).await;
         Health::of_one(probed.err().map(|fault| self.sessions.cause(fault)).into_iter().collect())
-    }
-
-    async fn settle(&self) {
-        self.sessions.outstanding.wait().await;
     }
 }
 

@@ -28,9 +28,10 @@ impl ZookeeperLockBuilder {
         let (opened, name) = (Arc::clone(&sessions), sessions.name());
         let (timeout, budget) = (settings.terms().closed_for(), settings.budget());
         let source = Source::new(&name, move || line::open(&opened, timeout, budget));
-        let notifications = ReleaseNotifications::new(1, Notifies::Everyone, vec![source]);
-        let backend = ZookeeperBackend { sessions, holder, notifications };
-        Ok(ZookeeperLock::over(Arc::new(backend), settings))
+        let notifications = Arc::new(ReleaseNotifications::new(1, Notifies::Everyone, vec![source]));
+        let outstanding = sessions.outstanding.clone();
+        let backend = Arc::new(ZookeeperBackend { sessions, holder });
+        Ok(ZookeeperLock::over(backend, self.clock, notifications, outstanding, settings))
     }
 
     /// Returns the operator functions. They ask nothing before the first call.
