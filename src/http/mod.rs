@@ -51,10 +51,6 @@
 //! stream, the stream ends with the status `UNKNOWN` and the problem in its trailers. For a client that does
 //! not speak gRPC, the body breaks off.
 //!
-//! # Roll-out
-//! Begin with [`FenceLayer::shadow`]: it lets every request pass, and reports what the fence would have refused.
-//! [`FenceLayer::policy`] decides what each request needs.
-//!
 //! # With other layers
 //! docs/reference/http.md shows their order. Put authentication above the fence. Put a concurrency limit below it, and also a
 //! layer that sheds load when the service is not ready: a waiting request then takes no slot, and a newer one can end
@@ -72,13 +68,10 @@
 //!   [`matched`](fn@matched) sees the whole path.
 //! - The layer cannot tell an invented token from an issued one, and a very large one locks all others out. Let the
 //!   fence [ask the lock service](crate::fence::Fence::check_sequencer), or set a
-//!   [ceiling](crate::fence::Fence::ceiling). To lower a mark in memory, use
-//!   [`MemoryMarks::lower`](crate::fence::MemoryMarks::lower).
-//! - A read that carries a token raises the mark. Otherwise an older holder could write between the read and the write
-//!   of the newer one. If some users may read but not write, [ignore reads](Policy::ignoring_reads).
-//! - An older request that does not end delays newer ones: each waits up to the fence's
-//!   [limit](crate::fence::Fence::limit) and gets a 503. Limit how long requests take, or let the fence [drop older
-//!   requests after](crate::fence::Fence::drop_older_after) a grace.
+//!   [ceiling](crate::fence::Fence::ceiling).
+//! - A read that carries a token raises the mark, unless its policy [ignores reads](Policy::ignoring_reads).
+//! - An older request that does not end delays newer ones, unless the fence [drops
+//!   it](crate::fence::Fence::drop_older_after) after a grace.
 
 mod admissions;
 mod answer;
