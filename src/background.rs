@@ -1,5 +1,3 @@
-//! Work that continues after its future is dropped.
-
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 

@@ -1,5 +1,3 @@
-//! The way of a token through the fence.
-
 use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant as StdInstant};

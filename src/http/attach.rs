@@ -1,5 +1,3 @@
-//! The client side: a layer that gives each request the token of its lease.
-
 use std::error::Error;
 use std::sync::Arc;
 use std::task::{Context, Poll};

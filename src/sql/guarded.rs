@@ -1,5 +1,3 @@
-//! The admission folded into the first write of a transaction.
-
 use fencing_protocol::{Resource, Token};
 use sqlx::error::BoxDynError;
 use sqlx::{Arguments as _, Encode, Pool, Transaction, Type};

@@ -1,5 +1,3 @@
-//! Shadow mode: refusals are counted and logged, and the write continues.
-
 use fencing_protocol::{Resource, Token};
 use sqlx::Transaction;
 

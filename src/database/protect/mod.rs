@@ -1,5 +1,3 @@
-//! The triggers of each database that protect a table.
-
 mod naming;
 mod protected;
 mod table_name;

@@ -1,5 +1,3 @@
-//! SQLite.
-
 mod dialect;
 mod fence;
 mod lease;

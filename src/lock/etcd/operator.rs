@@ -1,5 +1,3 @@
-//! What operators do with leases in etcd: list them, end one, raise the tokens.
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 

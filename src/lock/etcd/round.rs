@@ -1,5 +1,3 @@
-//! What a session does for all of its leases at once: it renews them, and sweeps what is in doubt.
-
 use std::iter::once;
 use std::sync::atomic::Ordering;
 

@@ -1,5 +1,3 @@
-//! The tasks of a session: one renews and sweeps, and ends it when it is not used any more; one watches its sentinel.
-
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 

@@ -1,5 +1,3 @@
-//! The port behind every lock service.
-
 use std::fmt;
 use std::future::{Future, ready};
 use std::sync::Arc;

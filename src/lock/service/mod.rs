@@ -1,5 +1,3 @@
-//! A lock service over any back end: it acquires, waits, makes leases, and reports health.
-
 pub(super) mod api;
 pub(super) mod backend;
 pub(super) mod health;

@@ -1,5 +1,3 @@
-//! Operator functions for leases in a database, on its pool.
-
 use std::time::Duration;
 
 use fencing_protocol::{Fault, Resource, Token};

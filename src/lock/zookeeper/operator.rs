@@ -1,5 +1,3 @@
-//! Operator functions for leases on a ZooKeeper ensemble.
-
 use std::sync::Arc;
 use std::time::Duration;
 
