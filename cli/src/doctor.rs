@@ -10,7 +10,7 @@ use fencing::sql;
 use sqlx::query_as;
 
 use crate::duration::about;
-use crate::exit::Failure;
+use crate::exit::{Failure, REFUSED, UNAVAILABLE};
 use crate::findings::{self, NodeBudget, clock_fault};
 use crate::lock::ChosenLock;
 use crate::marks::{self, MarksPlace, MarksUrl};
@@ -24,10 +24,11 @@ use crate::say;
 /// For nodes it checks what `fencing nodes` reports, and the clocks; for a database, whether its tables are up to date
 /// and guard what they should, which tables are protected, and the clock; for etcd and ZooKeeper, whether a majority
 /// answers, and the version; for marks in a Redis, whether they are open. Use the URLs and the role of your service;
-/// the role must be allowed to read `_fencing_migrations` and the protected tables.
+/// the role must be allowed to read `_fencing_migrations` and the protected tables, and on MySQL and MariaDB to call a
+/// procedure of the fence.
 ///
-/// Each line begins with "ok" or "mend". Status 0: there is nothing to mend; 69: a database does not answer, or no
-/// majority grants leases; 65: something else needs mending, such as one node of five.
+/// Each line begins with "ok" or "mend". Status 0: there is nothing to mend; 69: no lease is granted, or a
+/// database does not answer; 65: something else needs mending, such as one node of five.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
@@ -66,8 +67,9 @@ pub(crate) async fn main(args: DoctorArgs) -> Result<u8, Failure> {
         // A password may hold any character.
         let hidden = say::without_passwords(url);
         let name = hidden.split('?').next().unwrap_or_default();
-        if let Err(failure) = report.check_database(name, url, *has_leases).await {
-            report.note(name, Err(failure));
+        if let Err(Failure(status, why)) = report.check_database(name, url, *has_leases).await {
+            let status = if *has_leases && status == REFUSED { UNAVAILABLE } else { status };
+            report.note(name, Err(Failure(status, why)));
         }
     }
     Ok(report.status)

@@ -52,3 +52,6 @@ GRANT SELECT ON fencing_marks TO operator;
 GRANT SELECT ON fencing_marks_base TO operator;
 GRANT SELECT ON fencing_audit TO operator;
 GRANT SELECT ON fencing_leases TO operator;
+
+-- `fencing doctor` as one of these. The others see no procedures, and would miss them.
+GRANT SELECT ON _fencing_migrations TO app_4, operator;

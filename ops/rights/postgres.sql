@@ -39,3 +39,6 @@ GRANT EXECUTE ON FUNCTION fencing_prunable, fencing_raise_floor, fencing_prune T
 GRANT EXECUTE ON PROCEDURE fencing_begin TO operator;
 GRANT SELECT ON fencing_marks, fencing_audit TO operator;
 GRANT SELECT ON fencing_leases TO operator;
+
+-- `fencing doctor` as one of the others.
+GRANT SELECT ON _fencing_migrations TO app_2, app_3, app_4, operator;

@@ -9,7 +9,7 @@ use crate::holders;
 
 /// After a restore the operator raises the tokens.
 fn is_raised(url: &str) {
-    let token = || finish(run(url, "", "echo $FENCING_TOKEN")).number();
+    let token = || finish(run(url, holders::patient(url), "echo $FENCING_TOKEN")).number();
     let above = token() + 1_000_000_000_000;
     ask(url, &format!("raise --above {above}")).says(64, "(held now: 0), and grant none until");
     let holder = holders::hold(url, "");
@@ -42,7 +42,7 @@ fn tokens_of_zookeeper_are_raised() {
 fn lock_takes_what_redis_and_database_take() {
     let (servers, folder) = (five(), tempfile::tempdir().unwrap());
     for url in [urls(&servers), Database::sqlite(&folder, "leases.db").url] {
-        let line = format!("run --lock {url} --resource a --node-budget 1s -- sh -c");
+        let line = format!("run --lock {url} --resource a {PATIENT} -- sh -c");
         let mut command = fencing("", &line);
         finish({
             command.arg("test $FENCING_TOKEN -gt 0");

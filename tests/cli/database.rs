@@ -303,7 +303,7 @@ async fn operators_work_through_a_pooler() {
         assert_eq!(done(&lower), format!("{low}\t{name}\n"));
         assert_eq!(done(&format!("db marks --resource {name}")), format!("{low}\t{name}\n"));
         assert_eq!(done("db marks raise-floor --token 9 --yes"), "floor 9\n");
-        done(&format!("run --resource {name} -- true"));
+        done(&format!("run --resource {name} {PATIENT} -- true"));
         done("leases");
     }
     let pruned = done("db marks prune --older-than 0s --yes");
@@ -354,7 +354,8 @@ async fn watch_asks_over_the_same_connections() {
         for part in ["MARKS  0", "LEASES  0", "MARKS  0", "LEASES  0"] {
             assert!(lines.any(|line| line.starts_with(part)));
         }
-        let others = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+        let others = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() 
+            AND backend_type = 'client backend' AND pid <> pg_backend_pid()";
         (database.client)(&format!("{others} ORDER BY pid")).unwrap()
     };
     assert_eq!(connections(), connections());

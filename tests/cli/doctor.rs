@@ -1,7 +1,10 @@
 //! `fencing doctor`: what is well, and what is to be mended, with the exit status for a timer.
 
+use sqlx::ConnectOptions;
 use support::cli::*;
+use support::clients::output;
 use support::etcd::EtcdCluster;
+use support::mariadb::MariadbServer;
 use support::redis::RedisServer;
 use support::zookeeper::ZookeeperServer;
 
@@ -34,7 +37,10 @@ fn a_database_is_migrated_whole_and_protected() {
     let it = Database::sqlite(&folder, "data.db");
     finds(&it.url, "", 69, "cannot be opened");
     it.run("CREATE TABLE files (path TEXT PRIMARY KEY, body TEXT, fencing_token ANY) STRICT").unwrap();
-    finds(&it.url, "", 65, "run `fencing db migrate`");
+    finds(&it.url, "", 69, "run `fencing db migrate`");
+    let leases = Database::sqlite(&folder, "leases.db");
+    leases.ask("db migrate").is(0);
+    finds(&leases.url, &format!("--marks {}", it.url), 65, "run `fencing db migrate`");
     it.ask("db migrate").is(0);
     it.ask("db protect --table files --column path").is(0);
     finds(&it.url, "", 0, "ok    table files: protected");
@@ -63,19 +69,18 @@ fn no_part_of_a_password_is_shown() {
 
 #[tokio::test]
 async fn servers_with_clocks_of_their_own_agree_with_this_machine_and_may_take_no_writes() {
-    let (postgres, mariadb) = (Database::postgres().await, Database::mariadb().await);
-    for it in [&postgres, &mariadb] {
-        it.ask("db migrate").is(0);
-        finds(&it.url, "", 0, "ok    the lock service: it grants leases now");
+    // What is set below holds for the whole server.
+    let (postgres, server) = (Database::postgres().await, MariadbServer::start());
+    let mariadb = server.database().await.to_url_lossy().to_string();
+    for url in [&postgres.url, &mariadb] {
+        ask(url, "db migrate").is(0);
+        finds(url, "", 0, "ok    the lock service: it grants leases now");
     }
     let name = postgres.run("SELECT current_database()").unwrap();
     postgres.run(&format!("ALTER DATABASE {} SET default_transaction_read_only = on", name.trim())).unwrap();
     finds(&postgres.url, "", 69, "takes no writes: it is a standby, or read-only");
-    // The administrators of the other tests may write nevertheless.
-    mariadb.run("SET GLOBAL read_only = 1").unwrap();
-    let found = ask(&mariadb.url, "doctor");
-    mariadb.run("SET GLOBAL read_only = 0").unwrap();
-    assert!(found.code == Some(69) && found.stdout.contains("takes no writes"), "{found:?}");
+    output(server.client("mysql").args(["-e", "SET GLOBAL read_only = 1"])).unwrap();
+    finds(&mariadb, "", 69, "takes no writes: it is a standby, or read-only");
 }
 
 #[test]

@@ -34,7 +34,7 @@ impl Strays {
             format!("sh -c '{way} sh {job} {file}; :' &\n")
         };
         let script: String = WAYS.into_iter().zip(&files).map(part).collect();
-        let mut command = run(&servers, "--ttl 8s", &format!("echo $FENCING_TOKEN\n{script} wait"));
+        let mut command = run(&servers, "--ttl 20s", &format!("echo $FENCING_TOKEN\n{script} wait"));
         let child = command.stderr(stderr).spawn().unwrap();
         let parts = files.iter().map(|file| line(file).parse().unwrap()).collect();
         Strays { servers, _folder: folder, child, parts }
@@ -159,7 +159,7 @@ fn sigterm_comes_while_the_lease_lasts() {
         got.display(),
         done.display()
     );
-    let first = Job::start(&servers, "--ttl 16s", &first, "");
+    let first = Job::start(&servers, "--ttl 20s", &first, "");
     servers.iter().for_each(|server| server.signal("STOP"));
     line(&got);
     servers.iter().for_each(|server| server.signal("CONT"));

@@ -8,10 +8,10 @@ use support::cli::*;
 #[test]
 fn a_command_that_ends_while_fencing_is_paused_past_its_ttl_is_no_success() {
     let servers = five();
-    let job = Job::start(&servers, "--ttl 5s", "", "$$");
+    let job = Job::start(&servers, "--ttl 12s", "", "$$");
     let [command] = job.processes();
     job.signal("STOP");
-    std::thread::sleep(Duration::from_secs(6));
+    std::thread::sleep(Duration::from_secs(13));
     job.let_go();
     until("the end of the command", || !runs(command));
     job.signal("CONT");

@@ -63,7 +63,7 @@ fn a_parent_that_ignores_sigchld_changes_no_status() {
 #[test]
 fn a_suspension_stops_the_command_as_well() {
     let servers = five();
-    let job = Job::start(&servers, "--ttl 6s", "", "$$");
+    let job = Job::start(&servers, "--ttl 12s", "", "$$");
     let [command] = job.processes();
     job.signal("TSTP");
     until("both stand still", || stands_still(job.pid()) && stands_still(command));

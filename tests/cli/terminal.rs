@@ -58,7 +58,7 @@ fn what_the_command_has_started_is_stopped_as_well() {
     let (servers, folder) = (five(), tempfile::tempdir().unwrap());
     // The end of the terminal hangs up on whoever is left.
     let script = ["(trap '' HUP; exec sleep 1000) &", "$!", "wait; wait"];
-    let (terminal, grandchild) = typed(&servers, "--ttl 4s --node-budget 1s", folder.path(), script, "");
+    let (terminal, grandchild) = typed(&servers, "--ttl 12s --node-budget 1s", folder.path(), script, "");
     let grandchild = grandchild.parse().unwrap();
     assert!(runs(grandchild));
     servers.iter().take(3).for_each(|server| server.signal("STOP"));

@@ -128,11 +128,11 @@ async fn locks_beside(url: &str, budget: Duration, one: &dyn Lock, part: Option<
 /// tests must not look like servers that are down.
 const STEADY: Duration = Duration::from_secs(20);
 /// The TTL of leases that end by themselves.
-const BRIEF: Duration = Duration::from_secs(8);
+const BRIEF: Duration = Duration::from_secs(12);
 /// The TTL and the lock delay of those whose locks stay closed.
 const DELAY: Duration = Duration::from_secs(2);
 /// The TTL of the lease that is released before its lock delay, which is far longer than the others'.
-const PATIENT: Duration = Duration::from_secs(9);
+const PATIENT: Duration = Duration::from_secs(12);
 
 #[tokio::test(start_paused = true)]
 async fn redlock_on_memory_nodes() {
@@ -157,7 +157,7 @@ async fn redlock_on_memory_nodes() {
 /// All of its leases are in one service.
 #[tokio::test]
 async fn lock_by_the_url_of_memory() {
-    let lock = ConnectOptions::new("memory:").holder(ONE).connect().await.unwrap();
+    let lock = ConnectOptions::new("memory:").holder(ONE).budget(Duration::from_secs(2)).connect().await.unwrap();
     lock_contract(&*lock, &*lock).await;
     shared_contract(&*lock, &*lock).await;
 }
@@ -245,8 +245,8 @@ macro_rules! leases_by {
             let gone = async || operator.leases_of(resource).await.is_ok_and(|leases| leases.is_empty());
             until("it is deleted", gone).await;
         };
+        line_contract(&one, || Arc::new(slow()), $places).await;
         tokio::join!(
-            line_contract(&one, || Arc::new(slow()), $places),
             delay_contract(&late, &patient, &one, DELAY),
             lapse_contract(&lapses),
             closed_contract(&first, &second),
@@ -258,7 +258,8 @@ macro_rules! leases_by {
 
 #[tokio::test]
 async fn lease_in_zookeeper() {
-    let server = ZookeeperServer::start();
+    // A session lasts for 4/3 of the TTL and the lock delay.
+    let server = ZookeeperServer::with("maxSessionTimeout=60000");
     let hand = zookeeper_client::Client::connect(&server.address()).await.unwrap();
     let places = async |resource: &Resource| {
         hand.list_children(&format!("/fencing/q/{resource}")).await.unwrap_or_default().len()

@@ -28,7 +28,7 @@ async fn a_late_transaction_has_no_effect_after_the_sweep() {
     let kept = one.acquire(&named("kept")).await.unwrap();
     proxy.hold();
     let cut = async {
-        sleep(budget / 2).await;
+        until("both are held", async || proxy.held() == 2).await;
         proxy.lose();
     };
     let (x, y) = (resource(), named("shared"));
@@ -63,7 +63,7 @@ async fn a_late_sweep_deletes_no_lock_that_has_come_back() {
     until("it is swept", async || {
         sleep(ttl / 100).await;
         let _ = lease.renew().await;
-        proxy.is_holding()
+        proxy.held() > 0
     })
     .await;
     in_time(slow.settle()).await;
@@ -78,7 +78,7 @@ async fn a_late_sweep_deletes_no_lock_that_has_come_back() {
 async fn a_grant_whose_answer_is_lost_is_swept() {
     let cluster = EtcdCluster::start();
     let budget = Duration::from_millis(500);
-    let one = lock(&cluster).budget(budget).build().unwrap();
+    let one = lock(&cluster).ttl(Duration::from_secs(60)).budget(budget).build().unwrap();
     let other = lock(&cluster).build().unwrap();
     // It keeps the session: the lock would be held for ever.
     let kept = one.acquire(&named("kept")).await.unwrap();

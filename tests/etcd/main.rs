@@ -15,5 +15,5 @@ use support::etcd::EtcdCluster;
 
 /// A machine that is busy with other tests must not look like a cluster that is down.
 fn lock(cluster: &EtcdCluster) -> EtcdLockBuilder {
-    EtcdLock::builder(cluster.url()).ttl(Duration::from_secs(9)).budget(Duration::from_secs(3)).holder("billing-7")
+    EtcdLock::builder(cluster.url()).ttl(Duration::from_secs(18)).budget(Duration::from_secs(6)).holder("billing-7")
 }

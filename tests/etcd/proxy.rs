@@ -83,8 +83,9 @@ impl Proxy {
         self.state.lock().unwrap().0 = Mode::Lose;
     }
 
-    pub fn is_holding(&self) -> bool {
-        !self.state.lock().unwrap().1.is_empty()
+    /// The number of requests that are held.
+    pub fn held(&self) -> usize {
+        self.state.lock().unwrap().1.len()
     }
 
     /// Delivers what was held.

@@ -74,7 +74,7 @@ fn tls_with_a_certificate_of_ones_own() {
     let mut start = Command::new(binary("fencing"));
     start.env("SSL_CERT_FILE", path("certificate")).args(["fleet", "init", "--redis", &url]);
     start.args(["--node-budget", "5s"]);
-    assert!(start.status().unwrap().success());
+    support::process::until("it starts", || start.status().unwrap().success());
     let trusted = run(&url, &path("certificate"), "10m");
     assert!(trusted.status.success(), "{trusted:?}");
     assert!(!trusted.stdout.is_empty());

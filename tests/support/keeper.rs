@@ -14,7 +14,9 @@ signal=$1 folder=$2; shift 2
 "$@" </dev/null & server=$!
 echo $server >"$folder/pid"
 cat >/dev/null
-kill -$signal $server 2>/dev/null; kill -CONT $server 2>/dev/null; wait $server
+# Another process may have the number of one that has ended.
+[ "$(cut -d' ' -f4 /proc/$server/stat 2>/dev/null)" = $$ ] && { kill -$signal $server; kill -CONT $server; }
+wait $server
 cd /; rm -rf "$folder""#;
 
 /// A shell that waits for the end of the test process.

@@ -1,19 +1,23 @@
 //! Ports for servers that must be told theirs before they start.
 
-use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
-use std::net::{Ipv4Addr, TcpListener};
-use std::sync::{LazyLock, Mutex};
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::sync::Mutex;
 
-static GIVEN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
+/// They keep the ports from other processes, whose server could listen before ours and answer in its place.
+static CLAIMS: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
 
 /// Ports that nobody listens on, below those that the kernel gives to clients: before the server listens, a connection
-/// of another test cannot take them. None is given twice.
+/// of another test cannot take them. None is given twice, while this process lasts.
 pub fn free_ports<const N: usize>() -> [u16; N] {
     let random = || 10_000 + (RandomState::new().hash_one(0) % 20_000) as u16;
-    let mut given = GIVEN.lock().expect("no test fails here");
+    let mut claims = CLAIMS.lock().expect("no test fails here");
     [(); N].map(|()| {
-        let free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok() && given.insert(*port);
+        let free = |port: &u16| {
+            let address = (Ipv4Addr::LOCALHOST, *port);
+            let claim = UdpSocket::bind(address).ok().filter(|_| TcpListener::bind(address).is_ok());
+            claim.map(|claim| claims.push(claim)).is_some()
+        };
         std::iter::repeat_with(random).find(free).expect("there is one")
     })
 }

@@ -19,7 +19,7 @@ use zookeeper_client::Client;
 
 /// A machine that is busy with other tests must not look like servers that are down.
 fn on(server: &ZookeeperServer) -> ZookeeperLockBuilder {
-    ZookeeperLock::builder(server.url()).budget(Duration::from_secs(5)).ttl(Duration::from_secs(15))
+    ZookeeperLock::builder(server.url()).budget(Duration::from_secs(7)).ttl(Duration::from_secs(15))
 }
 
 /// A client that does what it likes.

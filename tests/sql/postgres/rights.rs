@@ -127,7 +127,9 @@ async fn in_shadow_mode_nobody_is_refused_for_want_of_a_right() {
 
 #[tokio::test]
 async fn who_may_not_even_read_is_told_what_is_missing() {
-    let error = sql::migrate(&Users::granted().await.user("app_2")).await.unwrap_err();
+    let users = Users::granted().await;
+    run(&users.owner, "REVOKE SELECT ON _fencing_migrations FROM app_2").await;
+    let error = sql::migrate(&users.user("app_2")).await.unwrap_err();
     assert!(matches!(error, MigrateError::Database(_)), "{error:?}");
     assert!(error.to_string().contains("permission denied for table _fencing_migrations"));
 }

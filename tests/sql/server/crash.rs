@@ -1,7 +1,7 @@
 //! A server or a session that dies.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use sqlx::pool::PoolOptions;
 
@@ -72,13 +72,14 @@ async fn a_server_killed_while_many_commit_forgets_no_mark() {
     let writing = writing.connect_lazy_with(options);
     for round in 1..=2_u32 {
         let (next, done) = (AtomicU64::new(u64::from(round) * 1_000_000), AtomicU64::new(0));
+        let killed = AtomicBool::new(false);
         let until_it_dies = (0..6).map(async |_| {
             loop {
                 let number = next.fetch_add(1, Ordering::SeqCst);
                 match Writer::new(Way::Begin).write(&writing, number).await {
                     Ok(()) => drop(done.fetch_max(number, Ordering::SeqCst)),
-                    Err(AdmitError::Database(_)) => return,
-                    Err(AdmitError::Stale(_) | AdmitError::Retryable(_)) => {}
+                    Err(AdmitError::Database(_)) if killed.load(Ordering::SeqCst) => return,
+                    Err(AdmitError::Database(_) | AdmitError::Stale(_) | AdmitError::Retryable(_)) => {}
                     Err(error) => panic!("{error:?}"),
                 }
             }
@@ -88,6 +89,7 @@ async fn a_server_killed_while_many_commit_forgets_no_mark() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
             tokio::time::sleep(Duration::from_millis(200) * round).await;
+            killed.store(true, Ordering::SeqCst);
             server.kill();
         };
         tokio::join!(join_all(until_it_dies), killing);

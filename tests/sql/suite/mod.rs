@@ -26,9 +26,17 @@ use super::setup::*;
 /// Admits in a transaction of its own.
 async fn admit(place: &Place, resource: &Resource, number: u64) -> Result<(), AdmitError> {
     let mut tx = place.pool.begin().await.unwrap();
-    sql::admit(&mut tx, resource, token(number)).await?;
-    tx.commit().await.unwrap();
-    Ok(())
+    let admitted = sql::admit(&mut tx, resource, token(number)).await;
+    end(tx, admitted).await
+}
+
+/// Commits, or rolls back before it returns the error: a dropped transaction lasts a moment longer.
+async fn end(tx: Transaction<'_, Db>, written: Result<(), AdmitError>) -> Result<(), AdmitError> {
+    match written {
+        Ok(()) => tx.commit().await?,
+        Err(_) => tx.rollback().await.unwrap(),
+    }
+    written
 }
 
 async fn highest(place: &Place, resource: &Resource) -> Option<u64> {

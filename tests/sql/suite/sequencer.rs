@@ -29,9 +29,12 @@ async fn insert(tx: &mut Transaction<'_, Db>, path: &str, shown: &str) -> Result
 
 async fn write(pool: &Pool<Db>, sequencer: &Sequencer, path: &str) -> Result<(), AdmitError> {
     let mut tx = sql::begin(pool, &sequencer.resource, sequencer.token).await?;
-    sql::present(&mut tx, sequencer).await?;
-    insert(&mut tx, path, &sequencer.to_string()).await?;
-    Ok(tx.commit().await?)
+    let written = async {
+        sql::present(&mut tx, sequencer).await?;
+        insert(&mut tx, path, &sequencer.to_string()).await
+    };
+    let written = written.await;
+    end(tx, written).await
 }
 
 #[tokio::test]

@@ -19,14 +19,18 @@ async fn single(server: &PostgresServer) -> (PgPool, SqlLock<Postgres>) {
     let pool =
         PgPoolOptions::new().max_connections(1).test_before_acquire(false).connect_lazy_with(server.database().await);
     sql::migrate(&pool).await.unwrap();
-    let lock = SqlLock::builder(pool.clone()).ttl(NEVER).budget(Duration::from_secs(3));
+    let lock = SqlLock::builder(pool.clone()).ttl(NEVER).budget(Duration::from_secs(8));
     (pool, lock.build().unwrap())
 }
 
 /// Stops the session of the pool: its connection hangs.
 async fn stop(pool: &PgPool) -> u32 {
-    let session = "SELECT pg_backend_pid()";
-    let session: i32 = sqlx::query_scalar(session).fetch_one(pool).await.unwrap();
+    let session: i32 = loop {
+        match sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(pool).await {
+            Err(sqlx::Error::PoolTimedOut) => {}
+            session => break session.unwrap(),
+        }
+    };
     let session = session.try_into().unwrap();
     until("it is idle", async || pool.num_idle() > 0).await;
     process::signal(session, "STOP");
@@ -42,7 +46,7 @@ async fn a_connection_that_hangs_is_not_used_again() {
     let health = lock.health().await;
     assert!(matches!(health.causes[..], [NodeCause { cause: Fault::TimedOut, .. }]), "{health:?}");
     let next = sqlx::query("SELECT 1").execute(&pool);
-    let next = timeout(Duration::from_secs(20), next).await;
+    let next = timeout(Duration::from_secs(30), next).await;
     process::signal(session, "CONT");
     next.expect("a new connection").unwrap();
 }

@@ -113,7 +113,7 @@ async fn the_connection_besides_the_pools_ends_with_the_pool_or_with_the_last_cl
         place.pool.close().await;
         let (watcher, pool) = (single(&place.pool), single(&place.pool));
         sessions_become(1, &watcher).await;
-        let lock = short(&pool, Duration::from_secs(8)).renew(false).build().unwrap();
+        let lock = short(&pool, Duration::from_secs(20)).renew(false).build().unwrap();
         let lease = lock.acquire(&resource()).await.unwrap();
         let busy = pool.acquire().await.unwrap();
         lease.renew().await.unwrap();

@@ -23,7 +23,7 @@ async fn a_holder_that_was_followed_is_notified_and_releases_nothing() {
     let place = ready().await;
     let patient = || builder(&place.pool).renew(false);
     let locks = [
-        short(&place.pool, Duration::from_secs(18)),
+        short(&place.pool, Duration::from_secs(30)),
         // It does not know of it when it releases.
         patient(),
         patient().lock_at_least_for(LONG / 2),
@@ -64,7 +64,7 @@ async fn a_lease_that_expired_in_the_database_alone_is_renewed_if_nobody_came() 
 #[tokio::test]
 async fn an_operator_may_set_it_free() {
     let place = ready().await;
-    let lock = short(&place.pool, Duration::from_secs(9)).build().unwrap();
+    let lock = short(&place.pool, Duration::from_secs(24)).build().unwrap();
     let lease = lock.acquire(&resource()).await.unwrap();
     run(&place, words::FREE).await;
     lost(&lease, Loss::Superseded).await;

@@ -45,7 +45,7 @@ async fn a_row_that_is_closed_by_hand_is_closed_to_those_who_share_it() {
 #[tokio::test]
 async fn a_part_that_nobody_renews_lapses_beside_one_that_is_renewed() {
     let place = ready().await;
-    let (gone, kept) = (brief(&place.pool, Duration::from_secs(6)), service(&place.other()));
+    let (gone, kept) = (brief(&place.pool, Duration::from_secs(12)), service(&place.other()));
     let vanished = gone.acquire_shared(&resource()).await.unwrap();
     let held_on = kept.acquire_shared(&resource()).await.unwrap();
     lost(&vanished, Loss::Expired).await;

@@ -8,7 +8,7 @@ const GIANT: u64 = 999_999_999_999_999;
 
 /// Acquires a lease, uses it up, and returns its token.
 fn lease(service: &Service) -> u64 {
-    let granted = service.lease("files/report", "");
+    let granted = service.lease("files/report", r#"{"ttl_ms":60000,"wait_ms":20000}"#);
     assert_eq!(granted.status, 201, "{granted:?}");
     assert_eq!(service.release(&granted), 204);
     granted.token()

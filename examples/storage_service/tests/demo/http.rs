@@ -148,8 +148,10 @@ fn whoever_waits_for_a_lease_is_told() {
     let service = Service::start(&[]);
     assert_eq!(service.lease("a", r#"{"ttl_ms":600000}"#).status, 201);
     let mut waiting = Client::connect(service.address);
-    let headers = [("Content-Type", "application/json"), ("Content-Length", "17")];
-    waiting.send(head("POST", "/leases/a", &headers) + r#"{"wait_ms":60000}"#);
+    let headers = [("Content-Type", "application/json"), ("Expect", "100-continue"), ("Content-Length", "17")];
+    waiting.send(head("POST", "/leases/a", &headers));
+    assert!(waiting.read_until("\r\n\r\n").starts_with("HTTP/1.1 100"), "the request is with its handler");
+    waiting.send(r#"{"wait_ms":60000}"#);
     assert_eq!(service.lease("a", "").status, 409);
     service.process.signal("TERM");
     assert_eq!(waiting.answer().status, 503);

@@ -12,7 +12,7 @@ use support::process::{children_of, signal};
 
 /// Long enough that the first client is not stopped in the middle of a renewal: a process that sleeps
 /// in mid-transaction keeps all others from writing.
-const TTL: &str = "4s";
+const TTL: &str = "12s";
 
 /// Writes its token and process id down, waits for the file `go`, and puts its name into the storage under its token.
 const WRITER: &str = r#"
