@@ -168,7 +168,10 @@ async fn a_grant_that_comes_after_the_budget_is_taken_back() {
     // Without a connection in time, nothing was asked for.
     until("it is asked for", async || match brief.try_acquire(&resource()).await {
         // This process was late itself.
-        Ok(lease) => lease.release().await.is_err() && false,
+        Ok(lease) => {
+            let _ = lease.release().await;
+            false
+        }
         refused => match fault(refused) {
             Fault::TimedOut => true,
             Fault::Unreachable(_) => false,
