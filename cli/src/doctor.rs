@@ -10,7 +10,7 @@ use fencing::sql;
 use sqlx::query_as;
 
 use crate::duration::about;
-use crate::exit::{Failure, REFUSED, UNAVAILABLE};
+use crate::exit::{Failure, REFUSED};
 use crate::findings::{self, NodeBudget, clock_fault};
 use crate::lock::ChosenLock;
 use crate::marks::{self, MarksPlace, MarksUrl};
@@ -67,9 +67,8 @@ pub(crate) async fn main(args: DoctorArgs) -> Result<u8, Failure> {
         // A password may hold any character.
         let hidden = say::without_passwords(url);
         let name = hidden.split('?').next().unwrap_or_default();
-        if let Err(Failure(status, why)) = report.check_database(name, url, *has_leases).await {
-            let status = if *has_leases && status == REFUSED { UNAVAILABLE } else { status };
-            report.note(name, Err(Failure(status, why)));
+        if let Err(failure) = report.check_database(name, url, *has_leases).await {
+            report.note(name, Err(failure));
         }
     }
     Ok(report.status)
@@ -127,9 +126,10 @@ impl Report {
     }
 
     async fn check_database(&mut self, name: &str, url: &str, has_leases: bool) -> Result<(), Failure> {
-        let pool = connect(name, url, false, 1).await?;
-        on!(&pool, pool => answer(sql::check(pool)).await)?;
-        self.note(name, Ok("its tables are up to date".to_owned()));
+        let pool = connect(name, url, false, 1).await.map_err(|failure| match failure {
+            Failure(REFUSED, why) if has_leases => Failure::unavailable(why),
+            failure => failure,
+        })?;
         let state = match &pool {
             Pool::Sqlite(_) => "SELECT unixepoch(), 'off'",
             Pool::MySql(_) => "SELECT UNIX_TIMESTAMP(), CAST(@@read_only AS CHAR)",
@@ -143,6 +143,8 @@ impl Report {
             let lock = on!(pool.clone(), pool => probe(pool))?;
             self.check_lock(&*lock).await;
         }
+        on!(&pool, pool => answer(sql::check(pool)).await)?;
+        self.note(name, Ok("its tables are up to date".to_owned()));
         for table in on!(&pool, pool => answer(sql::protected(pool, None)).await)? {
             let found = match (table.faults.is_empty(), table.shadow) {
                 (false, _) => Err(Failure::refused(table.faults.join("; "))),

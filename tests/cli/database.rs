@@ -354,7 +354,7 @@ async fn watch_asks_over_the_same_connections() {
         for part in ["MARKS  0", "LEASES  0", "MARKS  0", "LEASES  0"] {
             assert!(lines.any(|line| line.starts_with(part)));
         }
-        let others = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() 
+        let others = "SELECT pid FROM pg_stat_activity WHERE datname = current_database()
             AND backend_type = 'client backend' AND pid <> pg_backend_pid()";
         (database.client)(&format!("{others} ORDER BY pid")).unwrap()
     };

@@ -23,12 +23,12 @@ async fn a_late_transaction_has_no_effect_after_the_sweep() {
     let proxy = Proxy::before(cluster.host(0)).await;
     let url = format!("etcd://{},{}", proxy.host, cluster.host(0));
     // No renewal is due while requests are held.
-    let (ttl, budget) = (Duration::from_secs(20), Duration::from_secs(3));
+    let (ttl, budget) = (Duration::from_secs(30), Duration::from_secs(8));
     let one = EtcdLock::builder(url).ttl(ttl).budget(budget).build().unwrap();
     let kept = one.acquire(&named("kept")).await.unwrap();
     proxy.hold();
     let cut = async {
-        until("both are held", async || proxy.held() == 2).await;
+        until("both are held", async || proxy.holds(&["invoice/42", "shared"])).await;
         proxy.lose();
     };
     let (x, y) = (resource(), named("shared"));
@@ -63,7 +63,7 @@ async fn a_late_sweep_deletes_no_lock_that_has_come_back() {
     until("it is swept", async || {
         sleep(ttl / 100).await;
         let _ = lease.renew().await;
-        proxy.held() > 0
+        proxy.holds(&["invoice/42"])
     })
     .await;
     in_time(slow.settle()).await;

@@ -166,7 +166,7 @@ async fn a_lease_that_is_resumed_counts_from_after_the_read_of_its_lock() {
         let mut resume = pin!(slow.resume(&ticket));
         tokio::select! {
             resumed = &mut resume => panic!("{resumed:?}"),
-            () = until("it is held", async || proxy.held() > 0) => {}
+            () = until("it is held", async || proxy.holds(&["invoice/42"])) => {}
         }
         clock.advance(Duration::from_secs(2));
         proxy.pass();

@@ -83,9 +83,10 @@ impl Proxy {
         self.state.lock().unwrap().0 = Mode::Lose;
     }
 
-    /// The number of requests that are held.
-    pub fn held(&self) -> usize {
-        self.state.lock().unwrap().1.len()
+    /// Reports whether what is held names all of these.
+    pub fn holds(&self, texts: &[&str]) -> bool {
+        let held: Vec<u8> = self.state.lock().unwrap().1.iter().flat_map(|(_, bytes)| bytes).copied().collect();
+        texts.iter().all(|text| held.windows(text.len()).any(|found| found == text.as_bytes()))
     }
 
     /// Delivers what was held.

@@ -46,6 +46,7 @@ impl LeaseStatements for Postgres {
 
     /// Opens none where a pooler may share its session out.
     async fn listen(pool: Pool<Postgres>) -> sqlx::Result<BoxStream<'static, sqlx::Result<String>>> {
+        // A pooler, too, ends a session in which it has lost a client amid a statement.
         for _ in 0..CHECKS {
             if !ends_with_its_connection(&pool).await? {
                 let why = "a pooler may give this session to other clients";
@@ -70,8 +71,7 @@ impl LeaseStatements for Postgres {
 ///
 /// Behind a pooler it has not: `LISTEN` would stay in a session that the pooler gives to another client,
 /// whose connection breaks at a notification in the middle of its statements. So this is checked before
-/// anything is left behind: the session of a closed connection must end. It must do so several times, as a pooler ends
-/// a session in which it has lost a client amid a statement.
+/// anything is left behind: the session of a closed connection must end.
 async fn ends_with_its_connection(pool: &Pool<Postgres>) -> sqlx::Result<bool> {
     let mut short = pool.connect_options().connect().await?;
     let own = format!("{SESSIONS} WHERE pid = pg_backend_pid()");

@@ -13,6 +13,7 @@ use super::session::{Doubtful, EtcdSession, seconds};
 /// Locks that may be held under this owner, or will be. Dropped before they are [`decided`], they are swept.
 pub(super) type InDoubt = ScopeGuard<(Arc<EtcdSession>, Doubtful), fn((Arc<EtcdSession>, Doubtful))>;
 
+/// Counts the locks of a claim as in doubt, from before they are asked for.
 pub(super) fn in_doubt(session: &Arc<EtcdSession>, claim: &Arc<EtcdClaim>) -> InDoubt {
     let (claim, counted) = (Arc::clone(claim), session.cluster.requests.token());
     let doubt = Doubtful { claim, on: Some(session.lease), _counted: counted };
@@ -25,6 +26,7 @@ pub(super) fn in_doubt(session: &Arc<EtcdSession>, claim: &Arc<EtcdClaim>) -> In
     })
 }
 
+/// Ends the doubt: nothing is to be swept.
 pub(super) fn decided(doubt: InDoubt) {
     drop(ScopeGuard::into_inner(doubt));
 }

@@ -2,7 +2,7 @@
 //!
 //! Suites take two services on the same servers, as two processes have them, where both modes or many clients meet. No
 //! other client may use their resources meanwhile. A service must wait for 10 s at least. Its TTL must be
-//! longer than a second, so that the suites can tell a lock that was freed from one that has expired.
+//! longer than 7 s, so that the suites can tell a lock that was freed from one that has expired.
 
 mod closed;
 mod delay;

@@ -25,13 +25,13 @@ async fn single(server: &PostgresServer) -> (PgPool, SqlLock<Postgres>) {
 
 /// Stops the session of the pool: its connection hangs.
 async fn stop(pool: &PgPool) -> u32 {
-    let session: i32 = loop {
-        match sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(pool).await {
-            Err(sqlx::Error::PoolTimedOut) => {}
-            session => break session.unwrap(),
-        }
-    };
-    let session = session.try_into().unwrap();
+    let mut session: Option<i32> = None;
+    until("it has a session", async || {
+        session = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(pool).await.ok();
+        session.is_some()
+    })
+    .await;
+    let session = session.unwrap().try_into().unwrap();
     until("it is idle", async || pool.num_idle() > 0).await;
     process::signal(session, "STOP");
     session
