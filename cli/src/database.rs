@@ -1,5 +1,3 @@
-//! `fencing db`: the tables of the fence, the marks in them, and the tables that they protect.
-
 use clap::Subcommand;
 use fencing::Resource;
 use fencing::sql::{self, Protect, Protected};

@@ -1,7 +1,4 @@
-//! `fencing doctor`: what is wrong with the lock service and the storage, and what mends it.
-
 use std::fmt::Display;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use fencing::lock::Lock;
@@ -140,8 +137,11 @@ impl Report {
         if !matches!(read_only.as_str(), "off" | "OFF" | "0") {
             self.note(name, Err(Failure::unavailable("takes no writes: it is a standby, or read-only")));
         } else if has_leases {
-            let lock = on!(pool.clone(), pool => probe(pool))?;
-            self.check_lock(&*lock).await;
+            on!(pool.clone(), pool => {
+                // As patient as the other checks.
+                let lock = SqlLock::builder(pool).ttl(ANSWER_TIMEOUT * 2).budget(ANSWER_TIMEOUT);
+                self.check_lock(&lock.build()?).await;
+            });
         }
         on!(&pool, pool => answer(sql::check(pool)).await)?;
         self.note(name, Ok("its tables are up to date".to_owned()));
@@ -162,12 +162,6 @@ impl Report {
             self.note(name, Err(Failure::refused(why)));
         }
     }
-}
-
-/// Opens the lock service of a database, with a budget equal to the time limit of the other checks.
-fn probe<DB: sql::Database>(pool: sqlx::Pool<DB>) -> Result<Arc<dyn Lock>, Failure> {
-    let patient = SqlLock::builder(pool).ttl(ANSWER_TIMEOUT * 2).budget(ANSWER_TIMEOUT);
-    Ok(Arc::new(patient.build()?))
 }
 
 #[cfg(test)]

@@ -2,16 +2,13 @@
 
 use std::error::Error;
 use std::fmt::Display;
-use std::iter::successors;
 
 use fencing::fence::FenceError;
 use fencing::lock::Fault;
 use fencing::lock::redlock::{BuildError, OperatorError};
 use fencing::redis::FencedError;
-use fencing::sql::statement::{mysql, postgres};
 use fencing::sql::{self, AdmitError, MigrateError, ProtectError};
 use sqlx::Error as SqlError;
-use sqlx::mysql::MySqlDatabaseError;
 
 use crate::say;
 
@@ -71,79 +68,35 @@ impl Failure {
         Failure(FAILED, why.to_string())
     }
 
-    fn of_database(error: impl Error + 'static) -> Failure {
-        Failure::of_source(&error)
-    }
-
-    /// The database refused, for now or for good, or is lost.
-    pub(crate) fn of_source(error: &(dyn Error + 'static)) -> Failure {
-        let status = match error.downcast_ref::<Fault>() {
-            Some(fault) => Failure::from(fault.clone()).0,
+    /// Fails as an error of the library or of the driver says: refused, for now or for good, or not reached.
+    pub(crate) fn of(error: &(dyn Error + 'static)) -> Failure {
+        let fault = error.downcast_ref::<Fault>();
+        let status = match (fault, error.downcast_ref::<FencedError>(), error.downcast_ref::<OperatorError>()) {
+            (Some(Fault::Denied(_) | Fault::Refused(_) | Fault::InvalidReply(_)), ..) => REFUSED,
+            (Some(_), ..) => UNAVAILABLE,
+            (_, Some(FencedError::Unreachable(_) | FencedError::InDoubt(_)), _) => UNAVAILABLE,
+            (.., Some(OperatorError::NotAll { .. } | OperatorError::OldForgot { .. })) => UNAVAILABLE,
+            (.., Some(OperatorError::SameList)) => USAGE,
+            _ if error.is::<BuildError>() => USAGE,
             _ if sql::is_retryable(error) => HELD,
-            _ if is_lost(error) => UNAVAILABLE,
+            _ if sql::is_unavailable(error) => UNAVAILABLE,
             _ => REFUSED,
         };
-        Failure(status, say::chain(error))
+        let whose = if fault.is_some() { "the lock service: " } else { "" };
+        Failure(status, format!("{whose}{}", say::chain(error)))
     }
-
-    fn of_fault(fault: Fault) -> Failure {
-        let is_refused = matches!(fault, Fault::Denied(_) | Fault::Refused(_) | Fault::InvalidReply(_));
-        Failure(if is_refused { REFUSED } else { UNAVAILABLE }, format!("the lock service: {fault}"))
-    }
-
-    fn of_marks(error: FencedError) -> Failure {
-        match error {
-            FencedError::Unreachable(_) | FencedError::InDoubt(_) => Failure::unavailable(error),
-            _ => Failure::refused(error),
-        }
-    }
-
-    fn of_operator(error: OperatorError) -> Failure {
-        match error {
-            OperatorError::NotAll { .. } | OperatorError::OldForgot { .. } => Failure::unavailable(error),
-            OperatorError::SameList => Failure::usage(error),
-            _ => Failure::refused(error),
-        }
-    }
-}
-
-/// Read-only (a standby), disk full, out of memory, query canceled. 42P05, 26000: a pooler used another session.
-const NOT_NOW_IN_POSTGRES: [&str; 6] = ["25006", "53100", "53200", "57014", "42P05", "26000"];
-const NOT_NOW_IN_MYSQL: [u16; 9] = [1021, 1290, 1792, 1836, 1317, 3024, 1969, 1047, 1226];
-
-/// Whether the connection broke, could not be made, or was ended by the server, or the server can't do it now.
-fn is_lost(error: &(dyn Error + 'static)) -> bool {
-    let mut causes = successors(Some(error), |error| (**error).source());
-    causes.find_map(|error| error.downcast_ref()).is_some_and(|error| match error {
-        SqlError::Database(error) => match error.try_downcast_ref::<MySqlDatabaseError>() {
-            Some(error) => mysql::is_down(error.number()) || NOT_NOW_IN_MYSQL.contains(&error.number()),
-            None => error.code().is_some_and(|it| postgres::is_down(&it) || NOT_NOW_IN_POSTGRES.contains(&&*it)),
-        },
-        SqlError::Io(_) | SqlError::Tls(_) | SqlError::PoolTimedOut | SqlError::WorkerCrashed => true,
-        _ => false,
-    })
 }
 
 macro_rules! failures {
-    ($($error:ident => $failure:ident),* $(,)?) => {
+    ($($error:ty),*) => {
         $(impl From<$error> for Failure {
             fn from(error: $error) -> Failure {
-                Failure::$failure(error)
+                Failure::of(&error)
             }
         })*
     };
 }
-failures! {
-    AdmitError => of_database,
-    BuildError => usage,
-    Fault => of_fault,
-    FenceError => of_database,
-    FencedError => of_marks,
-    MigrateError => of_database,
-    OperatorError => of_operator,
-    ProtectError => of_database,
-    SqlError => of_database,
-}
+failures!(AdmitError, BuildError, Fault, FenceError, FencedError, MigrateError, OperatorError, ProtectError, SqlError);
 
 pub(crate) fn by_signal(signal: i32) -> u8 {
     u8::try_from(signal.saturating_add(128)).unwrap_or(u8::MAX)

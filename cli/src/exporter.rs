@@ -1,5 +1,3 @@
-//! `fencing exporter`: the state of the nodes, for Prometheus.
-
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,12 +39,9 @@ pub(crate) async fn main(args: ExporterArgs) -> Result<u8, Failure> {
     // The nodes may take all of their time.
     let asks = Some(2 * args.budget.within(Duration::MAX));
     let args = Arc::new(args);
-    let ready = move || {
-        let args = Arc::clone(&args);
-        async move {
-            let has_quorum = args.ask().await.map_err(|error| error.to_string())?;
-            has_quorum.then_some(()).ok_or_else(|| "no quorum".to_owned())
-        }
+    let ready = async move || {
+        let has_quorum = args.ask().await.map_err(|error| error.to_string())?;
+        has_quorum.then_some(()).ok_or_else(|| "no quorum".to_owned())
     };
     let status = status(recorder, ready, asks, CancellationToken::new());
     listen::run_alone(&settings, status).await

@@ -205,17 +205,14 @@ impl Finding {
 
     fn facts(&self) -> Option<String> {
         let report = self.report.as_ref()?;
-        let state = match &self.problem {
-            Some(Fault::Quarantined(Duration::MAX)) => {
-                "admitted, grants nothing until an operator ends its quarantine (`fencing fleet \
-                 recover --now` says when and how); "
-                    .to_owned()
+        let state = match self.quarantine() {
+            Some(Duration::MAX) => {
+                "admitted, grants nothing until an operator ends its quarantine (`fencing fleet recover --now` says \
+                 when and how); "
             }
-            Some(Fault::Quarantined(left)) => {
-                format!("admitted, grants nothing for another {}; ", about(*left))
-            }
-            _ if self.is_admitted() => "admitted; ".to_owned(),
-            _ => String::new(),
+            Some(left) => &format!("admitted, grants nothing for another {}; ", about(left)),
+            None if self.is_admitted() => "admitted; ",
+            None => "",
         };
         let era = or_none(report.era);
         let longest = or_none(Some(report.longest).filter(|longest| !longest.is_zero()).map(about));

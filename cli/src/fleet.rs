@@ -1,5 +1,3 @@
-//! `fencing fleet`: starts nodes, brings them back, and moves the locks to other nodes.
-
 use std::time::{Duration, SystemTime};
 
 use clap::Subcommand;

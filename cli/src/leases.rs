@@ -1,5 +1,3 @@
-//! `fencing leases`: who holds what.
-
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;

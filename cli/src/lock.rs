@@ -42,7 +42,7 @@ impl ChosenLock {
     pub(crate) async fn open(options: ConnectOptions) -> Result<ChosenLock, Failure> {
         match options.connect().await {
             Ok(lock) => Ok(ChosenLock { lock, not_ready: None }),
-            Err(ConnectError::NotReady { lock, source, .. }) => match Failure::of_source(&*source) {
+            Err(ConnectError::NotReady { lock, source, .. }) => match Failure::of(&*source) {
                 // No wait helps.
                 refused @ Failure(exit::REFUSED, _) => Err(refused),
                 // It may come up later.

@@ -1,5 +1,3 @@
-//! `fencing db marks`: the high-water marks in a database, and those in a Redis.
-
 use std::fmt::Display;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

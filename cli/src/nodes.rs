@@ -1,5 +1,3 @@
-//! `fencing nodes`: the state of the nodes.
-
 use std::time::Duration;
 
 use fencing::lock::Fault;

@@ -1,5 +1,3 @@
-//! The lock service options.
-
 use std::env;
 use std::sync::Arc;
 

@@ -1,5 +1,3 @@
-//! `fencing raise`: tokens of etcd or ZooKeeper after a restore.
-
 use fencing::Token;
 use wildmatch::WildMatch;
 

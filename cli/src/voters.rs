@@ -1,5 +1,3 @@
-//! The nodes of one list whose answers count.
-
 use std::mem;
 use std::time::Duration;
 

@@ -22,6 +22,8 @@ pub enum Meaning {
     Closing,
     /// The server starts, or recovers.
     Starting,
+    /// The connection broke, or the server takes no more of them.
+    Unreached,
     /// The server takes no writes or has no room, or the statement took too long.
     NotNow,
     /// Anything else.

@@ -60,7 +60,7 @@ pub use migrate::{check, migrate, migrations, removal};
 pub use present::{Presented, present};
 pub use protect::{NameError, Protect, ProtectError, Protected, protected};
 pub use prune::{Prune, Pruned, raise_floor};
-pub use retry::{Retry, is_retryable, retry};
+pub use retry::{Retry, is_retryable, is_unavailable, retry};
 pub use shadow::admit_in_shadow;
 #[cfg(feature = "sqlite")]
 pub use writer::single_writer;

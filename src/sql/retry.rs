@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::{AdmitError, MigrateError};
-use crate::database::is_conflict;
+use crate::database::{Meaning, is_conflict, meaning};
 use crate::random::jitter;
 
 /// How often a transaction is run again after a conflict with another, and after which pause.
@@ -114,4 +114,21 @@ pub fn is_retryable(error: &(dyn Error + 'static)) -> bool {
         admit.or_else(migrate).or_else(|| error.downcast_ref().map(is_conflict))
     });
     known.unwrap_or(false)
+}
+
+/// Returns whether the database, or the way to it, is to blame, and neither the statement nor the user's rights: the
+/// connection broke or could not be made, the server starts or ends, takes no more connections or no writes, or has no
+/// room, the statement took too long, or a pooler gave the session of another client. It reads what [`is_retryable`]
+/// reads. A commit may have been carried out.
+#[must_use]
+pub fn is_unavailable(error: &(dyn Error + 'static)) -> bool {
+    let mut causes = successors(Some(error), |error| (**error).source());
+    causes.find_map(|error| error.downcast_ref()).is_some_and(|error| match error {
+        sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed => true,
+        // Of prepared statements: PostgreSQL has them by session.
+        sqlx::Error::Database(said) if matches!(said.code().as_deref(), Some("42P05" | "26000")) => true,
+        error => {
+            matches!(meaning(error), Some(Meaning::Closing | Meaning::Starting | Meaning::Unreached | Meaning::NotNow))
+        }
+    })
 }

@@ -43,9 +43,7 @@ pub mod postgres {
     /// class 08, 57P01 to 57P05, 53300. Without a SQLSTATE the server was not reached at all.
     #[must_use]
     pub fn is_down(sqlstate: &str) -> bool {
-        matches!(meaning_of(sqlstate), Meaning::Closing | Meaning::Starting)
-            || sqlstate == "53300"
-            || sqlstate.len() == 5 && sqlstate.starts_with("08")
+        matches!(meaning_of(sqlstate), Meaning::Closing | Meaning::Starting | Meaning::Unreached)
     }
 }
 
@@ -81,7 +79,7 @@ pub mod mysql {
     /// error: 1053, 1927, 3169, 4031, 1040, 1203, and those that clients give by themselves: 2002, 2003, 2006, 2013.
     #[must_use]
     pub fn is_down(number: u16) -> bool {
-        meaning_of(number) == Meaning::Closing || matches!(number, 1040 | 1203 | 2002 | 2003 | 2006 | 2013)
+        matches!(meaning_of(number), Meaning::Closing | Meaning::Unreached)
     }
 }
 

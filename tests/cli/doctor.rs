@@ -83,6 +83,7 @@ async fn servers_with_clocks_of_their_own_agree_with_this_machine_and_may_take_n
     let name = postgres.run("SELECT current_database()").unwrap();
     postgres.run(&format!("ALTER DATABASE {} SET default_transaction_read_only = on", name.trim())).unwrap();
     finds(&postgres.url, "", 69, "takes no writes: it is a standby, or read-only");
+    ask(&postgres.url, "db marks raise --resource a --token 1 --yes").says(69, "read-only");
     output(server.client("mysql").args(["-e", "SET GLOBAL read_only = 1"])).unwrap();
     finds(&mariadb, "", 69, "takes no writes: it is a standby, or read-only");
 }

@@ -5,6 +5,7 @@ use axum::Router;
 use axum::routing::get;
 use http::StatusCode;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use scopeguard::{ScopeGuard, guard};
 use tokio::sync::Mutex;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -38,7 +39,7 @@ pub(crate) fn record_metrics() -> Result<PrometheusHandle, Failure> {
 /// is made once a second at most. With `asks`, how long it may take, it is also made for the metrics, which it sets.
 pub(crate) fn status<R: Future<Output = Result<(), String>> + Send + 'static>(
     recorder: PrometheusHandle,
-    ready: impl Fn() -> R + Clone + Send + Sync + 'static,
+    ready: impl FnOnce() -> R + Clone + Send + Sync + 'static,
     asks: Option<Duration>,
     stop: CancellationToken,
 ) -> Router {
@@ -53,7 +54,7 @@ pub(crate) fn status<R: Future<Output = Result<(), String>> + Send + 'static>(
             return answer.clone();
         }
         let late = |_| Err(format!("no answer within {limit:?}"));
-        let answer = timeout(limit, ready()).await.unwrap_or_else(late);
+        let answer = timeout(limit, ready.clone()()).await.unwrap_or_else(late);
         last.insert((Instant::now(), answer)).1.clone()
     };
     let asked = readiness.clone();
@@ -79,20 +80,9 @@ pub(crate) fn yaml(text: &'static str) -> HttpAnswer {
 }
 
 /// A value that a gauge counts until it is dropped.
-pub(crate) struct Counted<T> {
-    gauge: &'static str,
-    _counted: T,
-}
+pub(crate) type Counted<T> = ScopeGuard<(T, &'static str), fn((T, &'static str))>;
 
-impl<T> Counted<T> {
-    pub(crate) fn new(gauge: &'static str, counted: T) -> Counted<T> {
-        metrics::gauge!(gauge).increment(1.0);
-        Counted { gauge, _counted: counted }
-    }
-}
-
-impl<T> Drop for Counted<T> {
-    fn drop(&mut self) {
-        metrics::gauge!(self.gauge).decrement(1.0);
-    }
+pub(crate) fn counted<T>(gauge: &'static str, value: T) -> Counted<T> {
+    metrics::gauge!(gauge).increment(1.0);
+    guard((value, gauge), |(_, gauge)| metrics::gauge!(gauge).decrement(1.0))
 }

@@ -1,6 +1,3 @@
-//! `fencing proxy`: the fence before any service. An admitted request continues in its own task, and stays in
-//! flight whatever its client does: see `flight.rs`.
-
 mod args;
 mod flight;
 mod headers;
@@ -34,7 +31,7 @@ use self::upstream::Upstream;
 use crate::duration::show;
 use crate::exit::Failure;
 use crate::listen::{
-    Answers, Counted, HttpAnswer, Listener, MALFORMED, ProblemKind, Refused, bounded, in_grpc, record_metrics, status,
+    Answers, HttpAnswer, Listener, MALFORMED, ProblemKind, Refused, bounded, counted, in_grpc, record_metrics, status,
     yaml,
 };
 use crate::marks::MarksPlace;
@@ -94,15 +91,12 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
         args: Arc::clone(&args),
         keys,
     });
-    let ready = move || {
-        let (fence, probe) = (fence.clone(), probe.clone());
-        async move {
-            let left = opens.saturating_duration_since(Instant::now());
-            if !left.is_zero() {
-                return Err(format!("in quarantine for another {} s", left.as_secs() + 1));
-            }
-            fence.highest(&probe).await.map(drop).map_err(|error| error.to_string())
+    let ready = async move || {
+        let left = opens.saturating_duration_since(Instant::now());
+        if !left.is_zero() {
+            return Err(format!("in quarantine for another {} s", left.as_secs() + 1));
         }
+        fence.highest(&probe).await.map(drop).map_err(|error| error.to_string())
     };
     let status =
         status(recorder, ready, None, listener.stop.clone()).route("/openapi.yaml", get(async || yaml(OPENAPI)));
@@ -195,7 +189,7 @@ impl<X: Fn(&Parts) -> Result<Vec<Resource>, String>> FencingProxy<X> {
             refused("full");
             return Err(FULL.because("too many requests are in progress; nothing was sent").into());
         };
-        let permit = Counted::new("fencing_proxy_requests", permit);
+        let permit = counted("fencing_proxy_requests", permit);
         let args = &self.args;
         let (request, upload) = bounded(request, args.listen.client_timeout, args.flight.longest);
         let (mut parts, body) = request.into_parts();

@@ -1,5 +1,3 @@
-//! `fencing release`: takes a lock from its holder.
-
 mod nodes;
 
 use std::time::Duration;

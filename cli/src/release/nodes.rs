@@ -1,5 +1,3 @@
-//! What nodes say of a lock: who holds it, and what a release by force has done.
-
 use std::collections::BTreeMap;
 
 use fencing::lock::redlock::{Forced, NodeView};

@@ -1,5 +1,3 @@
-//! The processes that this one has started, with their descendants.
-
 use std::fs;
 use std::io;
 

@@ -1,5 +1,3 @@
-//! `fencing run`: acquires, runs the command, releases.
-
 mod channel;
 mod command;
 mod family;
@@ -81,7 +79,7 @@ pub(crate) async fn main(run: RunArgs) -> Result<u8, Failure> {
             Err(error @ AcquireError::Held { .. }) => Err(Failure(exit::HELD, error.to_string())),
             Err(error) => {
                 let status = match (&error, error.causes()) {
-                    (AcquireError::Unavailable { .. }, [one]) => Failure::from(one.cause.clone()).0,
+                    (AcquireError::Unavailable { .. }, [one]) => Failure::of(&one.cause).0,
                     (_, [NodeCause { cause: Fault::Denied(_), .. }]) => exit::REFUSED,
                     _ => exit::UNAVAILABLE,
                 };

@@ -1,5 +1,3 @@
-//! What `fencing serve` refuses, and why.
-
 use fencing::http::Problem;
 use fencing::lock::{AcquireError, LeaseLost, Loss, RenewError};
 use http::StatusCode;

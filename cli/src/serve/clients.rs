@@ -1,5 +1,3 @@
-//! Who may ask `fencing serve` for what, as its file of clients says.
-
 use std::collections::HashMap;
 use std::error::Error;
 use std::path::Path;

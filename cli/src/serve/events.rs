@@ -1,15 +1,13 @@
-//! What becomes of a lease, told to its client as server-sent events.
-
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Extension;
 use axum::body::Body;
-use axum::extract::{RawQuery, State};
+use axum::extract::{Request, State};
 use fencing::lock::Loss;
 use futures_util::stream;
-use http::{HeaderMap, StatusCode, Uri};
+use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
 
 use super::answers::{FORBIDDEN, NO_LEASE, SUPERSEDED, UNAUTHORIZED};
@@ -42,22 +40,16 @@ struct LeaseEvents {
 }
 
 /// Shows a lease, or tells what becomes of it where the path ends so.
-pub(super) async fn show_or_tell(
-    State(leases): SharedServer,
-    caller: Extension<Caller>,
-    uri: Uri,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-) -> Answered {
-    let id = named(&uri).unwrap_or_default();
+pub(super) async fn show_or_tell(State(leases): SharedServer, caller: Extension<Caller>, request: Request) -> Answered {
+    let id = named(request.uri()).unwrap_or_default();
     let Some(id) = id.strip_suffix("/events") else { return show(&leases, &caller, &id).await };
-    let (known, renewal) = match query.as_deref() {
+    let (known, renewal) = match request.uri().query() {
         None => (leases.find(&caller, id, Some(Right::Read))?, None),
         Some("renew=true") => (leases.find_own(&caller, id)?, Some(Instant::now())),
         Some(_) => return Err(MALFORMED.because("the only query is renew=true").into()),
     };
     caller.take_request()?;
-    let place = caller.count(Counts::Waiter, &leases.waiters)?;
+    let (place, headers) = (caller.count(Counts::Waiter, &leases.waiters)?, request.headers().clone());
     let events = LeaseEvents { leases, headers, known, renewal, told: None, is_over: false, _place: place };
     let events = stream::unfold(events, async |mut events| Some((Ok::<_, Infallible>(events.next().await?), events)));
     Ok(answer(StatusCode::OK, "text/event-stream", Body::from_stream(events)))

@@ -85,7 +85,7 @@ pub(super) async fn acquire(State(leases): SharedServer, caller: Extension<Calle
     let answer = known.answer(StatusCode::CREATED, lease.valid_for(), leases.keys.as_ref());
     leases.note(&known, "lease acquired");
     let table = Arc::clone(&leases.table);
-    Ok(answer.map(|text| table.keep_once_read(known, lease, place, text)))
+    Ok(answer.map(|text| table.keep_once_read((known, lease, place), text)))
 }
 
 pub(super) async fn show(leases: &LeaseServer, caller: &Caller, id: &str) -> Answered {

@@ -1,5 +1,3 @@
-//! `fencing serve`: leases over HTTP, for clients in any language. `table.rs` keeps them, `clients.rs` says who may ask.
-
 mod answers;
 mod clients;
 mod events;
@@ -15,7 +13,6 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use axum::{Extension, Router};
-use fencing::lock::Lock;
 use http::Method;
 use tokio::sync::Semaphore;
 
@@ -108,7 +105,11 @@ pub(crate) async fn main(args: ServeArgs) -> Result<u8, Failure> {
     // A lease that is dropped is released, but its client works under it until its TTL.
     std::mem::forget(Arc::clone(&table));
     let asked = Arc::clone(&chosen.lock);
-    let ready = move || ready(Arc::clone(&asked));
+    let ready = async move || {
+        let health = asked.health().await;
+        let why = || format!("no quorum: {}", say::listed(&health.causes, "; "));
+        health.has_quorum().then_some(()).ok_or_else(why)
+    };
     let status =
         status(recorder, ready, None, listener.stop.clone()).route("/openapi.yaml", get(async || yaml(OPENAPI)));
     let routes = routes(Arc::new(LeaseServer {
@@ -126,12 +127,6 @@ pub(crate) async fn main(args: ServeArgs) -> Result<u8, Failure> {
     let ended = listener.run(Answers::new(routes), status, std::future::ready(())).await;
     chosen.settle().await;
     ended
-}
-
-async fn ready(lock: Arc<dyn Lock>) -> Result<(), String> {
-    let health = lock.health().await;
-    let why = || format!("no quorum: {}", say::listed(&health.causes, "; "));
-    health.has_quorum().then_some(()).ok_or_else(why)
 }
 
 /// Finds out who asks, counts what the routes answer, and bounds how long a body may take.

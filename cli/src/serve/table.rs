@@ -17,7 +17,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use super::JSON;
 use super::clients::Place;
 use crate::duration::millis;
-use crate::listen::{Counted, HttpAnswer, answer};
+use crate::listen::{Counted, HttpAnswer, answer, counted};
 use crate::signing::{SIGNATURE, SigningKeys, random};
 
 /// The leases that this process has granted or renewed, by ids that cannot be guessed. Only their clients renew them,
@@ -107,7 +107,7 @@ impl Table {
         let entry = Arc::new(Entry {
             lease: AsyncMutex::new(Some(lease)),
             known: known.clone(),
-            _place: Counted::new("fencing_serve_leases", place),
+            _place: counted("fencing_serve_leases", place),
         });
         let (table, kept) = (Arc::downgrade(self), Arc::downgrade(&entry));
         let before = self.0.lock().insert(id, entry);
@@ -131,14 +131,8 @@ impl Table {
 
     /// Keeps a lease once its answer is read. Until then the answer has it: if its client goes away before that, it is
     /// dropped with the answer, which releases it.
-    pub(super) fn keep_once_read(
-        self: Arc<Table>,
-        known: KnownLease,
-        lease: Lease,
-        place: Place,
-        answer: Body,
-    ) -> Body {
-        let mut unread = Some((known, lease, place));
+    pub(super) fn keep_once_read(self: Arc<Table>, unread: (KnownLease, Lease, Place), answer: Body) -> Body {
+        let mut unread = Some(unread);
         Body::new(answer.map_frame(move |frame| {
             if let Some((known, lease, place)) = unread.take() {
                 self.keep(known, lease, place);
@@ -183,7 +177,7 @@ mod tests {
             let lease = lock.acquire(&resource).await.unwrap();
             let known = KnownLease::new(&lease, ttl, "a", None).unwrap();
             let (id, place) = (known.id.clone(), caller.count(Counts::Lease, &places).ok().unwrap());
-            (id, Arc::clone(&table).keep_once_read(known, lease, place, Body::from("a")))
+            (id, Arc::clone(&table).keep_once_read((known, lease, place), Body::from("a")))
         };
         let (id, unread) = answered().await;
         drop(unread);

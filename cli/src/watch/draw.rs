@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::{Constraint, Layout};
+use ratatui::layout::Constraint::{Fill, Length, Max, Min};
+use ratatui::layout::Layout;
 use ratatui::style::{Style, Stylize as _};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Table, Widget};
@@ -24,14 +25,8 @@ const LONGEST: usize = 400;
 pub(super) fn draw(buffer: &mut Buffer, view: &mut View, now: Moment) {
     let (above, head) = ([nodes(view, now), marks(view, now)].concat(), leases(view, now));
     let [lines, head_lines] = [above.len(), head.len()].map(|lines| u16::try_from(lines).unwrap_or(u16::MAX));
-    let [top, above_at, head_at, table_at, bottom] = Layout::vertical([
-        Constraint::Length(1),
-        Constraint::Max(lines),
-        Constraint::Length(head_lines),
-        Constraint::Min(LEASES),
-        Constraint::Length(1),
-    ])
-    .areas(buffer.area);
+    let heights = [Length(1), Max(lines), Length(head_lines), Min(LEASES), Length(1)];
+    let [top, above_at, head_at, table_at, bottom] = Layout::vertical(heights).areas(buffer.area);
 
     let place = format!(" fencing watch  {}  every {:?}", view.place, view.every);
     bar(&place, &format!("{} ", now.clock())).render(top, buffer);
@@ -43,8 +38,7 @@ pub(super) fn draw(buffer: &mut Buffer, view: &mut View, now: Moment) {
     // Keys beyond the end do nothing.
     view.first = view.first.min(all.saturating_sub(view.page));
     if let Some(leases) = view.leases.answer().filter(|leases| !leases.all.is_empty()) {
-        let shown = leases.all.iter().skip(view.first).take(view.page);
-        table_of(leases, shown, &view.marks, table_at.width).render(table_at, buffer);
+        table_of(view, leases, table_at.width).render(table_at, buffer);
     }
     let shown = format!("{}-{} of {all} ", view.first + 1, (view.first + view.page).min(all));
     let shown = if all > view.page { shown } else { String::new() };
@@ -154,27 +148,23 @@ fn leases(view: &View, now: Moment) -> Vec<Line<'static>> {
     heading(view, part, &title, now).into_iter().chain(faults).collect()
 }
 
-fn table_of<'a>(
-    leases: &LeaseList,
-    shown: impl Iterator<Item = &'a LockView>,
-    marks: &Part<MarkList>,
-    width: u16,
-) -> Table<'static> {
+fn table_of(view: &View, leases: &LeaseList, width: u16) -> Table<'static> {
     let columns = [
-        ("RESOURCE", true, Constraint::Fill(3)),
-        ("HOLDER", true, Constraint::Fill(2)),
-        ("SINCE", width >= WITH_SINCE, Constraint::Length(20)),
-        ("ENDS IN", true, Constraint::Length(10)),
-        ("TOKEN", width >= WITH_TOKEN, Constraint::Length(16)),
-        ("NODES", leases.turnout.is_some(), Constraint::Length(5)),
-        ("MARK", !matches!(marks, Part::Absent), Constraint::Length(5)),
+        ("RESOURCE", true, Fill(3)),
+        ("HOLDER", true, Fill(2)),
+        ("SINCE", width >= WITH_SINCE, Length(20)),
+        ("ENDS IN", true, Length(10)),
+        ("TOKEN", width >= WITH_TOKEN, Length(16)),
+        ("NODES", leases.turnout.is_some(), Length(5)),
+        ("MARK", !matches!(view.marks, Part::Absent), Length(5)),
     ];
     let row = |lease: &LockView| {
-        let cells = cells(lease, leases, marks.answer());
+        let cells = cells(lease, leases, view.marks.answer());
         Row::new(cells.into_iter().zip(&columns).filter(|(_, it)| it.1).map(|(cell, _)| cell))
     };
     let heads = columns.iter().filter(|it| it.1).map(|(head, ..)| Cell::from(*head));
     let widths = columns.iter().filter(|it| it.1).map(|(.., width)| *width);
+    let shown = leases.all.iter().skip(view.first).take(view.page);
     Table::new(shown.map(row).collect::<Vec<_>>(), widths)
         .header(Row::new(heads).style(Style::new().dim()))
         .column_spacing(1)

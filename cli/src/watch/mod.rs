@@ -1,5 +1,3 @@
-//! `fencing watch`: shows nodes, leases and marks, and asks again and again.
-//!
 //! `sources` asks, `view` is what is known, and `draw` the picture of it.
 
 mod draw;
@@ -24,6 +22,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, kill_current_process_group};
+use scopeguard::{ScopeGuard, guard};
 use tokio::sync::oneshot;
 use tokio::sync::watch::Sender;
 use tokio::task::spawn_blocking;
@@ -166,11 +165,11 @@ fn picture(view: &mut View, now: Moment) -> Vec<String> {
 /// Draws and follows the keys, until one of them or a signal ends it.
 async fn on_terminal(view: &Sender<View>) -> io::Result<u8> {
     let mut stop = stop()?;
-    let mut screen = Screen(ratatui::try_init()?);
+    let mut screen = screen()?;
     let (mut keys, mut news) = (EventStream::new(), view.subscribe());
     loop {
         is_there()?;
-        screen.0.draw(|frame| {
+        screen.draw(|frame| {
             view.send_if_modified(|view| {
                 draw::draw(frame.buffer_mut(), view, Moment::now());
                 // Its notes are no change.
@@ -198,7 +197,7 @@ async fn on_terminal(view: &Sender<View>) -> io::Result<u8> {
 }
 
 /// Follows a key, and returns whether it quits.
-fn press(key: KeyEvent, view: &mut View, screen: &mut Screen) -> io::Result<bool> {
+fn press(key: KeyEvent, view: &mut View, screen: &mut DefaultTerminal) -> io::Result<bool> {
     let (first, page) = (view.first, view.page.saturating_sub(1).max(1));
     match (key.code, key.modifiers) {
         (KeyCode::Char('q') | KeyCode::Esc, _) | (KeyCode::Char('c'), KeyModifiers::CONTROL) => return Ok(true),
@@ -210,8 +209,8 @@ fn press(key: KeyEvent, view: &mut View, screen: &mut Screen) -> io::Result<bool
                 execute!(stdout(), EnterAlternateScreen)?;
             }
             // `Terminal::clear` asks the terminal for its cursor, and fails if no answer comes.
-            let size = screen.0.size()?;
-            screen.0.resize(size.into())?;
+            let size = screen.size()?;
+            screen.resize(size.into())?;
         }
         (KeyCode::Char('p'), _) => {
             view.paused = if view.paused.is_none() { Some(Moment::now()) } else { None };
@@ -228,13 +227,9 @@ fn press(key: KeyEvent, view: &mut View, screen: &mut Screen) -> io::Result<bool
     Ok(false)
 }
 
-/// The terminal while it is the view's. Dropped, it is given back.
-struct Screen(DefaultTerminal);
-
-impl Drop for Screen {
-    fn drop(&mut self) {
-        give_back();
-    }
+/// Takes the terminal for the view. Dropped, it is given back.
+fn screen() -> io::Result<ScopeGuard<DefaultTerminal, fn(DefaultTerminal)>> {
+    Ok(guard(ratatui::try_init()?, |_| give_back()))
 }
 
 /// Restores the terminal. The settings come first: even a blocked terminal takes these.

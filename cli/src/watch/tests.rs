@@ -13,7 +13,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::view::{MarkList, Moment, Part, View};
-use super::{Screen, draw, every, picture};
+use super::{draw, every, picture, screen};
 use crate::findings::{Finding, Findings};
 use crate::leases::{LeaseList, LockView};
 use crate::voters::Turnout;
@@ -247,7 +247,7 @@ fn every_lease_can_be_scrolled_to_under_its_heading() {
 #[test]
 fn a_panic_gives_the_terminal_back() {
     if std::env::var_os("ON_A_TERMINAL").is_some() {
-        let _screen = Screen(ratatui::try_init().unwrap());
+        let _screen = screen().unwrap();
         panic!("on purpose");
     }
     let me = std::env::current_exe().unwrap();

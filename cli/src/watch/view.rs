@@ -1,5 +1,3 @@
-//! The state of the view: nodes, leases and marks, and their age.
-
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 

@@ -46,6 +46,8 @@ pub fn meaning_of(number: u16) -> Meaning {
         1044 | 1045 | 1142 | 1143 | 1227 | 1370 | 1698 => Meaning::Denied,
         // Shutdown, session killed (MariaDB, MySQL), idle for too long.
         1053 | 1927 | 3169 | 4031 => Meaning::Closing,
+        // Too many connections, and of this user; those that clients give by themselves.
+        1040 | 1203 | 2002 | 2003 | 2006 | 2013 => Meaning::Unreached,
         // The disk is full, read-only (three), the statement was killed, or took too long (MySQL, MariaDB), a node of a
         // cluster is not ready, too many connections of this user.
         1021 | 1290 | 1792 | 1836 | 1317 | 3024 | 1969 | 1047 | 1226 => Meaning::NotNow,

@@ -41,6 +41,9 @@ pub fn meaning_of(state: &str) -> Meaning {
         "57P01" | "57P02" | "57P04" | "57P05" | "25P03" | "25P04" => Meaning::Closing,
         // cannot_connect_now
         "57P03" => Meaning::Starting,
+        // too_many_connections; class 08, connection exceptions
+        "53300" => Meaning::Unreached,
+        state if state.len() == 5 && state.starts_with("08") => Meaning::Unreached,
         // read_only_sql_transaction, as on a standby; disk_full, out_of_memory; query_canceled
         "25006" | "53100" | "53200" | "57014" => Meaning::NotNow,
         _ => Meaning::Other,
