@@ -1,4 +1,4 @@
-//! What the layer adds to a request: time, two threads, an axum server, and the memory of a mark. All ways are
+//! What the layer adds to a request: time, an axum server, and the memory of a mark. All ways are
 //! interleaved in the same run; figures are medians over the rounds, and those of time (of the processor) are
 //! differences to the bare handler of the same round.
 //!
@@ -12,8 +12,7 @@ mod loopback;
 mod way;
 
 use std::future::Future;
-use std::sync::{Arc, Barrier};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fencing::fence::{Marks, MemoryMarks};
 use fencing::{Resource, Token};
@@ -63,36 +62,6 @@ fn added(storage: &Storage, requests: &Requests) {
     }
 }
 
-/// Requests per second of so many threads, each with requests of its own.
-fn rate(storage: &Storage, way: Way, requests: &Arc<Requests>, threads: usize) -> f64 {
-    let barrier = Arc::new(Barrier::new(threads + 1));
-    let work: Vec<_> = (0..threads)
-        .map(|thread| {
-            let (storage, requests) = (storage.clone(), Arc::clone(requests));
-            let barrier = Arc::clone(&barrier);
-            std::thread::spawn(move || {
-                block_on(async {
-                    barrier.wait();
-                    storage.run(way, &requests, thread * COUNT, COUNT).await;
-                });
-            })
-        })
-        .collect();
-    barrier.wait();
-    let start = Instant::now();
-    for thread in work {
-        thread.join().unwrap();
-    }
-    (threads * COUNT) as f64 / start.elapsed().as_secs_f64()
-}
-
-fn threads(storage: &Storage, requests: &Arc<Requests>) {
-    for (way, words) in WAYS {
-        let ratio = |_| rate(storage, way, requests, 2) / rate(storage, way, requests, 1);
-        println!("  {words:<28}{:>9.2}", median((0..rounds()).map(ratio).collect()));
-    }
-}
-
 /// Bytes of a mark in memory, its name aside.
 fn memory() {
     let names: Vec<_> = (0..MANY).map(|number| format!("invoices/2026/{number:07}")).collect();
@@ -111,15 +80,13 @@ fn memory() {
 }
 
 fn main() {
-    let (one, many) = (Arc::new(Requests::to(1)), Arc::new(Requests::to(MANY)));
+    let (one, many) = (Requests::to(1), Requests::to(MANY));
     let few = block_on(Storage::of(&one));
     let storage = block_on(Storage::of(&many));
     println!("time of a request, one resource");
     added(&few, &one);
     println!("time of a request, {MANY} resources");
     added(&storage, &many);
-    println!("two threads to one, {MANY} resources");
-    threads(&storage, &many);
     println!("a mark of {MANY} in memory");
     memory();
     println!("an axum server on loopback, requests per second");

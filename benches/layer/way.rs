@@ -118,7 +118,6 @@ async fn compare(map: Map, request: Request<Empty<Bytes>>) -> Result<Response<Fu
 }
 
 /// One storage's fence, with a mark for each resource.
-#[derive(Clone)]
 pub struct Storage {
     fence: Fence,
     map: Map,
