@@ -10,11 +10,8 @@ use crate::bare::Bare;
 use crate::contestant::TTL;
 use crate::fleet::{self, Spent};
 use crate::scripts::Scripts;
-use crate::table::{Table, micros};
+use crate::table::Table;
 
-/// How many leases are looked at, and how often, once the processor time is measured: each look costs some, too.
-const LOOKED_AT: usize = 250;
-const LOOKS: Duration = Duration::from_millis(50);
 const WATCHED: Duration = Duration::from_secs(20);
 /// The pause of the least client: as long as this crate lets renewals wait for one another.
 const BATCHES: Duration = Duration::from_millis(40);
@@ -40,8 +37,6 @@ pub async fn measure(number: usize, table: &mut Table) {
     let start = Spent::now(&servers);
     tokio::time::sleep(WATCHED).await;
     let fencing = Spent::now(&servers).since(start);
-    let mut late = watch(&leases).await;
-    let lost = leases.iter().filter(|lease| lease.valid_for().is_zero()).count();
     drop(leases);
     redlock.settle().await;
     let scripts = by_scripts(number, &servers).await;
@@ -53,10 +48,6 @@ pub async fn measure(number: usize, table: &mut Table) {
     };
     table.figure("client, of a core", "%", &both(&|cpu| cpu.client));
     table.figure("five servers, of a core", "%", &both(&|cpu| cpu.servers));
-    late.sort_unstable();
-    table.own("lateness of renewals p50", "us", micros(&late, 0.5));
-    table.own("lateness of renewals p99", "us", micros(&late, 0.99));
-    table.own("leases lost", "number", lost as f64);
 }
 
 /// The least that it takes to keep this many locks with this crate's scripts: the same requests to the same nodes at
@@ -92,26 +83,4 @@ async fn spent<T>(held: &[T], servers: &[RedisServer], renew: impl AsyncFn(&[T])
         renew(batch).await;
     }
     Spent::now(servers).since(start)
-}
-
-/// Returns by how much each renewal came after a third of the TTL, to within the pause of the looks.
-async fn watch(leases: &[Lease]) -> Vec<Duration> {
-    let due = TTL - (TTL / 100 + Duration::from_millis(2)) - TTL / 3;
-    let step = (leases.len() / LOOKED_AT).max(1);
-    let looked_at: Vec<_> = leases.iter().step_by(step).collect();
-    let mut least = vec![Duration::MAX; looked_at.len()];
-    let mut late = Vec::new();
-    let end = Instant::now() + WATCHED;
-    while Instant::now() < end {
-        for (lease, least) in looked_at.iter().zip(&mut least) {
-            let left = lease.valid_for();
-            if least.checked_add(LOOKS * 4).is_some_and(|rise| left > rise) {
-                late.push(due.saturating_sub(*least));
-                *least = Duration::MAX;
-            }
-            *least = left.min(*least);
-        }
-        tokio::time::sleep(LOOKS).await;
-    }
-    late
 }
