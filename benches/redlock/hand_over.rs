@@ -16,13 +16,6 @@ const HOLD: Duration = Duration::from_millis(1);
 const SPAN: Duration = Duration::from_secs(5);
 const WAITERS: usize = 2;
 
-/// What waiters of one process saw.
-#[derive(Clone, Copy, Default)]
-struct Seen {
-    holds: u64,
-    longest: Duration,
-}
-
 /// Two waiters in one process, for one resource. The bare client and that of the scripts can't wait: a mutex of the
 /// process hands them the turn, and the servers are asked as they are otherwise.
 pub async fn in_one_process(table: &mut Table) {
@@ -38,21 +31,18 @@ pub async fn in_one_process(table: &mut Table) {
         let turn = Some(Arc::new(Mutex::new(())));
         figures.push((contestant.name(), waiters(&contestant, turn).await));
     }
-    print(table, &figures);
+    table.figure("holds of 1 ms", "1/s", &figures);
 }
 
-async fn waiters(contestant: &Contestant, turn: Option<Arc<Mutex<()>>>) -> Seen {
+/// Returns the holds of all waiters in a second.
+async fn waiters(contestant: &Contestant, turn: Option<Arc<Mutex<()>>>) -> f64 {
     let holds = Arc::<AtomicU64>::default();
     let end = Instant::now() + SPAN;
     let mut tasks = JoinSet::new();
     for _ in 0..WAITERS {
         let (contestant, holds, turn) = (contestant.clone(), Arc::clone(&holds), turn.clone());
         tasks.spawn(async move {
-            let mut longest = Duration::ZERO;
             while Instant::now() < end {
-                let start = Instant::now();
-                let left = end.saturating_duration_since(start);
-                // Who still waits at the end has waited for so long.
                 let held = async {
                     let _turn = match &turn {
                         Some(turn) => Some(turn.lock().await),
@@ -60,23 +50,12 @@ async fn waiters(contestant: &Contestant, turn: Option<Arc<Mutex<()>>>) -> Seen 
                     };
                     contestant.hold(NAME, HOLD).await
                 };
-                if let Ok(true) = tokio::time::timeout(left, held).await {
+                if let Ok(true) = tokio::time::timeout_at(end.into(), held).await {
                     holds.fetch_add(1, Ordering::Relaxed);
                 }
-                longest = longest.max(start.elapsed());
             }
-            longest
         });
     }
-    let longest = tasks.join_all().await.into_iter().max().unwrap_or_default();
-    Seen { holds: holds.load(Ordering::Relaxed), longest }
-}
-
-fn print(table: &mut Table, figures: &[(&'static str, Seen)]) {
-    let rate = |seen: &Seen| seen.holds as f64 / SPAN.as_secs_f64();
-    let each = |value: &dyn Fn(&Seen) -> f64| -> Vec<(&'static str, f64)> {
-        figures.iter().map(|(name, seen)| (*name, value(seen))).collect()
-    };
-    table.figure("holds of 1 ms", "1/s", &each(&rate));
-    table.figure("longest wait", "ms", &each(&|seen| seen.longest.as_secs_f64() * 1e3));
+    tasks.join_all().await;
+    holds.load(Ordering::Relaxed) as f64 / SPAN.as_secs_f64()
 }

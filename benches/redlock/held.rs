@@ -33,7 +33,7 @@ pub async fn measure(number: usize, table: &mut Table) {
     }
     redlock.settle().await;
     let (_, bytes) = allocations::end();
-    table.own("bytes per lease", "B", bytes as f64 / number as f64);
+    table.figure("bytes per lease", "B", &[("fencing", bytes as f64 / number as f64)]);
     let start = Spent::now(&servers);
     tokio::time::sleep(WATCHED).await;
     let fencing = Spent::now(&servers).since(start);

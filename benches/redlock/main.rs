@@ -2,7 +2,7 @@
 //! limits, and the least that a client of the same scripts can do. docs/assurance/performance.md has the figures and the method.
 //!
 //! `cargo bench -p redlock_bench`, then the names of rows if you do not want all of them:
-//! `-- n5 tasks64`. `--json` prints one object a line. `--rounds 40` sets the rounds (default 20).
+//! `-- n5 tasks64`. `--rounds 40` sets the rounds (default 20).
 //! `served`, `served10000` and `soak` need `cargo build --release -p fencing-cli` before.
 //!
 //! Rounds of the contestants are interleaved, so that other load on the machine slows all of them alike.
@@ -36,10 +36,9 @@ const SOAK: &str = "soak";
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
-    let (mut json, mut rounds, mut rows) = (false, 20, Vec::new());
+    let (mut rounds, mut rows) = (20, Vec::new());
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
-            "--json" => json = true,
             "--bench" => {}
             "--rounds" => {
                 let number = arguments.next().and_then(|text| text.parse().ok());
@@ -52,7 +51,7 @@ fn main() {
     if rows.is_empty() {
         rows = ROWS.split(' ').map(str::to_owned).collect();
     }
-    let mut table = Table::new(json);
+    let mut table = Table::new();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("a runtime").block_on(async {
         for row in &rows {

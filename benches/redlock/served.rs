@@ -13,7 +13,7 @@ use crate::contestant::{Contestant, TTL};
 use crate::cpu::Cpu;
 use crate::fleet::{self, Spent};
 use crate::serve::{Http, Service};
-use crate::table::{Table, median, micros};
+use crate::table::{Table, median, p50};
 
 const WATCHED: Duration = Duration::from_secs(20);
 
@@ -84,10 +84,7 @@ async fn compare(figure: &str, of: [Vec<Call>; 2], rounds: usize, table: &mut Ta
         times[which].extend(tasks.join_all().await.concat());
         rates[which].push((times[which].len() - before) as f64 / start.elapsed().as_secs_f64());
     }
-    let [own, served] = times.map(|mut times| {
-        times.sort_unstable();
-        micros(&times, 0.5)
-    });
+    let [own, served] = times.map(|times| p50(&times));
     table.figure(&format!("{figure}, p50"), "us", &[("fencing", own), ("serve", served)]);
     let [own, served] = rates.map(median);
     table.figure(figure, "1/s", &[("fencing", own), ("serve", served)]);
@@ -96,8 +93,6 @@ async fn compare(figure: &str, of: [Vec<Call>; 2], rounds: usize, table: &mut Ta
 /// Leases that clients hold, as those of clients/ do: renewed each third of the TTL, and soon after a failure.
 pub struct Held {
     acquired: AtomicUsize,
-    renewed: AtomicUsize,
-    failed: AtomicUsize,
     lost: AtomicUsize,
     is_over: AtomicBool,
     /// Requests at a time.
@@ -107,9 +102,9 @@ pub struct Held {
 impl Held {
     /// Acquires this many leases, and holds them until the end.
     pub async fn hold(http: &Http, number: usize) -> (Arc<Held>, JoinSet<()>) {
-        let [acquired, renewed, failed, lost] = [const { AtomicUsize::new(0) }; 4];
+        let [acquired, lost] = [const { AtomicUsize::new(0) }; 2];
         let (is_over, turns) = (AtomicBool::new(false), Semaphore::new(64));
-        let held = Arc::new(Held { acquired, renewed, failed, lost, is_over, turns });
+        let held = Arc::new(Held { acquired, lost, is_over, turns });
         let tasks = (0..number).map(|lease| Arc::clone(&held).one(http.clone(), format!("held/{lease}"))).collect();
         while held.acquired.load(Relaxed) < number {
             sleep(Duration::from_millis(10)).await;
@@ -126,13 +121,11 @@ impl Held {
         while !self.is_over.load(Relaxed) {
             sleep(pause).await;
             let _turn = self.turns.acquire().await;
-            let (count, next) = match http.renew(&id).await {
-                Some(StatusCode::OK) => (&self.renewed, TTL / 3),
+            pause = match http.renew(&id).await {
+                Some(StatusCode::OK) => TTL / 3,
                 Some(StatusCode::NOT_FOUND | StatusCode::CONFLICT) => break,
-                _ => (&self.failed, TTL / 30),
+                _ => TTL / 30,
             };
-            count.fetch_add(1, Relaxed);
-            pause = next;
         }
         // What is not there any more was lost.
         if http.release(&id).await == Some(StatusCode::NOT_FOUND) {
@@ -143,10 +136,7 @@ impl Held {
     pub async fn end(&self, tasks: JoinSet<()>, table: &mut Table) {
         self.is_over.store(true, Relaxed);
         tasks.join_all().await;
-        let counts = [("renewals", &self.renewed), ("renewals that failed", &self.failed), ("leases lost", &self.lost)];
-        for (figure, count) in counts {
-            table.figure(figure, "number", &[("serve", count.load(Relaxed) as f64)]);
-        }
+        table.figure("leases lost", "number", &[("serve", self.lost.load(Relaxed) as f64)]);
     }
 }
 
@@ -158,7 +148,7 @@ pub async fn held(number: usize, table: &mut Table) {
     let (start, before) = (Spent::now(&servers), serve.so_far());
     sleep(WATCHED).await;
     let (spent, served) = (Spent::now(&servers).since(start), serve.so_far() - before);
-    for (figure, time) in [("serve", served), ("five servers", spent.servers), ("HTTP clients", spent.client)] {
+    for (figure, time) in [("serve", served), ("five servers", spent.servers)] {
         let percent = time.as_secs_f64() * 100.0 / WATCHED.as_secs_f64();
         table.figure(&format!("{figure}, of a core"), "%", &[("serve", percent)]);
     }

@@ -18,14 +18,10 @@ pub async fn measure(table: &mut Table) {
     (0..8).for_each(|guest| drop(guests.spawn(come_and_go(service.http.clone(), guest))));
     for minute in 1..=10 {
         sleep(MINUTE).await;
-        let folder = format!("/proc/{}", service.process.pid());
-        let status = fs::read_to_string(format!("{folder}/status")).unwrap();
-        let of = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next());
-        let files = fs::read_dir(format!("{folder}/fd")).unwrap().count();
-        let [memory, threads] = ["VmRSS:", "Threads:"].map(|name| of(name).unwrap().parse().unwrap());
-        for (figure, value) in [("memory, KiB", memory), ("threads", threads), ("files", files as f64)] {
-            table.figure(&format!("minute {minute}, {figure}"), "number", &[("serve", value)]);
-        }
+        let status = fs::read_to_string(format!("/proc/{}/status", service.process.pid())).unwrap();
+        let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next());
+        let memory = memory.unwrap().parse().unwrap();
+        table.figure(&format!("minute {minute}, memory"), "KiB", &[("serve", memory)]);
     }
     guests.abort_all();
     held.end(tasks, table).await;

@@ -9,7 +9,7 @@ mod server;
 mod zookeeper;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use etcd::Etcd;
 use fencing::Resource;
@@ -21,7 +21,7 @@ use zookeeper::Zookeeper;
 
 use crate::contestant::Contestant;
 use crate::fleet;
-use crate::table::{median, micros};
+use crate::table::{median, p50};
 
 const TASKS: usize = 64;
 
@@ -103,11 +103,7 @@ pub async fn measure(rounds: usize) {
         }
         rates[which].push(peers[which].1.side_by_side().await);
     }
-    let p50 = |times: &mut Vec<Duration>| {
-        times.sort_unstable();
-        micros(times, 0.5)
-    };
-    let figures: Vec<_> = times.iter_mut().map(p50).zip(rates.into_iter().map(median)).collect();
+    let figures: Vec<_> = times.iter().map(|times| p50(times)).zip(rates.into_iter().map(median)).collect();
     println!("{:42}{:>9}{:>10}{:>10}{:>12}", "", "p50, us", "to ours", "pairs/s", "to ours");
     for ((name, _), (p50, rate)) in peers.iter().zip(&figures) {
         let (ours, our_rate) = figures[0];
