@@ -1,15 +1,10 @@
 //! `fencing run` from the shell while nodes are killed, flushed and restarted one at a
 //! time: tokens strictly grow in the order in which the leases were granted.
 
-use std::fs::OpenOptions;
-use std::io::Write;
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fencing::{Redlock, Resource};
-use futures_util::future::join_all;
 use support::cli::*;
 
 /// Says how many leases are in the log: none within another, and each with a larger token than the one before.
@@ -90,48 +85,4 @@ fn nemesis(servers: &mut [RedisServer], stop: &AtomicBool, done: &AtomicUsize) {
         until("the node's return", || server.is_admitted() && server.cli(&["EXISTS", "{fencing}:quarantine"]) == "0");
         done.fetch_add(1, Ordering::SeqCst);
     }
-}
-
-const PROCESSES: usize = 4;
-const TASKS: usize = 8;
-const LEASES: usize = 5;
-
-#[test]
-fn the_tasks_of_several_processes_are_in_order() {
-    let (servers, folder) = (five(), tempfile::tempdir().unwrap());
-    let log = folder.path().join("log");
-    let child = |_| {
-        // This very test binary, in the part of `a_contender`.
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "acceptance::a_contender"]);
-        command.env("FENCING_TEST_NODES", urls(&servers)).env("FENCING_TEST_LOG", &log);
-        piped(command).spawn().unwrap()
-    };
-    for child in [0; PROCESSES].map(child) {
-        let ended = end(child);
-        assert_eq!(ended.code, Some(0), "{ended:?}");
-    }
-    assert_eq!(in_order(&log), PROCESSES * TASKS * LEASES);
-}
-
-/// One of the processes; nothing when it runs as a test.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_contender() {
-    let Ok(nodes) = std::env::var("FENCING_TEST_NODES") else { return };
-    let log = std::env::var("FENCING_TEST_LOG").unwrap();
-    let redlock = Redlock::builder().redis(nodes.split(',')).wait(Duration::from_secs(60));
-    let redlock = redlock.node_budget(Duration::from_secs(1)).build().unwrap();
-    let resource = Resource::new("invoice/42").unwrap();
-    let task = |_| async {
-        for _ in 0..LEASES {
-            let lease = redlock.acquire(&resource).await.unwrap();
-            for mark in ["start", "end"] {
-                let mut file = OpenOptions::new().append(true).create(true).open(&log).unwrap();
-                file.write_all(format!("{mark} {}\n", lease.token()).as_bytes()).unwrap();
-                tokio::task::yield_now().await;
-            }
-            let _ = lease.release().await;
-        }
-    };
-    join_all([0; TASKS].map(task)).await;
 }
