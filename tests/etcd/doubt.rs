@@ -7,7 +7,7 @@ use fencing::lock::etcd::EtcdLock;
 use futures_util::future::join;
 use support::etcd::EtcdCluster;
 use support::lease::{named, release, resource};
-use support::waiting::{in_time, polled, until};
+use support::waiting::{in_time, until};
 use tokio::time::sleep;
 
 use crate::lock;
@@ -88,35 +88,4 @@ async fn a_grant_whose_answer_is_lost_is_swept() {
     assert!(lost.is_err());
     until("the lock is free", async || other.try_acquire(&resource()).await.is_ok()).await;
     assert!(!kept.valid_for().is_zero());
-}
-
-#[tokio::test]
-async fn what_is_dropped_at_any_point_leaves_no_lock() {
-    let cluster = EtcdCluster::start();
-    let lock = lock(&cluster).build().unwrap();
-    let names = [named("a"), named("b"), named("c")];
-    let kept = lock.acquire(&named("kept")).await.unwrap();
-    for polls in 0..12 {
-        drop(polled(lock.acquire_all(&names), polls).await);
-        drop(polled(lock.acquire_shared(&names[0]), polls).await);
-        if let Ok(lease) = lock.try_acquire(&resource()).await {
-            drop(polled(lease.release(), polls).await);
-        }
-    }
-    in_time(lock.settle()).await;
-    let keys = cluster.ctl(&["get", "--prefix", "fencing/l/", "--keys-only"]);
-    assert_eq!(keys.trim(), "fencing/l/kept\0w");
-    release(kept).await;
-}
-
-/// A lease that is dropped outside of its runtime, which is the one of a single thread.
-#[test]
-fn a_lease_that_is_dropped_elsewhere_is_released() {
-    let cluster = EtcdCluster::start();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let lock = lock(&cluster).build().unwrap();
-    let lease = runtime.block_on(lock.acquire(&resource())).unwrap();
-    drop(lease);
-    runtime.block_on(lock.settle());
-    assert!(!is_there(&cluster, "fencing/l/invoice/42"));
 }

@@ -18,15 +18,3 @@ async fn a_lock_that_was_removed_is_lost() {
     lock.settle().await;
     assert!(hand.check_stat("/fencing/l/r/x").await.unwrap().is_some());
 }
-
-/// A lease that is dropped where no runtime is releases its lock.
-#[test]
-fn a_lease_is_released_outside_of_a_runtime() {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let server = ZookeeperServer::start();
-    let (one, other) = (on(&server).build().unwrap(), on(&server).build().unwrap());
-    let lease = runtime.block_on(one.acquire(&resource("r"))).unwrap();
-    drop(lease);
-    drop(runtime.block_on(other.acquire(&resource("r"))).unwrap());
-    runtime.block_on(other.settle());
-}

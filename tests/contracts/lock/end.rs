@@ -4,8 +4,9 @@ use super::*;
 const LEAST: Duration = Duration::from_millis(700);
 
 /// Checks that a lease which is released or dropped is over for each who awaits that, and that its locks are free then.
-pub async fn ends<K>(lock: &dyn Lock, names: &[Resource], acquire: impl AsyncFn() -> Lease<K>) {
-    for case in ["after a release", "after a drop", "after a release was polled once"] {
+pub async fn ends<K: Send>(lock: &dyn Lock, names: &[Resource], acquire: impl AsyncFn() -> Lease<K>) {
+    for case in ["after a release", "after a drop", "after a drop without a runtime", "after a release was polled once"]
+    {
         let lease = acquire().await;
         let mut early = pin!(lease.lost());
         let early_loss = polled(&mut early, 1).await;
@@ -14,6 +15,7 @@ pub async fn ends<K>(lock: &dyn Lock, names: &[Resource], acquire: impl AsyncFn(
         match case {
             "after a release" => release(lease).await,
             "after a drop" => drop(lease),
+            "after a drop without a runtime" => std::thread::scope(|scope| drop(scope.spawn(|| drop(lease)))),
             // After its first poll a release goes on without its future.
             _ => drop(polled(lease.release(), 1).await),
         }
