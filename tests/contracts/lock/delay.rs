@@ -1,7 +1,7 @@
 use super::*;
 
 /// Checks that the locks of a lease which is lost stay closed for the lock delay, whether its holder keeps it or drops
-/// it, and that there is none after a release.
+/// it, and that there is none after a release or a drop in time.
 ///
 /// Build the first so that it does not renew, with a TTL and a lock delay of a few seconds at most, and `patient` with a
 /// lock delay that is far longer.
@@ -15,6 +15,8 @@ pub async fn delay_contract(lock: &dyn Lock, patient: &dyn Lock, other: &dyn Loc
     stays(lock, other, part, true, delay).await;
     release(acquire(patient, &resource).await).await;
     free(other, &resource, "after a release, which has no lock delay").await;
+    drop(acquire(patient, &resource).await);
+    free(other, &resource, "after a drop in time, which has none either").await;
 }
 
 /// Checks it with this lease of `delay`.

@@ -81,24 +81,6 @@ async fn a_loss_while_the_machine_slept_is_noticed_soon() {
     assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
 }
 
-/// What its holder has sent may still arrive: that is what the delay is for.
-#[tokio::test(start_paused = true)]
-async fn a_lost_lease_that_is_dropped_stays_closed_for_its_lock_delay() {
-    let fleet = Fleet::of(5).await;
-    let redlock = fleet.service().renew(false).lock_delay(TTL).build().unwrap();
-    let lease = redlock.try_acquire(&resource()).await.unwrap();
-    assert_eq!(lease.lost().await, Loss::Expired);
-    drop(lease);
-    settle().await;
-    assert_eq!(fleet.locked().await, [true; 5]);
-    sleep(TTL + TTL / 10).await;
-    assert_eq!(fleet.locked().await, [false; 5]);
-    // One that is still held is released when it is dropped.
-    drop(redlock.try_acquire(&resource()).await.unwrap());
-    settle().await;
-    assert_eq!(fleet.locked().await, [false; 5]);
-}
-
 /// Clocks of a majority jump ahead: locks expire early, and two hold the lease at once.
 #[tokio::test(start_paused = true)]
 async fn an_early_expiry_gives_larger_tokens_and_the_first_holder_learns_of_it() {
