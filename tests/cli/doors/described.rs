@@ -5,20 +5,42 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use support::cli::Ended;
+use support::postgres::PostgresServer;
 use tempfile::TempDir;
 
 use super::*;
 
 const DOCUMENT: &str = include_str!("../../../cli/openapi/serve.yaml");
 
+/// Runs the tests of a client, which must pass, on a lock service of its own and a database with a fence. What it sends
+/// and is answered must be described.
+pub async fn tested(mut client: Command) -> Ended {
+    let (servers, folder) = (five(), tempfile::tempdir().unwrap());
+    let server = PostgresServer::start();
+    let database = server.database().await;
+    let (socket, name) = (database.get_socket().unwrap().display(), database.get_database().unwrap());
+    support::cli::ask(&format!("postgres:///{name}?host={socket}&user=fencing"), "db migrate").is(0);
+    let door = serve(&servers, folder.path());
+    let recorder = Recorder::before(door.requests);
+    client.env("FENCING_URL", format!("http://{}", recorder.address)).env("FENCING_CLIENT_TOKEN", "writer");
+    client
+        .env("FENCING_SERVE_PID", door.process.pid().to_string())
+        .env("FENCING_SERVE_STATUS", door.status.to_string());
+    client.env("PGHOST", socket.to_string()).env("PGDATABASE", name);
+    let ended = finish(client);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    recorder.is_described();
+    ended
+}
+
 /// Stands before a lock service, and writes down what passes on each connection.
-pub struct Recorder {
-    pub address: SocketAddr,
+struct Recorder {
+    address: SocketAddr,
     folder: TempDir,
 }
 
 impl Recorder {
-    pub fn before(service: SocketAddr) -> Recorder {
+    fn before(service: SocketAddr) -> Recorder {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let folder = tempfile::tempdir().unwrap();
         let (address, path) = (listener.local_addr().unwrap(), folder.path().to_owned());
@@ -35,7 +57,7 @@ impl Recorder {
 
     /// Asserts that the document declares all that has passed, which is most of what clients meet.
     #[track_caller]
-    pub fn is_described(&self) {
+    fn is_described(&self) {
         let found = self.check(DOCUMENT).printed();
         for what in ["POST 201", "POST 400", "POST 401", "POST 403", "POST 409", "PUT 200", "DELETE 204", "DELETE 404"]
         {
@@ -80,7 +102,7 @@ fn pass(mut from: TcpStream, mut to: TcpStream, mut record: File) {
 }
 
 /// A lock service that signs, for the client `writer`. There is one without rights, `nobody`.
-pub fn serve(servers: &[RedisServer], folder: &Path) -> Door {
+fn serve(servers: &[RedisServer], folder: &Path) -> Door {
     let [keys, clients] = ["keys", "clients"].map(|name| folder.join(name));
     fs::write(&keys, format!("one={}\n", "1".repeat(64))).unwrap();
     let [writer, nobody] = [("writer", r#"["acquire"]"#), ("nobody", "[]")]

@@ -2,9 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use support::postgres::PostgresServer;
-
-use super::described::{self, Recorder};
 use super::*;
 
 fn client() -> PathBuf {
@@ -13,25 +10,15 @@ fn client() -> PathBuf {
 
 #[tokio::test]
 async fn the_client_in_python_keeps_its_promises() {
-    let (servers, folder) = (five(), tempfile::tempdir().unwrap());
-    let server = PostgresServer::start();
-    let postgres = server.database().await;
-    let (socket, name) = (postgres.get_socket().unwrap().display(), postgres.get_database().unwrap());
-    support::cli::ask(&format!("postgres:///{name}?host={socket}&user=fencing"), "db migrate").is(0);
-    let door = described::serve(&servers, folder.path());
-    let recorder = Recorder::before(door.requests);
+    let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join("files.db");
     let migrated = support::cli::ask(&format!("sqlite:{}", database.display()), "db migrate");
     assert_eq!(migrated.code, Some(0), "{migrated:?}");
     let mut python = Command::new("/usr/bin/python3");
     python.args(["-B", "-m", "unittest", "discover", "-s", "tests"]).current_dir(client());
-    python.env("PYTHONPATH", "src").env("FENCING_URL", format!("http://{}", recorder.address));
-    python.env("FENCING_CLIENT_TOKEN", "writer").env("PGHOST", socket.to_string()).env("PGDATABASE", name);
-    python.env("FENCING_SERVE_PID", door.process.pid().to_string()).env("FENCING_TEST_DATABASE", database);
-    let ended = finish(support::cli::piped(python));
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    python.env("PYTHONPATH", "src").env("FENCING_TEST_DATABASE", database);
+    let ended = described::tested(python).await;
     assert!(ended.stderr.contains("Ran 14 tests"), "{}", ended.stderr);
-    recorder.is_described();
 }
 
 #[test]
