@@ -95,14 +95,12 @@ impl Report {
         self.note("the nodes", verdict(&findings).map(|()| format!("{granting} of {all} grant leases now")));
         for finding in &findings.nodes {
             let report = finding.report.as_ref();
-            let refuses = report.and_then(|report| report.refuses.as_ref());
-            let found = match (finding.advised(&findings), refuses, finding.quarantine()) {
-                (Some(advice), ..) => Err(Failure::refused(advice)),
-                (_, Some(why), _) => Err(Failure::refused(why)),
-                (.., Some(Duration::MAX)) => Err(Failure::refused(
+            let found = match (finding.advised(&findings), finding.quarantine()) {
+                (Some(advice), _) => Err(Failure::refused(advice)),
+                (_, Some(Duration::MAX)) => Err(Failure::refused(
                     "grants nothing until an operator ends its quarantine: see `fencing fleet recover --now`",
                 )),
-                (.., Some(left)) => Ok(format!("grants nothing for another {}, which ends by itself", about(left))),
+                (_, Some(left)) => Ok(format!("grants nothing for another {}, which ends by itself", about(left))),
                 _ => Ok(format!("version {}", report.map_or("", |report| &report.version))),
             };
             self.note(&finding.node, found);

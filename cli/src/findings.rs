@@ -82,7 +82,7 @@ impl Findings {
     pub(crate) fn opens_in(&self) -> Option<Duration> {
         let closed = |finding: &Finding| match finding.problem {
             None => Some(Duration::ZERO),
-            Some(_) => finding.quarantine().filter(|left| *left < Duration::MAX),
+            Some(_) => finding.quarantine().filter(|left| *left < Duration::MAX && finding.takes_writes()),
         };
         let mut closed: Vec<Duration> = self.nodes.iter().filter_map(closed).collect();
         closed.sort_unstable();
@@ -148,10 +148,21 @@ impl Finding {
             && self.report.as_ref().is_some_and(|it| known(it) && list.members().eq(&it.fleet))
     }
 
+    fn takes_writes(&self) -> bool {
+        self.report.as_ref().is_some_and(|it| it.refuses.is_none())
+    }
+
     /// Returns the problem with its remedy. A quarantine ends automatically and is none.
     pub(crate) fn advised(&self, findings: &Findings) -> Option<String> {
-        let fault = self.problem.as_ref().filter(|_| self.quarantine().is_none())?;
-        let advice = match fault {
+        let fault = match &self.problem {
+            Some(Fault::Quarantined(_)) => {
+                let mut opened = self.report.clone()?;
+                opened.quarantine = None;
+                opened.problem(&findings.fleet)?
+            }
+            problem => problem.clone()?,
+        };
+        let advice = match &fault {
             Fault::Unreachable(_) => " (is it running? is the URL right?)",
             Fault::TimedOut => &format!(": no answer within {} (hung, or out of reach?)", show(findings.budget)),
             Fault::Denied(_) => " (check user, password and ACL)",
@@ -246,4 +257,5 @@ pub(crate) fn is_silent(fault: &Fault) -> bool {
 }
 
 const NEVER_IN_USE: &str = "; if these nodes were never in use, and only then, `fencing fleet init` starts them at \
-                            once: a lock that is still held would be held twice";
+                            once: a lock that is still held would be held twice. If a move to this list has begun, run \
+                            the move again instead";

@@ -101,7 +101,7 @@ pub(crate) async fn main(action: FleetAction) -> Result<u8, Failure> {
     tokio::select! {
         biased;
         signal = signals.next() => {
-            let why = "interrupted by a signal: run the same command again (amid a move no client gets a lease)";
+            let why = "interrupted by a signal: run the same command again (amid a move give no client the new list)";
             Err(Failure(exit::by_signal(signal.as_raw()), why.to_owned()))
         }
         done = done => done.map(|()| 0),
@@ -227,20 +227,30 @@ fn check_left(old: &Findings, new: &Findings) -> Result<(), Failure> {
     let others: Vec<_> = lists.filter(|list| !list.is_empty() && !old.fleet.members().eq(*list)).collect();
     let is_at_work = new.admitted() >= new.needed();
     let has_begun = is_at_work || others.iter().any(|list| new.fleet.members().eq(*list));
+    let joined = old.count(|it| it.is_member(&new.fleet));
+    // A new list that is at work may also be another fleet.
+    let stays = |it: &Finding| it.report.as_ref().is_some_and(|it| it.moved_to.is_empty()) && it.is_member(&old.fleet);
+    let is_apart = is_at_work && answered + joined < needed && old.count(stays) > 0;
     // It would refuse to join, when the others have left.
     if !is_at_work && old.count(|it| has_left(it) && new.has(it)) > 0 {
         old.print();
         return Err(Failure::refused(LEFT_FOR_ANOTHER));
     }
-    if answered >= needed || has_begun {
+    if !is_apart && (answered >= needed || has_begun) {
         return Ok(());
     }
     old.print();
-    Err(match others.is_empty() {
+    Err(match others.is_empty() || is_apart {
+        true if is_apart => Failure::unavailable(format_args!(
+            "nothing was changed: --to is in use, but a node of --from has not left for it, and only {answered} of \
+             {all} nodes of --from answer with their state. Is --from the list that clients have now? If so, bring the \
+             others back; if they are gone for good or came back empty, see --lost"
+        )),
         false => Failure::refused("nothing was changed: is --from the list that clients have now?"),
         true => Failure::unavailable(format_args!(
             "{answered} of {all} nodes of --from answer with their state, and {needed} are needed: nothing was \
-             changed. Bring the others back; if they are gone for good or came back empty, see --lost"
+             changed. Is --from the list that clients have now? If so, bring the others back; if they are gone for \
+             good or came back empty, see --lost"
         )),
     })
 }
@@ -283,7 +293,7 @@ fn advised(error: OperatorError, to: &Redis) -> Failure {
         }
         OperatorError::NotAll { .. } => {
             "; fix that and run the same command again. If an earlier run has begun the move, \
-             no client gets a lease until it is done"
+             give no client the new list until it is done"
         }
         OperatorError::OtherFleet(_) => "; is --from the list that clients have now?",
         _ => "",
@@ -332,9 +342,11 @@ const NOW: &str = "\
 --now ends each quarantine: nodes that have forgotten locks grant at once. If a client still holds
 a lock that they have forgotten, two clients hold it at the same time, until the storage refuses the
 older token; `fencing leases` does not show such a lock. Use --now only if all clients are stopped, or
-have been stopped for the longest TTL since. Add --yes to do it.";
+if you know that each lease from before has ended: it expired or was released, or the lock was taken
+from a holder that is dead. Add --yes to do it.";
 
 const LOST: &str = "\
+Check --from first: if it is not the list that clients have, their fleet goes on beside the new one.
 --lost starts the new list although no majority of the old one answers with its state. The counts of
 the old list are lost with it, so the order of the tokens depends on the nodes' clocks. Use --lost if
 that majority has forgotten or is gone for good. The nodes that do not answer must never serve a

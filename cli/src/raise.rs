@@ -8,6 +8,9 @@ use crate::place::{Chosen, LockPlace};
 use crate::pool::answer;
 use crate::say;
 
+/// It leaves room for centuries of tokens.
+const HIGHEST: u64 = 900_000_000_000_000;
+
 /// Raises the tokens of etcd or ZooKeeper above --above, after a restore from a backup.
 ///
 /// This ends all leases. Then no lock is granted until earlier holders have stopped: in etcd for the longest TTL and a
@@ -16,7 +19,8 @@ use crate::say;
 pub(crate) struct RaiseArgs {
     #[command(flatten)]
     place: LockPlace,
-    /// The largest token that may have been granted: by the marks and the logs of all clients. If unsure, go far above.
+    /// The largest token that may have been granted: by the marks and the logs of all clients. If unsure, add
+    /// 1000000000000.
     #[arg(long, value_name = "TOKEN")]
     above: Token,
     /// Confirms the raise. Without this, the command only says what it would do.
@@ -31,6 +35,11 @@ pub(crate) async fn main(args: RaiseArgs) -> Result<u8, Failure> {
         Chosen::Database(_) => return Err(Failure::usage("for a database use `fencing db marks raise-floor`")),
         engine @ Chosen::Engine { .. } => engine,
     };
+    let leaves_some = above.get() <= HIGHEST;
+    Failure::unless(
+        leaves_some,
+        format_args!("--above is at most {HIGHEST}: tokens never fall, and end at {}", Token::MAX),
+    )?;
     let service = engine.operator().await?;
     let held = LeaseList::of_service(&*service, &WildMatch::new("*")).await?.all.len();
     let would = format_args!(

@@ -42,3 +42,4 @@ GRANT SELECT ON fencing_leases TO operator;
 
 -- `fencing doctor` as one of the others.
 GRANT SELECT ON _fencing_migrations TO app_2, app_3, app_4, operator;
+GRANT SELECT ON documents TO app_1, app_2, app_4, locks, operator;  -- each protected table

@@ -161,7 +161,8 @@ pub enum MigrateError {
     /// in another schema. On MySQL this is also the error of a user without EXECUTE on any of the procedures.
     #[error(
         "the database has lost {what}: a dump may have left them out (mysqldump needs --routines \
-         and --triggers). Run DELETE FROM _fencing_migrations and migrate again: that creates them \
+         and --triggers), or this user may not see them: check as the owner of the tables first. If they are missing \
+         for the owner as well, run DELETE FROM _fencing_migrations and migrate again: that creates them \
          and changes no mark{}. Then give all rights again",
         if .what.contains("fencing_leases") { LAST_TOKENS } else { "" }
     )]

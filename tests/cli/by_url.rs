@@ -12,6 +12,7 @@ fn is_raised(url: &str) {
     let token = || finish(run(url, holders::patient(url), "echo $FENCING_TOKEN")).number();
     let above = token() + 1_000_000_000_000;
     ask(url, &format!("raise --above {above}")).says(64, "(held now: 0), and grant none until");
+    ask(url, "raise --above 999999999999999 --yes").says(64, "--above is at most 900000000000000");
     let holder = holders::hold(url, "");
     let words = format!("would raise all later tokens above {above}, end every lease (held now: 1)");
     until("one is held", || ask(url, &format!("raise --above {above}")).stderr.contains(&words));

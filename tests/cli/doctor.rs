@@ -80,6 +80,9 @@ async fn servers_with_clocks_of_their_own_agree_with_this_machine_and_may_take_n
     postgres.run("DROP FUNCTION fencing_prune").unwrap();
     let found = finds(&postgres.url, "", 65, "ok    the lock service: it grants leases now");
     assert!(found.contains("fencing_prune"), "{found}");
+    postgres.run("ALTER TABLE fencing_floor RENAME TO lost").unwrap();
+    finds(&postgres.url, "", 69, "mend  the lock service: ");
+    postgres.run("ALTER TABLE lost RENAME TO fencing_floor").unwrap();
     let name = postgres.run("SELECT current_database()").unwrap();
     postgres.run(&format!("ALTER DATABASE {} SET default_transaction_read_only = on", name.trim())).unwrap();
     finds(&postgres.url, "", 69, "takes no writes: it is a standby, or read-only");

@@ -211,3 +211,18 @@ fn a_move_that_is_done_may_be_run_again_without_the_old_servers() {
     servers[..3].iter_mut().for_each(RedisServer::kill);
     moved(finish(mover(&from, &to)), &to);
 }
+
+/// The new list may be another fleet, and the old one go on beside it.
+#[test]
+fn a_list_that_is_in_use_is_no_proof_of_a_move() {
+    let servers = servers(6);
+    let (from, to) = (urls(&servers[..3]), urls(&servers[3..]));
+    init(&from);
+    init(&to);
+    servers[1..3].iter().for_each(|server| server.signal("STOP"));
+    finish(mover(&from, &to)).says(69, "--to is in use, but a node of --from has not left for it, and only 1 of 3");
+    servers[1..3].iter().for_each(|server| server.signal("CONT"));
+    nodes(&from, 0, "");
+    finish(mover(&from, &to)).says(65, "both lists are in use");
+    nodes(&from, 0, "");
+}
