@@ -80,11 +80,7 @@ impl Findings {
 
     /// Returns in what time a majority grants: zero if it does now, `None` if it never does by itself.
     pub(crate) fn opens_in(&self) -> Option<Duration> {
-        let closed = |finding: &Finding| match finding.problem {
-            None => Some(Duration::ZERO),
-            Some(_) => finding.quarantine().filter(|left| *left < Duration::MAX && finding.takes_writes()),
-        };
-        let mut closed: Vec<Duration> = self.nodes.iter().filter_map(closed).collect();
+        let mut closed: Vec<Duration> = self.nodes.iter().filter_map(Finding::opens_in).collect();
         closed.sort_unstable();
         closed.get(self.needed().saturating_sub(1)).copied()
     }
@@ -133,7 +129,8 @@ impl Finding {
 
     /// Returns whether the node is in this list, or was until it left it.
     pub(crate) fn is_member(&self, list: &Fleet) -> bool {
-        self.report.as_ref().is_some_and(|it| it.remembers() && list.members().eq(&it.fleet))
+        !matches!(self.problem, Some(Fault::SameServer(_)))
+            && self.report.as_ref().is_some_and(|it| it.remembers() && list.members().eq(&it.fleet))
     }
 
     pub(crate) fn quarantine(&self) -> Option<Duration> {
@@ -143,25 +140,28 @@ impl Finding {
     /// Returns whether clients of this list count the node, even if a new client would refuse it: running clients do
     /// not notice a setting that was changed since.
     pub(crate) fn is_counted(&self, list: &Fleet) -> bool {
-        let known = |it: &NodeReport| it.remembers() && it.moved_to.is_empty() && it.master;
-        !matches!(self.problem, Some(Fault::SameServer(_)))
-            && self.report.as_ref().is_some_and(|it| known(it) && list.members().eq(&it.fleet))
+        self.is_member(list) && self.report.as_ref().is_some_and(|it| it.moved_to.is_empty() && it.master)
     }
 
-    fn takes_writes(&self) -> bool {
-        self.report.as_ref().is_some_and(|it| it.refuses.is_none())
+    /// Returns in what time it grants: zero if it does now, `None` if it never does by itself.
+    pub(crate) fn opens_in(&self) -> Option<Duration> {
+        match self.problem {
+            None => Some(Duration::ZERO),
+            Some(_) => self.quarantine().filter(|left| *left < Duration::MAX && self.lasting().is_none()),
+        }
     }
 
-    /// Returns the problem with its remedy. A quarantine ends automatically and is none.
+    /// Returns the problem, unless it is a quarantine alone.
+    pub(crate) fn lasting(&self) -> Option<Fault> {
+        match &self.problem {
+            Some(Fault::Quarantined(_)) => self.report.as_ref()?.refusal(),
+            problem => problem.clone(),
+        }
+    }
+
+    /// Returns the problem that lasts, with its remedy.
     pub(crate) fn advised(&self, findings: &Findings) -> Option<String> {
-        let fault = match &self.problem {
-            Some(Fault::Quarantined(_)) => {
-                let mut opened = self.report.clone()?;
-                opened.quarantine = None;
-                opened.problem(&findings.fleet)?
-            }
-            problem => problem.clone()?,
-        };
+        let fault = self.lasting()?;
         let advice = match &fault {
             Fault::Unreachable(_) => " (is it running? is the URL right?)",
             Fault::TimedOut => &format!(": no answer within {} (hung, or out of reach?)", show(findings.budget)),
@@ -235,7 +235,7 @@ impl Finding {
         ))
     }
 
-    fn is_on_the_way(&self, findings: &Findings) -> bool {
+    pub(crate) fn is_on_the_way(&self, findings: &Findings) -> bool {
         let list = &findings.fleet;
         self.report.as_ref().is_some_and(|it| it.remembers() && list.members().eq(&it.moved_to))
     }
@@ -257,5 +257,5 @@ pub(crate) fn is_silent(fault: &Fault) -> bool {
 }
 
 const NEVER_IN_USE: &str = "; if these nodes were never in use, and only then, `fencing fleet init` starts them at \
-                            once: a lock that is still held would be held twice. If a move to this list has begun, run \
-                            the move again instead";
+                            once (if they were in use, two clients may hold one lease). If a move to this list has \
+                            begun, run that move again instead";

@@ -101,7 +101,7 @@ pub(crate) async fn main(action: FleetAction) -> Result<u8, Failure> {
     tokio::select! {
         biased;
         signal = signals.next() => {
-            let why = "interrupted by a signal: run the same command again (amid a move give no client the new list)";
+            let why = "interrupted by a signal: run the same command again, and give no client the new list of an unfinished move";
             Err(Failure(exit::by_signal(signal.as_raw()), why.to_owned()))
         }
         done = done => done.map(|()| 0),
@@ -154,7 +154,7 @@ async fn bring_back(recover: &RecoverArgs) -> Result<(), Failure> {
     match opened {
         Some(Ok(nodes)) if nodes.is_empty() => say::out("no node was quarantined\n"),
         Some(Ok(nodes)) => say::out(format_args!("quarantine ended: {}\n", nodes.join(", "))),
-        Some(Err(error)) => say::error(error),
+        Some(Err(error)) => say::error(format_args!("{error}. The quarantine of every other node has ended")),
         None => {}
     }
     if recover.now || findings.opens_in().is_none() {
@@ -207,14 +207,29 @@ async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
     ));
     let moved = if order.lost { old.move_lost_to(&new).await } else { old.move_to(&new).await };
     moved.map_err(|error| advised(error, &to))?;
-    let new = findings::ask(&to, budget).await?;
+    let (old, new) = (findings::ask(&from, budget).await?, findings::ask(&to, budget).await?);
     new.print();
+    let have_left = old.count(|it| it.is_on_the_way(&new) || it.is_member(&new.fleet));
+    let too_few = !order.lost && have_left < old.needed();
+    if too_few && old.count(|it| it.is_counted(&old.fleet)) > 0 {
+        old.print();
+        return Err(Failure::unavailable(
+            "--to is in use, but a node of --from has not left for it: give no client --to, mend that node, and run \
+             the same command again",
+        ));
+    }
+    if too_few {
+        say::out(
+            "Too few nodes of --from answer that they have left for --to. Unless an earlier run has moved them, their \
+             clients go on beside it.\n",
+        );
+    }
     say::out(format_args!(
         "moved. {}\nGive every client the new list now: {}\nExporters and timers need it, too.\n",
         outlook(&new),
         say::without_passwords(&order.to).replace("***@", "USER:PASSWORD@")
     ));
-    say_what_is_left(&findings::ask(&from, budget).await?, &new, order.lost);
+    say_what_is_left(&old, &new, order.lost);
     Ok(())
 }
 
@@ -227,25 +242,16 @@ fn check_left(old: &Findings, new: &Findings) -> Result<(), Failure> {
     let others: Vec<_> = lists.filter(|list| !list.is_empty() && !old.fleet.members().eq(*list)).collect();
     let is_at_work = new.admitted() >= new.needed();
     let has_begun = is_at_work || others.iter().any(|list| new.fleet.members().eq(*list));
-    let joined = old.count(|it| it.is_member(&new.fleet));
-    // A new list that is at work may also be another fleet.
-    let stays = |it: &Finding| it.report.as_ref().is_some_and(|it| it.moved_to.is_empty()) && it.is_member(&old.fleet);
-    let is_apart = is_at_work && answered + joined < needed && old.count(stays) > 0;
     // It would refuse to join, when the others have left.
     if !is_at_work && old.count(|it| has_left(it) && new.has(it)) > 0 {
         old.print();
         return Err(Failure::refused(LEFT_FOR_ANOTHER));
     }
-    if !is_apart && (answered >= needed || has_begun) {
+    if answered >= needed || has_begun {
         return Ok(());
     }
     old.print();
-    Err(match others.is_empty() || is_apart {
-        true if is_apart => Failure::unavailable(format_args!(
-            "nothing was changed: --to is in use, but a node of --from has not left for it, and only {answered} of \
-             {all} nodes of --from answer with their state. Is --from the list that clients have now? If so, bring the \
-             others back; if they are gone for good or came back empty, see --lost"
-        )),
+    Err(match others.is_empty() {
         false => Failure::refused("nothing was changed: is --from the list that clients have now?"),
         true => Failure::unavailable(format_args!(
             "{answered} of {all} nodes of --from answer with their state, and {needed} are needed: nothing was \
@@ -280,8 +286,8 @@ fn advised(error: OperatorError, to: &Redis) -> Failure {
     let causes = if let OperatorError::NotAll { causes } = &error { causes.as_slice() } else { &[] };
     let more = match &error {
         OperatorError::OldForgot { .. } => {
-            "; bring these nodes back and run the same command again; if they are lost for good or came back empty, \
-             see --lost"
+            "; is --from the list that clients have now? If so, bring these nodes back and run the same command again; \
+             if they are lost for good or came back empty, see --lost"
         }
         OperatorError::BothInUse => {
             "; if clients got the new list too early, stop them, restart the nodes that are only in the \
@@ -295,7 +301,9 @@ fn advised(error: OperatorError, to: &Redis) -> Failure {
             "; fix that and run the same command again. If an earlier run has begun the move, \
              give no client the new list until it is done"
         }
-        OperatorError::OtherFleet(_) => "; is --from the list that clients have now?",
+        OperatorError::OtherFleet(_) => {
+            "; is --from the list that clients have now? If they have --to already, see --lost"
+        }
         _ => "",
     };
     let gone = causes.iter().find(|cause| is_silent(&cause.cause));
@@ -342,8 +350,8 @@ const NOW: &str = "\
 --now ends each quarantine: nodes that have forgotten locks grant at once. If a client still holds
 a lock that they have forgotten, two clients hold it at the same time, until the storage refuses the
 older token; `fencing leases` does not show such a lock. Use --now only if all clients are stopped, or
-if you know that each lease from before has ended: it expired or was released, or the lock was taken
-from a holder that is dead. Add --yes to do it.";
+if you know that each lease from before has ended: it expired or was released, or its holder is dead.
+Add --yes to do it.";
 
 const LOST: &str = "\
 Check --from first: if it is not the list that clients have, their fleet goes on beside the new one.
@@ -351,4 +359,6 @@ Check --from first: if it is not the list that clients have, their fleet goes on
 the old list are lost with it, so the order of the tokens depends on the nodes' clocks. Use --lost if
 that majority has forgotten or is gone for good. The nodes that do not answer must never serve a
 client with the old list again: stop them for good. --ttl must be the longest TTL of any client.
+If --to is in use already, it is not started again: what is left of --from leaves for it, and its
+tokens may be smaller.
 Add --yes to do it.";

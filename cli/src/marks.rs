@@ -223,7 +223,7 @@ async fn raise_floor(change: &MarkChange, token: Option<Token>) -> Result<String
          nodes may get smaller ones: for nodes, give a --token below what they grant next"
     ))?;
     on!(&pool, pool => answer(sql::raise_floor(pool, floor)).await)?;
-    Ok(format!("floor {floor}"))
+    Ok(format!("the floor is {floor} or higher"))
 }
 
 /// Returns the seconds since 2026 and six zeros, as after a failover: no resource has a million grants in a second.

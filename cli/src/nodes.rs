@@ -46,8 +46,8 @@ pub(crate) fn verdict(findings: &Findings) -> Result<(), Failure> {
     if granting >= needed {
         return Ok(());
     }
-    let is_closed = |finding: &Finding| finding.quarantine().is_some_and(|left| left < Duration::MAX);
-    let closed = match findings.count(is_closed) {
+    let opens = |finding: &Finding| finding.problem.is_some() && finding.opens_in().is_some();
+    let closed = match findings.count(opens) {
         0 => String::new(),
         1 => "; 1 of the others is quarantined, which ends by itself".to_owned(),
         closed => format!("; {closed} of the others are quarantined, which ends by itself"),
@@ -75,6 +75,7 @@ fn described(finding: &Finding) -> Value {
         "longest_ms": report.map(|report| millis(report.longest)),
         "counts": report.map(|report| report.counts),
         "crowded": report.map(|report| report.crowded),
+        "refuses": report.and_then(|report| report.refuses.as_ref()),
         "uptime_s": report.map(|report| report.uptime.as_secs()),
         "maxmemory": report.map(|report| report.maxmemory),
         "maxmemory_policy": report.map(|report| &report.maxmemory_policy),

@@ -38,7 +38,10 @@ pub(crate) async fn main(args: RaiseArgs) -> Result<u8, Failure> {
     let leaves_some = above.get() <= HIGHEST;
     Failure::unless(
         leaves_some,
-        format_args!("--above is at most {HIGHEST}: tokens never fall, and end at {}", Token::MAX),
+        format_args!(
+            "--above is at most {HIGHEST}, so that tokens are left: they never fall, and end at {}",
+            Token::MAX
+        ),
     )?;
     let service = engine.operator().await?;
     let held = LeaseList::of_service(&*service, &WildMatch::new("*")).await?.all.len();

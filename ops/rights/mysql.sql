@@ -53,5 +53,5 @@ GRANT SELECT ON fencing_marks_base TO operator;
 GRANT SELECT ON fencing_audit TO operator;
 GRANT SELECT ON fencing_leases TO operator;
 
--- `fencing doctor` as one of these. The others see no procedures, and would miss them.
+-- `fencing doctor` as one of these. It would report to the others that all procedures are lost: they may not see one.
 GRANT SELECT ON _fencing_migrations TO app_4, operator;

@@ -27,7 +27,7 @@ pub struct Relocation {
 pub enum RelocateError {
     /// Too few nodes of the old list answer and remember.
     OldMissing {
-        /// Number of nodes that have left for the new list.
+        /// Number of nodes that answer and remember.
         sealed: usize,
         /// Number of nodes in a majority.
         needed: usize,
@@ -117,11 +117,16 @@ impl Relocate {
         Ok(RelocatePhase::Seal)
     }
 
-    /// Ends the move if the new list, which has a majority already, continues the old one. If the
-    /// old one is still in use, that is an error.
+    /// Ends the move if the new list, which has a majority already, continues the old one, and fails if it does not.
     fn peeked(&mut self, era: u64) -> Next {
         if self.old.count(is_sealed) >= self.old.majority() {
             return Err(RelocateError::BothInUse);
+        }
+        let has_left = |it: &Reply| matches!(it, Reply::Moved(to) | Reply::OtherFleet(to) if *to == self.order.new);
+        let fits = |it: &Reply| is_sealed(it) || has_left(it);
+        // It may be another fleet, and the old one, or a third one, would go on beside it.
+        if self.old.count(is_sealed) > 0 || self.old.count(has_left) == 0 && self.old.elsewhere(fits).is_some() {
+            self.check_left(fits)?;
         }
         Ok(self.sweep(era))
     }
@@ -143,21 +148,19 @@ impl Relocate {
     }
 
     fn sealed(&mut self) -> Next {
-        self.check_left()?;
+        self.check_left(is_sealed)?;
         let Relocation { nonce, longest, ref old, .. } = self.order;
         let order = StartOrder { nonce, longest, strict: false, assume_no_locks: false };
         Ok(RelocatePhase::Mark(Start::new(order, Some(old.clone()), &mut self.new)))
     }
 
-    /// Checks that a majority has left, unless an operator has declared the list lost.
-    fn check_left(&self) -> Result<(), RelocateError> {
-        let left = self.old.count(is_sealed);
-        if left >= self.old.majority() || self.order.lost {
+    /// Checks that a majority has left, which these answers show, unless an operator has declared the list lost.
+    fn check_left(&self, fits: impl Fn(&Reply) -> bool) -> Result<(), RelocateError> {
+        if self.old.count(&fits) >= self.old.majority() || self.order.lost {
             return Ok(());
         }
-        let elsewhere = self.old.elsewhere(is_sealed);
-        let elsewhere = elsewhere.map(|(node, fault)| RelocateError::OldElsewhere(node, fault));
-        Err(elsewhere.unwrap_or_else(|| self.old_missing()))
+        let elsewhere = self.old.elsewhere(&fits).map(|(node, fault)| RelocateError::OldElsewhere(node, fault));
+        Err(elsewhere.unwrap_or_else(|| self.old_missing(fits)))
     }
 
     fn marked(&mut self, start: Start) -> Next {
@@ -172,7 +175,7 @@ impl Relocate {
 
     /// Chooses the era, above everything that is known on either side.
     fn counted(&mut self, start: Start) -> Next {
-        self.check_left()?;
+        self.check_left(is_sealed)?;
         let states = self.old.each(Reply::state);
         let known = states.iter().flatten().map(NodeState::highest);
         let era = era_after(known.chain(start.highest())).map_err(RelocateError::NotStarted)?;
@@ -184,9 +187,9 @@ impl Relocate {
         Ok(RelocatePhase::Start(start.go_on(era, longest, &mut self.new), era))
     }
 
-    fn old_missing(&self) -> RelocateError {
-        let (sealed, needed) = (self.old.count(is_sealed), self.old.majority());
-        RelocateError::OldMissing { sealed, needed, faults: self.old.faults(is_sealed) }
+    fn old_missing(&self, fits: impl Fn(&Reply) -> bool) -> RelocateError {
+        let (sealed, needed) = (self.old.count(&fits), self.old.majority());
+        RelocateError::OldMissing { sealed, needed, faults: self.old.faults(fits) }
     }
 
     /// Continues with the nodes that answer a second time in the same memory: all of them were
@@ -208,14 +211,13 @@ impl Relocate {
         let is_same = |a: &NodeState, b: &NodeState| (a.nonce, a.era) == (b.nonce, b.era);
         self.old.unchanged(before, era, is_same).ok_or_else(|| match self.old.faults(is_sealed).is_empty() {
             true => RelocateError::NotStarted(ReadmitError::Overtaken),
-            false => self.old_missing(),
+            false => self.old_missing(is_sealed),
         })
     }
 
     fn started(&mut self, start: Start, era: u64) -> Next {
         let start = start.step(&mut self.new).map_err(RelocateError::NotStarted)?;
-        let closed = start.closed().is_some();
-        Ok(if closed { self.sweep(era) } else { RelocatePhase::Start(start, era) })
+        Ok(if start.closed().is_some() { self.sweep(era) } else { RelocatePhase::Start(start, era) })
     }
 }
 

@@ -1,5 +1,3 @@
-//! A moment, as a clock reads it.
-
 use std::ops::{Add, Sub};
 use std::time::Duration;
 

@@ -9,7 +9,7 @@ use crate::lock::error::AcquireError;
 pub(super) type HeldGauge = ScopeGuard<Instant, fn(Instant)>;
 
 /// Counts a lease as held.
-pub(super) fn counted() -> HeldGauge {
+pub(super) fn held_gauge() -> HeldGauge {
     metrics::gauge!("fencing_leases").increment(1.0);
     guard(Instant::now(), |since| {
         metrics::gauge!("fencing_leases").decrement(1.0);

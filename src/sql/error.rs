@@ -160,10 +160,10 @@ pub enum MigrateError {
     /// The migrations were applied, and other tables, functions, procedures or triggers are lost, or look for the marks
     /// in another schema. On MySQL this is also the error of a user without EXECUTE on any of the procedures.
     #[error(
-        "the database has lost {what}: a dump may have left them out (mysqldump needs --routines \
-         and --triggers), or this user may not see them: check as the owner of the tables first. If they are missing \
-         for the owner as well, run DELETE FROM _fencing_migrations and migrate again: that creates them \
-         and changes no mark{}. Then give all rights again",
+        "the database has lost {what}, or this user has no right to see them: check as the owner of the tables first. \
+         If they are missing for the owner as well, a dump may have left them out (mysqldump needs --routines and \
+         --triggers): run DELETE FROM _fencing_migrations and migrate again, which creates them and changes no \
+         mark{}. Then give all rights again",
         if .what.contains("fencing_leases") { LAST_TOKENS } else { "" }
     )]
     Lost {

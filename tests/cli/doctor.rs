@@ -59,6 +59,7 @@ async fn a_role_that_lacks_rights_is_told_which() {
     it.run("CREATE ROLE may_check; GRANT SELECT ON _fencing_migrations TO may_check").unwrap();
     let found = finds(&it.as_role("may_check"), "", 69, "mend  the lock service: ");
     assert!(found.contains("mend  table files: ") && !found.contains("protect the table again"), "{found}");
+    finds(&it.as_role("nobody_there"), "", 69, "mend  ");
 }
 
 #[test]
@@ -81,7 +82,8 @@ async fn servers_with_clocks_of_their_own_agree_with_this_machine_and_may_take_n
     let found = finds(&postgres.url, "", 65, "ok    the lock service: it grants leases now");
     assert!(found.contains("fencing_prune"), "{found}");
     postgres.run("ALTER TABLE fencing_floor RENAME TO lost").unwrap();
-    finds(&postgres.url, "", 69, "mend  the lock service: ");
+    let found = finds(&postgres.url, "", 69, "the database has lost the table fencing_floor");
+    assert!(found.contains("mend  the lock service: "), "{found}");
     postgres.run("ALTER TABLE lost RENAME TO fencing_floor").unwrap();
     let name = postgres.run("SELECT current_database()").unwrap();
     postgres.run(&format!("ALTER DATABASE {} SET default_transaction_read_only = on", name.trim())).unwrap();

@@ -32,7 +32,7 @@ fn metrics() -> BTreeSet<String> {
         // The exporter's gauges, by its own functions.
         ("fleet(", &[""]),
         ("node(", &[""]),
-        ("counted(", &[""]),
+        ("gauged(", &[""]),
     ] {
         for (at, _) in text.match_indices(kind) {
             let Some(rest) = text[at + kind.len()..].trim_start().strip_prefix('"') else {

@@ -18,7 +18,7 @@ pub fn free_ports<const N: usize>() -> [u16; N] {
             let claim = UdpSocket::bind(address).ok().filter(|_| TcpListener::bind(address).is_ok());
             claim.map(|claim| claims.push(claim)).is_some()
         };
-        std::iter::repeat_with(random).find(free).expect("there is one")
+        std::iter::repeat_with(random).take(10_000).find(free).expect("there is one")
     })
 }
 

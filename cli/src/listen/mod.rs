@@ -24,7 +24,7 @@ use tokio_util::task::TaskTracker;
 use tower::util::BoxCloneSyncService;
 
 pub(crate) use answer::{HttpAnswer, MALFORMED, ProblemKind, Refused, answer, in_grpc};
-pub(crate) use status::{Counted, counted, record_metrics, status, yaml};
+pub(crate) use status::{Gauged, gauged, record_metrics, status, yaml};
 pub(crate) use tls::TlsArgs;
 pub(crate) use upload::{Progress, UploadState, bounded};
 

@@ -80,9 +80,9 @@ pub(crate) fn yaml(text: &'static str) -> HttpAnswer {
 }
 
 /// A value that a gauge counts until it is dropped.
-pub(crate) type Counted<T> = ScopeGuard<(T, &'static str), fn((T, &'static str))>;
+pub(crate) type Gauged<T> = ScopeGuard<(T, &'static str), fn((T, &'static str))>;
 
-pub(crate) fn counted<T>(gauge: &'static str, value: T) -> Counted<T> {
+pub(crate) fn gauged<T>(gauge: &'static str, value: T) -> Gauged<T> {
     metrics::gauge!(gauge).increment(1.0);
     guard((value, gauge), |(_, gauge)| metrics::gauge!(gauge).decrement(1.0))
 }

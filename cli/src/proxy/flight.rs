@@ -21,7 +21,7 @@ use tokio::time::{sleep, sleep_until, timeout};
 
 use super::args::ProxyArgs;
 use super::{NOT_SENT, headers, refused};
-use crate::listen::{Counted, HttpAnswer, ProblemKind, Progress, UploadState, counted};
+use crate::listen::{Gauged, HttpAnswer, ProblemKind, Progress, UploadState, gauged};
 use crate::say;
 
 const PIECES: usize = 2;
@@ -36,7 +36,7 @@ pub(super) struct Flight {
     /// Ends when the upload continues for too long behind a newer token.
     superseded: BoxFuture<'static, ()>,
     /// Counts the request once it is abandoned.
-    held: Option<Counted<()>>,
+    held: Option<Gauged<()>>,
     args: Arc<ProxyArgs>,
     passage: Passage,
 }
@@ -175,7 +175,7 @@ impl Flight {
         tracing::warn!(cause, "a request was abandoned: {why}");
         if self.passage.is_fenced() {
             metrics::counter!("fencing_proxy_given_up_total", "cause" => cause).increment(1);
-            self.held = Some(counted("fencing_proxy_held", ()));
+            self.held = Some(gauged("fencing_proxy_held", ()));
         }
         self.patience = self.args.flight.quarantine();
         self.upload.note();

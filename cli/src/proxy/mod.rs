@@ -31,7 +31,7 @@ use self::upstream::Upstream;
 use crate::duration::show;
 use crate::exit::Failure;
 use crate::listen::{
-    Answers, HttpAnswer, Listener, MALFORMED, ProblemKind, Refused, bounded, counted, in_grpc, record_metrics, status,
+    Answers, HttpAnswer, Listener, MALFORMED, ProblemKind, Refused, bounded, gauged, in_grpc, record_metrics, status,
     yaml,
 };
 use crate::marks::MarksPlace;
@@ -189,7 +189,7 @@ impl<X: Fn(&Parts) -> Result<Vec<Resource>, String>> FencingProxy<X> {
             refused("full");
             return Err(FULL.because("too many requests are in progress; nothing was sent").into());
         };
-        let permit = counted("fencing_proxy_requests", permit);
+        let permit = gauged("fencing_proxy_requests", permit);
         let args = &self.args;
         let (request, upload) = bounded(request, args.listen.client_timeout, args.flight.longest);
         let (mut parts, body) = request.into_parts();

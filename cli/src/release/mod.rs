@@ -114,7 +114,7 @@ fn check_majority(voters: &Voters) -> Result<(), Failure> {
     let next = if elsewhere {
         "do the clients use this list?"
     } else {
-        "run it again when more nodes do (see `fencing nodes`)"
+        "run it again when a majority is admitted (see `fencing nodes`)"
     };
     let so = format!("nothing was released; {next}");
     voters.turnout().check_majority(&so).inspect_err(|_| print_faults(&voters.faults))

@@ -17,7 +17,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use super::JSON;
 use super::clients::Place;
 use crate::duration::millis;
-use crate::listen::{Counted, HttpAnswer, answer, counted};
+use crate::listen::{Gauged, HttpAnswer, answer, gauged};
 use crate::signing::{SIGNATURE, SigningKeys, random};
 
 /// The leases that this process has granted or renewed, by ids that cannot be guessed. Only their clients renew them,
@@ -29,7 +29,7 @@ pub(super) struct Table(Mutex<HashMap<String, Arc<Entry>>>);
 pub(super) struct Entry {
     pub(super) known: KnownLease,
     pub(super) lease: AsyncMutex<Option<Lease>>,
-    _place: Counted<Place>,
+    _place: Gauged<Place>,
 }
 
 impl Drop for Entry {
@@ -107,7 +107,7 @@ impl Table {
         let entry = Arc::new(Entry {
             lease: AsyncMutex::new(Some(lease)),
             known: known.clone(),
-            _place: counted("fencing_serve_leases", place),
+            _place: gauged("fencing_serve_leases", place),
         });
         let (table, kept) = (Arc::downgrade(self), Arc::downgrade(&entry));
         let before = self.0.lock().insert(id, entry);

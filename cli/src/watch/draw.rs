@@ -105,8 +105,7 @@ fn nodes(view: &View, now: Moment) -> Vec<Line<'static>> {
         };
         let name = format!("  {:widest$}  ", plain(&finding.node));
         lines.push(vec![name.into(), state, rest.into()].into());
-        let fault = finding.problem.iter().filter(|_| finding.quarantine().is_none());
-        lines.extend(fault.map(|fault| indented(&fault.to_string()).dim()));
+        lines.extend(finding.lasting().map(|fault| indented(&fault.to_string()).dim()));
     }
     lines
 }

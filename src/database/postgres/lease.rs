@@ -34,7 +34,8 @@ impl LeaseStatements for Postgres {
         INSERT INTO fencing_audit (resource, from_token, to_token, lowered_at)
         SELECT resource, token, token, clock_timestamp() FROM ended RETURNING 1";
 
-    const PROBE: &'static str = "SELECT fencing_last('') WHERE NOT EXISTS (SELECT FROM fencing_leases LIMIT 0)";
+    const PROBE: &'static str = "SELECT 'fencing_marks'::regclass, 'fencing_floor'::regclass
+        FROM fencing_leases AS lease, fencing_last('') AS mark WHERE lease.token = 0 AND mark = 0 LIMIT 0";
 
     const CALL: &'static str = "
         SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {patience};

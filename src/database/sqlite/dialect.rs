@@ -39,6 +39,8 @@ pub fn meaning_of(code: i32) -> Meaning {
         5 | 6 | 15 => Meaning::Conflict,
         // PERM, READONLY, AUTH
         3 | 8 | 23 => Meaning::Denied,
+        // FULL
+        13 => Meaning::NotNow,
         _ => Meaning::Other,
     }
 }

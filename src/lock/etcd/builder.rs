@@ -54,7 +54,6 @@ impl EtcdLockBuilder {
         let client = EtcdClient::new(EtcdUrl::read(&self.url)?);
         let keys = EtcdKeys::new(&self.namespace).map_err(|problem| BuildError::new("namespace", problem))?;
         let (requests, clock, largest) = (TaskTracker::new(), self.clock, Largest::default());
-        requests.close();
         Ok(Cluster { client, keys, clock, largest, requests })
     }
 }

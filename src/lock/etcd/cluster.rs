@@ -21,7 +21,7 @@ pub(super) struct Cluster {
     pub(super) keys: EtcdKeys,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) largest: Largest,
-    /// The requests in flight, and what is in doubt: `settle` waits for them. It is closed.
+    /// The requests in flight, and what is in doubt: `settle` waits for them.
     pub(super) requests: TaskTracker,
 }
 

@@ -10,10 +10,11 @@ use super::client::Repeat;
 use super::messages::{Compare, Op, Txn};
 use super::session::{Doubtful, EtcdSession, seconds};
 
-/// Locks that may be held under this owner, or will be. Dropped before they are [`decided`], they are swept.
+/// Guards the locks of a claim whose request has no known outcome: they may be held now, or later. If this is dropped
+/// before it is [`decided`], the session sweeps them.
 pub(super) type InDoubt = ScopeGuard<(Arc<EtcdSession>, Doubtful), fn((Arc<EtcdSession>, Doubtful))>;
 
-/// Counts the locks of a claim as in doubt, from before they are asked for.
+/// Puts the locks of a claim in doubt. The caller sends its request only after this.
 pub(super) fn in_doubt(session: &Arc<EtcdSession>, claim: &Arc<EtcdClaim>) -> InDoubt {
     let (claim, counted) = (Arc::clone(claim), session.cluster.requests.token());
     let doubt = Doubtful { claim, on: Some(session.lease), _counted: counted };
@@ -26,7 +27,7 @@ pub(super) fn in_doubt(session: &Arc<EtcdSession>, claim: &Arc<EtcdClaim>) -> In
     })
 }
 
-/// Ends the doubt: nothing is to be swept.
+/// Ends the doubt: the session has nothing to sweep.
 pub(super) fn decided(doubt: InDoubt) {
     drop(ScopeGuard::into_inner(doubt));
 }

@@ -25,7 +25,7 @@ pub trait HeldLock: Send + Sync + 'static {
     /// renews what a majority has still.
     fn renew(&self, resumes: bool) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>>;
 
-    /// Returns the owner that another process needs to go on with the lease, if one can.
+    /// Notes that another process may resume the lease, and returns the owner that it needs; `None` if none can.
     fn ticket_owner(&self) -> Option<String> {
         None
     }

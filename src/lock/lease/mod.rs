@@ -14,7 +14,7 @@ use std::time::Duration;
 use fencing_protocol::{Released, Resource, Token};
 use tokio::runtime::Handle;
 
-use crate::lock::counted::{HeldGauge, counted};
+use crate::lock::counted::{HeldGauge, held_gauge};
 use crate::lock::error::{LeaseLost, Loss, NodeCause, ReleaseError, RenewError};
 use crate::lock::settings::Settings;
 use crate::lock::sleep::in_runtime;
@@ -149,7 +149,7 @@ impl<K> Lease<K> {
         queues: Arc<WaitQueues>,
         watchdogs: &Watchdogs,
     ) -> Lease<K> {
-        let counted = counted();
+        let counted = held_gauge();
         let holding = Arc::new(Holding::new(grant, clock, (asked, settings), queues));
         let runtime = Handle::current();
         let watch = || watchdogs.watch(&runtime, Arc::clone(&holding), settings.ttl);

@@ -20,7 +20,7 @@ pub(super) struct LaneContext {
     pub(super) fleet: Fleet,
     pub(super) budget: Duration,
     pub(super) distinct_servers: DistinctServers,
-    /// The outstanding work of this client: requests without an answer, and re-admissions. It is closed.
+    /// The outstanding work of this client: requests without an answer, and re-admissions.
     pub(super) outstanding: TaskTracker,
     pub(super) client: ClientId,
     pub(super) holder: HolderName,

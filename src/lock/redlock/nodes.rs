@@ -84,7 +84,6 @@ impl Nodes {
         };
         let sources = nodes.iter().map(source).collect();
         let (needed, outstanding) = (majority(nodes.len()), TaskTracker::new());
-        outstanding.close();
         let context = Arc::new(LaneContext {
             fleet,
             budget,

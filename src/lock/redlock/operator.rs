@@ -48,7 +48,7 @@ pub enum OperatorError {
         joined(.causes)
     )]
     OldForgot {
-        /// Number of nodes that have left for the new list.
+        /// Number of nodes that answered with it.
         sealed: usize,
         /// Number of nodes in a majority of the old list.
         needed: usize,

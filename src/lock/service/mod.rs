@@ -53,7 +53,7 @@ pub struct LockService<B> {
     pub(super) backend: B,
     clock: Arc<dyn Clock>,
     notifications: Arc<ReleaseNotifications>,
-    /// The requests of this client that are not answered yet. It is closed.
+    /// The requests of this client that are not answered yet.
     outstanding: TaskTracker,
     pub(super) queues: Arc<WaitQueues>,
     watchdogs: Arc<Watchdogs>,
@@ -70,6 +70,8 @@ impl<B: LockBackend> LockService<B> {
         settings: Settings,
     ) -> LockService<B> {
         backend.prepare(&settings);
+        // Otherwise `settle` would wait for ever.
+        outstanding.close();
         let (queues, watchdogs) = Default::default();
         LockService { backend, clock, notifications, outstanding, queues, watchdogs, settings }
     }

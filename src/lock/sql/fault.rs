@@ -11,7 +11,7 @@ pub(super) fn of_connection(error: sqlx::Error) -> Fault {
         sqlx::Error::PoolClosed => Fault::Unreachable("the pool is closed".into()),
         sqlx::Error::Io(error) => Fault::Unreachable(error.to_string()),
         error => match refused(&error) {
-            Fault::Refused(text) | Fault::NotNow(text) => Fault::Unreachable(text),
+            Fault::Refused(text) | Fault::NotNow(text) | Fault::Disconnected(text) => Fault::Unreachable(text),
             fault => fault,
         },
     }
@@ -36,7 +36,7 @@ fn refused(error: &sqlx::Error) -> Fault {
             "{text}: run fencing::sql::migrate first, or `fencing db migrate`, which says whether marks are lost"
         )),
         Some(Meaning::Denied) => Fault::Denied(text),
-        Some(Meaning::Closing) => Fault::Disconnected(text),
+        Some(Meaning::Closing | Meaning::Unreached) => Fault::Disconnected(text),
         Some(Meaning::Starting) => Fault::Loading,
         Some(Meaning::Conflict | Meaning::NotNow) => Fault::NotNow(text),
         // The only check of the table that can fail.

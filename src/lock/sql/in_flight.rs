@@ -12,8 +12,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 /// asks again must not be delayed by its own release.
 pub(super) struct InFlight {
     by_resource: Mutex<HashMap<Resource, Vec<CancellationToken>>>,
-    /// All statements, and those for which nobody has to wait: notifications, drains, releases that are tried again. It
-    /// is closed.
+    /// All statements, and those for which nobody has to wait: notifications, drains, releases that are tried again.
     pub(super) all: TaskTracker,
 }
 
@@ -25,9 +24,7 @@ pub(super) struct InFlightStatement {
 
 impl InFlight {
     pub(super) fn new() -> InFlight {
-        let all = TaskTracker::new();
-        all.close();
-        InFlight { by_resource: Mutex::default(), all }
+        InFlight { by_resource: Mutex::default(), all: TaskTracker::new() }
     }
 
     pub(super) fn enter(&self, resource: &Resource) -> InFlightStatement {

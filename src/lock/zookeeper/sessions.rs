@@ -26,16 +26,15 @@ pub(super) struct ZookeeperSessions {
     pub(super) paths: Paths,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) largest: Largest,
-    /// The work of this client that is not done. It is closed.
+    /// The work of this client that is not done.
     pub(super) outstanding: TaskTracker,
     open: Openings<Duration, ZookeeperSession>,
 }
 
 impl ZookeeperSessions {
     pub(super) fn new(address: ZookeeperUrl, paths: Paths, clock: Arc<dyn Clock>) -> ZookeeperSessions {
-        let outstanding = TaskTracker::new();
-        outstanding.close();
-        let (largest, open) = (Largest::default(), Openings::new(ZookeeperSession::has_ended));
+        let (largest, outstanding) = (Largest::default(), TaskTracker::new());
+        let open = Openings::new(ZookeeperSession::has_ended);
         ZookeeperSessions { address, paths, clock, largest, outstanding, open }
     }
 

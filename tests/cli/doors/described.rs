@@ -4,8 +4,8 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::Path;
 
+use sqlx::ConnectOptions as _;
 use support::cli::Ended;
-use support::postgres::PostgresServer;
 use tempfile::TempDir;
 
 use super::*;
@@ -16,10 +16,9 @@ const DOCUMENT: &str = include_str!("../../../cli/openapi/serve.yaml");
 /// and is answered must be described.
 pub async fn tested(mut client: Command) -> Ended {
     let (servers, folder) = (five(), tempfile::tempdir().unwrap());
-    let server = PostgresServer::start();
-    let database = server.database().await;
+    let database = crate::database::postgres().database().await;
     let (socket, name) = (database.get_socket().unwrap().display(), database.get_database().unwrap());
-    support::cli::ask(&format!("postgres:///{name}?host={socket}&user=fencing"), "db migrate").is(0);
+    support::cli::ask(database.to_url_lossy().as_str(), "db migrate").is(0);
     let door = serve(&servers, folder.path());
     let recorder = Recorder::before(door.requests);
     client.env("FENCING_URL", format!("http://{}", recorder.address)).env("FENCING_CLIENT_TOKEN", "writer");

@@ -150,6 +150,24 @@ fn nodes_that_take_no_writes() {
     assert_eq!(servers[2].cli(&["KEYS", "*:probe"]), "");
 }
 
+/// No lease is promised there at the end of their quarantine.
+#[test]
+fn quarantined_nodes_that_take_no_writes() {
+    let servers = started(servers(3));
+    for server in &servers[..2] {
+        server.cli(&["SET", "{fencing}:quarantine", "1", "PX", "3600000"]);
+        server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    }
+    let said = nodes(&servers, 69, "no quorum: 1 of 3 nodes can grant a lock now, 2 are needed\n");
+    for node in [0, 1] {
+        said.assert(node, ": out of memory (raise maxmemory, or free some)");
+        assert!(said.nodes[node]["refuses"].as_str().is_some_and(|text| text.contains("OOM")));
+        assert!((1..=3_600_000).contains(&said.number(node, "quarantine_ms")));
+    }
+    let found = ask(&servers, "doctor --node-budget 20s");
+    assert!(found.code == Some(69) && found.stdout.contains("out of memory"), "{found:?}");
+}
+
 #[tokio::test]
 async fn started_and_quarantined() {
     let servers = servers(3);

@@ -111,3 +111,16 @@ async fn several_resources_are_admitted_in_one_order() {
         all.await.unwrap().unwrap();
     }
 }
+
+/// A database that is down is told from a statement or a right that is wrong.
+#[tokio::test]
+async fn codes_that_say_that_the_database_is_unavailable() {
+    let place = with("CREATE TABLE files (id INT)").await;
+    for (state, expected) in [("08006 08P01 25006 26000 42P05 53100 53300 57P03", true), ("42501 42601 40001", false)] {
+        for state in state.split(' ') {
+            let raise = format!("DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{state}'; END $$");
+            let error = sqlx::raw_sql(AssertSqlSafe(raise)).execute(&place.pool).await.unwrap_err();
+            assert_eq!(sql::is_unavailable(&error), expected, "{error:?}");
+        }
+    }
+}

@@ -85,9 +85,7 @@ async fn a_server_killed_while_many_commit_forgets_no_mark() {
             }
         });
         let killing = async {
-            while done.load(Ordering::SeqCst) == 0 {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
+            until("one has committed", async || done.load(Ordering::SeqCst) > 0).await;
             tokio::time::sleep(Duration::from_millis(200) * round).await;
             killed.store(true, Ordering::SeqCst);
             server.kill();

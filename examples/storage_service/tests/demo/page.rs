@@ -253,11 +253,12 @@ fn a_lease_that_is_shown_to_be_over_is_lost() {
         let mut end = end_of(&granted);
         std::thread::sleep(Duration::from_millis(awake));
         order("sleep");
-        let before: Vec<Value> = events.by_ref().take_while(|event| event["kind"] != "asleep").collect();
-        if before.iter().any(|event| event["kind"] == "lost") {
-            return false;
+        for event in events.by_ref().take_while(|event| event["kind"] != "asleep") {
+            if event["kind"] == "lost" {
+                return false;
+            }
+            end = end_of(&event);
         }
-        before.iter().for_each(|event| end = end_of(event));
         let over = end + Duration::from_millis(60);
         std::thread::sleep(over.saturating_duration_since(Instant::now()));
         order("wake");

@@ -71,11 +71,15 @@ impl NodeReport {
             },
             _ if !list.members().eq(&self.fleet) => Some(Fault::OtherFleet { members: self.fleet.clone() }),
             Some(left) => Some(Fault::Quarantined(left)),
-            None => self.refuses.as_ref().map(|text| match text.contains("OOM") {
-                true => Fault::OutOfMemory,
-                false => Fault::Refused(text.clone()),
-            }),
+            None => self.refusal(),
         })
+    }
+
+    /// Returns why it takes no writes now, in a quarantine as well.
+    #[must_use]
+    pub fn refusal(&self) -> Option<Fault> {
+        let text = self.refuses.as_ref()?;
+        Some(if text.contains("OOM") { Fault::OutOfMemory } else { Fault::Refused(text.clone()) })
     }
 }
 
