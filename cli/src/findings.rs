@@ -169,7 +169,7 @@ impl Finding {
             Fault::NotMaster => " (give the address of a master that has no failover)",
             Fault::MaxmemoryPolicy(_) => ", as other policies evict locks (CONFIG SET maxmemory-policy noeviction)",
             Fault::OtherFleet { .. } => " (use that list here, too; only `fencing fleet move` changes a fleet's list)",
-            Fault::SameServer(_) => " (one server has one vote: remove one of the names)",
+            Fault::SameServer(_) => " (one server has one vote: give each name a server of its own)",
             Fault::NotAdmitted => &self.way_back(findings),
             _ => "",
         };
@@ -199,8 +199,9 @@ impl Finding {
         } else if missing.peek().is_some() {
             &format!(
                 "too few nodes remember, so it comes back only when every node answers. No answer from: {}. If a \
-                 node is gone for good, `fencing fleet move` replaces it (add --lost if no majority of its list \
-                 remembers)",
+                 node is gone for good, `fencing fleet move` replaces it (add --lost --ttl LONGEST if no majority of \
+                 its list remembers), unless a move to this list has begun: then run that move again, with an empty \
+                 server under the node's name",
                 say::listed(missing.map(|finding| &finding.node), ", ")
             )
         } else {

@@ -1,7 +1,7 @@
 use std::time::{Duration, SystemTime};
 
 use clap::Subcommand;
-use fencing::lock::redlock::{Node, OperatorError};
+use fencing::lock::redlock::{AdmitNodes, Node, OperatorError};
 use fencing::lock::{Fault, NodeCause};
 
 use crate::duration::{self, about};
@@ -152,12 +152,24 @@ async fn bring_back(recover: &RecoverArgs) -> Result<(), Failure> {
     }
     findings.print();
     match opened {
-        Some(Ok(nodes)) if nodes.is_empty() => say::out("no node was quarantined\n"),
-        Some(Ok(nodes)) => say::out(format_args!("quarantine ended: {}\n", nodes.join(", "))),
-        Some(Err(error)) => say::error(format_args!("{error}. The quarantine of every other node has ended")),
+        Some(AdmitNodes { admitted, causes, .. }) => {
+            match admitted.is_empty() {
+                true => say::out("no quarantine was ended\n"),
+                false => say::out(format_args!("quarantine ended: {}\n", admitted.join(", "))),
+            }
+            verdict(&findings)?;
+            let why = || {
+                Failure::unavailable(format_args!(
+                    "a quarantine that these nodes may have was not ended: {}",
+                    say::listed(&causes, "; ")
+                ))
+            };
+            return if causes.is_empty() { Ok(()) } else { Err(why()) };
+        }
+        None if !starts && recover.ttl.is_some() => say::out("--ttl was not needed: the fleet is started already\n"),
         None => {}
     }
-    if recover.now || findings.opens_in().is_none() {
+    if findings.opens_in().is_none() {
         return verdict(&findings);
     }
     say::out(format_args!("{}\n", outlook(&findings)));
@@ -210,19 +222,9 @@ async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
     let (old, new) = (findings::ask(&from, budget).await?, findings::ask(&to, budget).await?);
     new.print();
     let have_left = old.count(|it| it.is_on_the_way(&new) || it.is_member(&new.fleet));
-    let too_few = !order.lost && have_left < old.needed();
-    if too_few && old.count(|it| it.is_counted(&old.fleet)) > 0 {
+    if !order.lost && have_left < old.needed() {
         old.print();
-        return Err(Failure::unavailable(
-            "--to is in use, but a node of --from has not left for it: give no client --to, mend that node, and run \
-             the same command again",
-        ));
-    }
-    if too_few {
-        say::out(
-            "Too few nodes of --from answer that they have left for --to. Unless an earlier run has moved them, their \
-             clients go on beside it.\n",
-        );
+        return Err(Failure::unavailable(TOO_FEW_LEFT));
     }
     say::out(format_args!(
         "moved. {}\nGive every client the new list now: {}\nExporters and timers need it, too.\n",
@@ -242,12 +244,13 @@ fn check_left(old: &Findings, new: &Findings) -> Result<(), Failure> {
     let others: Vec<_> = lists.filter(|list| !list.is_empty() && !old.fleet.members().eq(*list)).collect();
     let is_at_work = new.admitted() >= new.needed();
     let has_begun = is_at_work || others.iter().any(|list| new.fleet.members().eq(*list));
-    // It would refuse to join, when the others have left.
-    if !is_at_work && old.count(|it| has_left(it) && new.has(it)) > 0 {
+    let can_go_on = answered >= needed || has_begun;
+    // Those that are in both lists would refuse to join, when the others have left.
+    if !is_at_work && old.count(|it| has_left(it) && (new.has(it) || !can_go_on)) > 0 {
         old.print();
         return Err(Failure::refused(LEFT_FOR_ANOTHER));
     }
-    if answered >= needed || has_begun {
+    if can_go_on {
         return Ok(());
     }
     old.print();
@@ -301,9 +304,7 @@ fn advised(error: OperatorError, to: &Redis) -> Failure {
             "; fix that and run the same command again. If an earlier run has begun the move, \
              give no client the new list until it is done"
         }
-        OperatorError::OtherFleet(_) => {
-            "; is --from the list that clients have now? If they have --to already, see --lost"
-        }
+        OperatorError::OtherFleet(_) => "; is --from the list that clients have now?",
         _ => "",
     };
     let gone = causes.iter().find(|cause| is_silent(&cause.cause));
@@ -339,12 +340,16 @@ const IN_USE: &str = "; the nodes have been in use, and this command leaves them
 const HALF_MOVED: &str = "the move from another list to this one has begun, and is not done: run that move again, \
                           with an empty server under the name of each node that is gone";
 
-const LEFT_FOR_ANOTHER: &str = "nothing was changed: a node of --to has left for another list, see above. Run the move to \
+const TOO_FEW_LEFT: &str = "--to is in use, and too few nodes of --from answer that they have left for it. Unless an \
+                            earlier run has printed `moved`, give no client --to: bring those nodes back, and run the \
+                            same command again. If they are gone for good, see --lost";
+
+const LEFT_FOR_ANOTHER: &str = "nothing was changed: a node of --from has left for another list, see above. Run the move to \
                                 that list again, with an empty server under the name of each node that is gone. Is \
                                 --from the list that clients have now?";
 
-const NO_TTL: &str = "nothing was changed: too few nodes remember, so the fleet may have to start again. Repeat this and give \
-                      --ttl, the longest TTL of any client: with a shorter one two clients may hold one lock";
+const NO_TTL: &str = "nothing was changed: too few nodes answer with their state. If the others hang, let them continue. \
+                      If they have forgotten it, the fleet must start again: repeat this and give --ttl, the longest TTL of any client: with a shorter one two clients may hold one lock";
 
 const NOW: &str = "\
 --now ends each quarantine: nodes that have forgotten locks grant at once. If a client still holds

@@ -37,12 +37,11 @@ pub(crate) async fn main(args: NodesArgs) -> Result<u8, Failure> {
 }
 
 pub(crate) fn verdict(findings: &Findings) -> Result<(), Failure> {
-    if findings.count(|finding| matches!(finding.problem, Some(Fault::SameServer(_)))) > 0 {
-        return Err(Failure::unavailable(
-            "one server is in the list under two names, and has one vote: remove one of the names",
-        ));
-    }
     let (granting, needed) = (findings.granting(), findings.needed());
+    if findings.count(|finding| matches!(finding.problem, Some(Fault::SameServer(_)))) > 0 {
+        let why = "one server is in the list under two names, and has one vote: give each name a server of its own";
+        return Err(if granting >= needed { Failure::refused(why) } else { Failure::unavailable(why) });
+    }
     if granting >= needed {
         return Ok(());
     }

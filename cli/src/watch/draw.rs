@@ -99,7 +99,7 @@ fn nodes(view: &View, now: Moment) -> Vec<Line<'static>> {
         let (state, rest) = match (&finding.problem, finding.quarantine()) {
             (None, _) => (state.green(), known),
             (_, Some(Duration::MAX)) => (state.yellow(), format!("  for ever{known}")),
-            (_, Some(left)) => (state.yellow(), format!("  for {}{known}", about(left))),
+            (_, Some(left)) => (state.yellow(), format!("  {} left{known}", about(left))),
             // Its state after its answer is unknown.
             _ => (state.red(), format!("  for {}", about(since.age(*seen)))),
         };

@@ -116,7 +116,7 @@ fn a_picture_has_all_of_it() {
         "NODES  0 of 3 grant, 2 needed, NO QUORUM  3s ago",
         "  redis://a:6379  CLOSED  for 0ms",
         "    not a master",
-        "  redis://b:6379  QUARANTINED  for 8s",
+        "  redis://b:6379  QUARANTINED  8s left",
         "  redis://c:6379  NO ANSWER  for 0ms",
         "    timed out",
         "MARKS  3  3s ago",

@@ -34,6 +34,9 @@ const TOGETHER: Duration = Duration::from_millis(40);
 const MAX_RENEWALS: usize = 256;
 const NEXT_RENEWALS: Duration = Duration::from_millis(10);
 
+/// How long a task waits for the next lease when no lease is left: to start one for each short lease costs more.
+const LINGER: Duration = Duration::from_millis(250);
+
 /// The pause before a task starts again after a panic.
 const RESTART_PAUSE: Duration = Duration::from_millis(100);
 
@@ -161,7 +164,7 @@ fn renewal(number: u64, holding: Arc<Holding>) -> (RenewalInFlight, AbortHandle)
     (renewal.boxed(), abort)
 }
 
-/// Runs until no lease is left. After a panic, of the caller's clock perhaps, it starts again.
+/// Runs until no lease has come for a while. After a panic, of the caller's clock perhaps, it starts again.
 async fn keep(watchdog: Arc<Watchdog>, clock: Arc<dyn Clock>) {
     while AssertUnwindSafe(run(&watchdog, &*clock)).catch_unwind().await.is_err() {
         sleep(RESTART_PAUSE).await;
@@ -193,7 +196,7 @@ impl Drop for RunningGuard<'_> {
 async fn run(watchdog: &Watchdog, clock: &dyn Clock) {
     let running = RunningGuard(watchdog);
     let mut renewals = FuturesUnordered::new();
-    let mut busy_until = Time::default();
+    let (mut busy_until, mut last_used) = (Time::default(), clock.now());
     loop {
         let now = clock.now();
         let room = if now < busy_until { MAX_RENEWALS.saturating_sub(renewals.len()) } else { MAX_RENEWALS };
@@ -205,9 +208,14 @@ async fn run(watchdog: &Watchdog, clock: &dyn Clock) {
         renewals.extend(due.into_iter().filter_map(|lease| look(watchdog, lease)));
         let next = {
             let mut watched = watchdog.watched.lock();
-            let first = watched.looks.first().map(|(look, _)| *look);
-            // A lease that is due and found no room waits until there is some.
-            watched.asleep = first.map(|look| if look <= now { busy_until } else { look });
+            watched.asleep = match watched.looks.first() {
+                // A lease that is due and found no room waits until there is some.
+                Some((look, _)) => Some(if *look <= now { busy_until } else { *look }),
+                None => Some(last_used + LINGER).filter(|end| *end > now),
+            };
+            if !watched.looks.is_empty() {
+                last_used = now;
+            }
             if watched.asleep.is_none() && renewals.is_empty() {
                 watched.running = false;
                 return std::mem::forget(running);

@@ -30,8 +30,8 @@ pub struct FleetOperator {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OperatorError {
-    /// Every node must answer, and these do not.
-    #[error("every node must answer: {}", joined(.causes))]
+    /// Every node is needed, and these do not answer, or refuse.
+    #[error("every node is needed: {}", joined(.causes))]
     NotAll {
         /// Their faults.
         causes: Vec<NodeCause>,
@@ -74,17 +74,17 @@ fn way_on(cause: &Fault) -> &'static str {
     match cause {
         Fault::Moved { .. } => "First run the move to that list again to complete it",
         _ => {
-            "Only if that fleet is not in use any more, and no client has its list, restart the \
-             node's server without its data"
+            "If it missed a move, run that move again. Only if that fleet is not in use any more, and no client has its \
+             list, restart the node's server without its data"
         }
     }
 }
 
-/// The result of bringing nodes back.
+/// The result of bringing nodes back, or of ending their quarantine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AdmitNodes {
-    /// The nodes that are admitted.
+    /// The nodes that are admitted, or whose quarantine has ended.
     pub admitted: Vec<String>,
     /// The faults of the others.
     pub causes: Vec<NodeCause>,
@@ -107,7 +107,10 @@ impl FleetOperator {
             if admitted >= majority(prepared.len()) {
                 // A client may have started them, now or before.
                 if prepared.iter().all(|node| node.blank) {
-                    self.open().await?;
+                    let AdmitNodes { causes, .. } = self.open().await;
+                    if !causes.is_empty() {
+                        return Err(Some(OperatorError::NotAll { causes }));
+                    }
                 }
                 return Ok(());
             }
@@ -161,12 +164,9 @@ impl FleetOperator {
     /// that no lock can be held any more. If one is, two leases of one resource may be valid at once,
     /// until the storage refuses the older one.
     ///
-    /// # Errors
-    /// [`OperatorError::NotAll`] if a node does not answer. The others are open.
-    ///
     /// # Cancel safety
     /// If you drop the future, some nodes may be open already; run it again.
-    pub async fn open(&self) -> Result<Vec<String>, OperatorError> {
+    pub async fn open(&self) -> AdmitNodes {
         let (mut closed, mut faults) = (Vec::new(), Vec::new());
         for (node, answer) in self.nodes.ask_all(&Request::Inspect).await {
             match answer {
@@ -180,16 +180,16 @@ impl FleetOperator {
         // Waits until the second of the start is over: if the fleet forgets everything again, it gets another era.
         let longest = closed.iter().map(|(_, _, left)| *left).max().unwrap_or_default();
         sleep(longest.min(SETTLED)).await;
-        let mut opened = Vec::new();
+        let mut admitted = Vec::new();
         let open = |(node, nonce, _): (usize, _, _)| (node.into(), Request::Open { nonce });
         for (node, answer) in self.nodes.submit_each(closed.into_iter().map(open)).all().await {
             match answer {
-                Ok(Reply::Opened) => opened.push(self.nodes.name(node).to_owned()),
+                Ok(Reply::Opened) => admitted.push(self.nodes.name(node).to_owned()),
                 Ok(_) => faults.push((node, Fault::NotAdmitted)),
                 Err(fault) => faults.push((node, fault)),
             }
         }
-        if faults.is_empty() { Ok(opened) } else { Err(self.not_all(faults)) }
+        AdmitNodes { admitted, causes: self.nodes.causes(faults) }
     }
 
     /// Moves the fleet to another list of nodes: replaces nodes, adds some, or drops some. A

@@ -67,7 +67,7 @@ fn every_node_must_answer_and_belong_here() {
     let dead = servers[0].url();
     servers[0].kill();
     let init_of = "fleet init --node-budget 5s";
-    ask(&servers[..3], init_of).says(69, &format!("every node must answer: {dead}"));
+    ask(&servers[..3], init_of).says(69, &format!("every node is needed: {dead}"));
     servers[0].restart();
     init(&servers[..3]);
     let ended = ask(&servers[1..], init_of);

@@ -316,6 +316,15 @@ async fn one_server_under_two_names() {
     let seen = health(&twice).await;
     assert_eq!(faults(&seen).iter().filter(|f| matches!(f, Fault::SameServer(_))).count(), 1);
     ask(&twice, "fleet init --node-budget 5s").says(69, "the same server as ");
+    let point_to = |server: &RedisServer| {
+        std::fs::remove_file(&other).unwrap();
+        std::os::unix::fs::symlink(server.socket(), &other).unwrap();
+    };
+    point_to(&servers[2]);
+    init(&twice);
+    // A majority grants all the same.
+    point_to(&servers[0]);
+    nodes(&twice, 65, words);
 }
 
 #[tokio::test]
