@@ -113,8 +113,8 @@ impl Report {
         let health = lock.health().await;
         let causes = say::listed(&health.causes, "; ");
         let found = match (health.has_quorum(), causes.is_empty()) {
-            (true, true) => Ok("it grants leases now".to_owned()),
-            (true, false) => Err(Failure::refused(format_args!("it grants leases now, but {causes}"))),
+            (true, true) => Ok("ready, as far as can be seen without a lease".to_owned()),
+            (true, false) => Err(Failure::refused(format_args!("ready, but {causes}"))),
             (false, _) => Err(Failure::unavailable(causes)),
         };
         self.note("the lock service", found);

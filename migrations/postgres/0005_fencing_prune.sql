@@ -114,15 +114,23 @@ END
 $fencing$;
 
 -- fencing_last(resource): the token that the next grant must be above: the mark or the floor, whichever is
--- higher.
+-- higher. ZF500: there is no floor.
 CREATE OR REPLACE FUNCTION fencing_last(the_resource text)
     RETURNS bigint LANGUAGE plpgsql VOLATILE AS $fencing$
+DECLARE
+    mark bigint;
+    floor bigint;
 BEGIN
     IF (SELECT server FROM fencing_floor) IS DISTINCT FROM fencing_server() THEN
         PERFORM fencing_failed_over();
     END IF;
-    RETURN greatest((SELECT token FROM fencing_marks WHERE resource = the_resource),
-        (SELECT token FROM fencing_floor));
+    -- In one statement: a mark that was deleted meanwhile has raised the floor.
+    SELECT (SELECT token FROM fencing_marks WHERE resource = the_resource), (SELECT token FROM fencing_floor)
+    INTO mark, floor;
+    IF floor IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'ZF500', MESSAGE = 'fencing: fencing_floor has no row';
+    END IF;
+    RETURN greatest(mark, floor);
 END
 $fencing$;
 

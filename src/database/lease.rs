@@ -97,7 +97,7 @@ pub trait LeaseStatements: Dialect {
     /// and returns a row then. It runs in a transaction.
     const END_LEASE: &'static str;
 
-    /// Reads from the tables, to see whether that works.
+    /// Reads from the tables, to see whether that works, and writes nothing. A row says why no lease is granted.
     const PROBE: &'static str;
 
     /// Notifies all that listen of the release of `{resource}`, where the database can.

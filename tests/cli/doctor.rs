@@ -75,11 +75,11 @@ async fn servers_with_clocks_of_their_own_agree_with_this_machine_and_may_take_n
     let mariadb = server.database().await.to_url_lossy().to_string();
     for url in [&postgres.url, &mariadb] {
         ask(url, "db migrate").is(0);
-        finds(url, "", 0, "ok    the lock service: it grants leases now");
+        finds(url, "", 0, "ok    the lock service: ready, as far as");
     }
     // Leases do not need it.
     postgres.run("DROP FUNCTION fencing_prune").unwrap();
-    let found = finds(&postgres.url, "", 65, "ok    the lock service: it grants leases now");
+    let found = finds(&postgres.url, "", 65, "ok    the lock service: ready, as far as");
     assert!(found.contains("fencing_prune"), "{found}");
     postgres.run("ALTER TABLE fencing_floor RENAME TO lost").unwrap();
     let found = finds(&postgres.url, "", 69, "the database has lost the table fencing_floor");

@@ -21,9 +21,10 @@ impl LeaseStatements for MySql {
         SELECT {resource}, {token}, {token}, USER(), UTC_TIMESTAMP(6) FROM DUAL WHERE @fencing_ended = 1;
         SELECT 1 FROM DUAL WHERE @fencing_ended = 1";
 
-    const PROBE: &'static str =
-        "SELECT 1 FROM fencing_leases AS lease, fencing_marks_base AS mark, fencing_floor AS floor
-        WHERE lease.token = 0 AND mark.token = 0 AND floor.token < 0 LIMIT 0";
+    const PROBE: &'static str = "
+        SELECT 'fencing_floor has no row' FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM fencing_floor)
+            AND NOT EXISTS (SELECT 1 FROM fencing_leases AS lease, fencing_marks_base AS mark
+                WHERE lease.resource = '' AND mark.resource = '' AND lease.token = 0)";
 
     /// The procedures lock the row first and read the clock then; the migration says why. A single statement could not
     /// do it: its time is that of its begin, and it would not be committed where `autocommit` is off. A transaction of

@@ -47,7 +47,9 @@ impl FenceStatements for Sqlite {
         WHERE expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER) AND token <= {to}
             AND token > (SELECT token FROM main.fencing_floor)
             AND NOT EXISTS (SELECT 1 FROM main.fencing_marks AS mark WHERE mark.resource = lease.resource);
-        UPDATE main.fencing_floor SET token = {to} WHERE token < {to}";
+        UPDATE main.fencing_floor SET token = {to} WHERE token < {to};
+        SELECT json_extract('{}', 'fencing: fencing_floor has no row')
+        WHERE NOT EXISTS (SELECT 1 FROM main.fencing_floor)";
 
     const PRUNE: &'static str = "
         DELETE FROM main.fencing_marks WHERE resource IN (

@@ -51,7 +51,8 @@ const GRANT: &str = "{decided}, open AS (
         SELECT present, token, iif(joins AND expires_at > present, owner, '') AS owner, closed_for, parts,
             iif(?3, draining_since, NULL) AS draining_since, iif(?3, draining_until, NULL) AS draining_until,
             (SELECT token FROM main.fencing_marks WHERE resource = ?1) AS mark,
-            (SELECT token FROM main.fencing_floor) AS floor
+            coalesce((SELECT token FROM main.fencing_floor), json_extract('{}', 'fencing: fencing_floor has no row'))
+                AS floor
         FROM decided WHERE closed <= present
     )
     REPLACE INTO main.fencing_leases
@@ -149,9 +150,10 @@ impl LeaseStatements for Sqlite {
         INSERT INTO main.fencing_audit (resource, from_token, to_token, lowered_at)
         SELECT {resource}, {token}, {token}, strftime('%Y-%m-%d %H:%M:%f', 'now') WHERE changes() = 1 RETURNING 1";
 
-    const PROBE: &'static str =
-        "SELECT 1 FROM main.fencing_leases AS lease, main.fencing_marks AS mark, main.fencing_floor AS floor
-        WHERE lease.token = 0 AND mark.token = 0 AND floor.token < 0 LIMIT 0";
+    const PROBE: &'static str = "
+        SELECT 'fencing_floor has no row' WHERE NOT EXISTS (SELECT 1 FROM main.fencing_floor)
+            AND NOT EXISTS (SELECT 1 FROM main.fencing_leases AS lease, main.fencing_marks AS mark
+                WHERE lease.resource = '' AND mark.resource = '' AND lease.token = 0)";
 
     async fn call(conn: &mut SqliteConnection, claim: &LeaseClaim, call: LeaseCall) -> sqlx::Result<TextRow> {
         match call {

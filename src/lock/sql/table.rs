@@ -160,7 +160,9 @@ impl<DB: Database> LeaseTable<DB> {
     }
 
     pub(super) async fn probe(&self, budget: Duration) -> Result<(), Fault> {
-        self.run(DB::PROBE, Limits::of(budget)).await.map(drop)
+        let rows = self.run(DB::PROBE, Limits::of(budget)).await?;
+        let why = rows.first().and_then(|row| row.text(0));
+        why.map_or(Ok(()), |why| Err(Fault::Refused(why.to_owned())))
     }
 
     async fn run(&self, sql: &str, limits: Limits) -> Result<Vec<TextRow>, Fault> {

@@ -39,7 +39,7 @@ impl From<Fault> for ZookeeperRefusal {
 }
 
 pub(super) const CLOSED: &str = "an operator has raised the tokens; locks are granted again when earlier leases have \
-                                 ended, within the longest timeout of the servers";
+                                 ended, within maxSessionTimeout (40s by default)";
 
 /// Returns the contents of a lock's node: the holder, for how many milliseconds unless it is renewed, and on which
 /// session. One that was moved has the zxid that its token counts from behind them.

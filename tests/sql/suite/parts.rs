@@ -77,3 +77,19 @@ async fn another_table_that_is_lost_is_named_and_comes_back() {
     is_lost(&place.pool, "the table fencing_leases").await;
     migrate_again(&place).await;
 }
+
+/// As where only the definitions of the tables were restored.
+#[tokio::test]
+async fn a_floor_without_a_row_is_named() {
+    let place = ready().await;
+    run(&place.pool, "DELETE FROM fencing_floor").await;
+    let lock = SqlLock::builder(place.pool.clone()).build().unwrap();
+    let refused = lock.try_acquire(&resource()).await.unwrap_err().to_string();
+    let raised = sql::raise_floor(&place.pool, token(7)).await.unwrap_err().to_string();
+    for said in [refused, raised] {
+        assert!(said.contains("fencing_floor has no row"), "{said}");
+    }
+    // In PostgreSQL a user of leases cannot read the floor.
+    let health = lock.health().await;
+    assert_eq!(health.has_quorum(), Db::NAME == "PostgreSQL", "{health:?}");
+}
