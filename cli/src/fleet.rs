@@ -166,7 +166,9 @@ async fn bring_back(recover: &RecoverArgs) -> Result<(), Failure> {
             };
             return if causes.is_empty() { Ok(()) } else { Err(why()) };
         }
-        None if !starts && recover.ttl.is_some() => say::out("--ttl was not needed: the fleet is started already\n"),
+        None if before.members() >= before.needed() && recover.ttl.is_some() => {
+            say::out("--ttl was not needed: the fleet is started already\n")
+        }
         None => {}
     }
     if findings.opens_in().is_none() {

@@ -34,8 +34,16 @@ impl LeaseStatements for Postgres {
         INSERT INTO fencing_audit (resource, from_token, to_token, lowered_at)
         SELECT resource, token, token, clock_timestamp() FROM ended RETURNING 1";
 
-    const PROBE: &'static str = "SELECT 'fencing_marks'::regclass, 'fencing_floor'::regclass
-        FROM fencing_leases AS lease, fencing_last('') AS mark WHERE lease.token = 0 AND mark = 0 LIMIT 0";
+    /// `fencing_last` is not run: after a failover it would write.
+    const PROBE: &'static str = "
+        SELECT 'it takes no writes: it is a standby, or read-only'
+        WHERE current_setting('transaction_read_only') = 'on'
+        UNION ALL SELECT 'fencing_last may not read the marks or the floor: give all rights again' FROM pg_proc
+        WHERE oid = 'fencing_last(text)'::regprocedure AND NOT prosecdef
+            AND NOT (has_table_privilege('fencing_marks'::regclass, 'SELECT')
+                AND has_table_privilege('fencing_floor'::regclass, 'SELECT'))
+        UNION ALL (SELECT NULL FROM fencing_leases AS lease, fencing_last('') AS mark
+            WHERE lease.token = 0 AND mark = 0 LIMIT 0)";
 
     const CALL: &'static str = "
         SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {patience};

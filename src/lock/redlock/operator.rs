@@ -81,6 +81,7 @@ fn way_on(cause: &Fault) -> &'static str {
 }
 
 /// The result of bringing nodes back, or of ending their quarantine.
+#[must_use]
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AdmitNodes {

@@ -163,3 +163,18 @@ async fn a_trigger_on_the_marks_that_does_not_fire_is_lost() {
         migrate_again(&place).await;
     }
 }
+
+/// The migration of a later version gives `fencing_last` the rights of its caller.
+#[tokio::test]
+async fn health_names_what_a_lease_needs() {
+    let users = Users::granted().await;
+    let causes = async |pool: PgPool| format!("{:?}", SqlLock::builder(pool).build().unwrap().health().await.causes);
+    assert_eq!(causes(users.user("locks")).await, "[]");
+    run(&users.owner, "ALTER FUNCTION fencing_last SECURITY INVOKER").await;
+    assert_eq!(causes(users.owner.clone()).await, "[]");
+    let missing = causes(users.user("locks")).await;
+    assert!(missing.contains("give all rights again"), "{missing}");
+    let standby = users.owner.connect_options().as_ref().clone().options([("default_transaction_read_only", "on")]);
+    let standby = causes(PgPool::connect_lazy_with(standby)).await;
+    assert!(standby.contains("it takes no writes"), "{standby}");
+}
