@@ -157,7 +157,7 @@ async fn check(pool: &Pool, table: Option<&str>, json: bool) -> Result<(), Failu
     }
     let (all, broken) = (tables.len(), tables.iter().filter(|table| !table.faults.is_empty()).count());
     Err(Failure::refused(match (all, broken, shadowed) {
-        (0, ..) => "no table is protected, or this user may not see triggers".to_owned(),
+        (0, ..) => "no table is protected, or this user has no right to see triggers".to_owned(),
         (_, 0, 0) => return Ok(()),
         (_, 0, _) => format!(
             "{shadowed} of {all} tables are in shadow mode, where nothing is refused: protect them without --shadow"

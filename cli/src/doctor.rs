@@ -122,7 +122,7 @@ impl Report {
 
     async fn check_database(&mut self, name: &str, url: &str, has_leases: bool) -> Result<(), Failure> {
         let pool = connect(name, url, false, 1).await.map_err(|failure| match failure {
-            // Whatever the reason, no lease is granted.
+            // Clients that ask for a lease are refused as well.
             Failure(REFUSED, why) if has_leases => Failure::unavailable(why),
             failure => failure,
         })?;

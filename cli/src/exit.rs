@@ -75,7 +75,10 @@ impl Failure {
             (Some(Fault::Denied(_) | Fault::Refused(_) | Fault::InvalidReply(_)), ..) => REFUSED,
             (Some(_), ..) => UNAVAILABLE,
             (_, Some(FencedError::Unreachable(_) | FencedError::InDoubt(_)), _) => UNAVAILABLE,
-            (.., Some(OperatorError::NotAll { .. } | OperatorError::OldForgot { .. })) => UNAVAILABLE,
+            (
+                ..,
+                Some(OperatorError::NotAll { .. } | OperatorError::OldForgot { .. } | OperatorError::NotLeft { .. }),
+            ) => UNAVAILABLE,
             (.., Some(OperatorError::SameList)) => USAGE,
             _ if error.is::<BuildError>() => USAGE,
             _ if sql::is_retryable(error) => HELD,

@@ -117,7 +117,7 @@ impl Findings {
 
     /// Reports whether a move to this list has begun, and is not done.
     pub(crate) fn is_moving(&self) -> bool {
-        self.nodes.iter().any(|finding| finding.is_on_the_way(self))
+        self.nodes.iter().any(|finding| finding.has_left_for(&self.fleet))
     }
 }
 
@@ -147,21 +147,21 @@ impl Finding {
     pub(crate) fn opens_in(&self) -> Option<Duration> {
         match self.problem {
             None => Some(Duration::ZERO),
-            Some(_) => self.quarantine().filter(|left| *left < Duration::MAX && self.lasting().is_none()),
+            Some(_) => self.quarantine().filter(|left| *left < Duration::MAX && self.to_mend().is_none()),
         }
     }
 
-    /// Returns the problem, unless it is a quarantine alone.
-    pub(crate) fn lasting(&self) -> Option<Fault> {
+    /// Returns the problem to mend. A quarantine is none.
+    pub(crate) fn to_mend(&self) -> Option<Fault> {
         match &self.problem {
             Some(Fault::Quarantined(_)) => self.report.as_ref()?.refusal(),
             problem => problem.clone(),
         }
     }
 
-    /// Returns the problem that lasts, with its remedy.
+    /// Returns the problem to mend, with its remedy.
     pub(crate) fn advised(&self, findings: &Findings) -> Option<String> {
-        let fault = self.lasting()?;
+        let fault = self.to_mend()?;
         let advice = match &fault {
             Fault::Unreachable(_) => " (is it running? is the URL right?)",
             Fault::TimedOut => &format!(": no answer within {} (hung, or out of reach?)", show(findings.budget)),
@@ -178,7 +178,7 @@ impl Finding {
 
     /// Says why a node is not admitted, and what brings it back.
     fn way_back(&self, findings: &Findings) -> String {
-        if self.is_on_the_way(findings) {
+        if self.has_left_for(&findings.fleet) {
             return ": it has left its fleet for this list, which was not started; run `fencing fleet move` again"
                 .into();
         }
@@ -236,8 +236,7 @@ impl Finding {
         ))
     }
 
-    pub(crate) fn is_on_the_way(&self, findings: &Findings) -> bool {
-        let list = &findings.fleet;
+    pub(crate) fn has_left_for(&self, list: &Fleet) -> bool {
         self.report.as_ref().is_some_and(|it| it.remembers() && list.members().eq(&it.moved_to))
     }
 }

@@ -1,7 +1,7 @@
 use std::time::{Duration, SystemTime};
 
 use clap::Subcommand;
-use fencing::lock::redlock::{AdmitNodes, Node, OperatorError};
+use fencing::lock::redlock::{Node, NodeOutcomes, OperatorError};
 use fencing::lock::{Fault, NodeCause};
 
 use crate::duration::{self, about};
@@ -152,19 +152,17 @@ async fn bring_back(recover: &RecoverArgs) -> Result<(), Failure> {
     }
     findings.print();
     match opened {
-        Some(AdmitNodes { admitted, causes, .. }) => {
-            match admitted.is_empty() {
+        Some(NodeOutcomes { done, causes, .. }) => {
+            match done.is_empty() {
                 true => say::out("no quarantine was ended\n"),
-                false => say::out(format_args!("quarantine ended: {}\n", admitted.join(", "))),
+                false => say::out(format_args!("quarantine ended: {}\n", done.join(", "))),
             }
             verdict(&findings)?;
-            let why = || {
-                Failure::unavailable(format_args!(
-                    "a quarantine that these nodes may have was not ended: {}",
-                    say::listed(&causes, "; ")
-                ))
-            };
-            return if causes.is_empty() { Ok(()) } else { Err(why()) };
+            if causes.is_empty() {
+                return Ok(());
+            }
+            let causes = say::listed(&causes, "; ");
+            return Err(Failure::unavailable(format_args!("these nodes may still be quarantined: {causes}")));
         }
         None if before.members() >= before.needed() && recover.ttl.is_some() => {
             say::out("--ttl was not needed: the fleet is started already\n")
@@ -221,19 +219,14 @@ async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
     ));
     let moved = if order.lost { old.move_lost_to(&new).await } else { old.move_to(&new).await };
     moved.map_err(|error| advised(error, &to))?;
-    let (old, new) = (findings::ask(&from, budget).await?, findings::ask(&to, budget).await?);
+    let new = findings::ask(&to, budget).await?;
     new.print();
-    let have_left = old.count(|it| it.is_on_the_way(&new) || it.is_member(&new.fleet));
-    if !order.lost && have_left < old.needed() {
-        old.print();
-        return Err(Failure::unavailable(TOO_FEW_LEFT));
-    }
     say::out(format_args!(
         "moved. {}\nGive every client the new list now: {}\nExporters and timers need it, too.\n",
         outlook(&new),
         say::without_passwords(&order.to).replace("***@", "USER:PASSWORD@")
     ));
-    say_what_is_left(&old, &new, order.lost);
+    say_what_is_left(&findings::ask(&from, budget).await?, &new, order.lost);
     Ok(())
 }
 
@@ -247,7 +240,7 @@ fn check_left(old: &Findings, new: &Findings) -> Result<(), Failure> {
     let is_at_work = new.admitted() >= new.needed();
     let has_begun = is_at_work || others.iter().any(|list| new.fleet.members().eq(*list));
     let can_go_on = answered >= needed || has_begun;
-    // Those that are in both lists would refuse to join, when the others have left.
+    // It would refuse to join when the others have left, or is missing from their majority.
     if !is_at_work && old.count(|it| has_left(it) && (new.has(it) || !can_go_on)) > 0 {
         old.print();
         return Err(Failure::refused(LEFT_FOR_ANOTHER));
@@ -293,6 +286,10 @@ fn advised(error: OperatorError, to: &Redis) -> Failure {
         OperatorError::OldForgot { .. } => {
             "; is --from the list that clients have now? If so, bring these nodes back and run the same command again; \
              if they are lost for good or came back empty, see --lost"
+        }
+        OperatorError::NotLeft { .. } => {
+            ". Unless an earlier run has printed `moved`, give no client --to: bring the other nodes back, and run the \
+             same command again. If they are gone for good, see --lost"
         }
         OperatorError::BothInUse => {
             "; if clients got the new list too early, stop them, restart the nodes that are only in the \
@@ -342,16 +339,13 @@ const IN_USE: &str = "; the nodes have been in use, and this command leaves them
 const HALF_MOVED: &str = "the move from another list to this one has begun, and is not done: run that move again, \
                           with an empty server under the name of each node that is gone";
 
-const TOO_FEW_LEFT: &str = "--to is in use, and too few nodes of --from answer that they have left for it. Unless an \
-                            earlier run has printed `moved`, give no client --to: bring those nodes back, and run the \
-                            same command again. If they are gone for good, see --lost";
+const LEFT_FOR_ANOTHER: &str = "nothing was changed: a node of --from has left for another list, see above. Run the \
+                                move to that list again, with an empty server under the name of each node that is \
+                                gone. Is --from the list that clients have now?";
 
-const LEFT_FOR_ANOTHER: &str = "nothing was changed: a node of --from has left for another list, see above. Run the move to \
-                                that list again, with an empty server under the name of each node that is gone. Is \
-                                --from the list that clients have now?";
-
-const NO_TTL: &str = "nothing was changed: too few nodes answer with their state. If the others hang, let them continue. \
-                      If they have forgotten it, the fleet must start again: repeat this and give --ttl, the longest TTL of any client: with a shorter one two clients may hold one lock";
+const NO_TTL: &str = "nothing was changed: too few nodes answer with their state. If the others hang, let them \
+                      continue. If they have forgotten it, the fleet must start again: repeat this and give --ttl, the \
+                      longest TTL of any client (with a shorter one, two clients may hold one lock)";
 
 const NOW: &str = "\
 --now ends each quarantine: nodes that have forgotten locks grant at once. If a client still holds
@@ -366,6 +360,6 @@ Check --from first: if it is not the list that clients have, their fleet goes on
 the old list are lost with it, so the order of the tokens depends on the nodes' clocks. Use --lost if
 that majority has forgotten or is gone for good. The nodes that do not answer must never serve a
 client with the old list again: stop them for good. --ttl must be the longest TTL of any client.
-If --to is in use already, it is not started again: what is left of --from leaves for it, and its
-tokens may be smaller.
+If --to is in use already, it is not started again: the remaining nodes of --from leave for it, and
+it may grant smaller tokens than --from did.
 Add --yes to do it.";

@@ -39,7 +39,7 @@ pub(crate) async fn main(args: RaiseArgs) -> Result<u8, Failure> {
     Failure::unless(
         leaves_some,
         format_args!(
-            "--above is at most {HIGHEST}, so that tokens are left: they never fall, and end at {}",
+            "--above is at most {HIGHEST}, to leave tokens for later: they never fall, and end at {}",
             Token::MAX
         ),
     )?;
@@ -53,6 +53,6 @@ pub(crate) async fn main(args: RaiseArgs) -> Result<u8, Failure> {
     let lock = ChosenLock::open(engine.options().holder("operator")).await?.lock;
     answer(service.raise(above)).await?;
     let closed = closed(&lock.health().await).unwrap_or("no lock is granted until earlier leases have ended".into());
-    say::out(format_args!("no later token is {above} or smaller; leases ended: {held}\n{closed}\n"));
+    say::out(format_args!("later tokens are above {above}; leases ended: {held}\n{closed}\n"));
     Ok(0)
 }

@@ -28,7 +28,7 @@ pub enum RelocateError {
     /// Too few nodes of the old list answer and remember.
     OldMissing {
         /// Number of nodes that answer and remember.
-        sealed: usize,
+        answered: usize,
         /// Number of nodes in a majority.
         needed: usize,
         /// The faults of the others.
@@ -38,6 +38,8 @@ pub enum RelocateError {
     OldElsewhere(usize, Fault),
     /// Both lists are in use as separate fleets: neither continues the other.
     BothInUse,
+    /// The new list is in use, and only this number of nodes of the old list answer that they have left for it.
+    NotLeft(usize),
     /// The new list was not started. Every node of it must answer.
     NotStarted(ReadmitError),
 }
@@ -66,7 +68,6 @@ enum RelocatePhase {
 }
 
 /// One move of a fleet to another list of nodes, as a state machine: protocol, "Moving a fleet".
-///
 /// You may interrupt it anywhere, run it again, and run it twice at once.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Relocate {
@@ -101,7 +102,6 @@ impl Relocate {
         let fits = |reply: &Reply| match reply {
             // A node of the old list that has not been sealed yet.
             Reply::OtherFleet(fleet) => *fleet == self.order.old,
-            // `Moved`: a node that has left a list before.
             reply => matches!(reply, Reply::Prepared(_) | Reply::Moved(_)),
         };
         if !self.new.faults(fits).is_empty() {
@@ -117,16 +117,16 @@ impl Relocate {
         Ok(RelocatePhase::Seal)
     }
 
-    /// Ends the move if the new list, which has a majority already, continues the old one, and fails if it does not.
+    /// Ends the move if the new list, which has a majority already, continues the old one: a majority has left for it.
     fn peeked(&mut self, era: u64) -> Next {
-        if self.old.count(is_sealed) >= self.old.majority() {
+        let (needed, new) = (self.old.majority(), &self.order.new);
+        if self.old.count(has_state) >= needed {
             return Err(RelocateError::BothInUse);
         }
-        let has_left = |it: &Reply| matches!(it, Reply::Moved(to) | Reply::OtherFleet(to) if *to == self.order.new);
-        let fits = |it: &Reply| is_sealed(it) || has_left(it);
-        // It may be another fleet, and the old one, or a third one, would go on beside it.
-        if self.old.count(is_sealed) > 0 || self.old.count(has_left) == 0 && self.old.elsewhere(fits).is_some() {
-            self.check_left(fits)?;
+        let left = self.old.count(|it| matches!(it, Reply::Moved(to) | Reply::OtherFleet(to) if to == new));
+        // Otherwise it may be another fleet, and the old one would go on beside it.
+        if left < needed && !self.order.lost {
+            return Err(RelocateError::NotLeft(left));
         }
         Ok(self.sweep(era))
     }
@@ -148,19 +148,19 @@ impl Relocate {
     }
 
     fn sealed(&mut self) -> Next {
-        self.check_left(is_sealed)?;
+        self.check_left()?;
         let Relocation { nonce, longest, ref old, .. } = self.order;
         let order = StartOrder { nonce, longest, strict: false, assume_no_locks: false };
         Ok(RelocatePhase::Mark(Start::new(order, Some(old.clone()), &mut self.new)))
     }
 
     /// Checks that a majority has left, which these answers show, unless an operator has declared the list lost.
-    fn check_left(&self, fits: impl Fn(&Reply) -> bool) -> Result<(), RelocateError> {
-        if self.old.count(&fits) >= self.old.majority() || self.order.lost {
+    fn check_left(&self) -> Result<(), RelocateError> {
+        if self.old.count(has_state) >= self.old.majority() || self.order.lost {
             return Ok(());
         }
-        let elsewhere = self.old.elsewhere(&fits).map(|(node, fault)| RelocateError::OldElsewhere(node, fault));
-        Err(elsewhere.unwrap_or_else(|| self.old_missing(fits)))
+        let elsewhere = self.old.elsewhere(has_state).map(|(node, fault)| RelocateError::OldElsewhere(node, fault));
+        Err(elsewhere.unwrap_or_else(|| self.old_missing()))
     }
 
     fn marked(&mut self, start: Start) -> Next {
@@ -175,7 +175,7 @@ impl Relocate {
 
     /// Chooses the era, above everything that is known on either side.
     fn counted(&mut self, start: Start) -> Next {
-        self.check_left(is_sealed)?;
+        self.check_left()?;
         let states = self.old.each(Reply::state);
         let known = states.iter().flatten().map(NodeState::highest);
         let era = era_after(known.chain(start.highest())).map_err(RelocateError::NotStarted)?;
@@ -187,9 +187,9 @@ impl Relocate {
         Ok(RelocatePhase::Start(start.go_on(era, longest, &mut self.new), era))
     }
 
-    fn old_missing(&self, fits: impl Fn(&Reply) -> bool) -> RelocateError {
-        let (sealed, needed) = (self.old.count(&fits), self.old.majority());
-        RelocateError::OldMissing { sealed, needed, faults: self.old.faults(fits) }
+    fn old_missing(&self) -> RelocateError {
+        let (answered, needed) = (self.old.count(has_state), self.old.majority());
+        RelocateError::OldMissing { answered, needed, faults: self.old.faults(has_state) }
     }
 
     /// Continues with the nodes that answer a second time in the same memory: all of them were
@@ -209,9 +209,9 @@ impl Relocate {
     /// Returns the answers from the same memory as before that know of `era`, if they are a majority.
     fn same_memory(&self, before: &States, era: u64) -> Result<States, RelocateError> {
         let is_same = |a: &NodeState, b: &NodeState| (a.nonce, a.era) == (b.nonce, b.era);
-        self.old.unchanged(before, era, is_same).ok_or_else(|| match self.old.faults(is_sealed).is_empty() {
+        self.old.unchanged(before, era, is_same).ok_or_else(|| match self.old.faults(has_state).is_empty() {
             true => RelocateError::NotStarted(ReadmitError::Overtaken),
-            false => self.old_missing(is_sealed),
+            false => self.old_missing(),
         })
     }
 
@@ -255,6 +255,6 @@ impl Machine for Relocate {
     }
 }
 
-fn is_sealed(reply: &Reply) -> bool {
+fn has_state(reply: &Reply) -> bool {
     reply.state().is_some()
 }

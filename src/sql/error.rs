@@ -131,8 +131,8 @@ pub fn stale(error: &(dyn Error + 'static), resource: &Resource, presented: Toke
 }
 
 /// What the loss of `fencing_leases` asks for.
-const STOP_CLIENTS: &str = "stop all clients, whose latest tokens were lost with fencing_leases, ";
-const RAISE_FLOOR: &str = ", run `fencing db marks raise-floor --yes`";
+const KEEP_STOPPED: &str = "stop all clients, as their latest tokens are lost, until you have done all of this and then \
+                            run `fencing db marks raise-floor --yes`: ";
 
 /// Why the tables were not brought up to date. Nothing was changed, unless the variant says so. On
 /// MySQL, part of the work may have been done.
@@ -162,10 +162,9 @@ pub enum MigrateError {
     #[error(
         "the database has lost {what}, or this user has no right to see them: check as the owner of the tables first. \
          If they are missing for the owner as well, {}run DELETE FROM _fencing_migrations, migrate again, which \
-         creates them and changes no mark{}, and give all rights again. Only then start the clients. A dump may have \
-         left them out: mysqldump needs --routines and --triggers",
-        if .what.contains("fencing_leases") { STOP_CLIENTS } else { "" },
-        if .what.contains("fencing_leases") { RAISE_FLOOR } else { "" }
+         creates them and changes no mark, and give all rights again. A dump may have left them out: mysqldump needs \
+         --routines and --triggers",
+        if .what.contains("fencing_leases") { KEEP_STOPPED } else { "" }
     )]
     Lost {
         /// Their names.

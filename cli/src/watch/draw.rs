@@ -105,7 +105,7 @@ fn nodes(view: &View, now: Moment) -> Vec<Line<'static>> {
         };
         let name = format!("  {:widest$}  ", plain(&finding.node));
         lines.push(vec![name.into(), state, rest.into()].into());
-        lines.extend(finding.lasting().map(|fault| indented(&fault.to_string()).dim()));
+        lines.extend(finding.to_mend().map(|fault| indented(&fault.to_string()).dim()));
     }
     lines
 }

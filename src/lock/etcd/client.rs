@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use fencing_protocol::Fault;
 use futures_util::StreamExt;
-use futures_util::stream::{once, pending};
+use futures_util::future::ready;
+use futures_util::stream::{FuturesUnordered, once, pending};
 use http::uri::PathAndQuery;
 use parking_lot::Mutex;
 use tokio::runtime::{Handle, Id};
@@ -14,12 +15,12 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tonic::client::Grpc;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Status, Streaming};
+use tonic::{Code, Streaming};
 use tonic_prost::ProstCodec;
 
 use super::fault::{EtcdFailure, causes, needs_login, unconnected};
 use super::keys::Span;
-use super::messages::{Authenticate, EtcdAnswer, EtcdRequest, LeaseAnswer, LeaseKeepAlive, Watch, WatchCreate};
+use super::messages::{Authenticate, EtcdAnswer, EtcdRequest, LeaseAnswer, LeaseKeepAlive, Status, Watch, WatchCreate};
 use super::url::EtcdUrl;
 
 /// A runtime's channels are forgotten beyond this many runtimes: they are opened again.
@@ -146,6 +147,20 @@ impl EtcdClient {
         Ok(answer)
     }
 
+    /// Asks all members, and returns once one answers from another cluster than the first that answered. It never
+    /// returns where none does.
+    pub(super) async fn find_another_cluster(&self, budget: Duration) -> EtcdFailure {
+        let asked = self.members().map(async |(number, _)| {
+            let status = timeout(budget, async { self.send(&self.channel(number).await?, &Status {}).await }).await;
+            self.check(&status.ok()?.ok()?).err()
+        });
+        let mut found = asked.collect::<FuturesUnordered<_>>().filter_map(ready).boxed();
+        match found.next().await {
+            Some(failure) => failure,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Prolongs an etcd lease by this member.
     pub(super) async fn keep_alive(
         &self,
@@ -239,9 +254,9 @@ impl EtcdClient {
         channel: &Channel,
         request: &Q,
         token: Option<MetadataValue<Ascii>>,
-    ) -> Result<Q::EtcdAnswer, Status> {
+    ) -> Result<Q::EtcdAnswer, tonic::Status> {
         let mut grpc = Grpc::new(channel.clone());
-        grpc.ready().await.map_err(|error| Status::unknown(causes(&error)))?;
+        grpc.ready().await.map_err(|error| tonic::Status::unknown(causes(&error)))?;
         let request = signed(request.clone(), token);
         let codec = ProstCodec::<Q, Q::EtcdAnswer>::default();
         let answer = grpc.unary(request, PathAndQuery::from_static(Q::PATH), codec).await?;

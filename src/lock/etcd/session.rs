@@ -91,9 +91,17 @@ impl EtcdSession {
     ) -> Result<Arc<EtcdSession>, Fault> {
         let now = cluster.clock.now();
         let seconds = seconds(terms.ttl * 4 / 3 + terms.lock_delay);
-        let lease = cluster.grant(seconds, budget).await?;
-        let created = put_sentinel(cluster, lease, seconds, budget).await;
-        let created = created.inspect_err(|_| cluster.revoke(&Handle::current(), lease, budget))?;
+        let opened = async {
+            let lease = cluster.grant(seconds, budget).await?;
+            let created = put_sentinel(cluster, lease, seconds, budget).await;
+            created.map(|created| (lease, created)).inspect_err(|_| cluster.revoke(&Handle::current(), lease, budget))
+        };
+        // With members of two clusters a lock would have two holders, by the member that each client reaches first.
+        let (lease, created) = tokio::select! {
+            biased;
+            other = cluster.client.find_another_cluster(budget) => return Err(other.fault),
+            opened = opened => opened?,
+        };
         Ok(Arc::new(EtcdSession {
             cluster: Arc::clone(cluster),
             ttl: terms.ttl,

@@ -25,7 +25,7 @@ pub trait HeldLock: Send + Sync + 'static {
     /// renews what a majority has still.
     fn renew(&self, resumes: bool) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>>;
 
-    /// Notes that another process may resume the lease, and returns the owner that it needs; `None` if none can.
+    /// Notes that another process may resume the lease, and returns the owner that it needs; `None` if no process can.
     fn ticket_owner(&self) -> Option<String> {
         None
     }

@@ -34,7 +34,7 @@ const TOGETHER: Duration = Duration::from_millis(40);
 const MAX_RENEWALS: usize = 256;
 const NEXT_RENEWALS: Duration = Duration::from_millis(10);
 
-/// How long a task waits for the next lease when no lease is left: to start one for each short lease costs more.
+/// How long the task waits for another lease when none is left: a new task for each short lease costs more.
 const LINGER: Duration = Duration::from_millis(250);
 
 /// The pause before a task starts again after a panic.
@@ -210,12 +210,12 @@ async fn run(watchdog: &Watchdog, clock: &dyn Clock) {
             let mut watched = watchdog.watched.lock();
             watched.asleep = match watched.looks.first() {
                 // A lease that is due and found no room waits until there is some.
-                Some((look, _)) => Some(if *look <= now { busy_until } else { *look }),
+                Some((look, _)) => {
+                    last_used = now;
+                    Some(if *look <= now { busy_until } else { *look })
+                }
                 None => Some(last_used + LINGER).filter(|end| *end > now),
             };
-            if !watched.looks.is_empty() {
-                last_used = now;
-            }
             if watched.asleep.is_none() && renewals.is_empty() {
                 watched.running = false;
                 return std::mem::forget(running);

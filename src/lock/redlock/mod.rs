@@ -56,7 +56,7 @@ pub use fencing_protocol::{Fleet, FleetError};
 pub use group::Group;
 pub use memory::MemoryNode;
 pub use node::{Node, Session};
-pub use operator::{AdmitNodes, FleetOperator, OperatorError};
+pub use operator::{FleetOperator, NodeOutcomes, OperatorError};
 #[cfg(feature = "redis")]
 pub use redis::{Forced, NodeLock, NodeReport, NodeView, RedisNode, node_urls};
 

@@ -44,12 +44,12 @@ pub enum OperatorError {
     NotBlank,
     /// Too few nodes of the old list remember.
     #[error(
-        "{needed} nodes of the old list must answer with their state, and {sealed} did: {}",
+        "{needed} nodes of the old list must answer with their state, and {answered} did: {}",
         joined(.causes)
     )]
     OldForgot {
         /// Number of nodes that answered with it.
-        sealed: usize,
+        answered: usize,
         /// Number of nodes in a majority of the old list.
         needed: usize,
         /// The faults of the others.
@@ -64,6 +64,16 @@ pub enum OperatorError {
     /// Both lists are in use as separate fleets.
     #[error("both lists are in use as separate fleets: a move between them is not possible")]
     BothInUse,
+    /// The new list is in use, and too few nodes of the old one answer that they have left for it.
+    #[error(
+        "the new list is in use, and {left} nodes of the old one, of {needed} that are needed, say that they left for it"
+    )]
+    NotLeft {
+        /// Number of nodes that have left for it.
+        left: usize,
+        /// Number of nodes in a majority of the old list.
+        needed: usize,
+    },
     /// It was refused for another reason.
     #[error("{0}")]
     Refused(String),
@@ -74,20 +84,20 @@ fn way_on(cause: &Fault) -> &'static str {
     match cause {
         Fault::Moved { .. } => "First run the move to that list again to complete it",
         _ => {
-            "If it missed a move, run that move again. Only if that fleet is not in use any more, and no client has its \
+            "If the node missed a move, run that move again. Only if that fleet is not in use any more, and no client has its \
              list, restart the node's server without its data"
         }
     }
 }
 
-/// The result of bringing nodes back, or of ending their quarantine.
+/// What an operation on the nodes has done.
 #[must_use]
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct AdmitNodes {
-    /// The nodes that are admitted, or whose quarantine has ended.
-    pub admitted: Vec<String>,
-    /// The faults of the others.
+pub struct NodeOutcomes {
+    /// The nodes that are admitted; after [`FleetOperator::open`], those whose quarantine it ended.
+    pub done: Vec<String>,
+    /// The nodes where it failed, and why.
     pub causes: Vec<NodeCause>,
 }
 
@@ -108,7 +118,7 @@ impl FleetOperator {
             if admitted >= majority(prepared.len()) {
                 // A client may have started them, now or before.
                 if prepared.iter().all(|node| node.blank) {
-                    let AdmitNodes { causes, .. } = self.open().await;
+                    let NodeOutcomes { causes, .. } = self.open().await;
                     if !causes.is_empty() {
                         return Err(Some(OperatorError::NotAll { causes }));
                     }
@@ -132,8 +142,8 @@ impl FleetOperator {
     ///
     /// # Cancel safety
     /// If you drop the future, it may have been done in part; run it again.
-    pub async fn admit(&self) -> AdmitNodes {
-        let mut done = AdmitNodes { admitted: Vec::new(), causes: Vec::new() };
+    pub async fn admit(&self) -> NodeOutcomes {
+        let mut outcomes = NodeOutcomes { done: Vec::new(), causes: Vec::new() };
         for target in 0..self.nodes.size() {
             let readmitted = self
                 .repeat(|| async move {
@@ -145,7 +155,7 @@ impl FleetOperator {
             let node = self.nodes.name(target).to_owned();
             let cause = match readmitted {
                 Ok(()) => {
-                    done.admitted.push(node);
+                    outcomes.done.push(node);
                     continue;
                 }
                 Err(OperatorError::NotAll { causes }) => {
@@ -156,18 +166,18 @@ impl FleetOperator {
                 Err(OperatorError::OtherFleet(other)) => other.cause,
                 Err(error) => Fault::Refused(error.to_string()),
             };
-            done.causes.push(NodeCause { node, cause });
+            outcomes.causes.push(NodeCause { node, cause });
         }
-        done
+        outcomes
     }
 
-    /// Ends the quarantine of every admitted node, and returns which nodes had one. You thereby declare
-    /// that no lock can be held any more. If one is, two leases of one resource may be valid at once,
-    /// until the storage refuses the older one.
+    /// Ends the quarantine of every admitted node that answers. Returns the nodes whose quarantine it ended, and the
+    /// faults of those that did not answer or refused. You thereby declare that no lock can be held any more. If one
+    /// is, two leases of one resource may be valid at once, until the storage refuses the older one.
     ///
     /// # Cancel safety
     /// If you drop the future, some nodes may be open already; run it again.
-    pub async fn open(&self) -> AdmitNodes {
+    pub async fn open(&self) -> NodeOutcomes {
         let (mut closed, mut faults) = (Vec::new(), Vec::new());
         for (node, answer) in self.nodes.ask_all(&Request::Inspect).await {
             match answer {
@@ -181,16 +191,16 @@ impl FleetOperator {
         // Waits until the second of the start is over: if the fleet forgets everything again, it gets another era.
         let longest = closed.iter().map(|(_, _, left)| *left).max().unwrap_or_default();
         sleep(longest.min(SETTLED)).await;
-        let mut admitted = Vec::new();
+        let mut done = Vec::new();
         let open = |(node, nonce, _): (usize, _, _)| (node.into(), Request::Open { nonce });
         for (node, answer) in self.nodes.submit_each(closed.into_iter().map(open)).all().await {
             match answer {
-                Ok(Reply::Opened) => admitted.push(self.nodes.name(node).to_owned()),
+                Ok(Reply::Opened) => done.push(self.nodes.name(node).to_owned()),
                 Ok(_) => faults.push((node, Fault::NotAdmitted)),
                 Err(fault) => faults.push((node, fault)),
             }
         }
-        AdmitNodes { admitted, causes: self.nodes.causes(faults) }
+        NodeOutcomes { done, causes: self.nodes.causes(faults) }
     }
 
     /// Moves the fleet to another list of nodes: replaces nodes, adds some, or drops some. A
@@ -242,9 +252,9 @@ impl FleetOperator {
             let outcome = to.nodes.drive_from(&self.nodes, &mut relocate, answers).await;
             let overtaken = RelocateError::NotStarted(ReadmitError::Overtaken);
             outcome.unwrap_or(Err(overtaken)).map_err(|error| match error {
-                RelocateError::OldMissing { sealed, needed, faults } => {
+                RelocateError::OldMissing { answered, needed, faults } => {
                     let causes = self.nodes.causes(faults);
-                    Some(OperatorError::OldForgot { sealed, needed, causes })
+                    Some(OperatorError::OldForgot { answered, needed, causes })
                 }
                 // A node of the old list that did not answer while the list was sealed.
                 RelocateError::NotStarted(ReadmitError::Elsewhere(_, Fault::OtherFleet { members }))
@@ -255,6 +265,9 @@ impl FleetOperator {
                 RelocateError::NotStarted(error) => to.error(error),
                 RelocateError::OldElsewhere(node, fault) => Some(self.other_fleet(node, fault)),
                 RelocateError::BothInUse => Some(OperatorError::BothInUse),
+                RelocateError::NotLeft(left) => {
+                    Some(OperatorError::NotLeft { left, needed: majority(self.nodes.size()) })
+                }
             })
         })
         .await

@@ -65,6 +65,30 @@ fn a_quarantine_ends_by_the_operators_word() {
 }
 
 #[test]
+fn a_quarantine_of_a_node_that_does_not_answer_is_not_ended() {
+    let servers = started(servers(3));
+    servers[0].cli(&["SET", "{fencing}:quarantine", "1", "PX", "3600000"]);
+    servers[1].signal("STOP");
+    let said = ask(&servers, "fleet recover --now --yes --node-budget 3s");
+    let words = format!("these nodes may still be quarantined: {}: timed out", servers[1].url());
+    assert!(said.stdout.contains(&format!("quarantine ended: {}\n", servers[0].url())), "{said:?}");
+    said.says(69, &words);
+    servers[1].signal("CONT");
+}
+
+/// Its own nodes must not start it: the counts of the old list would be lost.
+#[test]
+fn a_list_that_is_half_moved_is_left_to_the_move() {
+    let servers = servers(4);
+    let (from, to) = (urls(&servers[..3]), urls(&servers[1..]));
+    init(&from);
+    half_moved(&servers[..3], &to);
+    let words = "the move from another list to this one has begun, and is not done: run that move again";
+    ask(&to, "fleet recover --ttl 10s --node-budget 2s").says(69, words);
+    assert_eq!(finish(mover(&from, &to)).code, Some(0));
+}
+
+#[test]
 fn a_start_needs_clocks_that_are_right() {
     let servers: Vec<_> = (0..3).map(|_| RedisServer::shifted(IN_MEMORY)).collect();
     servers[1].set_clock(-3600);

@@ -6,3 +6,4 @@ mod init;
 mod moves;
 pub mod place;
 mod states;
+mod unfit;

@@ -112,7 +112,7 @@ async fn several_resources_are_admitted_in_one_order() {
     }
 }
 
-/// A database that is down is told from a statement or a right that is wrong.
+/// `is_unavailable` blames the database, and not a wrong statement, a missing right or a conflict.
 #[tokio::test]
 async fn codes_that_say_that_the_database_is_unavailable() {
     let place = with("CREATE TABLE files (id INT)").await;

@@ -164,12 +164,16 @@ async fn a_trigger_on_the_marks_that_does_not_fire_is_lost() {
     }
 }
 
-/// The migration of a later version gives `fencing_last` the rights of its caller.
+/// A right that is missing, where a migration of a later version gives `fencing_last` the rights of its caller as well.
 #[tokio::test]
 async fn health_names_what_a_lease_needs() {
     let users = Users::granted().await;
     let causes = async |pool: PgPool| format!("{:?}", SqlLock::builder(pool).build().unwrap().health().await.causes);
     assert_eq!(causes(users.user("locks")).await, "[]");
+    run(&users.owner, "REVOKE EXECUTE ON FUNCTION fencing_last FROM locks").await;
+    let denied = causes(users.user("locks")).await;
+    assert!(denied.contains("permission denied for function"), "{denied}");
+    run(&users.owner, "GRANT EXECUTE ON FUNCTION fencing_last TO locks").await;
     run(&users.owner, "ALTER FUNCTION fencing_last SECURITY INVOKER").await;
     assert_eq!(causes(users.owner.clone()).await, "[]");
     let missing = causes(users.user("locks")).await;

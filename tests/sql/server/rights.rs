@@ -163,8 +163,12 @@ async fn who_locks_changes_no_mark() {
     let part = lock.try_acquire_shared(&resource()).await.unwrap();
     part.renew().await.unwrap();
     part.release().await.unwrap();
-    // Granted last by a server that was lost.
+    // Granted last by a server that was lost. The next lease raises the floor, and a question about health does not.
     run(&users.owner, words::OTHER_SERVER).await;
+    let floor = async || number(&users.owner, "SELECT token FROM fencing_floor").await;
+    let before = floor().await;
+    assert!(lock.health().await.has_quorum());
+    assert_eq!(floor().await, before);
     let lease = lock.try_acquire(&resource()).await.unwrap();
     assert!(lease.token() > token(1_000_000), "{}", lease.token());
     are_denied(&pool, &["DELETE FROM fencing_leases", words::CHANGE_LEASES, UPDATE]).await;

@@ -55,6 +55,23 @@ async fn a_database_in_memory_has_one_connection() {
 }
 
 #[tokio::test]
+async fn a_full_disk_is_no_refusal() {
+    let place = ready().await;
+    let pool = place.impatient();
+    let lock = with_budget(&pool, Duration::from_secs(20));
+    lock.acquire(&resource()).await.unwrap().release().await.unwrap();
+    sqlx::query("PRAGMA max_page_count = 1").execute(&pool).await.unwrap();
+    let cause = loop {
+        let long = fastrand::u128(..).to_string().repeat(6);
+        match lock.try_acquire(&named(&long)).await {
+            Ok(lease) => drop(lease.release().await),
+            refused => break fault(refused),
+        }
+    };
+    assert!(matches!(&cause, Fault::NotNow(why) if why.contains("full")), "{cause:?}");
+}
+
+#[tokio::test]
 async fn settle_waits_for_a_release_that_is_tried_again() {
     let place = ready().await;
     let lock = with_budget(&place.impatient(), Duration::from_secs(2));

@@ -210,6 +210,16 @@ async fn a_watchdog_starts_again_after_a_panic() {
     assert!(second.renewed().len() > 1, "{:?}", second.renewed());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_task_without_leases_waits_for_the_next_one_and_renews_it() {
+    let (service, clock) = (Service::default(), Service::clock());
+    drop(service.lease(&clock, AT_ONCE, false));
+    sleep(LINGER / 5).await;
+    let (next, _next) = service.lease(&clock, AT_ONCE, false);
+    sleep(TTL / 2).await;
+    assert_eq!(next.renewed().len(), 1);
+}
+
 /// A log that panics.
 struct Falls;
 
