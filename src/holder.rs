@@ -53,10 +53,7 @@ impl Holder {
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name.as_deref().unwrap_or("unknown holder"))?;
-        match self.since_utc() {
-            Some(since) => write!(f, " since {since}"),
-            None => Ok(()),
-        }
+        self.since_utc().map_or(Ok(()), |since| write!(f, " since {since}"))
     }
 }
 
@@ -87,7 +84,6 @@ impl HolderName {
         }
     }
 
-    /// Returns `host:pid`.
     pub(crate) fn of_process() -> HolderName {
         let system = rustix::system::uname();
         let host = system.nodename().to_string_lossy();

@@ -16,10 +16,6 @@ pub(crate) struct ServerInfo {
 }
 
 impl ServerInfo {
-    /// Reads it.
-    ///
-    /// # Errors
-    /// The fault.
     pub(crate) fn read(text: &str) -> Result<ServerInfo, String> {
         let field = |name: &str| -> Option<String> {
             let mut lines = text.lines();

@@ -24,9 +24,7 @@ impl Clock for SystemClock {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn now(&self) -> Time {
         let reading = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-        let seconds = u64::try_from(reading.tv_sec).unwrap_or(0);
-        let rest = u64::try_from(reading.tv_nsec).unwrap_or(0);
-        Time::from_start(Duration::from_secs(seconds) + Duration::from_nanos(rest))
+        Time::from_start(reading.try_into().unwrap_or_default())
     }
 
     #[cfg(not(any(target_os = "linux", target_os = "android")))]

@@ -122,11 +122,10 @@ async fn protect(args: ProtectArgs) -> Result<(), Failure> {
         return remove(&args.database.connect(false).await?, table, args.yes).await;
     }
     let columns: Vec<&str> = args.column.iter().map(String::as_str).collect();
-    let protect = match &args.resource {
-        None => {
-            Protect::rows_by(table, &columns).and_then(|protect| protect.prefix(args.prefix.as_deref().unwrap_or("")))
-        }
-        Some(resource) => Protect::whole(table, resource.clone()),
+    let prefix = args.prefix.as_deref().unwrap_or("");
+    let protect = match args.resource {
+        None => Protect::rows_by(table, &columns).and_then(|protect| protect.prefix(prefix)),
+        Some(resource) => Protect::whole(table, resource),
     };
     let protect = protect.map_err(Failure::usage)?;
     let protect = if args.shadow { protect.shadow() } else { protect };

@@ -20,12 +20,11 @@ use crate::say;
 ///
 /// For nodes it checks what `fencing nodes` reports, and the clocks; for a database, whether its tables are up to date
 /// and guard what they should, which tables are protected, and the clock; for etcd and ZooKeeper, whether a majority
-/// answers, and the version; for marks in a Redis, whether they are open. Use the URLs and the role of your service;
-/// the role must be allowed to read `_fencing_migrations` and the protected tables, and on MySQL and MariaDB to call a
-/// procedure of the fence.
+/// answers, and the version; for marks in a Redis, whether they are open. Use your service's URLs and role; it must
+/// read `_fencing_migrations` and the protected tables, and on MySQL and MariaDB call a procedure of the fence.
 ///
-/// Each line begins with "ok" or "mend". Status 0: there is nothing to mend; 69: no lease is granted, or a
-/// database does not answer; 65: something else needs mending, such as one node of five.
+/// Each line begins with "ok" or "mend". Status 0: there is nothing to mend; 69: no lease is granted, or a database
+/// does not answer; 65: something else needs mending, such as one node of five.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
@@ -71,9 +70,7 @@ pub(crate) async fn main(args: DoctorArgs) -> Result<u8, Failure> {
     Ok(report.status)
 }
 
-/// What is printed.
 struct Report {
-    /// The exit status so far.
     status: u8,
     began: SystemTime,
 }

@@ -36,9 +36,8 @@ pub(crate) enum FleetAction {
 
 /// Brings back every node that restarted or lost its state. No client needs to run.
 ///
-/// If too few nodes remember, every node must answer, and the fleet starts again: the order of the tokens then depends
-/// on the nodes' clocks, which must agree with this machine's. A node that comes back grants nothing until locks it may
-/// have forgotten have expired.
+/// If too few nodes remember, all must answer, and the fleet starts again: token order then follows the nodes' clocks,
+/// which must agree with this machine's. A returning node grants nothing until locks it may have forgotten expire.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RecoverArgs {
     #[command(flatten)]

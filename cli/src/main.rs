@@ -26,7 +26,6 @@ mod say;
 mod serve;
 mod signals;
 mod signing;
-mod voters;
 mod watch;
 
 use std::io::IsTerminal;
@@ -66,7 +65,7 @@ enum Action {
 
 fn main() -> ExitCode {
     let lost = |error| Failure(exit::NOT_WRITTEN, format!("the output could not be written: {error}"));
-    let ended = program().and_then(|status| say::not_written().map_or(Ok(status), |error| Err(lost(error))));
+    let ended = program().and_then(|status| say::NOT_WRITTEN.get().map_or(Ok(status), |error| Err(lost(error))));
     let status = ended.unwrap_or_else(|Failure(status, why)| {
         say::error(say::without_passwords(&why));
         status

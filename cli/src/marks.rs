@@ -187,8 +187,7 @@ async fn lower(change: &MarkChange, resource: &Resource, from: Token, token: Tok
     let mark = or_none(on!(&pool, pool => answer(sql::highest(pool, resource)).await)?);
     change.agreed(format_args!(
         "the mark is {mark}; would lower the mark of {resource} from {from} to {token}: {token} and all larger tokens \
-         may write from then on, including those refused as stale. Choose a token that is not below any that was \
-         granted"
+         may write from then on, including those refused as stale. Choose a token that is not below any granted"
     ))?;
     on!(&pool, pool => answer(sql::lower(pool, resource, from, token)).await)?;
     Ok(format!("{token}\t{resource}"))
@@ -253,10 +252,7 @@ impl MarksUrl {
         let given = given.map(|url| MarksPlace::new(url, place.namespace())).transpose()?;
         // The namespace may be that of marks on a Redis.
         let chosen = place.chosen(matches!(given, Some(MarksPlace::Redis(_))))?;
-        let own = match &chosen {
-            Chosen::Database(url) => Some(MarksPlace::Database(url.clone())),
-            _ => None,
-        };
+        let own = if let Chosen::Database(url) = &chosen { Some(MarksPlace::Database(url.clone())) } else { None };
         Ok((chosen, given.or(own)))
     }
 }

@@ -72,7 +72,7 @@ impl Chosen {
         }
     }
 
-    /// Opens the leases of one service. Nodes have none: see [`Voters`](crate::voters::Voters).
+    /// Opens the leases of one service. Nodes have none: see [`Voters`](crate::findings::Voters).
     pub(crate) async fn operator(&self) -> Result<Arc<dyn Operator>, Failure> {
         let Chosen::Database(url) = self else { return self.options().operator().map_err(Failure::usage) };
         let pool = connect("the lock service", url, false, 1).await?;
@@ -124,8 +124,7 @@ impl LockPlace {
                 Ok(Chosen::Redis(redis))
             }
             "database" | "postgres" | "mysql" | "sqlite" => {
-                let why = "--namespace is for nodes, etcd and ZooKeeper: in a database, the schema of its URL keeps \
-                           locks apart";
+                let why = "--namespace is for nodes, etcd and ZooKeeper: in a database, the schema keeps locks apart";
                 Failure::unless(self.namespace.is_none() || needs_namespace, why)?;
                 Ok(Chosen::Database(url))
             }

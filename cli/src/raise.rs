@@ -19,8 +19,7 @@ const HIGHEST: u64 = 900_000_000_000_000;
 pub(crate) struct RaiseArgs {
     #[command(flatten)]
     place: LockPlace,
-    /// The largest token that may have been granted: by the marks and the logs of all clients. If unsure, add
-    /// 1000000000000.
+    /// The largest token that may have been granted, by the marks and all clients' logs. If unsure, add 1000000000000.
     #[arg(long, value_name = "TOKEN")]
     above: Token,
     /// Confirms the raise. Without this, the command only says what it would do.
@@ -35,14 +34,10 @@ pub(crate) async fn main(args: RaiseArgs) -> Result<u8, Failure> {
         Chosen::Database(_) => return Err(Failure::usage("for a database use `fencing db marks raise-floor`")),
         engine @ Chosen::Engine { .. } => engine,
     };
-    let leaves_some = above.get() <= HIGHEST;
-    Failure::unless(
-        leaves_some,
-        format_args!(
-            "--above is at most {HIGHEST}, to leave tokens for later: they never fall, and end at {}",
-            Token::MAX
-        ),
-    )?;
+    let (fits, last) = (above.get() <= HIGHEST, Token::MAX);
+    let why =
+        format_args!("--above is at most {HIGHEST}, to leave tokens for later: they never fall, and end at {last}");
+    Failure::unless(fits, why)?;
     let service = engine.operator().await?;
     let held = LeaseList::of_service(&*service, &WildMatch::new("*")).await?.all.len();
     let would = format_args!(

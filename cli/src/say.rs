@@ -75,7 +75,7 @@ pub(crate) fn notice(text: &'static str) {
 }
 
 /// Why a result could not be written, if not because its reader has gone away.
-static NOT_WRITTEN: OnceLock<io::Error> = OnceLock::new();
+pub(crate) static NOT_WRITTEN: OnceLock<io::Error> = OnceLock::new();
 
 /// Prints a result on stdout, and waits for the reader.
 pub(crate) fn out(text: impl Display) {
@@ -90,10 +90,6 @@ pub(crate) fn try_out(text: impl Display) -> bool {
         let _ = NOT_WRITTEN.set(error);
     }
     false
-}
-
-pub(crate) fn not_written() -> Option<&'static io::Error> {
-    NOT_WRITTEN.get()
 }
 
 pub(crate) fn chain(error: &dyn Error) -> String {

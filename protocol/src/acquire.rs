@@ -74,8 +74,7 @@ pub enum Lost {
     },
 }
 
-/// One attempt to acquire one resource, or several together, as a state machine: protocol, "Acquire" and
-/// "Several at once".
+/// An attempt to acquire one resource, or several together, as a state machine: protocol, "Acquire", "Several at once".
 ///
 /// If it does not end as [`Won`], send the [`releases`](Acquire::releases). Each resource has votes
 /// and a token of its own; what they have for one node goes there as one request.

@@ -58,8 +58,7 @@ pub enum Request {
         /// Whether the fleet is new: no lock was ever granted.
         new: bool,
     },
-    /// Leave the fleet of the session for another one. From then on the node does not grant,
-    /// renew or publish under the old one. The first seal stays.
+    /// Leave the fleet of the session for another: it grants, renews and publishes nothing more. The first seal stays.
     Seal { to: Fleet, step: Sealing },
     /// End the quarantine, because an operator has declared that no lock of this memory can be held.
     Open { nonce: Nonce },

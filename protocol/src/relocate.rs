@@ -120,13 +120,16 @@ impl Relocate {
     /// Ends the move if the new list, which has a majority already, continues the old one: a majority has left for it.
     fn peeked(&mut self, era: u64) -> Next {
         let (needed, new) = (self.old.majority(), &self.order.new);
+        let has_left = |it: &Reply| matches!(it, Reply::Moved(to) | Reply::OtherFleet(to) if to == new);
+        let left = self.old.count(has_left);
         if self.old.count(has_state) >= needed {
             return Err(RelocateError::BothInUse);
         }
-        let left = self.old.count(|it| matches!(it, Reply::Moved(to) | Reply::OtherFleet(to) if to == new));
-        // Otherwise it may be another fleet, and the old one would go on beside it.
+        // Otherwise it may be another fleet, and the old one, or a third one, would go on beside it.
         if left < needed && !self.order.lost {
-            return Err(RelocateError::NotLeft(left));
+            let third = self.old.elsewhere(|it| has_state(it) || has_left(it));
+            let third = third.map(|(node, fault)| RelocateError::OldElsewhere(node, fault));
+            return Err(third.unwrap_or(RelocateError::NotLeft(left)));
         }
         Ok(self.sweep(era))
     }
@@ -192,8 +195,7 @@ impl Relocate {
         RelocateError::OldMissing { answered, needed, faults: self.old.faults(has_state) }
     }
 
-    /// Continues with the nodes that answer a second time in the same memory: all of them were
-    /// sealed at one moment, when this round began.
+    /// Continues with the nodes that answer again in the same memory: all were sealed when this round began.
     fn promised(&mut self, before: &States, era: u64, start: Start) -> Next {
         let states = self.same_memory(before, 0)?;
         self.reserve(era, &states);

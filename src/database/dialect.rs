@@ -1,20 +1,21 @@
+use std::fmt::Display;
 use std::path::PathBuf;
+use std::str::FromStr;
 
-use sqlx::Connection;
 use sqlx::migrate::Migrate;
+use sqlx::pool::PoolConnection;
+use sqlx::{AssertSqlSafe, ColumnIndex, Connection, Decode, Pool, Row, SqlSafeStr, Transaction};
 
-use super::TextRow;
+use crate::background::{Unfinished, to_the_end};
 
 /// How to write texts into the statements of one database, and how to run them.
 pub trait Dialect: sqlx::Database<Connection: Migrate, Arguments: Clone> {
-    /// The quote of a name.
     const QUOTE: char = '"';
 
     /// The first parameter of a statement.
     const PARAMETER: &'static str;
 
-    /// Whether an interrupted procedure leaves its transaction open, and settings and table locks stay: then the
-    /// session is not used again.
+    /// Whether an interrupted procedure keeps transaction, settings and table locks: its session is not reused then.
     const KEEPS_SESSION_STATE: bool = false;
 
     /// Returns the name of the database that these options lead to, without user and password.
@@ -35,7 +36,6 @@ pub trait Dialect: sqlx::Database<Connection: Migrate, Arguments: Clone> {
         values: Self::Arguments,
     ) -> impl Future<Output = sqlx::Result<u64>> + Send;
 
-    /// Reads all rows of a statement as texts.
     fn texts(conn: &mut Self::Connection, sql: String) -> impl Future<Output = sqlx::Result<Vec<TextRow>>> + Send;
 
     fn execute(conn: &mut Self::Connection, sql: String) -> impl Future<Output = sqlx::Result<()>> + Send {
@@ -44,10 +44,7 @@ pub trait Dialect: sqlx::Database<Connection: Migrate, Arguments: Clone> {
 
     /// Reads the first column of a statement, where it is not NULL.
     fn column(conn: &mut Self::Connection, sql: String) -> impl Future<Output = sqlx::Result<Vec<String>>> + Send {
-        async {
-            let rows = Self::texts(conn, sql).await?;
-            Ok(rows.iter().filter_map(|row| row.owned(0)).collect())
-        }
+        async { Ok(Self::texts(conn, sql).await?.iter().filter_map(|row| row.owned(0)).collect()) }
     }
 
     fn first(conn: &mut Self::Connection, sql: String) -> impl Future<Output = sqlx::Result<Option<String>>> + Send {
@@ -55,7 +52,6 @@ pub trait Dialect: sqlx::Database<Connection: Migrate, Arguments: Clone> {
     }
 }
 
-/// Names a server, for [`Dialect::name`].
 #[allow(dead_code, reason = "SQLite has no server")]
 pub(super) fn server(socket: Option<&PathBuf>, host: &str, port: u16) -> String {
     socket.map_or_else(|| format!("{host}:{port}"), |socket| socket.display().to_string())
@@ -66,8 +62,7 @@ pub(super) fn server(socket: Option<&PathBuf>, host: &str, port: u16) -> String 
 macro_rules! plain_statements {
     () => {
         async fn run(conn: &mut Self::Connection, sql: String, values: Self::Arguments) -> sqlx::Result<u64> {
-            let run = sqlx::query_with::<Self, _>(sqlx::AssertSqlSafe(sql), values);
-            Ok(run.execute(conn).await?.rows_affected())
+            Ok(sqlx::query_with::<Self, _>(sqlx::AssertSqlSafe(sql), values).execute(conn).await?.rows_affected())
         }
 
         async fn texts(conn: &mut Self::Connection, sql: String) -> sqlx::Result<Vec<$crate::database::TextRow>> {
@@ -77,3 +72,88 @@ macro_rules! plain_statements {
     };
 }
 pub(super) use plain_statements;
+
+#[derive(Debug, Default)]
+pub struct TextRow(Vec<Option<String>>);
+
+impl TextRow {
+    pub(super) fn read<'r, R: Row>(row: &'r R) -> sqlx::Result<TextRow>
+    where
+        usize: ColumnIndex<R>,
+        Option<String>: Decode<'r, R::Database>,
+    {
+        Ok(TextRow((0..row.len()).map(|at| row.try_get_unchecked(at)).collect::<Result<_, _>>()?))
+    }
+
+    /// Returns nothing where the column is NULL.
+    pub fn text(&self, column: usize) -> Option<&str> {
+        self.0.get(column)?.as_deref()
+    }
+
+    pub fn owned(&self, column: usize) -> Option<String> {
+        self.text(column).map(str::to_owned)
+    }
+
+    pub fn number<T: FromStr>(&self, column: usize) -> Option<T> {
+        self.text(column)?.parse().ok()
+    }
+
+    pub fn is_true(&self, column: usize) -> bool {
+        matches!(self.text(column), Some("t" | "1"))
+    }
+
+    /// Reads hexadecimal digits.
+    pub fn bytes(&self, column: usize) -> Option<Vec<u8>> {
+        hex::decode(self.text(column)?).ok()
+    }
+}
+
+/// Puts values into the places of a statement, such as `{token}`. A text among them is a literal: see [`Dialect::literal`].
+pub fn fill(sql: &str, values: &[(&str, &(dyn Display + Sync))]) -> String {
+    values.iter().fold(sql.to_owned(), |sql, (place, value)| sql.replace(place, &value.to_string()))
+}
+
+/// Quotes a name or a text, and doubles the marks within.
+pub fn quote(text: &str, mark: char) -> String {
+    let doubled = text.replace(mark, &format!("{mark}{mark}"));
+    format!("{mark}{doubled}{mark}")
+}
+
+/// Reads what [`quote`] has written at the beginning of a text: it, and the rest of the text.
+pub fn unquote(text: &str, mark: char) -> Option<(String, &str)> {
+    let mut rest = text.strip_prefix(mark)?;
+    let mut read = String::new();
+    loop {
+        let (part, after) = rest.split_once(mark)?;
+        read.push_str(part);
+        let Some(doubled) = after.strip_prefix(mark) else { return Some((read, after)) };
+        read.push(mark);
+        rest = doubled;
+    }
+}
+
+/// Opens a transaction by this statement. Where that fails it must leave none open. If this is dropped meanwhile, it
+/// continues in the background and is rolled back. The driver would give the connection back with the transaction open:
+/// its locks would stay, and the next writes on it would not be committed.
+pub async fn open_transaction<DB: Dialect>(
+    conn: PoolConnection<DB>,
+    statement: String,
+) -> sqlx::Result<Transaction<'static, DB>> {
+    // `Pool::begin_with` calls this undocumented function, but would also wait for a connection in the background.
+    let opening = Transaction::begin(conn, Some(AssertSqlSafe(statement).into_sql_str()));
+    let undo = |opening: Unfinished<sqlx::Result<Transaction<'static, DB>>>| async {
+        if let Ok(Ok(tx)) = opening.await {
+            let _ = tx.rollback().await;
+        }
+    };
+    to_the_end(opening, undo).await
+}
+
+/// Takes a connection for procedures and settings. It is closed afterwards where they would stay in its session.
+pub async fn procedure_connection<DB: Dialect>(pool: &Pool<DB>) -> sqlx::Result<PoolConnection<DB>> {
+    let mut conn = pool.acquire().await?;
+    if DB::KEEPS_SESSION_STATE {
+        conn.close_on_drop();
+    }
+    Ok(conn)
+}

@@ -18,22 +18,18 @@ impl Opening {
     }
 }
 
-/// The statements and locks of the fence in one database.
 pub trait FenceStatements: Dialect {
     /// Opens a transaction that is going to write behind the fence.
     const BEGIN: &'static str;
 
-    /// Compares the token with the mark and raises it, or fails. After that no newer token is admitted until the
-    /// transaction ends.
+    /// Compares the token with the mark, and raises it or fails. No newer one is admitted until the transaction ends.
     const ADMIT: &'static str;
 
-    /// Admits after a savepoint, for shadow mode: it waits as briefly for other transactions as the database can
-    /// bound that.
+    /// Admits after a savepoint, for shadow mode: waits for other transactions as briefly as the database can bound it.
     const ADMIT_IN_SHADOW: &'static str = Self::ADMIT;
 
-    /// Opens a transaction that writes and reads nothing older than its admission. A raise that must commit separately
-    /// must come first. On failure no transaction is open. If a presentation ends with the transaction, this presents
-    /// the resource and the token.
+    /// Opens a transaction that writes and reads nothing older than its admission. A raise that commits separately
+    /// comes first. On failure none is open. Where a presentation ends with it, it presents resource and token.
     const WRITING: Opening = Opening::new(Self::BEGIN, Self::ADMIT);
 
     /// For one that raises a mark, and does nothing else.
@@ -55,8 +51,7 @@ pub trait FenceStatements: Dialect {
     /// Reads the mark as the connection sees it, without a lock. Its one parameter is the resource.
     const HIGHEST: &'static str;
 
-    /// Reads the mark if it is the newest one. `None` if the database can't know that: a proxy may send reads to
-    /// a replica, which is behind.
+    /// Reads the mark if it is the newest. `None` if the database can't know that: a proxy may ask a replica that lags.
     const NEWEST: Option<&'static str>;
 
     /// Reads at most `{limit}` marks of resources after `{after}`. Columns: the name in hexadecimal digits, and the
@@ -70,9 +65,8 @@ pub trait FenceStatements: Dialect {
     /// current lease. Columns: their number, the floor, and the name (in hexadecimal digits) and token of the highest.
     const PRUNABLE: &'static str;
 
-    /// Raises the floor to `{to}`, in a separate transaction. If other transactions block it, it fails as a
-    /// conflict after a second; at once unless it `{waits}`, where others wait behind it meanwhile. Current leases
-    /// without a mark get one first.
+    /// Raises the floor to `{to}`, in a separate transaction. If others block it, it fails as a conflict after a
+    /// second; at once unless it `{waits}`, where others wait behind it. Current leases without a mark get one first.
     const RAISE_FLOOR: &'static str;
 
     /// Deletes at most `{limit}` marks that may be pruned and are not above the floor, of resources after the
@@ -86,16 +80,16 @@ pub trait FenceStatements: Dialect {
         Ok(None)
     }
 
-    /// Admits by one of the statements for that. Returns the mark if it refuses the token, and fails where the
-    /// statement does.
+    /// Admits by the statement `admit` with its values; fails as it does. Returns the mark if it refuses the token.
     fn admit(
         conn: &mut Self::Connection,
-        admit: &'static str,
+        admit: String,
         resource: &Resource,
         token: Token,
     ) -> impl Future<Output = sqlx::Result<Option<i64>>> + Send;
 
-    /// Presents this to the triggers of protected tables: the text of a sequencer, or a bare token. `None` where the
-    /// write itself presents.
-    fn present(presented: &str) -> Option<String>;
+    /// Presents a sequencer's text or a bare token to triggers of protected tables. `None` if the write itself does.
+    fn present(_: &str) -> Option<String> {
+        None
+    }
 }

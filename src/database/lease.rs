@@ -7,8 +7,7 @@ use futures_util::stream::BoxStream;
 use sqlx::Pool;
 use tokio::time::Instant;
 
-use super::quoted::fill;
-use super::{Dialect, TextRow};
+use super::{Dialect, TextRow, fill};
 use crate::holder::Holder;
 
 /// The request of one attempt.
@@ -21,7 +20,6 @@ pub struct LeaseClaim {
     pub lasting: i64,
     /// Time limit of waits for other transactions, in milliseconds.
     pub patience: i64,
-    /// Whether the row may be shared.
     pub shared: bool,
 }
 
@@ -38,13 +36,9 @@ fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)
 }
 
-/// The result of a claim.
 pub enum AcquireAnswer {
-    /// The lease is granted, with this token.
     Granted(Token),
-    /// The row is held.
     Held {
-        /// For how long.
         left: Duration,
         /// Whether the claim is exclusive and the row is shared.
         shared: bool,
@@ -53,7 +47,6 @@ pub enum AcquireAnswer {
     },
 }
 
-/// The result of a release.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum ReleaseAnswer {
     /// The row is free now.
@@ -67,10 +60,9 @@ pub enum ReleaseAnswer {
 /// A request about the row of a claim, and the columns of the database's answer.
 #[derive(Clone, Copy)]
 pub enum LeaseCall {
-    /// Acquires the row if it is free or has expired by the database's clock, with a token above all that the row and
-    /// the mark have seen. A shared claim joins the holders of a shared row, with the row's token, unless a writer
-    /// waits for them to leave. Answers with the token; or NULL, for how many milliseconds the row is held, whether it
-    /// is shared, and its holder.
+    /// Acquires the row if it is free or expired by the database's clock, with a token above all of the row and the
+    /// mark. A shared claim joins the holders of a shared row, with the row's token, unless a writer waits for them to
+    /// leave. Answers with the token; or NULL, the milliseconds it is held, whether it is shared, and its holder.
     Acquire,
     /// Closes the row again, or keeps the part, for as long as the claim lasts, from now on, if this owner still has it
     /// under this token. Answers whether it has: if not, no later renewal can succeed.
@@ -79,8 +71,7 @@ pub enum LeaseCall {
     /// released. A lease released early stays held for the rest, in milliseconds, under a name by which no renewal in
     /// flight finds it. Answers with 2 if the row is free now, and 1 if it is still held.
     Release { rest: i64 },
-    /// Keeps others from joining the shared row, for as long as the claim lasts. Nothing depends on it: it need not be
-    /// on disk.
+    /// Keeps others from joining the shared row while the claim lasts. Nothing depends on it: it need not be on disk.
     Drain,
 }
 
@@ -114,11 +105,9 @@ pub trait LeaseStatements: Dialect {
     /// none answers a [`call`](LeaseStatements::call) by other statements.
     const CALL: &'static str = "";
 
-    /// Asks about the row of a claim, and returns the row with which the database answers, if any.
-    ///
-    /// An exclusive lease is a single part: only a claim decides whether the row is shared. Each call is a function, a
-    /// procedure or statements that commit by themselves, outside of any other transaction. All of an answer is read
-    /// before it counts: an error of the commit comes last.
+    /// Asks about the row of a claim, and returns the row that answers, if any. An exclusive lease is a single part:
+    /// only a claim decides whether the row is shared. Each call is a function, a procedure or statements that commit
+    /// by themselves outside of transactions. All of an answer is read before it counts: commit errors come last.
     fn call(
         conn: &mut Self::Connection,
         claim: &LeaseClaim,
@@ -132,9 +121,8 @@ pub trait LeaseStatements: Dialect {
             LeaseCall::Release { rest } => ("release", format!("{resource}, {owner}, {rest}")),
             LeaseCall::Drain => ("drain", format!("{resource}, {lasting}")),
         };
-        let call =
-            fill(Self::CALL, &[("{function}", &function), ("{arguments}", &arguments), ("{patience}", patience)]);
-        async { Ok(Self::texts(conn, call).await?.into_iter().next().unwrap_or_default()) }
+        let sql = fill(Self::CALL, &[("{function}", &function), ("{arguments}", &arguments), ("{patience}", patience)]);
+        async { Ok(Self::texts(conn, sql).await?.into_iter().next().unwrap_or_default()) }
     }
 
     /// This and its siblings read the answer as well: one that cannot be read is an error of the call.

@@ -18,7 +18,6 @@ pub enum Meaning {
     NotMigrated,
     /// The user lacks a right, or was not authenticated.
     Denied,
-    /// The server ends the session.
     Closing,
     /// The server starts, or recovers.
     Starting,
@@ -26,6 +25,5 @@ pub enum Meaning {
     Unreached,
     /// The server takes no writes or has no room, or the statement took too long.
     NotNow,
-    /// Anything else.
     Other,
 }

@@ -8,24 +8,20 @@ mod lease;
 mod meaning;
 #[cfg(feature = "mysql")]
 pub mod mysql;
-pub mod opening;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod protect;
-pub mod quoted;
 mod schema;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
-mod text_row;
 
-pub use dialect::Dialect;
+pub use dialect::{Dialect, TextRow, fill, open_transaction, procedure_connection, quote, unquote};
 pub use errors::{is_conflict, meaning, text};
 pub use fence::{FenceStatements, Opening};
 pub use lease::{AcquireAnswer, LeaseClaim, LeaseStatements, ReleaseAnswer};
 pub use meaning::Meaning;
 pub use protect::ProtectStatements;
 pub use schema::{Migrations, Schema};
-pub use text_row::TextRow;
 
 /// A database that can keep marks and leases: PostgreSQL, MySQL and MariaDB, SQLite.
 ///

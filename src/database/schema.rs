@@ -1,8 +1,7 @@
 use sqlx::Pool;
 use sqlx::migrate::{MigrateError, Migrator};
 
-use super::Dialect;
-use super::opening::open_transaction;
+use super::{Dialect, open_transaction};
 
 /// Migrations by version: description and SQL.
 pub type Migrations = &'static [(i64, &'static str, &'static str)];
@@ -20,10 +19,9 @@ pub trait Schema: Dialect {
     /// Reads the schema where migrations are applied, with a dot after it.
     const HOME: &'static str;
 
-    /// Reads the functions and procedures (`routine name`) and triggers (`trigger name`) in a schema, or in
-    /// the session's; the text of each, if it can be compared, with the word before it, for a short text may be a part
-    /// of others; its fault; and what to do before the migrations can replace it. A `*` for the name means that this
-    /// user may not see all of them.
+    /// Reads the functions and procedures (`routine name`) and triggers (`trigger name`) in a schema, or the session's;
+    /// the text of each, if comparable, with the word before it, as a short text may be part of others; its fault; and
+    /// what to do before the migrations can replace it. The name `*` means that this user may not see all.
     const OBJECTS: &'static str;
 
     /// Reads which tables of the fence in a schema, or in the session's, have no transactions, no log or no
@@ -57,7 +55,6 @@ pub trait Schema: Dialect {
     }
 }
 
-/// Returns the migrations of this folder by version: description and SQL.
 macro_rules! migrations {
     ($folder:literal) => {
         migrations!($folder: 1 marks, 2 admit, 3 leases, 4 lower, 5 prune)

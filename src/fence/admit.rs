@@ -1,36 +1,35 @@
 use std::error::Error;
+use std::future::pending;
 use std::sync::Arc;
 use std::time::{Duration, Instant as StdInstant};
 
 use fencing_protocol::{Resource, Token};
+use futures_util::future::Either;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
 use super::check::{NotIssued, Question};
 use super::gate::RequestInFlight;
-use super::{Admission, Fence, FenceError, Stale};
+use super::{Fence, FenceError, Stale};
 
 /// Time after which slow marks make the fence ask older requests to stop.
 const SLOW_MARKS: Duration = Duration::from_millis(100);
 
 impl Fence {
-    /// Admits a request with `token`: asks whether it was issued, if the fence
-    /// [does that](Fence::check_sequencer), raises the mark, then waits until no request with
-    /// an older token is in flight. Requests with equal tokens run side by side.
+    /// Admits a request with `token`: asks whether it was issued, if the fence [does that](Fence::check_sequencer),
+    /// raises the mark, then waits until no request with an older token is in flight. Equal tokens run side by side.
     ///
     /// Hold the [`Admission`] until the write is done. Poll the future inside a tokio runtime whose timers are enabled.
     ///
     /// # Errors
-    /// Returns a [`FenceError`]: [`Stale`](FenceError::Stale) if a newer token was seen.
-    /// Whatever the error is, nothing may be written.
+    /// A [`FenceError`]: [`Stale`](FenceError::Stale) if a newer token was seen. After none may anything be written.
     ///
     /// # Cancel safety
     /// If you drop the future, the mark may have been raised, and nothing stays in flight.
     ///
-    /// **Fencing.** Once this has returned `Ok`, this fence and its clones admit no older
-    /// token any more, and none is in flight. Other processes on the same marks let no older
-    /// token pass either, but one that passed before may still be writing there.
+    /// **Fencing.** Once this has returned `Ok`, this fence and its clones admit no older token any more, and none is
+    /// in flight. Nor do other processes on the same marks, but one that passed there before may still be writing.
     pub async fn admit(&self, resource: &Resource, token: Token) -> Result<Admission, FenceError> {
         match self.admit_now(resource, token) {
             Some(outcome) => outcome,
@@ -58,6 +57,7 @@ impl Fence {
         pass.instrument(tracing::debug_span!("fencing.admit", %resource, %token)).await
     }
 
+    /// Admits or refuses at once, as usual with marks in memory. `None`: the request must wait, and is not in flight.
     fn pass_now(&self, resource: &Resource, token: Token) -> Result<Option<Admission>, FenceError> {
         check_runtime()?;
         if token > self.ceiling || self.checks.is_some() || self.closed_for().is_some() {
@@ -73,8 +73,7 @@ impl Fence {
         check_runtime()?;
         let end = Instant::now() + self.limit;
         let question = self.check(resource, token, end).await?;
-        // It enters the gate before the marks are asked: a request that passes them later sees
-        // this one, however long it pauses in between.
+        // It enters the gate before the marks are asked: one that passes them later sees it, however long it pauses.
         let mut request = self.gate.enter(resource, token, self.grace)?;
         self.in_time(end, &question, self.raise(resource, &mut request)).await?;
         request.confirm();
@@ -138,8 +137,7 @@ impl Fence {
         format!("no answer within {left}{} ms", self.limit.as_millis()).into()
     }
 
-    /// Raises the mark. If the marks are slow, the transaction of an older request may hold them:
-    /// a fence that drops older requests asks them to stop.
+    /// Raises the mark. Slow marks may be held by an older request's transaction: with a grace, it is asked to stop.
     async fn raise(&self, resource: &Resource, request: &mut RequestInFlight) -> Result<(), FenceError> {
         let mut raise = self.marks.raise(resource, request.token);
         let unanswered_since = request.ask_marks();
@@ -171,4 +169,50 @@ pub(super) fn check_runtime() -> Result<(), FenceError> {
         return Ok(());
     }
     Handle::try_current().map(drop).map_err(|_| FenceError::NoRuntime)
+}
+
+/// A request that the fence has admitted. No newer token is admitted while you hold it: drop it after the write.
+#[derive(derive_more::Debug)]
+#[debug("Admission {{ resource: {:?}, token: {:?} }}", request.resource, request.token)]
+#[must_use = "the request is in flight for as long as its admission is held"]
+pub struct Admission {
+    pub(super) request: RequestInFlight,
+    pub(super) drops_older: bool,
+}
+
+impl Admission {
+    fn new(request: RequestInFlight, drops_older: bool) -> Admission {
+        metrics::gauge!("fencing_in_flight").increment(1.0);
+        Admission { request, drops_older }
+    }
+
+    /// Returns the resource that the request was admitted to.
+    #[must_use]
+    pub fn resource(&self) -> &Resource {
+        &self.request.resource
+    }
+
+    /// Returns the token that was admitted.
+    #[must_use]
+    pub fn token(&self) -> Token {
+        self.request.token
+    }
+
+    /// Waits until this request must stop because a newer token arrived and its [grace](super::Fence::drop_older_after)
+    /// has ended: forever, if the fence has none. The newer request waits until this admission is dropped.
+    ///
+    /// # Cancel safety
+    /// You may await any number of these futures, and drop them at any time.
+    pub fn superseded(&self) -> impl Future<Output = Stale> + Send + 'static {
+        match self.drops_older {
+            true => Either::Left(self.request.newer(|tokens| tokens.stop)),
+            false => Either::Right(pending()),
+        }
+    }
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        metrics::gauge!("fencing_in_flight").decrement(1.0);
+    }
 }

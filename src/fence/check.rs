@@ -37,15 +37,13 @@ use crate::sequencer::Sequencer;
 /// passes such a check, which the example makes as well. It locks out honest clients until the next era begins, or
 /// until their tokens have passed it. Keep a record of granted leases, or put the layer behind authentication.
 ///
-/// The name is from Chubby's `CheckSequencer()`, which checks that the lock is still held. This checks
-/// that the token was ever issued.
+/// Named after Chubby's `CheckSequencer()`, which checks that a lock is still held; this, that a token was issued.
 pub trait CheckSequencer: Send + Sync + 'static {
     /// Reports whether the lock service has ever issued this token for this resource. Its lease may
     /// have ended since: the marks decide whether a token is stale.
     ///
-    /// **Fencing.** Answer `true` for every token that was issued: the answer must include the
-    /// latest lease, so ask the service that grants leases, not a lagging replica. If you cannot be
-    /// exact, answer `true` for tokens that may have been issued.
+    /// **Fencing.** Answer `true` for every token that was issued: the answer must include the latest lease, so ask the
+    /// service that grants leases, not a lagging replica. If in doubt, answer `true`.
     ///
     /// # Errors
     /// Returns why the lock service could not be asked. The token does not pass then.
@@ -110,9 +108,8 @@ pub(super) struct NewestQuestion {
 }
 
 impl OpenQuestions {
-    /// Makes room for one more token. It evicts the largest token of the resource with the most tokens, or of this
-    /// resource: an issued token is smaller than all future ones. So a forger needs a thousand resource names to block
-    /// the check of a holder.
+    /// Makes room for one more token. It evicts the largest token of the resource with the most tokens, or of this one:
+    /// an issued token is smaller than all later ones. To block a holder, a forger needs a thousand resource names.
     fn find_room(&mut self, sequencer: &Sequencer) -> Result<(), Cause> {
         let [first, last] = [Token::MIN, Token::MAX].map(|token| Sequencer::new(sequencer.resource.clone(), token));
         let own: Vec<_> = self.newest.range(first..=last).map(|(asked, _)| asked).collect();
@@ -152,9 +149,8 @@ impl Checks {
         Checks { check: Arc::new(check), open: Arc::default() }
     }
 
-    /// Asks whether the token was issued, or joins the requests that ask already. A question that has
-    /// no answer after `patience` is asked once more. If the token was issued, hold the question
-    /// until the mark is raised: then no request asks again.
+    /// Asks whether the token was issued, or joins those that ask already; once more, if no answer comes within
+    /// `patience`. If it was issued, hold the question until the mark is raised: then no request asks again.
     pub(super) async fn was_issued(
         &self,
         resource: &Resource,

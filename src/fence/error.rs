@@ -1,9 +1,12 @@
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fencing_protocol::{Resource, Token};
+use parking_lot::Mutex;
 
 use super::{NotIssued, Stale};
+use crate::log_throttle::LogThrottle;
 
 /// Why a request was not admitted, or why its mark was not raised. In every case, write nothing.
 #[derive(Debug, thiserror::Error)]
@@ -28,8 +31,7 @@ pub enum FenceError {
     },
     /// Requests with an older token did not end in time. Try again.
     #[error(
-        "token {presented} of {resource} waited {} ms for a request with token {in_flight} to \
-         end; try again",
+        "token {presented} of {resource} waited {} ms for a request with token {in_flight} to end; try again",
         .waited.as_millis()
     )]
     Busy {
@@ -66,8 +68,7 @@ pub enum FenceError {
     /// The marks answer, but may have forgotten some: no request passes until an operator has opened them.
     #[error(transparent)]
     Closed(Box<dyn std::error::Error + Send + Sync>),
-    /// Requests of an earlier process may still be at work: no request passes until the quarantine ends. Try again
-    /// then.
+    /// Requests of an earlier process may still be at work: no request passes until the quarantine ends. Try then.
     #[error("in quarantine for another {} s: requests of an earlier process may still be running", .left.as_secs() + 1)]
     Quarantine {
         /// The time left of the quarantine.
@@ -76,16 +77,14 @@ pub enum FenceError {
     /// The marks did not answer, or answered something that is not a mark. Try again.
     #[error("high-water marks unreachable: {0}")]
     Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The storage of the marks is not set up: a table or a function is missing. Nothing was written, and a
-    /// retry does not help.
+    /// The storage of the marks lacks a table or a function. Nothing was written, and a retry does not help.
     #[error("the storage of the high-water marks is not set up: {0}")]
     NotSetUp(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// No connection of the storage's pool became free in time. Nothing was read or written. Try again.
     #[error("no pool connection became free in time: find what holds the connections, or enlarge the pool: {0}")]
     NoConnection(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// A conflict with another transaction: a serialization failure, a deadlock, a lock that did not
-    /// become free in time. It says nothing about the token, and the transaction was rolled back. Run it
-    /// again. Only a check inside a transaction returns this.
+    /// A conflict with another transaction: a serialization failure, a deadlock, a wait for a lock. It says nothing
+    /// about the token. The transaction was rolled back: run it again. Only a check inside a transaction returns this.
     #[error("conflicting transaction: {0}")]
     Conflict(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The future was not polled inside a tokio runtime, whose timers the fence needs.
@@ -94,7 +93,7 @@ pub enum FenceError {
 }
 
 impl FenceError {
-    pub(super) fn label(&self) -> &'static str {
+    fn label(&self) -> &'static str {
         match self {
             FenceError::Stale(_) => "stale",
             FenceError::NotIssued(_) => "not_issued",
@@ -109,6 +108,30 @@ impl FenceError {
             FenceError::NoConnection(_) => "no_connection",
             FenceError::Conflict(_) => "retryable",
             FenceError::NoRuntime => "no_runtime",
+        }
+    }
+}
+
+/// Counts how admissions end, and logs the refusals: a client that has lost its lease unaware may send thousands.
+#[derive(Default)]
+pub(super) struct Outcomes(Mutex<BTreeMap<&'static str, LogThrottle>>);
+
+impl Outcomes {
+    /// Notes how an admission ended, and how long it took: zero if it had to wait for nothing. Each kind of
+    /// refusal is a warning every ten seconds at most, and a line for debugging in between.
+    pub(super) fn note(&self, took: Duration, refusal: Option<&FenceError>) {
+        metrics::histogram!("fencing_admission_seconds").record(took.as_secs_f64());
+        let Some(error) = refusal else {
+            // Both labels are constant, and so nothing is allocated.
+            metrics::counter!("fencing_admissions_total", "layer" => "fence", "outcome" => "admitted").increment(1);
+            return;
+        };
+        let label = error.label();
+        metrics::counter!("fencing_admissions_total", "layer" => "fence", "outcome" => label).increment(1);
+        let next = self.0.lock().entry(label).or_default().next();
+        match next {
+            Some(suppressed) => tracing::warn!(%error, suppressed, "request not admitted"),
+            None => tracing::debug!(%error, "request not admitted"),
         }
     }
 }

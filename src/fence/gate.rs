@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use dashmap::DashMap;
 use fencing_protocol::{Resource, Token};
+use smallvec::SmallVec;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use super::tokens_in_flight::TokensInFlight;
 use super::{FenceError, Stale};
 
 /// The requests in flight. A newer token passes when requests with older ones have ended. The gate keeps
@@ -21,8 +21,7 @@ pub(super) struct ResourceGate {
     in_flight: TokensInFlight,
     /// The highest token that is known to have raised the mark.
     highest: Option<Token>,
-    /// Time for which a request may continue after a newer one has passed the marks: the shortest
-    /// grace, if the requests in flight differ.
+    /// Time for which a request may continue after a newer one has passed the marks: the shortest grace in flight.
     grace: Option<Duration>,
     /// Since when requests that have passed the marks have waited for older ones.
     overtaken: Option<Instant>,
@@ -69,8 +68,7 @@ impl Gate {
         Stale::check(resource, token, highest)
     }
 
-    /// Takes a request into flight, unless a newer one has passed the marks already. So a
-    /// stream of stale requests never holds up a newer one.
+    /// Takes a request into flight, unless a newer one has passed the marks: stale ones never hold up a newer one.
     pub(super) fn enter(
         &self,
         resource: &Resource,
@@ -138,12 +136,11 @@ impl RequestInFlight {
 
     /// Asks older requests to stop while this one waits for the marks: they may hold them up.
     pub(super) fn press(&mut self) {
-        if !replace(&mut self.presses, true) {
-            self.at_gate(|gate| {
-                gate.pressing.enter(self.token);
-                gate.report();
-            });
-        }
+        self.presses = true;
+        self.at_gate(|gate| {
+            gate.pressing.enter(self.token);
+            gate.report();
+        });
     }
 
     /// Reports whether the wait has ended: nothing older is in flight, or this one is stale.
@@ -224,5 +221,79 @@ impl Drop for RequestInFlight {
             gate.report();
             false
         });
+    }
+}
+
+/// The tokens of some requests in their order, each as often as requests have it. One or two take no allocation.
+#[derive(Default)]
+struct TokensInFlight(SmallVec<[Token; 2]>);
+
+impl TokensInFlight {
+    fn oldest(&self) -> Option<Token> {
+        self.0.first().copied()
+    }
+
+    fn newest(&self) -> Option<Token> {
+        self.0.last().copied()
+    }
+
+    fn count(&self, token: Token) -> usize {
+        self.end(token) - self.0.partition_point(|other| *other < token)
+    }
+
+    /// Returns the place behind the last request with this token.
+    fn end(&self, token: Token) -> usize {
+        self.0.partition_point(|other| *other <= token)
+    }
+
+    fn enter(&mut self, token: Token) {
+        self.0.insert(self.end(token), token);
+    }
+
+    fn leave(&mut self, token: Token) {
+        if let Some(place) = self.end(token).checked_sub(1)
+            && self.0.get(place) == Some(&token)
+        {
+            self.0.remove(place);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_token_is_counted_in_whatever_order_they_come_and_go() {
+        // All orders of four requests, of which two have the same token.
+        let tokens = [33, 34, 34, 35].map(|number| Token::new(number).unwrap());
+        let orders: Vec<[usize; 4]> = (0..256)
+            .map(|code| [code & 3, code >> 2 & 3, code >> 4 & 3, code >> 6])
+            .filter(|order| (0..4).all(|place| order.contains(&place)))
+            .collect();
+        assert_eq!(orders.len(), 24);
+        for coming in &orders {
+            for going in &orders {
+                let (mut flight, mut model) = (TokensInFlight::default(), Vec::new());
+                let check = |flight: &TokensInFlight, model: &Vec<Token>| {
+                    assert_eq!(flight.oldest(), model.iter().min().copied());
+                    for token in tokens {
+                        let count = model.iter().filter(|other| **other == token).count();
+                        assert_eq!(flight.count(token), count);
+                    }
+                };
+                for &place in coming {
+                    flight.enter(tokens[place]);
+                    model.push(tokens[place]);
+                    check(&flight, &model);
+                }
+                for &place in going {
+                    flight.leave(tokens[place]);
+                    let found = model.iter().position(|other| *other == tokens[place]).unwrap();
+                    model.remove(found);
+                    check(&flight, &model);
+                }
+            }
+        }
     }
 }

@@ -7,8 +7,7 @@ use super::admit::check_runtime;
 use super::{Admission, Fence, FenceError, Stale};
 
 impl Fence {
-    /// Returns what the fence would answer to a request with `token`, and raises the mark. It waits for
-    /// no request, and no request waits for it.
+    /// Returns the fence's answer to a request with `token`, and raises the mark. No request waits for another.
     pub(crate) async fn observe(&self, resource: &Resource, token: Token) -> Result<(), FenceError> {
         check_runtime()?;
         let end = Instant::now() + self.limit;
@@ -18,7 +17,6 @@ impl Fence {
 }
 
 impl Admission {
-    /// Reports whether newer requests may stop this one.
     pub(crate) fn may_be_stopped(&self) -> bool {
         self.drops_older
     }

@@ -4,27 +4,27 @@ use futures_util::future::{BoxFuture, FutureExt, ready};
 
 use super::FenceError;
 
+/// The answer of marks.
+pub type MarksFuture<'a, T> = BoxFuture<'a, Result<T, FenceError>>;
+
 /// The high-water marks: for each resource, the highest token seen.
 ///
 /// **Fencing.** An implementation must compare and raise in one atomic step, and must
 /// never lower or forget a mark. [`Stale::check`](super::Stale::check) is the comparison.
 #[auto_impl(Arc)]
 pub trait Marks: Send + Sync + 'static {
-    /// Compares `token` with the mark of `resource` and raises the mark to it, in one
-    /// atomic step. Equal passes, lower is refused.
+    /// Compares `token` with the mark and raises the mark to it, in one atomic step. Equal passes, lower is refused.
     ///
     /// # Errors
     /// Returns [`FenceError::Stale`] if the mark is higher; the mark is unchanged. After any other
     /// error do not write; the mark may or may not have been raised.
     ///
     /// # Cancel safety
-    /// If you drop the future, the mark may or may not have been raised. At worst a token
-    /// that is not the newest is refused later.
-    fn raise<'a>(&'a self, resource: &'a Resource, token: Token) -> BoxFuture<'a, Result<(), FenceError>>;
+    /// If you drop the future, the mark may have been raised: at worst a token that is not the newest is refused.
+    fn raise<'a>(&'a self, resource: &'a Resource, token: Token) -> MarksFuture<'a, ()>;
 
-    /// Does what [`raise`](Marks::raise) does, before it returns. Returns `None` if these marks may have to
-    /// wait for that, and then does nothing: the fence calls `raise`. The default returns `None`; marks in
-    /// memory save the fence a future for each request.
+    /// Does what [`raise`](Marks::raise) does, before it returns. If these marks may have to wait, it does nothing and
+    /// returns `None`: the fence calls `raise`. The default returns `None`; marks in memory save a future per request.
     ///
     /// **Fencing.** As for `raise`. It must not call the fence that calls it.
     ///
@@ -46,7 +46,7 @@ pub trait Marks: Send + Sync + 'static {
     ///
     /// # Cancel safety
     /// It changes nothing.
-    fn highest<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {
+    fn highest<'a>(&'a self, resource: &'a Resource) -> MarksFuture<'a, Option<Token>> {
         let _ = resource;
         ready(Ok(None)).boxed()
     }
@@ -61,11 +61,7 @@ pub trait Marks: Send + Sync + 'static {
     ///
     /// # Cancel safety
     /// It changes nothing.
-    fn list<'a>(
-        &'a self,
-        after: Option<&'a Resource>,
-        limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<(Resource, Token)>, FenceError>> {
+    fn list<'a>(&'a self, after: Option<&'a Resource>, limit: usize) -> MarksFuture<'a, Vec<(Resource, Token)>> {
         let _ = (after, limit);
         ready(Err(FenceError::Unreachable("this store cannot list its marks".into()))).boxed()
     }

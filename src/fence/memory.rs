@@ -4,10 +4,10 @@ use std::sync::{Arc, Weak};
 
 use dashmap::{DashMap, Entry};
 use fencing_protocol::{Resource, Token};
-use futures_util::future::{BoxFuture, FutureExt, ready};
+use futures_util::future::{FutureExt, ready};
 use parking_lot::Mutex;
 
-use super::{FenceError, Marks, Stale};
+use super::{FenceError, Marks, MarksFuture, Stale};
 
 /// The number of maps that the marks are divided into. A large map takes long to grow.
 const SHARDS: usize = 256;
@@ -55,9 +55,8 @@ impl MemoryMarks {
         }
     }
 
-    /// Lowers a mark that a forged token has poisoned from `from` to `to`, if it is still exactly
-    /// `from`. It writes a warning with both tokens to the log. To be able to call it, give the fence
-    /// an `Arc` of the marks, and offer the call to operators only:
+    /// Lowers a mark that a forged token has poisoned from `from` to `to`, if it is still exactly `from`, and logs a
+    /// warning. Give the fence an `Arc` of the marks to call it, and offer the call to operators only:
     ///
     /// ```
     /// use std::sync::Arc;
@@ -144,7 +143,7 @@ impl Default for MemoryMarks {
 }
 
 impl Marks for MemoryMarks {
-    fn raise<'a>(&'a self, resource: &'a Resource, token: Token) -> BoxFuture<'a, Result<(), FenceError>> {
+    fn raise<'a>(&'a self, resource: &'a Resource, token: Token) -> MarksFuture<'a, ()> {
         ready(self.compare_and_raise(resource, token)).boxed()
     }
 
@@ -152,16 +151,12 @@ impl Marks for MemoryMarks {
         Some(self.compare_and_raise(resource, token))
     }
 
-    fn highest<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {
+    fn highest<'a>(&'a self, resource: &'a Resource) -> MarksFuture<'a, Option<Token>> {
         ready(Ok(self.marks.get(resource).map(|mark| *mark))).boxed()
     }
 
     /// It reads all marks.
-    fn list<'a>(
-        &'a self,
-        after: Option<&'a Resource>,
-        limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<(Resource, Token)>, FenceError>> {
+    fn list<'a>(&'a self, after: Option<&'a Resource>, limit: usize) -> MarksFuture<'a, Vec<(Resource, Token)>> {
         let mut first = BTreeMap::new();
         for mark in self.marks.iter().filter(|mark| Some(mark.key()) > after) {
             first.insert(mark.key().clone(), *mark.value());

@@ -29,7 +29,6 @@
 //! **Fencing.** The gate closes the gap between check and write within one process only. If several processes write to
 //! one storage, check the token inside the transaction that writes: see `fencing::sql`.
 
-mod admission;
 mod admit;
 mod check;
 mod error;
@@ -38,26 +37,24 @@ mod gate;
 mod layer;
 mod marks;
 mod memory;
-mod outcomes;
 mod stale;
 #[cfg(test)]
 mod tests;
-mod tokens_in_flight;
 mod transactions;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use check::Checks;
+use error::Outcomes;
 use fencing_protocol::{Resource, Token};
 use gate::Gate;
-use outcomes::Outcomes;
 use tokio::time::Instant;
 
-pub use admission::Admission;
+pub use admit::Admission;
 pub use check::{CheckSequencer, NotIssued};
 pub use error::FenceError;
-pub use marks::Marks;
+pub use marks::{Marks, MarksFuture};
 pub use memory::{MemoryMarks, NotLowered};
 pub use stale::Stale;
 pub use transactions::{CommitError, Transactions};

@@ -1,5 +1,4 @@
-use fencing_protocol::Resource;
-use fencing_protocol::Token;
+use fencing_protocol::{Resource, Token};
 
 /// A refusal: the storage has seen a newer token of this resource.
 ///

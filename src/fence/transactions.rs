@@ -6,8 +6,7 @@ use futures_util::future::BoxFuture;
 use super::FenceError;
 use crate::sequencer::Sequencer;
 
-/// A storage whose transactions check tokens: once it has admitted a newer token, from any process, no
-/// write under an older token lands.
+/// A storage whose transactions check tokens: once a token is admitted, from any process, no older write lands.
 ///
 /// Every `sqlx` pool of a database that this crate knows is one (features `postgres`, `mysql`,
 /// `sqlite`). `http::TransactionLayer` opens one transaction for each request.
@@ -19,8 +18,7 @@ pub trait Transactions: Clone + Send + Sync + 'static {
     /// Then the handler is dropped, and its transaction with it.
     const GRACE: Duration = Duration::ZERO;
 
-    /// Opens a transaction and admits all these tokens in it, in the order of their resources, so that
-    /// two requests never wait for each other.
+    /// Opens a transaction and admits all these tokens in it, in the order of their resources: no two deadlock.
     ///
     /// **Fencing.** Until the transaction ends, no newer token of these resources may be admitted anywhere.
     ///
@@ -52,8 +50,7 @@ pub trait Transactions: Clone + Send + Sync + 'static {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommitError {
-    /// A conflict with another transaction. Nothing of this one is stored. The same request may
-    /// succeed when it is sent again.
+    /// A conflict with another transaction. Nothing of this one is stored. The request may succeed when sent again.
     #[error("conflicting transaction; this one was rolled back: {0}")]
     Conflict(#[source] Box<dyn Error + Send + Sync>),
     /// Nothing of the transaction is stored: one of its statements had failed, or it was lost before its commit.

@@ -83,8 +83,7 @@ impl Passage {
     }
 }
 
-/// Admits the request to all its resources, or to none. All requests are admitted in the order of their
-/// resources: no two wait for each other.
+/// Admits the request to all its resources, or to none, in their order: no two requests wait for each other.
 async fn admit_all(fence: Fence, fenced: Fenced) -> Result<NonEmpty<Admission>, Refusal> {
     let mut admitted: Vec<Admission> = Vec::new();
     for Sequencer { resource, token } in fenced.in_order() {
@@ -104,12 +103,10 @@ async fn admit_all(fence: Fence, fenced: Fenced) -> Result<NonEmpty<Admission>, 
 pub(super) struct Admissions(NonEmpty<Admission>);
 
 impl Admissions {
-    /// Reports whether a newer request may stop this one.
     pub(super) fn may_be_stopped(&self) -> bool {
         self.0.first().may_be_stopped()
     }
 
-    /// Waits until the request must stop, because a newer token of one of its resources came.
     pub(super) fn superseded(&self) -> BoxFuture<'static, Stale> {
         superseded(&self.0)
     }
@@ -121,8 +118,5 @@ fn superseded<'a>(held: impl IntoIterator<Item = &'a Admission>) -> BoxFuture<'s
 
 fn first(all: impl Iterator<Item = BoxFuture<'static, Stale>>) -> BoxFuture<'static, Stale> {
     let all: Vec<_> = all.collect();
-    match all.is_empty() {
-        true => pending().boxed(),
-        false => select_all(all).map(|(stale, ..)| stale).boxed(),
-    }
+    if all.is_empty() { pending().boxed() } else { select_all(all).map(|(stale, ..)| stale).boxed() }
 }

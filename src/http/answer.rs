@@ -1,15 +1,106 @@
-//! A refusal as a response.
-
 use std::error::Error;
+use std::fmt::Display;
 use std::io;
 use std::mem::take;
+use std::sync::Arc;
 
 use bytes::Bytes;
+use fencing_protocol::{Resource, Token, TokenError};
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 
-use super::{HEADER, Problem, Refusal};
+use super::{HEADER, PathError, Problem};
 use crate::fence::{FenceError, NotIssued, Stale};
+
+/// Why a request was not carried out, or not to its end.
+///
+/// Every response of a refusal carries it in its extensions: an outer layer can count it or replace the response.
+///
+/// `?` turns the errors of your own check into a refusal: a [`Stale`], a [`FenceError`], and whatever converts into
+/// that, such as the errors of `fencing::sql` and of sqlx. So a handler that returns `Result<_, Refusal>` answers a
+/// stale token with 412 and a failure with 503, as the layer does.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The fence, or the handler's own check, has seen a newer token. Nothing was written.
+    #[error(transparent)]
+    Stale(Stale),
+    /// The lock service has not issued the token for this resource. Nothing was written.
+    #[error(transparent)]
+    NotIssued(NotIssued),
+    /// A newer token came while the handler worked on the request, and the fence [drops
+    /// older](crate::fence::Fence::drop_older_after) requests. Its writes until then may be stored.
+    #[error("cut off by a newer request, in doubt: {0}")]
+    Superseded(Stale),
+    /// The request needs a token and has none.
+    #[error("the request needs a fencing token and has none")]
+    Missing,
+    /// The token is not a valid one.
+    #[error("the fencing token of the request can't be read: {0}")]
+    Malformed(TokenError),
+    /// The request carries the header more than once.
+    #[error("the request carries more than one fencing token")]
+    Repeated,
+    /// The request's [sequencer](super::SEQUENCER) cannot be read, or names another token or resource.
+    #[error("the sequencer does not belong to the request: {0}")]
+    Mismatch(String),
+    /// The server's extractor found no resource.
+    #[error("the request does not name a resource: {0}")]
+    Resource(String),
+    /// The server cannot name the resource: it is misconfigured.
+    #[error("the request was not carried out: {0}")]
+    NoResource(#[source] PathError),
+    /// A [`NameLayer`](super::NameLayer) could not determine the resource, because a server that its
+    /// closure asks, such as a database, failed. Nothing was written.
+    #[error("could not determine the resource of the request: {0}")]
+    Unnamed(#[source] Arc<dyn Error + Send + Sync>),
+    /// The fence could not admit: the marks are unreachable or full, the lock service cannot be asked, older requests
+    /// do not end, too many wait for them, or tokio does not run. The layer did not call the handler.
+    #[error("{cause}")]
+    Unavailable {
+        /// The resource of the request.
+        resource: Resource,
+        /// The presented token.
+        presented: Token,
+        /// The cause.
+        cause: Arc<FenceError>,
+    },
+    /// The storage of the fence lacks a table or a function. The check wrote nothing, and a retry does not help.
+    #[error("the fence of the request is not set up: {0}")]
+    NotSetUp(#[source] Arc<dyn Error + Send + Sync>),
+    /// Another transaction conflicts with the one that checks the token, which was rolled back. It says
+    /// nothing about the token: the same request may succeed when it is sent again. Only a layer returns
+    /// this, for its own transaction: `?` in a handler makes a [`Refusal::Failed`] of such an error, and a
+    /// [`TransactionLayer`](super::TransactionLayer) around the handler turns that into this.
+    #[error("conflicting transaction; this one was rolled back: {0}")]
+    Conflict(#[source] Arc<dyn Error + Send + Sync>),
+    /// The handler succeeded, but its [transaction](super::TransactionLayer) was rolled back: one of its
+    /// statements had failed, or the database has lost it. Nothing of it is stored.
+    #[error("the transaction of the request was rolled back: {0}")]
+    RolledBack(#[source] Arc<dyn Error + Send + Sync>),
+    /// The commit of the [transaction](super::TransactionLayer) failed, or its answer was lost. It may be stored.
+    #[error("the commit failed, in doubt: {0}")]
+    InDoubt(#[source] Arc<dyn Error + Send + Sync>),
+    /// The handler succeeded, but something still holds its [transaction](super::InTransaction), such as a task or the
+    /// body of its response. Nothing of it is stored.
+    #[error("the handler kept its transaction after its response; it was not committed")]
+    Kept,
+    /// The handler's own check failed, or its write. Its writes may be stored.
+    #[error("the write failed, in doubt: {0}")]
+    Failed(#[source] Arc<dyn Error + Send + Sync>),
+}
+
+impl<E: Into<FenceError>> From<E> for Refusal {
+    fn from(error: E) -> Refusal {
+        match error.into() {
+            FenceError::Stale(stale) => Refusal::Stale(stale),
+            FenceError::NotIssued(not_issued) => Refusal::NotIssued(not_issued),
+            FenceError::NotSetUp(cause) => Refusal::NotSetUp(cause.into()),
+            FenceError::Unreachable(cause) => Refusal::Failed(cause.into()),
+            error => Refusal::Failed(Arc::new(error)),
+        }
+    }
+}
 
 /// How the client wants its answer, and what it may know.
 #[derive(Debug, Clone)]
@@ -58,6 +149,19 @@ struct AnswerTerms {
 }
 
 impl Refusal {
+    /// Returns the refusal of a request that names its resource wrongly: a 400, with the text of the error.
+    pub fn unnamed<E: Display>(error: E) -> Refusal {
+        Refusal::Resource(error.to_string())
+    }
+
+    pub(super) fn before_the_handler(resource: Resource, presented: Token, error: FenceError) -> Refusal {
+        match error {
+            FenceError::Conflict(cause) => Refusal::Conflict(cause.into()),
+            FenceError::Stale(_) | FenceError::NotIssued(_) | FenceError::NotSetUp(_) => error.into(),
+            cause => Refusal::Unavailable { resource, presented, cause: Arc::new(cause) },
+        }
+    }
+
     fn terms(&self) -> AnswerTerms {
         let (statuses, kind, label) = match self {
             Refusal::Stale(_) => (STALE, Problem::STALE, "stale"),
@@ -129,8 +233,7 @@ impl Refusal {
             }
             Refusal::NotIssued(not_issued) => not_issued.to_string(),
             Refusal::Superseded(Stale { resource, presented, .. }) => format!(
-                "token {presented} of {resource} was cut off by a newer one; \
-                 what it wrote may or may not be stored"
+                "token {presented} of {resource} was cut off by a newer one; what it wrote may or may not be stored"
             ),
             Refusal::Missing => format!("send the token of your lease in the header {header}"),
             Refusal::Malformed(error) => format!("header {header}: {error}"),
@@ -214,8 +317,7 @@ fn is_broken_connection(cause: &(dyn Error + 'static)) -> bool {
     cause.is::<io::Error>() || cause.source().is_some_and(is_broken_connection)
 }
 
-/// Marks an answer that a handler made of a refusal, in the answer's extensions. The layer knows
-/// what the client may read, and replaces such an answer.
+/// Marks a handler's answer made of a refusal, which the layer replaces: it knows what the client may read.
 #[derive(Debug, Clone, Copy)]
 struct FromHandler;
 

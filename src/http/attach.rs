@@ -146,10 +146,9 @@ pub enum AttachError<E> {
     /// The lease has ended. Nothing was sent.
     #[error("the lease has ended: the request was not sent")]
     LeaseOver,
-    /// The fence of the server has refused the request, or its outcome is in doubt: see
-    /// [`Problem::kind`]. With [`Problem::SUPERSEDED`], [`Problem::IN_DOUBT`] and
-    /// [`Problem::UNAVAILABLE`] the write may be stored. A refusal over gRPC is no such error but a
-    /// response: its client gets the status, and [`Problem::read_grpc`] reads the rest from the metadata.
+    /// The server's fence refused the request, or its outcome is in doubt: see [`Problem::kind`]. With
+    /// [`Problem::SUPERSEDED`], [`Problem::IN_DOUBT`] and [`Problem::UNAVAILABLE`] the write may be stored. A refusal
+    /// over gRPC is a response instead: its client gets the status, and [`Problem::read_grpc`] reads the rest.
     #[error("refused by the fence: {}", .0.detail)]
     Refused(Box<Problem>),
     /// The problem details in the response break off, or are longer than 64 KiB.
@@ -164,9 +163,6 @@ impl<E> AttachError<E> {
     /// Returns the refusal of a stale token, if it is one and the server has sent every part of it.
     #[must_use]
     pub fn stale(&self) -> Option<Stale> {
-        match self {
-            AttachError::Refused(problem) => problem.stale(),
-            _ => None,
-        }
+        if let AttachError::Refused(problem) = self { problem.stale() } else { None }
     }
 }

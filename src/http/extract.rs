@@ -40,8 +40,7 @@ impl Fenced {
         sequencers
     }
 
-    /// Returns every resource of the request with its token, in the order of the extractor. The first is
-    /// the one in the fields `resource` and `token`.
+    /// Returns every resource with its token, in the extractor's order. The first is that of `resource` and `token`.
     #[must_use]
     pub fn sequencers(&self) -> Vec<Sequencer> {
         let first = Sequencer::new(self.resource.clone(), self.token);
@@ -69,8 +68,7 @@ pub enum NotFenced {
     #[error("the request carries no fencing token, and its handler needs one")]
     NoToken,
     /// The handler has no [`FenceLayer`](super::FenceLayer) around it, or no
-    /// [`TransactionLayer`](super::TransactionLayer) of its pool's kind: the server is set up wrongly. The client gets
-    /// a 500.
+    /// [`TransactionLayer`](super::TransactionLayer) of its pool's kind: the setup is wrong. The client gets a 500.
     #[error(
         "the handler takes a Fenced or a transaction, but its route has no FenceLayer or TransactionLayer \
          that provides it; add the layer to the route"

@@ -13,8 +13,7 @@ pub const HEADER: HeaderName = HeaderName::from_static("fencing-token");
 /// [named another header](super::FenceLayer::header) for it.
 pub const SEQUENCER: HeaderName = HeaderName::from_static("fencing-sequencer");
 
-/// The characters of a text that are encoded, besides all that are not ASCII. The percent sign is one, so that it can
-/// be decoded.
+/// The characters that are encoded, besides all that are not ASCII. The percent sign is one: the text can be decoded.
 pub(super) const ENCODED: &AsciiSet = &CONTROLS.add(b'%');
 
 /// Client side: puts the token and its resource into a request's headers, and replaces those that are

@@ -15,9 +15,8 @@ type ChoosePolicy = Arc<dyn Fn(&Parts) -> Policy + Send + Sync>;
 /// A read with a token raises the mark as a write does: after it, the fence refuses older tokens,
 /// unless its policy [ignores reads](Policy::ignoring_reads).
 ///
-/// In axum, `route_layer` covers only the methods that the route has **before** it:
-/// `put(write).route_layer(fence).delete(remove)` leaves `DELETE` open. Put it last. Make one [`Fence`] and clone it
-/// for each route.
+/// In axum, `route_layer` covers only the methods that the route has **before** it: put it last, as
+/// `put(write).route_layer(fence).delete(remove)` leaves `DELETE` open. Make one [`Fence`], cloned for each route.
 #[derive(Clone, derive_more::Debug)]
 pub struct FenceLayer<X> {
     pub(super) fence: Fence,
@@ -31,10 +30,9 @@ pub struct FenceLayer<X> {
 }
 
 impl<X> FenceLayer<X> {
-    /// Makes a layer that asks `fence` about the resource that `extractor` finds in the
-    /// request. An error of the extractor is a 400, and the client sees its text; only
-    /// [`PathError::NoRoute`](super::PathError::NoRoute) is a 500. Let the server name the resource, never a
-    /// client's header.
+    /// Makes a layer that asks `fence` about the resource that `extractor` finds in the request. An error of the
+    /// extractor is a 400, and the client sees its text; only [`PathError::NoRoute`](super::PathError::NoRoute) is a
+    /// 500. Let the server name the resource, never a client's header.
     ///
     /// For a request about several resources the extractor returns a list of them ([`Resources`](super::Resources)). If
     /// the resource is named in the body or in a database, see [`NameLayer`](super::NameLayer).
@@ -54,15 +52,13 @@ impl<X> FenceLayer<X> {
         }
     }
 
-    /// Sets the header, or gRPC metadata, that carries the token. Default: `fencing-token`,
-    /// which [`attach`](super::attach()) sends.
+    /// Sets the header, or gRPC metadata, of the token. Default: `fencing-token`, as [`attach`](super::attach()) sends.
     #[must_use]
     pub fn header(self, header: HeaderName) -> FenceLayer<X> {
         FenceLayer { header, ..self }
     }
 
-    /// Asks this closure what each request needs. It sees the request without its body. Default:
-    /// [`Policy::for_writes`].
+    /// Asks this closure, which does not see the body, what each request needs. Default: [`Policy::for_writes`].
     ///
     /// ```
     /// # use fencing::{Fence, fence::MemoryMarks, http::{self, FenceLayer, Policy}};
@@ -81,13 +77,11 @@ impl<X> FenceLayer<X> {
         FenceLayer { policy: Arc::new(policy), ..self }
     }
 
-    /// Admits every request, and reports what the fence would have refused. Use it to add the layer
-    /// to a service before all its clients send tokens.
+    /// Admits every request, and reports what would have been refused. Use it until all clients send tokens.
     ///
-    /// A request that would have been refused counts in `fencing_admissions_total` with `layer="http"` and
-    /// an outcome such as `shadow_stale` or `shadow_missing`, is logged at INFO, and its response has the
-    /// header [`SHADOW`](super::SHADOW) with the status of the refusal. Marks are raised as without shadow
-    /// mode, so that late clients show.
+    /// A request that would have been refused counts in `fencing_admissions_total` with `layer="http"` and an outcome
+    /// such as `shadow_stale` or `shadow_missing`, is logged at INFO, and its response has the header
+    /// [`SHADOW`](super::SHADOW) with the status of the refusal. Marks are raised all the same: late clients show.
     ///
     /// Requests wait for the marks, up to the [limit](crate::fence::Fence::limit) of the fence, and never
     /// for each other: no older request is dropped. A request without a token reaches its
@@ -112,8 +106,7 @@ impl<X> FenceLayer<X> {
 pub enum Policy {
     /// The request needs a token, and the fence checks it.
     Required,
-    /// The fence checks the token if there is one. Without one the request passes, and the handler gets no
-    /// [`Fenced`](super::Fenced).
+    /// The fence checks the token, if any. Without one, the request passes without a [`Fenced`](super::Fenced).
     Optional,
     /// The request passes, and the fence ignores its token. The handler gets no [`Fenced`](super::Fenced).
     Ignored,
@@ -129,17 +122,15 @@ impl Policy {
 
     /// Ignores the tokens of reads, and requires a token of all other requests.
     ///
-    /// **Fencing.** Use it on routes where some users may read but not write: by default a read
-    /// raises the mark, so that a reader with a forged token locks out the writers. You lose the
-    /// seal: an older holder may write between the read of a newer one and its write, so let the
-    /// newer one read behind a route that seals, or in the transaction that writes.
+    /// **Fencing.** Use it on routes where some users may read but not write: by default a read raises the mark, so
+    /// that a reader with a forged token locks out the writers. You lose the seal: an older holder may write between a
+    /// newer one's read and write, so let that one read behind a route that seals, or in the transaction that writes.
     #[must_use]
     pub fn ignoring_reads(request: &Parts) -> Policy {
         if is_read(&request.method) { Policy::Ignored } else { Policy::Required }
     }
 }
 
-/// Returns whether the method is safe.
 fn is_read(method: &Method) -> bool {
     method.is_safe() || matches!(method.as_str(), "PROPFIND" | "QUERY" | "REPORT" | "SEARCH")
 }

@@ -20,17 +20,15 @@
 //!
 //! Put it around the methods of a route, as here. Then the fence sees only requests that have a handler. Around a whole
 //! router (`Router::route_layer`) it also sees methods that the route does not have: their tokens raise marks, and
-//! without a token they get a 428 in place of the 405. Around everything (`Router::layer`) it also sees paths that do
-//! not exist.
+//! without a token they get a 428, not the 405. Around everything (`Router::layer`) it also sees unknown paths.
 //!
 //! A refusal is `application/problem+json` (RFC 9457), or a gRPC status for a client that speaks gRPC. [`Refusal`] has
 //! the reasons, [`Problem`] their kinds, and docs/reference/http.md (Refusals) the statuses.
 //!
 //! A client sends its token with [`attach`] and reads a refusal with [`Problem`]. An [`AttachLayer`] around its HTTP
 //! client does both, and sends nothing after the lease has ended. A handler that checks the token in its own
-//! transaction returns a [`Refusal`]: `?` converts the errors of `fencing::sql` and of sqlx, and the layer around the
-//! handler sends the refusal. If a handler takes a [`Fenced`] and has no layer around it, the answer is a 500: see
-//! [`NotFenced`].
+//! transaction returns a [`Refusal`]: `?` converts the errors of `fencing::sql` and of sqlx, and the layer around it
+//! sends the refusal. A handler that takes a [`Fenced`] and has no layer answers with a 500: see [`NotFenced`].
 //!
 //! ```
 //! # #[cfg(feature = "sqlite")]
@@ -47,9 +45,8 @@
 //! # }
 //! ```
 //!
-//! A gRPC client finds the same problem in the metadata ([`Problem::read_grpc`]). If a newer token cuts off its
-//! stream, the stream ends with the status `UNKNOWN` and the problem in its trailers. For a client that does
-//! not speak gRPC, the body breaks off.
+//! A gRPC client finds the same problem in the metadata ([`Problem::read_grpc`]). If a newer token cuts off its stream,
+//! that ends with the status `UNKNOWN` and the problem in its trailers. For all others the body breaks off.
 //!
 //! # With other layers
 //! docs/reference/http.md shows their order. Put authentication above the fence. Put a concurrency limit below it, and also a
@@ -84,12 +81,12 @@ mod layer;
 mod name;
 mod path;
 mod problem;
-mod refusal;
 mod service;
 mod transaction;
 
 #[doc(hidden)]
 pub use admissions::Passage;
+pub use answer::Refusal;
 #[doc(hidden)]
 pub use answer::is_grpc;
 pub use attach::{AttachError, AttachLayer, AttachService};
@@ -101,6 +98,5 @@ pub use layer::{FenceLayer, Policy, Resources};
 pub use name::{NameLayer, NameService, named};
 pub use path::{PathError, matched, path, segments};
 pub use problem::{Problem, ProblemError};
-pub use refusal::Refusal;
 pub use service::FenceService;
 pub use transaction::{InTransaction, OpenTransaction, TransactionLayer, TransactionService};

@@ -118,8 +118,7 @@ where
     }
 }
 
-/// Returns the resources that a [`NameLayer`] above has found. Use it as the extractor of the
-/// [`FenceLayer`](super::FenceLayer).
+/// Returns what a [`NameLayer`] above has found: the extractor of the [`FenceLayer`](super::FenceLayer).
 ///
 /// # Errors
 /// Returns [`PathError::NoRoute`] if there is none above. The client gets a 500.

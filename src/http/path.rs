@@ -35,8 +35,7 @@ pub enum PathError {
     Resource(#[from] ResourceError),
 }
 
-/// Returns the resource that the path names: percent-decoded, without the slash at its
-/// beginning.
+/// Returns the resource that the path names: percent-decoded, without the slash at its beginning.
 ///
 /// Use it as the extractor of a [`FenceLayer`](super::FenceLayer) in front of a router that decodes paths, as axum's
 /// does: `/files/a` and `/files/%61` are one file there, and must be one resource.
@@ -44,9 +43,8 @@ pub enum PathError {
 /// One file has one name. A router that takes `/files/{*name}` for a path in a file system would reach `files/a` by
 /// `/files//a`, `/files/./a` and `/files/b/../a` as well, however they are encoded. Such paths name nothing here.
 ///
-/// Below axum's `nest` use [`matched`](super::matched()): this one sees the path without what the router is nested
-/// under. `/tenants/red/files/a` and `/tenants/blue/files/a` would both be `files/a` and share a mark, and one tenant
-/// could shut out the other.
+/// Below axum's `nest` use [`matched`](super::matched()): this does not see its prefix. `/tenants/red/files/a` and
+/// `/tenants/blue/files/a` would both be `files/a` and share a mark, and one tenant could shut out the other.
 ///
 /// # Errors
 /// Returns a [`PathError`] if the decoded path is not UTF-8, is not a valid [`Resource`], or
@@ -56,9 +54,8 @@ pub fn path(parts: &Parts) -> Result<Resource, PathError> {
     checked(path.strip_prefix('/').unwrap_or(&path))
 }
 
-/// Returns the resource with these segments, joined by slashes: parameters of a path that a router
-/// has decoded, and fixed parts. It is as strict as [`path()`]: `/files/{name}` would reach `files/a` by
-/// `/files/%2e%2fa` too.
+/// Returns the resource with these segments, joined by slashes: parameters of a path that a router has decoded, and
+/// fixed parts. It is as strict as [`path()`]: `/files/{name}` would reach `files/a` by `/files/%2e%2fa` too.
 ///
 /// ```
 /// use fencing::http::{PathError, segments};
@@ -73,21 +70,14 @@ pub fn path(parts: &Parts) -> Result<Resource, PathError> {
 /// ```
 ///
 /// # Errors
-/// Returns a [`PathError`] if a segment is empty, `.` or `..`, or has a slash in it, or if they are
-/// not a valid [`Resource`] together.
+/// A [`PathError`] if a segment is empty, `.` or `..`, or has a slash, or if they are no valid [`Resource`] together.
 pub fn segments<S: AsRef<str>>(segments: impl IntoIterator<Item = S>) -> Result<Resource, PathError> {
-    let mut name = String::new();
-    for (number, segment) in segments.into_iter().enumerate() {
-        let segment = segment.as_ref();
-        if segment.contains('/') {
-            return Err(PathError::Slash);
-        }
-        if number > 0 {
-            name.push('/');
-        }
-        name.push_str(segment);
+    let segments: Vec<S> = segments.into_iter().collect();
+    let segments: Vec<&str> = segments.iter().map(S::as_ref).collect();
+    if segments.iter().any(|segment| segment.contains('/')) {
+        return Err(PathError::Slash);
     }
-    checked(&name)
+    checked(&segments.join("/"))
 }
 
 /// Returns an extractor that names the resource by the parameters of the route: `files/{name}` with the
@@ -112,9 +102,8 @@ pub fn segments<S: AsRef<str>>(segments: impl IntoIterator<Item = S>) -> Result<
 /// ```
 ///
 /// # Errors
-/// The extractor returns a [`PathError`] as [`segments`] does, and [`PathError::NoRoute`] if the request
-/// has no route or no URI of these types, or the route has no such parameter. A
-/// [`FenceLayer`](super::FenceLayer) answers that with a 500, and logs it.
+/// The extractor returns a [`PathError`] as [`segments`] does, and [`PathError::NoRoute`], a logged 500, if the request
+/// has no route or no URI of these types, or the route has no such parameter.
 pub fn matched<M, U>(
     template: fn(&M) -> &str,
     pattern: &'static str,

@@ -62,8 +62,7 @@ impl Problem {
     pub const CONTENT_TYPE: &'static str = "application/problem+json";
     /// The server has seen a newer token. Do not try again with this one.
     pub const STALE: &'static str = "urn:fencing:stale";
-    /// A newer token arrived during the request, which may or may not have been executed. Do not
-    /// try again with this token.
+    /// A newer token came during the request, which may have been executed. Do not try again with this token.
     pub const SUPERSEDED: &'static str = "urn:fencing:superseded";
     /// The request needs a token.
     pub const MISSING: &'static str = "urn:fencing:token-required";
@@ -122,9 +121,8 @@ impl Problem {
         Ok(Problem { retry_after: seconds.map(Duration::from_secs), ..problem })
     }
 
-    /// Client side: reads the problem from the metadata of a gRPC response: its headers, where it has no
-    /// body, or what `tonic` gives you by `status.metadata().clone().into_headers()`. Returns `None` if
-    /// it is not a refusal of a fence.
+    /// Client side: reads the problem from the metadata of a gRPC response: its headers, where it has no body, or
+    /// `tonic`'s `status.metadata().clone().into_headers()`. Returns `None` if it is no refusal of a fence.
     #[must_use]
     pub fn read_grpc(metadata: &HeaderMap) -> Option<Problem> {
         let text = percent_decode(metadata.get(GRPC)?.as_bytes());
@@ -160,8 +158,7 @@ impl Problem {
         self.kind == Problem::STALE
     }
 
-    /// Returns the refusal as a value, if the token is [stale](Problem::is_stale) and the
-    /// server has sent every part.
+    /// Returns the refusal as a value, if the token is [stale](Problem::is_stale) and the server has sent every part.
     #[must_use]
     pub fn stale(&self) -> Option<Stale> {
         if !self.is_stale() {

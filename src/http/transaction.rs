@@ -1,5 +1,4 @@
 use std::mem::replace;
-use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -85,8 +84,7 @@ use crate::fence::{CommitError, FenceError, Transactions};
 /// - On MySQL the handler of a dropped request continues for up to two seconds, then is rolled back: sqlx 0.9 loses a
 ///   connection for good if its future is dropped while it prepares a statement. So put no timeout between this layer
 ///   and the handler there, but above this layer.
-/// - A transaction that is rolled back leaves no mark in the database, unless the request is about several resources:
-///   an older token may still write.
+/// - A transaction rolled back leaves no mark, unless there are several resources: an older token may still write.
 /// - In shadow mode the fence refuses nothing, but this layer does.
 ///
 /// **Fencing.** Do not end the transaction in the handler (`COMMIT`, or on MySQL a statement that creates or alters a
@@ -154,9 +152,16 @@ where
             Ok(fenced) => {
                 let storage = self.storage.clone();
                 return async move {
-                    let owner = match begin(&storage, fenced).await {
-                        Ok(owner) => owner,
-                        Err(refusal) => return Ok(refusal.answer_below(FenceBody::refusal)),
+                    let owner = match storage.begin(&fenced.sequencers()).await {
+                        // It ends when this is dropped, or when its present borrower returns it.
+                        Ok(transaction) => Arc::new(Mutex::new(transaction)),
+                        Err(error) => {
+                            let refusal = Refusal::before_the_handler(fenced.resource, fenced.token, error);
+                            if let Refusal::Unavailable { .. } | Refusal::NotSetUp(_) = &refusal {
+                                tracing::error!(error = %refusal, "no transaction begun");
+                            }
+                            return Ok(refusal.answer_below(FenceBody::refusal));
+                        }
                     };
                     request.extensions_mut().insert(OpenTransaction::<T>(Arc::downgrade(&owner)));
                     let handler = inner.call(request);
@@ -173,10 +178,7 @@ where
                 let passed = inner.call(request);
                 return async move { Ok(passed.await?.map(FenceBody::passing)) }.boxed();
             }
-            Err(_) => {
-                "the FenceLayer must be outside the TransactionLayer: the last `route_layer` is \
-                 the outermost"
-            }
+            Err(_) => "the FenceLayer must be outside the TransactionLayer: the last `route_layer` is the outermost",
         };
         tracing::error!(error, "request not carried out");
         let mut response = Response::new(FenceBody::refusal(None));
@@ -213,23 +215,11 @@ impl<T: Transactions> Clone for OpenTransaction<T> {
 /// a transaction that is kept longer is never committed.
 ///
 /// Take `Option<InTransaction<_>>` where a token may be missing, as in a read.
-#[derive(derive_more::Debug)]
+#[derive(derive_more::Debug, derive_more::Deref, derive_more::DerefMut)]
 #[debug("InTransaction {{ .. }}")]
+#[deref(forward)]
+#[deref_mut(forward)]
 pub struct InTransaction<T: Transactions>(OwnedMutexGuard<T::Transaction>);
-
-impl<T: Transactions> Deref for InTransaction<T> {
-    type Target = T::Transaction;
-
-    fn deref(&self) -> &T::Transaction {
-        &self.0
-    }
-}
-
-impl<T: Transactions> DerefMut for InTransaction<T> {
-    fn deref_mut(&mut self) -> &mut T::Transaction {
-        &mut self.0
-    }
-}
 
 impl<S: Sync, T: Transactions> FromRequestParts<S> for InTransaction<T> {
     type Rejection = NotFenced;
@@ -253,19 +243,6 @@ impl<S: Sync, T: Transactions> OptionalFromRequestParts<S> for InTransaction<T> 
 
 /// Time for which an answer waits for the rollback. A longer rollback continues without the request.
 const ROLLBACK: Duration = Duration::from_secs(1);
-
-/// Begins the transaction of a request. It ends when what this returns is dropped, or when its present borrower
-/// returns it.
-async fn begin<T: Transactions>(storage: &T, fenced: Fenced) -> Result<Arc<Mutex<T::Transaction>>, Refusal> {
-    let begun = storage.begin(&fenced.sequencers()).await;
-    begun.map(|transaction| Arc::new(Mutex::new(transaction))).map_err(|error| {
-        let refusal = Refusal::before_the_handler(fenced.resource, fenced.token, error);
-        if let Refusal::Unavailable { .. } | Refusal::NotSetUp(_) = &refusal {
-            tracing::error!(error = %refusal, "no transaction begun");
-        }
-        refusal
-    })
-}
 
 /// Commits what a successful handler has written, unless something still holds the transaction. Otherwise rolls it back.
 async fn end<T: Transactions, R, E>(

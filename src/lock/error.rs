@@ -43,8 +43,7 @@ pub enum AcquireError {
         /// The causes of missing votes that were known when the attempt failed.
         causes: Vec<NodeCause>,
     },
-    /// This client is overloaded: it could not send the attempt in time, or not read the answers in time. Perhaps
-    /// no client holds the lock.
+    /// This client is overloaded: it could not send the attempt or read the answers in time. Perhaps the lock is free.
     #[error("{resource} was not acquired: this client is overloaded (try again)")]
     #[non_exhaustive]
     Overloaded {
@@ -72,7 +71,6 @@ pub enum AcquireError {
     },
 }
 
-/// The most resources of one call.
 pub(super) const MAX_RESOURCES: usize = 128;
 
 impl AcquireError {

@@ -18,7 +18,6 @@
 //! ```
 
 mod connect;
-mod counted;
 mod error;
 #[cfg(feature = "etcd")]
 pub mod etcd;
@@ -53,4 +52,4 @@ pub use service::health::{Health, NodeHealth};
 pub use settings::BuildError;
 #[cfg(any(feature = "etcd", feature = "zookeeper"))]
 pub use url_builder::UrlBuilder;
-pub use wait::listener::{Notice, ReleaseListener};
+pub use wait::release_notifications::{Notice, ReleaseListener};

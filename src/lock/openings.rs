@@ -14,9 +14,8 @@ use tokio::time::{Instant, timeout_at};
 /// Time after the start of a failed attempt to open a session during which every caller gets its error.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The sessions of one lock service, one for each runtime and key. A task opens a session when it is needed: no caller
-/// leaves one half open, and callers share the wait, so servers that are down or hang do not cost each of them its
-/// budget.
+/// The sessions of one lock service, one for each runtime and key. A task opens a session when needed: no caller leaves
+/// one half open, and callers share the wait, so servers that are down or hang do not cost each its budget.
 pub(crate) struct Openings<K, S> {
     slots: Mutex<HashMap<(Id, K), Slot<S>>>,
     has_ended: fn(&S) -> bool,
@@ -39,8 +38,7 @@ impl<K: Eq + Hash, S: Send + Sync + 'static> Openings<K, S> {
         Openings { slots: Mutex::default(), has_ended }
     }
 
-    /// Returns the session of this runtime and key, within `limit`. One that has ended is replaced. It
-    /// stays open for `lasting` after its last use.
+    /// Returns the runtime's session of `key` within `limit`; replaces an ended one. It outlasts its use by `lasting`.
     pub(crate) async fn get<F>(
         &self,
         key: K,

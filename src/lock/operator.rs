@@ -1,5 +1,4 @@
-//! What operators do with the leases that one service keeps: a database, etcd or ZooKeeper. Redis nodes have
-//! [functions of their own](super::redlock).
+//! What operators do with leases of a database, etcd or ZooKeeper. Redis nodes have [other functions](super::redlock).
 
 use std::fmt;
 use std::time::Duration;
@@ -21,8 +20,7 @@ pub struct LeaseRecord {
     pub holder: Option<Holder>,
     /// Whether the lease is shared.
     pub shared: bool,
-    /// The time until it ends unless it is renewed. `None` if the server does not say, and for a row of a database that
-    /// is held by hand for ever.
+    /// Time until it ends unless renewed. `None` if the server does not say, or a row is held by hand for ever.
     pub remaining: Option<Duration>,
     /// What the server has as its owner.
     pub(crate) owner: String,
@@ -38,26 +36,17 @@ pub trait Operator: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// [`Fault`]: why the service did not answer.
-    ///
-    /// # Cancel safety
-    /// It changes nothing.
     fn leases<'a>(&'a self, after: Option<&'a Resource>, limit: u32) -> BoxFuture<'a, Result<Vec<LeaseRecord>, Fault>>;
 
-    /// Reads the leases of one resource: none, one, or those that share it.
-    ///
-    /// # Errors
-    /// As for [`leases`](Operator::leases).
-    ///
-    /// # Cancel safety
-    /// It changes nothing.
+    /// Reads the leases of one resource: none, one, or those that share it. Errors are those of
+    /// [`leases`](Operator::leases), and neither changes anything.
     fn leases_of<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Vec<LeaseRecord>, Fault>>;
 
     /// Ends a lease by force, if it is still the one that was seen. If several share it, it ends all of their leases,
     /// also those that have joined since. A later lease stays. Returns whether it was ended.
     ///
-    /// In the same transaction a database adds a line to the table `fencing_audit`, in which both tokens are that of
-    /// the lease: with the rights of docs/reference/sql.md only the owner of the tables may write there. etcd and ZooKeeper keep
-    /// no record of it.
+    /// In the same transaction a database adds a line to `fencing_audit`, with the lease's token as both tokens: with
+    /// the rights of docs/reference/sql.md only the tables' owner may write there. etcd and ZooKeeper keep no record.
     ///
     /// **Fencing.** It does not stop the holder, which learns of it at its next renewal. Its renewals fail
     /// from now on. Only a storage that compares tokens refuses its writes, once it has seen a newer one.

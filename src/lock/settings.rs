@@ -23,7 +23,6 @@ impl BuildError {
     }
 
     /// Returns what is wrong with the value.
-    #[allow(dead_code, reason = "of URLs")]
     pub(super) fn problem(&self) -> &str {
         &self.problem
     }
@@ -97,8 +96,7 @@ impl Settings {
         self.drift.unwrap_or(self.ttl / 100 + Duration::from_millis(2))
     }
 
-    /// Returns the name that the locks are held under: the one that was given, or that of the environment, or
-    /// `host:pid`.
+    /// Returns the name of the holder: the one that was given, or that of the environment, or `host:pid`.
     pub(super) fn holder_name(&self) -> Result<HolderName, BuildError> {
         let name = self.holder.as_deref().map_or_else(HolderName::own, HolderName::new);
         name.map_err(|problem| BuildError::new("holder", problem))
@@ -164,8 +162,7 @@ macro_rules! settings_setters {
             self
         }
 
-        /// Sets how long a lock stays held after its holder crashed without releasing it (Chubby's
-        /// lock-delay). Default: zero.
+        /// Sets how long a lock stays held after its holder crashed (Chubby's lock-delay). Default: zero.
         pub fn lock_delay(mut self, delay: std::time::Duration) -> Self {
             self.settings.lock_delay = delay;
             self

@@ -1,4 +1,3 @@
-use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
@@ -12,13 +11,12 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::lock::error::NodeCause;
 use crate::time::{Clock, Time};
 
-/// The interval of clock reads. The runtime's timers stand still while the machine is suspended,
-/// and the clock does not.
+/// The interval of clock reads. While the machine is suspended, the runtime's timers stand still; the clock does not.
 const SLICE: Duration = Duration::from_millis(250);
 /// Time limit for a lease's own runtime to begin the work of a caller outside of any runtime.
 const RUNTIME_LIMIT: Duration = Duration::from_secs(5);
 /// The pause before work begins again after a panic.
-const RESTART_PAUSE: Duration = Duration::from_millis(100);
+pub(super) const RESTART_PAUSE: Duration = Duration::from_millis(100);
 
 /// Waits until `clock` shows `until`, on any executor. You may drop it at any point.
 pub(super) async fn sleep_until(clock: &dyn Clock, until: Time) {
@@ -31,10 +29,7 @@ pub(super) async fn sleep_until(clock: &dyn Clock, until: Time) {
     }
 }
 
-/// Runs `work` here if a runtime polls this, and as a task of `runtime` otherwise. Dropped, it drops `work`.
-///
-/// # Errors
-/// The runtime has ended, or does not run.
+/// Runs `work` here if a runtime polls this, else as a task of `runtime`, if that runs. Dropped, it drops `work`.
 pub(super) async fn in_runtime<T: Send + 'static>(
     runtime: &Handle,
     work: impl Future<Output = T> + Send + 'static,
@@ -56,10 +51,7 @@ pub(super) async fn in_runtime<T: Send + 'static>(
     done.ok_or_else(|| NodeCause::own(cause))
 }
 
-/// Returns what a task answers until then.
-///
-/// # Errors
-/// Also: it has not answered, or its runtime has ended.
+/// Returns what a task answers until then. Fails also if it has not answered, or its runtime has ended.
 #[allow(dead_code, reason = "Redlock awaits all nodes")]
 pub(super) async fn answered<T, F: From<Fault>, E>(
     end: Instant,
@@ -80,16 +72,8 @@ pub(super) async fn restarted<F: Future<Output = ()>>(work: impl Fn() -> F) {
     }
 }
 
-/// Waits for `work`, but not for longer than that, on any executor.
-pub(super) async fn within(limit: Duration, work: impl Future<Output = ()>) {
-    tokio::select! {
-        biased;
-        () = work => {}
-        () = sleep(limit) => {}
-    }
-}
-
-async fn sleep(time: Duration) {
+/// Sleeps on any executor.
+pub(super) async fn sleep(time: Duration) {
     if Handle::try_current().is_ok() {
         return tokio::time::sleep(time).await;
     }

@@ -1,7 +1,6 @@
-//! Tokens on engines that count every change: a revision of etcd, a zxid of ZooKeeper.
-//!
-//! A token is base + count. The engine keeps the base. The first client sets it from its clock, as Redis nodes set an
-//! era, so that a service can move between back ends and its tokens still grow. Only an operator raises it.
+//! Tokens on engines that count every change: a revision of etcd, a zxid of ZooKeeper. A token is base + count. The
+//! engine keeps the base. The first client sets it from its clock, as Redis nodes set an era, so that a service can
+//! move between back ends and its tokens still grow. Only an operator raises it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
@@ -17,18 +16,14 @@ pub(crate) fn first_base() -> u64 {
     now.saturating_sub(EPOCH).as_secs().max(1).saturating_mul(PER_SECOND)
 }
 
-/// Returns the token of a count.
-///
-/// # Errors
-/// [`Fault`]: the sum does not fit into a token.
+/// Returns the token of a count, if the sum fits into one.
 pub(crate) fn token(base: u64, count: i64) -> Result<Token, Fault> {
     let sum = base.saturating_add_signed(count);
     Token::new(sum).map_err(|error| Fault::InvalidReply(format!("base {base} + {count}: {error}")))
 }
 
-/// The largest count, base included, that an engine has answered to this client.
-///
-/// A cluster that was restored from a backup counts from an earlier point, under the same identity.
+/// The largest count, base included, that an engine has answered to this client. A cluster that was restored from a
+/// backup counts from an earlier point, under the same identity.
 #[derive(Debug, Default)]
 pub(crate) struct Largest(AtomicU64);
 
@@ -38,10 +33,7 @@ impl Largest {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Takes the answer to a request. `before` was read before it was sent.
-    ///
-    /// # Errors
-    /// [`Fault`]: the count has gone back.
+    /// Takes the answer to a request, unless the count has gone back. `before` was read before it was sent.
     pub(crate) fn take(&self, before: u64, count: u64) -> Result<(), Fault> {
         if count <= before {
             return Err(Fault::Refused(format!(

@@ -28,13 +28,6 @@ impl<B> UrlBuilder<B> {
         UrlBuilder { url, namespace: "fencing".into(), clock: Arc::new(SystemClock), settings, backend: PhantomData }
     }
 
-    /// Takes what was set beside a URL. The defaults of the engine stay.
-    pub(super) fn with(mut self, settings: &Settings, namespace: Option<&String>) -> UrlBuilder<B> {
-        self.settings = settings.with_defaults_of(&self.settings);
-        self.namespace = namespace.unwrap_or(&self.namespace).clone();
-        self
-    }
-
     /// Sets what the keys in etcd begin with, printable ASCII without slashes, or the ZooKeeper node, below the chroot
     /// of the URL, that contains all others. Separate lock services need different namespaces. Default: `fencing`.
     pub fn namespace(mut self, namespace: impl Into<String>) -> UrlBuilder<B> {

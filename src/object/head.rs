@@ -9,10 +9,8 @@ pub(super) const FOLDER: &str = ".fencing";
 /// The longest head, in bytes. It is what has to be read of an object before a write.
 pub(super) const MAX_HEAD: usize = 1024;
 
-/// The line at the start of each object: the token of the last write, and where the contents are.
-///
-/// The format is a promise: `fencing 1 TOKEN NONCE PLACE`, and a line feed. TOKEN is a decimal number, NONCE has 32
-/// hexadecimal digits, PLACE is `here`, `gone`, or `at` and a path.
+/// The line at the start of each object. Its format is a promise: `fencing 1 TOKEN NONCE PLACE` and a line feed. TOKEN,
+/// of the last write, is decimal, NONCE is 32 hex digits, PLACE of the contents: `here`, `gone`, or `at` and a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Head {
     pub token: Token,
@@ -44,8 +42,7 @@ impl Head {
         }
     }
 
-    /// Finds the head at the start of an object, and its length in bytes. An object without one was not written by
-    /// this fence.
+    /// Finds the head at the start of an object, and its length in bytes. Without one, this fence has not written it.
     pub fn parse(object: &[u8]) -> Option<(Head, usize)> {
         let end = object.iter().take(MAX_HEAD).position(|&byte| byte == b'\n')?;
         let line = std::str::from_utf8(object.get(..end)?).ok()?;

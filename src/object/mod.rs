@@ -41,8 +41,6 @@
 mod error;
 mod head;
 mod object_fence;
-mod probe;
-mod sweep;
 #[cfg(test)]
 mod tests;
 mod write;

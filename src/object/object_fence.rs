@@ -6,16 +6,16 @@ use bytes::Bytes;
 use fencing_protocol::{Resource, Token};
 use futures_util::stream::{self, BoxStream};
 use futures_util::{Stream, StreamExt, TryStreamExt};
-use object_store::path::Path;
+use object_store::path::{Path, PathPart};
 use object_store::{
-    Error, GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutPayload,
-    UpdateVersion, WriteMultipart,
+    Error, GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutPayload, UpdateVersion,
+    WriteMultipart, collect_bytes,
 };
 use parking_lot::Mutex;
 
 use super::head::{self, FOLDER, Head, Location, MAX_HEAD};
-use super::write::{Halt, Next, ObjectState, Write, put_if};
-use super::{ObjectError, PathCause, probe};
+use super::write::{Halt, Next, ObjectState, Write, probe, put_if};
+use super::{ObjectError, PathCause};
 use crate::fence::Stale;
 use crate::log_throttle::LogThrottle;
 use crate::random;
@@ -24,7 +24,7 @@ use crate::random;
 const REMEMBERED: usize = 10_000;
 
 /// How much of an object is read: its head, or all of it.
-pub(super) const HEAD: Option<GetRange> = Some(GetRange::Bounded(0..MAX_HEAD as u64));
+const HEAD: Option<GetRange> = Some(GetRange::Bounded(0..MAX_HEAD as u64));
 const WHOLE: Option<GetRange> = None;
 
 /// How many heads are read at one time to list objects.
@@ -51,7 +51,7 @@ type Known = ObjectState<UpdateVersion>;
 /// [`ObjectError::InDoubt`]. No newer write is ever undone by it.
 #[derive(Clone, derive_more::Debug)]
 pub struct ObjectFence {
-    pub(super) store: Arc<dyn ObjectStore>,
+    store: Arc<dyn ObjectStore>,
     #[debug(skip)]
     known: Arc<Mutex<HashMap<Path, Known>>>,
     #[debug(skip)]
@@ -71,16 +71,14 @@ impl ObjectFence {
     /// conditions. Some stores take the headers and ignore them.
     ///
     /// # Errors
-    /// [`ObjectError::Unconditional`] if the store ignores conditions, [`ObjectError::Store`] if it does not answer or
-    /// knows no conditional writes.
+    /// [`ObjectError::Unconditional`] if the store ignores conditions, [`ObjectError::Store`] if it fails or has none.
     pub async fn open(store: Arc<dyn ObjectStore>) -> Result<ObjectFence, ObjectError> {
-        probe::probe(&*store).await?;
+        probe(&*store).await?;
         Ok(ObjectFence { store, known: Arc::default(), stale: Arc::default() })
     }
 
     /// Raises the mark of an object to this token, and leaves the contents as they are. Make it the first act of a new
-    /// holder, before it reads: until then a late write of an older holder is accepted. An object that does not exist
-    /// gets a mark.
+    /// holder, before it reads: until then a late older write is accepted. An object that does not exist gets a mark.
     ///
     /// It writes the contents once more, except those of a stream. If this fence has written under this token before, it
     /// sends nothing, and finds no newer token either.
@@ -91,12 +89,10 @@ impl ObjectFence {
         self.write(path, token, Edit::Claim).await
     }
 
-    /// Writes an object. A holder may write it many times with one token; which of two writes at the same time comes
-    /// last is not defined.
+    /// Writes an object. A holder may write it many times with one token; which of two concurrent writes wins is open.
     ///
     /// # Errors
-    /// [`ObjectError::Stale`] if the object has a newer token, and [`ObjectError::InDoubt`] if the write may have been
-    /// applied.
+    /// [`ObjectError::Stale`] if the object has a newer token; [`ObjectError::InDoubt`] if it may have been applied.
     pub async fn put(&self, path: &Path, token: Token, contents: PutPayload) -> Result<(), ObjectError> {
         self.write(path, token, Edit::To(Location::Here, contents)).await
     }
@@ -129,9 +125,7 @@ impl ObjectFence {
             return Err(error);
         }
         upload.finish().await?;
-        if let Some(state) = state {
-            self.remember(path, state);
-        }
+        self.remember(path, state);
         // If this fails, the contents must stay: a claim may have taken over a head that points at them.
         self.write(path, token, Edit::To(Location::At(body), PutPayload::new())).await
     }
@@ -141,10 +135,8 @@ impl ObjectFence {
     /// # Errors
     /// [`ObjectError::NotFound`] if there is no such object, or if it is deleted.
     pub async fn get(&self, path: &Path) -> Result<Bytes, ObjectError> {
-        match self.find(path).await? {
-            Contents::Here(contents) => Ok(contents),
-            Contents::At(found) => Ok(found.bytes().await?),
-        }
+        let (contents, length) = self.open_contents(path).await?;
+        collect_bytes(contents, Some(length)).await
     }
 
     /// Reads an object piece by piece, such as one of [`put_stream`](Self::put_stream).
@@ -152,25 +144,33 @@ impl ObjectFence {
     /// # Errors
     /// As [`get`](Self::get). The stream ends with an error if the store fails.
     pub async fn get_stream(&self, path: &Path) -> Result<BoxStream<'static, Result<Bytes, ObjectError>>, ObjectError> {
-        Ok(match self.find(path).await? {
-            Contents::Here(contents) => stream::once(async { Ok(contents) }).boxed(),
-            Contents::At(found) => found.into_stream().map_err(ObjectError::from).boxed(),
-        })
+        Ok(self.open_contents(path).await?.0)
     }
 
-    async fn find(&self, path: &Path) -> Result<Contents, ObjectError> {
+    /// Returns the contents of an object, and their length.
+    async fn open_contents(
+        &self,
+        path: &Path,
+    ) -> Result<(BoxStream<'static, Result<Bytes, ObjectError>>, u64), ObjectError> {
         resource(path)?;
         let absent = || ObjectError::NotFound { path: path.clone() };
         let mut last = None;
         loop {
             let (state, object) = self.read(path, WHOLE).await?.ok_or_else(absent)?;
             match object.location {
-                Location::Here => return Ok(Contents::Here(object.contents)),
+                Location::Here => {
+                    let length = object.contents.len() as u64;
+                    return Ok((stream::once(async { Ok(object.contents) }).boxed(), length));
+                }
                 Location::Gone => return Err(absent()),
                 Location::At(body) => match self.store.get(&body).await {
                     // A newer write may have replaced it meanwhile.
                     Err(Error::NotFound { .. }) if last.replace(state.nonce) != Some(state.nonce) => {}
-                    found => return Ok(Contents::At(found?)),
+                    found => {
+                        let found = found?;
+                        let length = found.range.end - found.range.start;
+                        return Ok((found.into_stream().map_err(ObjectError::from).boxed(), length));
+                    }
                 },
             }
         }
@@ -189,8 +189,7 @@ impl ObjectFence {
     /// 1,024 bytes: a larger one is listed, also if it was written without the fence.
     ///
     /// # Errors
-    /// [`ObjectError::NotFenced`] for each object of at most 1,024 bytes that was written without the fence; the list
-    /// goes on behind it.
+    /// [`ObjectError::NotFenced`] for each of at most 1,024 bytes that was written without the fence; the list goes on.
     pub fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<Path, ObjectError>> {
         let fence = self.clone();
         let found = self.store.list(prefix).map_err(ObjectError::from);
@@ -201,6 +200,45 @@ impl ObjectFence {
             async move { fence.present(found?).await }
         });
         read.buffer_unordered(READ_AT_ONCE).filter_map(|found| std::future::ready(found.transpose())).boxed()
+    }
+
+    /// Deletes contents of streams at which no object points any more, below a prefix, and returns how many. Call it
+    /// now and then; it takes a list of `.fencing`, and a read for each object that has contents there.
+    ///
+    /// It is safe at any time, beside any writer. It deletes contents whose token is *lower* than that of the object's
+    /// head, unless the head points at them. No write under such a token can be applied any more, so no head will ever
+    /// point at them. Leftovers of a failed write under the newest token stay until a later token has written.
+    ///
+    /// # Errors
+    /// [`ObjectError::Store`] if the store fails. What was deleted stays deleted; call it again.
+    pub async fn sweep(&self, prefix: Option<&Path>) -> Result<u64, ObjectError> {
+        let below: Path = once(PathPart::from(FOLDER)).chain(prefix.into_iter().flat_map(Path::parts)).collect();
+        let mut bodies = self.store.list(Some(&below));
+        // Of the object whose contents came last: they mostly come one behind the other.
+        let mut head: Option<(Path, Option<(Token, Location)>)> = None;
+        let mut deleted = 0;
+        while let Some(body) = bodies.try_next().await? {
+            let Some((path, token)) = head::owner(&body.location) else { continue };
+            if head.as_ref().is_none_or(|(last, _)| *last != path) {
+                let read = match self.read(&path, HEAD).await {
+                    Ok(read) => read.map(|(state, object)| (state.token, object.location)),
+                    // Written without the fence: nothing is known of its token.
+                    Err(ObjectError::NotFenced { .. }) => None,
+                    Err(error) => return Err(error),
+                };
+                head = Some((path, read));
+            }
+            if let Some((_, Some((newest, location)))) = &head
+                && token < *newest
+                // The file name has its own nonce and is enough; the folder may differ, as a store may list another
+                // path than it was given: Azure makes `a/b` of `a\b`.
+                && !matches!(location, Location::At(path) if path.filename() == body.location.filename())
+            {
+                self.store.delete(&body.location).await?;
+                deleted += 1;
+            }
+        }
+        Ok(deleted)
     }
 
     /// Returns the path of a listed object, and none if it is deleted.
@@ -235,9 +273,7 @@ impl ObjectFence {
             let next = write.judge(state.as_ref());
             if next != Ok(Next::Send) {
                 // No request was sent, and a token never goes down: the version may still be the last.
-                if let Some(state) = state {
-                    self.remember(path, state);
-                }
+                self.remember(path, state);
                 return next.map(|_| ()).map_err(|halt| match halt {
                     Halt::Stale(stale) => stale.into(),
                     Halt::Contended => ObjectError::Contended { path: path.clone() },
@@ -255,7 +291,7 @@ impl ObjectFence {
             let mode = state.map_or(PutMode::Create, |state| PutMode::Update(state.version));
             match put_if(&*self.store, path, object, mode).await {
                 Ok(Some(version)) => {
-                    self.remember(path, ObjectState { version, token, nonce: write.nonce });
+                    self.remember(path, Some(ObjectState { version, token, nonce: write.nonce }));
                     return Ok(());
                 }
                 // Another write came before, or this one did and was repeated: the next read tells.
@@ -266,11 +302,7 @@ impl ObjectFence {
     }
 
     /// Reads the state of an object, and none if it does not exist.
-    pub(super) async fn read(
-        &self,
-        path: &Path,
-        range: Option<GetRange>,
-    ) -> Result<Option<(Known, FoundObject)>, ObjectError> {
+    async fn read(&self, path: &Path, range: Option<GetRange>) -> Result<Option<(Known, FoundObject)>, ObjectError> {
         let found = match self.store.get_opts(path, GetOptions { range, ..GetOptions::default() }).await {
             Err(Error::NotFound { .. }) => return Ok(None),
             // An empty object has no range that could be read.
@@ -288,13 +320,13 @@ impl ObjectFence {
         Ok(Some((ObjectState { version, token, nonce }, FoundObject { location, contents: object.slice(length..) })))
     }
 
-    fn remember(&self, path: &Path, state: Known) {
+    fn remember(&self, path: &Path, state: Option<Known>) {
         let mut known = self.known.lock();
         // Each that is forgotten costs one read.
         if known.len() >= REMEMBERED {
             known.clear();
         }
-        known.insert(path.clone(), state);
+        known.extend(state.map(|state| (path.clone(), state)));
     }
 
     /// Counts how a write ended, and logs stale ones, every ten seconds at most.
@@ -311,17 +343,11 @@ impl ObjectFence {
     }
 }
 
-/// The contents of an object, as far as they are read.
-enum Contents {
-    Here(Bytes),
-    At(GetResult),
-}
-
 /// What was read of an object behind its token and nonce.
-pub(super) struct FoundObject {
-    pub location: Location,
+struct FoundObject {
+    location: Location,
     /// As far as they were read.
-    pub contents: Bytes,
+    contents: Bytes,
 }
 
 /// Returns the resource that a path names: its bytes are the name.
@@ -333,7 +359,6 @@ fn resource(path: &Path) -> Result<Resource, ObjectError> {
     Resource::new(path).map_err(|error| wrong(error.into()))
 }
 
-/// Sends the parts of a stream.
 async fn send_parts<S, E>(path: &Path, upload: &mut WriteMultipart, contents: S) -> Result<(), ObjectError>
 where
     S: Stream<Item = Result<Bytes, E>>,

@@ -17,27 +17,18 @@ use system::{fill, millis};
 /// for display, and 80 random bits. On a thread with a seed all of them come from the seed.
 pub(crate) fn stamped() -> u128 {
     let random = u128();
-    match millis() {
-        Some(millis) => millis << 80 | (random ^ random >> 48) & (u128::MAX >> 48),
-        None => random,
-    }
+    millis().map_or(random, |millis| millis << 80 | (random ^ random >> 48) & (u128::MAX >> 48))
 }
 
-/// Returns 128 random bits.
 pub(crate) fn u128() -> u128 {
     let mut bytes = [0; 16];
     fill(&mut bytes);
     u128::from_le_bytes(bytes)
 }
 
-/// Returns a random number from 0 to 1.
-fn fraction() -> f64 {
-    let mut bytes = [0; 8];
-    fill(&mut bytes);
-    u64::from_le_bytes(bytes) as f64 / u64::MAX as f64
-}
-
 /// Returns a random duration from zero to `most`.
 pub(crate) fn jitter(most: Duration) -> Duration {
-    most.mul_f64(fraction())
+    let mut bytes = [0; 8];
+    fill(&mut bytes);
+    most.mul_f64(u64::from_le_bytes(bytes) as f64 / u64::MAX as f64)
 }

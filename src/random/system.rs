@@ -4,7 +4,6 @@ pub(super) fn millis() -> Option<u128> {
     now.ok().map(|now| now.as_millis()).filter(|millis| *millis < 1 << 48)
 }
 
-/// Fills `bytes` from the operating system.
 pub(super) fn fill(bytes: &mut [u8]) {
     if getrandom::fill(bytes).is_ok() {
         return;

@@ -2,17 +2,16 @@ use std::sync::atomic::AtomicBool;
 
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, Script, ServerErrorKind, Value};
+use fencing_protocol::{Resource, Token, TokenError};
 
-use super::answer::{ScriptAnswer, short};
-use super::{FencedError, Unfit};
+use super::{Closed, FencedError, Unfit};
+use crate::fence::Stale;
 use crate::server_info::ServerInfo;
 
-/// A connection, and the `run_id` of its server.
 pub(super) struct MarksConnection {
     connection: MultiplexedConnection,
     /// The server's `run_id`: another one after each restart.
     pub(super) life: String,
-    /// The digest of the script that writes.
     digest: String,
     /// Whether a call has failed over it.
     pub(super) broken: AtomicBool,
@@ -25,12 +24,11 @@ impl MarksConnection {
     /// Connects, and refuses a server that can't keep marks. The caller bounds the time.
     pub(super) async fn open(client: &Client) -> Result<MarksConnection, FencedError> {
         let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        let unreachable =
-            |error: RedisError| refused(&error).unwrap_or_else(|| FencedError::Unreachable(words(&error)));
+        let unreached = |error: RedisError| refused(&error).unwrap_or_else(|| FencedError::Unreachable(words(&error)));
         let connection = client.get_multiplexed_async_connection_with_config(&config).await;
-        let mut connection = connection.map_err(unreachable)?;
+        let mut connection = connection.map_err(unreached)?;
         let info: Result<String, _> = ::redis::cmd("INFO").query_async(&mut connection).await;
-        let life = life(&info.map_err(unreachable)?)?;
+        let life = life(&info.map_err(unreached)?)?;
         let digest = Script::new(ADMIT).get_hash().to_owned();
         Ok(MarksConnection { connection, life, digest, broken: AtomicBool::new(false) })
     }
@@ -102,6 +100,94 @@ fn read_only(text: &str) -> bool {
 /// Returns what an error says, fit for a line.
 fn words(error: &RedisError) -> String {
     short(&error.to_string())
+}
+
+/// The reply of a script: a word, and its values.
+pub(super) struct ScriptAnswer {
+    pub(super) word: String,
+    pub(super) rest: Vec<Value>,
+}
+
+impl ScriptAnswer {
+    /// Reads an answer, and returns what it refuses whatever was asked for.
+    pub(super) fn of(value: Value) -> Result<ScriptAnswer, FencedError> {
+        let Value::Array(parts) = value else { return Err(unknown(&value)) };
+        let mut parts = parts.into_iter();
+        let Some(word) = parts.next().as_ref().and_then(text) else {
+            return Err(FencedError::InDoubt("an empty reply".into()));
+        };
+        match word.as_str() {
+            "never-opened" => Err(FencedError::Closed(Closed::NeverOpened)),
+            "other-life" => Err(FencedError::Closed(Closed::OtherLife)),
+            "moved" => Err(FencedError::Closed(Closed::Moved)),
+            _ => Ok(ScriptAnswer { word, rest: parts.collect() }),
+        }
+    }
+
+    /// Returns a text of the answer; empty if it is not there.
+    pub(super) fn text(&self, at: usize) -> String {
+        self.rest.get(at).and_then(text).unwrap_or_default()
+    }
+
+    pub(super) fn number(&self, at: usize) -> Result<u64, FencedError> {
+        match self.rest.get(at) {
+            Some(Value::Int(number)) if *number >= 0 => Ok(number.cast_unsigned()),
+            other => Err(unknown(other.unwrap_or(&Value::Nil))),
+        }
+    }
+
+    /// Reads the answer of an admission: what the command has returned.
+    pub(super) fn passed(&self, resource: &Resource, token: Token) -> Result<u64, FencedError> {
+        match self.word.as_str() {
+            "passed" => self.number(0),
+            "stale" => {
+                Stale::check(resource, token, mark(resource, &self.text(0))?)?;
+                Err(FencedError::InDoubt("the reported mark is not higher".into()))
+            }
+            "corrupt" => Err(corrupt(resource, &self.text(0))),
+            "corrupt-floor" => Err(corrupt_floor(&self.text(0))),
+            "wrong-type" => Err(FencedError::WrongType { found: short(&self.text(0)) }),
+            _ => Err(FencedError::InDoubt("an unknown answer".into())),
+        }
+    }
+}
+
+/// Reads a mark; none if the text is empty.
+pub(super) fn mark(resource: &Resource, found: &str) -> Result<Option<Token>, FencedError> {
+    token(found).map_err(|_| corrupt(resource, found))
+}
+
+/// Reads the floor; none if the text is empty.
+pub(super) fn floor(found: &str) -> Result<Option<Token>, FencedError> {
+    token(found).map_err(|_| corrupt_floor(found))
+}
+
+fn token(found: &str) -> Result<Option<Token>, TokenError> {
+    Some(found).filter(|found| !found.is_empty()).map(str::parse).transpose()
+}
+
+fn corrupt(resource: &Resource, found: &str) -> FencedError {
+    FencedError::Corrupt { resource: resource.clone(), found: short(found) }
+}
+
+fn corrupt_floor(found: &str) -> FencedError {
+    FencedError::CorruptFloor { found: short(found) }
+}
+
+pub(super) fn unknown(value: &Value) -> FencedError {
+    FencedError::InDoubt(short(&format!("an unknown answer: {value:?}")))
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        Value::SimpleString(text) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+fn short(text: &str) -> String {
+    text.chars().filter(|found| !found.is_control()).take(200).collect()
 }
 
 #[cfg(test)]

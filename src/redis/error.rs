@@ -22,8 +22,7 @@ pub enum FencedError {
         /// The type of what is there, as `TYPE` names it.
         found: String,
     },
-    /// The mark is not a valid token, such as a value changed by hand. No request is admitted to this resource
-    /// until it is corrected.
+    /// The mark is no valid token, such as one changed by hand. No request is admitted here until it is corrected.
     #[error("the mark of {resource} is not a valid token: {found:?}; correct it by hand")]
     Corrupt {
         /// Whose mark it is.
@@ -58,8 +57,7 @@ pub enum FencedError {
         /// The limit of one call.
         most: usize,
     },
-    /// The server refused the request: no memory left, a right that the user lacks. Nothing was written; the mark may
-    /// have been raised.
+    /// The server refused: no memory left, or a right is missing. Nothing was written; the mark may have been raised.
     #[error("the server refused: {0}")]
     Refused(String),
     /// There is no connection. Nothing was sent.

@@ -22,31 +22,27 @@
 //!
 //! # Lost marks
 //!
-//! A lost mark lets a stale token pass. All marks of a namespace are in one hash, `{namespace}:marks`, together
-//! with the `run_id` of the server when an operator opened them. Deleting, flushing or evicting the marks removes
-//! that field as well, and a restarted or replaced server has another `run_id`. In both cases everything is refused
-//! ([`FencedError::Closed`]) until an operator has [read](RedisMarks::look) their state and
-//! [opened](RedisMarks::open) them.
+//! A lost mark lets a stale token pass. All marks of a namespace are in one hash, `{namespace}:marks`, with the
+//! `run_id` of the server when an operator opened them. Deleting, flushing or evicting the marks removes that field as
+//! well, and a restarted or replaced server has another `run_id`. Then everything is refused ([`FencedError::Closed`])
+//! until an operator has [read](RedisMarks::look) their state and [opened](RedisMarks::open) them.
 //!
 //! # How to use it
 //!
 //! A holder that reads before it writes **seals** first: call [`Marks::raise`](crate::fence::Marks::raise) with the
 //! token of the lease before you read. Otherwise an older holder may write between the read and the write.
 //!
-//! After [`FencedError::InDoubt`] send the same write again and no other. For another write take a new lease, seal,
-//! then read.
+//! After [`FencedError::InDoubt`] send only the same write again. For another one take a new lease, seal, then read.
 //!
 //! # Limits
 //!
 //! It does not detect an older copy of the marks without a restart, a field changed by hand, two namespaces for the
 //! same data, or a proxy that moves an open connection: the table "Marks in a Redis" in `docs/reference/http.md` has all.
 
-mod answer;
 mod connection;
 mod error;
 mod marks;
 mod open;
-mod write;
 
 pub use crate::server_info::Unfit;
 pub use error::{Closed, FencedError, SettingsError};

@@ -3,8 +3,7 @@ use std::sync::Arc;
 
 use fencing_protocol::Token;
 
-use super::answer::floor;
-use super::connection::MarksConnection;
+use super::connection::{MarksConnection, floor};
 use super::{Closed, FencedError, RedisMarks};
 
 /// The state of the marks of a namespace, for an operator. It is written as one word, `LIFE/OPENED_IN/MARKS/FLOOR`, to be
@@ -23,8 +22,7 @@ pub struct MarksState {
     pub floor: Option<Token>,
     /// The server's present `run_id`.
     pub life: String,
-    /// The server's `run_id` when they were opened, if known. It begins with `closed:` once a server with another
-    /// `run_id` has found it.
+    /// The `run_id` at their opening, if known. It begins with `closed:` once a server with another one has found it.
     pub opened_in: Option<String>,
 }
 
@@ -67,8 +65,7 @@ impl RedisMarks {
     /// closed: that server then refuses them as well, should it copy this one and become a master again.
     ///
     /// # Errors
-    /// [`FencedError::Unfit`] if the server cannot keep marks, [`FencedError::CorruptFloor`] if the floor is no token, and
-    /// others if it cannot be asked.
+    /// [`FencedError`]: `Unfit` (cannot keep marks), `CorruptFloor` (the floor is no token), others if not reached.
     ///
     /// # Cancel safety
     /// If you drop the future, an opening under another `run_id` may be closed or not. Nothing is opened.
@@ -86,8 +83,7 @@ impl RedisMarks {
     /// Opens the marks until the server restarts, if their state is still the one that was
     /// [found](RedisMarks::look). It writes a warning to the log. For operators: never automate it.
     ///
-    /// With a `floor`, a resource counts as marked with it unless its mark is higher: smaller tokens are refused. A
-    /// floor never falls.
+    /// With a `floor`, every resource's mark is at least that: smaller tokens are refused. A floor never falls.
     ///
     /// # Errors
     /// [`FencedError::Closed`] if they have changed since, or the server was restarted. Look again.
@@ -107,8 +103,7 @@ impl RedisMarks {
             if connection.life != found.life {
                 return Err(FencedError::Closed(Closed::Moved));
             }
-            let arguments = [opened_in, &seen, &floor_text];
-            connection.run(include_str!("open.lua"), &self.key, &arguments).await
+            connection.run(include_str!("open.lua"), &self.key, &[opened_in, &seen, &floor_text]).await
         });
         asked.await?;
         tracing::warn!(key = self.key, marks, ?floor, "high-water marks opened by an operator");

@@ -4,8 +4,7 @@ use sqlx::{Arguments as _, Encode, Pool, Transaction, Type};
 
 use super::AdmitError;
 use super::admit::{begin, count_outcome, keep_or_roll_back};
-use crate::database::opening::open_transaction;
-use crate::database::{Database, Meaning, meaning};
+use crate::database::{Database, Meaning, meaning, open_transaction};
 
 /// A write that carries its own admission: [`guarded`] makes one.
 #[must_use = "it writes nothing before it is run"]
@@ -16,15 +15,13 @@ pub struct Guarded<DB: Database> {
     values: Result<DB::Arguments, BoxDynError>,
 }
 
-/// Folds the admission into a write, such as `UPDATE files SET body = $1` under the condition `path = $2`:
-/// one statement reads the mark, locks it, and writes only if the token is the mark. On PostgreSQL and
-/// SQLite that costs less than [`begin`](super::begin()) before the same write. On MySQL and MariaDB it
-/// does the same as `begin` and the write.
+/// Folds the admission into a write, such as `UPDATE files SET body = $1` under the condition `path = $2`: one
+/// statement reads the mark, locks it, and writes only if the token is the mark. On PostgreSQL and SQLite that costs
+/// less than [`begin`](super::begin()) before the same write. On MySQL and MariaDB it is `begin` and the write.
 ///
-/// `statement` is one UPDATE or DELETE without WHERE: in other statements, such as `INSERT ... SELECT` with an
-/// aggregate, a condition at the end does not keep rows from being written. `condition` is
-/// what follows WHERE. Bind the values of both with [`bind`](Guarded::bind). [`begin`](Guarded::begin)
-/// opens a transaction, and runs it as the first write.
+/// `statement` is one UPDATE or DELETE without WHERE: in others, such as `INSERT ... SELECT` with an aggregate, a
+/// condition at the end does not keep rows from being written. `condition` is what follows WHERE. Bind the values of
+/// both with [`bind`](Guarded::bind). [`begin`](Guarded::begin) opens a transaction, and runs it as the first write.
 ///
 /// ```no_run
 /// # #[cfg(feature = "postgres")]
@@ -57,8 +54,7 @@ pub fn guarded<DB: Database>(statement: &'static str, condition: &'static str) -
 impl<DB: Database> Guarded<DB> {
     /// Binds the next value.
     pub fn bind<'t, T: Encode<'t, DB> + Type<DB>>(mut self, value: T) -> Guarded<DB> {
-        let add = |mut values: DB::Arguments| values.add(value).map(|()| values);
-        self.values = self.values.and_then(add);
+        self.values = self.values.and_then(|mut values: DB::Arguments| values.add(value).map(|()| values));
         self
     }
 
@@ -82,8 +78,7 @@ impl<DB: Database> Guarded<DB> {
         if let Some(held) = DB::held(&mut folded, resource, token).map_err(sqlx::Error::Encode)? {
             let mut tx = open_transaction(pool.acquire().await?, DB::BEGIN.into()).await?;
             let written = DB::run(&mut tx, format!("{} AND {held}", self.plain()), folded).await;
-            let decided = read_decision(written);
-            let (tx, rows) = keep_or_roll_back(tx, decided).await?;
+            let (tx, rows) = keep_or_roll_back(tx, read_decision(written)).await?;
             if let Some(rows) = rows {
                 return Ok((tx, rows));
             }
@@ -98,8 +93,7 @@ impl<DB: Database> Guarded<DB> {
     fn check(&self) -> Result<&DB::Arguments, AdmitError> {
         let unfit = |error: &BoxDynError| sqlx::Error::Encode(error.to_string().into());
         let values = self.values.as_ref().map_err(unfit)?;
-        // With one value too few the statement would take a value of the guard for it. (And on MySQL the driver
-        // would wait for ever.)
+        // With one value too few the statement would take one of the guard for it. (On MySQL the driver would hang.)
         let (parameters, bound) = (count_parameters(&self.plain(), DB::PARAMETER), values.len());
         let first = self.statement.split_whitespace().next().unwrap_or_default();
         let fits = ["UPDATE", "DELETE"].iter().any(|word| first.eq_ignore_ascii_case(word));

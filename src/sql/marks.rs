@@ -1,14 +1,11 @@
 use fencing_protocol::{Resource, Token};
-use futures_util::future::BoxFuture;
 use sqlx::Pool;
 
 use super::AdmitError;
 use super::admit::{begin_with, parse_mark};
 use super::retry::{Retry, retry};
-use crate::database::opening::procedure_connection;
-use crate::database::quoted::fill;
-use crate::database::{Database, TextRow};
-use crate::fence::{FenceError, Marks, Stale};
+use crate::database::{Database, TextRow, fill, procedure_connection};
+use crate::fence::{FenceError, Marks, MarksFuture, Stale};
 
 /// How a raise is tried again after conflicts with other transactions.
 const RETRY: Retry = Retry::new().tries(5);
@@ -18,11 +15,10 @@ const RETRY: Retry = Retry::new().tries(5);
 /// Cloning is cheap and shares the pool. Run [`migrate`](super::migrate()) first.
 ///
 /// **Fencing.** One statement compares and raises the mark, and it is committed before the token passes. All processes
-/// that use this database share its marks. The write that follows is outside of that: only the gate of the fence makes
-/// a newer token wait for it, within one process. If the data is in this database, use [`admit`](super::admit())
-/// instead. A proxy may send reads to replicas: no token passes by a replica's answer. A commit must be on disk before
-/// it is acknowledged, as it is by default: with `synchronous_commit = off` (PostgreSQL) or `synchronous = OFF`
-/// (SQLite) a crash loses marks.
+/// of this database share its marks. The write that follows is outside of that: only the fence's gate makes a newer
+/// token wait for it, in one process. If the data is in this database, use [`admit`](super::admit()) instead. A proxy
+/// may send reads to replicas: no token passes by a replica's answer. A commit must be on disk when acknowledged, as by
+/// default: with `synchronous_commit = off` (PostgreSQL) or `synchronous = OFF` (SQLite) a crash loses marks.
 #[derive(Debug)]
 pub struct SqlMarks<DB: Database> {
     pool: Pool<DB>,
@@ -43,19 +39,15 @@ impl<DB: Database> Clone for SqlMarks<DB> {
 }
 
 impl<DB: Database> Marks for SqlMarks<DB> {
-    fn raise<'a>(&'a self, resource: &'a Resource, token: Token) -> BoxFuture<'a, Result<(), FenceError>> {
+    fn raise<'a>(&'a self, resource: &'a Resource, token: Token) -> MarksFuture<'a, ()> {
         Box::pin(async move { retry(RETRY, || raise(&self.pool, resource, token)).await.map_err(marks_error) })
     }
 
-    fn highest<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {
+    fn highest<'a>(&'a self, resource: &'a Resource) -> MarksFuture<'a, Option<Token>> {
         Box::pin(async move { highest(&self.pool, resource).await.map_err(marks_error) })
     }
 
-    fn list<'a>(
-        &'a self,
-        after: Option<&'a Resource>,
-        limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<(Resource, Token)>, FenceError>> {
+    fn list<'a>(&'a self, after: Option<&'a Resource>, limit: usize) -> MarksFuture<'a, Vec<(Resource, Token)>> {
         Box::pin(async move { read_valid(&self.pool, after, limit).await.map_err(marks_error) })
     }
 }
@@ -77,7 +69,6 @@ async fn raise<DB: Database>(pool: &Pool<DB>, resource: &Resource, token: Token)
     Ok(begin_with(conn, DB::BOUNDED, resource, token).await?.commit().await?)
 }
 
-/// Reads marks, and omits invalid rows.
 async fn read_valid<DB: Database>(
     pool: &Pool<DB>,
     after: Option<&Resource>,
@@ -86,8 +77,7 @@ async fn read_valid<DB: Database>(
     let mut found = Vec::new();
     let mut after = after.map_or(&b""[..], |after| after.as_str().as_bytes()).to_vec();
     while found.len() < limit {
-        let wanted = u32::try_from(limit - found.len()).unwrap_or(u32::MAX);
-        let rows = marks(pool, &after, wanted).await?;
+        let rows = marks(pool, &after, u32::try_from(limit - found.len()).unwrap_or(u32::MAX)).await?;
         let Some(last) = rows.last() else { break };
         after.clone_from(&last.name);
         found.extend(rows.iter().filter_map(Mark::parse));
@@ -97,17 +87,12 @@ async fn read_valid<DB: Database>(
 
 /// Marks with repeated conflicts count as unreachable: no transaction of the caller was rolled back.
 fn marks_error(error: AdmitError) -> FenceError {
-    match error {
-        error @ AdmitError::Retryable(_) => FenceError::Unreachable(Box::new(error)),
-        error => error.into(),
-    }
+    if let AdmitError::Retryable(_) = error { FenceError::Unreachable(Box::new(error)) } else { error.into() }
 }
 
-/// Reads the mark of `resource`: the highest token that a committed transaction presented,
-/// if there was one. For operators and tests.
+/// Reads the mark of `resource`, if any: the highest token of a committed transaction. For operators and tests.
 ///
-/// **Fencing.** None: the mark may be higher by the time that you read it. Never use it as a
-/// token; a token comes only from a lease.
+/// **Fencing.** None: the mark may be higher when you read it. Never use it as a token; tokens come only from leases.
 ///
 /// # Errors
 /// As for [`admit`](super::admit()), but never [`AdmitError::Stale`].
@@ -119,15 +104,9 @@ pub async fn highest<DB: Database>(pool: &Pool<DB>, resource: &Resource) -> Resu
     read::<DB>(&mut conn, DB::HIGHEST, resource).await
 }
 
-/// Reads the mark by this statement.
-async fn read<DB: Database>(
-    conn: &mut DB::Connection,
-    sql: &str,
-    resource: &Resource,
-) -> Result<Option<Token>, AdmitError> {
-    let sql = sql.replace(DB::PARAMETER, &DB::literal(resource.as_str()));
-    let rows = DB::texts(conn, sql).await?;
-    rows.first().map(|row| parse_mark(resource, row.number(0))).transpose()
+async fn read<DB: Database>(conn: &mut DB::Connection, by: &str, name: &Resource) -> Result<Option<Token>, AdmitError> {
+    let rows = DB::texts(conn, by.replace(DB::PARAMETER, &DB::literal(name.as_str()))).await?;
+    rows.first().map(|row| parse_mark(name, row.number(0))).transpose()
 }
 
 /// One row of the table of marks, valid or not.
@@ -162,8 +141,7 @@ impl Mark {
 pub async fn marks<DB: Database>(pool: &Pool<DB>, after: &[u8], limit: u32) -> Result<Vec<Mark>, AdmitError> {
     let mut conn = pool.acquire().await?;
     let after = DB::literal(after);
-    let list = fill(DB::LIST, &[("{after}", &after), ("{limit}", &limit)]);
-    let rows = DB::texts(&mut conn, list).await?;
+    let rows = DB::texts(&mut conn, fill(DB::LIST, &[("{after}", &after), ("{limit}", &limit)])).await?;
     let mark = |row: &TextRow| Mark { name: row.bytes(0).unwrap_or_default(), number: row.number(1) };
     Ok(rows.iter().map(mark).collect())
 }

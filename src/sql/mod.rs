@@ -37,30 +37,24 @@ mod admit;
 mod error;
 mod guarded;
 mod marks;
-mod message;
 mod migrate;
-mod objects;
-mod present;
 mod protect;
 mod prune;
 mod retry;
 pub mod row;
-mod shadow;
 pub mod statement;
 mod transactions;
 #[cfg(feature = "sqlite")]
 mod writer;
 
 pub use crate::database::Database;
-pub use admit::{admit, begin};
+pub use admit::{Presented, admit, admit_in_shadow, begin, present};
 pub use error::{AdmitError, MigrateError, stale};
 pub use guarded::{Guarded, guarded};
 pub use marks::{Mark, SqlMarks, highest, lower, marks};
 pub use migrate::{check, migrate, migrations, removal};
-pub use present::{Presented, present};
 pub use protect::{NameError, Protect, ProtectError, Protected, protected};
 pub use prune::{Prune, Pruned, raise_floor};
 pub use retry::{Retry, is_retryable, is_unavailable, retry};
-pub use shadow::admit_in_shadow;
 #[cfg(feature = "sqlite")]
 pub use writer::single_writer;

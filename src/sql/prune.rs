@@ -5,9 +5,7 @@ use sqlx::Pool;
 
 use super::AdmitError;
 use super::retry::{Retry, retry};
-use crate::database::opening::procedure_connection;
-use crate::database::quoted::fill;
-use crate::database::{Database, TextRow};
+use crate::database::{Database, TextRow, fill, procedure_connection};
 
 /// Marks deleted in one transaction. Clients that need one of them wait for it.
 const BATCH: u32 = 1000;
@@ -68,8 +66,7 @@ pub struct Pruned {
 }
 
 impl Prune {
-    /// Prunes the marks that were not raised for this long or longer. Rounds up to a second; takes at
-    /// most a hundred years.
+    /// Prunes marks that were not raised for this long. Rounds up to a second; takes at most a hundred years.
     #[must_use]
     pub fn older_than(older_than: Duration) -> Prune {
         Prune { older_than, up_to: Token::MAX }
@@ -97,15 +94,13 @@ impl Prune {
         read_plan(&DB::texts(&mut conn, look).await?)
     }
 
-    /// Raises the floor, and then removes the marks, a thousand at a time. Marks that a transaction has
-    /// locked at that moment stay until the next prune.
+    /// Raises the floor, then removes a thousand marks at a time. Marks locked just then stay until the next prune.
     ///
-    /// On MySQL the floor can rise only while no transaction is open that has created a mark. The prune tries that ten
-    /// times within two seconds without a wait, and then waits three times, for a second each. Meanwhile others
-    /// that create a mark wait as well. On PostgreSQL it waits only for a transaction that has created the mark of a
-    /// lease that has not ended, three times for a second at most, and no client waits for it. On SQLite no wait is
-    /// longer than a statement takes. On MySQL each step is a transaction of its own, at READ COMMITTED: with
-    /// `binlog_format = STATEMENT` the server refuses it.
+    /// On MySQL the floor can rise only while no transaction is open that has created a mark. It tries that ten times
+    /// within two seconds without a wait, then waits three times, for a second each. Meanwhile others that create a
+    /// mark wait, too. On PostgreSQL it waits only for a transaction that has created the mark of a current lease,
+    /// three times for a second at most, and no client waits for it. On SQLite no wait outlasts a statement. On MySQL
+    /// each step is its own transaction, at READ COMMITTED: with `binlog_format = STATEMENT` the server refuses it.
     ///
     /// # Errors
     /// As for [`admit`](super::admit()), but never [`AdmitError::Stale`]. [`AdmitError::Retryable`] after
@@ -163,7 +158,6 @@ pub async fn raise_floor<DB: Database>(pool: &Pool<DB>, to: Token) -> Result<(),
     retry(Retry::new().tries(3), || raise(true)).await
 }
 
-/// Reads what may be pruned.
 fn read_plan(rows: &[TextRow]) -> Result<Pruned, AdmitError> {
     let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
     let token = |column| row.number::<i64>(column).and_then(|number| Token::try_from(number).ok());

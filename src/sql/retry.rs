@@ -19,8 +19,7 @@ pub struct Retry {
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 impl Retry {
-    /// Allows ten tries, with a random pause of up to 10 ms before the second, which doubles
-    /// from try to try up to a second.
+    /// Allows ten tries, with a random pause of up to 10 ms before the second, which doubles with each, up to a second.
     #[must_use]
     pub const fn new() -> Retry {
         Retry { tries: 10, pause: Duration::from_millis(10), within: Duration::MAX }

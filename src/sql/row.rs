@@ -34,10 +34,9 @@
 //! # }
 //! ```
 //!
-//! **Fencing.** It guards the rows that are written in this way, each separately. Nothing refuses a
-//! stale INSERT of a row that does not exist or was deleted: mark rows as deleted instead. A new
-//! holder that only reads seals nothing, unless it writes its token before it reads: `UPDATE files
-//! SET fence_token = 34 WHERE path = ? AND fence_token <= 34`.
+//! **Fencing.** It guards the rows written in this way, each separately. Nothing refuses a stale INSERT of a row that
+//! does not exist or was deleted: mark rows as deleted instead. A new holder that only reads seals nothing, unless it
+//! writes its token before it reads: `UPDATE files SET fence_token = 34 WHERE path = ? AND fence_token <= 34`.
 
 use fencing_protocol::{Resource, Token};
 use sqlx::{Database, Encode, QueryBuilder, Type};

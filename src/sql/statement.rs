@@ -1,16 +1,13 @@
-//! The statements of the fence as text, for libraries other than `sqlx`. Each says what to
-//! bind, in this order; bind a token as a 64-bit integer.
+//! The fence's statements for use without `sqlx`. Each says what to bind, in this order; a token as a 64-bit integer.
 //!
 //! Run `ADMIT` in the transaction that writes, before it writes. If it succeeds, the token is admitted until that
 //! transaction ends, as by [`admit`](super::admit()), whether it reports rows or not. If it fails, do not write:
 //! roll back, and [`stale`](super::stale) reads from the library's error whether the token was stale.
 //!
-//! `is_retryable` says by the code of an error whether the whole transaction may succeed when it
-//! is run again, and `is_down` whether the server went away. After the latter a commit may have
-//! been carried out: look before you run it again. A stale token is neither.
+//! `is_retryable` says by an error's code whether the whole transaction may succeed when run again, `is_down` whether
+//! the server went away. Then a commit may have happened: look before you run it again. A stale token is neither.
 //!
-//! See `examples/orm` and `examples/clients` in the repository, for diesel, sea-orm, tokio-postgres,
-//! psycopg, SQLAlchemy, PyMySQL and node-pg.
+//! See `examples/{orm,clients}` for diesel, sea-orm, tokio-postgres, psycopg, SQLAlchemy, PyMySQL and node-pg.
 
 /// PostgreSQL.
 #[cfg(feature = "postgres")]
@@ -57,8 +54,7 @@ pub mod mysql {
     /// The SQLSTATE of a stale token. Its number is 1644, as that of any refusal by a procedure.
     pub const STALE: &str = "ZF412";
 
-    /// Admits: the resource as bytes (a text would be converted from the connection's
-    /// character set), the token. Stale is SQLSTATE `ZF412`.
+    /// Admits: the resource as bytes (the connection's character set would alter a text), the token. Stale: `ZF412`.
     pub const ADMIT: &str = "CALL fencing_admit(?, ?)";
 
     /// Reads the mark, without a lock: the resource as bytes. No row means no mark.
@@ -67,9 +63,8 @@ pub mod mysql {
     /// Creates the tables and procedures, as [`migrations`](crate::sql::migrations) has it.
     pub const MIGRATIONS: &[(i64, &str, &str)] = sqlx::MySql::MIGRATIONS;
 
-    /// Returns whether there was a conflict with another transaction, by the number of the error: 1213 (deadlock,
-    /// and a cluster's conflict), 1205 (a lock that did not become free in time), 1020, 1412, 3572, 3101.
-    /// Their SQLSTATEs do not help: only 1213 has 40001.
+    /// Returns by the error's number whether another transaction conflicted: 1213 (deadlock, a cluster's conflict),
+    /// 1205 (a lock was not free in time), 1020, 1412, 3572, 3101. Their SQLSTATEs do not help: only 1213 has 40001.
     #[must_use]
     pub fn is_retryable(number: u16) -> bool {
         meaning_of(number) == Meaning::Conflict
@@ -102,8 +97,7 @@ pub mod sqlite {
     /// Creates the tables and triggers, as [`migrations`](crate::sql::migrations) has it.
     pub const MIGRATIONS: &[(i64, &str, &str)] = sqlx::Sqlite::MIGRATIONS;
 
-    /// Returns whether there was a conflict with another transaction, by the code of the error, extended or
-    /// not: BUSY (5), LOCKED (6), PROTOCOL (15).
+    /// Returns by the code, extended or not, if another transaction conflicted: BUSY (5), LOCKED (6), PROTOCOL (15).
     #[must_use]
     pub fn is_retryable(code: i32) -> bool {
         meaning_of(code) == Meaning::Conflict

@@ -58,10 +58,7 @@ async fn open<DB: Database>(pool: &Pool<DB>, admitted: &[Sequencer]) -> Result<T
         for other in others {
             admit(&mut tx, &other.resource, other.token).await?;
         }
-        match DB::MARK_BEGIN {
-            Some(mark) => Ok(DB::execute(&mut tx, mark.to_owned()).await?),
-            None => Ok(()),
-        }
+        if let Some(mark) = DB::MARK_BEGIN { Ok(DB::execute(&mut tx, mark.to_owned()).await?) } else { Ok(()) }
     };
     let admitted = admitted.await;
     Ok(keep_or_roll_back(tx, admitted).await?.0)
@@ -85,9 +82,8 @@ async fn commit<DB: Database>(mut tx: Transaction<'static, DB>) -> Result<(), Co
     })
 }
 
-/// Returns the outcome if the statement before the commit failed. It is in doubt if the handler or the database may
-/// have ended the transaction earlier: then later statements are stored. If a failed statement may have ended it, the
-/// end of the session proves nothing.
+/// Returns the outcome if the statement before the commit failed: in doubt if handler or database may have ended the
+/// transaction earlier, and later statements are stored. If a failed one may have, the session's end proves nothing.
 fn classify_failed_check<DB: Database>(error: sqlx::Error) -> CommitError {
     let meaning = meaning(&error);
     let session_ended = matches!(meaning, None | Some(Meaning::Closing));

@@ -9,6 +9,5 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 /// has the only one. A write waits for writers in other processes as long as `busy_timeout` says.
 #[must_use]
 pub fn single_writer(options: SqliteConnectOptions) -> SqlitePool {
-    let pool = SqlitePoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
-    pool.connect_lazy_with(options)
+    SqlitePoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None).connect_lazy_with(options)
 }

@@ -1,5 +1,4 @@
-//! Thousands of attempts at one moment, on five real redis-servers. Nothing else runs beside it: it takes all
-//! processors.
+//! Thousands of attempts at once on five real redis-servers. Nothing else runs beside it: it takes all processors.
 
 use std::time::{Duration, Instant};
 
@@ -12,8 +11,7 @@ use tokio::sync::Mutex;
 /// One burst at a time.
 static ALONE: Mutex<()> = Mutex::const_new(());
 
-/// Makes this many attempts at one moment, with the default budget, and returns how many succeeded. The turn of each
-/// comes within half of the TTL.
+/// Makes `attempts` at once, with the default budget; returns how many succeeded. Each has its turn within half a TTL.
 async fn burst(servers: &[RedisServer], attempts: usize) -> usize {
     let urls = servers.iter().map(RedisServer::url);
     let builder = Redlock::builder().first_start(true).redis(urls).ttl(Duration::from_secs(60));
@@ -59,8 +57,7 @@ async fn of_3000_and_of_10000_at_once_all_succeed() {
     }
 }
 
-/// No lease of a burst stays locked until its TTL, whether it was dropped or released. `FENCING_BURST` says how many
-/// leases.
+/// No lease of a burst stays locked until its TTL, dropped or released. `FENCING_BURST` says how many leases.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_release_of_a_burst_is_lost() {
     let _alone = ALONE.lock().await;

@@ -10,8 +10,7 @@ use sqlx::postgres::PgConnectOptions;
 use support::cli::*;
 use support::clients::output;
 use support::mariadb::MariadbServer;
-use support::pgbouncer::PgBouncer;
-use support::postgres::PostgresServer;
+use support::postgres::{PgBouncer, PostgresServer};
 use tempfile::TempDir;
 
 /// The servers of all tests but those that stop theirs.

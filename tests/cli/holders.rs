@@ -1,4 +1,5 @@
-//! `fencing leases` says who holds what, and `fencing release` takes a lock away.
+//! `fencing leases` says who holds what, and `fencing release` takes a lock away: the same program and the same
+//! commands over every lock service, by the URL alone.
 
 use serde_json::Value;
 use sqlx::{ConnectOptions, Executor};
@@ -7,10 +8,12 @@ use support::etcd::EtcdCluster;
 use support::redis::with_rights;
 use support::zookeeper::ZookeeperServer;
 
+use crate::database::{self, Database};
+
 const LOCK: &str = "{fencing}:lock:invoice/42";
 
 /// Holds `invoice/42` under a name of the environment.
-pub fn hold(place: &(impl Place + ?Sized), options: &str) -> Job {
+fn hold(place: &(impl Place + ?Sized), options: &str) -> Job {
     let command = |script: &str| {
         // As long as a session of ZooKeeper may be.
         let ttl = if place.place().starts_with("zookeeper:") { "30s" } else { "10m" };
@@ -22,7 +25,7 @@ pub fn hold(place: &(impl Place + ?Sized), options: &str) -> Job {
 }
 
 /// What [`PATIENT`] says, for any place: budgets are a part of the TTL.
-pub fn patient(place: &(impl Place + ?Sized)) -> &'static str {
+fn patient(place: &(impl Place + ?Sized)) -> &'static str {
     if place.place().starts_with("zookeeper:") { "--ttl 30s --node-budget 7s" } else { PATIENT }
 }
 
@@ -42,8 +45,7 @@ fn named(asked: &Ended) -> &str {
     rest.and_then(|rest| rest.split('.').next()).unwrap_or_else(|| panic!("{asked:?}"))
 }
 
-/// A lease was granted once, and then these servers have the lock of somebody, as an attempt leaves it that has got
-/// so far.
+/// A lease was granted once, and then these servers have somebody's lock, as an attempt leaves it that has got so far.
 fn with_locks(locks: [Option<&str>; 5]) -> Vec<RedisServer> {
     let servers = five();
     finish(run(&servers, "--node-budget 2s", "true")).is(0);
@@ -271,7 +273,7 @@ fn a_wrong_name_does_not_stop_the_operator() {
 /// Whoever ran it must look again: nothing says whether it was done.
 #[tokio::test]
 async fn a_database_that_breaks_off_has_perhaps_released() {
-    let options = crate::database::postgres().database().await;
+    let options = database::postgres().database().await;
     let url = options.to_url_lossy().to_string();
     let holder = hold(&url, "");
     let mut session = options.connect().await.unwrap();
@@ -289,4 +291,47 @@ async fn a_database_that_breaks_off_has_perhaps_released() {
     assert!(ended.stderr.contains("run this again without --yes"), "{ended:?}");
     session.execute("ROLLBACK").await.unwrap();
     assert_eq!(holder.go().code, Some(0));
+}
+
+/// After a restore the operator raises the tokens.
+fn is_raised(url: &str) {
+    let token = || finish(run(url, patient(url), "echo $FENCING_TOKEN")).number();
+    let above = token() + 1_000_000_000_000;
+    ask(url, &format!("raise --above {above}")).says(64, "(held now: 0), and grant none until");
+    ask(url, "raise --above 999999999999999 --yes").says(64, "--above is at most 900000000000000");
+    let holder = hold(url, "");
+    let words = format!("would raise all later tokens above {above}, end every lease (held now: 1)");
+    until("one is held", || ask(url, &format!("raise --above {above}")).stderr.contains(&words));
+    let done = ask(url, &format!("raise --above {above} --yes")).printed();
+    let (raised, closed) = done.split_once('\n').unwrap();
+    assert_eq!(raised, format!("later tokens are above {above}; leases ended: 1"));
+    assert!(closed.starts_with("no lock is granted "), "{closed}");
+    // None is granted until the holder has stopped.
+    let closed = ask(url, "doctor");
+    assert!(closed.code == Some(69) && closed.stdout.starts_with("mend  the lock service: "), "{closed:?}");
+    drop(holder);
+}
+
+#[test]
+fn tokens_of_etcd_and_zookeeper_are_raised() {
+    is_raised(&EtcdCluster::start().url());
+    is_raised(&ZookeeperServer::start().url());
+}
+
+/// The same commands with `--lock`, which has any URL.
+#[test]
+fn lock_takes_what_redis_and_database_take() {
+    let (servers, folder) = (five(), tempfile::tempdir().unwrap());
+    for url in [urls(&servers), Database::sqlite(&folder, "leases.db").url] {
+        let line = format!("run --lock {url} --resource a {PATIENT} -- sh -c");
+        let mut command = fencing("", &line);
+        finish({
+            command.arg("test $FENCING_TOKEN -gt 0");
+            command
+        })
+        .is(0);
+        let listed = ask("", &format!("leases --lock {url}")).printed();
+        assert!(listed.starts_with("RESOURCE"), "{listed}");
+        assert_eq!(ask("", &format!("release --lock {url} --resource a")).printed(), "nobody holds a\n");
+    }
 }

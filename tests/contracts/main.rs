@@ -35,8 +35,8 @@ use support::waiting::until;
 use support::zookeeper::ZookeeperServer;
 
 use lock::{
-    ONE, closed_contract, delay_contract, early_release_contract, lapse_contract, line_contract, lock_contract,
-    mixed_contract, names_contract, operator_contract, resume_contract, shared_contract,
+    ONE, delay_contract, early_release_contract, lapse_contract, line_contract, lock_contract, mixed_contract,
+    names_contract, operator_contract, resume_contract, shared_contract,
 };
 use node::node_contract;
 
@@ -127,12 +127,10 @@ async fn locks_beside(url: &str, budget: Duration, one: &dyn Lock, part: Option<
 /// The TTL of leases that last. The budget is half of a TTL, the most that is allowed: a machine busy with other
 /// tests must not look like servers that are down.
 const STEADY: Duration = Duration::from_secs(20);
-/// The TTL of leases that end by themselves.
+/// The TTL of leases that end by themselves, or are released before a lock delay far longer than the others'.
 const BRIEF: Duration = Duration::from_secs(12);
 /// The TTL and the lock delay of those whose locks stay closed.
 const DELAY: Duration = Duration::from_secs(2);
-/// The TTL of the lease that is released before its lock delay, which is far longer than the others'.
-const PATIENT: Duration = Duration::from_secs(12);
 
 #[tokio::test(start_paused = true)]
 async fn redlock_on_memory_nodes() {
@@ -148,7 +146,6 @@ async fn redlock_on_memory_nodes() {
     tokio::join!(
         delay_contract(&late, &patient, &one, DELAY),
         lapse_contract(&brief),
-        closed_contract(&brief, &brief),
         early_release_contract(&brief, &brief),
         resume_contract(&brief, &brief, in_a_moment)
     );
@@ -174,7 +171,6 @@ async fn redlock_on_five_redis_servers() {
     let (lapses, first, second) = (brief(), brief(), brief());
     tokio::join!(
         lapse_contract(&lapses),
-        closed_contract(&first, &second),
         early_release_contract(&first, &second),
         resume_contract(&first, &second, in_a_moment)
     );
@@ -190,7 +186,7 @@ macro_rules! leases_in {
         let one = lasting(ONE, STEADY).build().unwrap();
         locks_beside($url, STEADY / 2, &one, $part).await;
         operator_contract(&one, &pool).await;
-        let [late, patient] = [(DELAY, 1), (PATIENT, 10)]
+        let [late, patient] = [(DELAY, 1), (BRIEF, 10)]
             .map(|(ttl, times)| lasting(ONE, ttl).lock_delay(DELAY * times).renew(false).build().unwrap());
         let six = (0..6).map(|_| ConnectOptions::new($url).ttl(STEADY).budget(STEADY / 2).connect());
         let six = try_join_all(six).await.unwrap();
@@ -199,7 +195,6 @@ macro_rules! leases_in {
         tokio::join!(
             delay_contract(&late, &patient, &one, DELAY),
             lapse_contract(&first),
-            closed_contract(&first, &second),
             resume_contract(&first, &second, in_a_moment),
             early_release_contract(&first, &second)
         );
@@ -237,7 +232,7 @@ macro_rules! leases_by {
         let operator = ConnectOptions::new($url).operator().unwrap();
         operator_contract(&one, &*operator).await;
         let slow = || lasting(STEADY).retry_delay(ANSWER_WITHIN * 20).wait(ANSWER_WITHIN * 40).build().unwrap();
-        let [late, patient] = [(DELAY, 1), (PATIENT, 10)]
+        let [late, patient] = [(DELAY, 1), (BRIEF, 10)]
             .map(|(ttl, times)| lasting(ttl).lock_delay(DELAY * times).renew(false).build().unwrap());
         let [lapses, first, second] = [(); 3].map(|()| lasting(BRIEF).renew(false).build().unwrap());
         // The client of a lease deletes it when it lapses, later on a busy machine.
@@ -249,7 +244,6 @@ macro_rules! leases_by {
         tokio::join!(
             delay_contract(&late, &patient, &one, DELAY),
             lapse_contract(&lapses),
-            closed_contract(&first, &second),
             resume_contract(&first, &second, let_go),
             early_release_contract(&first, &second)
         );

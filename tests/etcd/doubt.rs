@@ -11,7 +11,7 @@ use support::waiting::{in_time, until};
 use tokio::time::sleep;
 
 use crate::lock;
-use crate::proxy::Proxy;
+use crate::proxy::{Mode, Proxy};
 
 pub fn is_there(cluster: &EtcdCluster, key: &str) -> bool {
     !cluster.ctl(&["get", "--prefix", key]).is_empty()
@@ -26,10 +26,10 @@ async fn a_late_transaction_has_no_effect_after_the_sweep() {
     let (ttl, budget) = (Duration::from_secs(30), Duration::from_secs(8));
     let one = EtcdLock::builder(url).ttl(ttl).budget(budget).build().unwrap();
     let kept = one.acquire(&named("kept")).await.unwrap();
-    proxy.hold();
+    proxy.set(Mode::Hold);
     let cut = async {
         until("both are held", async || proxy.holds(&["invoice/42", "shared"])).await;
-        proxy.lose();
+        proxy.set(Mode::Lose);
     };
     let (x, y) = (resource(), named("shared"));
     let (lost, (shared, ())) = join(one.try_acquire(&x), join(one.try_acquire_shared(&y), cut)).await;
@@ -59,7 +59,7 @@ async fn a_late_sweep_deletes_no_lock_that_has_come_back() {
     let ticket = lease.ticket().unwrap();
     until("it is moved", async || slow.resume(&ticket).await.map(Lease::leave).is_ok()).await;
     until("it is moved back", async || lease.renew().await.is_ok()).await;
-    proxy.hold_from("invoice/42");
+    proxy.set(Mode::HoldFrom("invoice/42"));
     until("it is swept", async || {
         sleep(ttl / 100).await;
         let _ = lease.renew().await;

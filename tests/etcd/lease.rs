@@ -13,7 +13,7 @@ use support::waiting::{in_time, until};
 use tokio::time::sleep;
 
 use crate::lock;
-use crate::proxy::Proxy;
+use crate::proxy::{Mode, Proxy};
 
 /// The number that is added to revisions.
 fn base(cluster: &EtcdCluster) -> u64 {
@@ -162,14 +162,14 @@ async fn a_lease_that_is_resumed_counts_from_after_the_read_of_its_lock() {
     // Its session is there already.
     let kept = slow.acquire(&named("kept")).await.unwrap();
     let resumed = {
-        proxy.hold_from("invoice/42");
+        proxy.set(Mode::HoldFrom("invoice/42"));
         let mut resume = pin!(slow.resume(&ticket));
         tokio::select! {
             resumed = &mut resume => panic!("{resumed:?}"),
             () = until("it is held", async || proxy.holds(&["invoice/42"])) => {}
         }
         clock.advance(Duration::from_secs(2));
-        proxy.pass();
+        proxy.set(Mode::Pass);
         proxy.deliver().await;
         in_time(resume).await.unwrap()
     };

@@ -105,9 +105,8 @@ async fn a_member_that_stops_is_asked_no_more() {
     cluster.signal(follower, "CONT");
 }
 
-/// A leader that was stopped for longer than the TTL answers renewals of what the others have revoked, and its own
-/// revocations come late (`x8`, `x15`). No token is given out twice or in a wrong order, and a lease that is lost in
-/// etcd ends here.
+/// A leader stopped for longer than the TTL answers renewals of what the others have revoked, and its own revocations
+/// come late (`x8`, `x15`). No token is given out twice or in wrong order, and a lease lost in etcd ends here.
 #[tokio::test]
 async fn a_leader_that_resumes_breaks_no_order() {
     let cluster = EtcdCluster::of(3);

@@ -7,7 +7,7 @@ use tokio::net::tcp::OwnedWriteHalf;
 use tokio::net::{TcpListener, TcpStream};
 
 #[derive(Clone, Copy, PartialEq)]
-enum Mode {
+pub enum Mode {
     Pass,
     /// From the first request with this on, all of its connection are held.
     HoldFrom(&'static str),
@@ -67,20 +67,8 @@ impl Proxy {
         Proxy { host, state }
     }
 
-    pub fn hold_from(&self, text: &'static str) {
-        self.state.lock().unwrap().0 = Mode::HoldFrom(text);
-    }
-
-    pub fn hold(&self) {
-        self.state.lock().unwrap().0 = Mode::Hold;
-    }
-
-    pub fn pass(&self) {
-        self.state.lock().unwrap().0 = Mode::Pass;
-    }
-
-    pub fn lose(&self) {
-        self.state.lock().unwrap().0 = Mode::Lose;
+    pub fn set(&self, mode: Mode) {
+        self.state.lock().unwrap().0 = mode;
     }
 
     /// Reports whether what is held names all of these.

@@ -11,7 +11,7 @@ use support::waiting::{in_time, polled, until};
 use tokio::time::sleep;
 
 use crate::lock;
-use crate::proxy::Proxy;
+use crate::proxy::{Mode, Proxy};
 
 #[tokio::test]
 async fn leases_are_renewed_while_many_locks_are_swept() {
@@ -54,10 +54,10 @@ async fn a_grant_whose_answer_is_late_leaves_no_etcd_lease() {
     let lock = EtcdLock::builder(url).ttl(Duration::from_secs(600)).budget(budget).build().unwrap();
     // It is connected, without a session.
     assert!(lock.health().await.has_quorum());
-    proxy.hold();
+    proxy.set(Mode::Hold);
     let cut = async {
         sleep(budget / 4).await;
-        proxy.lose();
+        proxy.set(Mode::Lose);
     };
     let lease = in_time(join(lock.acquire(&resource()), cut)).await.0.unwrap();
     proxy.deliver().await;

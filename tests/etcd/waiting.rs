@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::doubt::is_there;
 use crate::lock;
-use crate::proxy::Proxy;
+use crate::proxy::{Mode, Proxy};
 
 #[tokio::test]
 async fn a_place_that_is_taken_late_is_taken_back() {
@@ -24,7 +24,7 @@ async fn a_place_that_is_taken_late_is_taken_back() {
     // It keeps the session, and with it every place.
     let kept = one.acquire(&named("kept")).await.unwrap();
     let held = lock(&cluster).build().unwrap().acquire(&resource()).await.unwrap();
-    proxy.hold_from("fencing/q/");
+    proxy.set(Mode::HoldFrom("fencing/q/"));
     let waits = timeout(budget * 2, one.acquire(&resource())).await;
     assert!(waits.is_err(), "{waits:?}");
     in_time(one.settle()).await;

@@ -1,5 +1,4 @@
-//! What the pages promise: their links lead somewhere, the tests that they name exist, and each
-//! claim about another system has a source.
+//! What the pages promise: links lead somewhere, the tests named exist, and each claim on another system has a source.
 
 use crate::{anchors, files_in, read, repository};
 
@@ -14,11 +13,6 @@ fn prose(text: &str) -> String {
     text.lines().filter(keep).collect::<Vec<_>>().join("\n")
 }
 
-/// What the text links to.
-fn links(text: &str) -> Vec<&str> {
-    text.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect()
-}
-
 #[test]
 fn links_between_pages_lead_somewhere() {
     let root = repository();
@@ -27,7 +21,8 @@ fn links_between_pages_lead_somewhere() {
     let mut broken = Vec::new();
     for page in all {
         let text = prose(&read(&page));
-        for link in links(&text).into_iter().filter(|link| !link.contains("://")) {
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        for link in links.filter(|link| !link.contains("://")) {
             let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
             let to = if file.is_empty() { page.clone() } else { page.parent().unwrap().join(file) };
             let there = match to.extension() {

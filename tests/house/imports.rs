@@ -10,7 +10,6 @@ use crate::{files_in, read, repository};
 /// A module path from the root of its crate.
 pub type Module = Vec<String>;
 
-/// One file.
 pub struct File {
     /// As it is shown, such as `src/lock/lease.rs`.
     pub path: String,

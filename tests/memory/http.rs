@@ -2,7 +2,6 @@
 
 mod acceptance;
 mod admin;
-mod answers;
 mod attach;
 mod ending;
 mod grace;
@@ -10,8 +9,6 @@ mod issued;
 mod layers;
 mod names;
 mod policy;
-mod ready;
-mod said;
 mod several;
 mod stalled;
 mod statuses;
@@ -109,7 +106,6 @@ fn app(fence: Fence) -> Router {
     behind(fence, put(write).get(read))
 }
 
-/// A handler behind the fence.
 fn behind(fence: Fence, handler: MethodRouter) -> Router {
     Router::new().route("/files/{name}", handler).layer(layer(fence))
 }
@@ -122,7 +118,6 @@ fn http_1(token: u64, length: usize, body: &str) -> String {
     )
 }
 
-/// A client of HTTP 2.
 async fn http_2(address: SocketAddr) -> h2::client::SendRequest<Bytes> {
     let stream = TcpStream::connect(address).await.unwrap();
     let (client, connection) = h2::client::handshake(stream).await.unwrap();
@@ -209,17 +204,4 @@ fn slow(layer: FenceLayer<Name>) -> (Router, Arc<Notify>) {
         "done"
     };
     (Router::new().route("/files/{name}", put(handler)).layer(layer), go)
-}
-
-#[tokio::test]
-async fn the_handler_gets_what_was_admitted() {
-    let app = app(fence());
-    let response = write(&app, 34).await;
-    assert_eq!(response.status(), StatusCode::OK);
-    assert_eq!(text(response).await, "files/a 34");
-    let response = ask(&app, request("GET", &[])).await;
-    assert_eq!(text(response).await, "None");
-    let mut read = request("GET", &[]);
-    attach(read.headers_mut(), token(35));
-    assert_eq!(text(ask(&app, read).await).await, "Some(Token(35))");
 }

@@ -1,6 +1,5 @@
 //! Stores that take a condition and ignore it are refused when the fence is opened.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -44,13 +43,10 @@ impl Around for Lie {
 
 async fn defect(lie: Lie) -> &'static str {
     let store: Arc<dyn ObjectStore> = Arc::new(Wrapped { store: Arc::new(InMemory::new()), around: lie });
-    match ObjectFence::open(store).await {
-        Err(ObjectError::Unconditional { defect, store }) => {
-            assert_eq!(store, "wrapped InMemory");
-            defect
-        }
-        other => panic!("{other:?}"),
-    }
+    let opened = ObjectFence::open(store).await;
+    let Err(ObjectError::Unconditional { defect, store }) = opened else { panic!("{opened:?}") };
+    assert_eq!(store, "wrapped InMemory");
+    defect
 }
 
 #[tokio::test]
@@ -62,59 +58,49 @@ async fn each_lie_is_found() {
     assert_eq!(defect(Lie::NoVersion).await, "it gives no version of what was written");
 }
 
-/// Refuses one write, as it seems when an answer was lost and the client has repeated the request.
+/// Answers the next write, and the next read, with these errors.
 #[derive(Debug, Default)]
-struct RefusesOnce(AtomicBool);
-
-#[async_trait]
-impl Around for RefusesOnce {
-    fn after_put(&self, result: Result<PutResult>) -> Result<PutResult> {
-        match self.0.swap(true, Ordering::Relaxed) {
-            true => result,
-            false => Err(Error::AlreadyExists { path: "a".into(), source: "it was written before".into() }),
-        }
-    }
+struct Answers {
+    put: Mutex<Option<Error>>,
+    get: Mutex<Option<Error>>,
 }
-
-#[tokio::test]
-async fn a_lost_answer_is_no_lie() {
-    let store = Arc::new(Wrapped { store: Arc::new(InMemory::new()), around: RefusesOnce::default() });
-    ObjectFence::open(store).await.expect("it keeps to conditions");
-}
-
-/// A local file system has no conditional update.
-#[derive(Debug)]
-struct NoUpdates;
-
-#[async_trait]
-impl Around for NoUpdates {
-    fn after_put(&self, _: Result<PutResult>) -> Result<PutResult> {
-        Err(Error::NotImplemented { operation: "put_opts".into(), implementer: "a file system".into() })
-    }
-}
-
-#[tokio::test]
-async fn a_store_without_conditional_writes_is_refused() {
-    let store = Arc::new(Wrapped { store: Arc::new(InMemory::new()), around: NoUpdates });
-    let opened = ObjectFence::open(store).await;
-    assert!(matches!(opened, Err(ObjectError::Store(Error::NotImplemented { .. }))), "{opened:?}");
-}
-
-/// Answers all writes with this error, once it is set.
-#[derive(Debug, Default)]
-struct Answers(Mutex<Option<Error>>);
 
 #[async_trait]
 impl Around for Arc<Answers> {
     fn after_put(&self, result: Result<PutResult>) -> Result<PutResult> {
-        self.0.lock().unwrap().take().map_or(result, Err)
+        self.put.lock().unwrap().take().map_or(result, Err)
     }
+
+    fn after_get(&self, result: Result<GetResult>) -> Result<GetResult> {
+        self.get.lock().unwrap().take().map_or(result, Err)
+    }
+}
+
+/// A store that answers its first write so.
+fn answering(put: Option<Error>) -> (Arc<Answers>, Arc<dyn ObjectStore>) {
+    let answers = Arc::new(Answers { put: put.into(), ..Answers::default() });
+    let store = Arc::new(Wrapped { store: Arc::new(InMemory::new()), around: Arc::clone(&answers) });
+    (answers, store)
+}
+
+/// It looks so when the client has repeated the request.
+#[tokio::test]
+async fn a_lost_answer_is_no_lie() {
+    let error = Error::AlreadyExists { path: "a".into(), source: "it was written before".into() };
+    ObjectFence::open(answering(Some(error)).1).await.expect("it keeps to conditions");
+}
+
+/// A local file system has no conditional update.
+#[tokio::test]
+async fn a_store_without_conditional_writes_is_refused() {
+    let error = Error::NotImplemented { operation: "put_opts".into(), implementer: "a file system".into() };
+    let opened = ObjectFence::open(answering(Some(error)).1).await;
+    assert!(matches!(opened, Err(ObjectError::Store(Error::NotImplemented { .. }))), "{opened:?}");
 }
 
 #[tokio::test]
 async fn only_a_refusal_of_the_store_is_no_doubt() {
-    let answers = Arc::new(Answers::default());
-    let store = Arc::new(Wrapped { store: Arc::new(InMemory::new()), around: Arc::clone(&answers) });
+    let (answers, store) = answering(None);
     let fence = ObjectFence::open(store).await.expect("it keeps to conditions");
     let (path, because) = (String::from("a"), || "because".into());
     let sure = [
@@ -123,50 +109,26 @@ async fn only_a_refusal_of_the_store_is_no_doubt() {
         Error::Unauthenticated { path: path.clone(), source: because() },
     ];
     for error in sure {
-        *answers.0.lock().unwrap() = Some(error);
+        *answers.put.lock().unwrap() = Some(error);
         let put = fence.put(&Path::from("a"), token(33), "a".into()).await;
         assert!(matches!(put, Err(ObjectError::Store(_))), "{put:?}");
     }
-    *answers.0.lock().unwrap() = Some(Error::Generic { store: "a store", source: because() });
+    *answers.put.lock().unwrap() = Some(Error::Generic { store: "a store", source: because() });
     let put = fence.put(&Path::from("a"), token(33), "a".into()).await;
     assert!(matches!(put, Err(ObjectError::InDoubt { .. })), "{put:?}");
     fence.put(&Path::from("a"), token(33), "a".into()).await.expect("it may be repeated under the same token");
 }
 
-/// Applies a write and refuses its repetition, and then cannot be read.
-#[derive(Debug, Default)]
-struct LosesBoth {
-    armed: AtomicBool,
-    refused: AtomicBool,
-}
-
-#[async_trait]
-impl Around for Arc<LosesBoth> {
-    fn after_put(&self, result: Result<PutResult>) -> Result<PutResult> {
-        match self.armed.swap(false, Ordering::Relaxed) {
-            false => result,
-            true => {
-                self.refused.store(true, Ordering::Relaxed);
-                Err(Error::Precondition { path: "a".into(), source: "it was written before".into() })
-            }
-        }
-    }
-
-    fn after_get(&self, result: Result<GetResult>) -> Result<GetResult> {
-        match self.refused.swap(false, Ordering::Relaxed) {
-            false => result,
-            true => Err(Error::Generic { store: "a store", source: "the network is gone".into() }),
-        }
-    }
-}
-
 #[tokio::test]
 async fn a_write_that_was_refused_and_cannot_be_read_back_is_in_doubt() {
-    let around = Arc::new(LosesBoth::default());
-    let store = Arc::new(Wrapped { store: Arc::new(InMemory::new()), around: Arc::clone(&around) });
+    let (answers, store) = answering(None);
     let fence = ObjectFence::open(store).await.expect("it keeps to conditions");
     let path = Path::from("a");
-    around.armed.store(true, Ordering::Relaxed);
+    // The next one reads nothing before it writes.
+    fence.put(&path, token(33), "first".into()).await.expect("it is the newest");
+    let refused = Error::Precondition { path: "a".into(), source: "it was written before".into() };
+    *answers.put.lock().unwrap() = Some(refused);
+    *answers.get.lock().unwrap() = Some(Error::Generic { store: "a store", source: "the network is gone".into() });
     let put = fence.put(&path, token(33), "written".into()).await;
     assert!(matches!(put, Err(ObjectError::InDoubt { .. })), "{put:?}");
     assert_eq!(fence.get(&path).await.expect("it is there"), "written");

@@ -14,7 +14,6 @@ use object_store::path::Path;
 
 use super::stores::{Kind, open, token};
 
-/// Passes requests on to a server.
 struct Proxy {
     client: reqwest::Client,
     server: String,
@@ -129,13 +128,8 @@ async fn until_open(store: &Arc<dyn ObjectStore>) -> fencing::object::ObjectFenc
 }
 
 #[tokio::test]
-async fn moto() {
-    no_stale_write_gets_through(Kind::Moto).await;
-}
-
-#[tokio::test]
-async fn azurite() {
-    no_stale_write_gets_through(Kind::Azurite).await;
+async fn no_stale_write_gets_through_to_moto_or_azurite() {
+    tokio::join!(no_stale_write_gets_through(Kind::Moto), no_stale_write_gets_through(Kind::Azurite));
 }
 
 /// The first write of `doubt` is applied, and its answer is lost. What comes later is not allowed.
@@ -174,11 +168,7 @@ async fn a_repetition_that_is_not_allowed_is_in_doubt(kind: Kind) {
 }
 
 #[tokio::test]
-async fn moto_with_credentials_that_expire() {
-    a_repetition_that_is_not_allowed_is_in_doubt(Kind::Moto).await;
-}
-
-#[tokio::test]
-async fn azurite_with_credentials_that_expire() {
-    a_repetition_that_is_not_allowed_is_in_doubt(Kind::Azurite).await;
+async fn credentials_expire_at_moto_and_azurite() {
+    let in_doubt = a_repetition_that_is_not_allowed_is_in_doubt;
+    tokio::join!(in_doubt(Kind::Moto), in_doubt(Kind::Azurite));
 }

@@ -7,7 +7,6 @@ use std::io::{BufRead, stdin};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use fencing::Token;
 use fencing::object::{ObjectError, ObjectFence};
 use object_store::PutPayload;
 use object_store::path::Path;
@@ -43,7 +42,7 @@ async fn main() {
     while let Some(line) = line() {
         let words: Vec<&str> = line.splitn(3, ' ').collect();
         let [path, token, contents] = words[..] else { panic!("{line:?}") };
-        let token = Token::try_from(token).expect("it is one");
+        let token = stores::token(token.parse().expect("a number"));
         match fence.put(&Path::from(path), token, contents.to_owned().into()).await {
             Ok(()) => println!("applied"),
             Err(ObjectError::Stale(_)) => println!("stale"),

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use fencing::Token;
 use fencing::object::{ObjectError, ObjectFence};
 use futures_util::stream::BoxStream;
 use object_store::aws::AmazonS3Builder;
@@ -15,6 +14,7 @@ use object_store::{
     BackoffConfig, CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, RetryConfig,
 };
+pub use support::lease::token;
 use support::objects;
 
 /// A store with nothing in it.
@@ -43,7 +43,6 @@ impl Kind {
         name
     }
 
-    /// The URL of the server.
     pub fn url(self) -> String {
         match self {
             Kind::Memory => String::new(),
@@ -84,10 +83,6 @@ fn retry() -> RetryConfig {
     RetryConfig { backoff, ..RetryConfig::default() }
 }
 
-pub fn token(number: u64) -> Token {
-    Token::try_from(number).expect("it is a token")
-}
-
 pub async fn open(store: &Arc<dyn ObjectStore>) -> ObjectFence {
     ObjectFence::open(Arc::clone(store)).await.expect("it keeps to conditions")
 }
@@ -95,18 +90,13 @@ pub async fn open(store: &Arc<dyn ObjectStore>) -> ObjectFence {
 /// The write was refused for this token.
 #[track_caller]
 pub fn refused<T: fmt::Debug>(result: Result<T, ObjectError>, presented: u64, highest: u64) {
-    match result {
-        Err(ObjectError::Stale(stale)) => {
-            assert_eq!((stale.presented.get(), stale.highest.get()), (presented, highest));
-        }
-        other => panic!("{other:?} instead of a refusal"),
-    }
+    let Err(ObjectError::Stale(stale)) = result else { panic!("{result:?} instead of a refusal") };
+    assert_eq!((stale.presented.get(), stale.highest.get()), (presented, highest));
 }
 
 /// What happens around the requests to a store.
 #[async_trait]
 pub trait Around: fmt::Debug + Send + Sync + 'static {
-    /// Before a write is sent.
     async fn before_put(&self, _: &PutPayload) {}
 
     /// Which condition a write is sent with.

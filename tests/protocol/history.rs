@@ -191,8 +191,7 @@ fn leases_that_share_a_lock_may_have_one_token() {
     assert_eq!(with(after), [I1, I2]);
 }
 
-/// A reader whose part is over is stale once a writer that came later has written, and no storage
-/// takes it. Readers do not make each other stale.
+/// A reader whose part is over is stale once a later writer has written, and refused. Readers make no reader stale.
 #[test]
 fn a_reader_is_stale_after_a_writer_only() {
     let with = |late: Answer, accepted: Vec<Stored>| {

@@ -1,6 +1,5 @@
-//! An attempt to acquire several resources is an attempt for each of them: docs/assurance/proof.md, "Several at
-//! once". Random walks run it beside single attempts, which are given the same answers, and nodes beside
-//! nodes that execute each part of a request by itself.
+//! To acquire several resources is an attempt for each: docs/assurance/proof.md, "Several at once". Random walks run it
+//! beside single attempts with the same answers, and nodes beside nodes that run each part of a request by itself.
 
 use std::collections::BTreeMap;
 

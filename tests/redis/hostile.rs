@@ -1,18 +1,48 @@
 //! One or two of five nodes are no redis-servers at all.
 
 use std::future::poll_fn;
-use std::io::{BufReader, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 
+use support::ports::serve_each;
+
 use crate::fleet::*;
-use support::resp::{INFO, bulk, command, fake};
+
+/// Reads one command. `None` where there is none any more.
+fn command(reader: &mut impl BufRead) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    for _ in 0..number(reader, '*')? {
+        let mut word = vec![0; number(reader, '$')? + 2];
+        reader.read_exact(&mut word).ok()?;
+        word.truncate(word.len() - 2);
+        words.push(String::from_utf8(word).ok()?);
+    }
+    Some(words)
+}
+
+fn number(reader: &mut impl BufRead, sign: char) -> Option<usize> {
+    let mut line = String::new();
+    reader.read_line(&mut line).ok()?;
+    line.trim().strip_prefix(sign)?.parse().ok()
+}
+
+/// The URL of a server that serves each connection until `None`.
+fn fake(serve: impl Fn(TcpStream) -> Option<()> + Clone + Send + 'static) -> String {
+    format!("redis://{}", serve_each(serve))
+}
+
+/// A text, as a server writes it.
+fn bulk(text: &str) -> String {
+    format!("${}\r\n{text}\r\n", text.len())
+}
+
+/// What a server says of itself that could be a node.
+const INFO: &str = "run_id:0123\r\nrole:master\r\nloading:0\r\nmaxmemory:0\r\n";
 
 /// What a fake server does with whatever it is sent.
 #[derive(Clone, Copy, Debug)]
 enum Manner {
-    /// Closes at once.
     Closes,
-    /// Never answers.
     Silent,
     /// Answers every command with these bytes.
     Says(&'static [u8]),
@@ -106,28 +136,23 @@ fn manners() -> Vec<Manner> {
     let leak = |text: String| -> &'static [u8] { text.into_bytes().leak() };
     let granted = |era: &str, count: &str| leak(format!("*5\r\n$7\r\ngranted\r\n:{era}\r\n:{count}\r\n{NONCE}:0\r\n"));
     let most = i64::MAX.to_string();
+    let says = [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n".as_slice(),
+        b"$99999999999\r\n",
+        b"*2147483647\r\n",
+        b"\x00\xff\xfe\r\n\r\n",
+        leak("*1\r\n".repeat(100_000)),
+    ];
+    let scripts = [
+        b"*2\r\n$4\r\nheld\r\n:-9\r\n".as_slice(),
+        b"*2\r\n$11\r\nquarantined\r\n:9223372036854775807\r\n",
+        b"*2\r\n$4\r\nheld\r\n:9223372036854775807\r\n",
+        b"*4\r\n$5\r\nstate\r\n:-1\r\n:-1\r\n:-1\r\n",
+        b"*4\r\n$5\r\nstate\r\n:9223372036854775807\r\n:9223372036854775807\r\n:9223372036854775807\r\n",
+        b"-NOSCRIPT \x1b[31m\r\n",
+    ];
     let mut manners = vec![Manner::Closes, Manner::Silent, Manner::ScriptsClose];
-    manners.extend(
-        [
-            b"HTTP/1.1 400 Bad Request\r\n\r\n".as_slice(),
-            b"$99999999999\r\n",
-            b"*2147483647\r\n",
-            b"\x00\xff\xfe\r\n\r\n",
-        ]
-        .map(Manner::Says),
-    );
-    manners.push(Manner::Says(leak("*1\r\n".repeat(100_000))));
-    manners.extend(
-        [
-            b"*2\r\n$4\r\nheld\r\n:-9\r\n".as_slice(),
-            b"*2\r\n$11\r\nquarantined\r\n:9223372036854775807\r\n",
-            b"*2\r\n$4\r\nheld\r\n:9223372036854775807\r\n",
-            b"*4\r\n$5\r\nstate\r\n:-1\r\n:-1\r\n:-1\r\n",
-            b"*4\r\n$5\r\nstate\r\n:9223372036854775807\r\n:9223372036854775807\r\n:9223372036854775807\r\n",
-            b"-NOSCRIPT \x1b[31m\r\n",
-        ]
-        .map(Manner::Scripts),
-    );
+    manners.extend(says.map(Manner::Says).into_iter().chain(scripts.map(Manner::Scripts)));
     for (era, count) in [("-1", "-1"), ("0", "0"), (&*most, &*most), ("1000000000", "1000000")] {
         manners.push(Manner::Scripts(granted(era, count)));
         manners.push(Manner::Scripts(leak(format!("*3\r\n:{era}\r\n{NONCE}:{count}\r\n"))));

@@ -1,11 +1,8 @@
-//! One `Redlock` in several runtimes, and over connections that go dead underneath it.
-
-use std::sync::atomic::{AtomicU64, Ordering};
+//! One `Redlock` in several runtimes.
 
 use tokio::runtime::{Builder, Runtime};
 
 use crate::fleet::*;
-use crate::proxy::proxy;
 
 fn client(builder: RedlockBuilder) -> Redlock {
     let builder = builder.ttl(Duration::from_secs(3)).wait(PATIENCE);
@@ -69,29 +66,4 @@ async fn what_a_quiet_client_asks_is_sent_at_once() {
         attempt.await.unwrap().release().await.unwrap();
     }
     panic!("nothing was sent until another task ran");
-}
-
-/// Once a connection is forgotten on the way, as by a firewall, no answer arrives over it.
-#[tokio::test]
-async fn connections_that_go_dead_are_opened_again() {
-    let servers = five();
-    let epoch = Arc::new(AtomicU64::new(0));
-    let urls = servers.iter().map(|server| {
-        let epoch = Arc::clone(&epoch);
-        proxy(server.socket(), move || {
-            let (epoch, born) = (Arc::clone(&epoch), epoch.load(Ordering::SeqCst));
-            move |answer| (epoch.load(Ordering::SeqCst) == born).then_some(answer)
-        })
-    });
-    let redlock = client(Redlock::builder().first_start(true).redis(urls));
-    lease(&redlock).await.unwrap();
-    epoch.fetch_add(1, Ordering::SeqCst);
-    // A lease that is asked for and dropped over and over, across the change.
-    let end = Instant::now() + Duration::from_secs(5);
-    while Instant::now() < end {
-        let _ = redlock.try_acquire(&resource()).await;
-        sleep(Duration::from_millis(20)).await;
-    }
-    lease(&redlock).await.unwrap();
-    until("no connection is dead", async || redlock.health().await.granting == 5).await;
 }

@@ -1,46 +1,6 @@
-//! The lock on five real redis-servers.
-
-use fencing::lock::NodeCause;
+//! The lock on real redis-servers whose connections are closed, and whose counts run out.
 
 use crate::fleet::*;
-
-fn client(servers: &[RedisServer]) -> RedlockBuilder {
-    // A busy machine takes the processors from the servers.
-    service(servers).ttl(Duration::from_secs(120)).node_budget(Duration::from_secs(60))
-}
-
-#[tokio::test]
-async fn two_names_of_one_server_are_one_vote() {
-    let servers = servers(3);
-    let folder = tempfile::tempdir().unwrap();
-    let other = folder.path().join("other.sock");
-    std::os::unix::fs::symlink(servers[0].socket(), &other).unwrap();
-    let twice = [servers[0].url(), format!("unix://{}", other.display()), servers[1].url()];
-    let wrong = client(&[]).redis(&twice).build().unwrap();
-    // A client that has it wrong does not even start a fleet, which takes all its nodes.
-    let same = |node: &NodeCause| matches!(node.cause, Fault::SameServer(_));
-    // An attempt ends with the second node that refuses, which may be another.
-    until("it says so", async || wrong.try_acquire(&resource()).await.unwrap_err().causes().iter().any(same)).await;
-    let right = client(&servers).build().unwrap();
-    right.acquire(&resource()).await.unwrap().release().await.unwrap();
-    // Beside a fleet that has all its nodes it gets no vote either.
-    assert!(wrong.try_acquire(&resource()).await.is_err());
-}
-
-#[tokio::test]
-async fn faults_are_named_and_the_password_is_not() {
-    let mut servers = five();
-    servers.iter_mut().for_each(RedisServer::kill);
-    let redlock = client(&servers).wait(Duration::ZERO).build().unwrap();
-    let error = redlock.acquire(&resource()).await.unwrap_err();
-    let AcquireError::NoQuorum { needed: 3, granted: 0, causes, .. } = &error else { panic!("{error}") };
-    assert!(causes.len() >= 3, "{error}");
-    assert!(causes.iter().all(|c| matches!(c.cause, Fault::Unreachable(_))), "{error}");
-    let node = RedisNode::new("redis://me:secret@h:1/2", "fencing").unwrap();
-    assert_eq!(node.name(), "redis://me@h:1/2");
-    let error = Redlock::builder().redis(["http://me:secret@h"]).build().unwrap_err();
-    assert!(!error.to_string().contains("secret"), "{error}");
-}
 
 async fn works(redlock: &Redlock, round: usize) {
     let lease = redlock.try_acquire(&resource()).await;
@@ -53,7 +13,7 @@ async fn works(redlock: &Redlock, round: usize) {
 #[tokio::test]
 async fn connections_that_were_closed_cost_no_call() {
     let servers = five();
-    let redlock = client(&servers).build().unwrap();
+    let redlock = steady(&servers).build().unwrap();
     redlock.acquire(&resource()).await.unwrap().release().await.unwrap();
     for round in 0..20 {
         for idle in if round % 7 == 0 { &[0, 1100][..] } else { &[0] } {

@@ -1,31 +1,23 @@
 //! How a Redis node is reached: user, password, database, TLS.
 
 use std::path::Path;
-use std::process::{Command, Output};
 
 use crate::fleet::*;
 use fencing::lock::NodeCause;
-use support::cli::binary;
+use support::cli::{Ended, PATIENT, fencing, finish};
 use support::clients::certify;
-use support::ports::free_port;
-
-/// The machine may be busy, and the system's certificates have to be read first.
-fn patient(url: &str) -> RedlockBuilder {
-    let builder = Redlock::builder().first_start(true).redis([url]);
-    builder.ttl(Duration::from_secs(120)).node_budget(Duration::from_secs(60))
-}
+use support::ports::{free_port, serve_each};
 
 async fn acquire(url: &str) -> Result<(), AcquireError> {
-    let redlock = patient(url).wait(PATIENCE).build().unwrap();
+    let redlock = steady(&[]).redis([url]).wait(PATIENCE).build().unwrap();
     redlock.acquire(&resource()).await.map(drop)
 }
 
 async fn cause(url: &str) -> NodeCause {
-    let redlock = patient(url).wait(Duration::ZERO).build().unwrap();
-    match redlock.acquire(&resource()).await.unwrap_err() {
-        AcquireError::NoQuorum { mut causes, .. } => causes.remove(0),
-        other => panic!("{other}"),
-    }
+    let redlock = steady(&[]).redis([url]).wait(Duration::ZERO).build().unwrap();
+    let error = redlock.acquire(&resource()).await.unwrap_err();
+    let AcquireError::NoQuorum { mut causes, .. } = error else { panic!("{error}") };
+    causes.remove(0)
 }
 
 #[tokio::test]
@@ -46,12 +38,10 @@ async fn user_password_and_database() {
 }
 
 /// A process of its own, as the trusted certificates come from its environment.
-fn run(url: &str, trusted: &Path, wait: &str) -> Output {
-    let mut command = Command::new(binary("fencing"));
+fn run(url: &str, trusted: &Path, wait: &str) -> Ended {
+    let mut command = support::cli::run(url, &format!("{PATIENT} --wait {wait}"), "echo $FENCING_TOKEN");
     command.env("SSL_CERT_FILE", trusted);
-    command.args(["run", "--redis", url, "--resource", "invoice/42", "--wait", wait]);
-    command.args(["--ttl", "2m", "--node-budget", "60s"]);
-    command.args(["--", "sh", "-c", "echo $FENCING_TOKEN"]).output().unwrap()
+    finish(command)
 }
 
 #[test]
@@ -60,40 +50,25 @@ fn tls_with_a_certificate_of_ones_own() {
     let path = |name: &str| folder.path().join(name);
     certify(folder.path(), "DNS:localhost");
     let port = free_port().to_string();
-    let server = RedisServer::with(&[
-        "--tls-port",
-        &port,
-        "--tls-auth-clients",
-        "no",
-        "--tls-cert-file",
-        path("certificate").to_str().unwrap(),
-        "--tls-key-file",
-        path("key").to_str().unwrap(),
-    ]);
+    let files = [path("certificate"), path("key")];
+    let [certificate, key] = files.each_ref().map(|file| file.to_str().unwrap());
+    let settings = ["--tls-port", &*port, "--tls-auth-clients", "no", "--tls-cert-file", certificate];
+    let server = RedisServer::with(&[&settings[..], &["--tls-key-file", key]].concat());
     let url = format!("rediss://localhost:{port}");
-    let mut start = Command::new(binary("fencing"));
-    start.env("SSL_CERT_FILE", path("certificate")).args(["fleet", "init", "--redis", &url]);
-    start.args(["--node-budget", "5s"]);
+    let mut start = fencing(&*url, "fleet init --node-budget 5s");
+    start.env("SSL_CERT_FILE", path("certificate"));
     support::process::until("it starts", || start.status().unwrap().success());
-    let trusted = run(&url, &path("certificate"), "10m");
-    assert!(trusted.status.success(), "{trusted:?}");
-    assert!(!trusted.stdout.is_empty());
+    assert!(!run(&url, &path("certificate"), "10m").says(0, "").stdout.is_empty());
     assert_eq!(server.cli(&["EXISTS", "{fencing}:memory"]), "1");
 
     let other = tempfile::tempdir().unwrap();
     certify(other.path(), "DNS:localhost");
-    let distrusted = run(&url, &other.path().join("certificate"), "3s");
-    assert_eq!(distrusted.status.code(), Some(69), "{distrusted:?}");
-    let text = String::from_utf8(distrusted.stderr).unwrap();
-    assert!(text.contains("certificate"), "{text}");
+    run(&url, &other.path().join("certificate"), "3s").says(69, "certificate");
 }
 
 #[tokio::test]
 async fn tls_to_a_server_without_is_no_panic() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    std::thread::spawn(move || listener.incoming().take(3).for_each(drop));
-    let cause = cause(&format!("rediss://localhost:{port}")).await;
+    let cause = cause(&format!("rediss://localhost:{}", serve_each(drop).port())).await;
     assert!(matches!(cause.cause, Fault::Unreachable(_)), "{cause}");
 }
 

@@ -1,7 +1,5 @@
 //! What the tests of every database share, and what most of them use.
 
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 pub use std::sync::Arc;
 pub use std::time::Duration;
 
@@ -56,17 +54,57 @@ pub fn documented(heading: &str) -> String {
     blocks
 }
 
-/// A random number below `limit`.
-pub fn below(limit: u64) -> u64 {
-    RandomState::new().hash_one(0) % limit
-}
-
 /// Lets others go first, for a random while.
 pub async fn pause() {
-    tokio::time::sleep(Duration::from_micros(below(3000))).await;
+    tokio::time::sleep(Duration::from_micros(fastrand::u64(..3000))).await;
 }
 
 /// Polls a future this often at most, and drops it. Its output, if it was ready by then.
 pub async fn poll<F: Future>(polls: u64, future: F) -> Option<F::Output> {
     polled(future, polls.try_into().unwrap()).await
+}
+
+/// The rounds of each play, which `FENCING_ROUNDS` sets.
+pub fn rounds() -> u64 {
+    std::env::var("FENCING_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(12)
+}
+
+/// Between two statements of a writer, rarely long enough that another one gets all the way through.
+pub async fn stall() {
+    match fastrand::u8(..4) {
+        0 => tokio::time::sleep(Duration::from_micros(fastrand::u64(..2000))).await,
+        1 => tokio::task::yield_now().await,
+        _ => {}
+    }
+}
+
+/// Tries until the write is done, or stale. Whether it was done.
+pub async fn writer(attempt: impl AsyncFn(u64) -> Result<(), AdmitError>, number: u64) -> bool {
+    loop {
+        match attempt(number).await {
+            Ok(()) => return true,
+            Err(AdmitError::Stale(stale)) => {
+                assert!(stale.highest > token(number), "{stale}");
+                return false;
+            }
+            Err(AdmitError::Retryable(_)) => stall().await,
+            Err(error) => panic!("token {number}: {error:?}"),
+        }
+    }
+}
+
+/// Plays rounds of two writers with neighbouring tokens. Returns in how many the stale writer was refused.
+pub async fn refused(rounds: u64, attempt: impl AsyncFn(u64) -> Result<(), AdmitError>) -> u64 {
+    let mut refused = 0;
+    for round in 0..rounds {
+        let old = async {
+            // The stale one is late more often than not.
+            tokio::time::sleep(Duration::from_micros(fastrand::u64(..1500))).await;
+            writer(&attempt, 2 * round + 1).await
+        };
+        let (old, new) = tokio::join!(old, writer(&attempt, 2 * round + 2));
+        assert!(new, "the newest is never stale");
+        refused += u64::from(!old);
+    }
+    refused
 }

@@ -5,7 +5,6 @@
 
 mod common;
 mod galera;
-mod rounds;
 mod service;
 
 mod sqlite {

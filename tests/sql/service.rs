@@ -17,14 +17,12 @@ pub type Answer = (StatusCode, Option<Problem>);
 
 /// A server that opens a transaction for each request. It shares its fence with no other server.
 pub fn server<T: Transactions>(storage: T, handler: MethodRouter) -> Router {
-    let fence = Fence::new(MemoryMarks::default());
-    behind(fence, handler.route_layer(TransactionLayer::new(storage)))
+    behind(Fence::new(MemoryMarks::default()), handler.route_layer(TransactionLayer::new(storage)))
 }
 
 /// A server behind this fence.
 pub fn behind(fence: Fence, handler: MethodRouter) -> Router {
-    let handler = handler.route_layer(FenceLayer::new(fence, http::path));
-    Router::new().route("/files/{name}", handler)
+    Router::new().route("/files/{name}", handler.route_layer(FenceLayer::new(fence, http::path)))
 }
 
 pub fn request(path: &str, number: u64) -> Request<Body> {

@@ -20,8 +20,7 @@ pub async fn with(tables: &str) -> Place {
     place
 }
 
-/// A database with the tables of the fence and one of an application, which counts the
-/// writes that landed on top of a newer one.
+/// A database with the fence's tables and an application's, which counts the writes that landed on top of a newer one.
 pub async fn ready() -> Place {
     with(FILES).await
 }
@@ -35,17 +34,12 @@ pub const DOCUMENTS: &str = "CREATE TABLE documents (path VARCHAR(255) PRIMARY K
 
 /// What they have written there.
 pub async fn bodies(place: &Place) -> Vec<String> {
-    let bodies = sqlx::query_scalar("SELECT body FROM documents ORDER BY path");
-    bodies.fetch_all(&place.pool).await.unwrap()
+    sqlx::query_scalar("SELECT body FROM documents ORDER BY path").fetch_all(&place.pool).await.unwrap()
 }
 
-/// What a client writes to that table: its token. MySQL sets one column after the other.
-pub async fn write(tx: &mut Transaction<'_, Db>, token: Token) -> sqlx::Result<()> {
-    write_with(tx, token, "").await
-}
-
-/// The same, and what the write itself presents.
-pub async fn write_with(tx: &mut Transaction<'_, Db>, token: Token, presents: &str) -> sqlx::Result<()> {
+/// What a client writes to that table: its token, and what the write itself presents. MySQL sets one column after the
+/// other.
+pub async fn write(tx: &mut Transaction<'_, Db>, token: Token, presents: &str) -> sqlx::Result<()> {
     let update = format!(
         "UPDATE files SET late = late + CASE WHEN token > $1 THEN 1 ELSE 0 END, token = $2{presents}
         WHERE path = 'files/a'"
@@ -56,8 +50,7 @@ pub async fn write_with(tx: &mut Transaction<'_, Db>, token: Token, presents: &s
 
 /// The token of the last write, and how many writes were late.
 pub async fn file(place: &Place) -> (i64, i64) {
-    let query = sqlx::query_as::<_, (i64, i64)>("SELECT token, late FROM files");
-    query.fetch_one(&place.pool).await.unwrap()
+    sqlx::query_as("SELECT token, late FROM files").fetch_one(&place.pool).await.unwrap()
 }
 
 /// Runs statements, whatever comes of them.
@@ -72,8 +65,7 @@ pub async fn run<'e>(on: impl Executor<'e, Database = Db>, statements: &str) {
 
 /// The one number that a query finds.
 pub async fn number<'e>(on: impl Executor<'e, Database = Db>, query: &str) -> i64 {
-    let query = sqlx::query_scalar(AssertSqlSafe(query.to_owned()));
-    query.fetch_one(on).await.unwrap()
+    sqlx::query_scalar(AssertSqlSafe(query.to_owned())).fetch_one(on).await.unwrap()
 }
 
 /// Begins with a token of the resource.

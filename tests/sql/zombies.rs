@@ -21,8 +21,7 @@ async fn write(mut tx: Transaction<'_, Db>, number: u64) -> Result<(), AdmitErro
 /// Writes until it is refused.
 async fn haunt(pool: &Pool<Db>, written: &Cell<u32>) {
     loop {
-        let tx = pool.begin().await.unwrap();
-        match write(tx, 33).await {
+        match write(pool.begin().await.unwrap(), 33).await {
             Ok(()) => written.set(written.get() + 1),
             Err(AdmitError::Stale(_)) => return,
             Err(AdmitError::Retryable(_)) => {}

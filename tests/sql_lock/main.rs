@@ -20,7 +20,6 @@ mod postgres {
 
     mod crash;
     mod notifications;
-    mod replica;
     #[path = "../server/mod.rs"]
     mod server;
     #[path = "../suite/mod.rs"]
@@ -32,7 +31,6 @@ mod mysql {
     use support::place::mysql as place;
 
     mod conflicts;
-    mod replica;
     #[path = "../server/mod.rs"]
     mod server;
     mod sessions;

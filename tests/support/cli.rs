@@ -1,6 +1,7 @@
 //! The binary `fencing` as a process, and bounds against hanging.
 
 use std::io::{BufRead, BufReader};
+use std::ops::Deref;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -20,11 +21,7 @@ pub use super::redis::RedisServer;
 pub fn heeding(program: &str) -> Command {
     let mut command = Command::new("setsid");
     command.args(["env", "--default-signal"]);
-    if program == "fencing" {
-        command.arg(binary(program))
-    } else {
-        command.arg(program)
-    };
+    command.arg(if program == "fencing" { binary(program) } else { program.into() });
     command
 }
 
@@ -33,7 +30,6 @@ pub fn binary(name: &str) -> PathBuf {
     built(name, "")
 }
 
-/// One of the small examples.
 pub fn example(name: &str) -> Command {
     let mut command = Command::new("env");
     command.arg("--default-signal").arg(built(&format!("examples/{name}"), " --bins --examples"));
@@ -64,21 +60,15 @@ impl Place for [RedisServer] {
     }
 }
 
-impl Place for Vec<RedisServer> {
-    fn place(&self) -> String {
-        urls(self)
-    }
-}
-
 impl Place for str {
     fn place(&self) -> String {
         self.to_owned()
     }
 }
 
-impl Place for String {
+impl<T: Deref<Target: Place>> Place for T {
     fn place(&self) -> String {
-        self.clone()
+        (**self).place()
     }
 }
 
@@ -110,8 +100,7 @@ pub fn five() -> Vec<RedisServer> {
     started(redis::five())
 }
 
-/// The same servers, once they grant locks: they are new, and nobody needs to wait until a
-/// lock that they may have forgotten is over.
+/// The same servers, once they grant locks: they are new, and nobody waits for locks that they may have forgotten.
 pub fn started(servers: Vec<RedisServer>) -> Vec<RedisServer> {
     init(&servers);
     servers
@@ -126,8 +115,7 @@ pub fn urls<'a>(servers: impl IntoIterator<Item = &'a RedisServer>) -> String {
     servers.into_iter().map(RedisServer::url).collect::<Vec<_>>().join(",")
 }
 
-/// With these options of [`run`] a machine that is busy does not look like servers that are down: for servers that
-/// neither stop nor hang.
+/// For servers that neither stop nor hang: with these options of [`run`] a busy machine does not look like dead ones.
 pub const PATIENT: &str = "--ttl 2m --node-budget 60s";
 
 /// `fencing run` of a shell script on `invoice/42`, with these options.
@@ -224,7 +212,6 @@ impl Running {
         process::signal(self.pid(), name);
     }
 
-    /// Waits for its end.
     pub fn ended(mut self) -> Ended {
         end(self.child.take().unwrap())
     }
@@ -280,7 +267,6 @@ impl Job {
         process::signal(self.pid(), name);
     }
 
-    /// Lets the script end.
     pub fn let_go(&self) {
         std::fs::write(self.folder.path().join("go"), "").unwrap();
     }

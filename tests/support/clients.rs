@@ -11,7 +11,6 @@ pub fn output(command: &mut Command) -> Result<String, String> {
     if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
 }
 
-/// Quotes a name or a text.
 pub fn quote(text: &str, mark: char) -> String {
     format!("{mark}{}{mark}", text.replace(mark, &format!("{mark}{mark}")))
 }

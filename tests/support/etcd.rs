@@ -13,7 +13,6 @@ use crate::process;
 /// How long etcdctl waits for what must be answered.
 const LONG: &str = "60s";
 
-/// The members of one cluster.
 pub struct EtcdCluster {
     folder: TempDir,
     members: Vec<Member>,
@@ -34,7 +33,6 @@ impl EtcdCluster {
         EtcdCluster::of(1)
     }
 
-    /// Starts a cluster of so many members.
     pub fn of(count: usize) -> EtcdCluster {
         EtcdCluster::with(count, &[])
     }
@@ -69,7 +67,6 @@ impl EtcdCluster {
         cluster
     }
 
-    /// The URL of the lock service in it.
     pub fn url(&self) -> String {
         let all: Vec<usize> = (0..self.members.len()).collect();
         self.url_of(&all)
@@ -124,7 +121,6 @@ impl EtcdCluster {
         leader.expect("a leader")
     }
 
-    /// Has another member lead.
     pub fn move_leader(&self) {
         process::until("the leader moves", || {
             let (leader, ids) = (self.leader(), self.ctl(&["member", "list"]));
@@ -135,7 +131,6 @@ impl EtcdCluster {
         });
     }
 
-    /// Writes a snapshot of the data.
     pub fn snapshot(&self) -> PathBuf {
         let file = self.folder.path().join("snapshot");
         let text = file.to_str().expect("a path");

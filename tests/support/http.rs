@@ -190,20 +190,6 @@ pub fn head(method: &str, path: &str, headers: &[(&str, &str)]) -> String {
 
 /// Sends a request on a connection of its own, and reads the answer.
 pub fn ask(address: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
-    let mut client = Client::connect(address);
-    // A server that refuses the head need not read the body.
-    let _ = client.try_send(request(method, path, headers, body));
-    client.answer()
-}
-
-/// The same, if somebody answers.
-pub fn try_ask(address: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Option<Answer> {
-    let mut client = Client::of(TcpStream::connect(address).ok()?);
-    client.try_send(request(method, path, headers, body)).ok()?;
-    client.try_answer()
-}
-
-fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> String {
     let length = body.len().to_string();
     let mut all = headers.to_vec();
     if !body.is_empty() || method == "PUT" {
@@ -213,5 +199,8 @@ fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> St
     if path.starts_with("/leases/") && !body.is_empty() && !has_kind {
         all.push(("Content-Type", "application/json"));
     }
-    head(method, path, &all) + body
+    let mut client = Client::connect(address);
+    // A server that refuses the head need not read the body.
+    let _ = client.try_send(head(method, path, &all) + body);
+    client.answer()
 }

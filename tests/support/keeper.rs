@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Ends the server, also one that was stopped by a signal, and removes its folder at the end of the input, which comes
-/// however the test process ends.
+/// At the end of the input, however the test process ends, ends the server, also a stopped one, and removes its folder.
 const SCRIPT: &str = r#"
 trap '' HUP INT TERM
 signal=$1 folder=$2; shift 2
@@ -47,7 +46,6 @@ impl Keeper {
         Keeper { shell, folder: folder.to_owned() }
     }
 
-    /// The process of the server.
     pub fn pid(&self) -> u32 {
         let pid = std::fs::read_to_string(self.folder.join("pid")).expect("the server runs");
         pid.trim().parse().expect("a process id")

@@ -26,19 +26,15 @@ pub fn assert_held<L: Debug>(found: Result<L, AcquireError>) {
 /// The fault of the one service that keeps the leases; anything else fails the test.
 #[track_caller]
 pub fn fault<L: Debug>(found: Result<L, AcquireError>) -> Fault {
-    match found {
-        Err(AcquireError::Unavailable { cause, .. }) => cause.cause,
-        other => panic!("no fault: {other:?}"),
-    }
+    let Err(AcquireError::Unavailable { cause, .. }) = found else { panic!("no fault: {found:?}") };
+    cause.cause
 }
 
 /// Who has it, as the error says.
 #[track_caller]
 pub fn holder<L: Debug>(outcome: Result<L, AcquireError>) -> Holder {
-    match outcome {
-        Err(AcquireError::Held { holder: Some(holder), .. }) => holder,
-        other => panic!("nobody is named: {other:?}"),
-    }
+    let Err(AcquireError::Held { holder: Some(holder), .. }) = outcome else { panic!("nobody is named: {outcome:?}") };
+    holder
 }
 
 /// Releases a lease that lasts.

@@ -1,4 +1,4 @@
-//! Private MariaDB servers: real, on sockets in a temporary folder, gone with the test.
+//! Private MariaDB servers, also as a Galera cluster: real, on sockets in a temporary folder, gone with the test.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,12 +9,12 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
 
 use crate::keeper::{Keeper, first_of, instead_of_root, own_folder};
+use crate::ports::free_ports;
 use crate::process;
 
 /// The kernel's contexts for asynchronous writes are few, and many servers may run.
 const NO_AIO: &str = "--innodb-use-native-aio=0";
 
-/// One private server.
 pub struct MariadbServer {
     folder: PathBuf,
     settings: Vec<String>,
@@ -37,7 +37,6 @@ impl MariadbServer {
         MariadbServer { folder, settings, keeper, databases: AtomicUsize::new(0) }
     }
 
-    /// The `mariadb` client on this database.
     pub fn client(&self, database: &str) -> Command {
         client(&self.folder, database)
     }
@@ -77,7 +76,6 @@ impl MariadbServer {
         process::signal(self.pid(), name);
     }
 
-    /// The process of the server.
     pub fn pid(&self) -> u32 {
         self.keeper.pid()
     }
@@ -122,8 +120,7 @@ fn program(folder: &Path, name: &str) -> Command {
     program
 }
 
-/// A server that starts removes the temporary tables in its folder for them, whoever's they
-/// are, and the other server dies of that.
+/// A server that starts removes all temporary tables in its folder for them, also another's, which dies of that.
 fn places(folder: &Path) -> [String; 2] {
     let data = format!("--datadir={}", folder.join("data").display());
     [data, format!("--tmpdir={}", folder.display())]
@@ -155,4 +152,55 @@ const USER: [&str; 1] = ["mysql"];
 
 fn as_user() -> Option<&'static str> {
     instead_of_root(&USER).map(|_| "--user=mysql")
+}
+
+/// Where Debian's package galera-4 has it, and where other systems do.
+const PROVIDERS: [&str; 3] =
+    ["/usr/lib/galera/libgalera_smm.so", "/usr/lib64/galera-4/libgalera_smm.so", "/usr/lib64/galera/libgalera_smm.so"];
+
+/// Two servers, both of which take writes. What one commits the other one applies a moment later.
+pub struct GaleraCluster {
+    pub nodes: [MariadbServer; 2],
+}
+
+impl GaleraCluster {
+    /// Starts both with these settings besides.
+    pub fn with(settings: &[&str]) -> GaleraCluster {
+        let [a, b, c, d, e, f] = free_ports();
+        let node = |ports, members: &str| {
+            let own = node_settings(ports, members);
+            let all: Vec<&str> = own.iter().map(String::as_str).chain(settings.iter().copied()).collect();
+            MariadbServer::with(&all)
+        };
+        // The second one copies the first one's data before it answers.
+        GaleraCluster { nodes: [node([a, b, c], ""), node([d, e, f], &format!("127.0.0.1:{a}"))] }
+    }
+
+    /// A new, empty database, as each node has it.
+    pub async fn database(&self) -> [MySqlConnectOptions; 2] {
+        let first = self.nodes[0].database().await;
+        let second = self.nodes[1].on(first.get_database().expect("it has a name"));
+        [first, second]
+    }
+}
+
+/// The nodes speak TCP with each other: for the group, for what a node has missed, and for a
+/// copy of everything. On a busy machine neither takes the other for dead.
+fn node_settings([group, missed, copy]: [u16; 3], members: &str) -> Vec<String> {
+    let provider = PROVIDERS.into_iter().find(|path| Path::new(path).exists());
+    let provider = provider.expect("Galera is installed: tests/run does that");
+    vec![
+        "wsrep-on=1".into(),
+        format!("wsrep-provider={provider}"),
+        format!("wsrep-cluster-address=gcomm://{members}"),
+        "wsrep-node-address=127.0.0.1".into(),
+        format!("wsrep-sst-receive-address=127.0.0.1:{copy}"),
+        format!(
+            "wsrep-provider-options=base_port={group};gmcast.listen_addr=tcp://127.0.0.1:{group};\
+             ist.recv_addr=127.0.0.1:{missed};gcache.size=16M;\
+             evs.suspect_timeout=PT30S;evs.inactive_timeout=PT1M"
+        ),
+        "binlog-format=ROW".into(),
+        "innodb-autoinc-lock-mode=2".into(),
+    ]
 }

@@ -1,7 +1,7 @@
-//! Ports for servers that must be told theirs before they start.
+//! Ports for servers that must be told theirs before they start, and a port for one that a test plays.
 
 use std::hash::{BuildHasher, RandomState};
-use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Mutex;
 
 /// They keep the ports from other processes, whose server could listen before ours and answer in its place.
@@ -25,4 +25,17 @@ pub fn free_ports<const N: usize>() -> [u16; N] {
 pub fn free_port() -> u16 {
     let [port] = free_ports();
     port
+}
+
+/// Serves each connection in a thread of its own, for as long as the process lasts, and returns the address.
+pub fn serve_each<T: Send + 'static>(serve: impl Fn(TcpStream) -> T + Clone + Send + 'static) -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let address = listener.local_addr().expect("it listens");
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let serve = serve.clone();
+            std::thread::spawn(move || serve(stream));
+        }
+    });
+    address
 }

@@ -1,5 +1,6 @@
 //! Private PostgreSQL servers: real, on sockets in a temporary folder, gone with the test.
 
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,10 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
 
-use crate::keeper::{Keeper, instead_of_root, own_folder};
+use crate::keeper::{Keeper, first_of, instead_of_root, own_folder};
 use crate::process;
 
-/// One private server.
 pub struct PostgresServer {
     folder: PathBuf,
     settings: Vec<String>,
@@ -44,16 +44,6 @@ impl PostgresServer {
         PostgresServer::on_folder(folder, self.settings.clone())
     }
 
-    /// Where its socket is.
-    pub(crate) fn folder(&self) -> &Path {
-        &self.folder
-    }
-
-    /// The database of this name, as this server has it.
-    pub fn on(&self, database: &str) -> PgConnectOptions {
-        self.options(database)
-    }
-
     fn on_folder(folder: PathBuf, settings: Vec<String>) -> PostgresServer {
         let keeper = launch(&folder, &settings);
         PostgresServer { folder, settings, keeper, databases: AtomicUsize::new(0) }
@@ -63,18 +53,18 @@ impl PostgresServer {
     pub async fn database(&self) -> PgConnectOptions {
         let number = self.databases.fetch_add(1, Ordering::Relaxed);
         let name = format!("test_{number}");
-        let mut admin: PgConnection = self.options("postgres").connect().await.unwrap();
+        let mut admin: PgConnection = self.on("postgres").connect().await.unwrap();
         let create = AssertSqlSafe(format!("CREATE DATABASE {name}"));
         sqlx::query(create).execute(&mut admin).await.unwrap();
         admin.close().await.unwrap();
-        self.options(&name)
+        self.on(&name)
     }
 
-    fn options(&self, database: &str) -> PgConnectOptions {
+    /// The database of this name, as this server has it.
+    pub fn on(&self, database: &str) -> PgConnectOptions {
         PgConnectOptions::new().socket(&self.folder).username("fencing").database(database)
     }
 
-    /// The client `psql` on this database.
     pub fn client(&self, database: &str) -> Command {
         let mut client = Command::new("psql");
         client.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=verbose"]);
@@ -92,7 +82,6 @@ impl PostgresServer {
         self.processes().iter().for_each(|pid| process::signal(*pid, name));
     }
 
-    /// The processes of the server.
     pub fn processes(&self) -> Vec<u32> {
         let main = self.keeper.pid();
         std::iter::once(main).chain(process::children_of(main)).collect()
@@ -127,9 +116,9 @@ fn binary(name: &str) -> PathBuf {
 }
 
 /// PostgreSQL refuses to run as root: the users that it may run as instead.
-pub(crate) const USERS: [&str; 2] = ["postgres", "nobody"];
+const USERS: [&str; 2] = ["postgres", "nobody"];
 
-pub(crate) fn as_owner(folder: &Path, program: &Path) -> Command {
+fn as_owner(folder: &Path, program: &Path) -> Command {
     let mut command = match instead_of_root(&USERS) {
         Some((uid, gid)) => {
             let mut command = Command::new("setpriv");
@@ -141,4 +130,41 @@ pub(crate) fn as_owner(folder: &Path, program: &Path) -> Command {
     };
     command.current_dir(folder);
     command
+}
+
+const POOLER_PORT: u16 = 6432;
+
+/// A private pgbouncer in transaction mode: each transaction gets any of its few connections; no session outlasts it.
+pub struct PgBouncer {
+    folder: PathBuf,
+    _keeper: Keeper,
+}
+
+impl PgBouncer {
+    /// Starts one with so many connections to each database of this server.
+    pub fn before(server: &PostgresServer, connections: u32) -> PgBouncer {
+        let folder = own_folder("fencing-pg", &USERS);
+        let settings = format!(
+            "[databases]\n* = host={} user=fencing\n[pgbouncer]\nlisten_addr =\n\
+             listen_port = {POOLER_PORT}\nunix_socket_dir = {}\nauth_type = any\npool_mode = transaction\n\
+             default_pool_size = {connections}\nmax_client_conn = 300\n\
+             ignore_startup_parameters = extra_float_digits\n",
+            server.folder.display(),
+            folder.display(),
+        );
+        let file = folder.join("pgbouncer.ini");
+        std::fs::write(&file, settings).expect("a file");
+        let pooler = first_of(["/usr/sbin/pgbouncer", "/usr/local/sbin/pgbouncer", "/usr/bin/pgbouncer"]);
+        let program = vec![pooler.into(), "-q".into(), file.into()];
+        let socket = folder.join(format!(".s.PGSQL.{POOLER_PORT}"));
+        let shell = as_owner(&folder, Path::new("sh"));
+        let keeper = Keeper::start(shell, &folder, "KILL", program, || UnixStream::connect(&socket).is_ok());
+        PgBouncer { folder, _keeper: keeper }
+    }
+
+    /// The database of this name, through the pooler.
+    pub fn on(&self, database: &str) -> PgConnectOptions {
+        let options = PgConnectOptions::new().socket(&self.folder).port(POOLER_PORT);
+        options.username("fencing").database(database)
+    }
 }

@@ -12,7 +12,6 @@ use crate::process;
 /// The settings of a server without persistence.
 pub const IN_MEMORY: &[&str] = &["--save", "", "--appendonly", "no"];
 
-/// One private server.
 pub struct RedisServer {
     folder: TempDir,
     child: Option<Child>,
@@ -107,14 +106,6 @@ impl RedisServer {
         process::signal(self.pid(), name);
     }
 
-    /// Whether it is admitted in its present life.
-    pub fn is_admitted(&self) -> bool {
-        let admitted = self.cli(&["HGET", "{fencing}:memory", "admitted"]);
-        let life = admitted.split(' ').next().unwrap_or_default();
-        !life.is_empty() && self.cli(&["INFO", "server"]).contains(life)
-    }
-
-    /// Runs a command through redis-cli.
     pub fn cli(&self, arguments: &[&str]) -> String {
         self.try_cli(arguments).expect("the server answers")
     }

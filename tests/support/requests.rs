@@ -69,8 +69,7 @@ pub fn shorten(resource: &Resource, owner: Owner, rest: Duration) -> Request {
     Request::Shorten { resource: resource.clone(), owner, rest }
 }
 
-/// All that a node grants or tells only as a member of the fleet that asks; `memory` is the one that an era is promised
-/// in.
+/// All that a node grants or tells only as a member of the fleet that asks; an era is promised in `memory`.
 pub fn votes(resource: &Resource, nonce: Nonce, memory: Nonce, token: Token, to: &Fleet) -> Vec<Request> {
     let stamp = Stamp::from(token);
     let seal = |step| Request::Seal { to: to.clone(), step };

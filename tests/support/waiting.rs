@@ -18,7 +18,6 @@ pub async fn until(what: &str, mut done: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// Waits for a future.
 pub async fn in_time<F: IntoFuture>(future: F) -> F::Output {
     timeout(PATIENCE, future).await.expect("it hangs")
 }

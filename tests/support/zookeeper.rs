@@ -15,29 +15,29 @@ use crate::process;
 pub struct ZookeeperServer {
     folder: PathBuf,
     port: u16,
+    java: &'static [&'static str],
     keeper: Keeper,
 }
 
 impl ZookeeperServer {
-    /// Starts a server that is alone.
     pub fn start() -> ZookeeperServer {
         ZookeeperServer::with("")
     }
 
     /// Starts a server with these lines in its settings besides.
     pub fn with(settings: &str) -> ZookeeperServer {
+        ZookeeperServer::with_java(settings, &[])
+    }
+
+    /// The same, with these options of Java, which go before its own.
+    pub fn with_java(settings: &str, java: &'static [&'static str]) -> ZookeeperServer {
         let (folder, port) = (own_folder("fencing-zk", &[]), free_port());
         configure(&folder, port, settings);
-        let keeper = launch(&folder, port);
-        ZookeeperServer { folder, port, keeper }
+        let keeper = launch(&folder, port, java);
+        ZookeeperServer { folder, port, java, keeper }
     }
 
-    /// Starts three members of one ensemble.
-    pub fn three() -> Vec<ZookeeperServer> {
-        ZookeeperServer::three_with("")
-    }
-
-    /// The same, with these lines in their settings besides.
+    /// Starts three members of one ensemble, with these lines in their settings besides.
     pub fn three_with(settings: &str) -> Vec<ZookeeperServer> {
         let members = [(); 3].map(|()| (own_folder("fencing-zk", &[]), free_port()));
         let peers: String =
@@ -49,8 +49,8 @@ impl ZookeeperServer {
         // None serves before there is a majority.
         let start = |(folder, port): (PathBuf, u16)| {
             std::thread::spawn(move || {
-                let keeper = launch(&folder, port);
-                ZookeeperServer { folder, port, keeper }
+                let keeper = launch(&folder, port, &[]);
+                ZookeeperServer { folder, port, java: &[], keeper }
             })
         };
         let started = members.map(start);
@@ -92,7 +92,7 @@ impl ZookeeperServer {
     /// Starts it again on the same folder after it was killed.
     pub fn restart(&mut self) {
         self.keeper.leave();
-        self.keeper = launch(&self.folder, self.port);
+        self.keeper = launch(&self.folder, self.port, self.java);
     }
 }
 
@@ -112,10 +112,11 @@ fn copy(from: &Path, to: &Path) {
     assert!(status.expect("cp runs").success());
 }
 
-fn launch(folder: &Path, port: u16) -> Keeper {
+/// Of an option that is given twice, Java takes the last.
+fn launch(folder: &Path, port: u16, java: &[&str]) -> Keeper {
     let mut program: Vec<_> =
         ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp"].map(Into::into).into();
-    program.extend(["/usr/share/java/*", "-Dzookeeper.forceSync=no"].map(Into::into));
+    program.extend(["/usr/share/java/*", "-Dzookeeper.forceSync=no"].iter().chain(java).map(Into::into));
     program.push("org.apache.zookeeper.server.quorum.QuorumPeerMain".into());
     program.push(folder.join("zoo.cfg").into());
     let mut shell = Command::new("sh");

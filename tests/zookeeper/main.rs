@@ -1,12 +1,10 @@
 //! Leases on real ZooKeeper servers.
 
 mod locks;
-mod members;
 mod moves;
 mod operator;
 mod proxy;
 mod servers;
-mod shared;
 
 use std::time::Duration;
 

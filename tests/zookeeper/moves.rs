@@ -41,11 +41,8 @@ async fn who_waits_is_not_let_in_while_the_lock_is_moved() {
     let (token, ticket) = (lease.token(), lease.ticket().unwrap());
     let waiting = tokio::spawn(async move { third.acquire(&lock()).await.unwrap().token() });
     let hand = by_hand(&server).await;
-    until("it has a place", async || {
-        let places = hand.list_children("/fencing/q/invoice%2F42").await.unwrap_or_default();
-        (!places.is_empty()).then_some(())
-    })
-    .await;
+    let places = async || hand.list_children("/fencing/q/invoice%2F42").await.unwrap_or_default();
+    until("it has a place", async || (!places().await.is_empty()).then_some(())).await;
     for round in 1..=20 {
         let resumed = resume(&services[round % 2], &ticket).await.unwrap();
         assert_eq!(resumed.token(), token);
@@ -95,8 +92,7 @@ async fn an_operator_sees_the_token_and_ends_a_lease_that_was_moved() {
         let found = operator.leases_of(&lock()).await.unwrap();
         assert_eq!((found.len(), found[0].token), (1, lease.token()), "{round}");
     }
-    let found = operator.leases_of(&lock()).await.unwrap();
-    assert!(operator.force_release(&found[0]).await.unwrap());
+    assert!(operator.force_release(&operator.leases_of(&lock()).await.unwrap()[0]).await.unwrap());
     assert!(is_over(&services[0], &ticket).await);
     release(services[1].acquire(&lock()).await.unwrap()).await;
 }

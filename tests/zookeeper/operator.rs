@@ -29,8 +29,7 @@ async fn a_lock_that_was_changed_by_hand_names_no_other_lease() {
 /// The servers come back with an older state: their counts begin again below what was given out.
 #[tokio::test]
 async fn after_a_restore_no_smaller_token_is_granted() {
-    let settings = "minSessionTimeout=1000\nmaxSessionTimeout=12000";
-    let mut server = ZookeeperServer::with(settings);
+    let mut server = ZookeeperServer::with("minSessionTimeout=1000\nmaxSessionTimeout=12000");
     let brief = on(&server).ttl(Duration::from_secs(8)).budget(Duration::from_secs(4));
     let lock = brief.clone().build().unwrap();
     let r = resource("r");
@@ -55,8 +54,7 @@ async fn after_a_restore_no_smaller_token_is_granted() {
         Err(error) => error.to_string().contains("raise").then_some(()),
     })
     .await;
-    let operator = operator(&server);
-    operator.raise(last).await.unwrap();
+    operator(&server).raise(last).await.unwrap();
     // Old holders may work until then.
     let closed = fault(brief.clone().build().unwrap().try_acquire(&r).await).to_string();
     assert!(closed.contains("raised"), "{closed}");
@@ -97,8 +95,7 @@ async fn a_late_holder_keeps_nothing() {
     let (lock, other) = (brief.renew(false).build().unwrap(), on(&server).build().unwrap());
     let lock = lock.with_lock_at_least_for(least).unwrap();
     let lease = lock.acquire(&resource("r")).await.unwrap();
-    let found = operator.leases_of(&resource("r")).await.unwrap();
-    assert!(operator.force_release(&found[0]).await.unwrap());
+    assert!(operator.force_release(&operator.leases_of(&resource("r")).await.unwrap()[0]).await.unwrap());
     let next = other.acquire(&resource("r")).await.unwrap();
     let contents = async || hand.get_data("/fencing/l/r/x").await.unwrap().0;
     let before = contents().await;
@@ -117,8 +114,7 @@ async fn what_is_left_of_several_is_free_in_time() {
     let (operator, [r, s]) = (operator(&server), ["r", "s"].map(resource));
     let lock = on(&server).build().unwrap().with_lock_at_least_for(Duration::from_secs(2)).unwrap();
     let leases = lock.acquire_all(&[r.clone(), s.clone()]).await.unwrap();
-    let found = operator.leases_of(&r).await.unwrap();
-    assert!(operator.force_release(&found[0]).await.unwrap());
+    assert!(operator.force_release(&operator.leases_of(&r).await.unwrap()[0]).await.unwrap());
     let _ = leases.release().await;
     drop(until("the other is free", async || lock.try_acquire(&s).await.ok()).await);
 }

@@ -53,8 +53,7 @@ async fn a_server_that_hangs_costs_one_budget() {
     });
     // What it was asked for meanwhile is not kept.
     next.await.release().await.unwrap();
-    let hand = by_hand(&server).await;
-    let folder = hand.check_stat("/fencing/l/a").await.unwrap().unwrap();
+    let folder = by_hand(&server).await.check_stat("/fencing/l/a").await.unwrap().unwrap();
     assert!(folder.cversion <= 2 * asked, "{folder:?} of {asked}");
 }
 
@@ -104,8 +103,7 @@ async fn a_session_whose_node_is_gone_takes_no_locks() {
     for node in hand.list_children("/fencing/s").await.unwrap() {
         hand.delete(&format!("/fencing/s/{node}"), None).await.unwrap();
     }
-    let lease = lock.acquire(&resource("r")).await.unwrap();
-    lease.renew().await.unwrap();
+    lock.acquire(&resource("r")).await.unwrap().renew().await.unwrap();
 }
 
 /// A session that the servers have ended.
@@ -132,10 +130,61 @@ async fn a_base_that_goes_back_is_refused() {
     lease.release().await.unwrap();
     hand.delete("/fencing/base", None).await.unwrap();
     assert!(lock.try_acquire(&resource("r")).await.is_err());
-    let all = CreateMode::Persistent.with_acls(Acls::anyone_all());
-    hand.create("/fencing/base", b"7", &all).await.unwrap();
+    hand.create("/fencing/base", b"7", &CreateMode::Persistent.with_acls(Acls::anyone_all())).await.unwrap();
     let said = fault(lock.try_acquire(&resource("r")).await).to_string();
     assert!(said.contains("raise"), "{said}");
     // Nothing of it is left.
     assert_eq!(hand.list_children("/fencing/l/r").await.unwrap(), Vec::<String>::new());
+}
+
+/// The releases of those who share it would have to find out why the lock has changed.
+#[tokio::test]
+async fn an_attempt_to_hold_what_others_share_leaves_no_mark() {
+    let server = ZookeeperServer::start();
+    let (one, other, r) = (on(&server).build().unwrap(), on(&server).build().unwrap(), resource("r"));
+    let _parts = [one.acquire_shared(&r).await.unwrap(), other.acquire_shared(&r).await.unwrap()];
+    let hand = by_hand(&server).await;
+    let version = async || hand.check_stat("/fencing/l/r").await.unwrap().unwrap().version;
+    let before = version().await;
+    assert!(other.try_acquire(&r).await.is_err());
+    assert_eq!(version().await, before);
+}
+
+fn on_all(servers: &[ZookeeperServer]) -> ZookeeperLockBuilder {
+    let servers: Vec<_> = servers.iter().map(ZookeeperServer::address).collect();
+    let url = format!("zookeeper://{}", servers.join(","));
+    ZookeeperLock::builder(url).budget(Duration::from_secs(10)).ttl(Duration::from_secs(60))
+}
+
+/// One of three members is killed, and another is stopped and goes on: leases last, and tokens grow.
+#[tokio::test]
+async fn leases_outlast_a_member() {
+    let mut servers = ZookeeperServer::three_with("maxSessionTimeout=120000\n");
+    let lock = on_all(&servers).build().unwrap();
+    let lease = until("it grants", async || lock.try_acquire(&resource("r")).await.ok()).await;
+    let mut last = lease.token();
+    for server in &mut servers {
+        server.kill();
+        until("it is renewed", async || lease.renew().await.ok()).await;
+        let next = until("it grants", async || lock.try_acquire(&resource("a")).await.ok()).await;
+        assert!(next.token() > last);
+        last = next.token();
+        let _ = next.release().await;
+        server.restart();
+    }
+    assert!(!lease.valid_for().is_zero());
+    let _ = lease.release().await;
+}
+
+/// A majority that hangs: nothing is renewed, although the connected member answers pings.
+#[tokio::test]
+async fn without_a_majority_nothing_is_renewed() {
+    let servers = ZookeeperServer::three_with("maxSessionTimeout=120000\n");
+    let lock = on_all(&servers).build().unwrap();
+    let lease = until("it grants", async || lock.try_acquire(&resource("r")).await.ok()).await;
+    servers.iter().take(2).for_each(|server| server.signal("STOP"));
+    assert!(lease.renew().await.is_err());
+    assert!(!lock.health().await.has_quorum());
+    servers.iter().for_each(|server| server.signal("CONT"));
+    drop(until("it grants", async || lock.try_acquire(&resource("b")).await.ok()).await);
 }

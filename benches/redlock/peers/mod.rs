@@ -5,7 +5,6 @@
 //! It needs Debian's `etcd-server`, `etcd-client` and `zookeeper`.
 
 mod etcd;
-mod server;
 mod zookeeper;
 
 use std::sync::Arc;
@@ -14,8 +13,8 @@ use std::time::Instant;
 use etcd::Etcd;
 use fencing::Resource;
 use fencing::lock::{self, Lock};
-use server::ZookeeperServer;
 use support::etcd::EtcdCluster;
+use support::zookeeper::ZookeeperServer;
 use tokio::task::JoinSet;
 use zookeeper::Zookeeper;
 
@@ -24,6 +23,9 @@ use crate::fleet;
 use crate::table::{median, p50};
 
 const TASKS: usize = 64;
+
+/// Java as it is by itself, not as it is for tests; the last option writes to disk.
+const JAVA: &[&str] = &["-Xmx512m", "-XX:TieredStopAtLevel=4", "-XX:-UseSerialGC", "-Dzookeeper.forceSync=yes"];
 
 #[derive(Clone)]
 enum Peer {
@@ -85,9 +87,9 @@ pub async fn measure(rounds: usize) {
         let ours = lock::connect(&cluster.url()).await.unwrap();
         peers.push((format!("etcd, fencing, {said}"), Peer::Ours(ours)));
         peers.push((format!("etcd, its Lock, {said}"), Peer::EtcdLock(etcd)));
-        let server = ZookeeperServer::start(disk);
-        let zookeeper = Zookeeper::connect(server.port).await;
-        let ours = lock::connect(&format!("zookeeper://127.0.0.1:{}", server.port)).await.unwrap();
+        let server = ZookeeperServer::with_java("", if disk { JAVA } else { &JAVA[..3] });
+        let zookeeper = Zookeeper::connect(&server.address()).await;
+        let ours = lock::connect(&server.url()).await.unwrap();
         peers.push((format!("ZooKeeper, fencing, {said}"), Peer::Ours(ours)));
         peers.push((format!("ZooKeeper, Curator's recipe, {said}"), Peer::Zookeeper(zookeeper)));
         servers.push((cluster, server));

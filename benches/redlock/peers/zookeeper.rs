@@ -8,9 +8,9 @@ use zookeeper_client::{Acls, Client, CreateMode, LockOptions, LockPrefix};
 pub struct Zookeeper(Client);
 
 impl Zookeeper {
-    pub async fn connect(port: u16) -> Zookeeper {
+    pub async fn connect(address: &str) -> Zookeeper {
         let connector = Client::connector().with_session_timeout(Duration::from_secs(30));
-        Zookeeper(connector.connect(&format!("127.0.0.1:{port}")).await.unwrap())
+        Zookeeper(connector.connect(address).await.unwrap())
     }
 
     pub async fn pair(&self, name: &str) {

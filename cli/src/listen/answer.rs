@@ -37,7 +37,6 @@ impl ProblemKind {
     }
 }
 
-/// Why a request is refused.
 pub(crate) struct Refused {
     pub(crate) kind: ProblemKind,
     why: String,

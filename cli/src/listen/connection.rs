@@ -83,8 +83,7 @@ impl Reader {
     }
 }
 
-/// The body of an answer. hyper asks for the first frame at once, and for each later frame when the client has taken
-/// part of the previous one.
+/// The body of an answer. hyper asks for the first frame at once, and for each later one when part of the last is read.
 struct AnswerBody {
     body: Body,
     reader: Arc<Reader>,
@@ -162,8 +161,7 @@ async fn answer_all(stream: impl AsyncRead + AsyncWrite + Send + 'static, from: 
         let closing = tokio::select! {
             ended = connection.as_mut() => return ended,
             () = stop.cancelled() => limit,
-            // hyper has its own timer for the head of a request, but none for a connection without one. A buffer may
-            // still have the end of an answer.
+            // hyper has a timer for the head of a request only. A buffer may still have the end of an answer.
             () = unused(&requests, &came, || timeout(settings.header_timeout, needed(&full))) => {
                 client.left(limit).max(CLOSING)
             }

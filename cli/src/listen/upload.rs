@@ -71,10 +71,9 @@ impl Progress {
     }
 }
 
-/// Bounds each pause of an upload by `patience`, and the whole by `longest`.
-///
-/// In HTTP/2 an answer before the end of the upload resets the stream, and some clients take that for the answer. So
-/// the rest of a short upload is drained. In HTTP/1 that would ask for an upload that a client holds back (`Expect`).
+/// Bounds each pause of an upload by `patience`, and the whole by `longest`. In HTTP/2 an answer before the end of the
+/// upload resets the stream, and some clients take that for the answer. So the rest of a short upload is drained. In
+/// HTTP/1 that would ask for an upload that a client holds back (`Expect`).
 pub(crate) fn bounded(request: Request<Body>, patience: Duration, longest: Duration) -> (Request<Body>, Progress) {
     let now = Instant::now();
     let state = watch::Sender::new((UploadState::Sending, now));

@@ -63,7 +63,6 @@ const fn doubt(status: StatusCode, why: &'static str, cause: &'static str) -> Do
 }
 
 impl Flight {
-    /// Returns the flight of a request, and where its client gets the answer.
     pub(super) fn new(args: Arc<ProxyArgs>, upload: Progress, passage: Passage) -> (Flight, Receiver<HttpAnswer>) {
         let (client, answer) = channel();
         let (progress, grace) = (upload.clone(), args.flight.upload_grace);

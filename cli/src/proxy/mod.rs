@@ -24,8 +24,8 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep_until};
 use tower::service_fn;
 
+use self::args::MarksPlaceArgs;
 pub(crate) use self::args::ProxyArgs;
-use self::args::{MarksPlaceArgs, PolicyArgs};
 use self::flight::Flight;
 use self::upstream::Upstream;
 use crate::duration::show;
@@ -83,8 +83,12 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
     let fence = Fence::new(marks).closed_until(opens).limit(args.policy.limit).ceiling(args.policy.ceiling);
     let listener = Listener::bind(&args.listen).await?;
     let permits = Arc::new(Semaphore::new(args.flight.requests));
+    let (policy, layer) = (&args.policy, FenceLayer::new(fence.clone(), names));
+    let layer = if policy.require_always { layer.policy(|_| Policy::Required) } else { layer };
+    let layer = if policy.ignore_reads { layer.policy(Policy::ignoring_reads) } else { layer };
+    let layer = if policy.shadow { layer.shadow() } else { layer };
     let proxy = Arc::new(FencingProxy {
-        fence: layer(&args.policy, fence.clone(), names),
+        fence: if policy.hide_highest { layer.hide_highest() } else { layer },
         upstream: Upstream::new(args.service.upstream_http2),
         permits: Arc::clone(&permits),
         quarantines: Arc::default(),
@@ -134,17 +138,6 @@ async fn open_marks(args: &MarksPlaceArgs) -> Result<Arc<dyn Marks>, Failure> {
 /// Counts a request that did not reach the fence, or the service behind it.
 fn refused(cause: &'static str) {
     metrics::counter!("fencing_proxy_refused_total", "cause" => cause).increment(1);
-}
-
-fn layer<X>(args: &PolicyArgs, fence: Fence, names: X) -> FenceLayer<X>
-where
-    X: Fn(&Parts) -> Result<Vec<Resource>, String> + Clone,
-{
-    let layer = FenceLayer::new(fence, names);
-    let layer = if args.require_always { layer.policy(|_| Policy::Required) } else { layer };
-    let layer = if args.ignore_reads { layer.policy(Policy::ignoring_reads) } else { layer };
-    let layer = if args.shadow { layer.shadow() } else { layer };
-    if args.hide_highest { layer.hide_highest() } else { layer }
 }
 
 /// Waits until the quarantine is over. If another request waits with the same tokens, it does so for this one too.

@@ -50,11 +50,9 @@ impl Upstream {
 
 type Connector = MapResponse<HttpConnector, fn(TokioIo<TcpStream>) -> ResetStream>;
 
-/// A connection to the service. The proxy ends it after the answer, by a reset: the end in order would leave
-/// its port in TIME-WAIT, and a connection for each request would soon take all ports.
-///
-/// A reset throws away what the service has not received. So there is none where the answer began before the
-/// request was written: the service may still read it.
+/// A connection to the service, which the proxy resets after the answer: an end in order would leave its port in
+/// TIME-WAIT, and a connection for each request would soon take all ports. A reset throws away what the service has not
+/// received: there is none if the answer began before the request was written, as the service may still read it.
 struct ResetStream {
     inner: TokioIo<TcpStream>,
     answered: bool,

@@ -29,11 +29,9 @@ pub(super) struct GuardedCommand {
 }
 
 impl GuardedCommand {
-    /// Starts the guard, and has it start the command.
-    ///
-    /// With a terminal the command stays in this process's group. Another would have to be made the
-    /// terminal's foreground group to read from it, and no process could take the terminal back afterwards
-    /// (a process in the background that tries is stopped by SIGTTOU).
+    /// Starts the guard, and has it start the command. With a terminal the command stays in this process's group.
+    /// Another would have to be made the terminal's foreground group to read from it, and no process could take the
+    /// terminal back afterwards (a process in the background that tries is stopped by SIGTTOU).
     pub(super) async fn start(run: &RunArgs, lease: &Lease, signals: &mut Signals) -> io::Result<GuardedCommand> {
         // A parent may have had SIGCHLD ignored: then no end of a child would be reported.
         let _ = signal(SignalKind::child())?;

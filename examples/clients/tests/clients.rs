@@ -5,20 +5,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use fencing::sql;
-use fencing::{Resource, Token};
 use sqlx::Executor;
 use sqlx::mysql::MySqlPoolOptions;
 use sqlx::postgres::PgPoolOptions;
+use support::lease::{named, token};
 use support::mariadb::MariadbServer;
 use support::postgres::PostgresServer;
-
-fn report() -> Resource {
-    Resource::new("files/report").unwrap()
-}
-
-fn token(number: u64) -> Token {
-    Token::new(number).unwrap()
-}
 
 /// An example with the arguments that lead it to its database.
 struct Example {
@@ -80,7 +72,8 @@ macro_rules! on {
             assert!(said.starts_with("refused: ") && said.contains(stale), "{said}");
             assert_eq!(body().await, "second");
 
-            let mut held = sql::begin(&pool, &report(), token(35)).await.unwrap();
+            let report = named("files/report");
+            let mut held = sql::begin(&pool, &report, token(35)).await.unwrap();
             sqlx::query("UPDATE files SET body = 'third'").execute(&mut *held).await.unwrap();
             let (end, said) = example.write(36, "fourth");
             assert_eq!((end, said.matches("in the way: ").count()), (75, 3), "{said}");
@@ -88,14 +81,14 @@ macro_rules! on {
             assert_eq!(body().await, "third");
             assert_eq!(example.write(36, "fourth"), (0, "written with token 36".into()));
             assert_eq!(body().await, "fourth");
-            assert_eq!(sql::highest(&pool, &report()).await.unwrap(), Some(token(36)));
+            assert_eq!(sql::highest(&pool, &report).await.unwrap(), Some(token(36)));
 
             // The write fails, and the mark is raised for good.
             let mut row = pool.begin().await.unwrap();
             sqlx::query("UPDATE files SET body = 'held'").execute(&mut *row).await.unwrap();
             assert_eq!(example.write(37, "fifth").0, 75);
             row.rollback().await.unwrap();
-            assert_eq!(sql::highest(&pool, &report()).await.unwrap(), Some(token(37)));
+            assert_eq!(sql::highest(&pool, &report).await.unwrap(), Some(token(37)));
 
             server.kill();
             let (end, said) = example.write(38, "gone");

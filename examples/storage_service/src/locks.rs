@@ -4,11 +4,9 @@ use std::time::Duration;
 use fencing::Redlock;
 use fencing::lock::Lock;
 use fencing::lock::redlock::{BuildError, MemoryNode, RedlockBuilder};
-use fencing::lock::sql::{Database, SqlLock};
-use sqlx::Pool;
 
 /// How long a lease lasts if its client does not say.
-const TTL: Duration = Duration::from_secs(5);
+pub const TTL: Duration = Duration::from_secs(5);
 
 /// The lock nodes.
 #[derive(Clone)]
@@ -43,9 +41,4 @@ impl Nodes {
     pub fn for_leases(&self) -> Result<Arc<dyn Lock>, BuildError> {
         self.lock(|builder| builder.renew(false).ttl(TTL))
     }
-}
-
-/// Returns a lock service in a database.
-pub fn in_database<DB: Database>(pool: &Pool<DB>) -> Result<Arc<dyn Lock>, BuildError> {
-    Ok(Arc::new(SqlLock::builder(pool.clone()).renew(false).ttl(TTL).build()?))
 }

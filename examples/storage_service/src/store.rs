@@ -2,13 +2,14 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fencing::lock::sql::SqlLock;
 use fencing::lock::{BuildError, Lock};
 use fencing::sql::{self, SqlMarks};
 use fencing::{Fence, Resource, Token};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
 use sqlx::{Connection, MySqlConnection, MySqlPool, PgConnection, PgPool, SqlitePool};
 
-use crate::locks;
+use crate::locks::TTL;
 
 /// Where the files are, and the marks beside them.
 pub struct Store {
@@ -108,7 +109,7 @@ impl Store {
 
     /// Locks in the same database: one thing to run, and nothing else.
     pub fn lock(&self) -> Result<Arc<dyn Lock>, BuildError> {
-        on!(self, pool => locks::in_database(pool))
+        on!(self, pool => Ok(Arc::new(SqlLock::builder(pool.clone()).renew(false).ttl(TTL).build()?)))
     }
 
     fn statements(&self) -> &'static Statements {

@@ -114,10 +114,7 @@ impl Client {
                 let all = lock.acquire_all(&resources).await;
                 self.turn(asked, all, |lease| lease.sequencers().to_vec(), Outcome::Granted).await
             }
-            _ => {
-                let any = lock.acquire_any(&resources).await;
-                self.turn(asked, any, one, Outcome::Granted).await
-            }
+            _ => self.turn(asked, lock.acquire_any(&resources).await, one, Outcome::Granted).await,
         }
     }
 

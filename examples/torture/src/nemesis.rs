@@ -145,14 +145,8 @@ impl Nemesis {
         let time = Duration::from_millis(rng.u64(20..1500));
         match fault {
             Fault::StopClient => {}
-            Fault::StopStorage => {
-                let pid = self.storages[rng.usize(0..self.storages.len())];
-                stopped(pid, time / 2);
-            }
-            Fault::StopNode => {
-                let server = self.server(rng);
-                stopped(server.pid(), time);
-            }
+            Fault::StopStorage => stopped(self.storages[rng.usize(0..self.storages.len())], time / 2),
+            Fault::StopNode => stopped(self.server(rng).pid(), time),
             Fault::StopMajority => self.majority(time, rng),
             Fault::PauseWrites => {
                 let time = time.as_millis().to_string();

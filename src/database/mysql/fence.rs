@@ -3,7 +3,6 @@ use std::time::Duration;
 use fencing_protocol::{Resource, Token};
 use sqlx::{MySql, MySqlConnection};
 
-use crate::database::quoted::fill;
 use crate::database::{Dialect, FenceStatements, Opening};
 
 /// Presents to the triggers of protected tables, for the next statement that writes to one: the text of a
@@ -41,8 +40,7 @@ impl FenceStatements for MySql {
 
     const HIGHEST: &'static str = "SELECT token FROM fencing_marks_base WHERE resource = ?";
 
-    /// A plain read may be old: proxies send it to replicas, which look like the
-    /// primary, and another node of a cluster may have raised the mark.
+    /// A plain read may be old: proxies send it to replicas that look like the primary, and nodes of a cluster lag.
     const NEWEST: Option<&'static str> = None;
 
     const LIST: &'static str = "
@@ -58,15 +56,8 @@ impl FenceStatements for MySql {
 
     const PRUNE: &'static str = "CALL fencing_prune({seconds}, {after}, {limit})";
 
-    async fn admit(
-        conn: &mut MySqlConnection,
-        admit: &'static str,
-        resource: &Resource,
-        token: Token,
-    ) -> sqlx::Result<Option<i64>> {
-        // As text: a preparation that is dropped would end the connection for its pool.
-        let name = MySql::literal(resource.as_str());
-        let admit = fill(admit, &[("{resource}", &name), ("{token}", &token)]);
+    /// As text: a preparation that is dropped would end the connection for its pool.
+    async fn admit(conn: &mut MySqlConnection, admit: String, _: &Resource, _: Token) -> sqlx::Result<Option<i64>> {
         Self::execute(conn, admit).await.map(|()| None)
     }
 

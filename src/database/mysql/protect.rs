@@ -2,10 +2,8 @@ use fencing_protocol::Resource;
 use sqlx::{MySql, MySqlConnection};
 
 use crate::database::protect::{Naming, Protect, ProtectStatements, Protected, TableName, Trigger};
-use crate::database::quoted::quote;
-use crate::database::{Dialect, Meaning, TextRow, meaning};
+use crate::database::{Dialect, Meaning, TextRow, meaning, quote};
 
-/// Says so if the table's engine has no transactions.
 const NOT_TRANSACTIONAL: &str = "
     SELECT CONCAT('its engine ', CAST(engine AS CHAR), ' has no transactions, and a write that is refused would stay. ',
         'ALTER TABLE ... ENGINE = InnoDB')
@@ -34,8 +32,7 @@ const DDL: &str = "TRUNCATE, and DDL that drops, truncates or exchanges a partit
 
 const MAX_NAME: usize = 64;
 
-/// Returns the triggers of a table. AFTER sees the row that lands, with what the database and other triggers have
-/// filled in.
+/// Returns a table's triggers. AFTER sees the row that lands, with what the database and other triggers filled in.
 fn triggers(protect: &Protect) -> Vec<Trigger> {
     let trigger = |(kind, event, row)| {
         let name = MySql::row_name(&protect.naming, row);
@@ -98,8 +95,7 @@ impl ProtectStatements for MySql {
             AND (@@lower_case_table_names > 0 OR CAST(table_name AS BINARY) = CAST({table} AS BINARY))",
     );
 
-    /// Reads the tables in a schema, or in the session's, that have triggers of the fence: schema, name, and whether
-    /// the name alone is enough.
+    /// Reads the tables with fence triggers in a schema, or the session's: schema, name, whether the name is enough.
     const TABLES: &'static str = "
         SELECT DISTINCT CAST(event_object_schema AS CHAR), CAST(event_object_table AS CHAR),
             event_object_schema <=> DATABASE()
@@ -116,10 +112,7 @@ impl ProtectStatements for MySql {
     fn row_name(naming: &Naming, row: &str) -> String {
         let text_of = |column: &str| format!("CONVERT({row}.{} USING utf8mb4) COLLATE utf8mb4_bin", quote(column, '`'));
         let name = naming.expression(|text| format!("x'{}'", hex::encode(text)), text_of, ", ");
-        match naming {
-            Naming::Columns { .. } => format!("CONCAT({name})"),
-            Naming::Whole(_) => name,
-        }
+        if let Naming::Columns { .. } = naming { format!("CONCAT({name})") } else { name }
     }
 
     /// Makes one statement per trigger, so that no client has to change its delimiter.
@@ -128,8 +121,7 @@ impl ProtectStatements for MySql {
         let on = format!(" ON {} FOR EACH ROW\n    CALL", table.path('`'));
         let statements = |Trigger { name, text, .. }| {
             let create = text.replacen(" CALL", &on, 1);
-            let drop = drop_trigger(table, &name);
-            [drop, format!("CREATE TRIGGER {} {create}", table.beside(name).path('`'))]
+            [drop_trigger(table, &name), format!("CREATE TRIGGER {} {create}", table.beside(name).path('`'))]
         };
         triggers(protect).into_iter().flat_map(statements).collect()
     }
@@ -146,11 +138,9 @@ impl ProtectStatements for MySql {
         let others = found.iter().filter(|found| expected.iter().all(|own| own.name != found.name));
         let others = others.map(|other| drop_trigger(table, &other.name));
         // Keeps others from writing between two statements. A user without the right to lock tables goes without.
-        let lock = Self::execute(conn, format!("LOCK TABLES {} WRITE", table.path('`'))).await;
-        if let Err(error) = lock
-            && meaning(&error) != Some(Meaning::Denied)
-        {
-            return Err(error);
+        match Self::execute(conn, format!("LOCK TABLES {} WRITE", table.path('`'))).await {
+            Err(error) if meaning(&error) != Some(Meaning::Denied) => return Err(error),
+            _ => {}
         }
         for statement in Self::protecting(protect).into_iter().chain(others) {
             Self::execute(conn, statement).await?;

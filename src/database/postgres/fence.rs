@@ -3,12 +3,10 @@ use sqlx::error::BoxDynError;
 use sqlx::postgres::PgArguments;
 use sqlx::{Arguments as _, AssertSqlSafe, PgConnection, Postgres, Row as _};
 
-use crate::database::quoted::fill;
 use crate::database::{Dialect, FenceStatements, Opening};
 
 /// Presents to the triggers of protected tables until the transaction ends: the text of a
-/// [`Sequencer`](crate::sequencer::Sequencer), which counts for rows of its resource, or a
-/// token in digits, which counts for all.
+/// [`Sequencer`](crate::sequencer::Sequencer), for rows of its resource, or a token in digits, for all.
 pub const PRESENT: &str = "SELECT set_config('fencing.sequencer',
     '@' || extract(epoch FROM transaction_timestamp()) || ' ' || $1, true)";
 
@@ -70,17 +68,9 @@ impl FenceStatements for Postgres {
         )))
     }
 
-    async fn admit(
-        conn: &mut PgConnection,
-        admit: &'static str,
-        resource: &Resource,
-        token: Token,
-    ) -> sqlx::Result<Option<i64>> {
-        let name = Postgres::literal(resource.as_str());
-        let admit = fill(admit, &[("{resource}", &name), ("{token}", &token)]);
+    async fn admit(conn: &mut PgConnection, admit: String, _: &Resource, _: Token) -> sqlx::Result<Option<i64>> {
         let rows = sqlx::raw_sql(AssertSqlSafe(admit)).fetch_all(conn).await?;
-        let answer = rows.iter().find(|row| !row.is_empty()).ok_or(sqlx::Error::RowNotFound)?;
-        answer.try_get(0)
+        rows.iter().find(|row| !row.is_empty()).ok_or(sqlx::Error::RowNotFound)?.try_get(0)
     }
 
     fn present(presented: &str) -> Option<String> {

@@ -57,8 +57,7 @@ impl LeaseStatements for Postgres {
         // A pooler, too, ends a session in which it has lost a client amid a statement.
         for _ in 0..CHECKS {
             if !ends_with_its_connection(&pool).await? {
-                let why = "a pooler may give this session to other clients";
-                return Err(sqlx::Error::Configuration(why.into()));
+                return Err(sqlx::Error::Configuration("a pooler may give this session to other clients".into()));
             }
         }
         let own = pool.options().clone().min_connections(0).max_connections(1);
@@ -68,18 +67,15 @@ impl LeaseStatements for Postgres {
         listener.listen("fencing").await?;
         let released = try_unfold(listener, async |mut listener| {
             // A broken connection has lost notifications: the caller opens another.
-            let notification = listener.try_recv().await?;
-            Ok(notification.map(|released| (released.payload().to_owned(), listener)))
+            Ok(listener.try_recv().await?.map(|released| (released.payload().to_owned(), listener)))
         });
         Ok(released.boxed())
     }
 }
 
-/// Returns whether a connection has a session of its own, which ends with it.
-///
-/// Behind a pooler it has not: `LISTEN` would stay in a session that the pooler gives to another client,
-/// whose connection breaks at a notification in the middle of its statements. So this is checked before
-/// anything is left behind: the session of a closed connection must end.
+/// Returns whether a connection has a session of its own, which ends with it. Behind a pooler it has not: `LISTEN`
+/// would stay in a session that the pooler gives to another client, whose connection breaks at a notification amid its
+/// statements. So this is checked before anything is left behind: the session of a closed connection must end.
 async fn ends_with_its_connection(pool: &Pool<Postgres>) -> sqlx::Result<bool> {
     let mut short = pool.connect_options().connect().await?;
     let own = format!("{SESSIONS} WHERE pid = pg_backend_pid()");

@@ -2,8 +2,7 @@ use fencing_protocol::Resource;
 use sqlx::{PgConnection, Postgres};
 
 use crate::database::protect::{Naming, Protect, ProtectStatements, Protected, TableName};
-use crate::database::quoted::quote;
-use crate::database::{Dialect, TextRow};
+use crate::database::{Dialect, TextRow, quote};
 
 /// Reads the two triggers of a table and of all below it, partitions and children: the schema and name of the table,
 /// whether it gets the trigger for rows from its table, whether there may be more below it; the trigger, its arguments,
@@ -53,7 +52,6 @@ const HOME: &str = "
         SELECT FROM pg_proc AS hold
         WHERE hold.pronamespace = home.oid AND hold.proname = 'fencing_admit')";
 
-/// The trigger for rows, and that for TRUNCATE.
 const ROWS: &str = "fencing_protect";
 const TRUNCATE: &str = "fencing_protect_truncate";
 
@@ -84,10 +82,7 @@ fn create_trigger(table: &TableName, trigger: &str, protect: &Protect) -> String
 
 /// Writes a text without escapes where it needs none: an argument of a trigger is a plain text.
 fn literal(text: &str) -> String {
-    match text.contains('\\') {
-        true => format!("E{}", quote(&text.replace('\\', "\\\\"), '\'')),
-        false => quote(text, '\''),
-    }
+    if text.contains('\\') { format!("E{}", quote(&text.replace('\\', "\\\\"), '\'')) } else { quote(text, '\'') }
 }
 
 /// Returns the first argument of a trigger: what it does where the fence refuses.
@@ -137,8 +132,7 @@ async fn read_tree(conn: &mut PgConnection, table: &TableName) -> sqlx::Result<V
         let (name, arguments, fault) = (row.owned(4)?, row.owned(5), row.owned(6));
         Some(TreeTrigger { table, is_below, may_grow, name, arguments, fault })
     };
-    let rows = Postgres::texts(conn, Postgres::of_table(TREE, table)).await?;
-    Ok(rows.iter().filter_map(trigger).collect())
+    Ok(Postgres::texts(conn, Postgres::of_table(TREE, table)).await?.iter().filter_map(trigger).collect())
 }
 
 fn list_faults(tree: &[TreeTrigger]) -> impl Iterator<Item = String> {
@@ -214,8 +208,7 @@ impl ProtectStatements for Postgres {
 
     async fn inspect(conn: &mut PgConnection, mut table: Protect, row: &TextRow) -> sqlx::Result<Option<Protected>> {
         let tree = read_tree(conn, &table.table).await?;
-        let rows = tree.first().and_then(|own| own.arguments.as_deref());
-        if let Some((shadow, naming)) = rows.and_then(read_arguments) {
+        if let Some((shadow, naming)) = tree.first().and_then(|own| own.arguments.as_deref()).and_then(read_arguments) {
             (table.shadow, table.naming) = (shadow, naming);
         }
         let mut table = Protected::new(table, row.is_true(2));

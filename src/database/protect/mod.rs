@@ -1,18 +1,7 @@
-mod naming;
-mod protected;
-mod table_name;
 mod target;
-#[cfg(any(feature = "mysql", feature = "sqlite"))]
-mod trigger;
 
-pub use self::naming::Naming;
-pub use self::protected::Protected;
-pub use self::table_name::TableName;
-pub use self::target::{NameError, Protect};
-#[cfg(any(feature = "mysql", feature = "sqlite"))]
-pub use self::trigger::Trigger;
-use super::quoted::fill;
-use super::{Dialect, TextRow};
+pub use self::target::{NameError, Naming, Protect, Protected, TableName, Trigger};
+use super::{Dialect, TextRow, fill};
 
 /// The triggers that guard a table, and the catalogue that shows them.
 pub trait ProtectStatements: Dialect {
@@ -60,8 +49,7 @@ pub trait ProtectStatements: Dialect {
     /// Puts the name of a table into a query of the catalogue.
     fn of_table(sql: &str, table: &TableName) -> String {
         let path = table.path('"');
-        let names = [table.schema.as_deref(), Some(&table.name), Some(&path)];
-        let [schema, table, path] = names.map(Self::catalogue);
+        let [schema, table, path] = [table.schema.as_deref(), Some(&table.name), Some(&path)].map(Self::catalogue);
         fill(sql, &[("{schema}", &schema), ("{table}", &table), ("{path}", &path)])
     }
 }

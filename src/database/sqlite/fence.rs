@@ -11,9 +11,7 @@ impl FenceStatements for Sqlite {
 
     /// Writes the row for an equal token as well: what keeps a newer token out until the transaction ends is the
     /// database's one write lock, and a mere read does not take it. A mark below 1 stays, and is reported as corrupt.
-    ///
     /// `NOT EXISTS`: the trigger that guards the marks takes any INSERT of a lower one for an attempt to lower it.
-    ///
     /// `main`: a temporary table with this name would come first.
     const ADMIT: &'static str = "
         INSERT INTO main.fencing_marks AS mark (resource, token) SELECT ?1, ?2
@@ -69,23 +67,13 @@ impl FenceStatements for Sqlite {
         Ok(Some(format!("EXISTS (SELECT 1 FROM main.fencing_marks WHERE resource = ?{name} AND token = ?{number})")))
     }
 
-    /// Prepared, as to compile the triggers takes longer than the statement. No mark, or one that is NULL, is as
-    /// wrong as 0.
-    async fn admit(
-        conn: &mut SqliteConnection,
-        admit: &'static str,
-        resource: &Resource,
-        token: Token,
-    ) -> sqlx::Result<Option<i64>> {
-        let admit = sqlx::query(admit).bind(resource.as_str()).bind(i64::from(token));
+    /// Prepared, as to compile the triggers takes longer than the statement. No mark, or a NULL, is as wrong as 0.
+    async fn admit(conn: &mut SqliteConnection, _: String, name: &Resource, token: Token) -> sqlx::Result<Option<i64>> {
+        let admit = sqlx::query(Self::ADMIT).bind(name.as_str()).bind(i64::from(token));
         if admit.execute(&mut *conn).await?.rows_affected() == 1 {
             return Ok(None);
         }
-        let mark = sqlx::query_scalar(Self::HIGHEST).bind(resource.as_str()).fetch_optional(conn).await?;
+        let mark = sqlx::query_scalar(Self::HIGHEST).bind(name.as_str()).fetch_optional(conn).await?;
         Ok(Some(mark.flatten().unwrap_or(0)))
-    }
-
-    fn present(_: &str) -> Option<String> {
-        None
     }
 }

@@ -12,10 +12,9 @@ const OTHERS: &str = "
     FROM json_each(iif(owner = 'shared', parts, NULL))
     WHERE value > {present} AND key NOT IN (?2, ?2 || '.')";
 
-/// The row as a claim sees it: how long it is held, and whether the claim joins its shared holders.
-///
-/// An operator may close a row to shared owners as well; it has no `closed_for` then. If it is closed for longer than
-/// `closed_for`, the clock was set back, and `noticed` is when that was first seen.
+/// The row as a claim sees it: how long it is held, and whether the claim joins its shared holders. An operator may
+/// close a row to shared owners as well; it has no `closed_for` then. If it is closed for longer than `closed_for`, the
+/// clock was set back, and `noticed` is when that was first seen.
 const DECIDED: &str = "
     WITH seen AS (
         SELECT *, owner IS 'shared' AND parts IS NOT NULL AS is_shared,
@@ -45,8 +44,7 @@ const NOTE: &str = "{decided}
     UPDATE main.fencing_leases SET clock_anomaly_since = (SELECT noticed FROM decided) WHERE resource = ?1";
 
 /// Grants the row, or a part of it, if it is open. A claim that joins others has their token, unless the mark is above
-/// it. The mark may be above the row's token if the tokens came from elsewhere before, or the row was lost. The floor
-/// replaces a mark that was pruned.
+/// it, as after tokens from elsewhere or a lost row. The floor replaces a mark that was pruned.
 const GRANT: &str = "{decided}, open AS (
         SELECT present, token, iif(joins AND expires_at > present, owner, '') AS owner, closed_for, parts,
             iif(?3, draining_since, NULL) AS draining_since, iif(?3, draining_until, NULL) AS draining_until,
@@ -82,7 +80,6 @@ const RELEASE: &str = "
         OR owner = ?2 AND (expires_at > {present} OR expires_at = 0))
     RETURNING iif(owner = ?2, 2, 1)";
 
-/// The same for a part of it.
 const RELEASE_PART: &str = "
     WITH own AS (
         SELECT max(part.value) AS ends FROM main.fencing_leases, json_each(parts) AS part
@@ -104,8 +101,7 @@ const DRAIN: &str = "
     WHERE resource = ?1 AND owner = 'shared' AND parts IS NOT NULL AND expires_at > {present}";
 
 fn sql(text: &str) -> AssertSqlSafe<String> {
-    let text = text.replace("{decided}", DECIDED).replace("{others}", OTHERS);
-    AssertSqlSafe(text.replace("{present}", PRESENT))
+    AssertSqlSafe(text.replace("{decided}", DECIDED).replace("{others}", OTHERS).replace("{present}", PRESENT))
 }
 
 /// Runs a statement about the row of a claim, with a number of its own. Returns the row with which it answers, if any.

@@ -2,11 +2,9 @@ use fencing_protocol::Resource;
 use sqlx::{Sqlite, SqliteConnection};
 
 use crate::database::protect::{Naming, Protect, ProtectStatements, Protected, TableName, Trigger};
-use crate::database::quoted::{quote, unquote};
-use crate::database::{Dialect, TextRow};
+use crate::database::{Dialect, TextRow, quote, unquote};
 
-/// The events that have a trigger each, in the order in which the triggers are created: the
-/// newest one fires first, so that a token is cleared last.
+/// The events with a trigger each, in the order of creation: the newest fires first, so that a token is cleared last.
 const EVENTS: [&str; 5] = ["inserted", "updated", "insert", "update", "delete"];
 
 /// Names for the number of a row. A column may have one of them, and means itself then.
@@ -29,19 +27,16 @@ const PRESENTED: &str = "SELECT token FROM fencing_presented
 const REPLACE: &str = "the row that INSERT OR REPLACE or UPDATE OR REPLACE removes through a unique \
     key other than its name, unless the session has PRAGMA recursive_triggers = ON, which refuses it";
 
-/// Every writer presents its token in the column `fencing_token`. The last trigger clears it, so
-/// at rest it is NULL, and a write that does not mention it presents nothing. GLOB: the value may be a
-/// text with token and resource, and a minus before either deletes the row.
+/// Every writer presents its token in the column `fencing_token`. The last trigger clears it, so at rest it is NULL,
+/// and a write without it presents nothing. GLOB: the value may be a text with token and resource; a minus before
+/// either deletes the row. Clearing is an UPDATE, which fires the application's triggers. Their writes are part of the
+/// same write, also earlier ones, while the row still has the token. While a token is cleared it is in
+/// `fencing_presented`, above those of the enclosing writes. No trigger fires inside itself, and so none that checks
+/// writes.
 ///
-/// Clearing is an UPDATE, which fires the triggers of the application. Their writes are part of the same write, also
-/// earlier ones, while the row still has the token. While a token is cleared it is in `fencing_presented`, above those
-/// of the enclosing writes. No trigger fires inside itself, and so none that checks writes to the table.
-///
-/// RAISE(FAIL) ends a statement and keeps its changes, this row included: the row counts only
-/// in the statement that wrote it, which has one time from start to end. RAISE(IGNORE)
-/// skips the clearing: the write is refused, since the token would count as presented for good.
-///
-/// AFTER: before an insert, a key that the database generates is not known.
+/// RAISE(FAIL) ends a statement and keeps its changes, this row included: the row counts only in the statement that
+/// wrote it, which has one time from start to end. RAISE(IGNORE) skips the clearing: the write is refused, since the
+/// token would count as presented for good. AFTER: before an insert, a key that the database generates is not known.
 fn write_statements(protect: &Protect, rowid: &str) -> Vec<String> {
     let name = |name: &str| protect.table.beside(name).path('"');
     let create = format!("CREATE TABLE IF NOT EXISTS {} (token, at)", name("fencing_presented"));
@@ -121,10 +116,7 @@ fn is_own(trigger: &str) -> bool {
 }
 
 /// Returns a name for the number of a row that no column has taken, or why the triggers could not guard the table.
-async fn find_rowid(
-    conn: &mut SqliteConnection,
-    table: &TableName,
-) -> sqlx::Result<Result<&'static str, &'static str>> {
+async fn rowid_of(conn: &mut SqliteConnection, table: &TableName) -> sqlx::Result<Result<&'static str, &'static str>> {
     let mut free = ROWIDS.to_vec();
     for column in Sqlite::texts(conn, Sqlite::of_table(COLUMNS, table)).await? {
         let name = column.text(0).unwrap_or_default();
@@ -134,11 +126,9 @@ async fn find_rowid(
                 that another name, and the fence adds its own"));
         }
     }
-    let hidden = "its columns rowid, _rowid_ and oid hide the number of a row: rename one of them";
-    Ok(free.first().copied().ok_or(hidden))
+    Ok(free.first().copied().ok_or("its columns rowid, _rowid_ and oid hide the number of a row: rename one of them"))
 }
 
-/// Writes the schema of a table.
 fn home(table: &TableName) -> String {
     quote(table.schema.as_deref().unwrap_or("main"), '"')
 }
@@ -147,8 +137,7 @@ async fn read_triggers(conn: &mut SqliteConnection, table: &TableName) -> sqlx::
     Trigger::list::<Sqlite>(conn, Sqlite::of_table(TRIGGERS, table).replace("{home}", &home(table))).await
 }
 
-/// Looks for the leftovers of a statement that failed and kept its changes: a token in a row, and
-/// one that was being cleared.
+/// Looks for leftovers of a statement that failed and kept its changes: a token in a row, and one being cleared.
 async fn find_leftovers(conn: &mut SqliteConnection, table: &TableName) -> Vec<String> {
     let rows = format!("SELECT 'x' FROM {} WHERE fencing_token IS NOT NULL LIMIT 1", table.path('"'));
     let kept = "a row keeps a token in fencing_token, which counts for later writes to it: write each \
@@ -210,16 +199,14 @@ impl ProtectStatements for Sqlite {
         write_statements(protect, "rowid")
     }
 
-    /// Creates the application's triggers again as well, in their order: the token has to be there until the last of
-    /// them has fired.
+    /// Creates the application's triggers again, too, in order: the token has to be there until the last has fired.
     async fn protect(conn: &mut SqliteConnection, protect: &Protect) -> sqlx::Result<Option<String>> {
         let table = protect.table.path('"');
-        let rowid = match find_rowid(conn, &protect.table).await? {
+        let rowid = match rowid_of(conn, &protect.table).await? {
             Ok(rowid) => rowid,
             Err(why) => return Ok(Some(why.into())),
         };
-        let select = format!("SELECT fenced.{rowid} FROM {table} AS fenced LIMIT 0");
-        if Self::execute(conn, select).await.is_err() {
+        if Self::execute(conn, format!("SELECT fenced.{rowid} FROM {table} AS fenced LIMIT 0")).await.is_err() {
             return Ok(Some("it is WITHOUT ROWID, or a view: SQLite's triggers could not clear a token there".into()));
         }
         let token = format!("SELECT 'x' FROM {table} AS fenced WHERE fenced.fencing_token IS NOT NULL LIMIT 1");
@@ -230,10 +217,7 @@ impl ProtectStatements for Sqlite {
                     column if it is your own";
                 return Ok(Some(why.into()));
             }
-            Err(_) => {
-                let add = format!("ALTER TABLE {table} ADD COLUMN fencing_token ANY");
-                Self::execute(conn, add).await?;
-            }
+            Err(_) => Self::execute(conn, format!("ALTER TABLE {table} ADD COLUMN fencing_token ANY")).await?,
         }
         for statement in write_statements(protect, rowid) {
             Self::execute(conn, statement).await?;
@@ -253,22 +237,18 @@ impl ProtectStatements for Sqlite {
         Ok(None)
     }
 
-    async fn inspect(
-        conn: &mut SqliteConnection,
-        mut table: Protect,
-        row: &TextRow,
-    ) -> sqlx::Result<Option<Protected>> {
-        let triggers = read_triggers(conn, &table.table).await?;
+    async fn inspect(conn: &mut SqliteConnection, mut own: Protect, row: &TextRow) -> sqlx::Result<Option<Protected>> {
+        let triggers = read_triggers(conn, &own.table).await?;
         if !row.is_true(3) && !triggers.iter().any(|found| is_own(&found.name)) {
             return Ok(None);
         }
         // The table may have been renamed since.
         let insert = triggers.iter().find(|found| found.name.starts_with("fencing_insert_"));
         if let Some(naming) = insert.and_then(|insert| parse_naming(&insert.text)) {
-            table.naming = naming;
+            own.naming = naming;
         }
-        let rowid = find_rowid(conn, &table.table).await?.unwrap_or("rowid");
-        let mut table = Protected::new(table, row.is_true(2));
+        let rowid = rowid_of(conn, &own.table).await?.unwrap_or("rowid");
+        let mut table = Protected::new(own, row.is_true(2));
         table.faults = find_faults(&table.protect, &triggers, rowid);
         table.faults.extend(find_leftovers(conn, &table.protect.table).await);
         let replaces = matches!(table.protect.naming, Naming::Columns { .. });

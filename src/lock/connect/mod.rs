@@ -1,17 +1,13 @@
 //! Creates a lock service from a URL. No other part of `lock` knows every back end.
 
-#[cfg(feature = "etcd")]
-mod etcd;
-#[cfg(feature = "redis")]
-mod redis;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod sql;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(test)]
 mod tests;
-#[cfg(feature = "zookeeper")]
-mod zookeeper;
+#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+mod url;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,10 +15,16 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 
+#[cfg(feature = "etcd")]
+use super::etcd::EtcdLock;
 use super::operator::Operator;
+#[cfg(feature = "redis")]
+use super::redlock::node_urls;
 use super::redlock::{MemoryNode, Redlock, RedlockBuilder};
 use super::service::api::Lock;
 use super::settings::{BuildError, Settings, settings_setters};
+#[cfg(feature = "zookeeper")]
+use super::zookeeper::ZookeeperLock;
 
 /// Connects to the lock service that a URL names, with the default settings.
 ///
@@ -189,7 +191,6 @@ pub enum ConnectError {
     },
 }
 
-/// A lock service that is being opened.
 type Connecting<'a> = BoxFuture<'a, Result<Arc<dyn Lock>, ConnectError>>;
 
 struct BackEnd {
@@ -213,7 +214,11 @@ const FEATURES: &[(&str, &[&str])] = &[
 const BACK_ENDS: &[BackEnd] = &[
     BackEnd { feature: "memory", open: memory, operator: of_nodes },
     #[cfg(feature = "redis")]
-    BackEnd { feature: "redis", open: redis::open, operator: of_nodes },
+    BackEnd {
+        feature: "redis",
+        open: |it| redlock(it, Redlock::builder().redis(node_urls(&it.url))),
+        operator: of_nodes,
+    },
     #[cfg(feature = "postgres")]
     BackEnd { feature: "postgres", open: sql::open::<sqlx::Postgres>, operator: sql::operator::<sqlx::Postgres> },
     #[cfg(feature = "mysql")]
@@ -221,9 +226,17 @@ const BACK_ENDS: &[BackEnd] = &[
     #[cfg(feature = "sqlite")]
     BackEnd { feature: "sqlite", open: sqlite::open, operator: sql::operator::<sqlx::Sqlite> },
     #[cfg(feature = "etcd")]
-    BackEnd { feature: "etcd", open: etcd::open, operator: etcd::operator },
+    BackEnd {
+        feature: "etcd",
+        open: |it| opened(it.of(EtcdLock::builder).build()),
+        operator: |it| Ok(Arc::new(it.of(EtcdLock::builder).operator()?)),
+    },
     #[cfg(feature = "zookeeper")]
-    BackEnd { feature: "zookeeper", open: zookeeper::open, operator: zookeeper::operator },
+    BackEnd {
+        feature: "zookeeper",
+        open: |it| opened(it.of(ZookeeperLock::builder).build()),
+        operator: |it| Ok(Arc::new(it.of(ZookeeperLock::builder).operator()?)),
+    },
 ];
 
 fn of_nodes(options: &ConnectOptions) -> Result<Arc<dyn Operator>, ConnectError> {

@@ -12,8 +12,7 @@ fn file(options: &ConnectOptions) -> Result<SqliteConnectOptions, ConnectError> 
     let name = file.get_filename().to_string_lossy().into_owned();
     // The driver gives a database in memory a name of its own; without a name it is temporary.
     if name.is_empty() || name.contains("sqlx-in-memory") || options.url.contains("mode=memory") {
-        let problem = "a database in memory keeps no other process out; use memory: for leases \
-                       within one process";
+        let problem = "a database in memory keeps no other process out; use memory: for leases within one process";
         return Err(options.unusable(problem));
     }
     if let Some(folder) = file.get_filename().parent()

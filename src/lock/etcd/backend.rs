@@ -5,21 +5,15 @@ use fencing_protocol::{Fault, Mode, NonEmpty, Resource};
 use tokio::time::Instant;
 
 use super::claim::{EtcdClaim, EtcdRefusal, FoundHolder, MAX_LOCKS};
-use super::doubt::{decided, in_doubt};
 use super::held::HeldInEtcd;
 use super::messages::{EtcdAnswer, Range, Status};
-use super::session::EtcdSession;
+use super::session::{EtcdSession, decided, in_doubt};
 use super::sessions::EtcdSessions;
 use crate::holder::HolderName;
-use crate::lock::error::{AcquireError, NodeCause};
-use crate::lock::lease::held_lock::{Grant, HeldLock};
-use crate::lock::lease::ticket::LeaseTicket;
-use crate::lock::service::backend::LockBackend;
-use crate::lock::service::health::Health;
-use crate::lock::settings::Settings;
+use crate::lock::service::backend::{
+    AcquireError, Ask, Grant, Health, HeldLock, LeaseTicket, LockBackend, NodeCause, Settings, draining,
+};
 use crate::lock::token_base::token;
-use crate::lock::wait::backoff::draining;
-use crate::lock::wait::wanted::Ask;
 use crate::sequencer::Sequencer;
 
 /// Leases in an etcd cluster.
@@ -35,20 +29,14 @@ pub struct EtcdBackend {
 impl LockBackend for Arc<EtcdBackend> {
     /// Requests all of them in one transaction. If this is dropped at any await point, or gets no answer, the session
     /// releases what it may have been granted.
-    async fn attempt(
-        &self,
-        resources: &NonEmpty<Resource>,
-        ask: Ask,
-        settings: &Settings,
-    ) -> Result<Grant, AcquireError> {
-        let (first, count) = (resources.first(), resources.len());
+    async fn attempt(&self, wanted: &NonEmpty<Resource>, ask: Ask, settings: &Settings) -> Result<Grant, AcquireError> {
+        let (first, count) = (wanted.first(), wanted.len());
         if count > MAX_LOCKS {
             return Err(AcquireError::WrongCount { count, most: MAX_LOCKS });
         }
         let (terms, budget) = (settings.terms(), settings.budget());
         let (keys, end) = (&self.sessions.cluster.keys, Instant::now() + budget * 2);
-        let closed_for = terms.closed_for();
-        let claim = Arc::new(EtcdClaim::new(keys, resources, ask.mode, &self.holder, closed_for));
+        let claim = Arc::new(EtcdClaim::new(keys, wanted, ask.mode, &self.holder, terms.closed_for()));
         let unavailable = |fault| AcquireError::unavailable(first, self.sessions.cluster.cause(fault));
         loop {
             let session = self.sessions.get(settings, end).await;

@@ -38,13 +38,11 @@ pub(super) struct FoundHolder {
     pub(super) left: Duration,
 }
 
-/// Why an attempt was not granted.
 #[derive(Debug)]
 pub(super) enum EtcdRefusal {
     Held(FoundHolder),
     /// The sentinel has changed. Nothing was asked of the locks.
     Moved,
-    /// The session is over.
     Over,
     Failed(EtcdFailure),
 }
@@ -74,12 +72,9 @@ impl EtcdClaim {
         closed_for: Duration,
     ) -> EtcdClaim {
         let owner = Owner(random::stamped());
-        let lock = |resource: Resource| {
-            let key = keys.lock(&resource, mode, owner);
-            (resource, key)
-        };
+        let lock = |resource: &Resource| (resource.clone(), keys.lock(resource, mode, owner));
         let value = format!("{owner} {} {}", holder.as_str(), closed_for.as_millis());
-        EtcdClaim { owner, mode, value: value.into(), locks: resources.clone().map(lock) }
+        EtcdClaim { owner, mode, value: value.into(), locks: resources.as_ref().map(lock) }
     }
 
     /// Returns the claim of a lease that another process had: its owner is the contents of the lock.
@@ -106,7 +101,6 @@ impl EtcdClaim {
         EtcdClaim { owner, mode: Mode::Exclusive, value: owner.to_string().into(), locks }
     }
 
-    /// Takes all locks if they are free.
     pub(super) fn acquire(&self, keys: &EtcdKeys, lease: i64) -> Txn {
         let (mut compare, mut failure) = (Vec::new(), Vec::new());
         let mut success = vec![Op::range(Range::one(keys.base()))];
@@ -174,12 +168,8 @@ impl EtcdClaim {
     /// Puts its one lock on the etcd lease of another session, if no other process has done so since it was `read`.
     pub(super) fn move_to(&self, lease: i64, read: &KeyValue) -> Txn {
         let (_, key) = self.locks.first();
-        let unchanged = Compare::modified(key.clone(), read.modified);
-        Txn {
-            compare: once(unchanged).chain(self.still()).collect(),
-            success: vec![Op::put(key.clone(), self.value.clone(), lease)],
-            failure: Vec::new(),
-        }
+        let compare = vec![Compare::modified(key.clone(), read.modified), self.is_at(key)];
+        Txn { compare, success: vec![Op::put(key.clone(), self.value.clone(), lease)], failure: Vec::new() }
     }
 
     /// Returns whether a lock is this one's, as it was read. Revisions alone repeat in a restored cluster.
@@ -199,8 +189,7 @@ impl EtcdClaim {
         Compare::value(key.to_vec(), Is::Equal, self.value.clone())
     }
 
-    /// Returns, for each lock, what releases it if it is this one's, on this etcd lease: another process may have moved
-    /// it to its own.
+    /// Returns what releases each lock if it is this one's on this etcd lease: another process may move it to its own.
     pub(super) fn sweeps<'a>(&'a self, keys: &'a EtcdKeys, lease: Option<i64>) -> impl Iterator<Item = Op> + 'a {
         self.locks.iter().map(move |lock| {
             let on = lease.map(|lease| Compare::leased(lock.1.clone(), lease));
@@ -216,11 +205,9 @@ impl EtcdClaim {
         if self.mode == Mode::Shared {
             let (parts, end) = keys.parts(resource);
             let behind = [key.as_slice(), b"\0"].concat();
-            ops.push(Op::txn(Txn {
-                compare: vec![Compare::none_in((parts, key.clone())), Compare::none_in((behind, end))],
-                success: vec![Op::delete(keys.group(resource))],
-                failure: Vec::new(),
-            }));
+            let compare = vec![Compare::none_in((parts, key.clone())), Compare::none_in((behind, end))];
+            let success = vec![Op::delete(keys.group(resource))];
+            ops.push(Op::txn(Txn { compare, success, failure: Vec::new() }));
         }
         ops
     }
@@ -239,7 +226,6 @@ impl FoundHolder {
     }
 }
 
-/// Reads a number that a client has written.
 pub(super) fn number(value: &[u8]) -> Result<u64, Fault> {
     let text = String::from_utf8_lossy(value);
     text.parse().ok().filter(|base| *base <= Token::MAX.get()).ok_or_else(|| {

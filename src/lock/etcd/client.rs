@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use fencing_protocol::Fault;
 use futures_util::StreamExt;
-use futures_util::future::ready;
-use futures_util::stream::{FuturesUnordered, once, pending};
+use futures_util::future::join_all;
+use futures_util::stream::{once, pending};
 use http::uri::PathAndQuery;
 use parking_lot::Mutex;
 use tokio::runtime::{Handle, Id};
@@ -31,7 +31,6 @@ const MAX_RUNTIMES: usize = 8;
 #[debug("{}", self.name())]
 pub(super) struct EtcdClient {
     members: Vec<Member>,
-    /// The member that is asked first.
     preferred: AtomicUsize,
     user: Option<(String, String)>,
     /// The token of the user, once it has logged in.
@@ -67,7 +66,6 @@ impl EtcdClient {
         EtcdClient { members, preferred, user, token, cluster }
     }
 
-    /// Returns the names of the members.
     pub(super) fn name(&self) -> String {
         let names: Vec<&str> = self.members.iter().map(|member| &*member.name).collect();
         format!("etcd://{}", names.join(","))
@@ -83,7 +81,7 @@ impl EtcdClient {
         request: &Q,
         budget: Duration,
         repeat: Repeat,
-    ) -> Result<(Q::EtcdAnswer, usize), EtcdFailure> {
+    ) -> Result<(Q::Answer, usize), EtcdFailure> {
         let (end, first) = (Instant::now() + budget, self.preferred.load(Ordering::Relaxed));
         let mut failure = EtcdFailure::unsent(Fault::TimedOut);
         let mut may_recover = false;
@@ -124,11 +122,7 @@ impl EtcdClient {
     }
 
     /// Sends a request that may be sent again, if the answer of a member is lost.
-    pub(super) async fn ask<Q: EtcdRequest>(
-        &self,
-        request: &Q,
-        budget: Duration,
-    ) -> Result<Q::EtcdAnswer, EtcdFailure> {
+    pub(super) async fn ask<Q: EtcdRequest>(&self, request: &Q, budget: Duration) -> Result<Q::Answer, EtcdFailure> {
         Ok(self.call(request, budget, Repeat::Elsewhere).await?.0)
     }
 
@@ -138,7 +132,7 @@ impl EtcdClient {
         number: usize,
         request: &Q,
         (connected, answered): (Instant, Instant),
-    ) -> Result<Q::EtcdAnswer, EtcdFailure> {
+    ) -> Result<Q::Answer, EtcdFailure> {
         let channel = timeout_at(connected, self.channel(number)).await;
         let channel = channel.unwrap_or(Err(EtcdFailure::unsent(Fault::TimedOut)))?;
         let answer = timeout_at(answered, self.send(&channel, request)).await;
@@ -147,27 +141,23 @@ impl EtcdClient {
         Ok(answer)
     }
 
-    /// Asks all members, and returns once one answers from another cluster than the first that answered. It never
-    /// returns where none does.
-    pub(super) async fn find_another_cluster(&self, budget: Duration) -> EtcdFailure {
-        let asked = self.members().map(async |(number, _)| {
-            let status = timeout(budget, async { self.send(&self.channel(number).await?, &Status {}).await }).await;
-            self.check(&status.ok()?.ok()?).err()
-        });
-        let mut found = asked.collect::<FuturesUnordered<_>>().filter_map(ready).boxed();
-        match found.next().await {
-            Some(failure) => failure,
-            None => std::future::pending().await,
+    /// Checks, before the first use, that the members that answer within the limit belong to one cluster. Otherwise a
+    /// lock would have two holders, by the member that each client reaches first.
+    pub(super) async fn check_members(&self, limit: Duration) -> Result<(), EtcdFailure> {
+        if self.cluster.load(Ordering::Acquire) != 0 {
+            return Ok(());
         }
+        let asked = self.members().map(async |(number, _)| {
+            // Members are asked for their state without a login.
+            let status = async { self.unary(&self.channel(number).await.ok()?, &Status {}, None).await.ok() };
+            Some(timeout(limit, status).await.ok()??.header().cluster)
+        });
+        let found: Vec<u64> = join_all(asked).await.into_iter().flatten().collect();
+        let mixed = found.iter().zip(found.iter().skip(1)).find(|(one, other)| one != other);
+        mixed.map_or(Ok(()), |(one, other)| Err(two_clusters(*one, *other)))
     }
 
-    /// Prolongs an etcd lease by this member.
-    pub(super) async fn keep_alive(
-        &self,
-        number: usize,
-        id: i64,
-        budget: Duration,
-    ) -> Result<LeaseAnswer, EtcdFailure> {
+    pub(super) async fn prolong(&self, number: usize, id: i64, budget: Duration) -> Result<LeaseAnswer, EtcdFailure> {
         let kept = async {
             let channel = self.channel(number).await?;
             let requests = once(async move { LeaseKeepAlive { id } });
@@ -237,7 +227,7 @@ impl EtcdClient {
         connected.cloned().map_err(|error| unconnected(&member.name, &causes(&error)))
     }
 
-    async fn send<Q: EtcdRequest>(&self, channel: &Channel, request: &Q) -> Result<Q::EtcdAnswer, EtcdFailure> {
+    async fn send<Q: EtcdRequest>(&self, channel: &Channel, request: &Q) -> Result<Q::Answer, EtcdFailure> {
         let token = self.login(channel).await?;
         let answer = match self.unary(channel, request, token.clone()).await {
             Err(status) if self.user.is_some() && needs_login(&status) => {
@@ -254,27 +244,24 @@ impl EtcdClient {
         channel: &Channel,
         request: &Q,
         token: Option<MetadataValue<Ascii>>,
-    ) -> Result<Q::EtcdAnswer, tonic::Status> {
+    ) -> Result<Q::Answer, tonic::Status> {
         let mut grpc = Grpc::new(channel.clone());
         grpc.ready().await.map_err(|error| tonic::Status::unknown(causes(&error)))?;
         let request = signed(request.clone(), token);
-        let codec = ProstCodec::<Q, Q::EtcdAnswer>::default();
-        let answer = grpc.unary(request, PathAndQuery::from_static(Q::PATH), codec).await?;
-        Ok(answer.into_inner())
+        let codec = ProstCodec::<Q, Q::Answer>::default();
+        Ok(grpc.unary(request, PathAndQuery::from_static(Q::PATH), codec).await?.into_inner())
     }
 
     async fn stream<Q: EtcdRequest>(
         &self,
         channel: &Channel,
         requests: impl futures_util::Stream<Item = Q> + Send + 'static,
-    ) -> Result<Streaming<Q::EtcdAnswer>, EtcdFailure> {
+    ) -> Result<Streaming<Q::Answer>, EtcdFailure> {
         let token = self.login(channel).await?;
         let mut grpc = Grpc::new(channel.clone());
-        let broken = |error| EtcdFailure::lost(Fault::Disconnected(causes(&error)));
-        grpc.ready().await.map_err(broken)?;
-        let codec = ProstCodec::<Q, Q::EtcdAnswer>::default();
-        let path = PathAndQuery::from_static(Q::PATH);
-        let answers = grpc.streaming(signed(requests, token.clone()), path, codec).await;
+        grpc.ready().await.map_err(|error| EtcdFailure::lost(Fault::Disconnected(causes(&error))))?;
+        let codec = ProstCodec::<Q, Q::Answer>::default();
+        let answers = grpc.streaming(signed(requests, token.clone()), PathAndQuery::from_static(Q::PATH), codec).await;
         answers.map(tonic::Response::into_inner).map_err(|status| {
             if needs_login(&status) {
                 self.forget(token);
@@ -315,13 +302,17 @@ impl EtcdClient {
         let found = answer.header().cluster;
         let known = self.cluster.compare_exchange(0, found, Ordering::AcqRel, Ordering::Acquire);
         match known {
-            Err(known) if known != found => Err(EtcdFailure::unsent(Fault::Denied(format!(
-                "a member belongs to the cluster {found:x}, and another one to {known:x}: give members of one cluster, \
-                 or, if the cluster was restored or created again, stop all clients, run `fencing raise`, and start them again"
-            )))),
+            Err(known) if known != found => Err(two_clusters(known, found)),
             _ => Ok(()),
         }
     }
+}
+
+fn two_clusters(known: u64, found: u64) -> EtcdFailure {
+    EtcdFailure::unsent(Fault::Denied(format!(
+        "a member belongs to the cluster {found:x}, and another one to {known:x}: give members of one cluster, or, if \
+         the cluster was restored or created again, stop all clients, run `fencing raise`, and start them again"
+    )))
 }
 
 fn signed<T>(message: T, token: Option<MetadataValue<Ascii>>) -> tonic::Request<T> {

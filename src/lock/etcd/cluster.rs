@@ -26,8 +26,7 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// Returns an etcd lease of this many seconds. Its number is chosen here: where an answer is lost and the request is
-    /// sent again, it is the same one.
+    /// Returns an etcd lease with a number chosen here: a request repeated after a lost answer gets the same one.
     pub(super) async fn grant(&self, seconds: u64, budget: Duration) -> Result<i64, Fault> {
         let (seconds, id) = (i64::try_from(seconds).unwrap_or(i64::MAX), random::u128() as i64 & i64::MAX);
         match self.client.ask(&LeaseGrant { seconds, id }, budget).await.map_err(Fault::from) {

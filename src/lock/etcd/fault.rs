@@ -61,7 +61,6 @@ impl From<EtcdFailure> for Fault {
     }
 }
 
-/// Returns the failure of a connection.
 pub(super) fn unconnected(member: &str, text: &str) -> EtcdFailure {
     let denied = |hint: &str| EtcdFailure::unsent(Fault::Denied(format!("{member}: {text}: {hint}")));
     if text.contains("CertificateRequired") {

@@ -7,12 +7,11 @@ use tokio::time::{Instant, sleep};
 
 use super::claim::{EtcdClaim, EtcdRefusal};
 use super::client::Repeat;
-use super::doubt::{decided, in_doubt};
 use super::messages::Range;
-use super::session::{EtcdSession, seconds};
-use crate::lock::error::{NodeCause, ReleaseError};
-use crate::lock::lease::held_lock::{HeldLock, SentRelease};
+use super::session::{EtcdSession, decided, in_doubt, seconds};
+use crate::lock::error::Loss;
 use crate::lock::lease::state::LeaseState;
+use crate::lock::service::backend::{HeldLock, NodeCause, ReleaseError, SentRelease};
 use crate::lock::sleep::answered;
 
 /// The pause before the next try to move a lock to this session.
@@ -27,26 +26,12 @@ pub(super) struct HeldInEtcd {
 
 impl HeldLock for HeldInEtcd {
     fn renew(&self, resumes: bool) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
-        if resumes {
-            return Box::pin(async {
-                let moved = self.session.take_over(&self.claim, &self.terms).await;
-                moved.map_err(|fault| vec![self.session.cluster.cause(fault)])
-            });
-        }
-        Box::pin(async {
-            let Some(answer) = self.session.renew(&self.claim) else {
-                return Ok(Renewed::Superseded);
+        Box::pin(async move {
+            let renewed = match resumes {
+                true => self.session.take_over(&self.claim, &self.terms).await,
+                false => self.renew_here().await,
             };
-            // A later answer is useless: the lease has ended by then.
-            match answered(Instant::now() + self.terms.ttl, answer).await {
-                Ok(Some(start)) => {
-                    let deadline = self.terms.deadline(start);
-                    self.session.hold_until(self.claim.owner, deadline + self.terms.lock_delay);
-                    Ok(Renewed::Until(deadline))
-                }
-                Ok(None) => Ok(Renewed::Superseded),
-                Err(fault) => Err(vec![self.session.cluster.cause(fault)]),
-            }
+            renewed.map_err(|fault| vec![self.session.cluster.cause(fault)])
         })
     }
 
@@ -56,7 +41,7 @@ impl HeldLock for HeldInEtcd {
 
     /// Where the answer is lost, or this is dropped, the next sweep releases.
     fn release(self: Arc<Self>, rest: Duration, _: bool) -> SentRelease {
-        if !self.session.forget(self.claim.owner) {
+        if self.session.state.lock().held.remove(&self.claim.owner.0).is_none() {
             return Box::pin(async { Ok(Released::Lapsed) });
         }
         let held = Arc::clone(&self);
@@ -70,19 +55,31 @@ impl HeldLock for HeldInEtcd {
         })
     }
 
+    /// The caller's clock is asked without a lock.
     fn watched(&self, state: &Arc<LeaseState>) {
-        self.session.watched(self.claim.owner, state);
+        if !self.session.note(self.claim.owner, |held| held.lease = Arc::downgrade(state)) {
+            state.close(Loss::Expired);
+        }
     }
 }
 
 impl HeldInEtcd {
+    async fn renew_here(&self) -> Result<Renewed, Fault> {
+        let Some(answer) = self.session.renew(&self.claim) else { return Ok(Renewed::Superseded) };
+        // A later answer is useless: the lease has ended by then.
+        let start = answered(Instant::now() + self.terms.ttl, answer).await?;
+        let Some(deadline) = start.map(|start| self.terms.deadline(start)) else { return Ok(Renewed::Superseded) };
+        let until = deadline + self.terms.lock_delay;
+        self.session.note(self.claim.owner, |held| held.until = held.until.max(until));
+        Ok(Renewed::Until(deadline))
+    }
+
     /// Deletes the locks. Returns whether all were still there.
     fn release_now(self: Arc<Self>) -> BoxFuture<'static, Result<bool, Fault>> {
         let doubt = in_doubt(&self.session, &self.claim);
         Box::pin(async move {
             let EtcdSession { cluster, budget, .. } = &*self.session;
-            let release = self.claim.release(&cluster.keys);
-            let (answer, _) = cluster.client.call(&release, *budget, Repeat::Never).await?;
+            let (answer, _) = cluster.client.call(&self.claim.release(&cluster.keys), *budget, Repeat::Never).await?;
             // Where one of several is gone, the sweep deletes the others.
             if answer.succeeded {
                 decided(doubt);
@@ -101,8 +98,7 @@ impl HeldInEtcd {
         let put = runtime.spawn(async move {
             let lease = cluster.grant(seconds(rest), budget).await?;
             // Never repeated: a second request would find the locks under another owner.
-            let keep = self.claim.keep_closed(&kept, lease);
-            let (put, _) = cluster.client.call(&keep, budget, Repeat::Never).await?;
+            let (put, _) = cluster.client.call(&self.claim.keep_closed(&kept, lease), budget, Repeat::Never).await?;
             if !put.succeeded {
                 cluster.revoke(&self.session.runtime, lease, budget);
             }
@@ -114,9 +110,8 @@ impl HeldInEtcd {
 }
 
 impl EtcdSession {
-    /// Moves the lock of a lease that several processes have to this session, if it is still that of its owner. Each
-    /// renewal does so. A move that comes late changes nothing if another process has moved the lock before it, or this
-    /// session has swept it.
+    /// Moves the lock of a lease that several processes have to this session, if it is still its owner's. Each renewal
+    /// does so. A late move changes nothing if another process has moved the lock before, or this session has swept it.
     async fn take_over(self: &Arc<Self>, claim: &Arc<EtcdClaim>, terms: &Terms) -> Result<Renewed, Fault> {
         let (cluster, end) = (&self.cluster, Instant::now() + self.budget);
         let (_, key) = claim.locks.first();

@@ -11,8 +11,7 @@ pub(super) struct EtcdKeys(String);
 
 impl EtcdKeys {
     pub(super) fn new(namespace: &str) -> Result<EtcdKeys, String> {
-        let is_fit = |byte: u8| byte.is_ascii_graphic() && byte != b'/';
-        if namespace.is_empty() || !namespace.bytes().all(is_fit) {
+        if namespace.is_empty() || !namespace.bytes().all(|byte: u8| byte.is_ascii_graphic() && byte != b'/') {
             let problem = "is not 1 or more printable ASCII characters without spaces and slashes";
             return Err(format!("{namespace:?} {problem}"));
         }
@@ -41,22 +40,17 @@ impl EtcdKeys {
 
     /// The lock: of its one owner, or the part of one that shares it.
     pub(super) fn lock(&self, resource: &Resource, mode: Mode, owner: Owner) -> Vec<u8> {
-        match mode {
-            Mode::Exclusive => self.alone(resource),
-            Mode::Shared => self.key("l/", &format!("{resource}\0r{owner}")),
-        }
+        if let Mode::Exclusive = mode { self.alone(resource) } else { self.key("l/", &format!("{resource}\0r{owner}")) }
     }
 
     pub(super) fn alone(&self, resource: &Resource) -> Vec<u8> {
         self.key("l/", &format!("{resource}\0w"))
     }
 
-    /// All holders of a lock.
     pub(super) fn holders(&self, resource: &Resource) -> Span {
         within(self.key("l/", &format!("{resource}\0")))
     }
 
-    /// Returns the parts of a shared lock.
     pub(super) fn parts(&self, resource: &Resource) -> Span {
         within(self.key("l/", &format!("{resource}\0r")))
     }
@@ -75,7 +69,6 @@ impl EtcdKeys {
         self.key("q/", &format!("{resource}\0{number:032x}"))
     }
 
-    /// The line of clients that wait for a lock.
     pub(super) fn places(&self, resource: &Resource) -> Span {
         within(self.key("q/", &format!("{resource}\0")))
     }

@@ -2,15 +2,12 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use fencing_protocol::{Fault, Resource};
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use scopeguard::guard;
 use tokio::time::Instant;
 
 use super::claim::{EtcdClaim, EtcdRefusal};
-use super::doubt::{decided, in_doubt};
 use super::messages::{EtcdAnswer, Op, Range, Txn};
-use super::session::EtcdSession;
+use super::session::{EtcdSession, decided, in_doubt};
 use super::sessions::EtcdSessions;
 use crate::lock::settings::Settings;
 use crate::lock::wait::line::{LineListener, PlaceReports, WaitingLine};
@@ -22,21 +19,14 @@ pub(super) fn open(sessions: &Arc<EtcdSessions>, settings: &Settings) -> Opening
     let (sessions, settings) = (Arc::clone(sessions), settings.clone());
     let session = async move {
         let end = Instant::now() + settings.budget() * 2;
-        match sessions.any() {
-            Some(session) => Ok(session),
-            None => sessions.get(&settings, end).await,
-        }
+        if let Some(session) = sessions.open.any() { Ok(session) } else { sessions.get(&settings, end).await }
     };
     LineListener::open(session)
 }
 
 impl WaitingLine for EtcdSession {
-    fn keep_place(
-        self: Arc<Self>,
-        resource: Resource,
-        reports: PlaceReports,
-    ) -> BoxFuture<'static, Result<Infallible, Fault>> {
-        async move { keep(&self, &resource, reports).await }.boxed()
+    async fn keep_place(self: Arc<Self>, resource: Resource, reports: PlaceReports) -> Result<Infallible, Fault> {
+        keep(&self, &resource, reports).await
     }
 }
 

@@ -2,9 +2,8 @@
 
 use prost::Message;
 
-/// A request, and where it is sent.
 pub(super) trait EtcdRequest: Message + Default + Clone + 'static {
-    type EtcdAnswer: EtcdAnswer;
+    type Answer: EtcdAnswer;
     const PATH: &'static str;
 }
 
@@ -16,7 +15,7 @@ pub(super) trait EtcdAnswer: Message + Default + 'static {
 macro_rules! requests {
     ($($request:ty => $answer:ty, $path:literal;)*) => {$(
         impl EtcdRequest for $request {
-            type EtcdAnswer = $answer;
+            type Answer = $answer;
             const PATH: &'static str = concat!("/etcdserverpb.", $path);
         }
     )*};
@@ -57,11 +56,7 @@ macro_rules! messages {
 }
 
 messages! {
-    Header {
-        [uint64, tag = "1"] cluster: u64,
-        [uint64, tag = "2"] member: u64,
-        [int64, tag = "3"] revision: i64,
-    }
+    Header { [uint64, tag = "1"] cluster: u64, [uint64, tag = "2"] member: u64, [int64, tag = "3"] revision: i64, }
     KeyValue {
         [bytes = "vec", tag = "1"] key: Vec<u8>,
         [int64, tag = "2"] created: i64,
@@ -99,10 +94,7 @@ messages! {
         [bytes = "vec", tag = "2"] value: Vec<u8>,
         [int64, tag = "3"] lease: i64,
     }
-    Delete {
-        [bytes = "vec", tag = "1"] key: Vec<u8>,
-        [bytes = "vec", tag = "2"] end: Vec<u8>,
-    }
+    Delete { [bytes = "vec", tag = "1"] key: Vec<u8>, [bytes = "vec", tag = "2"] end: Vec<u8>, }
     /// One operation of a transaction: one of these.
     Op {
         [message, optional, tag = "1"] range: Option<Range>,
@@ -121,21 +113,12 @@ messages! {
         [bool, tag = "2"] succeeded: bool,
         [message, repeated, tag = "3"] ops: Vec<OpAnswer>,
     }
-    LeaseGrant {
-        [int64, tag = "1"] seconds: i64,
-        [int64, tag = "2"] id: i64,
-    }
+    LeaseGrant { [int64, tag = "1"] seconds: i64, [int64, tag = "2"] id: i64, }
     LeaseRevoke { [int64, tag = "1"] id: i64, }
     LeaseKeepAlive { [int64, tag = "1"] id: i64, }
     LeaseTimeToLive { [int64, tag = "1"] id: i64, }
-    Authenticate {
-        [string, tag = "1"] name: String,
-        [string, tag = "2"] password: String,
-    }
-    Authenticated {
-        [message, optional, tag = "1"] header: Option<Header>,
-        [string, tag = "2"] token: String,
-    }
+    Authenticate { [string, tag = "1"] name: String, [string, tag = "2"] password: String, }
+    Authenticated { [message, optional, tag = "1"] header: Option<Header>, [string, tag = "2"] token: String, }
     Status {}
     StatusAnswer {
         [message, optional, tag = "1"] header: Option<Header>,
@@ -161,13 +144,9 @@ messages! {
     /// That a key was deleted.
     Event {}
     /// The answer to every request about an etcd lease.
-    LeaseAnswer {
-        [message, optional, tag = "1"] header: Option<Header>,
-        [int64, tag = "3"] seconds: i64,
-    }
+    LeaseAnswer { [message, optional, tag = "1"] header: Option<Header>, [int64, tag = "3"] seconds: i64, }
 }
 
-/// How a condition compares.
 #[derive(Clone, Copy)]
 pub(super) enum Is {
     Equal = 0,
@@ -246,7 +225,6 @@ impl Op {
 }
 
 impl Txn {
-    /// Does this if the condition holds, and else nothing.
     pub(super) fn only_if(compare: Compare, then: Op) -> Txn {
         Txn { compare: vec![compare], success: vec![then], failure: Vec::new() }
     }

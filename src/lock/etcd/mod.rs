@@ -45,30 +45,39 @@
 //! | `{ns}/closed` | no lock is granted yet: the tokens were raised |
 
 mod backend;
-mod builder;
 mod claim;
 mod client;
 mod cluster;
-mod doubt;
 mod fault;
 mod held;
 mod keys;
 mod line;
 mod messages;
 mod operator;
-mod round;
 mod session;
 mod sessions;
-mod task;
 mod url;
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::task::TaskTracker;
 
 use super::service::LockService;
+use super::token_base::Largest;
+use super::url_builder::UrlBuilder;
+use super::wait::release_notifications::{ReleaseNotifications, Source};
+use super::wait::subscriptions::Notifies;
 use backend::EtcdBackend;
+use client::EtcdClient;
+use cluster::Cluster;
+use keys::EtcdKeys;
+use operator::EtcdOperator;
+use session::MIN_SECONDS;
+use sessions::EtcdSessions;
+use url::EtcdUrl;
 
 pub use super::settings::BuildError;
-pub use builder::EtcdLockBuilder;
 
 /// A lock service in an etcd cluster. Clones share its connections, its sessions and the local queues.
 pub type EtcdLock = LockService<Arc<EtcdBackend>>;
@@ -84,6 +93,41 @@ impl EtcdLock {
 
     /// Returns a builder: what you set before the first lease.
     pub fn builder(url: impl Into<String>) -> EtcdLockBuilder {
-        EtcdLockBuilder::new(url.into())
+        let mut builder = UrlBuilder::over(url.into(), 3);
+        builder.settings.least_ttl = Duration::from_secs(MIN_SECONDS);
+        builder
+    }
+}
+
+/// Builds an [`EtcdLock`].
+pub type EtcdLockBuilder = UrlBuilder<Arc<EtcdBackend>>;
+
+impl EtcdLockBuilder {
+    /// Builds the lock service. It connects with the first acquisition.
+    ///
+    /// # Errors
+    /// [`BuildError`] says which value does not fit, and why.
+    pub fn build(self) -> Result<EtcdLock, BuildError> {
+        let settings = self.settings.clone().checked()?;
+        let holder = settings.holder_name()?;
+        let sessions = Arc::new(EtcdSessions::new(self.cluster()?));
+        let (opened, waits) = (Arc::clone(&sessions), settings.clone());
+        let source = Source::new(&sessions.cluster.client.name(), move || line::open(&opened, &waits));
+        let notifications = Arc::new(ReleaseNotifications::new(1, Notifies::Everyone, vec![source]));
+        let (clock, outstanding) = (Arc::clone(&sessions.cluster.clock), sessions.cluster.requests.clone());
+        let backend = Arc::new(EtcdBackend { sessions, holder, warned: false.into() });
+        Ok(EtcdLock::over(backend, clock, notifications, outstanding, settings))
+    }
+
+    pub(super) fn operator(self) -> Result<EtcdOperator, BuildError> {
+        let budget = self.settings.budget();
+        Ok(EtcdOperator { cluster: self.cluster()?, budget })
+    }
+
+    fn cluster(self) -> Result<Cluster, BuildError> {
+        let client = EtcdClient::new(EtcdUrl::read(&self.url)?);
+        let keys = EtcdKeys::new(&self.namespace).map_err(|problem| BuildError::new("namespace", problem))?;
+        let (requests, clock, largest) = (TaskTracker::new(), self.clock, Largest::default());
+        Ok(Cluster { client, keys, clock, largest, requests })
     }
 }

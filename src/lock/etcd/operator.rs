@@ -14,10 +14,8 @@ use super::session::MIN_SECONDS;
 use crate::lock::operator::{LeaseRecord, Operator};
 use crate::lock::token_base::token;
 
-/// The keys of one read.
 const PAGE: i64 = 1000;
 
-/// The operator functions of the leases in an etcd cluster.
 #[derive(Debug)]
 pub(in crate::lock) struct EtcdOperator {
     pub(super) cluster: Cluster,
@@ -49,8 +47,7 @@ impl Operator for EtcdOperator {
                 (Compare::created(alone.clone(), Is::Equal, revision), vec![Op::delete(alone)])
             };
             let end = Txn { compare: vec![compare], success, failure: Vec::new() };
-            let ended = self.cluster.client.call(&end, self.budget, Repeat::Never);
-            Ok(ended.await?.0.succeeded)
+            Ok(self.cluster.client.call(&end, self.budget, Repeat::Never).await?.0.succeeded)
         }
         .boxed()
     }
@@ -75,8 +72,7 @@ impl EtcdOperator {
         // What is no number is replaced.
         let present = known.and_then(|base| number(&base.value).ok()).unwrap_or(0);
         let longest = found.read(1).first().and_then(|longest| number(&longest.value).ok());
-        let seconds = longest.unwrap_or(0).max(MIN_SECONDS);
-        let lease = self.cluster.grant(seconds, self.budget).await?;
+        let lease = self.cluster.grant(longest.unwrap_or(0).max(MIN_SECONDS), self.budget).await?;
         let raised = present.max(above).to_string();
         let mut success = vec![Op::put(keys.base(), raised.into(), 0), Op::put(keys.closed(), Vec::new(), lease)];
         success.extend(["l/", "g/", "d/", "q/", "s/"].map(|kind| Op::delete_all(keys.every(kind))));
@@ -85,7 +81,6 @@ impl EtcdOperator {
         Ok(self.ask(Txn { compare, success, failure: Vec::new() }).await?.succeeded)
     }
 
-    /// Reads the leases of up to `limit` resources.
     async fn read(&self, (mut start, end): Span, limit: u32) -> Result<Vec<LeaseRecord>, Fault> {
         let keys = &self.cluster.keys;
         let (mut names, mut found) = (BTreeSet::new(), Vec::<(Resource, bool, KeyValue)>::new());
@@ -111,8 +106,7 @@ impl EtcdOperator {
             if shared && !groups.contains_key(&resource) {
                 let group = Range::one(keys.group(&resource));
                 let group = self.cluster.client.ask(&group, self.budget).await?;
-                let modified = group.kvs.first().map_or(0, |group| group.modified);
-                groups.insert(resource.clone(), modified);
+                groups.insert(resource.clone(), group.kvs.first().map_or(0, |group| group.modified));
             }
             let group = groups.get(&resource).copied().filter(|_| shared);
             let revision = group.filter(|group| *group > 0).unwrap_or(lock.created);

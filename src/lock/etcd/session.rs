@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use fencing_protocol::{Fault, Owner, Resource, Terms};
 use parking_lot::Mutex;
+use scopeguard::{ScopeGuard, guard};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
-use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -21,13 +22,10 @@ use crate::lock::lease::state::LeaseState;
 use crate::lock::token_base::first_base;
 use crate::time::Time;
 
-/// The shortest time of an etcd lease.
 pub(super) const MIN_SECONDS: u64 = 2;
 
-/// An etcd lease with the locks that are on it, for one TTL and one runtime.
-///
-/// It has a sentinel, a key that is there for as long as the etcd lease. A sentinel that is gone, or was created at
-/// another revision, ends the session and all of its leases: nothing renews it into life.
+/// An etcd lease with its locks, for one TTL and one runtime. Its sentinel is a key that lasts as long: if that is
+/// gone, or was created at another revision, the session and all of its leases are over, and nothing revives it.
 pub(super) struct EtcdSession {
     pub(super) cluster: Arc<Cluster>,
     pub(super) ttl: Duration,
@@ -43,7 +41,8 @@ pub(super) struct EtcdSession {
     /// A sweep has succeeded, or the session is over.
     pub(super) swept: Notify,
     pub(super) runtime: Handle,
-    tasks: OnceLock<[AbortOnDropHandle<()>; 2]>,
+    /// They end with it.
+    pub(super) tasks: OnceLock<[AbortOnDropHandle<()>; 2]>,
 }
 
 #[derive(Default)]
@@ -58,7 +57,6 @@ pub(super) struct State {
     pub(super) renewals: Vec<EtcdRenewal>,
 }
 
-/// The locks of an owner in doubt.
 pub(super) struct Doubtful {
     pub(super) claim: Arc<EtcdClaim>,
     /// The etcd lease that its locks are on, unless they may be on any.
@@ -72,10 +70,9 @@ pub(super) struct HeldClaim {
     pub(super) on: Option<i64>,
     /// The end of the lease and its lock-delay, or of the time that its locks stay closed after the release.
     pub(super) until: Time,
-    lease: Weak<LeaseState>,
+    pub(super) lease: Weak<LeaseState>,
 }
 
-/// A lease that asks to be renewed.
 pub(super) struct EtcdRenewal {
     pub(super) claim: Arc<EtcdClaim>,
     /// Takes the start of the renewal. `None`: a lock is gone, or the session is over.
@@ -84,24 +81,13 @@ pub(super) struct EtcdRenewal {
 
 impl EtcdSession {
     /// Starts a session. Where that fails, its etcd lease is revoked, and the next start takes another one.
-    pub(super) async fn start(
-        cluster: &Arc<Cluster>,
-        terms: &Terms,
-        budget: Duration,
-    ) -> Result<Arc<EtcdSession>, Fault> {
+    pub(super) async fn start(cluster: &Arc<Cluster>, terms: &Terms, budget: Duration) -> Result<Arc<Self>, Fault> {
         let now = cluster.clock.now();
         let seconds = seconds(terms.ttl * 4 / 3 + terms.lock_delay);
-        let opened = async {
-            let lease = cluster.grant(seconds, budget).await?;
-            let created = put_sentinel(cluster, lease, seconds, budget).await;
-            created.map(|created| (lease, created)).inspect_err(|_| cluster.revoke(&Handle::current(), lease, budget))
-        };
-        // With members of two clusters a lock would have two holders, by the member that each client reaches first.
-        let (lease, created) = tokio::select! {
-            biased;
-            other = cluster.client.find_another_cluster(budget) => return Err(other.fault),
-            opened = opened => opened?,
-        };
+        cluster.client.check_members(budget / 4).await?;
+        let lease = cluster.grant(seconds, budget).await?;
+        let created = put_sentinel(cluster, lease, seconds, budget).await;
+        let created = created.inspect_err(|_| cluster.revoke(&Handle::current(), lease, budget))?;
         Ok(Arc::new(EtcdSession {
             cluster: Arc::clone(cluster),
             ttl: terms.ttl,
@@ -115,11 +101,6 @@ impl EtcdSession {
             runtime: Handle::current(),
             tasks: OnceLock::new(),
         }))
-    }
-
-    /// Takes the tasks that run for it: they end with it.
-    pub(super) fn keep(&self, tasks: [JoinHandle<()>; 2]) {
-        let _ = self.tasks.set(tasks.map(AbortOnDropHandle::new));
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -137,29 +118,9 @@ impl EtcdSession {
         terms.deadline(start.min(self.state.lock().renewed + self.ttl / 3))
     }
 
-    /// Learns which lease the locks belong to. If the session is over, so is the lease.
-    pub(super) fn watched(&self, owner: Owner, lease: &Arc<LeaseState>) {
-        let known = {
-            let mut state = self.state.lock();
-            let held = state.held.get_mut(&owner.0);
-            held.map(|held| held.lease = Arc::downgrade(lease))
-        };
-        // The caller's clock is asked without the lock.
-        if known.is_none() {
-            lease.close(Loss::Expired);
-        }
-    }
-
-    /// Notes a renewal. It shortens none.
-    pub(super) fn hold_until(&self, owner: Owner, until: Time) {
-        if let Some(held) = self.state.lock().held.get_mut(&owner.0) {
-            held.until = held.until.max(until);
-        }
-    }
-
-    /// Forgets the locks of a lease. Returns whether the session had them.
-    pub(super) fn forget(&self, owner: Owner) -> bool {
-        self.state.lock().held.remove(&owner.0).is_some()
+    /// Changes what is noted of a lease. Returns false if nothing is: if the session is over, so is the lease.
+    pub(super) fn note(&self, owner: Owner, change: impl FnOnce(&mut HeldClaim)) -> bool {
+        self.state.lock().held.get_mut(&owner.0).map(change).is_some()
     }
 
     /// Deletes, at the time `until`, the locks of a released lease and those `kept` in their place.
@@ -229,11 +190,45 @@ impl EtcdSession {
         self.swept.notify_waiters();
         self.work.notify_one();
     }
+
+    /// Keeps others from joining the shared lock for `lasting` while it is held, in a separate task. The grant ends
+    /// this early, or, if this process dies, its etcd lease (whole seconds). If the drain fails, the waiter asks again.
+    pub(super) fn drain(&self, resource: &Resource, lasting: Duration) {
+        if lasting.is_zero() {
+            return;
+        }
+        let (cluster, runtime, budget) = (Arc::clone(&self.cluster), self.runtime.clone(), self.budget);
+        let (drain, parts) = (cluster.keys.drain(resource), cluster.keys.parts(resource));
+        let counted = cluster.requests.token();
+        self.runtime.spawn(async move {
+            let lease = cluster.grant(seconds(lasting), budget).await?;
+            let put = Txn::only_if(Compare::some_in(parts), Op::put(drain, Vec::new(), lease));
+            if cluster.client.call(&put, budget, Repeat::Never).await.is_ok_and(|(answer, _)| answer.succeeded) {
+                drop(counted);
+                sleep(lasting).await;
+            }
+            // This ends only this drain: the key of a later drain is on another etcd lease.
+            cluster.revoke(&runtime, lease, budget);
+            Ok::<(), Fault>(())
+        });
+    }
+
+    /// Waits until nothing of these resources is in doubt here, not for longer than that.
+    pub(super) async fn clear(&self, claim: &EtcdClaim, end: Instant) {
+        loop {
+            let mut swept = std::pin::pin!(self.swept.notified());
+            swept.as_mut().enable();
+            let concerns = |it: &EtcdClaim| it.locks.iter().any(|(it, _)| claim.concerns(it));
+            if !self.state.lock().doubtful.iter().any(|it| concerns(&it.claim)) || timeout_at(end, swept).await.is_err()
+            {
+                return;
+            }
+        }
+    }
 }
 
 impl State {
-    /// Notes the locks of a lease, until it ends with its lock-delay. Returns false if the session is over, or about to
-    /// sweep them.
+    /// Notes a lease's locks until it ends with its lock-delay. False if the session is over, or about to sweep them.
     pub(super) fn hold(&mut self, claim: &Arc<EtcdClaim>, on: Option<i64>, until: Time) -> bool {
         if self.over || self.doubtful.iter().any(|doubtful| doubtful.claim.owner == claim.owner) {
             return false;
@@ -245,13 +240,34 @@ impl State {
     }
 }
 
+/// Guards the locks of a claim whose request has no known outcome: they may be held now, or later. If this is dropped
+/// before it is [`decided`], the session sweeps them.
+pub(super) type InDoubt = ScopeGuard<(Arc<EtcdSession>, Doubtful), fn((Arc<EtcdSession>, Doubtful))>;
+
+/// Puts the locks of a claim in doubt. The caller sends its request only after this.
+pub(super) fn in_doubt(session: &Arc<EtcdSession>, claim: &Arc<EtcdClaim>) -> InDoubt {
+    let (claim, counted) = (Arc::clone(claim), session.cluster.requests.token());
+    let doubt = Doubtful { claim, on: Some(session.lease), _counted: counted };
+    guard((Arc::clone(session), doubt), |(session, doubt)| {
+        let mut state = session.state.lock();
+        if !state.over {
+            state.doubtful.push(doubt);
+            session.work.notify_one();
+        }
+    })
+}
+
+/// Ends the doubt: the session has nothing to sweep.
+pub(super) fn decided(doubt: InDoubt) {
+    drop(ScopeGuard::into_inner(doubt));
+}
+
 /// When the service and its leases are gone, the locks are deleted, unless one must stay closed.
 impl Drop for EtcdSession {
     fn drop(&mut self) {
         let now = self.cluster.clock.now();
         let state = self.state.get_mut();
-        let stays = state.held.values().any(|held| held.until > now);
-        if !state.over && !stays {
+        if !state.over && !state.held.values().any(|held| held.until > now) {
             self.cluster.revoke(&self.runtime, self.lease, self.budget);
         }
     }

@@ -87,8 +87,7 @@ fn tls(query: &str) -> Result<ClientTlsConfig, BuildError> {
             _ => return Err(wrong(format!("{name:?} is not one of ca, cert and key"))),
         };
         let path = decoded(path)?;
-        let text = std::fs::read(&path);
-        *place = Some(text.map_err(|error| wrong(format!("{name}={path}: {error}")))?);
+        *place = Some(std::fs::read(&path).map_err(|error| wrong(format!("{name}={path}: {error}")))?);
     }
     let tls = match ca {
         Some(ca) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(ca)),

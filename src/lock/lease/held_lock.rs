@@ -21,8 +21,7 @@ pub type SentRelease = BoxFuture<'static, Result<Released, ReleaseError>>;
 
 /// The locks of one lease, as the lease sees them.
 pub trait HeldLock: Send + Sync + 'static {
-    /// Tries once to renew, or says why it could not. With `resumes` it does not know whether the lease has ended, and
-    /// renews what a majority has still.
+    /// Tries once to renew, or says why not. With `resumes` the lease may have ended: it renews what a majority has.
     fn renew(&self, resumes: bool) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>>;
 
     /// Notes that another process may resume the lease, and returns the owner that it needs; `None` if no process can.

@@ -65,8 +65,7 @@ impl Holding {
         Some(LeaseTicket { sequencer, ttl, lock_delay, owner })
     }
 
-    /// Tries once to renew, unless the lease has ended, and returns the reason of a failure. One that another has
-    /// superseded is over then.
+    /// Tries once to renew a lease that has not ended, and returns why it failed. A superseded lease is over then.
     pub(super) async fn renew(&self) -> Result<(), Vec<NodeCause>> {
         if self.state.deadline().is_err() {
             return Err(Vec::new());
@@ -113,8 +112,7 @@ impl Holding {
         })
     }
 
-    /// Releases without waiting. If the lease was lost, nothing is sent where there is a lock-delay, as writes of its holder
-    /// may still be in flight.
+    /// Releases without waiting. A lost lease with a lock-delay sends nothing: writes of its holder may be in flight.
     pub(super) fn abandon(self: &Arc<Self>, loss: Loss) {
         if loss != Loss::Released && !self.terms.lock_delay.is_zero() {
             self.wake(false);
@@ -123,7 +121,6 @@ impl Holding {
         }
     }
 
-    /// Wakes the next caller of this process.
     pub(super) fn wake(&self, handed_over: bool) {
         self.locks.iter().for_each(|lock| self.queues.wake(&lock.resource, handed_over));
     }

@@ -4,17 +4,17 @@ pub(crate) mod state;
 pub(crate) mod ticket;
 pub(super) mod watchdog;
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::marker::PhantomData;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fencing_protocol::{Released, Resource, Token};
+use scopeguard::{ScopeGuard, guard};
 use tokio::runtime::Handle;
 
-use crate::lock::counted::{HeldGauge, held_gauge};
 use crate::lock::error::{LeaseLost, Loss, NodeCause, ReleaseError, RenewError};
 use crate::lock::settings::Settings;
 use crate::lock::sleep::in_runtime;
@@ -29,8 +29,7 @@ use watchdog::{Watch, Watchdogs};
 /// A time-limited lock and its fencing token.
 ///
 /// A watchdog renews it every third of its TTL until it is released, lost, or held for `max_hold`. A dropped lease
-/// sends its release and does not wait for an answer. If the lease was lost before, the lock stays held for its
-/// lock-delay, if it has one.
+/// sends its release without waiting for an answer; if it was lost before, the lock stays held for its lock-delay.
 ///
 /// **Fencing.** A lease may be lost at any moment, even between a check and a write. Only a storage
 /// that compares [`token`](Lease::token) makes a late write safe.
@@ -43,19 +42,15 @@ use watchdog::{Watch, Watchdogs};
 pub struct Lease<K = Exclusive> {
     holding: Arc<Holding>,
     runtime: Handle,
-    active: Option<Active>,
+    /// Until its release it is renewed, if that is enabled, and counts in the metrics.
+    active: Option<(Option<Watch>, Gauge)>,
     kind: PhantomData<fn() -> K>,
 }
 
-/// The state of a lease until its release: it is renewed, if enabled, and counts in the metrics.
-struct Active {
-    _watch: Option<Watch>,
-    _counted: HeldGauge,
-}
+type Gauge = ScopeGuard<Instant, fn(Instant)>;
 
-/// A shared lease, from [`acquire_shared`](super::Lock::acquire_shared): a read lock. While it lasts, no client holds
-/// the lock exclusively. Each shared lease is renewed, lost and released separately, as a [`Lease`] is; the lock is
-/// free when the last one has ended.
+/// A read lock, from [`acquire_shared`](super::Lock::acquire_shared). While it lasts, no client holds the lock
+/// exclusively. Each is renewed, lost and released by itself, like a [`Lease`]; the last one to end frees the lock.
 ///
 /// **Fencing.** The token is larger than that of every exclusive lease before it, and smaller than that of
 /// each one after. The holders of a shared lock have equal tokens if the counts of the nodes agree, and may
@@ -64,9 +59,8 @@ struct Active {
 /// another reader's, the storage may refuse you after that reader has written: acquire again.
 pub type SharedLease = Lease<Shared>;
 
-/// A lease of several resources, from [`acquire_all`](super::Lock::acquire_all): with a token for each. It is renewed,
-/// lost and released as a whole, as a [`Lease`] is: it ends for all resources when it ends for one. Errors name the
-/// first of the resources.
+/// A lease of several resources, with a token for each, from [`acquire_all`](super::Lock::acquire_all). It is renewed,
+/// lost and released as a whole, like a [`Lease`]: it ends for all when it ends for one. Errors name the first.
 ///
 /// **Fencing.** Give each write the token of its resource.
 pub type LeaseSet = Lease<Several>;
@@ -105,8 +99,7 @@ impl Lease<Several> {
 impl Lease {
     /// Returns what another process needs to go on with the lease; each back end of this crate has it.
     ///
-    /// That process may release the lease unseen by this one. So from now on renewals here, too, extend only what a
-    /// majority of the servers still has.
+    /// That process may release it unseen by this one. So renewals, here too, now extend only what a majority has.
     #[must_use]
     pub fn ticket(&self) -> Option<LeaseTicket> {
         self.holding.ticket()
@@ -149,12 +142,16 @@ impl<K> Lease<K> {
         queues: Arc<WaitQueues>,
         watchdogs: &Watchdogs,
     ) -> Lease<K> {
-        let counted = held_gauge();
+        metrics::gauge!("fencing_leases").increment(1.0);
+        let counted: Gauge = guard(Instant::now(), |since| {
+            metrics::gauge!("fencing_leases").decrement(1.0);
+            metrics::histogram!("fencing_hold_seconds").record(since.elapsed());
+        });
         let holding = Arc::new(Holding::new(grant, clock, (asked, settings), queues));
         let runtime = Handle::current();
         let watch = || watchdogs.watch(&runtime, Arc::clone(&holding), settings.ttl);
-        let active = Active { _watch: settings.renew.then(watch), _counted: counted };
-        Lease { holding, runtime, active: Some(active), kind: PhantomData }
+        let active = Some((settings.renew.then(watch), counted));
+        Lease { holding, runtime, active, kind: PhantomData }
     }
 
     /// Returns how long the lease lasts from now unless it is renewed; zero after its end.
@@ -173,16 +170,14 @@ impl<K> Lease<K> {
         async move { state.over().await }
     }
 
-    /// Returns why the last renewal failed: each node's fault, or the database's. Empty if none has failed, or
-    /// one has succeeded since.
+    /// Returns why the last renewal failed, by node or database. Empty if none has failed, or one has succeeded since.
     #[must_use]
     pub fn renewal_failure(&self) -> Vec<NodeCause> {
         self.holding.failure.lock().clone()
     }
 
-    /// Runs `work` and drops it the moment the lease is lost. If the work itself returns a `Result`, you get one
-    /// `Result` inside another: `lease.run(write(token)).await??` returns an error if the lease was lost, and also
-    /// if the write failed or was stale.
+    /// Runs `work` and drops it the moment the lease is lost. If it returns a `Result`, you get one inside another:
+    /// `lease.run(write(token)).await??` returns an error if the lease was lost, or the write failed or was stale.
     ///
     /// # Errors
     /// [`LeaseLost`] if the lease ended first. The work may have been done in part.
@@ -242,8 +237,7 @@ impl<K> Lease<K> {
     /// has a [ticket](Lease::ticket), the lock stays as it is: another process may have renewed it.
     ///
     /// # Errors
-    /// [`ReleaseError`] if too few nodes answered to know whether it is released; the lock expires
-    /// with its TTL at the latest.
+    /// [`ReleaseError`] if too few nodes answered to know if it was released. It expires with its TTL at the latest.
     ///
     /// # Cancel safety
     /// After the first poll, the release completes even if you drop the future.
@@ -265,8 +259,7 @@ impl<K> Lease<K> {
         LeaseLost { resource, token, loss, causes: self.renewal_failure() }
     }
 
-    /// Ends the lease here, and returns the reason. After this nothing is renewed: a renewal that
-    /// came after the release could lock again.
+    /// Ends the lease here, and returns why. Then nothing is renewed: a renewal after the release could lock again.
     fn close(&mut self) -> Loss {
         self.active = None;
         self.holding.state.close(Loss::Released)

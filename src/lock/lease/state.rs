@@ -66,8 +66,7 @@ impl LeaseState {
         }
     }
 
-    /// Changes the state of a lease that is not over, in one step, and returns the state
-    /// then. A deadline that has passed ends it first.
+    /// Changes the state in one step, if the lease is not over, and returns it. A passed deadline ends the lease first.
     fn change(&self, next: impl FnOnce(Time) -> Option<Result<Time, Loss>>) -> Result<Time, Loss> {
         // Read outside of the step, as the clock may be the caller's code. That is early enough: a
         // lease that was reported as over is noted as over, and nothing revives it.

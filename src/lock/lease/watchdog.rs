@@ -6,17 +6,18 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use futures_util::future::{AbortHandle, BoxFuture, abortable};
+use futures_util::future::{AbortHandle, Abortable, OptionFuture};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use parking_lot::Mutex;
+use scopeguard::guard;
 use tokio::runtime::{Handle, Id};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::holding::Holding;
 use crate::lock::error::{Loss, NodeCause};
-use crate::lock::sleep::sleep_until;
+use crate::lock::sleep::{RESTART_PAUSE, sleep_until};
 use crate::log_throttle::LogThrottle;
 use crate::random::jitter;
 use crate::sequencer::Sequencer;
@@ -36,9 +37,6 @@ const NEXT_RENEWALS: Duration = Duration::from_millis(10);
 
 /// How long the task waits for another lease when none is left: a new task for each short lease costs more.
 const LINGER: Duration = Duration::from_millis(250);
-
-/// The pause before a task starts again after a panic.
-const RESTART_PAUSE: Duration = Duration::from_millis(100);
 
 /// Renews the leases of one lock service, one task for each runtime in which leases were acquired.
 #[derive(Default)]
@@ -139,6 +137,17 @@ impl Watched {
         Some(lease)
     }
 
+    /// Notes the end of the task. If it comes before that of its leases, with its runtime or in a panic, it is started
+    /// again, by the next lease at the latest, and looks after all of them.
+    fn end(&mut self) {
+        (self.running, self.asleep) = (false, None);
+        for (number, lease) in self.leases.iter_mut().filter(|(_, lease)| lease.renewal.is_some()) {
+            self.looks.remove(&(lease.look, *number));
+            (lease.renewal, lease.look) = (None, Time::default());
+            self.looks.insert((lease.look, *number));
+        }
+    }
+
     /// Returns the leases that are due now, `room` at most, the longest due first.
     fn due(&self, now: Time, room: usize) -> Vec<(u64, Arc<Holding>)> {
         let due = self
@@ -147,21 +156,6 @@ impl Watched {
             .filter_map(|(_, number)| Some((*number, Arc::clone(&self.leases.get(number)?.holding))));
         due.take(room).collect()
     }
-}
-
-/// A renewal in flight. `None` if it was dropped, because the lease has ended.
-type RenewalInFlight = BoxFuture<'static, Option<(u64, Arc<Holding>, Result<(), Vec<NodeCause>>)>>;
-
-fn renewal(number: u64, holding: Arc<Holding>) -> (RenewalInFlight, AbortHandle) {
-    let renewing = Arc::clone(&holding);
-    // A panic in the middle of one renewal ends no other.
-    let renewed = AssertUnwindSafe(async move { renewing.renew().await }).catch_unwind();
-    let (renewed, abort) = abortable(renewed);
-    let renewal = async move {
-        let renewed = renewed.await.ok()?.unwrap_or(Err(Vec::new()));
-        Some((number, holding, renewed))
-    };
-    (renewal.boxed(), abort)
 }
 
 /// Runs until no lease has come for a while. After a panic, of the caller's clock perhaps, it starts again.
@@ -176,25 +170,8 @@ async fn keep(watchdog: Arc<Watchdog>, clock: Arc<dyn Clock>) {
     }
 }
 
-/// The task of a watchdog. If it ends before its leases, with its runtime or in a panic, then it is started
-/// again, by the next lease at the latest, and looks after all of them.
-struct RunningGuard<'a>(&'a Watchdog);
-
-impl Drop for RunningGuard<'_> {
-    fn drop(&mut self) {
-        let mut watched = self.0.watched.lock();
-        (watched.running, watched.asleep) = (false, None);
-        let Watched { leases, looks, .. } = &mut *watched;
-        for (number, lease) in leases.iter_mut().filter(|(_, lease)| lease.renewal.is_some()) {
-            looks.remove(&(lease.look, *number));
-            (lease.renewal, lease.look) = (None, Time::default());
-            looks.insert((lease.look, *number));
-        }
-    }
-}
-
 async fn run(watchdog: &Watchdog, clock: &dyn Clock) {
-    let running = RunningGuard(watchdog);
+    let running = guard(watchdog, |watchdog| watchdog.watched.lock().end());
     let mut renewals = FuturesUnordered::new();
     let (mut busy_until, mut last_used) = (Time::default(), clock.now());
     loop {
@@ -222,23 +199,15 @@ async fn run(watchdog: &Watchdog, clock: &dyn Clock) {
             }
             watched.asleep
         };
-        let mut timer = pin!(async {
-            match next {
-                Some(next) => sleep_until(clock, next).await,
-                None => std::future::pending().await,
-            }
-        });
+        let mut timer = pin!(OptionFuture::from(next.map(|next| sleep_until(clock, next))));
         let mut changed = pin!(watchdog.changed.notified());
         // Notes all renewals that have ended before the next look.
         poll_fn(|context| {
             let mut progress = changed.as_mut().poll(context).is_ready();
-            while let Poll::Ready(Some(ended)) = renewals.poll_next_unpin(context) {
+            while let Poll::Ready(Some(())) = renewals.poll_next_unpin(context) {
                 progress = true;
-                if let Some((number, holding, renewed)) = ended {
-                    on_renewed(watchdog, number, &holding, renewed);
-                }
             }
-            if progress || timer.as_mut().poll(context).is_ready() {
+            if progress || timer.as_mut().poll(context) == Poll::Ready(Some(())) {
                 return Poll::Ready(());
             }
             Poll::Pending
@@ -264,13 +233,14 @@ fn next_look(holding: &Holding, pause: Duration, renewed: bool) -> Time {
 }
 
 /// Checks whether a lease has ended, and returns a renewal if one is due.
-fn look(watchdog: &Watchdog, (number, holding): (u64, Arc<Holding>)) -> Option<RenewalInFlight> {
+fn look(watchdog: &Watchdog, (number, holding): (u64, Arc<Holding>)) -> Option<impl Future<Output = ()>> {
     let deadline = match holding.state.deadline() {
         Ok(deadline) => deadline,
         Err(loss) => {
-            let forgotten = watchdog.watched.lock().forget(number);
-            if forgotten {
-                lost(&holding, loss);
+            if watchdog.watched.lock().forget(number) && loss != Loss::Released {
+                let Sequencer { resource, token } = &holding.first;
+                isolated(|| tracing::warn!(%resource, %token, %loss, "lease lost"));
+                isolated(|| metrics::counter!("fencing_leases_lost_total").increment(1));
             }
             return None;
         }
@@ -281,9 +251,15 @@ fn look(watchdog: &Watchdog, (number, holding): (u64, Arc<Holding>)) -> Option<R
     if lease.renewal.is_some() || holding.state.is_last(deadline) {
         return None;
     }
-    let (renewal, abort) = renewal(number, holding);
+    let (abort, registration) = AbortHandle::new_pair();
     lease.renewal = Some(abort);
-    Some(renewal)
+    Some(async move {
+        // A panic in the middle of one renewal ends no other. It is dropped in its middle where the lease has ended.
+        let renewed = AssertUnwindSafe(holding.renew()).catch_unwind();
+        if let Ok(renewed) = Abortable::new(renewed, registration).await {
+            on_renewed(watchdog, number, &holding, renewed.unwrap_or(Err(Vec::new())));
+        }
+    })
 }
 
 fn on_renewed(watchdog: &Watchdog, number: u64, holding: &Holding, renewed: Result<(), Vec<NodeCause>>) {
@@ -305,14 +281,6 @@ fn on_renewed(watchdog: &Watchdog, number: u64, holding: &Holding, renewed: Resu
         next_look(holding, third, true)
     };
     watchdog.watched.lock().look_again(number, next);
-}
-
-fn lost(holding: &Holding, loss: Loss) {
-    if loss != Loss::Released {
-        let Sequencer { resource, token } = &holding.first;
-        isolated(|| tracing::warn!(%resource, %token, %loss, "lease lost"));
-        isolated(|| metrics::counter!("fencing_leases_lost_total").increment(1));
-    }
 }
 
 /// Calls the caller's log or metrics. Their panic is no reason to give up leases.

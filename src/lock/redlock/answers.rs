@@ -6,6 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use fencing_protocol::{Address, Fault, Reply, majority};
 use parking_lot::Mutex;
+use scopeguard::{ScopeGuard, guard};
 use tokio::time::{Instant, sleep_until};
 
 use crate::time::{Clock, Time};
@@ -15,14 +16,13 @@ pub(super) type NodeAnswer = Result<Reply, Fault>;
 /// The answers to one caller's requests. All lanes put their answers in here, so that the caller has one
 /// place, one waker and one timer for all of them.
 pub(super) struct Answers {
-    inbox: Arc<Inbox>,
+    inbox: Arc<Mutex<Inbox>>,
     /// The clock that leases are timed by: a vote's age counts the time in which the machine was suspended.
     clock: Arc<dyn Clock>,
     /// The same moment by the timers and by that clock.
     begun: (Instant, Time),
     /// The answers still awaited, by the number of the question.
     awaited: Vec<Option<Awaited>>,
-    open: usize,
     /// The number of further answers before one can decide the vote.
     undecided: usize,
 }
@@ -34,48 +34,31 @@ struct Awaited {
     end: Time,
 }
 
-#[derive(Default)]
-struct Inbox(Mutex<InboxState>);
-
-#[derive(Default)]
-struct InboxState {
+struct Inbox {
     /// Received answers, with the number of their question.
     come: VecDeque<(usize, NodeAnswer)>,
     /// The caller's waker, and how many answers must come before it is woken.
     waker: Option<(Waker, usize)>,
 }
 
-/// The caller to wake, if the answers are enough. It is woken when this is dropped: hold no lock then that it takes
-/// next.
-pub(super) struct Woken(Option<Waker>);
-
-impl Drop for Woken {
-    fn drop(&mut self) {
-        if let Some(waker) = self.0.take() {
-            waker.wake();
-        }
-    }
-}
+/// The caller to wake, if the answers are enough. Dropping this wakes it: hold no lock then that it takes next.
+pub(super) type Woken = ScopeGuard<Waker, fn(Waker)>;
 
 /// The place of one answer. Dropped without an answer, it gives the caller an error.
 pub(super) struct AnswerSlot {
-    inbox: Arc<Inbox>,
+    inbox: Arc<Mutex<Inbox>>,
     question: Option<usize>,
 }
 
-impl Inbox {
-    fn put(&self, question: usize, answer: NodeAnswer) -> Woken {
-        let mut state = self.0.lock();
-        state.come.push_back((question, answer));
-        let come = state.come.len();
-        Woken(state.waker.take_if(|(_, least)| come >= *least).map(|(waker, _)| waker))
-    }
-}
-
 impl AnswerSlot {
-    /// Gives the caller this answer, unless it has one.
+    /// Gives the caller this answer, unless it has one. It may have given up.
     pub(super) fn answer(&mut self, answer: NodeAnswer) -> Option<Woken> {
-        Some(self.inbox.put(self.question.take()?, answer))
+        let question = self.question.take()?;
+        let mut inbox = self.inbox.lock();
+        inbox.come.push_back((question, answer));
+        let come = inbox.come.len();
+        let (waker, _) = inbox.waker.take_if(|(_, least)| come >= *least)?;
+        Some(guard(waker, Waker::wake as fn(Waker)))
     }
 }
 
@@ -91,29 +74,24 @@ impl Answers {
     /// Makes room for the votes of this many nodes. No answer wakes the caller before the vote may be decided: when a
     /// majority may have granted, or too many may have refused.
     pub(super) fn new(nodes: usize, clock: &Arc<dyn Clock>) -> Answers {
-        let state = InboxState { come: VecDeque::with_capacity(nodes), waker: None };
-        let inbox = Arc::new(Inbox(Mutex::new(state)));
+        let inbox = Arc::new(Mutex::new(Inbox { come: VecDeque::with_capacity(nodes), waker: None }));
         let begun = (Instant::now(), clock.now());
         let (clock, awaited) = (Arc::clone(clock), Vec::with_capacity(nodes));
         let least = majority(nodes).min(nodes + 1 - majority(nodes));
-        Answers { inbox, clock, begun, awaited, open: 0, undecided: least.saturating_sub(1) }
+        Answers { inbox, clock, begun, awaited, undecided: least.saturating_sub(1) }
     }
 
-    /// Awaits one more answer, which counts until `bound`. A re-admission relies on this: requests sent
-    /// before it are over by then.
+    /// Awaits one more answer, which counts until `bound`: re-admission relies on earlier requests being over by then.
     pub(super) fn slot(&mut self, from: Address, bound: Instant) -> AnswerSlot {
         let question = Some(self.awaited.len());
         let (timer, clock) = self.begun;
         let end = clock + bound.saturating_duration_since(timer);
         self.awaited.push(Some(Awaited { from, bound, end }));
-        self.open += 1;
         AnswerSlot { inbox: Arc::clone(&self.inbox), question }
     }
 
-    /// Returns the next answer with the address of its request, or `None` if no more are awaited. A lane
-    /// bounds its answers itself; the bound here is for a lane whose runtime is stuck.
-    ///
-    /// You may drop it at any point: no answer gets lost.
+    /// Returns the next answer with the address of its request, or `None` if no more are awaited. A lane bounds its
+    /// answers itself; the bound here is for a lane whose runtime is stuck. Dropped at any point, it loses no answer.
     pub(super) async fn next(&mut self) -> Option<(Address, NodeAnswer)> {
         if let Some(next) = self.come() {
             return Some(next);
@@ -138,13 +116,13 @@ impl Answers {
 
     fn poll_come(&mut self, context: &mut Context<'_>) -> Poll<Option<(Address, NodeAnswer)>> {
         loop {
-            let mut state = self.inbox.0.lock();
-            let least = (self.undecided + 1).min(self.open).max(1);
-            if state.come.len() < least {
-                state.waker = Some((context.waker().clone(), least));
+            let mut inbox = self.inbox.lock();
+            let least = (self.undecided + 1).min(self.awaited.iter().flatten().count()).max(1);
+            if inbox.come.len() < least {
+                inbox.waker = Some((context.waker().clone(), least));
                 return Poll::Pending;
             }
-            drop(state);
+            drop(inbox);
             // The answers that have arrived may have timed out.
             if let Some(next) = self.come() {
                 return Poll::Ready(Some(next));
@@ -155,7 +133,7 @@ impl Answers {
     /// Takes the first received answer that is still awaited.
     fn come(&mut self) -> Option<(Address, NodeAnswer)> {
         loop {
-            let (question, answer) = self.inbox.0.lock().come.pop_front()?;
+            let (question, answer) = self.inbox.lock().come.pop_front()?;
             if let Some(Awaited { from, end, .. }) = self.close(question) {
                 let late = answer.is_ok() && self.clock.now() > end;
                 return Some((from, if late { Err(Fault::Unread) } else { answer }));
@@ -165,7 +143,6 @@ impl Answers {
 
     fn close(&mut self, question: usize) -> Option<Awaited> {
         let awaited = self.awaited.get_mut(question)?.take()?;
-        self.open -= 1;
         self.undecided = self.undecided.saturating_sub(1);
         Some(awaited)
     }

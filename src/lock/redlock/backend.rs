@@ -11,31 +11,20 @@ use super::held::HeldOnNodes;
 use super::nodes::Nodes;
 use super::readmission;
 use crate::holder::Holder;
-use crate::lock::error::{AcquireError, NodeCause};
-use crate::lock::lease::held_lock::{Grant, HeldLock};
-use crate::lock::lease::ticket::LeaseTicket;
-use crate::lock::service::backend::LockBackend;
-use crate::lock::service::health::{Health, NodeHealth};
-use crate::lock::settings::Settings;
-use crate::lock::wait::backoff::draining;
-use crate::lock::wait::wanted::Ask;
+use crate::lock::service::backend::{
+    AcquireError, Ask, Grant, Health, HeldLock, LeaseTicket, LockBackend, NodeCause, Settings, draining,
+};
+use crate::lock::service::health::NodeHealth;
 use crate::random;
 use crate::sequencer::Sequencer;
 
 impl LockBackend for Arc<Nodes> {
     /// If this is dropped at any await point, or the attempt is lost, it releases on all nodes. If others share a lock
-    /// that is requested exclusively, no client joins them until the next attempt.
-    ///
-    /// A failure because this client itself was too slow says nothing about the nodes: it tries again under a new
-    /// owner, once it gets a permit, within the wait limit.
-    async fn attempt(
-        &self,
-        resources: &NonEmpty<Resource>,
-        ask: Ask,
-        settings: &Settings,
-    ) -> Result<Grant, AcquireError> {
+    /// that is requested exclusively, no client joins them until the next attempt. A failure because this client itself
+    /// was too slow says nothing about the nodes: it tries again under a new owner, with a permit, within the wait limit.
+    async fn attempt(&self, wanted: &NonEmpty<Resource>, ask: Ask, settings: &Settings) -> Result<Grant, AcquireError> {
         readmission::start(self);
-        let (first, terms) = (resources.first(), settings.terms());
+        let (first, terms) = (wanted.first(), settings.terms());
         let (now, budget) = (Instant::now(), settings.budget());
         // As long as one attempt takes at least: an attempt that was not sent in time asks once more.
         let end = ask.end.max(now + budget * 4).min(now + terms.ttl / 2);
@@ -45,16 +34,13 @@ impl LockBackend for Arc<Nodes> {
                 return Err(AcquireError::Overloaded { resource: first.clone() });
             };
             let begin = Instant::now();
-            let asked = try_once(self, resources, ask.mode, terms).await;
-            let faults = match &asked {
-                Err(Lost::NoQuorum { faults, .. }) => faults.as_slice(),
-                _ => &[],
-            };
+            let asked = try_once(self, wanted, ask.mode, terms).await;
+            let faults = if let Err(Lost::NoQuorum { faults, .. }) = &asked { faults.as_slice() } else { &[] };
             let late = self.was_late(begin, faults);
             match asked {
                 Ok(grant) => return Ok(grant),
                 Err(Lost::Held { part, retry_after, shared, holder }) => {
-                    let resource = resources.get(part).unwrap_or(first).clone();
+                    let resource = wanted.get(part).unwrap_or(first).clone();
                     if shared && ask.drains {
                         let lasting = draining(settings, budget * 2, ask.end);
                         let drain = Request::Drain { resource: resource.clone(), lasting };
@@ -72,7 +58,9 @@ impl LockBackend for Arc<Nodes> {
                     return Err(AcquireError::Overloaded { resource: first.clone() });
                 }
                 Err(Lost::NoQuorum { granted, faults }) => {
-                    return Err(self.no_quorum(first, granted, faults));
+                    let (resource, nodes) = (first.clone(), self.size());
+                    let (needed, causes) = (majority(nodes), self.causes(faults));
+                    return Err(AcquireError::NoQuorum { resource, nodes, needed, granted, causes });
                 }
             }
         }
@@ -120,15 +108,6 @@ impl LockBackend for Arc<Nodes> {
     }
 }
 
-impl Nodes {
-    pub(super) fn no_quorum(&self, resource: &Resource, granted: usize, faults: Vec<(usize, Fault)>) -> AcquireError {
-        let (resource, nodes) = (resource.clone(), self.size());
-        let (needed, causes) = (majority(nodes), self.causes(faults));
-        AcquireError::NoQuorum { resource, nodes, needed, granted, causes }
-    }
-}
-
-/// Asks the nodes once.
 async fn try_once(nodes: &Arc<Nodes>, resources: &NonEmpty<Resource>, mode: Mode, terms: Terms) -> Result<Grant, Lost> {
     let attempt = Attempt { owner: Owner(random::stamped()), mode, terms };
     let acquire = Acquire::new(nodes.size(), attempt, resources.clone(), nodes.clock.now());

@@ -15,15 +15,15 @@ type NodeSource = Arc<dyn Fn(&str) -> Result<Arc<dyn Node>, BuildError> + Send +
 #[derive(Clone)]
 #[must_use]
 pub struct RedlockBuilder {
-    sources: Vec<NodeSource>,
+    pub(super) sources: Vec<NodeSource>,
     namespace: String,
     clock: Arc<dyn Clock>,
     pub(in crate::lock) settings: Settings,
     start_rules: StartRules,
 }
 
-impl Default for RedlockBuilder {
-    fn default() -> RedlockBuilder {
+impl RedlockBuilder {
+    pub(super) fn new() -> RedlockBuilder {
         RedlockBuilder {
             sources: Vec::new(),
             namespace: "fencing".into(),
@@ -32,20 +32,13 @@ impl Default for RedlockBuilder {
             start_rules: StartRules::default(),
         }
     }
-}
 
-impl RedlockBuilder {
     /// Adds nodes to those that you added before.
-    pub fn nodes<N: Node>(self, nodes: impl IntoIterator<Item = N>) -> RedlockBuilder {
-        nodes.into_iter().fold(self, |builder, node| {
+    pub fn nodes<N: Node>(mut self, nodes: impl IntoIterator<Item = N>) -> RedlockBuilder {
+        for node in nodes {
             let node: Arc<dyn Node> = Arc::new(node);
-            builder.source(Arc::new(move |_| Ok(Arc::clone(&node))))
-        })
-    }
-
-    /// Adds a node that is created once the namespace is known.
-    pub(super) fn source(mut self, source: NodeSource) -> RedlockBuilder {
-        self.sources.push(source);
+            self.sources.push(Arc::new(move |_| Ok(Arc::clone(&node))));
+        }
         self
     }
 
@@ -63,8 +56,7 @@ impl RedlockBuilder {
 
     settings_setters!();
 
-    /// Sets the time limit for one node to connect and to answer. Default: 50 ms, or a quarter of
-    /// the TTL if that is less.
+    /// Sets the time limit for one node to connect and to answer. Default: 50 ms, or a quarter of the TTL if less.
     pub fn node_budget(mut self, budget: Duration) -> RedlockBuilder {
         self.settings.budget = Some(budget);
         self

@@ -10,8 +10,7 @@ use tokio::time::Instant;
 use tracing::Span;
 
 use super::answers::NodeAnswer;
-use super::group::Group;
-use super::node::{Session, within};
+use super::node::{Group, Session, within};
 use super::send_queue::Job;
 
 /// A session that was idle for this long may be gone: it is checked before it is used.
@@ -21,8 +20,7 @@ const IDLE: Duration = Duration::from_secs(1);
 pub(super) struct Connection {
     session: Box<dyn Session>,
     check: Option<BoxFuture<'static, Result<(), Fault>>>,
-    /// In the order in which they were sent, which is the order of the answers. All have the same budget, so the
-    /// late ones come first.
+    /// In the order in which they were sent and are answered. All have the same budget, so the late ones come first.
     calls: VecDeque<Call>,
     late: usize,
     /// The requests of the calls that have time left.
@@ -33,13 +31,11 @@ pub(super) struct Connection {
     ready_since: Instant,
 }
 
-/// A call of the session, with one request or a group of them.
 struct Call {
     jobs: Group<Job>,
     /// The deadline of the call; of a late one, whose callers have an error, that of the session.
     due: Instant,
     span: Span,
-    /// An answer to each.
     answers: BoxFuture<'static, Group<NodeAnswer>>,
 }
 
@@ -84,8 +80,7 @@ impl Connection {
         is_ready && is_fresh && self.session.is_open_to_callers()
     }
 
-    /// Starts to check a session if it was idle, and reports whether it was: a request that is lost with a broken
-    /// session may not be repeated.
+    /// Starts to check an idle session, and reports if it was: a request lost with a broken one may not be repeated.
     pub(super) fn check_if_idle(&mut self, budget: Duration) -> bool {
         let idle = self.on_the_way() == 0 && self.last_answer.elapsed() > IDLE;
         if idle {
@@ -104,10 +99,7 @@ impl Connection {
         self.calls.push_back(Call { jobs, due, span, answers });
     }
 
-    /// Polls a session that has no calls. Returns whether its check has ended.
-    ///
-    /// # Errors
-    /// [`Fault`]: the session is broken.
+    /// Polls a session that has no calls. Returns whether its check has ended, or why the session is broken.
     pub(super) fn poll_idle(&mut self, context: &mut Context<'_>) -> Result<bool, Fault> {
         let checked = match &mut self.check {
             Some(check) => check.as_mut().poll(context),
@@ -141,7 +133,6 @@ impl Connection {
         Poll::Pending
     }
 
-    /// Returns the next deadline of a call or of the session.
     pub(super) fn next_due(&self) -> Option<Instant> {
         let due = |place| self.calls.get(place).map(|call: &Call| call.due);
         due(0).into_iter().chain(due(self.late)).min()
@@ -152,7 +143,7 @@ impl Connection {
         while let Some(call) = self.calls.get_mut(self.late).filter(|call| call.due <= now) {
             self.in_time -= call.jobs.len();
             for job in &mut call.jobs {
-                job.answer(Err(Fault::TimedOut));
+                job.slot.answer(Err(Fault::TimedOut));
             }
             call.due = now + limit;
             if self.late == 0 {

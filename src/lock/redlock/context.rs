@@ -2,13 +2,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fencing_protocol::{ClientId, Fault, Fleet, Reply, Request};
+use fencing_protocol::{ClientId, Fault, Fleet, Incarnation, Reply, Request};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::distinct_servers::DistinctServers;
 use crate::holder::HolderName;
 use crate::lock::wait::release_notifications::ReleaseNotifications;
 
@@ -57,9 +57,7 @@ impl LaneContext {
         for (request, reply) in request.parts().iter().zip(reply.parts()) {
             let (Request::Release { resource, .. } | Request::Retire { resource, .. }) = request else { continue };
             match reply {
-                Reply::Passed { to } => {
-                    self.notifications.on_released(resource, node, *to != self.client);
-                }
+                Reply::Passed { to } => self.notifications.on_released(resource, node, *to != self.client),
                 Reply::Released => self.notifications.on_released(resource, node, false),
                 _ => {}
             }
@@ -75,5 +73,73 @@ impl LaneContext {
         let (recoveries, receiver) = mpsc::channel(MAX_RECOVERIES);
         *sender = Some(recoveries);
         Some(receiver)
+    }
+}
+
+/// Keeps note of the server that each lane has reached: one server must not vote through two lanes.
+pub(super) struct DistinctServers {
+    reached: Mutex<Vec<Reached>>,
+    /// How long a lane that lost its session counts for its server: longer than an attempt, or two lanes could vote.
+    pause: Duration,
+}
+
+struct Reached {
+    lane: usize,
+    name: String,
+    server: Incarnation,
+    lost: Option<Instant>,
+}
+
+impl DistinctServers {
+    pub(super) fn new(pause: Duration) -> DistinctServers {
+        DistinctServers { reached: Mutex::default(), pause }
+    }
+
+    /// Notes the server that the lane of this name has reached, unless another lane counts for it already.
+    pub(super) fn reached(&self, lane: usize, name: &str, at: &Incarnation) -> Result<(), Fault> {
+        let mut all = self.reached.lock();
+        let over = |lost: Instant| lost.elapsed() >= self.pause;
+        all.retain(|reached| reached.lane != lane && !reached.lost.is_some_and(over));
+        if let Some(other) = all.iter().find(|reached| reached.server == *at) {
+            return Err(Fault::SameServer(other.name.clone()));
+        }
+        all.push(Reached { lane, name: name.to_owned(), server: at.clone(), lost: None });
+        Ok(())
+    }
+
+    pub(super) fn lost(&self, lane: usize) {
+        let mut all = self.reached.lock();
+        for reached in all.iter_mut().filter(|reached| reached.lane == lane) {
+            reached.lost.get_or_insert_with(Instant::now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAUSE: Duration = Duration::from_secs(2);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_has_one_lane_until_that_one_reaches_another() {
+        let (distinct_servers, here, there) =
+            (DistinctServers::new(PAUSE), Incarnation::new("0a"), Incarnation::new("0b"));
+        let same = |name: &str| Err(Fault::SameServer(name.into()));
+        assert_eq!(distinct_servers.reached(0, "zero", &here), Ok(()));
+        assert_eq!(distinct_servers.reached(0, "zero", &here), Ok(()));
+        assert_eq!(distinct_servers.reached(1, "one", &here), same("zero"));
+        assert_eq!(distinct_servers.reached(1, "one", &there), Ok(()));
+        assert_eq!(distinct_servers.reached(0, "zero", &there), same("one"));
+        // The first server of lane 0 is free now.
+        assert_eq!(distinct_servers.reached(2, "two", &here), Ok(()));
+        distinct_servers.lost(1);
+        assert_eq!(distinct_servers.reached(0, "zero", &there), same("one"));
+        tokio::time::advance(PAUSE / 2).await;
+        // It is counted from the first loss.
+        distinct_servers.lost(1);
+        tokio::time::advance(PAUSE / 2).await;
+        assert_eq!(distinct_servers.reached(0, "zero", &there), Ok(()));
+        assert_eq!(distinct_servers.reached(1, "one", &there), same("zero"));
     }
 }

@@ -8,13 +8,12 @@ use fencing_protocol::Fault;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use smallvec::smallvec;
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep};
 
 use super::answers::{NodeAnswer, Woken};
 use super::connection::Connection;
 use super::context::LaneContext;
-use super::group::Group;
-use super::node::{Node, Session, within};
+use super::node::{Group, Node, Session, within};
 use super::send_queue::{Job, SendQueue};
 
 /// Time after which an unresponsive session is replaced.
@@ -22,18 +21,15 @@ pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// The longest pause between two attempts to connect.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
-/// The most requests in flight to a node, so that waiting ones can still be withdrawn. A node answers this
-/// many in less than a budget.
+/// The most requests in flight to a node, so that waiting ones can be withdrawn. It answers this many within a budget.
 const WINDOW: usize = 256;
 
 /// The most requests in one call: they keep a node busy for about 0.1 ms.
 const MAX_GROUP: usize = 64;
 
-/// Drives the lane of one node: owns the connection, sends requests in their order, and bounds
-/// every answer by the node budget, counted from when the request is sent.
-///
-/// Requests that the node can't take yet wait here, for one budget at most. A node that owes an
-/// answer for longer counts as hung: it gets only releases, and everything else is refused at once.
+/// Drives the lane of one node: owns the connection, sends requests in their order, and bounds every answer by the node
+/// budget, counted from when the request is sent. Requests that the node can't take yet wait here, for one budget at
+/// most. A node that owes an answer for longer counts as hung: it gets only releases, and everything else is refused.
 pub(super) struct Driver {
     number: usize,
     node: Arc<dyn Node>,
@@ -42,7 +38,8 @@ pub(super) struct Driver {
     /// The pause after the next failed attempt to connect.
     pause: Duration,
     waiting: SendQueue,
-    timer: Timer,
+    /// One for many limits: it is set again only for an earlier one, and may wake the task early.
+    timer: Pin<Box<Sleep>>,
     /// The callers to wake after this poll.
     woken: Vec<Woken>,
 }
@@ -65,7 +62,7 @@ impl Driver {
             link: Link::Closed(None),
             pause: context.budget.min(MAX_PAUSE),
             waiting: SendQueue::default(),
-            timer: Timer::new(),
+            timer: Box::pin(sleep(Duration::MAX)),
             woken: Vec::new(),
             context,
         }
@@ -87,7 +84,6 @@ impl Driver {
         woken.append(&mut self.woken);
     }
 
-    /// Reports whether requests are in flight to the node.
     pub(super) fn is_busy(&self) -> bool {
         matches!(&self.link, Link::Open(connection) if connection.on_the_way() > 0)
     }
@@ -100,7 +96,6 @@ impl Driver {
         is_ready && self.waiting.is_empty() && !is_late
     }
 
-    /// Reports whether nothing is in flight or waiting.
     pub(super) fn is_idle(&self) -> bool {
         !self.is_busy() && self.waiting.is_empty()
     }
@@ -141,15 +136,19 @@ impl Driver {
                 // Refuses the requests that wait behind it as well.
                 self.send();
                 progress = true;
-            } else if self.timer.poll_until(next, context).is_pending() {
+                continue;
+            }
+            if self.timer.is_elapsed() || next < self.timer.deadline() {
+                self.timer.as_mut().reset(next);
+            }
+            if self.timer.as_mut().poll(context).is_pending() {
                 break;
             }
         }
         progress
     }
 
-    /// Returns when something is due next: an answer, a request that waits for a node that is slow, or the session for
-    /// kept releases.
+    /// Returns when something is due next: an answer, a request for a slow node, or the session for kept releases.
     fn next_due(&self) -> Option<Instant> {
         let (slow_since, due) = match &self.link {
             Link::Closed(paused) => {
@@ -175,9 +174,7 @@ impl Driver {
         let budget = self.context.budget;
         while !self.waiting.is_empty() {
             let connection = match &mut self.link {
-                Link::Closed(Some((until, fault))) if Instant::now() < *until => {
-                    return self.waiting.refuse(fault);
-                }
+                Link::Closed(Some((until, fault))) if Instant::now() < *until => return self.waiting.refuse(fault),
                 Link::Closed(_) => return self.open(),
                 Link::Opening { since, .. } => {
                     if since.elapsed() >= budget {
@@ -250,7 +247,7 @@ impl Driver {
     fn answer(&mut self, jobs: &mut [Job], answers: Group<NodeAnswer>) {
         for (job, answer) in jobs.iter_mut().zip(answers) {
             self.context.note(self.number, &job.request, &answer);
-            self.woken.extend(job.answer(answer));
+            self.woken.extend(job.slot.answer(answer));
         }
     }
 
@@ -277,28 +274,5 @@ impl Drop for Driver {
     /// Its runtime may be gone, and the server reached under another name.
     fn drop(&mut self) {
         self.context.distinct_servers.lost(self.number);
-    }
-}
-
-/// One timer for many limits. It is set again only for an earlier one, and may wake the task early.
-struct Timer {
-    sleep: Pin<Box<Sleep>>,
-    set: bool,
-}
-
-impl Timer {
-    fn new() -> Timer {
-        Timer { sleep: Box::pin(sleep_until(Instant::now())), set: false }
-    }
-
-    /// Waits until `limit`, or until an earlier limit that it was set for.
-    fn poll_until(&mut self, limit: Instant, context: &mut Context<'_>) -> Poll<()> {
-        if !self.set || limit < self.sleep.deadline() {
-            self.sleep.as_mut().reset(limit);
-            self.set = true;
-        }
-        let polled = self.sleep.as_mut().poll(context);
-        self.set = polled.is_pending();
-        polled
     }
 }

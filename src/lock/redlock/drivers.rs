@@ -1,4 +1,5 @@
 use std::future::poll_fn;
+use std::mem;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use futures_util::FutureExt;
 use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
+use scopeguard::guard;
 use tokio::runtime::{Handle, Id};
 use tokio::task::coop::unconstrained;
 
@@ -16,7 +18,6 @@ use super::context::LaneContext;
 use super::driver::Driver;
 use super::node::Node;
 use super::send_queue::Job;
-use super::submitted::Submitted;
 
 /// The room that is kept for jobs: a burst needs more.
 const KEPT_ROOM: usize = 1024;
@@ -33,10 +34,16 @@ pub(super) struct Drivers {
 impl Drivers {
     /// Starts the task in this runtime, with a driver for each node.
     pub(super) fn start(self: &Arc<Self>, runtime: &Handle, nodes: &[Arc<dyn Node>], context: &Arc<LaneContext>) {
-        let task = DriversTask(Arc::clone(self));
+        // Dropped, with its runtime perhaps, the task drops them: the next request starts another.
+        let task = guard(Arc::clone(self), |drivers| {
+            let set = drivers.set.lock().take();
+            // Not under the lock: this may run code of the callers.
+            drop(set);
+            drivers.submitted.abandon();
+        });
         let set = DriverSet::new(nodes, context, runtime.id());
         *self.set.lock() = Some(set);
-        runtime.spawn(task.run());
+        runtime.spawn(async move { task.run().await });
     }
 
     /// Sends in place of the task what was submitted, if the nodes are quiet: that spares the way to another thread.
@@ -57,17 +64,11 @@ impl Drivers {
         }
         !panicked
     }
-}
 
-/// The task of the drivers. Dropped, with its runtime perhaps, it drops them: the next request starts another.
-struct DriversTask(Arc<Drivers>);
-
-impl DriversTask {
-    /// Runs until the lanes are gone and nothing is in flight. The runtime's cooperative budget does not
-    /// bound it: it must see answers that have come before it gives up requests that seem late. The window
-    /// of each driver bounds its work in one poll.
-    async fn run(self) {
-        let Drivers { submitted, set } = &*self.0;
+    /// Runs until the lanes are gone and nothing is in flight. The runtime's cooperative budget does not bound it: it
+    /// must see answers that have come before it gives up requests that seem late. Each driver's window bounds a poll.
+    async fn run(&self) {
+        let Drivers { submitted, set } = self;
         let mut woken = Vec::new();
         let poll = |context: &mut Context<'_>| {
             let mut guard = set.lock();
@@ -85,15 +86,6 @@ impl DriversTask {
             polled
         };
         unconstrained(poll_fn(poll)).await;
-    }
-}
-
-impl Drop for DriversTask {
-    fn drop(&mut self) {
-        let set = self.0.set.lock().take();
-        // Not under the lock: this may run code of the callers.
-        drop(set);
-        self.0.submitted.abandon();
     }
 }
 
@@ -129,7 +121,6 @@ impl DriverSet {
         DriverSet { each, task, run_by: None, runtime, jobs: Vec::new(), has_yielded: false }
     }
 
-    /// Notes the waker of the task that runs it.
     fn run_by(&mut self, waker: &Waker) {
         if !self.is_run_by(waker) {
             self.run_by = Some(waker.clone());
@@ -137,12 +128,10 @@ impl DriverSet {
         self.task.register(waker);
     }
 
-    /// Reports whether this is the waker of the task that runs it.
     fn is_run_by(&self, waker: &Waker) -> bool {
         self.run_by.as_ref().is_some_and(|own| own.will_wake(waker))
     }
 
-    /// Reports whether all nodes can take a request at once.
     fn is_quiet(&self) -> bool {
         self.each.iter().all(|(driver, _)| driver.is_quiet())
     }
@@ -154,8 +143,7 @@ impl DriverSet {
         self.has_yielded
     }
 
-    /// Sends submitted jobs, and takes answers. `Ready` after the end of submissions. The callers are not woken
-    /// before `woken` is cleared.
+    /// Sends submitted jobs and takes answers. `Ready` when submissions have ended. Clearing `woken` wakes the callers.
     fn poll(&mut self, context: &mut Context<'_>, submitted: &Submitted, woken: &mut Vec<Woken>) -> Poll<()> {
         let closed = submitted.poll_take(context, &mut self.jobs).is_ready();
         for (node, job) in self.jobs.drain(..) {
@@ -184,5 +172,82 @@ impl Wake for DriverWaker {
     fn wake_by_ref(self: &Arc<Self>) {
         self.is_due.store(true, Ordering::Release);
         self.task.wake();
+    }
+}
+
+/// Requests submitted to the nodes, and not taken yet.
+#[derive(Default)]
+pub(super) struct Submitted(Mutex<SubmittedState>);
+
+#[derive(Default)]
+struct SubmittedState {
+    /// Each with the number of its node.
+    jobs: Vec<(usize, Job)>,
+    taker: Taker,
+    closed: bool,
+}
+
+/// The task that takes the jobs.
+#[derive(Default)]
+pub(super) enum Taker {
+    #[default]
+    Gone,
+    Awake,
+    Waits(Waker),
+}
+
+impl Submitted {
+    /// Adds jobs. Returns those that `has_room` refuses, given the number of waiting jobs, and the task's previous
+    /// state, so that the caller wakes or starts it. If no task runs and `can_start` is false, all jobs come back.
+    pub(super) fn add(
+        &self,
+        jobs: impl Iterator<Item = (usize, Job)>,
+        has_room: impl Fn(&Job, usize) -> bool,
+        can_start: bool,
+    ) -> (Vec<Job>, Taker) {
+        let mut refused = Vec::new();
+        let mut state = self.0.lock();
+        let is_taken = can_start || !matches!(state.taker, Taker::Gone);
+        for (node, job) in jobs {
+            if is_taken && has_room(&job, state.jobs.len()) {
+                state.jobs.push((node, job));
+            } else {
+                refused.push(job);
+            }
+        }
+        let next = if is_taken { Taker::Awake } else { Taker::Gone };
+        (refused, mem::replace(&mut state.taker, next))
+    }
+
+    pub(super) fn close(&self) {
+        let mut state = self.0.lock();
+        state.closed = true;
+        if let Taker::Waits(waker) = mem::replace(&mut state.taker, Taker::Awake) {
+            drop(state);
+            waker.wake();
+        }
+    }
+
+    pub(super) fn has_jobs(&self) -> bool {
+        !self.0.lock().jobs.is_empty()
+    }
+
+    /// Exchanges the submitted jobs for the empty `jobs`. `Ready` after the end of submissions.
+    pub(super) fn poll_take(&self, context: &Context<'_>, jobs: &mut Vec<(usize, Job)>) -> Poll<()> {
+        let mut state = self.0.lock();
+        mem::swap(&mut state.jobs, jobs);
+        state.taker = Taker::Waits(context.waker().clone());
+        if state.closed { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// Notes that no task takes the jobs, and drops them.
+    pub(super) fn abandon(&self) {
+        let jobs = {
+            let mut state = self.0.lock();
+            state.taker = Taker::Gone;
+            mem::take(&mut state.jobs)
+        };
+        // Not under the lock: this may run code of the callers.
+        drop(jobs);
     }
 }

@@ -8,10 +8,8 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 
 use super::nodes::Nodes;
-use crate::lock::error::{NodeCause, ReleaseError};
-use crate::lock::lease::held_lock::{HeldLock, SentRelease};
+use crate::lock::service::backend::{HeldLock, NodeCause, ReleaseError, SentRelease};
 
-/// Locks of one lease that are held on the nodes.
 pub(super) struct HeldOnNodes {
     nodes: Arc<Nodes>,
     attempt: Attempt,
@@ -27,8 +25,7 @@ impl HeldOnNodes {
         HeldOnNodes { nodes, attempt, locks, closed: Mutex::new(false), has_ticket: AtomicBool::new(false) }
     }
 
-    /// Renews where a majority has the lock still. A node that has lost it gets it again, unless a release has reached
-    /// that node.
+    /// Renews if a majority still has the lock. A node that has lost it gets it again, unless a release has reached it.
     async fn resume(&self) -> Result<Renewed, Vec<NodeCause>> {
         let (nodes, now) = (&self.nodes, self.nodes.clock.now());
         let mut resume = Renew::resuming(nodes.size(), self.attempt, &self.locks, now);

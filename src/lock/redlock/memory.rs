@@ -11,16 +11,14 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::answers::NodeAnswer;
-use super::group::Group;
-use super::node::{Node, Session};
+use super::node::{Group, Node, Session};
 use super::waiting_list::{Waiter, WaitingList};
-use crate::lock::wait::listener::{Notice, ReleaseListener};
+use crate::lock::wait::release_notifications::{Notice, ReleaseListener};
 use crate::time::{Clock, SystemClock, Time};
 
 /// A node in this process, running the same protocol as a Redis node.
 ///
-/// It lives and dies with the process: for tests, demonstrations, and programs of one
-/// process. Clones are the same node.
+/// It lives and dies with the process: for tests, demonstrations and programs of one process. Clones are one node.
 #[derive(Clone, derive_more::Debug)]
 #[debug("MemoryNode {{ name: {name:?}, .. }}")]
 pub struct MemoryNode {
@@ -79,8 +77,7 @@ impl MemoryNode {
         self.start();
     }
 
-    /// Stops the node, as a crash does: its memory is lost, open sessions break, and it takes no new
-    /// one until you [`start`](MemoryNode::start) it.
+    /// Stops the node like a crash: memory and open sessions are lost, and none opens until [`start`](Self::start).
     pub fn stop(&self) {
         let mut server = self.server.lock();
         server.up = false;
@@ -178,9 +175,7 @@ impl Signatures {
                 }
                 self.0.insert(*owner, (resource.clone(), Arc::clone(name)));
             }
-            Reply::Held { holder, .. } => {
-                *holder = store.owner(resource).map(|owner| self.shown(owner));
-            }
+            Reply::Held { holder, .. } => *holder = store.owner(resource).map(|owner| self.shown(owner)),
             _ => {}
         }
     }

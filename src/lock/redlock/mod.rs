@@ -24,10 +24,8 @@ mod backend;
 mod builder;
 mod connection;
 mod context;
-mod distinct_servers;
 mod driver;
 mod drivers;
-mod group;
 mod held;
 mod memory;
 mod node;
@@ -37,7 +35,6 @@ mod readmission;
 #[cfg(feature = "redis")]
 mod redis;
 mod send_queue;
-mod submitted;
 #[cfg(test)]
 mod tests;
 mod waiting_list;
@@ -50,12 +47,11 @@ use super::service::LockService;
 
 pub use super::service::health::Health;
 pub use super::settings::BuildError;
-pub use super::wait::listener::{Notice, ReleaseListener};
+pub use super::wait::release_notifications::{Notice, ReleaseListener};
 pub use builder::RedlockBuilder;
 pub use fencing_protocol::{Fleet, FleetError};
-pub use group::Group;
 pub use memory::MemoryNode;
-pub use node::{Node, Session};
+pub use node::{Group, Node, Session};
 pub use operator::{FleetOperator, NodeOutcomes, OperatorError};
 #[cfg(feature = "redis")]
 pub use redis::{Forced, NodeLock, NodeReport, NodeView, RedisNode, node_urls};
@@ -71,11 +67,10 @@ pub type Redlock = LockService<Arc<Nodes>>;
 impl Redlock {
     /// Returns a builder: what you set before the first lease.
     pub fn builder() -> RedlockBuilder {
-        RedlockBuilder::default()
+        RedlockBuilder::new()
     }
 
-    /// Returns what an operator may do to the nodes: start them, bring them back, move to another
-    /// list.
+    /// Returns what an operator may do to the nodes: start them, bring them back, move to another list.
     #[must_use]
     pub fn operator(&self) -> FleetOperator {
         FleetOperator { nodes: Arc::clone(&self.backend) }

@@ -1,13 +1,13 @@
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use fencing_protocol::{ClientId, Fault, Fleet, Incarnation, Reply, Request};
+use fencing_protocol::{ClientId, Fault, Fleet, Incarnation, Mode, Reply, Request};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
+use smallvec::SmallVec;
 use tokio::time::timeout;
 
-use super::group::Group;
-use crate::lock::wait::listener::ReleaseListener;
+use crate::lock::wait::release_notifications::ReleaseListener;
 
 /// Waits for an answer of a node, but not for longer than `limit` from now.
 pub(super) fn within<T>(
@@ -26,8 +26,7 @@ pub trait Node: Send + Sync + 'static {
     /// Returns its name for an operator, without password.
     fn name(&self) -> &str;
 
-    /// Returns its name in its fleet: every client must use the same one. By default that is
-    /// [`name`](Node::name).
+    /// Returns its name in its fleet: every client must use the same one. By default that is [`name`](Node::name).
     fn member(&self) -> &str {
         self.name()
     }
@@ -44,8 +43,7 @@ pub trait Node: Send + Sync + 'static {
     }
 }
 
-/// One connection to one incarnation of a node. It never reconnects: when it breaks, every call
-/// fails, and the caller opens a new one.
+/// A connection to one incarnation of a node. It never reconnects: once it breaks, calls fail; callers open another.
 pub trait Session: Send + Sync + 'static {
     /// Runs one request, or several about different locks, each as one atomic step, and returns the answer to each. A
     /// server may run several as one, in any order that keeps releases before the others. Calls run, and are answered,
@@ -61,8 +59,7 @@ pub trait Session: Send + Sync + 'static {
         Box::pin(ready(Ok(())))
     }
 
-    /// Waits until the session is broken, and returns why. It is polled while no call is in flight. By default only a
-    /// call finds that out.
+    /// Waits until the session breaks, and returns why. Polled while no call is in flight. By default calls find out.
     fn poll_closed(&self, context: &mut Context<'_>) -> Poll<Fault> {
         let _ = context;
         Poll::Pending
@@ -79,4 +76,31 @@ pub trait Session: Send + Sync + 'static {
     fn server(&self) -> Option<&Incarnation> {
         None
     }
+}
+
+/// The parts of a call: mostly one.
+pub type Group<T> = SmallVec<[T; 1]>;
+
+/// The kinds of requests about one exclusive lock that may share a call, in the order in which a node carries them out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum GroupKind {
+    Release,
+    Acquire,
+    Renew,
+}
+
+impl GroupKind {
+    pub(super) fn of(request: &Request) -> Option<GroupKind> {
+        match request {
+            Request::Release { .. } => Some(GroupKind::Release),
+            Request::Acquire { mode: Mode::Exclusive, .. } => Some(GroupKind::Acquire),
+            Request::Renew { mode: Mode::Exclusive, .. } => Some(GroupKind::Renew),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the TTL that a renewal asks for: those of one call all ask for the same.
+pub(super) fn renewed_for(request: &Request) -> Option<Duration> {
+    if let Request::Renew { ttl, .. } = request { Some(*ttl) } else { None }
 }

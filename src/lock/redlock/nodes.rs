@@ -12,13 +12,11 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::TaskTracker;
 
 use super::answers::{Answers, NodeAnswer};
-use super::context::LaneContext;
-use super::distinct_servers::DistinctServers;
+use super::context::{DistinctServers, LaneContext};
 use super::driver::ANSWER_TIMEOUT;
-use super::drivers::Drivers;
+use super::drivers::{Drivers, Taker};
 use super::node::Node;
 use super::send_queue::Job;
-use super::submitted::Taker;
 use crate::holder::HolderName;
 use crate::lock::error::NodeCause;
 use crate::lock::wait::release_notifications::{ReleaseNotifications, Source};
@@ -26,8 +24,7 @@ use crate::lock::wait::subscriptions::Notifies;
 use crate::random;
 use crate::time::Clock;
 
-/// The most attempts in progress. The others wait before they ask any node: a vote must not grow old while
-/// another node is waited for.
+/// The most attempts in progress. Others wait before they ask any node: no vote may grow old while another is awaited.
 const MAX_ATTEMPTS: u32 = 128;
 
 /// How long a release may take that waits behind many others.
@@ -169,9 +166,8 @@ impl Nodes {
 
     /// Queues requests, and wakes the task once for all of them. Each is sent within one budget of its node, and the
     /// answer comes within another; a release may take longer. Dropping the answers undoes nothing. Outside of a
-    /// runtime only a task that already runs takes requests.
-    ///
-    /// With `at_once` they may be sent here: that can wake other callers, so hold no lock that they may need.
+    /// runtime only a task that already runs takes requests. With `at_once` they may be sent here: that can wake other
+    /// callers, so hold no lock that they may need.
     pub(super) fn submit(
         &self,
         requests: impl IntoIterator<Item = (Address, Request)>,
@@ -186,7 +182,7 @@ impl Nodes {
             (to.node, Job { request, limit, slot, work: Some(self.context.outstanding.token()) })
         });
         let room = MAX_SUBMITTED * self.size();
-        let has_room = |job: &Job, waiting| job.is_release() || waiting < room;
+        let has_room = |job: &Job, waiting| job.request.is_release() || waiting < room;
         let (runtime, drivers) = (Handle::try_current().ok(), &self.drivers);
         let (mut refused, taker) = drivers.submitted.add(jobs, has_room, runtime.is_some());
         match (taker, runtime) {
@@ -203,7 +199,7 @@ impl Nodes {
             (Taker::Gone, None) => refused.clear(),
         }
         for job in &mut refused {
-            job.answer(Err(Fault::Overloaded));
+            job.slot.answer(Err(Fault::Overloaded));
         }
     }
 
@@ -214,7 +210,6 @@ impl Nodes {
         answers
     }
 
-    /// Sends a request to all nodes, here and now.
     pub(super) fn submit_all(&self, request: &Request) -> Answers {
         self.submit_each((0..self.size()).map(|node| (node.into(), request.clone())))
     }

@@ -9,18 +9,20 @@ use tokio::time::sleep;
 
 use super::Redlock;
 use super::nodes::Nodes;
-use super::readmission;
+use super::readmission::{self, SETTLED};
 use crate::lock::error::{NodeCause, joined};
 use crate::random::{self, jitter};
 
 /// The number of tries of an operation that conflicts with others, or with nodes that forget.
 const MAX_TRIES: u32 = 20;
-/// The shortest quarantine of a started fleet.
-const SETTLED: Duration = Duration::from_secs(1);
 
 /// Operations on the nodes of a lock service: see [`Redlock::operator`].
 ///
 /// Clients do most of it automatically. Use it if no client runs, and for operations that clients must not start.
+///
+/// # Cancel safety
+/// If you drop the future of an operation, it may have been done in part: run it again. After a part of a move the fleet
+/// may grant nothing until then.
 #[derive(Clone)]
 pub struct FleetOperator {
     pub(super) nodes: Arc<Nodes>,
@@ -108,9 +110,6 @@ impl FleetOperator {
     ///
     /// # Errors
     /// [`OperatorError`]; [`OperatorError::NotBlank`] where a majority is not admitted and a node has been in use.
-    ///
-    /// # Cancel safety
-    /// If you drop the future, it may have been done in part; run it again.
     pub async fn init(&self) -> Result<(), OperatorError> {
         self.repeat(|| async move {
             let prepared = self.prepared().await?;
@@ -139,9 +138,6 @@ impl FleetOperator {
     /// Brings back every node that is not admitted, as clients do, with no client running. Where too few nodes
     /// remember, the fleet is started again: order then depends on the nodes' clocks. Clients that are
     /// [`strict`](super::RedlockBuilder::strict) leave that decision to you.
-    ///
-    /// # Cancel safety
-    /// If you drop the future, it may have been done in part; run it again.
     pub async fn admit(&self) -> NodeOutcomes {
         let mut outcomes = NodeOutcomes { done: Vec::new(), causes: Vec::new() };
         for target in 0..self.nodes.size() {
@@ -174,16 +170,11 @@ impl FleetOperator {
     /// Ends the quarantine of every admitted node that answers. Returns the nodes whose quarantine it ended, and the
     /// faults of those that did not answer or refused. You thereby declare that no lock can be held any more. If one
     /// is, two leases of one resource may be valid at once, until the storage refuses the older one.
-    ///
-    /// # Cancel safety
-    /// If you drop the future, some nodes may be open already; run it again.
     pub async fn open(&self) -> NodeOutcomes {
         let (mut closed, mut faults) = (Vec::new(), Vec::new());
         for (node, answer) in self.nodes.ask_all(&Request::Inspect).await {
             match answer {
-                Ok(Reply::Report { state, quarantine: Some(left), .. }) => {
-                    closed.push((node, state.nonce, left));
-                }
+                Ok(Reply::Report { state, quarantine: Some(left), .. }) => closed.push((node, state.nonce, left)),
                 Ok(_) => {}
                 Err(fault) => faults.push((node, fault)),
             }
@@ -206,30 +197,22 @@ impl FleetOperator {
     /// Moves the fleet to another list of nodes: replaces nodes, adds some, or drops some. A
     /// majority of this list must remember, and every node of the new one answer.
     ///
-    /// From then on clients of this list get no lease; the leases that they hold are not
-    /// renewed any more and end. Clients of the new list get leases as soon as those have
-    /// ended, with larger tokens. Give clients the new list once this has succeeded.
+    /// From then on clients of this list get no lease, and their leases end unrenewed. Once those have ended, clients
+    /// of the new list get leases, with larger tokens. Give clients the new list when this has succeeded.
     ///
     /// You may interrupt it at any point and run it again; others may run it at the same time.
     ///
     /// # Errors
     /// [`OperatorError`].
-    ///
-    /// # Cancel safety
-    /// If you drop the future, it may have been done in part: the fleet may grant nothing until you run it again.
     pub async fn move_to(&self, new: &Redlock) -> Result<(), OperatorError> {
         self.relocate(new, false).await
     }
 
-    /// Moves a fleet whose list is lost: a majority of it has forgotten, or does not answer and
-    /// never will. Order then depends on the nodes' clocks, and on the lost nodes staying away.
-    /// Exclusion depends on no lease being longer than the longest TTL of `new`.
+    /// Moves a fleet whose list is lost: a majority has forgotten, or will never answer. Order then depends on the
+    /// nodes' clocks and on the lost nodes staying away, exclusion on no lease outlasting the longest TTL of `new`.
     ///
     /// # Errors
     /// [`OperatorError`].
-    ///
-    /// # Cancel safety
-    /// As for [`move_to`](FleetOperator::move_to).
     pub async fn move_lost_to(&self, new: &Redlock) -> Result<(), OperatorError> {
         self.relocate(new, true).await
     }

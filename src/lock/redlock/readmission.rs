@@ -14,6 +14,8 @@ use crate::random::jitter;
 
 /// The pause after a re-admission that failed, before the next try.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+/// The shortest quarantine of a started fleet.
+pub(super) const SETTLED: Duration = Duration::from_secs(1);
 /// The longest pause before counts are collected that were ahead of the clock.
 const MAX_PAUSE: Duration = Duration::from_secs(10);
 
@@ -94,8 +96,6 @@ fn blocked(nodes: &Nodes, target: usize, error: ReadmitError) -> Option<Fault> {
 
 /// Returns what clients wait for, and how an operator skips that.
 fn words(back: Readmitted) -> String {
-    /// Duration of each start.
-    const SETTLED: Duration = Duration::from_secs(1);
     if back.closed <= SETTLED {
         return String::new();
     }

@@ -4,8 +4,8 @@ use fencing_protocol::{Fault, Request};
 use tokio::time::Instant;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::answers::{AnswerSlot, NodeAnswer, Woken};
-use super::group::{Group, GroupKind, renewed_for};
+use super::answers::AnswerSlot;
+use super::node::{Group, GroupKind, renewed_for};
 
 /// A request to one node.
 pub(super) struct Job {
@@ -18,22 +18,12 @@ pub(super) struct Job {
 }
 
 impl Job {
-    pub(super) fn is_release(&self) -> bool {
-        self.request.is_release()
-    }
-
-    /// Returns why it was not sent in time. If its time was over before the session was ready, then the
-    /// node or the network was slow, and not this client. An attempt is repeated anyway, as it is
-    /// certain that nothing was sent.
+    /// Returns why it was not sent in time. If its time was over before the session was ready, then the node or the
+    /// network was slow, and not this client. An attempt is repeated anyway, as it is certain that nothing was sent.
     fn why_late(&self, ready_since: Instant) -> Fault {
         let asks = |request: &Request| matches!(request, Request::Acquire { .. });
         let again = self.request.parts().iter().any(asks);
         if self.limit <= ready_since && !again { Fault::TimedOut } else { Fault::Unsent }
-    }
-
-    /// Gives the caller its answer, unless it has one. It may have given up.
-    pub(super) fn answer(&mut self, answer: NodeAnswer) -> Option<Woken> {
-        self.slot.answer(answer)
     }
 }
 
@@ -63,15 +53,13 @@ impl SendQueue {
     pub(super) fn push(&mut self, job: Job) {
         let place = self.next;
         self.next += 1;
-        if !job.is_release() {
+        if !job.request.is_release() {
             return self.others.push_back((place, job));
         }
         // Rarely more than one.
         let same = |(_, other): &(u64, Job)| other.request.owner() == job.request.owner();
-        while let Some(found) = self.others.iter().position(same) {
-            if let Some((_, mut withdrawn)) = self.others.remove(found) {
-                withdrawn.answer(Err(Fault::TimedOut));
-            }
+        while let Some((_, mut withdrawn)) = self.others.iter().position(same).and_then(|at| self.others.remove(at)) {
+            withdrawn.slot.answer(Err(Fault::TimedOut));
         }
         self.releases.push_back((place, job));
     }
@@ -80,11 +68,10 @@ impl SendQueue {
     /// go first, because another release of the same lease may have been queued since.
     pub(super) fn send_again(&mut self, lost: impl IntoIterator<Item = Job, IntoIter: DoubleEndedIterator>) {
         let now = Instant::now();
-        let again = |job: &Job| job.is_release() && now < job.limit;
+        let again = |job: &Job| job.request.is_release() && now < job.limit;
         lost.into_iter().rev().filter(again).for_each(|job| self.releases.push_front((0, job)));
     }
 
-    /// Adds the releases that were kept.
     pub(super) fn send_kept(&mut self) {
         let kept = std::mem::take(&mut self.kept);
         self.send_again(kept);
@@ -95,7 +82,6 @@ impl SendQueue {
         !self.kept.is_empty()
     }
 
-    /// Reports whether the oldest of all is a release.
     fn release_is_first(&self) -> bool {
         match (self.releases.front(), self.others.front()) {
             (Some((release, _)), Some((other, _))) => release < other,
@@ -124,7 +110,7 @@ impl SendQueue {
                 }
                 Some((_, mut job)) => {
                     let late = job.why_late(ready_since);
-                    job.answer(Err(late));
+                    job.slot.answer(Err(late));
                 }
                 None => break,
             }
@@ -141,7 +127,7 @@ impl SendQueue {
     /// Answers all of them with this fault. Nobody waits for the releases any more, but they are kept.
     pub(super) fn refuse(&mut self, fault: &Fault) {
         for (_, mut job) in self.releases.drain(..) {
-            job.answer(Err(fault.clone()));
+            job.slot.answer(Err(fault.clone()));
             job.work = None;
             self.kept.push(job);
         }
@@ -151,7 +137,7 @@ impl SendQueue {
     /// Answers all of them with this fault, but keeps the releases.
     pub(super) fn refuse_others(&mut self, fault: &Fault) {
         for (_, mut job) in self.others.drain(..) {
-            job.answer(Err(fault.clone()));
+            job.slot.answer(Err(fault.clone()));
         }
     }
 }

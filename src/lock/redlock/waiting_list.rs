@@ -4,7 +4,7 @@ use std::time::Duration;
 use fencing_protocol::{ClientId, Resource};
 use tokio::sync::mpsc;
 
-use crate::lock::wait::listener::Notice;
+use crate::lock::wait::release_notifications::Notice;
 use crate::time::Time;
 
 /// Time for which only the notified client learns that the lock is free.
@@ -67,8 +67,7 @@ impl WaitingList {
         self.listeners.get(&client).into_iter().for_each(|it| drop(it.send(Notice::Left)));
     }
 
-    /// Notifies the client that has waited longest, and returns it. A client that is gone receives nothing, and
-    /// the next one is notified.
+    /// Notifies the client that has waited longest, and returns it. If it is gone, the next one is notified.
     pub(super) fn notify(&mut self, resource: &Resource, now: Time) -> Option<ClientId> {
         self.notified.retain(|_, (_, until)| now < *until);
         let waiting = self.waiting.get_mut(resource)?;

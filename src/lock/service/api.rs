@@ -13,16 +13,16 @@ use crate::lock::settings::BuildError;
 
 /// A lock service, which grants leases. Use it as `Arc<dyn Lock>` if the configuration chooses the back end;
 /// [`connect`](crate::lock::connect) returns one.
+///
+/// # Cancel safety
+/// A dropped acquisition releases what it can, and leaves no lock behind for longer than the TTL and the lock-delay; in
+/// etcd and ZooKeeper, whose sessions last longer, than 4/3 of both and a second. `health` and `settle` change nothing.
 #[auto_impl::auto_impl(Arc)]
 pub trait Lock: fmt::Debug + Send + Sync {
     /// Acquires the lease of `resource`. Waits while another client holds it, up to the wait limit.
     ///
     /// # Errors
     /// [`AcquireError`] of the last attempt.
-    ///
-    /// # Cancel safety
-    /// If you drop the future, it releases what it can, and leaves no lock behind for longer than the TTL and the
-    /// lock-delay; in etcd and ZooKeeper, whose sessions last longer, than 4/3 of both and a second.
     fn acquire<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Lease, AcquireError>>;
 
     /// Acquires the lease of `resource` in one attempt. Waits only for nodes that start for the first time, about a
@@ -30,9 +30,6 @@ pub trait Lock: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// [`AcquireError`].
-    ///
-    /// # Cancel safety
-    /// As for [`acquire`](Lock::acquire).
     fn try_acquire<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Lease, AcquireError>>;
 
     /// Renews a lease that another process had, by its [`ticket`](Lease::ticket), and returns it: both processes then
@@ -52,53 +49,32 @@ pub trait Lock: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// [`AcquireError`] of the last attempt.
-    ///
-    /// # Cancel safety
-    /// As for [`acquire`](Lock::acquire).
     fn acquire_shared<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<SharedLease, AcquireError>>;
 
     /// Acquires a shared lease of `resource` in one attempt.
     ///
     /// # Errors
     /// [`AcquireError`]: `Held` if another client holds the lock exclusively, or waits for that.
-    ///
-    /// # Cancel safety
-    /// As for [`acquire`](Lock::acquire).
     fn try_acquire_shared<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<SharedLease, AcquireError>>;
 
-    /// Acquires the lease of the first of the resources that is free, or becomes free within the wait limit. It asks
-    /// for them in the order of the list.
+    /// Acquires the first resource that is or becomes free within the wait limit. It asks in the order of the list.
     ///
     /// # Errors
     /// [`AcquireError`] of the last attempts: `Held` if all are held, with the time until the first of them may be
     /// free; the fault if an attempt failed; `WrongCount` if the list is empty or longer than 128.
-    ///
-    /// # Cancel safety
-    /// As for [`acquire`](Lock::acquire).
     fn acquire_any<'a>(&'a self, resources: &'a [Resource]) -> BoxFuture<'a, Result<Lease, AcquireError>>;
 
     /// Acquires one lease of all of the resources, with a token for each. Waits until all are free at once, up to the
     /// wait limit. It holds none of them while it waits, so there are no deadlocks. Duplicates count once.
     ///
     /// # Errors
-    /// [`AcquireError`] of the last attempt: `Held` names a held resource; `WrongCount` if the list is empty or
-    /// has more than 128 resources.
-    ///
-    /// # Cancel safety
-    /// As for [`acquire`](Lock::acquire).
+    /// [`AcquireError`] of the last attempt: `Held` names a held resource; `WrongCount` for none or more than 128.
     fn acquire_all<'a>(&'a self, resources: &'a [Resource]) -> BoxFuture<'a, Result<LeaseSet, AcquireError>>;
 
     /// Asks the servers for their state.
-    ///
-    /// # Cancel safety
-    /// It changes nothing.
     fn health(&self) -> BoxFuture<'_, Health>;
 
-    /// Waits until all requests of this client are answered or have timed out, for a minute at
-    /// most. Call it at the end of a program.
-    ///
-    /// # Cancel safety
-    /// It changes nothing.
+    /// Waits until all requests of this client are answered or timed out, a minute at most. Call it as a program ends.
     fn settle(&self) -> BoxFuture<'_, ()>;
 
     /// Returns the same lock service with another TTL: connections and queues are shared.

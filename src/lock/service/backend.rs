@@ -1,15 +1,15 @@
 use std::fmt;
-use std::future::{Future, ready};
 use std::sync::Arc;
 
 use fencing_protocol::{NonEmpty, Resource};
 
-use super::health::Health;
-use crate::lock::error::{AcquireError, NodeCause};
-use crate::lock::lease::held_lock::{Grant, HeldLock};
-use crate::lock::lease::ticket::LeaseTicket;
-use crate::lock::settings::Settings;
-use crate::lock::wait::wanted::Ask;
+pub(in crate::lock) use super::health::Health;
+pub(in crate::lock) use crate::lock::error::{AcquireError, NodeCause, ReleaseError};
+pub(in crate::lock) use crate::lock::lease::held_lock::{Grant, HeldLock, SentRelease};
+pub(in crate::lock) use crate::lock::lease::ticket::LeaseTicket;
+pub(in crate::lock) use crate::lock::settings::Settings;
+pub(in crate::lock) use crate::lock::wait::backoff::draining;
+pub(in crate::lock) use crate::lock::wait::wanted::Ask;
 
 /// The port behind every lock service: it makes attempts and reports its health. Its back ends are Redlock's nodes, the
 /// table in a database, an etcd cluster and a ZooKeeper ensemble. It is private to the crate.
@@ -18,7 +18,7 @@ pub trait LockBackend: fmt::Debug + Clone + Send + Sync + 'static {
     /// attempt that is dropped, or not granted, releases what it got.
     fn attempt(
         &self,
-        resources: &NonEmpty<Resource>,
+        wanted: &NonEmpty<Resource>,
         ask: Ask,
         settings: &Settings,
     ) -> impl Future<Output = Result<Grant, AcquireError>> + Send;
@@ -26,11 +26,9 @@ pub trait LockBackend: fmt::Debug + Clone + Send + Sync + 'static {
     /// Returns the locks of a lease that another process had. `None` if the ticket is not one of this back end.
     fn held(
         &self,
-        _ticket: &LeaseTicket,
-        _settings: &Settings,
-    ) -> impl Future<Output = Result<Option<Arc<dyn HeldLock>>, NodeCause>> + Send {
-        ready(Ok(None))
-    }
+        ticket: &LeaseTicket,
+        settings: &Settings,
+    ) -> impl Future<Output = Result<Option<Arc<dyn HeldLock>>, NodeCause>> + Send;
 
     /// Asks every server for its state, within the budget.
     fn health(&self, settings: &Settings) -> impl Future<Output = Health> + Send;

@@ -9,22 +9,21 @@ use std::time::Duration;
 use fencing_protocol::{Fault, Mode, NonEmpty, Renewed, Resource};
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
+use scopeguard::guard;
 use tokio::runtime::Handle;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
-use crate::lock::counted::waited;
 use crate::lock::error::{AcquireError, LeaseLost, Loss, NodeCause, RenewError};
 use crate::lock::lease::held_lock::Grant;
 use crate::lock::lease::ticket::LeaseTicket;
 use crate::lock::lease::watchdog::Watchdogs;
 use crate::lock::lease::{Lease, LeaseSet, SharedLease};
 use crate::lock::settings::{BuildError, Settings};
-use crate::lock::sleep::within;
-use crate::lock::wait::list::List;
+use crate::lock::sleep::sleep;
 use crate::lock::wait::queues::WaitQueues;
 use crate::lock::wait::release_notifications::ReleaseNotifications;
-use crate::lock::wait::wanted::{Ask, Target, Wanted};
+use crate::lock::wait::wanted::{Ask, List, Target, Wanted};
 use crate::sequencer::Sequencer;
 use crate::time::Clock;
 use api::Lock;
@@ -42,11 +41,9 @@ const TURN_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest that `settle` waits: longer than any request is retried.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A lock service over one back end: [`Redlock`](super::redlock::Redlock), `SqlLock` over a database, `EtcdLock` or
-/// `ZookeeperLock`.
+/// A lock service over one back end: [`Redlock`](super::redlock::Redlock), `SqlLock`, `EtcdLock` or `ZookeeperLock`.
 ///
-/// Its methods are those of the trait [`Lock`], which has their documentation. Clones share the back end, its
-/// connections, and the local queues.
+/// Its methods are documented at the trait [`Lock`]. Clones share the back end, its connections, and the local queues.
 #[derive(Clone, derive_more::Debug)]
 #[debug("LockService({backend:?}, {settings:?})")]
 pub struct LockService<B> {
@@ -171,11 +168,8 @@ impl<B: LockBackend> LockService<B> {
         let list = List::any(resources)?;
         in_runtime(list.resources().first())?;
         let wanted = self.wanted(Mode::Exclusive, Target::List(&list));
-        let again = AtomicBool::new(false);
-        let round = || {
-            let is_first = !again.swap(true, Ordering::Relaxed);
-            self.first_free(list.resources(), wanted.ask, is_first)
-        };
+        let is_first = AtomicBool::new(true);
+        let round = || self.first_free(list.resources(), wanted.ask, is_first.swap(false, Ordering::Relaxed));
         waited(self.queues.acquire(wanted, round)).await
     }
 
@@ -199,7 +193,11 @@ impl<B: LockBackend> LockService<B> {
 
     /// Waits until all requests of this client are answered or have timed out: see [`Lock::settle`].
     pub async fn settle(&self) {
-        within(SETTLE_TIMEOUT, self.outstanding.wait()).await;
+        tokio::select! {
+            biased;
+            () = self.outstanding.wait() => {}
+            () = sleep(SETTLE_TIMEOUT) => {}
+        }
     }
 
     fn wanted<'a>(&'a self, mode: Mode, target: Target<'a>) -> Wanted<'a> {
@@ -219,9 +217,7 @@ impl<B: LockBackend> LockService<B> {
         let ask = Ask::new(mode, now + TURN_TIMEOUT);
         loop {
             match self.attempt_one(resource, ask).await {
-                Err(error) if starts(&error) && Instant::now() < end => {
-                    sleep(FIRST_START_INTERVAL).await;
-                }
+                Err(error) if starts(&error) && Instant::now() < end => sleep(FIRST_START_INTERVAL).await,
                 outcome => return outcome,
             }
         }
@@ -233,14 +229,9 @@ impl<B: LockBackend> LockService<B> {
 
     /// Asks for each in order, and returns the first lease. The first round asks for all of them; later rounds end with
     /// the wait. A fault outranks `Held`: the resource with the fault may be free.
-    async fn first_free(
-        &self,
-        resources: &NonEmpty<Resource>,
-        ask: Ask,
-        is_first: bool,
-    ) -> Result<Lease, AcquireError> {
-        let mut outcome = self.attempt_one(resources.first(), ask).await;
-        for resource in resources.tail() {
+    async fn first_free(&self, names: &NonEmpty<Resource>, ask: Ask, is_first: bool) -> Result<Lease, AcquireError> {
+        let mut outcome = self.attempt_one(names.first(), ask).await;
+        for resource in names.tail() {
             let is_over = || !is_first && Instant::now() >= ask.end;
             let error = match outcome {
                 Err(error) if !is_about_all(&error) && !is_over() => error,
@@ -290,6 +281,19 @@ impl<B: LockBackend> LockService<B> {
     }
 }
 
+/// Counts a caller that may wait for a lock, and how long it took. A caller that gives up counts as `cancelled`.
+async fn waited<T>(acquired: impl Future<Output = Result<T, AcquireError>>) -> Result<T, AcquireError> {
+    metrics::gauge!("fencing_waiting").increment(1.0);
+    let since = Instant::now();
+    let mut outcome = guard("cancelled", move |outcome| {
+        metrics::gauge!("fencing_waiting").decrement(1.0);
+        metrics::histogram!("fencing_wait_seconds", "outcome" => outcome).record(since.elapsed());
+    });
+    let acquired = acquired.await;
+    *outcome = acquired.as_ref().err().map_or("acquired", AcquireError::label);
+    acquired
+}
+
 /// Timers and tasks need tokio: without its runtime they would panic.
 fn in_runtime(resource: &Resource) -> Result<(), AcquireError> {
     let missing = |_| AcquireError::unavailable(resource, NodeCause::own(Fault::NoRuntime));
@@ -331,8 +335,7 @@ impl<B: LockBackend> Lock for LockService<B> {
     }
 }
 
-/// Reports whether the attempt failed because nodes start: none of them has a vote, and each will
-/// have one within the time of a first start.
+/// Reports whether an attempt failed because nodes start: none has a vote, and each will in the time of a first start.
 fn starts(error: &AcquireError) -> bool {
     let AcquireError::NoQuorum { causes, .. } = error else { return false };
     !causes.is_empty()
@@ -350,15 +353,10 @@ fn is_about_all(error: &AcquireError) -> bool {
 
 /// Returns the error that says more: a fault, or which of the locks may be free soonest.
 fn graver(one: AcquireError, other: AcquireError) -> AcquireError {
-    match (&one, &other) {
-        (AcquireError::Held { retry_after, .. }, AcquireError::Held { retry_after: sooner, .. })
-            if sooner < retry_after =>
-        {
-            other
-        }
-        (AcquireError::Held { .. }, AcquireError::Held { .. }) => one,
-        (AcquireError::Held { .. }, _) => other,
-        _ if is_about_all(&other) => other,
-        _ => one,
-    }
+    let is_graver = match (&one, &other) {
+        (AcquireError::Held { retry_after, .. }, AcquireError::Held { retry_after: next, .. }) => next < retry_after,
+        (AcquireError::Held { .. }, _) => true,
+        _ => is_about_all(&other),
+    };
+    if is_graver { other } else { one }
 }

@@ -5,40 +5,28 @@ use fencing_protocol::{Fault, Mode, NonEmpty, Resource};
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
-use super::in_flight::InFlightStatement;
 use super::rows::{HeldRows, LeaseRows};
-use super::table::LeaseTable;
+use super::table::{InFlightStatement, LeaseTable};
 use crate::database::{AcquireAnswer, Database, LeaseClaim};
-use crate::lock::error::{AcquireError, NodeCause};
-use crate::lock::lease::held_lock::{Grant, HeldLock};
-use crate::lock::lease::ticket::LeaseTicket;
-use crate::lock::service::backend::LockBackend;
-use crate::lock::service::health::Health;
-use crate::lock::settings::Settings;
-use crate::lock::wait::backoff::draining;
-use crate::lock::wait::wanted::Ask;
+use crate::lock::service::backend::{
+    AcquireError, Ask, Grant, Health, HeldLock, LeaseTicket, LockBackend, NodeCause, Settings, draining,
+};
+use crate::lock::sleep::answered;
 use crate::sequencer::Sequencer;
 
 impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
     /// Asks for one row after another, in the order of the list. It never waits for a row while it holds another, so
-    /// there are no deadlocks. Dropped at any await point, or lost, it releases all of them. Where others share a
-    /// row that it asks for exclusively, no client joins them until it asks again.
-    ///
-    /// Each row is granted and committed separately: a transaction for all of them would stay open for as
-    /// long as its client is stopped in the middle of it.
-    async fn attempt(
-        &self,
-        resources: &NonEmpty<Resource>,
-        ask: Ask,
-        settings: &Settings,
-    ) -> Result<Grant, AcquireError> {
+    /// there are no deadlocks. Dropped at any await point, or lost, it releases all of them. Where others share a row
+    /// that it asks for exclusively, no client joins them until it asks again. Each row is granted and committed
+    /// separately: a transaction for all of them would stay open as long as its client is stopped in the middle of it.
+    async fn attempt(&self, wanted: &NonEmpty<Resource>, ask: Ask, settings: &Settings) -> Result<Grant, AcquireError> {
         let (terms, budget) = (settings.terms(), settings.budget());
-        let rows = LeaseRows::new(self, resources, (&self.owner(), ask.mode), settings);
+        let rows = LeaseRows::new(self, wanted, (&self.owner(), ask.mode), settings);
         // The first renewal comes after a third of the TTL and asks for one row after another as well.
         let end = Instant::now() + rows.budget_of_all().min(terms.ttl / 3).max(budget);
         // Earlier statements of this process go first, unless they hang.
         let clear = Instant::now() + budget / 2;
-        for resource in resources {
+        for resource in wanted {
             let _ = timeout_at(clear, self.in_flight.clear(resource)).await;
         }
         let mut asked = ClaimedRows { statements: rows.enter(), rows: Arc::clone(&rows), asked: 0 };
@@ -48,34 +36,26 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
         let acquire = async move {
             let outcome = asked.acquire(end).await;
             // If the caller has given up, or does before it reads this, it is dropped.
-            (outcome, asked)
+            Ok::<_, Fault>((outcome, asked))
         };
-        let answer = tokio::spawn(acquire.in_current_span());
-        let unavailable = |fault| AcquireError::unavailable(resources.first(), self.cause(fault));
-        match timeout_at(end, answer).await {
-            Ok(Ok((Ok(locks), mut asked))) => {
-                let deadline = terms.deadline(start);
-                if self.clock.now() >= deadline {
-                    return Err(unavailable(Fault::GrantedTooLate));
-                }
-                // From now on the lease releases.
-                asked.asked = 0;
-                let held = Arc::new(HeldRows { rows, locks: locks.clone(), terms });
-                Ok(Grant { locks, deadline, held })
+        let unavailable = |fault| AcquireError::unavailable(wanted.first(), self.cause(fault));
+        let answer = answered(end, tokio::spawn(acquire.in_current_span())).await;
+        let (outcome, mut asked) = answer.map_err(unavailable)?;
+        let locks = outcome.map_err(|RefusedRow { error, shared }| {
+            if let Some(resource) = shared.filter(|_| ask.drains) {
+                // Half a budget: few answers take a whole one.
+                self.drain(&resource, draining(settings, budget / 2, ask.end), budget);
             }
-            Ok(Ok((Err(RefusedRow { error, shared }), _))) => {
-                if let AcquireError::Held { resource, .. } = &error
-                    && shared
-                    && ask.drains
-                {
-                    // Half a budget: few answers take a whole one.
-                    self.drain(resource, draining(settings, budget / 2, ask.end), budget);
-                }
-                Err(error)
-            }
-            Ok(Err(_)) => Err(unavailable(Fault::Disconnected("the runtime is gone".into()))),
-            Err(_) => Err(unavailable(Fault::TimedOut)),
+            error
+        })?;
+        let deadline = terms.deadline(start);
+        if self.clock.now() >= deadline {
+            return Err(unavailable(Fault::GrantedTooLate));
         }
+        // From now on the lease releases.
+        asked.asked = 0;
+        let held = Arc::new(HeldRows { rows, locks: locks.clone(), terms });
+        Ok(Grant { locks, deadline, held })
     }
 
     async fn held(&self, ticket: &LeaseTicket, settings: &Settings) -> Result<Option<Arc<dyn HeldLock>>, NodeCause> {
@@ -91,11 +71,10 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
     }
 }
 
-/// The reason why one of the rows was not granted.
 struct RefusedRow {
     error: AcquireError,
-    /// Whether the row is shared and was requested exclusively.
-    shared: bool,
+    /// The row, if it is shared and was requested exclusively.
+    shared: Option<Resource>,
 }
 
 /// The rows of an attempt that is not over. Dropped, it releases those that were asked for.
@@ -117,11 +96,10 @@ impl<DB: Database> ClaimedRows<DB> {
 
     async fn acquire_one(&mut self, claim: Arc<LeaseClaim>, end: Instant) -> Result<Sequencer, RefusedRow> {
         let (resource, table) = (&claim.resource, Arc::clone(&self.rows.table));
-        let failed =
-            |fault| RefusedRow { error: AcquireError::unavailable(resource, table.cause(fault)), shared: false };
+        let fails = |fault| RefusedRow { error: AcquireError::unavailable(resource, table.cause(fault)), shared: None };
         // The caller has given up.
         if Instant::now() >= end {
-            return Err(failed(Fault::TimedOut));
+            return Err(fails(Fault::TimedOut));
         }
         self.asked += 1;
         match table.acquire(&claim, self.rows.budget).await {
@@ -130,14 +108,14 @@ impl<DB: Database> ClaimedRows<DB> {
                 // There is nothing to release in this row.
                 self.asked -= 1;
                 let error = AcquireError::Held { resource: resource.clone(), retry_after, holder };
-                Err(RefusedRow { error, shared })
+                Err(RefusedRow { error, shared: shared.then(|| resource.clone()) })
             }
             Err(cause) => {
                 // No statement was sent.
                 if matches!(cause, Fault::Unreachable(_)) {
                     self.asked -= 1;
                 }
-                Err(failed(cause))
+                Err(fails(cause))
             }
         }
     }

@@ -17,8 +17,7 @@ pub(super) fn of_connection(error: sqlx::Error) -> Fault {
     }
 }
 
-/// Returns why a statement failed. It may have run anyway, unless the database says that it has
-/// not.
+/// Returns why a statement failed. It may have run anyway, unless the database says that it has not.
 pub(super) fn of_statement(error: sqlx::Error) -> Fault {
     match error {
         sqlx::Error::Io(error) => Fault::Disconnected(error.to_string()),

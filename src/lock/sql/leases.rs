@@ -8,8 +8,7 @@ use sqlx::{Connection, Pool};
 use tokio::time::timeout;
 
 use super::fault;
-use crate::database::quoted::fill;
-use crate::database::{Database, TextRow};
+use crate::database::{Database, TextRow, fill};
 use crate::holder::Holder;
 use crate::lock::operator::{LeaseRecord, Operator};
 
@@ -38,8 +37,7 @@ impl<DB: Database> Operator for Pool<DB> {
 async fn read<DB: Database>(pool: &Pool<DB>, after: &str, name: &str, limit: u32) -> Result<Vec<LeaseRecord>, Fault> {
     let mut name = name.as_bytes().to_vec();
     loop {
-        let list = list::<DB>(after, &name, limit);
-        let rows = call(pool, |conn| DB::texts(conn, list).boxed()).await?;
+        let rows = call(pool, |conn| DB::texts(conn, list::<DB>(after, &name, limit)).boxed()).await?;
         let found: Vec<_> = parsed(&rows).collect();
         match rows.last().and_then(|last| last.bytes(0)) {
             Some(last) if found.is_empty() && last > name => name = last,
@@ -48,13 +46,11 @@ async fn read<DB: Database>(pool: &Pool<DB>, after: &str, name: &str, limit: u32
     }
 }
 
-/// Returns the statement that reads leases.
 pub(super) fn list<DB: Database>(after: &str, resource: impl AsRef<[u8]>, limit: u32) -> String {
     let resource = DB::literal(resource);
     fill(DB::LEASES, &[("{after}", &after), ("{resource}", &resource), ("{limit}", &limit)])
 }
 
-/// Reads its rows.
 pub(super) fn parsed(rows: &[TextRow]) -> impl Iterator<Item = LeaseRecord> {
     rows.iter().filter_map(record).flatten()
 }

@@ -9,7 +9,7 @@ use sqlx::Pool;
 
 use super::fault;
 use crate::database::Database;
-use crate::lock::wait::listener::{Notice, ReleaseListener};
+use crate::lock::wait::release_notifications::{Notice, ReleaseListener};
 
 /// Opens a connection that receives notifications of releases. The caller bounds the time.
 pub(super) fn open<DB: Database>(pool: Pool<DB>) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
@@ -24,7 +24,6 @@ pub(super) fn open<DB: Database>(pool: Pool<DB>) -> BoxFuture<'static, Result<Bo
 /// A connection that hears of every release in the database.
 struct DatabaseListener {
     released: BoxStream<'static, sqlx::Result<String>>,
-    /// Those of the waiters.
     tickets: BTreeMap<Resource, u64>,
     answers: VecDeque<Notice>,
 }
@@ -33,8 +32,7 @@ impl ReleaseListener for DatabaseListener {
     fn wait(&mut self, resource: &Resource, ticket: u64, _: Duration) {
         let known = self.tickets.insert(resource.clone(), ticket);
         // It may have been released before it was registered here.
-        let free = known != Some(ticket);
-        self.answers.push_back(Notice::Registered(resource.clone(), ticket, free));
+        self.answers.push_back(Notice::Registered(resource.clone(), ticket, known != Some(ticket)));
     }
 
     fn leave(&mut self, resource: &Resource, ticket: u64) {
@@ -50,8 +48,7 @@ impl ReleaseListener for DatabaseListener {
                 return Ok(answer);
             }
             while let Some(name) = self.released.next().await {
-                let name = name.map_err(fault::of_statement)?;
-                let Ok(resource) = Resource::new(name) else { continue };
+                let Ok(resource) = Resource::new(name.map_err(fault::of_statement)?) else { continue };
                 if let Some(&ticket) = self.tickets.get(&resource) {
                     return Ok(Notice::Released(resource, ticket));
                 }

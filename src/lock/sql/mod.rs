@@ -42,36 +42,37 @@
 //! forward. A failover is a jump by the difference of the two servers' clocks.
 //!
 //! On SQLite each change is one statement, which a thread of the driver carries out even if the runtime is blocked.
-//! Only a process that is stopped in the middle of a change blocks all other writers, and so all locks, until it
-//! continues or is killed.
+//! Only a process stopped during a change blocks all other writers, and so all locks, until it goes on or is killed.
 
 mod backend;
-mod builder;
 mod fault;
-mod in_flight;
 mod leases;
 mod listener;
 mod rows;
 mod table;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sqlx::Pool;
 use table::LeaseTable;
 
 use super::service::LockService;
+use super::settings::{Settings, settings_setters};
+use super::wait::release_notifications::{ReleaseNotifications, Source};
+use super::wait::subscriptions::Notifies;
+use crate::holder::HolderName;
+use crate::time::{Clock, SystemClock};
 
 pub use super::settings::BuildError;
 pub use crate::database::Database;
-pub use builder::SqlLockBuilder;
 
 /// A lock service in one database. Run [`migrate`](fn@crate::sql::migrate) first.
 ///
-/// Clones share the pool and the local queues. Each attempt and each renewal needs a connection of the pool for one
-/// statement. If transactions use up the pool, renewals and releases open one more connection, which stays open until
-/// the pool is closed or the last clone is dropped: allow, for each service, one connection more than its pool has. An
-/// attempt waits for the pool. Close the pool only after your leases are released: then none is renewed or released any
-/// more, and each ends with its TTL.
+/// Clones share the pool and the local queues. Each attempt and renewal takes a pool connection for a statement. If
+/// transactions use up the pool, renewals and releases open one more connection, which lasts until the pool is closed
+/// or the last clone dropped: allow each service one connection more than its pool has. An attempt waits for the pool.
+/// Close the pool only after your leases are released: then none is renewed or released, and each ends with its TTL.
 pub type SqlLock<DB> = LockService<Arc<LeaseTable<DB>>>;
 
 impl<DB: Database> SqlLock<DB> {
@@ -84,5 +85,61 @@ impl<DB: Database> SqlLock<DB> {
     /// Returns a builder: what you set before the first lease.
     pub fn builder(pool: Pool<DB>) -> SqlLockBuilder<DB> {
         SqlLockBuilder::new(pool)
+    }
+}
+
+/// The budget where none is set: this, or half of a short TTL.
+const BUDGET: Duration = Duration::from_secs(2);
+
+/// Builds a [`SqlLock`].
+#[derive(Clone)]
+#[must_use]
+pub struct SqlLockBuilder<DB: Database> {
+    pool: Pool<DB>,
+    clock: Arc<dyn Clock>,
+    pub(super) settings: Settings,
+}
+
+impl<DB: Database> SqlLockBuilder<DB> {
+    fn new(pool: Pool<DB>) -> SqlLockBuilder<DB> {
+        SqlLockBuilder { pool, clock: Arc::new(SystemClock), settings: Settings::new("budget", (BUDGET, 2)) }
+    }
+
+    /// Sets the clock that leases are timed by in this process. Default: [`SystemClock`].
+    pub fn clock(mut self, clock: impl Clock) -> SqlLockBuilder<DB> {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    settings_setters!();
+
+    /// Sets how long the database, with its pool, may take to answer. Default: 2 s, or half of the TTL if that is less.
+    pub fn budget(mut self, budget: Duration) -> SqlLockBuilder<DB> {
+        self.settings.budget = Some(budget);
+        self
+    }
+
+    /// Builds the lock service. It asks the database with the first acquisition.
+    ///
+    /// # Errors
+    /// [`BuildError`] says which value does not fit, and why.
+    pub fn build(self) -> Result<SqlLock<DB>, BuildError> {
+        let settings = self.settings.checked()?;
+        settings.holder_name()?;
+        Ok(SqlLockBuilder { settings, ..self }.serve())
+    }
+
+    fn serve(self) -> SqlLock<DB> {
+        let holder = self.settings.holder_name().unwrap_or_else(|error| {
+            tracing::warn!(%error, "locks are held under the name of this process");
+            HolderName::of_process()
+        });
+        let (pool, clock) = (self.pool.clone(), Arc::clone(&self.clock));
+        let table = Arc::new(LeaseTable::new(self.pool, holder, self.clock));
+        let source = || Source::new(&table.name, move || listener::open::<DB>(pool.clone()));
+        let sources = DB::NOTIFY.map(|_| source()).into_iter().collect();
+        let notifications = Arc::new(ReleaseNotifications::new(1, Notifies::Everyone, sources));
+        let outstanding = table.in_flight.all.clone();
+        SqlLock::over(table, clock, notifications, outstanding, self.settings)
     }
 }

@@ -8,12 +8,9 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use super::in_flight::InFlightStatement;
-use super::table::LeaseTable;
+use super::table::{InFlightStatement, LeaseTable};
 use crate::database::{Database, LeaseClaim};
-use crate::lock::error::{NodeCause, ReleaseError};
-use crate::lock::lease::held_lock::{HeldLock, SentRelease};
-use crate::lock::settings::Settings;
+use crate::lock::service::backend::{HeldLock, NodeCause, ReleaseError, SentRelease, Settings};
 use crate::lock::sleep::answered;
 use crate::sequencer::Sequencer;
 
@@ -78,10 +75,7 @@ impl<DB: Database> LeaseRows<DB> {
     }
 }
 
-/// The held rows of one lease.
-///
-/// A renewal in flight may arrive after the release. It does not lock again, because the database renews no row
-/// that was released.
+/// The held rows of one lease. A renewal that arrives after the release locks nothing: no released row is renewed.
 pub(super) struct HeldRows<DB: Database> {
     pub(super) rows: Arc<LeaseRows<DB>>,
     pub(super) locks: NonEmpty<Sequencer>,

@@ -1,19 +1,21 @@
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use fencing_protocol::{Fault, Owner, Resource, Token};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use sqlx::Pool;
 use sqlx::pool::PoolConnection;
 use tokio::time::{Instant, sleep, timeout_at};
-use tokio_util::task::AbortOnDropHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::task_tracker::TaskTrackerToken;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tracing::Instrument;
 
-use super::in_flight::InFlight;
 use super::{fault, leases};
-use crate::database::quoted::fill;
-use crate::database::{AcquireAnswer, Database, LeaseClaim, ReleaseAnswer, TextRow, is_conflict, meaning};
+use crate::database::{AcquireAnswer, Database, LeaseClaim, ReleaseAnswer, TextRow, fill, is_conflict, meaning};
 use crate::holder::HolderName;
 use crate::lock::error::NodeCause;
 use crate::random;
@@ -22,9 +24,7 @@ use crate::time::Clock;
 
 /// The longest wait for the answer to a claim, and for a release to succeed whose first try has failed.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// The longest pause after a conflict with another transaction.
 const MAX_CONFLICT_PAUSE: Duration = Duration::from_millis(10);
-/// The longest pause between two tries to release.
 const MAX_RELEASE_PAUSE: Duration = Duration::from_secs(1);
 
 /// The table of leases in one database, and the way to it.
@@ -41,7 +41,6 @@ pub struct LeaseTable<DB: Database> {
     pub(super) in_flight: InFlight,
 }
 
-/// How long a call may take.
 #[derive(Clone, Copy)]
 struct Limits {
     /// The call is repeated after conflicts until this time has passed. It waits for a connection for three quarters of
@@ -57,16 +56,12 @@ impl Limits {
     fn of(budget: Duration) -> Limits {
         Limits { budget, answer: budget, reserve: false }
     }
-
-    fn with_reserve(budget: Duration) -> Limits {
-        Limits { reserve: true, ..Limits::of(budget) }
-    }
 }
 
 impl<DB: Database> LeaseTable<DB> {
     pub(super) fn new(pool: Pool<DB>, holder: HolderName, clock: Arc<dyn Clock>) -> LeaseTable<DB> {
         let name = DB::name(&pool.connect_options());
-        LeaseTable { pool, reserve: OnceLock::new(), name, holder, clock, in_flight: InFlight::new() }
+        LeaseTable { pool, reserve: OnceLock::new(), name, holder, clock, in_flight: InFlight::default() }
     }
 
     /// Returns a new owner, signed with the name of this client.
@@ -78,22 +73,21 @@ impl<DB: Database> LeaseTable<DB> {
         NodeCause { node: self.name.clone(), cause }
     }
 
-    /// Acquires the row. It waits for the answer far longer than any caller does: a release
-    /// that overtook the statement would find nothing to release.
+    /// Acquires the row. It waits far longer than any caller: a release that overtook it would find nothing to release.
     pub(super) async fn acquire(&self, claim: &LeaseClaim, budget: Duration) -> Result<AcquireAnswer, Fault> {
         let limits = Limits { answer: ANSWER_TIMEOUT.max(budget), ..Limits::of(budget) };
         self.call(claim, limits, DB::acquire).await
     }
 
     pub(super) async fn renew(&self, claim: &LeaseClaim, token: Token, budget: Duration) -> Result<bool, Fault> {
-        let limits = Limits::with_reserve(budget);
+        let limits = Limits { reserve: true, ..Limits::of(budget) };
         self.call(claim, limits, |conn, claim| DB::renew(conn, claim, token)).await
     }
 
     /// Returns for how long the row is held under this claim and this token still, by the database's clock.
     pub(super) async fn left(&self, claim: &LeaseClaim, token: Token, budget: Duration) -> Result<Duration, Fault> {
         let list = leases::list::<DB>("=", claim.resource.as_str(), 1);
-        let rows = self.run(&list, Limits::with_reserve(budget)).await?;
+        let rows = self.run(&list, Limits { reserve: true, ..Limits::of(budget) }).await?;
         let mut ours = leases::parsed(&rows).filter(|lease| lease.owner == claim.owner && lease.token == token);
         Ok(ours.next().and_then(|lease| lease.remaining).unwrap_or_default())
     }
@@ -155,7 +149,7 @@ impl<DB: Database> LeaseTable<DB> {
 
     async fn try_release(&self, claim: &LeaseClaim, budget: Duration, closed: Instant) -> Result<ReleaseAnswer, Fault> {
         // After the server has given up its wait for the row: that costs no connection.
-        let limits = Limits { answer: budget * 2, ..Limits::with_reserve(budget) };
+        let limits = Limits { budget, answer: budget * 2, reserve: true };
         self.call(claim, limits, |conn, claim| DB::release(conn, claim, closed)).await
     }
 
@@ -228,4 +222,38 @@ fn open_reserve<DB: Database>(shared: &Pool<DB>) -> (Pool<DB>, AbortOnDropHandle
         own.close().await;
     });
     (pool, AbortOnDropHandle::new(closes))
+}
+
+/// The statements of this process in flight to the database, by resource. They take any connection of the pool, in any
+/// order, but a caller that drops a lease, or an attempt, and asks again must not be delayed by its own release.
+#[derive(Default)]
+pub(super) struct InFlight {
+    by_resource: Mutex<HashMap<Resource, Vec<CancellationToken>>>,
+    /// All statements, and those for which nobody has to wait: notifications, drains, releases that are tried again.
+    pub(super) all: TaskTracker,
+}
+
+/// A statement in flight, until it is dropped.
+pub(super) type InFlightStatement = (DropGuard, TaskTrackerToken);
+
+impl InFlight {
+    pub(super) fn enter(&self, resource: &Resource) -> InFlightStatement {
+        let ended = CancellationToken::new();
+        let mut resources = self.by_resource.lock();
+        if resources.len() >= 64 && resources.len().is_power_of_two() {
+            resources.retain(|_, statements| statements.iter().any(|ended| !ended.is_cancelled()));
+        }
+        let statements = resources.entry(resource.clone()).or_default();
+        statements.retain(|ended| !ended.is_cancelled());
+        statements.push(ended.clone());
+        (ended.drop_guard(), self.all.token())
+    }
+
+    /// Waits for the end of all statements that are in flight for the resource now.
+    pub(super) async fn clear(&self, resource: &Resource) {
+        let ahead = self.by_resource.lock().get(resource).cloned().unwrap_or_default();
+        for ended in ahead {
+            ended.cancelled().await;
+        }
+    }
 }

@@ -15,8 +15,7 @@ use crate::random::jitter;
 const COOLDOWN: Duration = Duration::from_millis(10);
 const MAX_LOST_WAKEUPS: u32 = 10;
 
-/// The caller of a process that asks the servers for a resource: it makes attempts, backs off, and waits for what
-/// comes first.
+/// The caller of a process that asks the servers for a resource: attempts, backs off, and waits for what comes first.
 pub(crate) struct Acquirer<'a> {
     queue: &'a WaitQueue,
     wanted: Wanted<'a>,
@@ -136,10 +135,7 @@ impl<'a> Acquirer<'a> {
     /// Returns when to ask again without a notification. The last attempt is made shortly before the end.
     fn next(&mut self, error: &AcquireError, acquirers: usize) -> Instant {
         let armed = self.subscription.as_ref().is_some_and(Subscription::is_armed);
-        let retry_after = match error {
-            AcquireError::Held { retry_after, .. } => Some(*retry_after),
-            _ => None,
-        };
+        let retry_after = if let AcquireError::Held { retry_after, .. } = error { Some(*retry_after) } else { None };
         let (now, settings) = (Instant::now(), self.wanted.settings);
         let others = u32::try_from(2 * acquirers.saturating_sub(1)).unwrap_or(u32::MAX);
         let others = jitter(settings.retry_delay.saturating_mul(others));
@@ -149,12 +145,10 @@ impl<'a> Acquirer<'a> {
     }
 
     fn register(&mut self) {
-        match (&self.subscription, self.wanted.notifications()) {
-            (Some(subscription), _) => subscription.register(),
-            (None, Some((resource, notifications))) => {
-                self.subscription = Some(notifications.subscribe(resource, self.wanted.since));
-            }
-            (None, None) => {}
+        if let Some(subscription) = &self.subscription {
+            subscription.register();
+        } else if let Some((resource, notifications)) = self.wanted.notifications() {
+            self.subscription = Some(notifications.subscribe(resource, self.wanted.since));
         }
     }
 
@@ -193,8 +187,7 @@ impl<'a> Acquirer<'a> {
         }
     }
 
-    /// Waits for notifications that are worth an attempt. When one server has reported a release, the others
-    /// have a moment to do so.
+    /// Waits for notifications worth an attempt. When one server reports a release, the others have a moment to do so.
     async fn notified(&self) {
         let most = self.wanted.settings.budget() / 10;
         match &self.subscription {

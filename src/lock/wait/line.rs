@@ -1,15 +1,16 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fencing_protocol::{Fault, Resource};
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio_util::task::AbortOnDropHandle;
 
-use super::listener::{Notice, ReleaseListener};
-use super::release_notifications::OpeningListener;
+use super::release_notifications::{Notice, OpeningListener, ReleaseListener};
 
 /// A server that keeps a line of waiting clients for each resource. Each client watches the one ahead of it, so that a
 /// release wakes only the first ("herd effect", ZooKeeper recipes).
@@ -20,87 +21,74 @@ pub(crate) trait WaitingLine: Send + Sync + 'static {
         self: Arc<Self>,
         resource: Resource,
         reports: PlaceReports,
-    ) -> BoxFuture<'static, Result<Infallible, Fault>>;
+    ) -> impl Future<Output = Result<Infallible, Fault>> + Send;
 }
+
+type Noticed = Result<Notice, Fault>;
 
 /// Where the keeper of a place reports to.
 pub(crate) struct PlaceReports {
     resource: Resource,
     ticket: u64,
-    notices: UnboundedSender<Notice>,
+    notices: UnboundedSender<Noticed>,
 }
 
 impl PlaceReports {
     /// The place is taken. The lock may be free already.
     pub(crate) fn registered(&self, free: bool) {
-        let _ = self.notices.send(Notice::Registered(self.resource.clone(), self.ticket, free));
+        let _ = self.notices.send(Ok(Notice::Registered(self.resource.clone(), self.ticket, free)));
     }
 
     /// The place is the first, and the lock is free.
     pub(crate) fn released(&self) {
-        let _ = self.notices.send(Notice::Released(self.resource.clone(), self.ticket));
+        let _ = self.notices.send(Ok(Notice::Released(self.resource.clone(), self.ticket)));
     }
 }
 
 /// The places of this client in the lines of a server, a task for each. Dropped, it leaves them all.
-pub(crate) struct LineListener {
-    line: Arc<dyn WaitingLine>,
-    places: HashMap<Resource, (u64, AbortHandle)>,
-    keepers: JoinSet<Result<Infallible, Fault>>,
-    notices: (UnboundedSender<Notice>, UnboundedReceiver<Notice>),
+pub(crate) struct LineListener<L> {
+    line: Arc<L>,
+    places: HashMap<Resource, (u64, AbortOnDropHandle<()>)>,
+    notices: (UnboundedSender<Noticed>, UnboundedReceiver<Noticed>),
 }
 
-impl LineListener {
+impl<L: WaitingLine> LineListener<L> {
     /// Opens the lines of a server, once it is connected.
-    pub(crate) fn open<L: WaitingLine>(
-        connecting: impl Future<Output = Result<Arc<L>, Fault>> + Send + 'static,
-    ) -> OpeningListener {
+    pub(crate) fn open(connecting: impl Future<Output = Result<Arc<L>, Fault>> + Send + 'static) -> OpeningListener {
         Box::pin(async {
-            let (line, places, keepers) = (connecting.await?, HashMap::new(), JoinSet::new());
-            let listener = LineListener { line, places, keepers, notices: unbounded_channel() };
+            let (line, places) = (connecting.await?, HashMap::new());
+            let listener = LineListener { line, places, notices: unbounded_channel() };
             Ok(Box::new(listener) as Box<dyn ReleaseListener>)
         })
     }
 }
 
-impl ReleaseListener for LineListener {
+impl<L: WaitingLine> ReleaseListener for LineListener<L> {
     fn wait(&mut self, resource: &Resource, ticket: u64, _: Duration) {
-        let reports = PlaceReports { resource: resource.clone(), ticket, notices: self.notices.0.clone() };
-        match self.places.get(resource) {
-            Some((known, _)) if *known == ticket => reports.registered(false),
-            _ => {
-                let keeper = Arc::clone(&self.line).keep_place(resource.clone(), reports);
-                let place = (ticket, self.keepers.spawn(keeper));
-                if let Some((_, left)) = self.places.insert(resource.clone(), place) {
-                    left.abort();
-                }
-            }
+        let notices = self.notices.0.clone();
+        let reports = PlaceReports { resource: resource.clone(), ticket, notices: notices.clone() };
+        if self.places.get(resource).is_some_and(|(known, _)| *known == ticket) {
+            return reports.registered(false);
         }
+        let keeper = AssertUnwindSafe(Arc::clone(&self.line).keep_place(resource.clone(), reports)).catch_unwind();
+        let keeper = async move {
+            let lost = |_| Err(Fault::Disconnected("a place was lost".into()));
+            let Err(fault) = keeper.await.unwrap_or_else(lost);
+            let _ = notices.send(Err(fault));
+        };
+        self.places.insert(resource.clone(), (ticket, AbortOnDropHandle::new(tokio::spawn(keeper))));
     }
 
     fn leave(&mut self, resource: &Resource, ticket: u64) {
-        if self.places.get(resource).is_some_and(|(known, _)| *known == ticket)
-            && let Some((_, left)) = self.places.remove(resource)
-        {
-            left.abort();
+        if self.places.get(resource).is_some_and(|(known, _)| *known == ticket) {
+            self.places.remove(resource);
         }
-        let _ = self.notices.0.send(Notice::Left);
+        let _ = self.notices.0.send(Ok(Notice::Left));
     }
 
-    fn next(&mut self) -> BoxFuture<'_, Result<Notice, Fault>> {
-        Box::pin(async {
-            loop {
-                tokio::select! {
-                    biased;
-                    Some(notice) = self.notices.1.recv() => return Ok(notice),
-                    Some(ended) = self.keepers.join_next() => match ended {
-                        Ok(Err(fault)) => return Err(fault),
-                        Err(ended) if ended.is_panic() => return Err(Fault::Disconnected("a place was lost".into())),
-                        _ => {}
-                    },
-                }
-            }
-        })
+    fn next(&mut self) -> BoxFuture<'_, Noticed> {
+        // It has a sender itself: the channel never ends.
+        Box::pin(async { self.notices.1.recv().await.unwrap_or(Err(Fault::TimedOut)) })
     }
 }
 
@@ -111,12 +99,8 @@ mod tests {
     struct Panics;
 
     impl WaitingLine for Panics {
-        fn keep_place(
-            self: Arc<Self>,
-            resource: Resource,
-            _: PlaceReports,
-        ) -> BoxFuture<'static, Result<Infallible, Fault>> {
-            Box::pin(async move { panic!("{resource}") })
+        async fn keep_place(self: Arc<Self>, resource: Resource, _: PlaceReports) -> Result<Infallible, Fault> {
+            panic!("{resource}")
         }
     }
 

@@ -9,8 +9,7 @@ use super::backoff::pause;
 use super::wanted::Wanted;
 use crate::lock::error::AcquireError;
 
-/// Limits of local hand-over, in time and in leases, while clients are known to wait elsewhere. The release after that
-/// notifies one of them.
+/// Limits, in time and leases, of local hand-over while others are known to wait: the release after that notifies one.
 const HAND_OVER_LIMIT: Duration = Duration::from_millis(20);
 const MAX_HAND_OVERS: u32 = 16;
 /// Limit, in retry delays, of consecutive leases of one process while no other client is known to wait. Then clients
@@ -20,8 +19,7 @@ const MAX_RETRY_DELAYS: u32 = 10;
 /// Time for which a queue without callers is kept after its last release.
 const RECENT: Duration = Duration::from_secs(1);
 
-/// The callers of this process that wait for the same, in order. The first of them is the acquirer: it asks
-/// the servers.
+/// The callers of this process that wait for the same, in order. The first is the acquirer: it asks the servers.
 #[derive(Default)]
 pub(crate) struct WaitQueue {
     head: FairMutex<()>,
@@ -38,39 +36,18 @@ struct QueueState {
     last_error: Option<(AcquireError, Instant)>,
     /// Callers for an exclusive lease, the acquirer included.
     waiters: usize,
-    last_lease: LastLease,
+    /// Whether the last exclusive lease that came through the queue is held, as far as it is known.
+    held: bool,
+    /// When it was released, if it is not held.
+    released: Option<Instant>,
+    /// Whether no other client was notified of that: then the next caller asks at once.
+    handed_over: bool,
     streak: Option<Streak>,
 }
 
-/// The last exclusive lease that came through a queue, as far as it is known.
-#[derive(Default, Clone, Copy)]
-enum LastLease {
-    #[default]
-    Unknown,
-    Held,
-    Released {
-        at: Instant,
-        /// No other client was notified: the next caller asks at once.
-        handed_over: bool,
-    },
-}
-
-impl LastLease {
-    fn is_held(self) -> bool {
-        matches!(self, LastLease::Held)
-    }
-
-    fn was_released_within(self, time: Duration) -> bool {
-        matches!(self, LastLease::Released { at, .. } if at.elapsed() <= time)
-    }
-
-    fn is_handed_over(self) -> bool {
-        matches!(self, LastLease::Released { handed_over: true, .. })
-    }
-
-    /// Another client may have the lock by now.
-    fn not_held(self) -> LastLease {
-        if self.is_held() { LastLease::Unknown } else { self }
+impl QueueState {
+    fn was_released_within(&self, time: Duration) -> bool {
+        self.released.is_some_and(|at| at.elapsed() <= time)
     }
 }
 
@@ -99,7 +76,6 @@ pub(crate) struct Place<'a> {
     /// The time after which the acquirer asks, if it must not ask at once.
     pub(crate) asks_after: Option<Instant>,
     queue: &'a WaitQueue,
-    /// Whether it waits for an exclusive lease.
     exclusive: bool,
     /// That of the acquirer.
     first: Option<FairGuard<'a, ()>>,
@@ -116,11 +92,8 @@ impl Drop for Place<'_> {
 }
 
 impl WaitQueue {
-    /// Waits for the first place. `None` if the wait has ended before an acquirer had an answer.
-    ///
-    /// # Errors
-    /// The last one of the acquirer. When it gives up, the callers behind it fail with the same error, and do not ask
-    /// the servers one after another.
+    /// Waits for the first place. `None` if the wait has ended before an acquirer had an answer. When the acquirer
+    /// gives up, the callers behind it fail with its last error, and do not ask the servers one after another.
     pub(crate) async fn place(&self, wanted: &Wanted<'_>) -> Result<Option<Place<'_>>, AcquireError> {
         let (end, exclusive) = (wanted.ask.end, wanted.ask.mode == Mode::Exclusive);
         // A caller for a shared lease has asked already, or lets another process be first.
@@ -133,7 +106,7 @@ impl WaitQueue {
                 let mut state = self.state.lock();
                 state.last_error = None;
                 if !wanted.has_unknown_waiters() {
-                    (state.last_lease, state.streak) = (state.last_lease.not_held(), None);
+                    (state.held, state.streak) = (false, None);
                 }
                 place.first = Some(head);
             }
@@ -143,9 +116,7 @@ impl WaitQueue {
                 match (head, state.last_error.clone()) {
                     (Err(_), None) => return Ok(None),
                     (Err(_), Some((error, _))) => return Err(error),
-                    (Ok(_), Some((error, next))) if next >= end && !state.last_lease.is_handed_over() => {
-                        return Err(error);
-                    }
+                    (Ok(_), Some((error, next))) if next >= end && !state.handed_over => return Err(error),
                     (Ok(head), last_error) => {
                         place.first = Some(head);
                         place.asks_after = last_error.map(|(_, next)| next);
@@ -162,23 +133,18 @@ impl WaitQueue {
     }
 
     pub(crate) fn is_held(&self) -> bool {
-        self.state.lock().last_lease.is_held()
+        self.state.lock().held
     }
 
-    /// Reports whether the lease that is about to be released goes to the next caller of this process, and no
-    /// other client is to be notified.
     pub(crate) fn hands_over(&self) -> bool {
         let state = self.state.lock();
         let goes_on = |streak: Streak| streak.contested && !streak.is_over(Duration::ZERO);
-        state.last_lease.is_held() && state.waiters > 0 && state.streak.is_some_and(goes_on)
+        state.held && state.waiters > 0 && state.streak.is_some_and(goes_on)
     }
 
     /// Takes what the last release handed over, if it did.
     pub(crate) fn take_hand_over(&self) -> bool {
-        match &mut self.state.lock().last_lease {
-            LastLease::Released { handed_over, .. } => std::mem::take(handed_over),
-            _ => false,
-        }
+        std::mem::take(&mut self.state.lock().handed_over)
     }
 
     /// Notes that the acquirer got a lease, which was `handed_over` or not.
@@ -186,29 +152,28 @@ impl WaitQueue {
         let (mut state, contested) = (self.state.lock(), wanted.has_remote_waiters());
         state.last_error = None;
         if !wanted.blocks_all() {
-            if let LastLease::Released { handed_over, .. } = &mut state.last_lease {
-                *handed_over = false;
-            }
-            state.last_lease = state.last_lease.not_held();
+            (state.held, state.handed_over) = (false, false);
             return;
         }
-        let soon = state.last_lease.was_released_within(wanted.settings.retry_delay);
+        let soon = state.was_released_within(wanted.settings.retry_delay);
         let last = state.streak.filter(|_| handed_over || (soon && !contested));
         let (since, leases) = last.map_or((Instant::now(), 0), |last| (last.since, last.leases));
         state.streak = Some(Streak { since, leases: leases.saturating_add(1), contested });
-        state.last_lease = LastLease::Held;
+        (state.held, state.released, state.handed_over) = (true, None, false);
     }
 
     /// Notes that an acquirer got an error, and when the next may ask.
     pub(crate) fn on_error(&self, error: &AcquireError, next: Instant) {
         let mut state = self.state.lock();
         state.last_error = Some((error.clone(), next));
-        state.last_lease = state.last_lease.not_held();
+        state.held = false;
     }
 
     /// Notes that a lease of this process was released, and wakes the acquirer.
     pub(crate) fn on_released(&self, handed_over: bool) {
-        self.state.lock().last_lease = LastLease::Released { at: Instant::now(), handed_over };
+        let mut state = self.state.lock();
+        (state.held, state.released, state.handed_over) = (false, Some(Instant::now()), handed_over);
+        drop(state);
         self.released.notify_one();
     }
 
@@ -217,11 +182,11 @@ impl WaitQueue {
     pub(crate) fn ends_streak(&self, wanted: &Wanted<'_>) -> bool {
         let (mut state, retry_delay) = (self.state.lock(), wanted.settings.retry_delay);
         // A pause before the release would let nobody in.
-        if wanted.has_unknown_waiters() && !matches!(state.last_lease, LastLease::Released { .. }) {
+        if wanted.has_unknown_waiters() && state.released.is_none() {
             return false;
         }
         let over = |streak: &Streak| !streak.contested && streak.is_over(retry_delay);
-        state.streak.take_if(|streak| over(streak)).is_some() && state.last_lease.was_released_within(retry_delay)
+        state.streak.take_if(|streak| over(streak)).is_some() && state.was_released_within(retry_delay)
     }
 
     /// Another client was first.
@@ -232,6 +197,6 @@ impl WaitQueue {
     /// Reports whether there is something to remember when no caller is left.
     pub(crate) fn is_recent(&self) -> bool {
         let state = self.state.lock();
-        state.last_lease.is_held() || state.last_lease.was_released_within(RECENT)
+        state.held || state.was_released_within(RECENT)
     }
 }

@@ -7,9 +7,8 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::acquirer::Acquirer;
-use super::list::List;
 use super::queue::WaitQueue;
-use super::wanted::{Target, Wanted};
+use super::wanted::{List, Target, Wanted};
 use crate::lock::error::AcquireError;
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::time::{Instant, interval, sleep, sleep_until, timeout};
 
-use super::listener::{Notice, ReleaseListener};
 use super::subscriptions::{Attachment, Notifies, SourceReport, Subscription, Subscriptions};
 use crate::random::jitter;
 
@@ -24,6 +23,34 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// A notification without a local waiter is passed on to the next client, if fewer calls than this are in
 /// progress: that bounds the cost of forged notifications.
 const MAX_CALLS: usize = 64;
+
+/// The channel of a server's release notifications. No rule depends on one: a lost, late, repeated or forged one costs
+/// the pause of a poll. When the channel breaks, [`next`](Self::next) fails, and the caller opens another.
+pub trait ReleaseListener: Send + 'static {
+    /// Registers this client as waiting for the resource, and for how long it has waited. When the lock
+    /// is released, the server notifies the client that has waited longest, with the client's ticket, and
+    /// removes the registration. If the lock is free there now and no other client was notified, the server registers
+    /// nothing. Its answer is the [`Notice::Registered`] of this ticket.
+    fn wait(&mut self, resource: &Resource, ticket: u64, waited: Duration);
+
+    /// Removes the registration. If this client was notified of a release, and the lock is still free,
+    /// the server notifies the next client. Its answer is a [`Notice::Left`].
+    fn leave(&mut self, resource: &Resource, ticket: u64);
+
+    /// Moves what was asked, and waits for the next notice. If you drop the future, it loses nothing.
+    fn next(&mut self) -> BoxFuture<'_, Result<Notice, Fault>>;
+}
+
+/// A message of a server to a waiting client.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Notice {
+    /// The lock was released. The client had this ticket.
+    Released(Resource, u64),
+    /// The client is registered with this ticket, unless the lock is free: whether it is.
+    Registered(Resource, u64, bool),
+    /// A registration was removed.
+    Left,
+}
 
 /// Opens the channel on which a source notifies this client.
 pub(crate) type OpeningListener = BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>>;
@@ -42,10 +69,8 @@ impl Source {
     }
 }
 
-/// The servers' reports: that a lock may be free, and that there are remote waiters.
-///
-/// No rule depends on it: a lost, late, repeated or forged notification costs the pause of a poll. While
-/// there are waiters, a task for each source keeps them registered there.
+/// The servers' reports: that a lock may be free, and that there are remote waiters. While there are waiters, a task
+/// for each source keeps them registered there.
 pub struct ReleaseNotifications {
     subscriptions: Arc<Subscriptions>,
     sources: Vec<Arc<Source>>,
@@ -116,13 +141,7 @@ async fn listen(mut attachment: Attachment, source: Arc<Source>) {
     let (node, mut pause) = (&source.name, MIN_PAUSE);
     loop {
         let start = Instant::now();
-        let fault = match timeout(ANSWER_TIMEOUT, (source.open)()).await.unwrap_or(Err(Fault::TimedOut)) {
-            Ok(listener) => match receive(&mut attachment, listener).await {
-                Some(fault) => fault,
-                None => return,
-            },
-            Err(fault) => fault,
-        };
+        let Err(fault) = receive(&mut attachment, (source.open)()).await else { return };
         attachment.disconnected();
         if matches!(fault, Fault::Denied(_) | Fault::Refused(_)) && !source.warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(node, %fault, "no notifications of releases: waiting clients poll");
@@ -189,9 +208,9 @@ impl Channel {
     }
 }
 
-/// Keeps the waits registered and takes the notifications, until there are no waiters, or the channel breaks: returns
-/// why.
-async fn receive(attachment: &mut Attachment, listener: Box<dyn ReleaseListener>) -> Option<Fault> {
+/// Opens the channel, keeps the waits registered and takes the notifications, until there are no waiters.
+async fn receive(attachment: &mut Attachment, opening: OpeningListener) -> Result<(), Fault> {
+    let listener = timeout(ANSWER_TIMEOUT, opening).await.unwrap_or(Err(Fault::TimedOut))?;
     let mut changes = attachment.connected();
     let mut channel = Channel { listener, registered: BTreeMap::new(), owed: 0 };
     let (mut idle, mut used) = (interval(IDLE_TIMEOUT), Instant::now());
@@ -206,16 +225,11 @@ async fn receive(attachment: &mut Attachment, listener: Box<dyn ReleaseListener>
                 let wanted = attachment.subscriptions.wanted(&resource);
                 channel.register(resource, wanted);
             }
-            notice = channel.listener.next() => match notice {
-                Ok(notice) => channel.take(notice, attachment),
-                Err(fault) => return Some(fault),
-            },
-            () = sleep_until(silent_since + ANSWER_TIMEOUT), if before > 0 => {
-                return Some(Fault::TimedOut);
-            }
+            notice = channel.listener.next() => channel.take(notice?, attachment),
+            () = sleep_until(silent_since + ANSWER_TIMEOUT), if before > 0 => return Err(Fault::TimedOut),
             _ = idle.tick() => {
                 if used.elapsed() >= IDLE_TIMEOUT && attachment.detach_if_idle() {
-                    return None;
+                    return Ok(());
                 }
             }
         }

@@ -3,11 +3,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencing_protocol::Resource;
+use futures_util::future::OptionFuture;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep_until};
 
-/// The subscribers to releases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Notifies {
     /// The client that has waited longest. Its registration ends with that.
@@ -169,8 +169,7 @@ pub(crate) struct Subscription {
 }
 
 impl Subscription {
-    /// Forgets the releases that were reported until now. Those that are reported during an attempt count for
-    /// the next one.
+    /// Forgets the releases reported until now. Those that are reported during an attempt count for the next one.
     pub(crate) fn reset(&self) {
         let mut state = self.subscriptions.state.lock();
         if let Some(waiting) = state.waiting(&self.resource, self.ticket) {
@@ -202,27 +201,18 @@ impl Subscription {
         waiting.map_or(0, |it| it.reports.values().filter(|report| counts(**report)).count())
     }
 
-    /// Waits until enough sources have reported that the lock may be free, or until one has reported a
-    /// release, and the others have not for as long as the grace.
-    ///
-    /// # Cancel safety
-    /// You may drop it at any point.
+    /// Waits until enough sources have reported that the lock may be free, or until one has reported a release, and the
+    /// others have not for as long as the grace. It may be dropped at any point.
     pub(crate) async fn released(&self, grace: Duration) {
         let mut end = None;
         while self.count(|report| report != SourceReport::Armed) < self.subscriptions.needed {
             if end.is_none() && self.count(|report| report == SourceReport::Released) > 0 {
                 end = Some(Instant::now() + grace);
             }
-            let over = async {
-                match end {
-                    Some(end) => sleep_until(end).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 biased;
                 () = self.changed.notified() => {}
-                () = over => return,
+                Some(()) = OptionFuture::from(end.map(sleep_until)) => return,
             }
         }
     }

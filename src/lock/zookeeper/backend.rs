@@ -13,15 +13,10 @@ use super::held::HeldNodes;
 use super::session::Held;
 use super::sessions::ZookeeperSessions;
 use crate::holder::{Holder, HolderName};
-use crate::lock::error::{AcquireError, NodeCause};
-use crate::lock::lease::held_lock::{Grant, HeldLock};
-use crate::lock::lease::ticket::LeaseTicket;
-use crate::lock::service::backend::LockBackend;
-use crate::lock::service::health::Health;
-use crate::lock::settings::Settings;
+use crate::lock::service::backend::{
+    AcquireError, Ask, Grant, Health, HeldLock, LeaseTicket, LockBackend, NodeCause, Settings, draining,
+};
 use crate::lock::sleep::answered;
-use crate::lock::wait::backoff::draining;
-use crate::lock::wait::wanted::Ask;
 use crate::random;
 
 /// A ZooKeeper ensemble, as one lock service uses it.
@@ -37,15 +32,10 @@ type UnclaimedGrant = ScopeGuard<Grant, fn(Grant)>;
 
 impl LockBackend for Arc<ZookeeperBackend> {
     /// Asks for all of them in one write. Dropped at any await point, or late, it releases what it gets.
-    async fn attempt(
-        &self,
-        resources: &NonEmpty<Resource>,
-        ask: Ask,
-        settings: &Settings,
-    ) -> Result<Grant, AcquireError> {
+    async fn attempt(&self, wanted: &NonEmpty<Resource>, ask: Ask, settings: &Settings) -> Result<Grant, AcquireError> {
         let (terms, end) = (settings.terms(), Instant::now() + settings.budget());
         // A task is not dropped with the attempt: what was asked for is released when it is known.
-        let acquire = Arc::clone(self).acquire(resources.clone(), ask, settings.clone(), end);
+        let acquire = Arc::clone(self).acquire(wanted.clone(), ask, settings.clone(), end);
         let acquire = self.sessions.outstanding.track_future(acquire.in_current_span());
         let fault = match answered(end, tokio::spawn(acquire)).await {
             Ok(unclaimed) if self.sessions.clock.now() < unclaimed.deadline => {
@@ -62,7 +52,7 @@ impl LockBackend for Arc<ZookeeperBackend> {
             }
             Err(ZookeeperRefusal::Fault(fault)) => fault,
         };
-        Err(AcquireError::unavailable(resources.first(), self.sessions.cause(fault)))
+        Err(AcquireError::unavailable(wanted.first(), self.sessions.cause(fault)))
     }
 
     async fn held(&self, ticket: &LeaseTicket, settings: &Settings) -> Result<Option<Arc<dyn HeldLock>>, NodeCause> {

@@ -16,7 +16,6 @@ use crate::sequencer::Sequencer;
 /// How often an attempt makes the folders of its locks: they are removed while they are empty.
 const TRIES: usize = 5;
 
-/// What one attempt asks for.
 pub(super) struct ZookeeperClaim {
     pub(super) resources: NonEmpty<Resource>,
     pub(super) mode: Mode,
@@ -25,7 +24,6 @@ pub(super) struct ZookeeperClaim {
     pub(super) contents: String,
 }
 
-/// Why an attempt was not granted.
 #[derive(Debug)]
 pub(super) enum ZookeeperRefusal {
     Held { resource: Resource, contents: Option<Vec<u8>>, shared: bool },
@@ -54,13 +52,9 @@ pub(super) fn base_of(data: &[u8]) -> Option<u64> {
 
 impl ZookeeperClaim {
     fn nodes(&self, paths: &Paths) -> Vec<LockNode> {
-        let name = match self.mode {
-            Mode::Exclusive => ALONE.to_owned(),
-            Mode::Shared => format!("{SHARED}{}", self.owner),
-        };
+        let name = if let Mode::Exclusive = self.mode { ALONE.to_owned() } else { format!("{SHARED}{}", self.owner) };
         let folders = self.resources.iter().map(|resource| paths.lock(resource));
-        let node = |folder| LockNode { path: format!("{folder}/{name}"), folder, czxid: 0, version: 0 };
-        folders.map(node).collect()
+        folders.map(|folder| LockNode { path: format!("{folder}/{name}"), folder, czxid: 0, version: 0 }).collect()
     }
 }
 
@@ -76,9 +70,7 @@ struct Created {
     before: u64,
 }
 
-/// Why there are none.
 enum NotCreated {
-    /// A folder is missing.
     NoFolder,
     /// Nothing was made.
     Refused(ZookeeperRefusal),
@@ -112,8 +104,7 @@ impl ZookeeperSession {
                 Err(NotCreated::Refused(refusal)) => return Err(refusal),
                 Err(NotCreated::NoFolder) => {
                     for resource in &claim.resources {
-                        let folder = sessions.paths.lock(resource);
-                        sessions.make(&self.client, &folder, CreateMode::Container).await?;
+                        sessions.make(&self.client, &sessions.paths.lock(resource), CreateMode::Container).await?;
                     }
                     continue;
                 }
@@ -212,8 +203,7 @@ impl ZookeeperSession {
             sessions.largest.take(created.before, token.get())?;
             locks.push(Sequencer::new(resource.clone(), token));
         }
-        let nothing = || ZookeeperRefusal::Fault(Fault::InvalidReply("no node".into()));
-        NonEmpty::from_vec(locks).ok_or_else(nothing)
+        NonEmpty::from_vec(locks).ok_or_else(|| ZookeeperRefusal::Fault(Fault::InvalidReply("no node".into())))
     }
 
     async fn read(&self, path: &str) -> Option<Vec<u8>> {

@@ -13,14 +13,13 @@ use super::fault;
 use super::paths::{ALONE, LockNode};
 use super::session::{Held, ZookeeperRenewal, ZookeeperSession};
 use super::sessions::ZookeeperSessions;
-use crate::lock::error::{Loss, NodeCause, ReleaseError};
-use crate::lock::lease::held_lock::{HeldLock, SentRelease};
+use crate::lock::error::Loss;
 use crate::lock::lease::state::LeaseState;
+use crate::lock::service::backend::{HeldLock, NodeCause, ReleaseError, SentRelease};
 use crate::lock::sleep::answered;
 use crate::sequencer::Sequencer;
 use crate::time::Time;
 
-/// The nodes of one lease.
 #[derive(Clone)]
 pub(super) struct HeldNodes {
     pub(super) sessions: Arc<ZookeeperSessions>,
@@ -42,10 +41,16 @@ impl HeldLock for HeldNodes {
                 // A task is not dropped with this: what was moved is swept when it has lapsed.
                 let (held, outstanding) = (self.clone(), &self.sessions.outstanding);
                 let moved = outstanding.track_future(async move { held.take_over().await });
-                let moved = self.session.runtime.spawn(moved);
-                renewed = answered(Instant::now() + self.budget, moved).await;
+                renewed = answered(Instant::now() + self.budget, self.session.runtime.spawn(moved)).await;
             }
-            self.outcome(renewed)
+            match renewed {
+                Ok(Some(since)) => Ok(Renewed::Until(self.terms.deadline(since))),
+                Ok(None) => {
+                    self.session.note(self.owner, |held| held.seen = false);
+                    Ok(Renewed::Superseded)
+                }
+                Err(fault) => Err(vec![self.sessions.cause(fault)]),
+            }
         })
     }
 
@@ -56,12 +61,11 @@ impl HeldLock for HeldNodes {
 
     /// The first requests are sent before this returns, outside of a runtime as well. A task does the rest.
     fn release(self: Arc<Self>, rest: Duration, _: bool) -> SentRelease {
-        let Some(Held { nodes, seen, .. }) = self.session.forget(self.owner) else {
+        let Some(Held { nodes, seen, .. }) = self.session.leases.lock().remove(&self.owner) else {
             return std::future::ready(Ok(Released::Lapsed)).boxed();
         };
         let session = Arc::clone(&self.session);
-        let keep = || contents(&format!("{}.", self.signature), rest, &session);
-        let becomes = (!rest.is_zero()).then(keep);
+        let becomes = (!rest.is_zero()).then(|| contents(&format!("{}.", self.signature), rest, &session));
         let found = if seen { Found::Seen } else { Found::Anywhere };
         // The contents name this session, so a lock that another process keeps closed is not removed.
         let removing = becomes.clone().map(|begins| NodeChange { begins, found, becomes: None });
@@ -73,12 +77,8 @@ impl HeldLock for HeldNodes {
         let counted = self.sessions.outstanding.token();
         let sent = runtime.spawn(async move {
             let counted = counted;
-            let left = match done {
-                Some(done) => done,
-                None => left.await,
-            };
-            // One of several may have lapsed. If this process ends before the rest does, the session times out, which
-            // takes longer.
+            let left = if let Some(done) = done { done } else { left.await };
+            // One of several may have lapsed. If this process ends first, the session times out, which takes longer.
             if let Some(removing) = removing {
                 drop(counted);
                 tokio::spawn(async move {
@@ -95,20 +95,17 @@ impl HeldLock for HeldNodes {
         .boxed()
     }
 
-    /// A session is answered in order, but a request whose answer was lost is sent again later. A lock that may
-    /// have been moved is looked for first.
+    /// A session answers in order, but repeats what got no answer. A lock that may have moved is looked for first.
     fn releases_in_order(&self) -> bool {
-        let mut seen = true;
-        self.session.note(self.owner, |held| seen = held.seen);
-        seen
+        self.session.note(self.owner, |held| held.seen).unwrap_or(true)
     }
 
     fn watched(&self, state: &Arc<LeaseState>) {
-        let is_held = self.session.note(self.owner, |held| held.state = Arc::downgrade(state));
+        let noted = self.session.note(self.owner, |held| held.state = Arc::downgrade(state));
         if let Some(loss) = self.session.loss() {
             self.session.end(loss);
             state.close(loss);
-        } else if !is_held {
+        } else if noted.is_none() {
             state.close(Loss::Expired);
         }
     }
@@ -117,8 +114,7 @@ impl HeldLock for HeldNodes {
 impl HeldNodes {
     /// Renews what is on this session. Returns when the lease counts from, unless it has lost a lock.
     async fn renew_here(&self) -> Result<Option<Time>, Fault> {
-        let mut nodes = None;
-        self.session.note(self.owner, |held| nodes = Some(Arc::clone(&held.nodes)));
+        let nodes = self.session.note(self.owner, |held| Arc::clone(&held.nodes));
         let Some(nodes) = nodes else { return Ok(None) };
         let (renewed, answer) = oneshot::channel();
         let _ = self.session.renewals.send(ZookeeperRenewal { nodes, renewed });
@@ -142,17 +138,6 @@ impl HeldNodes {
 
     /// Notes a renewal. Returns false if the nodes may be swept now.
     fn counts_from(&self, since: Time) -> bool {
-        self.session.note(self.owner, |held| held.since = held.since.max(since))
-    }
-
-    fn outcome(&self, renewed: Result<Option<Time>, Fault>) -> Result<Renewed, Vec<NodeCause>> {
-        match renewed {
-            Ok(Some(since)) => Ok(Renewed::Until(self.terms.deadline(since))),
-            Ok(None) => {
-                self.session.note(self.owner, |held| held.seen = false);
-                Ok(Renewed::Superseded)
-            }
-            Err(fault) => Err(vec![self.sessions.cause(fault)]),
-        }
+        self.session.note(self.owner, |held| held.since = held.since.max(since)).is_some()
     }
 }

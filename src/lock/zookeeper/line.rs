@@ -3,8 +3,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencing_protocol::{Fault, Owner, Resource};
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use tokio::time::sleep;
 use zookeeper_client::{CreateMode, Error};
 
@@ -32,29 +30,22 @@ struct Line {
 }
 
 impl WaitingLine for Line {
-    fn keep_place(
-        self: Arc<Self>,
-        resource: Resource,
-        reports: PlaceReports,
-    ) -> BoxFuture<'static, Result<Infallible, Fault>> {
-        async move {
-            let paths = &self.sessions.paths;
-            let (line, lock) = (paths.line(&resource), paths.lock(&resource));
-            let (sessions, session) = (Arc::clone(&self.sessions), Arc::clone(&self.session));
-            let owner = Owner(random::stamped()).to_string();
-            let place = ZookeeperPlace { sessions, session, line, lock, owner };
-            // The servers may not know it yet: a place would keep it alive, with its locks.
-            let ended = async {
-                while !self.session.has_ended() {
-                    sleep(PAUSE * 20).await;
-                }
-            };
-            tokio::select! {
-                kept = place.keep(reports) => kept,
-                () = ended => Err(Fault::Disconnected("the session has ended".into())),
+    async fn keep_place(self: Arc<Self>, resource: Resource, reports: PlaceReports) -> Result<Infallible, Fault> {
+        let paths = &self.sessions.paths;
+        let (line, lock) = (paths.line(&resource), paths.lock(&resource));
+        let (sessions, session) = (Arc::clone(&self.sessions), Arc::clone(&self.session));
+        let owner = Owner(random::stamped()).to_string();
+        let place = ZookeeperPlace { sessions, session, line, lock, owner };
+        // The servers may not know it yet: a place would keep it alive, with its locks.
+        let ended = async {
+            while !self.session.has_ended() {
+                sleep(PAUSE * 20).await;
             }
+        };
+        tokio::select! {
+            kept = place.keep(reports) => kept,
+            () = ended => Err(Fault::Disconnected("the session has ended".into())),
         }
-        .boxed()
     }
 }
 
@@ -120,7 +111,6 @@ impl ZookeeperPlace {
         }
     }
 
-    /// Returns the place ahead of this one.
     async fn ahead(&self) -> Result<Option<String>, Error> {
         let mut places = self.session.client.list_children(&self.line).await?;
         // Places are numbered as they are taken.
@@ -128,8 +118,7 @@ impl ZookeeperPlace {
         places.sort_by_key(|place| number(place));
         let own = places.iter().position(|place| place.starts_with(&self.owner));
         // An operator has removed it.
-        let own = own.ok_or(Error::NoNode)?;
-        Ok(own.checked_sub(1).and_then(|ahead| places.get(ahead).cloned()))
+        Ok(own.ok_or(Error::NoNode)?.checked_sub(1).and_then(|ahead| places.get(ahead).cloned()))
     }
 }
 

@@ -20,10 +20,9 @@
 //! A lock service has one session for each runtime and TTL. Its timeout is 4/3 of the TTL with its lock-delay: the
 //! leader counts it from the last ping that it has heard of (one each half tick), and a lease counts from its renewal.
 //! The `maxSessionTimeout` of the servers must permit it: with 40 s, the default, a TTL of 30 s. Keep `tickTime` below
-//! 2/3 of the TTL. Acquiring and releasing take one round trip each.
-//! A renewal is a write, on which a majority agrees, and a read of each lease's own node after it: leases that are due
-//! together share the write. A ping proves nothing, as the connected server answers it alone. When the session ends,
-//! all its leases are lost.
+//! 2/3 of the TTL. Acquiring and releasing take one round trip each. A renewal is a write, on which a majority agrees,
+//! and a read of each lease's own node after it: leases that are due together share the write. A ping proves nothing,
+//! as the connected server answers it alone. When the session ends, all its leases are lost.
 //!
 //! With a [ticket](crate::lock::LeaseTicket) another process goes on with a lease: its first renewal moves the lock to
 //! its own session. One write removes the node and creates it again, so that no client finds it missing; it keeps the
@@ -36,17 +35,13 @@
 //! that user can change the nodes (digest).
 
 mod backend;
-mod builder;
 mod change;
 mod claim;
-mod drains;
 mod fault;
 mod held;
 mod line;
-mod nodes;
 mod operator;
 mod paths;
-mod renewals;
 mod session;
 mod sessions;
 mod url;
@@ -54,11 +49,16 @@ mod url;
 use std::sync::Arc;
 
 use super::service::LockService;
+use super::url_builder::UrlBuilder;
+use super::wait::release_notifications::{ReleaseNotifications, Source};
+use super::wait::subscriptions::Notifies;
 use backend::ZookeeperBackend;
+use operator::ZookeeperOperator;
+use paths::Paths;
+use sessions::ZookeeperSessions;
+use url::ZookeeperUrl;
 
 pub use super::settings::BuildError;
-pub use builder::ZookeeperLockBuilder;
-pub(in crate::lock) use operator::ZookeeperOperator;
 
 /// A lock service on a ZooKeeper ensemble. Clones share the sessions and the local queues.
 pub type ZookeeperLock = LockService<Arc<ZookeeperBackend>>;
@@ -67,6 +67,42 @@ impl ZookeeperLock {
     /// Returns a builder: what you set before the first lease. The URL is
     /// `zookeeper://[user:password@]a:2181,b:2181/chroot`.
     pub fn builder(url: impl Into<String>) -> ZookeeperLockBuilder {
-        ZookeeperLockBuilder::new(url.into())
+        UrlBuilder::over(url.into(), 4)
+    }
+}
+
+/// Builds a [`ZookeeperLock`].
+pub type ZookeeperLockBuilder = UrlBuilder<Arc<ZookeeperBackend>>;
+
+impl ZookeeperLockBuilder {
+    /// Builds the lock service. It connects with the first acquisition.
+    ///
+    /// # Errors
+    /// [`BuildError`] says which value does not fit, and why.
+    pub fn build(self) -> Result<ZookeeperLock, BuildError> {
+        let sessions = self.sessions()?;
+        let settings = self.settings.checked()?;
+        let holder = settings.holder_name()?;
+        let (opened, name) = (Arc::clone(&sessions), sessions.name());
+        let (timeout, budget) = (settings.terms().closed_for(), settings.budget());
+        let source = Source::new(&name, move || line::open(&opened, timeout, budget));
+        let notifications = Arc::new(ReleaseNotifications::new(1, Notifies::Everyone, vec![source]));
+        let outstanding = sessions.outstanding.clone();
+        let backend = Arc::new(ZookeeperBackend { sessions, holder });
+        Ok(ZookeeperLock::over(backend, self.clock, notifications, outstanding, settings))
+    }
+
+    pub(super) fn operator(self) -> Result<ZookeeperOperator, BuildError> {
+        Ok(ZookeeperOperator(self.sessions()?))
+    }
+
+    fn sessions(&self) -> Result<Arc<ZookeeperSessions>, BuildError> {
+        let address = ZookeeperUrl::parse(&self.url);
+        let address = address.map_err(|problem| BuildError::new("url", problem))?;
+        if self.namespace.is_empty() {
+            return Err(BuildError::new("namespace", "it is empty"));
+        }
+        let paths = Paths::new(&address.chroot, &self.namespace);
+        Ok(Arc::new(ZookeeperSessions::new(address, paths, Arc::clone(&self.clock))))
     }
 }

@@ -17,10 +17,8 @@ use crate::lock::token_base::token;
 const BUDGET: Duration = Duration::from_secs(10);
 /// Longer than any server permits: the server grants its own limit.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
-/// The number of locks that are read at one time.
 const PAGE: usize = 64;
 
-/// The ensemble, as an operator sees it.
 #[derive(derive_more::Debug)]
 #[debug("ZookeeperOperator({:?})", _0.address)]
 pub(in crate::lock) struct ZookeeperOperator(pub(super) Arc<ZookeeperSessions>);
@@ -42,8 +40,7 @@ impl Operator for ZookeeperOperator {
             resources.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
             let (mut leases, mut count) = (Vec::new(), 0);
             for page in resources.chunks(PAGE) {
-                let reads = page.iter().map(|resource| self.read(&client, resource));
-                for found in join_all(reads).await {
+                for found in join_all(page.iter().map(|resource| self.read(&client, resource))).await {
                     let found = found.map_err(fault::of)?;
                     if count == limit {
                         return Ok(leases);
@@ -83,7 +80,6 @@ impl Operator for ZookeeperOperator {
 }
 
 impl ZookeeperOperator {
-    /// Reads the leases of a resource.
     async fn read(&self, client: &Client, name: &Resource) -> Result<Vec<LeaseRecord>, Error> {
         let (base, folder) = (self.0.paths.base(), self.0.paths.lock(name));
         let (base, children) = (client.get_data(&base), held(client, &folder));
@@ -189,10 +185,7 @@ async fn held(client: &Client, folder: &str) -> Result<Vec<String>, Error> {
 
 /// Somebody else may have removed it, or added to it.
 fn gone(deleted: Result<(), Error>) -> Result<(), Error> {
-    match deleted {
-        Err(Error::NoNode | Error::NotEmpty) => Ok(()),
-        other => other,
-    }
+    if let Err(Error::NoNode | Error::NotEmpty) = deleted { Ok(()) } else { deleted }
 }
 
 /// Returns the owner of a lock, or the first line of what somebody has written by hand.

@@ -1,11 +1,8 @@
 use fencing_protocol::{Owner, Resource};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-/// The nodes of a namespace.
 #[derive(Debug, Clone)]
-pub(super) struct Paths {
-    root: String,
-}
+pub(super) struct Paths(String);
 
 /// One lock that this session has, or may have.
 #[derive(Debug, Clone)]
@@ -28,19 +25,19 @@ pub(super) const SHARED: &str = "s-";
 
 impl Paths {
     pub(super) fn new(chroot: &str, namespace: &str) -> Paths {
-        Paths { root: format!("{chroot}/{}", escaped(namespace)) }
+        Paths(format!("{chroot}/{}", escaped(namespace)))
     }
 
     /// Returns the persistent nodes that all others need, parents first, and the base before the folders of locks.
     pub(super) fn persistent(&self) -> Vec<String> {
-        let ends = self.root.match_indices('/').skip(1).map(|(end, _)| end);
-        let above = ends.filter_map(|end| self.root.get(..end).map(str::to_owned));
-        above.chain(["", "/base", "/l", "/q", "/s"].map(|name| format!("{}{name}", self.root))).collect()
+        let ends = self.0.match_indices('/').skip(1).map(|(end, _)| end);
+        let above = ends.filter_map(|end| self.0.get(..end).map(str::to_owned));
+        above.chain(["", "/base", "/l", "/q", "/s"].map(|name| format!("{}{name}", self.0))).collect()
     }
 
     /// What tokens count from.
     pub(super) fn base(&self) -> String {
-        format!("{}/base", self.root)
+        format!("{}/base", self.0)
     }
 
     /// No lock is granted while it is there.
@@ -50,22 +47,20 @@ impl Paths {
 
     /// A folder of the namespace: `l` for locks, `q` for lines, `s` for sessions.
     pub(super) fn child(&self, name: &str) -> String {
-        format!("{}/{name}", self.root)
+        format!("{}/{name}", self.0)
     }
 
-    /// The node of a session.
     pub(super) fn session(&self, owner: Owner) -> String {
-        format!("{}/s/{owner}", self.root)
+        format!("{}/s/{owner}", self.0)
     }
 
     /// Returns the folder of the waiting clients.
     pub(super) fn line(&self, resource: &Resource) -> String {
-        format!("{}/q/{}", self.root, escaped(resource.as_str()))
+        format!("{}/q/{}", self.0, escaped(resource.as_str()))
     }
 
-    /// The folder of a lock.
     pub(super) fn lock(&self, resource: &Resource) -> String {
-        format!("{}/l/{}", self.root, escaped(resource.as_str()))
+        format!("{}/l/{}", self.0, escaped(resource.as_str()))
     }
 }
 

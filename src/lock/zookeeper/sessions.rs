@@ -7,11 +7,10 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use zookeeper_client::{Client, CreateMode, Error};
 
+use super::change::sweep;
 use super::fault;
-use super::nodes::sweep;
 use super::paths::Paths;
-use super::renewals::renew_all;
-use super::session::ZookeeperSession;
+use super::session::{ZookeeperSession, renew_all};
 use super::url::ZookeeperUrl;
 use crate::lock::error::NodeCause;
 use crate::lock::openings::Openings;
@@ -26,7 +25,6 @@ pub(super) struct ZookeeperSessions {
     pub(super) paths: Paths,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) largest: Largest,
-    /// The work of this client that is not done.
     pub(super) outstanding: TaskTracker,
     open: Openings<Duration, ZookeeperSession>,
 }
@@ -42,7 +40,6 @@ impl ZookeeperSessions {
         NodeCause { node: self.name(), cause }
     }
 
-    /// Returns the name of the ensemble.
     pub(super) fn name(&self) -> String {
         format!("zookeeper://{}", self.address.servers)
     }
@@ -59,7 +56,6 @@ impl ZookeeperSessions {
         if session.late.is_empty() { Ok(session) } else { Err(Fault::TimedOut) }
     }
 
-    /// Connects a new client.
     pub(super) async fn connect(&self, timeout: Duration, budget: Duration) -> Result<Client, Fault> {
         // A lock is never freed because a client was dropped: the session is left to time out.
         let mut connector = Client::connector().with_fail_eagerly().with_detached();
@@ -104,8 +100,7 @@ impl ZookeeperSessions {
     }
 
     async fn open(&self, closed_for: Duration, budget: Duration) -> Result<Arc<ZookeeperSession>, Fault> {
-        // Servers count from the last ping that the leader has heard of, and a lease from its renewal after it.
-        // It has whole milliseconds.
+        // Servers count, in whole ms, from the last ping that the leader heard of, a lease from its renewal after that.
         let millis = (closed_for * 4 / 3).as_nanos().div_ceil(1_000_000);
         let timeout = Duration::from_millis(millis as u64);
         let client = self.connect(timeout, budget).await?;

@@ -46,8 +46,7 @@ fn each_answer_is_counted_by_its_status() {
     // A place is free again.
     assert_eq!(door.metric("fencing_serve_leases"), 0.0);
 
-    let servers = five();
-    let door = Door::serve(&servers, "--waiters 1");
+    let (servers, door) = served("--waiters 1");
     let lease = door.acquire("a", LONG);
     assert_eq!(door.acquire("a", "").status, 409);
     std::thread::scope(|scope| {
@@ -66,8 +65,7 @@ fn each_answer_is_counted_by_its_status() {
 
 #[test]
 fn renewals_that_fail_and_leases_that_are_lost_are_counted() {
-    let servers = five();
-    let door = Door::serve(&servers, "");
+    let (servers, door) = served("");
     let lease = door.acquire("a", LONG);
     servers.iter().take(3).for_each(|server| server.signal("STOP"));
     let failed = door.of(&lease, "PUT");

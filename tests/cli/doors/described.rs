@@ -1,8 +1,9 @@
-//! What the clients send, and what they are answered, against cli/openapi/serve.yaml.
+//! The OpenAPI descriptions name just the routes that exist, and all that clients in Python and Node.js send and get.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sqlx::ConnectOptions as _;
 use support::cli::Ended;
@@ -12,8 +13,7 @@ use super::*;
 
 const DOCUMENT: &str = include_str!("../../../cli/openapi/serve.yaml");
 
-/// Runs the tests of a client, which must pass, on a lock service of its own and a database with a fence. What it sends
-/// and is answered must be described.
+/// Checks that a client's tests pass on its own lock service and fenced database, and that its traffic is described.
 pub async fn tested(mut client: Command) -> Ended {
     let (servers, folder) = (five(), tempfile::tempdir().unwrap());
     let database = crate::database::postgres().database().await;
@@ -108,4 +108,144 @@ fn serve(servers: &[RedisServer], folder: &Path) -> Door {
         .map(|(name, may)| super::clients::client(name, r#"["/"]"#, may, ""));
     fs::write(&clients, writer + &nobody).unwrap();
     Door::serve(servers, &format!("--signing-keys {} --clients {}", keys.display(), clients.display()))
+}
+
+const METHODS: [&str; 5] = ["GET", "POST", "PUT", "DELETE", "PATCH"];
+
+/// The methods and the statuses of each path in a description.
+pub fn routes(text: &str) -> BTreeMap<String, BTreeMap<String, Vec<u16>>> {
+    let mut found: BTreeMap<String, BTreeMap<String, Vec<u16>>> = BTreeMap::new();
+    let paths = text.lines().skip_while(|line| *line != "paths:").skip(1);
+    let (mut path, mut method) = (String::new(), String::new());
+    for line in paths.take_while(|line| line.starts_with(' ')) {
+        let indent = line.len() - line.trim_start().len();
+        let key = line.trim().split(": ").next().unwrap().trim_end_matches(':');
+        match indent {
+            2 => path = key.to_owned(),
+            4 if METHODS.contains(&&*key.to_uppercase()) => {
+                method = key.to_uppercase();
+                found.entry(path.clone()).or_default().insert(method.clone(), Vec::new());
+            }
+            8 if key.starts_with('"') => {
+                let status = key.trim_matches('"').parse().unwrap();
+                found.get_mut(&path).unwrap().get_mut(&method).unwrap().push(status);
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Asserts that these are the methods of this path, and that the answer has one of the described statuses.
+fn assert_answers(at: SocketAddr, path: &str, sent: &str, methods: &BTreeMap<String, Vec<u16>>) {
+    for method in METHODS {
+        let answer = ask(at, method, sent, &[], "");
+        let statuses = methods.get(method).map_or(&[405][..], Vec::as_slice);
+        assert!(statuses.contains(&answer.status), "{method} {path}: {answer:?}");
+    }
+}
+
+#[test]
+fn the_description_of_serve_names_its_routes() {
+    let (_servers, door) = served("");
+    assert_eq!(door.get("/openapi.yaml").text(), DOCUMENT);
+    assert_eq!(door.page("/openapi.yaml").text(), DOCUMENT);
+    let mut routes = routes(DOCUMENT);
+    // A name may end so, too: other methods are those of a lease.
+    let events = routes.remove("/leases/{lease}/events").unwrap();
+    assert!(events["GET"].contains(&door.get("/leases/a/events").status));
+    let paths: Vec<&str> = routes.keys().map(String::as_str).collect();
+    assert_eq!(paths, ["/leases/{lease}", "/openapi.yaml"]);
+    for (path, methods) in &routes {
+        assert_answers(door.requests, path, &path.replace("{lease}", "a"), methods);
+    }
+    let lease = door.acquire("b", r#"{"wait_ms": 20000}"#).json();
+    for field in ["resource", "token", "sequencer", "lease_id", "ttl_ms", "valid_for_ms"] {
+        let described = DOCUMENT.contains(&format!("        {field}: {{"));
+        assert!(!lease[field].is_null() && described, "{field}");
+    }
+    for method in ["GET", "PUT", "DELETE"] {
+        let other = door.ask(method, "/leases/%ff", &[], "").is(404, "no-lease");
+        assert_eq!(other.header("cache-control"), Some("no-store"));
+    }
+    assert_eq!(door.get("/leases").status, 404);
+    assert_eq!(door.get("/").status, 404);
+}
+
+#[test]
+fn the_description_of_the_proxy_names_the_routes_of_its_status_port() {
+    let (_upstream, door) = proxied("");
+    let text = include_str!("../../../cli/openapi/proxy.yaml");
+    assert_eq!(door.page("/openapi.yaml").text(), text);
+    let routes = routes(text);
+    assert_eq!(routes.len(), 4, "{routes:?}");
+    for (path, methods) in &routes {
+        assert_answers(door.status, path, path, methods);
+    }
+    assert_eq!(door.page("/other").status, 404);
+}
+
+fn client(language: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../clients").join(language)
+}
+
+#[tokio::test]
+async fn the_client_in_node_keeps_its_promises() {
+    let mut node = Command::new("node");
+    node.args(["--test", "test/"]).current_dir(client("node"));
+    // Where Debian has `pg`, and where tests/run puts it.
+    let own = client("node").join("../../target/clients/node_modules").canonicalize().unwrap_or_default();
+    node.env("NODE_PATH", format!("/usr/share/nodejs:{}", own.display()));
+    let ended = tested(node).await;
+    assert!(ended.stdout.contains("# pass 11\n"), "{ended:?}");
+}
+
+#[test]
+fn the_package_of_the_client_in_node_packs() {
+    let mut npm = Command::new("npm");
+    npm.args(["pack", "--dry-run", "--json"]).current_dir(client("node"));
+    let packed = finish(support::cli::piped(npm));
+    for file in ["index.js", "index.d.ts", "README.md"] {
+        assert!(packed.stdout.contains(file), "{packed:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_client_in_python_keeps_its_promises() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("files.db");
+    support::cli::ask(&format!("sqlite:{}", database.display()), "db migrate").is(0);
+    let mut python = Command::new("/usr/bin/python3");
+    python.args(["-B", "-m", "unittest", "discover", "-s", "tests"]).current_dir(client("python"));
+    python.env("PYTHONPATH", "src").env("FENCING_TEST_DATABASE", database);
+    let ended = tested(python).await;
+    assert!(ended.stderr.contains("Ran 14 tests"), "{}", ended.stderr);
+}
+
+#[test]
+fn the_readme_of_the_client_shows_a_refusal() {
+    let ((_servers, door), folder) = (served(""), tempfile::tempdir().unwrap());
+    let database = format!("sqlite:{}", folder.path().join("data.db").display());
+    assert_eq!(support::cli::ask(&database, "db migrate").code, Some(0));
+    let readme = std::fs::read_to_string(client("python").join("README.md")).unwrap();
+    let program = readme.split("```python\n").find(|part| part.starts_with("import sqlite3")).unwrap();
+    let mut python = Command::new("/usr/bin/python3");
+    python.args(["-B", "-c", program.split("```").next().unwrap()]).current_dir(folder.path());
+    python.env("PYTHONPATH", client("python").canonicalize().unwrap().join("src"));
+    python.env("FENCING_URL", format!("http://{}", door.requests));
+    let printed = finish(support::cli::piped(python)).printed();
+    assert!(printed.contains("is stale"), "{printed}");
+}
+
+#[test]
+fn the_package_of_the_client_builds() {
+    let folder = tempfile::tempdir().unwrap();
+    // What it builds is not left in the sources.
+    let copied = Command::new("cp").arg("-r").arg(client("python")).arg(folder.path().join("client")).status().unwrap();
+    assert!(copied.success());
+    let mut python = Command::new("/usr/bin/python3");
+    python.args(["-c", "from setuptools import build_meta; print(build_meta.build_wheel('.'))"]);
+    python.current_dir(folder.path().join("client"));
+    let ended = finish(support::cli::piped(python));
+    assert!(ended.stdout.contains("fencing_client-0.1.0-py3-none-any.whl"), "{ended:?}");
 }

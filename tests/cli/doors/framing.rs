@@ -1,12 +1,10 @@
-//! Requests that can be read in more than one way: the service sees one of them at most, in the one way in which
-//! the proxy has read it.
+//! Requests that can be read in several ways: the service sees one at most, in the way in which the proxy has read it.
 
 use super::*;
 
 const HEAD: &str = "PUT /files/a HTTP/1.1\r\nHost: a\r\nFencing-Token: 33\r\n";
 const HIDDEN: &str = "DELETE /files/hidden HTTP/1.1\r\nHost: a\r\nFencing-Token: 99\r\n\r\n";
 
-/// Sends these bytes.
 fn sent(door: &Door, text: &str) -> Client {
     let mut client = Client::connect(door.requests);
     client.send(text);
@@ -67,8 +65,7 @@ fn a_request_with_both_lengths_is_one_request_and_the_last() {
     }
 }
 
-/// What is between chunks is read as RFC 9112 says, or the request is broken off: the service gets what the proxy
-/// has read, in chunks of its own.
+/// Between chunks it reads as RFC 9112 says, or breaks off: the service gets what the proxy has read, in other chunks.
 #[test]
 fn chunks_in_another_form_hide_nothing() {
     let (upstream, door) = proxied("--quarantine 100ms");

@@ -51,8 +51,7 @@ fn a_client_that_waits_no_longer_is_not_sent() {
     assert!(!events.iter().any(|event| event.ends_with(" 34")), "{events:?}");
 }
 
-/// The answer is late, the connection breaks, or the upload does, also behind its answer: nobody knows what becomes of
-/// the work.
+/// The answer is late, the connection breaks, or the upload does, also behind its answer: the outcome is unknown.
 #[test]
 fn what_was_given_up_keeps_the_resource_closed_for_the_quarantine() {
     for (quarantine, ends) in [("10m", false), ("2s", true)] {

@@ -1,5 +1,6 @@
-//! Leases over HTTP: who holds one, for how long, and what becomes of those whose client goes away.
+//! Leases over HTTP: who holds one, for how long, and what becomes of those whose client goes away; and their events.
 
+use std::thread;
 use std::time::Instant;
 
 use support::etcd::EtcdCluster;
@@ -60,8 +61,7 @@ fn many_ttls_are_few_sessions() {
 
 #[test]
 fn a_client_that_hangs_up_while_it_waits_leaves_no_lock_behind() {
-    let servers = five();
-    let door = Door::serve(&servers, "");
+    let (servers, door) = served("");
     let wish = r#"{"ttl_ms": 600000, "wait_ms": 60000}"#;
     let first = door.acquire("a", wish);
     let mut waiting = Client::connect(door.requests);
@@ -79,8 +79,7 @@ fn a_client_that_hangs_up_while_it_waits_leaves_no_lock_behind() {
 /// Probes reach the nodes once a second at most, however many there are.
 #[test]
 fn a_probe_is_not_a_question_to_the_nodes() {
-    let servers = five();
-    let door = Door::serve(&servers, "");
+    let (servers, door) = served("");
     until("it is ready", || door.page("/readyz").status == 200);
     let asked = || {
         let stats = servers[0].cli(&["INFO", "commandstats"]);
@@ -98,8 +97,7 @@ fn a_probe_is_not_a_question_to_the_nodes() {
 
 #[test]
 fn without_a_quorum_it_says_so() {
-    let mut servers = five();
-    let door = Door::serve(&servers, "");
+    let (mut servers, door) = served("");
     until("it is ready", || door.page("/readyz").text() == "ready\n");
     servers.iter_mut().take(3).for_each(|server| server.kill());
     let none = door.acquire("a", "");
@@ -114,20 +112,14 @@ fn without_a_quorum_it_says_so() {
 
 #[test]
 fn a_web_page_gets_no_lease() {
-    let servers = five();
-    let door = Door::serve(&servers, "");
+    let (_servers, door) = served("");
     let ask = |name: &str, headers: &[(&str, &str)], body: &str| {
         door.ask("POST", &format!("/leases/{name}"), headers, body).status
     };
     // What a browser adds for a page of any origin, also of the name that the page has made of this address.
-    for header in [
-        ("Origin", "https://evil.example"),
-        ("Origin", "null"),
-        ("Origin", "http://test"),
-        ("Sec-Fetch-Site", "cross-site"),
-        ("Sec-Fetch-Site", "same-site"),
-        ("Sec-Fetch-Site", "same-origin"),
-    ] {
+    let origins = ["https://evil.example", "null", "http://test"].map(|origin| ("Origin", origin));
+    let sites = ["cross-site", "same-site", "same-origin"].map(|site| ("Sec-Fetch-Site", site));
+    for header in origins.into_iter().chain(sites) {
         assert_eq!(ask("a", &[header, JSON], "{}"), 403, "{header:?}");
         assert_eq!(ask("a", &[header], ""), 403, "{header:?}");
     }
@@ -140,4 +132,99 @@ fn a_web_page_gets_no_lease() {
     let kind = ("Content-Type", "Application/JSON; charset=utf-8");
     assert_eq!(ask("b", &[kind], "{}"), 201);
     assert_eq!(ask("c", &[kind], "[1000, 0]"), 400);
+}
+
+const LONG: &str = r#"{"ttl_ms": 60000, "wait_ms": 20000}"#;
+const SHORT: &str = r#"{"ttl_ms": 8000, "wait_ms": 20000}"#;
+
+struct Events {
+    connection: TcpStream,
+    names: Box<dyn Iterator<Item = String>>,
+}
+
+impl Events {
+    fn of(door: &Door, lease: &Answer, query: &str) -> Events {
+        let mut client = Client::connect(door.requests);
+        client.send(head("GET", &format!("{}/events{query}", lease.path()), &[]));
+        let answer = client.read_head().unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("text/event-stream"), "{answer}");
+        let connection = client.stream().try_clone().unwrap();
+        let names = client.lines().filter_map(|line| line.strip_prefix("event: ").map(str::to_owned));
+        Events { connection, names: Box::new(names) }
+    }
+
+    #[track_caller]
+    fn next(&mut self) -> String {
+        self.names.next().expect("another event")
+    }
+}
+
+#[test]
+fn renewals_and_the_end_are_told() {
+    let (_servers, door) = served("");
+    let lease = door.acquire("a", LONG);
+    let mut events = Events::of(&door, &lease, "");
+    assert_eq!(events.next(), "renewed");
+    thread::sleep(Duration::from_secs(1));
+    assert_eq!(door.of(&lease, "PUT").status, 200);
+    assert_eq!(events.next(), "renewed");
+    assert_eq!(door.of(&lease, "DELETE").status, 204);
+    assert_eq!(events.next(), "released");
+    assert_eq!(events.names.next(), None);
+
+    let lease = door.acquire("b", SHORT);
+    let mut events = Events::of(&door, &lease, "");
+    assert_eq!((events.next(), events.next()), ("renewed".into(), "lost".into()));
+    door.get(&format!("{}/events", lease.path())).is(404, "no-lease");
+    door.get(&format!("{}/events?renew=no", lease.path())).is(400, "malformed");
+}
+
+#[test]
+fn a_lease_is_renewed_for_as_long_as_its_events_are_read() {
+    let (servers, door) = served("");
+    let lease = door.acquire("a", r#"{"ttl_ms": 12000, "wait_ms": 20000}"#);
+    let mut events = Events::of(&door, &lease, "?renew=true");
+    for _ in 0..5 {
+        assert_eq!(events.next(), "renewed");
+    }
+    door.acquire("a", "").is(409, "held");
+    // Nobody reads them any more: nobody renews it.
+    events.connection.shutdown(Shutdown::Both).unwrap();
+    drop(events);
+    until("it has ended", || door.of(&lease, "GET").status == 404);
+
+    let lease = door.acquire("a", LONG);
+    let mut events = Events::of(&door, &lease, "?renew=true");
+    assert_eq!(events.next(), "renewed");
+    support::cli::ask(&servers, "release --node-budget 5s --resource a --yes");
+    let mut told = events.names.skip_while(|name| name == "renewed");
+    assert_eq!(told.next().as_deref(), Some("superseded"));
+}
+
+/// Thirds of the TTL would leave it two more.
+#[test]
+fn a_renewal_that_fails_is_tried_again_soon() {
+    let servers = five();
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let mut command = fencing(&servers, "serve --node-budget 1s");
+    command.args(PORTS).env("RUST_LOG", "warn").stderr(log.reopen().unwrap());
+    let door = Door::listening(Running::start(command));
+    let lease = door.acquire("a", r#"{"ttl_ms": 30000, "wait_ms": 20000}"#);
+    let mut events = Events::of(&door, &lease, "?renew=true");
+    assert_eq!(events.next(), "renewed");
+    drop(servers);
+    let failures = || std::fs::read_to_string(&log).unwrap().matches("lease not renewed").count();
+    until("it has failed five times", || failures() >= 5);
+    assert_eq!(door.of(&lease, "GET").status, 200, "the lease lasts");
+}
+
+/// The events end with the process, which does not wait for them.
+#[test]
+fn events_do_not_hold_up_the_end() {
+    let (_servers, door) = served("");
+    let lease = door.acquire("a", LONG);
+    let mut events = Events::of(&door, &lease, "");
+    assert_eq!(events.next(), "renewed");
+    door.process.signal("TERM");
+    assert_eq!(door.process.ended().code, Some(0));
 }

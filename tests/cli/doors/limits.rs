@@ -53,6 +53,27 @@ fn a_request_with_a_token_uses_no_connection_twice() {
     assert!((4..=5).contains(&upstream.connections()));
 }
 
+/// A connection for each request takes no port for longer than the request. On loopback the system takes ports out of
+/// TIME-WAIT again, so this runs in a network namespace that does not.
+#[test]
+fn writes_use_up_no_ports() {
+    // Far fewer ports than writes.
+    let few = "cd /proc/sys/net/ipv4; echo 0 >tcp_tw_reuse; echo 40000 40063 >ip_local_port_range;";
+    if !is_in_namespace("doors::limits::writes_use_up_no_ports", few) {
+        return;
+    }
+    let (_upstream, door) = proxied("");
+    let mut client = Client::connect(door.requests);
+    let headers = [("Fencing-Token", "34"), ("Content-Length", "1")];
+    // The service closes its connection, or leaves that to the proxy.
+    for path in ["/files/a", "/kept/a"] {
+        for _ in 0..200 {
+            client.send(head("PUT", path, &headers) + "x");
+            assert_eq!(client.answer().status, 200);
+        }
+    }
+}
+
 #[test]
 fn heads_have_a_bound() {
     let (upstream, door) = proxied("");
@@ -77,8 +98,7 @@ fn requests_under_way_have_a_bound() {
 
 #[test]
 fn a_renewal_finds_a_connection() {
-    let servers = five();
-    let door = Door::serve(&servers, "--connections 4 --header-timeout 10m");
+    let (_servers, door) = served("--connections 4 --header-timeout 10m");
     let lease = door.acquire("a", r#"{"ttl_ms": 600000, "wait_ms": 20000}"#);
     let waiter = || {
         let lease = door.acquire("a", r#"{"wait_ms": 60000}"#);

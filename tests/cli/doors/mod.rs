@@ -3,7 +3,6 @@
 mod clients;
 mod counted;
 mod described;
-mod events;
 mod exporter;
 mod flight;
 mod framing;
@@ -12,18 +11,12 @@ mod held;
 mod leases;
 mod limits;
 mod marks;
-mod moving;
-mod node;
 mod passed;
-mod patterns;
 mod pinned;
-mod python;
-mod routes;
 mod scenario;
 mod sealed;
 mod signed;
 mod stop;
-mod time_wait;
 mod tls;
 mod upstream;
 
@@ -63,7 +56,6 @@ impl Door {
         Door::start(proxy(upstream, &format!("--forget-marks-on-exit --clean-start {options}")))
     }
 
-    /// A lock service.
     fn serve(place: &(impl Place + ?Sized), options: &str) -> Door {
         // A busy machine takes the processors from the servers.
         let command = fencing(place, &format!("serve --node-budget 4s {options}"));
@@ -78,7 +70,6 @@ impl Door {
         self.ask("GET", path, &[], "")
     }
 
-    /// `PUT` with a token.
     fn put(&self, path: &str, token: u64, body: &str) -> Answer {
         self.ask("PUT", path, &[("Fencing-Token", &token.to_string())], body)
     }
@@ -147,9 +138,31 @@ fn proxied(options: &str) -> (Upstream, Door) {
     (upstream, door)
 }
 
-/// The same, where the test answers in place of the service.
+/// A lock service, and the nodes behind it.
+fn served(options: &str) -> (Vec<RedisServer>, Door) {
+    let servers = five();
+    let door = Door::serve(&servers, options);
+    (servers, door)
+}
+
+/// A service, and a proxy before it, where the test answers in place of the service.
 fn by_hand(options: &str) -> (TcpListener, Door) {
     let service = TcpListener::bind("127.0.0.1:0").unwrap();
     let door = Door::proxy(&format!("http://{}", service.local_addr().unwrap()), options);
     (service, door)
+}
+
+/// Whether this is the run of that test in a network namespace of its own, after these commands of a shell. If it is
+/// not, it starts that run, which must pass.
+fn is_in_namespace(test: &str, commands: &str) -> bool {
+    const CHILD: &str = "FENCING_IN_NAMESPACE";
+    if std::env::var_os(CHILD).is_some() {
+        return true;
+    }
+    let mut child = Command::new("unshare");
+    child.args(["--user", "--map-root-user", "--net", "sh", "-ec"]);
+    child.arg(format!("ip link set lo up; {commands} exec \"$@\"")).arg("sh").arg(std::env::current_exe().unwrap());
+    let output = child.args(["--exact", "--nocapture", test]).env(CHILD, "1").output().expect("unshare");
+    assert!(output.status.success() && String::from_utf8_lossy(&output.stdout).contains("1 passed"), "{output:?}");
+    false
 }

@@ -1,5 +1,5 @@
 //! What the proxy passes on, and under which name. Requests and answers in odd forms: trailers, bodies of reads, HTTP/2
-//! by hand, and an unasked upgrade.
+//! by hand, and an unasked upgrade. Resources that patterns of the path name.
 
 use super::limits::HTTP2;
 use super::*;
@@ -226,4 +226,39 @@ fn http2_has_the_same_rules_for_lengths_and_paths() {
     assert!(!is_refused("OPTIONS", "*", &[]));
     let events = upstream.events();
     assert!(!events.iter().any(|event| event.contains("GET *")), "{events:?}");
+}
+
+#[test]
+fn a_part_of_the_path_names_the_resource() {
+    let (upstream, door) = proxied("--resource-from /accounts/{id}/**=accounts/{id}");
+    assert_eq!(door.put("/accounts/7/owner", 34, "").status, 200);
+    // Another path below the same account.
+    for path in ["/accounts/7", "/accounts/7/limits/daily", "/accounts/%37/owner"] {
+        assert_eq!(door.put(path, 33, "").status, 412, "{path}");
+    }
+    assert_eq!(door.put("/accounts/8/owner", 33, "").status, 200);
+    // No pattern, and what has a second name.
+    for path in ["/other/7", "/Accounts/7", "/accounts//7", "/accounts/8/../7", "/accounts%2f7"] {
+        assert_eq!(door.put(path, 99, "").status, 400, "{path}");
+    }
+    assert_eq!(door.ask("PUT", "/other/7", &[], "").status, 428);
+    assert_eq!(upstream.events().len(), 4, "{:?}", upstream.events());
+}
+
+/// Its service is at work on both until it has answered.
+#[test]
+fn both_resources_are_in_flight() {
+    let patterns = "--resource-from /slow/{from}/{to}=a/{from},a/{to} --resource-from /a/{id}=a/{id}";
+    let (upstream, door) = proxied(&format!("--limit 200ms {patterns}"));
+    let both = ["33 a/7", "33 a/8"].map(|pair| ("Fencing-Sequencer", pair));
+    std::thread::scope(|scope| {
+        let slow = scope.spawn(|| door.ask("POST", "/slow/7/8", &both, "x").status);
+        upstream.until("begin POST /slow/7/8");
+        door.is_closed("/a/7");
+        door.is_closed("/a/8");
+        assert_eq!(door.put("/a/9", 34, "").status, 200);
+        upstream.open();
+        assert_eq!(slow.join().unwrap(), 200);
+    });
+    door.lets_in("/a/8");
 }

@@ -104,23 +104,12 @@ fn a_client_that_waits_for_the_service_is_not_cut_off() {
     assert!(taken.is_whole && taken.data == b"firstthird");
 }
 
-const CHILD: &str = "FENCING_IN_NAMESPACE";
-
 /// Its network is down: no end of its connection comes. In a namespace the test may take it down.
 #[test]
 fn the_lease_of_a_machine_that_is_gone_is_not_renewed_for_long() {
-    if std::env::var_os(CHILD).is_some() {
-        return lose_the_network();
+    if !is_in_namespace("doors::pinned::the_lease_of_a_machine_that_is_gone_is_not_renewed_for_long", "") {
+        return;
     }
-    let mut child = Command::new("unshare");
-    child.args(["--user", "--map-root-user", "--net", "sh", "-ec", "ip link set lo up && exec \"$@\"", "sh"]);
-    child.arg(std::env::current_exe().unwrap()).args(["--exact", "--nocapture"]);
-    child.arg("doors::pinned::the_lease_of_a_machine_that_is_gone_is_not_renewed_for_long").env(CHILD, "1");
-    let output = child.output().expect("unshare");
-    assert!(output.status.success(), "{output:?}");
-}
-
-fn lose_the_network() {
     let door = Door::serve("memory:", "--client-timeout 2s");
     let lease = door.acquire("a", r#"{"ttl_ms": 60000, "wait_ms": 20000}"#);
     let mut reader = Client::connect(door.requests);

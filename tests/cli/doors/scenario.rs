@@ -22,8 +22,7 @@ fn curl(arguments: &[&str]) -> String {
 
 #[test]
 fn the_late_write_of_a_client_that_slept_is_refused() {
-    let mut servers = five();
-    let serve = Door::serve(&servers, "");
+    let (mut servers, serve) = served("");
     servers[0].kill();
     let mut files = Running::start(example("behind_proxy.py", &["127.0.0.1:0"]));
     let upstream = files.until("files on ");

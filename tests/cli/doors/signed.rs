@@ -1,18 +1,15 @@
 //! Tokens that `fencing serve` has signed, and others.
 
 use std::fs;
-use std::path::PathBuf;
 use std::time::Instant;
 
-use tempfile::TempDir;
-
+use super::sealed::Keys;
 use super::*;
 
 /// A lock service and a proxy with one file of keys.
 struct Signing {
-    _folder: TempDir,
     _servers: Vec<RedisServer>,
-    keys: PathBuf,
+    keys: Keys,
     serve: Door,
     upstream: Upstream,
     door: Door,
@@ -20,14 +17,10 @@ struct Signing {
 
 impl Signing {
     fn start(options: &str) -> Signing {
-        let folder = tempfile::tempdir().unwrap();
-        let keys = folder.path().join("keys");
-        fs::write(&keys, format!("old={}\n", "0a".repeat(32))).unwrap();
-        let with_keys = format!("--signing-keys {}", keys.display());
-        let servers = five();
-        let serve = Door::serve(&servers, &with_keys);
-        let (upstream, door) = proxied(&format!("{with_keys} {options}"));
-        Signing { _folder: folder, _servers: servers, keys, serve, upstream, door }
+        let (keys, servers) = (Keys::new(), five());
+        let serve = keys.serve(&servers);
+        let (upstream, door) = proxied(&format!("--signing-keys {} {options}", keys.file.display()));
+        Signing { _servers: servers, keys, serve, upstream, door }
     }
 
     /// The token and the signature of a lease, which is released.
@@ -59,7 +52,7 @@ fn a_token_that_nobody_has_signed_raises_no_mark() {
         ("/files/a", largest, None),
         ("/files/a", largest, Some(signature)),
         ("/files/b", token, Some(signature)),
-        ("/files/a", token, Some("old:00")),
+        ("/files/a", token, Some("one:00")),
     ] {
         it.write(path, token, signature).is(400, "not-issued");
     }
@@ -72,22 +65,22 @@ fn a_token_that_nobody_has_signed_raises_no_mark() {
     assert_eq!(it.door.get("/files/a").status, 200);
 
     // The new key signs, and the old one still verifies.
-    let (old, new) = (fs::read_to_string(&it.keys).unwrap(), format!("new={}\n", "0b".repeat(32)));
-    fs::write(&it.keys, format!("{new}{old}")).unwrap();
+    it.keys.write(&["new", "one"]);
     until("the new key signs", || {
         let (token, signature) = it.lease("files/c");
         signature.starts_with("new:") && it.write("/files/c", token, Some(&signature)).status == 200
     });
     assert_eq!(it.write("/files/a", token, Some(signature)).status, 200);
     // And no longer, though the file says that it was not changed.
-    let modified = fs::metadata(&it.keys).unwrap().modified().unwrap();
-    fs::write(&it.keys, new).unwrap();
-    fs::File::options().write(true).open(&it.keys).unwrap().set_modified(modified).unwrap();
+    let file = &it.keys.file;
+    let modified = fs::metadata(file).unwrap().modified().unwrap();
+    it.keys.write(&["new"]);
+    fs::File::options().write(true).open(file).unwrap().set_modified(modified).unwrap();
     until("the old key is out", || it.write("/files/a", token, Some(signature)).status == 400);
 
     // A file that does not answer holds nothing up, for longer than the pause between two looks at it.
-    fs::remove_file(&it.keys).unwrap();
-    assert!(Command::new("mkfifo").arg(&it.keys).status().unwrap().success());
+    fs::remove_file(file).unwrap();
+    assert!(Command::new("mkfifo").arg(file).status().unwrap().success());
     let end = Instant::now() + Duration::from_millis(1500);
     while Instant::now() < end {
         assert_eq!(it.write("/files/a", 34, Some("new:00")).status, 400);

@@ -76,8 +76,7 @@ fn a_request_that_was_given_up_is_waited_for_too() {
 
 #[test]
 fn leases_outlive_the_service_until_their_ttl() {
-    let servers = five();
-    let door = Door::serve(&servers, "");
+    let (servers, door) = served("");
     let lease = door.acquire("invoice/42", r#"{"ttl_ms": 600000, "wait_ms": 20000}"#);
     assert_eq!(lease.status, 201, "{lease:?}");
     std::thread::scope(|scope| {

@@ -50,7 +50,6 @@ impl Upstream {
         self.events.lock().unwrap().clone()
     }
 
-    /// How many connections it has taken.
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }

@@ -1,6 +1,5 @@
 //! Fleets on real servers: their start, their states in words, and the move to other nodes while clients hold leases.
 
-mod admit;
 mod crew;
 mod init;
 mod moves;

@@ -1,5 +1,4 @@
-//! Replace, grow, shrink and rename, under a rolling restart of clients at work, the mover
-//! killed at any moment, run again, and run twice at once.
+//! Replace, grow, shrink, rename while clients restart in turn; the mover is killed, repeated, and run twice at once.
 
 use crate::fleet::crew::Crew;
 use crate::fleet::place::*;
@@ -55,9 +54,7 @@ fn scenario(from: &str, to: &str, seed: u64) {
 
 #[test]
 fn a_dead_one_of_three_is_replaced() {
-    let mut servers = servers(4);
-    init(&servers[..3]);
-    let (from, to) = (urls(&servers[..3]), urls(&servers[1..]));
+    let (mut servers, from, to) = two_lists(4, 1);
     servers[0].kill();
     scenario(&from, &to, 2);
 }
@@ -77,9 +74,8 @@ fn five_shrink_to_three() {
 
 #[test]
 fn all_three_are_replaced() {
-    let servers = servers(6);
-    init(&servers[..3]);
-    scenario(&urls(&servers[..3]), &urls(&servers[3..]), 5);
+    let (_servers, from, to) = two_lists(6, 3);
+    scenario(&from, &to, 5);
 }
 
 #[test]
@@ -122,9 +118,7 @@ fn a_move_goes_on_without_a_new_node_that_is_gone() {
 /// A node of the list has missed the end of the move to it. That does not keep a later move from going on.
 #[test]
 fn a_move_goes_on_from_a_list_that_lacks_a_node() {
-    let servers = servers(4);
-    let (from, to) = (urls(&servers[..3]), urls(&servers[1..]));
-    init(&from);
+    let (servers, from, to) = two_lists(4, 1);
     let before = lease(&from, "").unwrap();
     half_moved(&servers[..1], &from);
     // It has left a list of its own.
@@ -138,9 +132,7 @@ fn a_move_goes_on_from_a_list_that_lacks_a_node() {
 
 #[test]
 fn a_lease_of_the_old_list_keeps_the_new_one_closed() {
-    let servers = servers(4);
-    let (from, to) = (urls(&servers[..3]), urls(&servers[1..]));
-    init(&from);
+    let (servers, from, to) = two_lists(4, 1);
     let holder = Job::start(&from, "--ttl 10m", "", "");
     let printed = moved(finish(mover(&from, &to)), &to);
     let stop = format!("Keep what still runs of the old list ({}) running", servers[0].url());
@@ -165,9 +157,7 @@ fn an_old_list_that_is_a_minority_of_the_new_one_is_warned_of() {
 /// Without a majority of the old list no move is begun: what is left of that list stays as it is.
 #[test]
 fn a_move_without_a_majority_of_the_old_list_changes_nothing() {
-    let mut servers = servers(6);
-    let (from, to) = (urls(&servers[..3]), urls(&servers[3..]));
-    init(&from);
+    let (mut servers, from, to) = two_lists(6, 3);
     let before = lease(&from, "").unwrap();
     servers[0].kill();
     servers[1].signal("STOP");
@@ -204,9 +194,7 @@ fn no_node_leaves_while_one_of_the_new_list_has_left_for_another() {
 /// Nothing shows that they have left.
 #[test]
 fn without_the_old_servers_a_move_that_is_done_is_repeated_as_lost() {
-    let mut servers = servers(6);
-    let (from, to) = (urls(&servers[..3]), urls(&servers[3..]));
-    init(&from);
+    let (mut servers, from, to) = two_lists(6, 3);
     moved(finish(mover(&from, &to)), &to);
     servers[..3].iter_mut().for_each(RedisServer::kill);
     finish(mover(&from, &to)).says(69, "Unless an earlier run has printed `moved`, give no client --to");
@@ -229,9 +217,7 @@ fn no_move_begins_from_a_list_that_leaves_for_another() {
 /// The new list may be another fleet, and the old one go on beside it.
 #[test]
 fn a_list_that_is_in_use_is_no_proof_of_a_move() {
-    let servers = servers(6);
-    let (from, to) = (urls(&servers[..3]), urls(&servers[3..]));
-    init(&from);
+    let (servers, from, to) = two_lists(6, 3);
     init(&to);
     servers[1..3].iter().for_each(|server| server.signal("STOP"));
     let why = "the new list is in use, and 0 nodes of the old one, of 2 that are needed, say that they left for it";

@@ -22,6 +22,14 @@ pub fn mover(from: &str, to: &str) -> Command {
     fencing("", &format!("fleet move --from {from} --to {to} --node-budget 5s"))
 }
 
+/// So many servers: a fleet of the first three, and another list of those from this one on.
+pub fn two_lists(count: usize, second: usize) -> (Vec<RedisServer>, String, String) {
+    let servers = servers(count);
+    let (from, to) = (urls(&servers[..3]), urls(&servers[second..]));
+    init(&from);
+    (servers, from, to)
+}
+
 /// Leaves the servers as a mover does that dies between the two halves.
 pub fn half_moved(servers: &[RedisServer], to: &str) -> Vec<String> {
     let mut names: Vec<String> = to.split(',').map(str::to_owned).collect();

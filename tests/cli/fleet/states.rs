@@ -183,6 +183,13 @@ async fn a_majority_has_forgotten_and_one_is_dead() {
     assert_eq!(faults(&seen).iter().filter(|fault| ***fault == not_started).count(), 2, "{seen:?}");
     let words = format!("no answer from {dead}; if one is gone for good, `fencing fleet move --lost`");
     lease(&from, "--wait 2s").unwrap_err().says(69, &words);
+    ask(&from, "fleet recover --node-budget 2s").says(64, "give --ttl, the longest TTL");
+    let words = format!("a new start needs every node; no answer from {dead}; if one is gone");
+    let ended = ask(&from, "fleet recover --ttl 4s --node-budget 2s").says(69, &words);
+    assert_eq!(ended.stderr.matches(&words).count(), 2, "{}", ended.stderr);
+    // Each problem is said once.
+    assert!(ended.stdout.contains(&format!("{dead}: unreachable")), "{}", ended.stdout);
+    assert!(!ended.stderr.contains(&format!("{dead}: unreachable")), "{}", ended.stderr);
 
     // What it says is done; first without the operator's word.
     let words = "0 of 3 nodes of --from answer with their state, and 2 are needed: nothing was changed";
@@ -219,9 +226,7 @@ async fn another_fleet() {
 
 #[tokio::test]
 async fn moved_and_half_moved() {
-    let servers = servers(4);
-    let (from, to) = (urls(&servers[..3]), urls(&servers[1..]));
-    init(&from);
+    let (servers, from, to) = two_lists(4, 1);
     let names = half_moved(&servers[..3], &to);
     let said = nodes(&from, 69, "0 of 3 nodes can grant a lock now");
     said.assert_all(": the fleet has moved to: ");

@@ -8,7 +8,6 @@ use std::thread::JoinHandle;
 use support::cli::{PATIENCE, heeding, line, until};
 use tempfile::TempDir;
 
-/// `fencing` on a terminal.
 pub struct Terminal {
     /// Of `script`, which ends when `fencing` has.
     child: Child,
@@ -69,12 +68,10 @@ impl Terminal {
         self.child.stdin.as_mut().unwrap().write_all(keys).unwrap();
     }
 
-    /// Everything that was written.
     pub fn written(&self) -> String {
         String::from_utf8_lossy(&self.written.lock().unwrap()).into_owned()
     }
 
-    /// The lines on the screen.
     pub fn screen(&self) -> Vec<String> {
         let (columns, rows) = self.size;
         let mut terminal = vt100::Parser::new(rows, columns, 0);

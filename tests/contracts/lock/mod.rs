@@ -4,12 +4,8 @@
 //! other client may use their resources meanwhile. A service must wait for 10 s at least. Its TTL must be
 //! longer than 7 s, so that the suites can tell a lock that was freed from one that has expired.
 
-mod closed;
-mod delay;
 mod end;
 mod grant;
-mod line;
-mod names;
 mod operator;
 mod resume;
 mod several;
@@ -30,12 +26,9 @@ use tokio::time::{Instant, sleep};
 
 use crate::{ANSWER_WITHIN, answered, resource};
 
-pub use closed::closed_contract;
-pub use delay::delay_contract;
-pub use end::lapse_contract;
-pub use line::line_contract;
-pub use names::{ONE, names_contract};
-pub use operator::operator_contract;
+pub use end::{delay_contract, lapse_contract};
+pub use grant::line_contract;
+pub use operator::{ONE, names_contract, operator_contract};
 pub use resume::{early_release_contract, resume_contract};
 pub use shared::{mixed_contract, shared_contract};
 
@@ -97,8 +90,7 @@ fn refused<L: Debug>(found: &Result<L, AcquireError>, resource: &Resource, case:
     assert!(held, "{case}: {found:?}");
 }
 
-/// Drops what acquires these after each number of polls, while its requests are not sent yet or under way, and checks
-/// that they are free then.
+/// Drops an acquisition after each number of polls, with requests unsent or under way, and checks that these are free.
 async fn dropped<F: Future>(lock: &dyn Lock, resources: &[Resource], what: &str, acquire: impl Fn() -> F) {
     for (polls, pause) in (0..POLLS).flat_map(|polls| [(polls, 0), (polls, 1)]) {
         {
@@ -141,8 +133,7 @@ struct State {
 }
 
 impl Inside {
-    /// Stays for a moment under a lease that was just granted: who holds the lock alone is alone, and tokens keep their
-    /// order.
+    /// Stays for a moment under a lease just granted: who holds the lock alone is alone, and tokens keep their order.
     async fn visit(&self, shares: bool, token: Token) {
         {
             let State { holders, largest: [any, alone] } = &mut *self.0.lock().unwrap();

@@ -16,7 +16,7 @@ pub async fn resume_contract(one: &dyn Lock, other: &dyn Lock, let_go: impl Asyn
     assert!(text.lines().all(|line| !line.contains(char::is_control)), "the text of a ticket: {text:?}");
     first.leave();
     refused(&one.try_acquire(resource).await, resource, "try_acquire what was left");
-    let resumed = resume(other, &ticket).await.expect("resume what is held");
+    let resumed = answer(|| other.resume(&ticket)).await.expect("resume what is held");
     assert_eq!((resumed.resource(), resumed.token()), (resource, token), "the resumed lease");
     assert!(!resumed.valid_for().is_zero(), "validity of a resumed lease");
     assert!(resumed.renew().await.is_ok(), "renew a resumed lease");
@@ -28,8 +28,8 @@ pub async fn resume_contract(one: &dyn Lock, other: &dyn Lock, let_go: impl Asyn
     // What lapses in the one is renewed in the other, and back again; what else the one has goes on.
     let (mut old, kept) = (acquire(one, resource).await, acquire(one, &crate::resource("resume/kept")).await);
     let (ticket, token) = (old.ticket().expect("a ticket"), old.token());
-    for (before, next) in [(one, other), (other, one)] {
-        let renewed = resume(next, &ticket).await.expect("resume what is held");
+    for (before, next, releases) in [(one, other, true), (other, one, false)] {
+        let renewed = answer(|| next.resume(&ticket)).await.expect("resume what is held");
         assert_eq!(renewed.token(), token, "the token of a lease that goes from one to another");
         {
             let mut lost = pin!(old.lost());
@@ -39,7 +39,12 @@ pub async fn resume_contract(one: &dyn Lock, other: &dyn Lock, let_go: impl Asyn
                 sleep(Duration::from_millis(200)).await;
             }
         }
-        drop(old);
+        // It takes nothing from the one that renews it.
+        if releases {
+            assert_eq!(old.release().await, Ok(Released::Lapsed), "release what another process renews");
+        } else {
+            drop(old);
+        }
         before.settle().await;
         still(&renewed).await;
         refused(&before.try_acquire(resource).await, resource, "try_acquire what another process renews");
@@ -67,8 +72,7 @@ pub async fn resume_contract(one: &dyn Lock, other: &dyn Lock, let_go: impl Asyn
     release(next).await;
 }
 
-/// Checks that a lease which is released early, and whose lock stays held for the rest of a minimum time, is nobody's
-/// any more.
+/// Checks that a lease released early, whose lock stays held for the rest of a minimum time, is nobody's any more.
 ///
 /// Build both as for [`resume_contract`].
 pub async fn early_release_contract(one: &dyn Lock, other: &dyn Lock) {
@@ -77,19 +81,14 @@ pub async fn early_release_contract(one: &dyn Lock, other: &dyn Lock) {
     let start = Instant::now();
     let lease = acquire(&*kept, resource).await;
     let (ticket, token) = (lease.ticket().expect("a ticket"), lease.token());
-    let [resumed, late] = [(); 2].map(async |()| resume(other, &ticket).await.expect("resume what is held"));
+    let [resumed, late] = [(); 2].map(async |()| answer(|| other.resume(&ticket)).await.expect("resume what is held"));
     let (resumed, late) = (resumed.await, late.await);
     release(lease).await;
     // A process that does not know yet does not end the rest.
     let _ = late.release().await;
     over(other, &ticket, "resume what was released early").await;
     over(one, &ticket, "resume what this process has released early").await;
-    let renewed = loop {
-        match resumed.renew().await {
-            Err(RenewError::Failed { .. }) => {}
-            outcome => break outcome,
-        }
-    };
+    let renewed = answer(|| resumed.renew()).await;
     assert!(renewed.is_err(), "renew what was released early: {renewed:?}");
     resumed.leave();
     let next = acquire(other, resource).await;
@@ -105,15 +104,13 @@ pub async fn early_release_contract(one: &dyn Lock, other: &dyn Lock) {
 
 /// Checks that a lease lasts that is renewed.
 async fn still(lease: &Lease) {
-    while let Err(error) = lease.renew().await {
-        assert!(matches!(error, RenewError::Failed { .. }), "renew a lease that another process had: {error:?}");
-    }
+    answer(|| lease.renew()).await.expect("renew a lease that another process had");
 }
 
 /// A busy machine may take longer than a server has for its answer.
-async fn resume(lock: &dyn Lock, ticket: &LeaseTicket) -> Result<Lease, RenewError> {
+async fn answer<T, F: Future<Output = Result<T, RenewError>>>(ask: impl Fn() -> F) -> Result<T, RenewError> {
     loop {
-        match answered("resume", lock.resume(ticket)).await {
+        match answered("renew or resume", ask()).await {
             Err(RenewError::Failed { .. }) => {}
             outcome => return outcome,
         }
@@ -121,6 +118,6 @@ async fn resume(lock: &dyn Lock, ticket: &LeaseTicket) -> Result<Lease, RenewErr
 }
 
 async fn over(lock: &dyn Lock, ticket: &LeaseTicket, case: &str) {
-    let resumed = resume(lock, ticket).await;
+    let resumed = answer(|| lock.resume(ticket)).await;
     assert!(matches!(&resumed, Err(RenewError::Lost(_))), "{case}: {resumed:?}");
 }

@@ -13,8 +13,7 @@ mod shared;
 use fencing::lock::redlock::Node;
 use probe::Probe;
 
-/// Checks a blank node, in about two seconds of its clock. No suite over this trait can show what a
-/// node does when it forgets.
+/// Checks a blank node in about two seconds of its clock. No suite over this trait shows what a forgetful node does.
 pub async fn node_contract(node: &dyn Node) {
     let probe = admission::admit(Probe::open(node).await).await;
     grant::suite(&probe).await;

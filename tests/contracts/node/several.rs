@@ -1,7 +1,6 @@
 use super::probe::*;
 
-/// Checks requests for several locks: each is answered as a request for one is, and of locks that are
-/// asked for all are granted or none.
+/// Checks requests for several locks: each is answered like a request for one, and locks are granted all or none.
 pub async fn suite(probe: &Probe) {
     granted_together(probe).await;
     all_or_none(probe).await;

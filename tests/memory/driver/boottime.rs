@@ -7,7 +7,6 @@ use std::time::Duration;
 use fencing::time::{Clock, SystemClock, Time};
 use rustix::time::{ClockId, clock_gettime};
 
-/// What shows the child that it is the child.
 const CHILD: &str = "FENCING_SUSPENDED";
 /// For how long the child's machine was suspended, in seconds.
 const SUSPENDED: u64 = 1_000_000;
@@ -18,8 +17,7 @@ fn reading(clock: ClockId) -> Time {
     Time::from_start(Duration::new(seconds, nanos))
 }
 
-/// It can't fail on a machine that was never suspended: both clocks of the kernel show the same
-/// there. See the next one.
+/// It can't fail on a machine that was never suspended: both clocks of the kernel agree there. See the next one.
 #[test]
 fn the_system_clock_is_that_which_counts_suspension() {
     let before = reading(ClockId::Boottime);

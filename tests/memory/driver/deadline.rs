@@ -22,8 +22,7 @@ async fn a_lease_counts_from_before_its_request() {
     granted_late(&fleet, &redlock).await.release().await.unwrap();
 }
 
-/// Has nodes 0 and 1 count a lease of which node 2 does not hear, and node 0 be silent then: what 1 and 2 grant has to
-/// be published.
+/// Makes nodes 0 and 1 count a lease unknown to 2, and 0 silent then: what 1 and 2 grant has to be published.
 async fn out_of_step(fleet: &Fleet, redlock: &Redlock, delay: Duration) {
     fleet.faults[2].refuse(true);
     fleet.faults[2].break_sessions();

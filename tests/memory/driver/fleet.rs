@@ -10,7 +10,7 @@ pub use fencing::testing::{Faults, FaultyNode, seed};
 pub use fencing::{Redlock, Resource};
 pub use fencing_protocol::{Fault, Mode, Reply, Request};
 pub use futures_util::FutureExt;
-pub use futures_util::future::BoxFuture;
+pub use futures_util::future::{BoxFuture, try_join_all};
 pub use support::clock::TokioClock;
 pub use support::lease::{assert_held, named, resource};
 pub use support::requests::{ALICE, acquire, ask_alone, lasting, release};
@@ -125,7 +125,6 @@ impl Fleet {
     }
 }
 
-/// The list of this many nodes.
 pub fn members(count: usize) -> fencing_protocol::Fleet {
     fencing_protocol::Fleet::new((0..count).map(|number| format!("node-{number}"))).unwrap()
 }

@@ -70,8 +70,7 @@ async fn requests_that_run_twice_change_nothing() {
     assert_eq!(ran(&fleet.faults[0])[2..6], ["acquire", "acquire", "release", "release"]);
 }
 
-/// The session breaks first, and no other can be opened: nothing can take back what runs
-/// late. The TTL is then the bound.
+/// The session breaks first, and no other can be opened: nothing takes back what runs late. Then the TTL bounds it.
 #[tokio::test(start_paused = true)]
 async fn an_acquire_that_runs_late_over_a_broken_session_stays_for_the_ttl_at_most() {
     let (fleet, redlock) = Fleet::with_client(5).await;
@@ -94,8 +93,7 @@ async fn an_acquire_that_runs_late_over_a_broken_session_stays_for_the_ttl_at_mo
     assert!(redlock.acquire(&resource()).await.is_ok());
 }
 
-/// A majority that hangs costs one budget, and never looks like another holder. Nothing
-/// is sent to a node that owes an answer.
+/// A hanging majority costs one budget, and never looks like a holder. Nothing is sent to a node that owes an answer.
 #[tokio::test(start_paused = true)]
 async fn a_hung_majority_costs_one_budget_and_is_no_holder() {
     let (fleet, redlock) = Fleet::with_client(5).await;

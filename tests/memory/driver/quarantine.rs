@@ -1,6 +1,7 @@
-//! For how long a node that forgot stays closed: until no lock can be out that it knew of. Also where a client has said
-//! that no lock can be held, or has an old list of the nodes.
+//! How long a node that forgot stays closed: until no lock can be out that it knew of. Also where a client said that no
+//! lock can be held, or has an old list of nodes. And counts that pile up on one node, seen by many clients.
 
+use fencing_protocol::CROWDED;
 use futures_util::future::join_all;
 use support::waiting::until;
 use tokio::sync::Barrier;
@@ -10,7 +11,6 @@ use crate::driver::fleet::*;
 const HOUR: Duration = Duration::from_secs(3600);
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// For how long each node is still closed.
 async fn closed(redlock: &Redlock) -> Vec<Duration> {
     // The first question finds who has forgotten, and has it brought back.
     for _ in 0..20 {
@@ -42,8 +42,7 @@ async fn a_new_start_waits_for_the_longest_ttl_of_the_client() {
     assert!(closed_for.iter().all(|left| *left <= HOUR), "{closed_for:?}");
 }
 
-/// It may have granted a lock before, however long the others have been up. The lock-delay counts, too, and so does
-/// what an operator starts again.
+/// It may have granted a lock before, however long others are up. The lock-delay counts, also if an operator starts it.
 #[tokio::test(start_paused = true)]
 async fn a_new_start_waits_for_the_server_that_came_up_last_and_for_the_lock_delay() {
     for case in ["ttl", "lock-delay", "lock-delay, by hand"] {
@@ -80,8 +79,7 @@ async fn the_others_are_asked_for_a_promise_after_two_budgets() {
     drop(redlock);
 }
 
-/// A lease of an hour is out, and clients with a short TTL bring a node back. One that is renewed counts from its
-/// renewal.
+/// A lease of an hour is out, and clients with a short TTL bring a node back. A renewed one counts from its renewal.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_forgot_is_closed_until_the_leases_of_others_have_ended() {
     for (renews, minutes) in [(false, 20), (true, 45)] {
@@ -142,8 +140,7 @@ async fn a_first_start_is_vouched_for_once() {
     }
 }
 
-/// The client of the old list [a] is the first that sees the blank node. The fleet [a, b, c] brings it back before
-/// it is started for the old list.
+/// The client of the old list [a] sees the blank node first. The fleet [a, b, c] brings it back before that starts it.
 #[tokio::test(start_paused = true)]
 async fn a_stale_client_does_not_start_a_node_that_its_fleet_brings_back() {
     let clock = TokioClock::new();
@@ -186,9 +183,7 @@ async fn first_use(round: usize) {
             drop(redlock.try_acquire(&resource).await);
         })
     });
-    for first in first.collect::<Vec<_>>() {
-        first.await.unwrap();
-    }
+    try_join_all(first).await.unwrap();
     let lease = redlock.acquire(&resource()).await;
     drop(lease.unwrap_or_else(|error| panic!("round {round}: {error}")));
     // The last node's quarantine ends a moment after those of a majority.
@@ -199,4 +194,55 @@ async fn first_use(round: usize) {
 async fn every_node_serves_after_its_first_use() {
     // Each waits for its quarantine: all at one time.
     join_all((0..10).map(first_use)).await;
+}
+
+const CLIENTS: u64 = 20;
+/// How long each answer takes, and how long after one client the next one comes.
+const DELAY: Duration = Duration::from_millis(10);
+
+async fn crowd(node: &MemoryNode) {
+    let session = node.open(&members(3), "me").await.unwrap();
+    for number in 0..CROWDED {
+        let acquire = acquire(&named(&format!("r{number}")), ALICE);
+        let reply = ask_alone(&*session, lasting(acquire, Duration::from_millis(1))).await;
+        assert!(matches!(reply, Ok(Reply::Granted { .. })), "{reply:?}");
+    }
+}
+
+/// A client with a network of its own.
+async fn client(fleet: &Fleet) -> Redlock {
+    let nodes: Vec<_> = fleet.nodes.iter().cloned().map(FaultyNode::new).collect();
+    nodes.iter().for_each(|node| node.faults().delay_replies(DELAY));
+    let redlock = fleet.settings().nodes(nodes).build().unwrap();
+    assert_eq!(redlock.health().await.granting, 3);
+    redlock
+}
+
+/// Some look whether the node is crowded before the first has collected, and ask the others for
+/// an era after the first has reserved its own: they come with a larger one.
+#[tokio::test(start_paused = true)]
+async fn a_node_is_collected_once() {
+    let fleet = Fleet::started().await;
+    let mut clients = Vec::new();
+    for _ in 0..CLIENTS {
+        clients.push(client(&fleet).await);
+    }
+    let before = clients[0].health().await.nodes[0].era;
+    crowd(&fleet.nodes[0]).await;
+    assert!(clients[0].health().await.nodes[0].crowded);
+    let mut attempts = Vec::new();
+    for (client, number) in clients.iter().cloned().zip(0_u64..) {
+        let resource = named(&format!("race/{number}"));
+        attempts.push(tokio::spawn(async move { client.acquire(&resource).await }));
+        sleep(DELAY).await;
+    }
+    for attempt in attempts {
+        attempt.await.unwrap().unwrap().release().await.unwrap();
+    }
+    sleep(Duration::from_secs(2)).await;
+    let health = clients[0].health().await;
+    assert_eq!(health.granting, 3, "it grants on: {health:?}");
+    assert_eq!(health.nodes[0].era, before + 1);
+    assert!(health.nodes.iter().all(|node| node.era <= before + 1), "{health:?}");
+    assert!(health.nodes[0].counts < 100 && !health.nodes[0].crowded, "{health:?}");
 }

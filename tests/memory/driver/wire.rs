@@ -38,9 +38,7 @@ pub struct State {
     hung: u64,
     /// How many further sessions cannot be opened.
     pub refused: u64,
-    /// When each acquire came.
     pub acquires: Vec<Instant>,
-    /// How many requests each call has brought.
     pub calls: Vec<usize>,
 }
 

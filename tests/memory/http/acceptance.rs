@@ -40,7 +40,6 @@ enum Pause {
     Response,
 }
 
-/// What has been written, in order.
 type Written = Arc<Mutex<Vec<u64>>>;
 
 /// Writes at its end, whether the request came to its end or was cut off.

@@ -1,5 +1,4 @@
-//! A request has ended when its future and its body are gone, and only then is a newer one let
-//! in: whatever was left to write is written by then.
+//! A request ends with its future and body, and only then a newer one is let in: what was left to write is written.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -14,8 +13,7 @@ use super::*;
 pub type Door = Boxed<()>;
 pub type Written = Arc<Mutex<Vec<u64>>>;
 
-/// What the handler has not written when it is cut off: a buffered writer does the same. While
-/// it writes, a request with token 34 knocks at the door.
+/// Writes what the handler had left when cut off, as a buffered writer does; meanwhile a request with token 34 knocks.
 pub struct WritesOnDrop {
     written: Written,
     door: Arc<OnceLock<Door>>,
@@ -70,64 +68,44 @@ impl http_body::Body for LingeringBody {
 }
 
 /// How the request with token 33 ends.
-#[derive(Clone, Copy, Debug)]
-enum Ending {
-    Fails,
-    Answers,
-    BodyAtItsEnd,
-    Body,
-    BodyThatKnows,
-    BodyWithTrailers,
-    BodyThatFails,
-}
+const ENDINGS: [&str; 7] =
+    ["fails", "answers", "body at its end", "body", "body that knows", "body with trailers", "body that fails"];
 
-const ENDINGS: [Ending; 7] = [
-    Ending::Fails,
-    Ending::Answers,
-    Ending::BodyAtItsEnd,
-    Ending::Body,
-    Ending::BodyThatKnows,
-    Ending::BodyWithTrailers,
-    Ending::BodyThatFails,
-];
-
-impl Ending {
-    fn of(self, rest: Option<WritesOnDrop>) -> Lingering {
-        let data = || Ok(Frame::data(Bytes::from_static(b"data")));
-        let (frames, knows_its_end) = match self {
-            Ending::Fails => return Lingering { outcome: Some(Err("failed".into())), _rest: rest },
-            Ending::Answers => {
-                let outcome = Some(Ok(Response::new(Body::from("data"))));
-                return Lingering { outcome, _rest: rest };
-            }
-            Ending::BodyAtItsEnd => (vec![], true),
-            Ending::Body => (vec![data()], false),
-            Ending::BodyThatKnows => (vec![data()], true),
-            Ending::BodyWithTrailers => (vec![data(), Ok(Frame::trailers(http::HeaderMap::new()))], true),
-            Ending::BodyThatFails => (vec![data(), Err("failed".into())], false),
-        };
-        let frames = VecDeque::from(frames);
-        let body = LingeringBody { frames, knows_its_end, hint: SizeHint::default(), _rest: rest };
-        Lingering { outcome: Some(Ok(Response::new(Body::new(body)))), _rest: None }
-    }
+/// Ends a request like this, and keeps the rest for as long.
+fn end(how: &str, rest: Option<WritesOnDrop>) -> Lingering {
+    let data = || Ok(Frame::data(Bytes::from_static(b"data")));
+    let (frames, knows_its_end) = match how {
+        "fails" => return Lingering { outcome: Some(Err("failed".into())), _rest: rest },
+        "answers" => {
+            let outcome = Some(Ok(Response::new(Body::from("data"))));
+            return Lingering { outcome, _rest: rest };
+        }
+        "body at its end" => (vec![], true),
+        "body" => (vec![data()], false),
+        "body that knows" => (vec![data()], true),
+        "body with trailers" => (vec![data(), Ok(Frame::trailers(http::HeaderMap::new()))], true),
+        _ => (vec![data(), Err("failed".into())], false),
+    };
+    let frames = VecDeque::from(frames);
+    let body = LingeringBody { frames, knows_its_end, hint: SizeHint::default(), _rest: rest };
+    Lingering { outcome: Some(Ok(Response::new(Body::new(body)))), _rest: None }
 }
 
 fn put_with(token: u64) -> Request<()> {
     Request::builder().method("PUT").uri("/a").header(HEADER, token).body(()).unwrap()
 }
 
-/// Sends 33, which ends like this, and then 34, through the stack that `stack` builds. Returns
-/// what was written, in order.
-async fn written(ending: Ending, stack: impl FnOnce(Door) -> Door) -> Vec<u64> {
+/// Sends 33, which ends like this, and then 34, through what `stack` builds. Returns what was written, in order.
+async fn written(ending: &'static str, stack: impl FnOnce(Door) -> Door) -> Vec<u64> {
     let (written, outer) = (Written::default(), Arc::new(OnceLock::new()));
     let (log, knock_at) = (Arc::clone(&written), Arc::clone(&outer));
     let handler = tower::service_fn(move |request: Request<()>| {
         if request.headers()[HEADER] == "34" {
             log.lock().unwrap().push(34);
-            return Ending::Answers.of(None);
+            return end("answers", None);
         }
         let (written, door) = (Arc::clone(&log), Arc::clone(&knock_at));
-        ending.of(Some(WritesOnDrop { written, door }))
+        end(ending, Some(WritesOnDrop { written, door }))
     });
     let door = stack(BoxCloneSyncService::new(handler));
     assert!(outer.set(door.clone()).is_ok());

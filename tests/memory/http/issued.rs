@@ -14,7 +14,6 @@ const GIANT: u64 = 999_999_999_999_999;
 struct Issuer {
     after: Duration,
     newest: AtomicUsize,
-    /// What it was asked.
     asked: Mutex<Vec<u64>>,
     open: AtomicUsize,
     /// How many questions it had at once.
@@ -254,15 +253,10 @@ async fn forged_tokens_of_other_resources_keep_no_holder_out() {
     }
 }
 
-/// Behind a lock service that has issued every token, which it says after this time.
-fn all_issued(fence: Fence, after: Duration) -> Fence {
-    Issuer::up_to(GIANT, after).guard(fence)
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_stale_token_is_refused_at_the_gate_before_the_marks_are_asked() {
     let pool = Arc::new(Semaphore::new(1));
-    let fence = all_issued(Fence::new(pooled(&pool)), Duration::ZERO);
+    let fence = Issuer::up_to(GIANT, Duration::ZERO).guard(Fence::new(pooled(&pool)));
     let _newer = fence.admit(&file(), token(34)).await.unwrap();
     let _busy = pool.acquire().await.unwrap();
     let stale = fence.admit(&file(), token(33)).now_or_never();
@@ -275,7 +269,7 @@ async fn an_older_request_that_has_the_connection_of_the_marks_is_asked_to_stop(
     for checks in [false, true] {
         let pool = Arc::new(Semaphore::new(1));
         let fence = Fence::new(pooled(&pool)).drop_older_after(Duration::ZERO);
-        let fence = if checks { all_issued(fence, Duration::ZERO) } else { fence };
+        let fence = if checks { Issuer::up_to(GIANT, Duration::ZERO).guard(fence) } else { fence };
         let older = fence.admit(&file(), token(33)).await.unwrap();
         let transaction = Arc::clone(&pool).acquire_owned().await.unwrap();
         let stop = older.superseded();
@@ -293,7 +287,7 @@ async fn an_older_request_that_has_the_connection_of_the_marks_is_asked_to_stop(
 #[tokio::test(start_paused = true)]
 async fn marks_that_had_what_the_question_left_are_not_blamed_for_the_whole_limit() {
     let pool = Arc::new(Semaphore::new(0));
-    let fence = all_issued(Fence::new(pooled(&pool)), Duration::from_secs(2));
+    let fence = Issuer::up_to(GIANT, Duration::from_secs(2)).guard(Fence::new(pooled(&pool)));
     let error = fence.admit(&file(), token(34)).await.unwrap_err().to_string();
     let blamed = "no answer within what the lock service had left of 5000 ms";
     assert!(error.ends_with(blamed), "{error}");
@@ -335,7 +329,7 @@ async fn a_no_from_before_the_grant_does_not_refuse_the_holder() {
 /// The first one is alive, and its task does something else.
 #[tokio::test(start_paused = true)]
 async fn a_request_that_nobody_polls_holds_up_no_equal_token() {
-    let fence = all_issued(fence(), Duration::from_millis(5));
+    let fence = Issuer::up_to(GIANT, Duration::from_millis(5)).guard(fence());
     let first = begun(async { fence.admit(&file(), token(34)).await });
     let second = fence.admit(&file(), token(34)).await;
     assert!(second.is_ok(), "{second:?}");

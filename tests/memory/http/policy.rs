@@ -99,8 +99,7 @@ async fn what_the_route_does_not_have_raises_no_mark_and_needs_no_token() {
 }
 
 /// As the registry of methods has it: they read, so they need no token, and may bring one. It seals: 33 could write
-/// between 34's read and 34's write otherwise. Where those read who may not write, the fence can be told to ignore what
-/// they send.
+/// between 34's read and write otherwise. If readers may not write, the fence can be told to ignore what they send.
 #[tokio::test]
 async fn reads_need_no_token_and_seal_unless_they_are_ignored() {
     let app = Router::new().fallback(ok);

@@ -4,7 +4,7 @@ use fencing::Sequencer;
 use fencing::http::{self as door, NameLayer, Resources, attach_all};
 use http_body_util::Limited;
 
-use super::said::said;
+use super::admin::said;
 use super::*;
 
 type Named = Result<Vec<Resource>, fencing::ResourceError>;

@@ -1,5 +1,4 @@
-//! Clients that stop in the middle: of their upload, or of what they read. Nobody polls a
-//! response then, and a newer token gets its turn all the same.
+//! Clients that stop amid an upload or a download. Nobody polls a response then, yet a newer token gets its turn.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -153,7 +152,5 @@ async fn a_body_is_gone_before_a_newer_request_however_they_race() {
         readers.push(tokio::spawn(async move { while let Some(Ok(_)) = body.frame().await {} }));
     }
     let _newest = fence.admit(&file(), token(3000)).await.unwrap();
-    for reader in readers {
-        reader.await.unwrap();
-    }
+    futures_util::future::try_join_all(readers).await.unwrap();
 }

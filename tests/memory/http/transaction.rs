@@ -10,7 +10,7 @@ use fencing::Sequencer;
 use fencing::fence::{CommitError, Transactions};
 use fencing::http::{InTransaction, OpenTransaction, TransactionLayer};
 
-use super::said::said;
+use super::admin::said;
 use super::*;
 
 const GRACE: Duration = Duration::from_secs(2);

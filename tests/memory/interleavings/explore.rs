@@ -7,8 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use crate::interleavings::guard::{Guard, Service};
-use crate::interleavings::storage::{Outcome, Request, Storage};
+use crate::interleavings::guard::{Guard, Outcome, Request, Service, Storage};
 
 pub struct Scenario {
     pub name: &'static str,
@@ -28,7 +27,6 @@ pub enum Step {
 pub struct Found {
     pub schedules: u64,
     pub longest: usize,
-    /// How requests have ended.
     pub outcomes: HashSet<Outcome>,
     /// What went wrong, and the shortest way to it.
     pub violation: Option<(String, Vec<Step>)>,
@@ -96,7 +94,6 @@ fn run(guard: Guard, scenario: &Scenario, taken: &mut Vec<(usize, usize)>, found
     }
 }
 
-/// A request under way.
 struct Running {
     may_vanish: bool,
     work: Option<Pin<Box<dyn Future<Output = ()>>>>,

@@ -3,11 +3,9 @@
 
 mod explore;
 mod guard;
-mod storage;
 
 use explore::{Scenario, explore};
-use guard::Guard;
-use storage::{Outcome, Request};
+use guard::{Guard, Outcome, Request};
 
 const fn write(token: u64) -> Request {
     Request { token, reads: false, may_vanish: false }

@@ -1,14 +1,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fencing::fence::{FenceError, MemoryMarks};
 use fencing::lock::AcquireError;
-use fencing::{Lease, Redlock, Resource, Token};
+use fencing::{Fence, Lease, Redlock, Resource, Token};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::simulation::storage::Storage;
+use crate::simulation::trace::Trace;
 use crate::simulation::wire::Wire;
-use support::history::{Answer, At, Attempt, Event, Outcome, Write};
+use support::history::{Answer, At, Attempt, Event, Outcome, Stored, Write};
 
 /// How long a client waits for the storage.
 const PATIENCE: Duration = Duration::from_millis(700);
@@ -31,7 +32,6 @@ pub struct Client {
 }
 
 impl Client {
-    /// Works until then.
     pub async fn work(&mut self, end: Instant) {
         while Instant::now() < end {
             if self.together && self.rng.bool() {
@@ -81,7 +81,6 @@ impl Client {
         attempt.ok()
     }
 
-    /// The end of an attempt.
     fn told(&self, resource: &Resource, asked: At, outcome: Result<Outcome, &AcquireError>) {
         let told = self.wire.trace.note(("told", self.number));
         let outcome = match outcome {
@@ -177,8 +176,7 @@ impl Client {
     async fn write(&mut self, resource: &Resource, token: Token, well: bool) -> Answer {
         self.writes += 1;
         let (number, rng) = (self.number as u64, &mut self.rng);
-        // Whoever the fence lets go on at the same time goes on in its own millisecond:
-        // tokio's `watch` wakes them in no particular order.
+        // All that the fence lets go on at once have their own millisecond: tokio's `watch` wakes them in no order.
         let slot = (self.writes * 4 + number) % 64;
         let mut delay = |far: u64| {
             let spans = if !well && rng.u8(0..8) == 0 { rng.u64(0..far) } else { 0 };
@@ -228,5 +226,36 @@ impl Drop for Record {
     fn drop(&mut self) {
         self.write.told = self.wire.trace.note("write told");
         self.wire.trace.event(Event::Write(self.write.clone()));
+    }
+}
+
+/// What the writes go to: behind the fence, or not.
+#[derive(Clone)]
+pub struct Storage {
+    fence: Option<Fence>,
+    trace: Trace,
+}
+
+impl Storage {
+    pub fn new(guarded: bool, trace: Trace) -> Storage {
+        let fence = || Fence::new(MemoryMarks::default()).limit(Duration::from_secs(2));
+        Storage { fence: guarded.then(fence), trace }
+    }
+
+    /// Takes so long to write what it has admitted.
+    pub async fn write(&self, resource: &Resource, token: Token, value: String, takes: Duration) -> Answer {
+        let admission = match &self.fence {
+            None => None,
+            Some(fence) => match fence.admit(resource, token).await {
+                Ok(admission) => Some(admission),
+                Err(FenceError::Stale(stale)) => return Answer::Refused(stale.highest.get()),
+                Err(_) => return Answer::Failed,
+            },
+        };
+        sleep(takes).await;
+        let resource = resource.as_str().to_owned();
+        self.trace.accept(Stored { resource, token: token.get(), value });
+        drop(admission);
+        Answer::Accepted
     }
 }

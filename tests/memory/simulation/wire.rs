@@ -29,7 +29,6 @@ pub struct Wire {
     lost: Mutex<Vec<oneshot::Sender<Answer>>>,
 }
 
-/// A node's machine.
 pub struct Machine {
     pub node: MemoryNode,
     pub clock: TokioClock,
@@ -314,9 +313,7 @@ impl SimSession {
         }
         .boxed()
     }
-}
 
-impl SimSession {
     /// Runs the request on the node, whoever still waits for it.
     async fn deliver(self, request: Request, reply: oneshot::Sender<Answer>) {
         let SimNode { wire, client, node, .. } = &self.at;

@@ -6,9 +6,8 @@ use std::time::Duration;
 use fencing::{Redlock, Resource};
 use tokio::time::{Instant, sleep};
 
-use crate::simulation::client::Client;
+use crate::simulation::client::{Client, Storage};
 use crate::simulation::nemesis::Nemesis;
-use crate::simulation::storage::Storage;
 use crate::simulation::trace::Trace;
 use crate::simulation::wire::{Weather, Wire};
 use support::clock::TokioClock;
@@ -16,15 +15,12 @@ use support::history::{Event, Report};
 
 const CLIENTS: usize = 3;
 
-/// What came of one seed.
 pub struct Run {
     pub report: Report,
-    /// Of the whole trace.
     pub hash: u64,
     pub faults: BTreeMap<&'static str, u64>,
 }
 
-/// Runs one seed on simulated time.
 pub fn run(seed: u64, guarded: bool) -> Run {
     fencing::testing::seed(Some(seed));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();

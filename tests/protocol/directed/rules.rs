@@ -4,8 +4,7 @@ use std::iter::from_fn;
 use std::time::Duration;
 
 use fencing_protocol::{
-    Acquire, Attempt, Fault, Lost, Machine, NonEmpty, Nonce, Readmit, ReadmitError, Released, Renew, Renewed, Reply,
-    Request, Resource, Stamp, StartOrder, Store,
+    Acquire, Fault, Lost, Machine, NonEmpty, Nonce, Readmit, ReadmitError, Reply, Request, Resource, StartOrder, Store,
 };
 
 use crate::directed::world::{Open, TTL, World, acquire, resource, start_order};
@@ -151,22 +150,6 @@ fn a_missing_node_keeps_a_lost_majority_out() {
 }
 
 #[test]
-fn a_new_era_collects_counts_without_quarantine() {
-    let mut fleet = World::started(3);
-    let before = fleet.lease_on(&[0, 1, 2]);
-    fleet.run_out(0);
-    fleet.wait(Duration::from_secs(10));
-    let order = StartOrder { strict: true, ..start_order(Nonce(1)) };
-    assert_eq!(fleet.readmit_by(0, true, order), Ok(()));
-    let after = fleet.lease_on(&[0, 1, 2]);
-    assert!(Stamp::from(after).era > Stamp::from(before).era);
-    // A client that comes late collects nothing: the era stays.
-    let era = fleet.era(0);
-    assert_eq!(fleet.readmit_by(0, true, StartOrder { nonce: Nonce(2), ..order }), Ok(()));
-    assert_eq!(fleet.era(0), era);
-}
-
-#[test]
 fn counts_are_not_collected_ahead_of_the_clock() {
     let mut fleet = World::started(3);
     let order = start_order(Nonce(1));
@@ -188,46 +171,6 @@ fn strict_starts_blank_nodes_on_an_operators_word_only() {
     let said = StartOrder { assume_no_locks: true, ..strict };
     assert_eq!(World::blank(3).readmit_by(0, false, strict), Err(ReadmitError::Strict));
     assert_eq!(World::blank(3).readmit_by(0, false, said), Ok(()));
-}
-
-#[test]
-fn held_and_down_are_told_apart() {
-    let mut fleet = World::started(5);
-    let (owner, _) = fleet.acquire_on(&[0, 1, 2, 3, 4]);
-    fleet.wait(Duration::from_secs(4));
-    let (_, outcome) = fleet.acquire_on(&[0, 1, 2]);
-    assert_eq!(outcome, Err(Lost::Held { part: 0, retry_after: Duration::from_secs(6), shared: false, holder: None }));
-    assert!(matches!(fleet.acquire_on(&[0, 1]).1, Err(Lost::NoQuorum { granted: 0, .. })));
-    assert_eq!(fleet.release(owner), Ok(Released::Released));
-    assert_eq!(fleet.release(owner), Ok(Released::Lapsed));
-    // Nodes that granted in time are no cause.
-    let faults = [0, 1, 3].map(|node| (node, Fault::TimedOut)).to_vec();
-    assert_eq!(fleet.acquire_on(&[2, 4]).1, Err(Lost::NoQuorum { granted: 2, faults }));
-}
-
-#[test]
-fn renewal_needs_a_majority_of_all_and_never_revives_a_followed_lease() {
-    let mut fleet = World::started(3);
-    let (owner, outcome) = fleet.acquire_on(&[0, 1, 2]);
-    let token = outcome.unwrap().locks.head.1;
-    let (attempt, held) = (Attempt { owner, ..fleet.terms() }, NonEmpty::new((resource(), token)));
-    let renew = |fleet: &mut World, reached: &[usize]| {
-        let renew = Renew::new(3, attempt, &held, fleet.now);
-        Open::new(renew, &[0, 1, 2]).all_on(fleet, reached).unwrap()
-    };
-    assert!(renew(&mut fleet, &[0]).is_err());
-    // A node that came back without the lock is healed once its quarantine is over.
-    fleet.restart(2, Store::default());
-    fleet.back(2).unwrap();
-    assert!(renew(&mut fleet, &[1, 2]).is_err());
-    fleet.wait(Duration::from_secs(6));
-    assert!(matches!(renew(&mut fleet, &[0, 1, 2]), Ok(Renewed::Until(_))));
-    fleet.wait(Duration::from_secs(6));
-    assert!(matches!(renew(&mut fleet, &[1, 2]), Ok(Renewed::Until(_))));
-    // No one renews it, another owner comes and goes: the old lease does not come back.
-    fleet.wait(TTL + TTL);
-    fleet.lease_on(&[0, 1, 2]);
-    assert_eq!(renew(&mut fleet, &[0, 1, 2]), Ok(Renewed::Superseded));
 }
 
 #[test]

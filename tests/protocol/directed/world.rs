@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use fencing_protocol::{
     Acquire, Address, Attempt, Clocks, Fault, Fleet, Incarnation, Lost, Machine, Membership, Mode, NonEmpty, Nonce,
-    Owner, Readmit, ReadmitError, Release, Released, Relocate, Relocation, Reply, Request, Resource, Side, StartOrder,
-    Store, Terms, Time, Token, Won,
+    Owner, Readmit, ReadmitError, Release, Relocate, Relocation, Reply, Request, Resource, Side, StartOrder, Store,
+    Terms, Time, Token, Won,
 };
 
 use crate::model::node::run_out;
@@ -17,7 +17,7 @@ pub const TTL: Duration = Duration::from_secs(10);
 pub struct World {
     pub servers: Vec<(Incarnation, Store)>,
     /// How far each server's clock is behind.
-    behind: Vec<Duration>,
+    pub behind: Vec<Duration>,
     pub now: Time,
     pub clock: Duration,
     next: u128,
@@ -81,11 +81,6 @@ impl World {
     pub fn wait(&mut self, time: Duration) {
         self.now = self.now + time;
         self.clock += time;
-    }
-
-    /// The server's clock is so far behind the others'.
-    pub fn set_behind(&mut self, server: usize, time: Duration) {
-        self.behind[server] = time;
     }
 
     fn fresh(&mut self) -> u128 {
@@ -182,16 +177,11 @@ impl World {
         (owner, Open::new(machine, &self.all()).all_on(self, reached).unwrap())
     }
 
-    pub fn release(&mut self, owner: Owner) -> Result<Released, Vec<(usize, Fault)>> {
-        let request = Request::Release { resource: resource(), owner };
-        let machine = Release::new(self.servers.len(), request);
-        Open::new(machine, &self.all()).all(self).unwrap()
-    }
-
     /// The token of such an attempt, which is released.
     pub fn lease_on(&mut self, reached: &[usize]) -> Token {
         let (owner, outcome) = self.acquire_on(reached);
-        let _ = self.release(owner);
+        let release = Release::new(self.servers.len(), Request::Release { resource: resource(), owner });
+        Open::new(release, &self.all()).all(self);
         outcome.unwrap().locks.head.1
     }
 

@@ -79,8 +79,7 @@ impl Case {
         }
     }
 
-    /// A world to play in: four attempts, of which the last two share the lock, and four re-admissions.
-    /// `None` if there is none with so many nodes.
+    /// A world to play in, if any with so many nodes: four attempts, the last two share the lock; four re-admissions.
     pub fn free(nodes: usize) -> Option<Case> {
         let budget = Budget { losses: 4, repeats: 2, rollbacks: 1, renewals: true, ..Budget::default() };
         let locks = Locks { shared: 0b1100, ..Locks::new(nodes, 4, 4, budget) };
@@ -144,9 +143,8 @@ const READMISSION: &str = "flush@0, prepare 0@0, readmit 0@12120";
 const RACE: &str = "flush@0, prepare 0@0, prepare 1@0, readmit 0@12, readmit 1@12, readmit 0@120, \
     readmit 1@12";
 
-/// Two clients began to bring node 0 back, and a third one goes on with it. Nodes 1 and 2
-/// promise, and forget that; node 0 is back all the same, and an attempt is granted there.
-/// Then it forgets once more, and is brought back; the attempt is won.
+/// Two clients began to bring node 0 back, and a third goes on. Nodes 1 and 2 promise, and forget that; node 0 is back
+/// all the same, and an attempt is granted there. Then it forgets again, is brought back, and the attempt is won.
 const PROMISES: &str = "flush@0, prepare 0@0, readmit 0@123, giveup 0@4, readmit 0@1, prepare 1@0, \
     readmit 1@123, giveup 1@4, readmit 1@1, prepare 2@0, readmit 2@123, giveup 2@4, readmit 2@1, flush@1, \
     prepare 3@1, readmit 3@234, giveup 3@0, readmit 3@234, giveup 3@0, readmit 3@1, readmit 2@2, flush@2, \

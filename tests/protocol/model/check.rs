@@ -28,7 +28,13 @@ impl<const N: usize, const C: usize, const R: usize> Model for World<N, C, R> {
 
     fn properties(&self) -> Vec<Property<World<N, C, R>>> {
         if C == 0 {
-            return self.alone();
+            // Nobody locks anything: re-admissions alone.
+            return vec![
+                Property::<Self>::always("a majority never misses an era", |world, state| !world.is_forgettable(state)),
+                Property::<Self>::sometimes("all are back", |world, state| {
+                    state.budget.losses == 0 && state.nodes.iter().all(|node| world.is_admitted(*node))
+                }),
+            ];
         }
         let mut properties = vec![
             Property::<Self>::always("I1: no token twice", |world, state| state.unique(&world.seam)),
@@ -61,18 +67,6 @@ impl<const N: usize, const C: usize, const R: usize> Model for World<N, C, R> {
             }));
         }
         properties
-    }
-}
-
-impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
-    /// Where nobody locks anything: re-admissions alone.
-    fn alone(&self) -> Vec<Property<Self>> {
-        vec![
-            Property::<Self>::always("a majority never misses an era", |world, state| !world.is_forgettable(state)),
-            Property::<Self>::sometimes("all are back", |world, state| {
-                state.budget.losses == 0 && state.nodes.iter().all(|node| world.is_admitted(*node))
-            }),
-        ]
     }
 }
 

@@ -103,8 +103,7 @@ impl<const Z: usize, const M: usize> Lists<Z, M> {
             .fold(state, |state, step| self.step(&state, *step).unwrap_or_else(|| panic!("{step:?} does nothing")))
     }
 
-    /// Requests of a round that is over are dropped, but those that were given up, and
-    /// activations: what else arrives late only adds to what nodes know.
+    /// Drops a past round's requests, save those given up and activations: other late ones only add to what nodes know.
     pub fn take(&self, client: &mut Client, turn: Turn) {
         client.machine = turn.machine;
         if turn.sends == 0 && !turn.over {

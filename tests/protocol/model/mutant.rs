@@ -1,6 +1,5 @@
-//! The rules, each of which can be left out: here, between the model and the library, so
-//! that the library has no switch. What is left out is a check or a step of the real code,
-//! and it is left out by asking the real code something else or by forging its answer.
+//! The rules, each of which can be left out: here, between model and library, so that the library has no switch. A
+//! check or a step of the real code is left out by asking the code something else or by forging its answer.
 
 use fencing_protocol::{Mode, NodeState, Nonce, Owner, Prepared, Reply, Request, Resource, Stamp, Store, Token};
 

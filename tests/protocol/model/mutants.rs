@@ -1,15 +1,15 @@
 //! Every rule is needed: with any one left out the search finds a violation.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 
+use rustc_hash::FxHashSet;
 use stateright::{Checker, Expectation, HasDiscoveries, Model, Property};
 
 use crate::model::cases::{Case, Visitor};
 use crate::model::lists::Lists;
 use crate::model::mutant::Mutant;
-use crate::model::pool::Quick;
 use crate::model::schedules::Schedule;
 use crate::model::script::actions;
 use crate::model::state::Budget;
@@ -29,7 +29,7 @@ where
     W::State: Clone + Hash,
     W::Action: Copy,
 {
-    let mut seen = HashSet::<u64, BuildHasherDefault<Quick>>::default();
+    let mut seen = FxHashSet::default();
     let always = promises(world);
     let hash = BuildHasherDefault::<DefaultHasher>::default();
     let mut is_new = |state: &W::State| seen.insert(hash.hash_one(state));
@@ -94,27 +94,25 @@ fn numbered<const N: usize, const C: usize, const R: usize>(world: &World<N, C, 
 /// that the rules do not allow is none.
 struct Played(Mutant);
 
-impl Played {
-    fn play<W: Model>(
-        world: &W,
-        mut state: W::State,
-        steps: Vec<W::Action>,
-        step: impl Fn(&W, &W::State, W::Action) -> Option<W::State>,
-    ) -> Vec<Option<&'static str>>
-    where
-        W::Action: Copy + PartialEq,
-    {
-        let always = promises(world);
-        let mut played = vec![broken(world, &always, &state)];
-        for action in steps {
-            let mut possible = Vec::new();
-            world.actions(&state, &mut possible);
-            possible.retain(|step| *step == action);
-            state = possible.pop().and_then(|it| step(world, &state, it)).unwrap_or(state);
-            played.push(broken(world, &always, &state));
-        }
-        played
+fn play<W: Model>(
+    world: &W,
+    mut state: W::State,
+    steps: Vec<W::Action>,
+    step: impl Fn(&W, &W::State, W::Action) -> Option<W::State>,
+) -> Vec<Option<&'static str>>
+where
+    W::Action: Copy + PartialEq,
+{
+    let always = promises(world);
+    let mut played = vec![broken(world, &always, &state)];
+    for action in steps {
+        let mut possible = Vec::new();
+        world.actions(&state, &mut possible);
+        possible.retain(|step| *step == action);
+        state = possible.pop().and_then(|it| step(world, &state, it)).unwrap_or(state);
+        played.push(broken(world, &always, &state));
     }
+    played
 }
 
 impl Visitor for Played {
@@ -122,12 +120,12 @@ impl Visitor for Played {
 
     fn locks<const N: usize, const C: usize, const R: usize>(self, world: World<N, C, R>) -> Self::Out {
         let Schedule::Locks(steps) = Schedule::of(self.0) else { panic!("a schedule of lists") };
-        Played::play(&world, world.first(), steps, World::step)
+        play(&world, world.first(), steps, World::step)
     }
 
     fn lists<const Z: usize, const M: usize>(self, world: Lists<Z, M>) -> Self::Out {
         let Schedule::Lists(steps) = Schedule::of(self.0) else { panic!("a schedule of locks") };
-        Played::play(&world, world.first(), steps, Lists::step)
+        play(&world, world.first(), steps, Lists::step)
     }
 }
 
@@ -175,8 +173,7 @@ impl Visitor for Hunt {
     }
 }
 
-/// The search finds a schedule against each rule that is left out, and the one in `schedules.rs` is as
-/// short and breaks the same promise.
+/// For each rule left out the search finds a schedule; that in `schedules.rs` is as short and breaks the same promise.
 #[test]
 fn every_mutant_dies() {
     println!("| rule left out | found: property broken | steps | states |\n|---|---|---|---|");

@@ -13,9 +13,8 @@ pub const FLEET: &str = "fleet";
 
 pub const TTL: Duration = Duration::from_secs(1000);
 
-/// One atomic step of a real node. Its clock stands still within a second. The quarantine
-/// is taken as over at once: it keeps leases apart in time, and order must hold without.
-/// So nobody needs to be told for how long a lock may still be out.
+/// One atomic step of a real node. Its clock stands still within a second. The quarantine is taken as over at once: it
+/// keeps leases apart in time, and order must hold without. So nobody needs to know how long a lock may be out.
 pub fn ask(store: &mut Store, life: u8, second: u8, request: &Request) -> Reply {
     ask_as(&member(life), store, second, request)
 }

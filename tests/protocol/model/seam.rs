@@ -288,8 +288,7 @@ impl Seam {
 
     /// The machine in the state it would be in had the nodes been numbered otherwise.
     ///
-    /// Sound because the machines treat nodes alike: the replay feeds the same replies in
-    /// the same order, from the renumbered nodes.
+    /// Sound because machines treat nodes alike: the replay feeds the same replies in order, from the renumbered nodes.
     pub fn moved(&self, machine: Id, to: &[u8]) -> Id {
         if machine == 0 {
             return 0;
@@ -304,8 +303,7 @@ impl Seam {
         })
     }
 
-    /// The token of an attempt: the largest of the grants that first made a majority. Only
-    /// mutants need to know it from outside.
+    /// The token of an attempt: the largest of the grants that first made a majority. Only mutants need it outside.
     fn chosen(&self, attempt: Id) -> Option<Token> {
         let token = |(_, reply)| match reply {
             Reply::Granted { stamp, .. } => Some(token_of(stamp)),

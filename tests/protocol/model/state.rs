@@ -39,8 +39,7 @@ pub struct Client<const N: usize> {
     pub machine: Id,
     /// The largest token that had been returned to anybody when it began.
     pub floor: u32,
-    /// Which token its own must be above: the floor, or of those that share it, the largest that had
-    /// been returned to one that does not.
+    /// Its own token must be above: the floor, or of those that share it, the largest returned to one that does not.
     pub floor_alone: u32,
     /// Its own token once it is granted; zero before.
     pub token: u32,
@@ -142,8 +141,7 @@ impl<const N: usize, const C: usize, const R: usize> State<N, C, R> {
         (0..C).all(|a| (0..a).all(|b| !same(a, b)))
     }
 
-    /// I2: larger than whatever was returned before it began. Those who share the lock may have the
-    /// same token, but none has a smaller one.
+    /// I2: larger than all returned before it began. Those that share the lock may have equal tokens, but no smaller.
     pub fn ordered(&self) -> bool {
         let won = self.clients.iter().filter(|client| client.token != 0);
         won.clone().all(|client| client.token > client.floor_alone && client.token >= client.floor)

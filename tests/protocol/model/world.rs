@@ -176,8 +176,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
         }
     }
 
-    /// The state after `action`; `None` where it changes nothing. A request that is
-    /// refused without a trace is the same as one that never arrives.
+    /// The state after `action`; `None` if it changes nothing. A request refused without a trace is as a lost one.
     pub fn step(&self, before: &State<N, C, R>, action: Action) -> Option<State<N, C, R>> {
         let mut state = *before;
         match action {
@@ -227,11 +226,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
                 state.budget.seconds -= 1;
             }
         }
-        (before.nodes != state.nodes
-            || before.clients != state.clients
-            || before.orders != state.orders
-            || before.second != state.second)
-            .then_some(state)
+        (State { budget: before.budget, ..state } != *before).then_some(state)
     }
 
     /// A node executes a request, and its store is what the real one became.

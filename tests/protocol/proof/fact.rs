@@ -35,8 +35,7 @@ pub fn entries(table: &'static str) -> Vec<Entry> {
     entries.into_iter().map(|(head, items)| (head, leaked(items))).collect()
 }
 
-/// The fact of an entry, with the name and the variables as its head and the body as its first item; and the
-/// other items.
+/// The fact of an entry, with name and variables as its head and the body as its first item; and the other items.
 pub fn read((head, items): Entry) -> (Fact, Vec<&'static str>) {
     let (name, vars) = head.split_once(" | ").unwrap_or((head, ""));
     (fact(name, vars, items[0]), items[1..].to_vec())

@@ -6,7 +6,6 @@ mod mutants;
 mod obligation;
 mod script;
 mod solver;
-mod state;
 mod steps;
 mod witness;
 mod words;
@@ -16,8 +15,7 @@ use std::time::{Duration, Instant};
 use obligation::Obligation;
 use solver::{Answer, Verdict};
 
-/// `FENCING_PROOF=publish` asks of one step, `FENCING_PROOF=publish/one-lock` one question;
-/// the text is printed, to be given to the solver by hand.
+/// `FENCING_PROOF=publish` asks of one step, `=publish/one-lock` one question, and prints the text to give to a solver.
 fn selected(mut all: Vec<Obligation>) -> Vec<Obligation> {
     let Ok(only) = std::env::var("FENCING_PROOF") else { return all };
     all.retain(|o| o.step == only || format!("{}/{}", o.step, o.goal) == only);

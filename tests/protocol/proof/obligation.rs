@@ -1,10 +1,47 @@
 //! What is to be proved, one question for the solver each.
 
-use crate::proof::fact::Fact;
+use crate::proof::fact::{Fact, entries, read};
 use crate::proof::invariant::{Conjunct, conjuncts, invariant, named};
 use crate::proof::script::{assert, deny, language, taken};
 use crate::proof::steps::{Step, steps};
-use crate::proof::{state, words};
+use crate::proof::words;
+
+/// The era of the start, and who promised it.
+const PARAMS: &str = "(declare-const E Era)(declare-const Q Quorum)\n";
+
+/// A started fleet `f`, before anybody has asked for anything.
+///
+/// How it came to be, from clocks, is outside of the proof. Its last part is not: the era
+/// is promised, and some nodes are activated in it already, others not yet.
+const STARTED: &str = "
+admitted | n Node
+    (=> (admitted n f) (and (= (era n) E) (= (count n) 0)))
+no move | n Node
+    (not (or moment (admitted n g) (sealed n)))
+memory | m Memory
+    (and (= (used m) (= m (memory (owner m)))) (not (late m)))
+memory is own | n Node
+    (= (owner (memory n)) n)
+one memory | m Memory, k Memory, e Era
+    (not (or (earlier m k) (past m e)))
+one lock | n Node, a Attempt, b Attempt
+    (=> (and (lock n a) (lock n b)) (or (= a b) (and (shared a) (shared b))))
+promised | e Era
+    (and (= (promised e) (= e E)) (= first-era E) (= (promisers E) Q) (= (of Q) f))
+promise | n Node
+    (=> (in n Q) (>= (written n) E))
+attempts | a Attempt, b Attempt
+    (not (or (began a) (before a b) (chose a) (won a) (belated a)))
+grants | a Attempt, n Node, m Memory, e Era, c Count
+    (not (or (grant a n m e c) (raised a n m)))
+tokens | e Era, c Count
+    (not (shared-won e c))
+clients | x Client, n Node, m Memory, e Era
+    (not (or (prepared x) (told x n e) (aims x e) (answered x n m e) (floored x)))
+# Who starts f may have died, or be at it.
+starters | x Client, n Node
+    (=> (starting x) (and (= (under x) f) (= (pick x) E) (= (saw x n) (memory n))))
+";
 
 /// What is to be proved. It follows from the invariant at any moment.
 const ORDER: &str = "
@@ -45,14 +82,13 @@ pub fn all() -> Vec<Obligation> {
 /// The conjunct holds in a fleet that was just started.
 fn at_start(goal: &Fact) -> Obligation {
     let mut text = language();
-    text += state::PARAMS;
-    assert(&mut text, &state::started());
+    text += PARAMS;
+    assert(&mut text, &started());
     text += &deny(goal, &[]);
     Obligation { step: "started", goal: goal.name, text }
 }
 
-/// The step keeps each conjunct that speaks of a word which it changes; the others are the
-/// same sentence before and after.
+/// The step keeps each conjunct about a word which it changes; the others are the same sentence before and after.
 pub fn kept(step: &Step) -> Vec<Obligation> {
     let changed = words::with_derived(&step.changed());
     let touched = invariant().iter().filter(|part| words::mentions(part.fact.body, &changed));
@@ -74,4 +110,9 @@ fn follows(goal: &Conjunct) -> Obligation {
     assert(&mut text, &named(&goal.because));
     text += &deny(&goal.fact, &[]);
     Obligation { step: "order", goal: goal.fact.name, text }
+}
+
+/// What holds at the start.
+pub fn started() -> Vec<Fact> {
+    entries(STARTED).into_iter().map(|entry| read(entry).0).collect()
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::proof::fact::{Fact, binders, closed};
 use crate::proof::steps::Step;
-use crate::proof::words::{self, DERIVED, Derived, FIXED, SORTS, TOKENS, Word};
+use crate::proof::words::{self, DERIVED, Derived, FIXED, SORTS, STATE, TOKENS, Word};
 
 /// Two majorities of one fleet share a node, and their nodes are members of it.
 const MAJORITIES: &str = "\
@@ -21,7 +21,7 @@ pub fn language() -> String {
     }
     text += "(define-sort Era () Int)\n(define-sort Count () Int)\n";
     text += "(define-fun other ((h Fleet)) Fleet (ite (= h f) g f))\n";
-    FIXED.iter().chain(words::state()).for_each(|word| declare(&mut text, word));
+    FIXED.iter().chain(STATE).for_each(|word| declare(&mut text, word));
     text += TOKENS;
     DERIVED.iter().for_each(|derived| define(&mut text, derived.name, derived, derived.body));
     text + MAJORITIES
@@ -54,7 +54,7 @@ pub fn taken(text: &mut String, step: &Step) {
     assert(text, &step.rules);
     let changed = step.changed();
     for change in &step.changes {
-        let word = words::state().find(|word| word.name == change.word);
+        let word = STATE.iter().find(|word| word.name == change.word);
         let word = word.unwrap_or_else(|| panic!("{} changes no word {}", step.name, change.word));
         *text += &change.definition(word.gives);
     }

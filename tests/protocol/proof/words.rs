@@ -1,7 +1,6 @@
 //! The words: sorts, what does not change, what a state is made of, what is derived from it.
 //!
-//! Everything is SMT-LIB text. A body is written once, about "now"; [`next`] turns it into the
-//! same sentence about the state after a step.
+//! All is SMT-LIB text. A body is written once, about "now"; [`next`] makes it the same sentence about the next state.
 
 /// A word of the language: its name, what it takes, and its value.
 pub struct Word {
@@ -37,8 +36,9 @@ pub const FIXED: &[Word] = &[
     word("first-era", &[], "Era"),
 ];
 
-/// What a node keeps: `protocol/src/store.rs`. A resource's counts, for one resource.
-pub const NODE: &[Word] = &[
+/// What a step may change.
+pub const STATE: &[Word] = &[
+    // What a node keeps: `protocol/src/store.rs`. A resource's counts, for one resource.
     word("admitted", &["Node", "Fleet"], "Bool"),
     word("sealed", &["Node"], "Bool"),
     // The stretch of memory, marked by its nonce.
@@ -47,10 +47,7 @@ pub const NODE: &[Word] = &[
     word("reserved", &["Node"], "Era"),
     word("count", &["Node"], "Count"),
     word("lock", &["Node", "Attempt"], "Bool"),
-];
-
-/// What an attempt has seen and done: `protocol/src/acquire.rs`.
-pub const ATTEMPT: &[Word] = &[
+    // What an attempt has seen and done: `protocol/src/acquire.rs`.
     word("began", &["Attempt"], "Bool"),
     // The first was won before the second began.
     word("before", &["Attempt", "Attempt"], "Bool"),
@@ -71,10 +68,8 @@ pub const ATTEMPT: &[Word] = &[
     // One that shares has won this token; the first one that did.
     word("shared-won", &["Era", "Count"], "Bool"),
     word("first-sharer", &["Era", "Count"], "Attempt"),
-];
+    // Eras and stretches of memory.
 
-/// Eras and stretches of memory.
-pub const ERA: &[Word] = &[
     // At one moment a majority held the promise of the era.
     word("promised", &["Era"], "Bool"),
     word("promisers", &["Era"], "Quorum"),
@@ -82,19 +77,14 @@ pub const ERA: &[Word] = &[
     word("past", &["Memory", "Era"], "Bool"),
     word("used", &["Memory"], "Bool"),
     word("earlier", &["Memory", "Memory"], "Bool"),
-];
-
-/// A client that re-admits or collects: `protocol/src/readmit.rs`.
-pub const CLIENT: &[Word] = &[
+    // A client that re-admits or collects: `protocol/src/readmit.rs`.
     word("prepared", &["Client"], "Bool"),
     word("stretch", &["Client"], "Memory"),
     word("told", &["Client", "Node", "Era"], "Bool"),
     // It read a majority, and goes on with this era.
     word("aims", &["Client", "Era"], "Bool"),
-];
+    // The move from fleet `f` to fleet `g`.
 
-/// The move from fleet `f` to fleet `g`.
-pub const MOVE: &[Word] = &[
     // A majority of f was sealed at one moment.
     word("moment", &[], "Bool"),
     word("sealers", &[], "Quorum"),
@@ -146,11 +136,6 @@ pub const TOKENS: &str = "\
 (define-fun below ((e Era) (c Count) (d Era) (b Count)) Bool (or (< e d) (and (= e d) (< c b))))
 (define-fun upto ((e Era) (c Count) (d Era) (b Count)) Bool (or (< e d) (and (= e d) (<= c b))))
 ";
-
-/// Every word that a step may change.
-pub fn state() -> impl Iterator<Item = &'static Word> {
-    [NODE, ATTEMPT, ERA, CLIENT, MOVE].into_iter().flatten()
-}
 
 /// The name of a word after the step.
 pub fn after(name: &str) -> String {

@@ -1,5 +1,4 @@
-//! Clients, messages, and one random step after the other. What nodes answer and what clients
-//! send next is the real `protocol`.
+//! Clients, messages, and one random step after the other. What nodes answer and clients send is the real `protocol`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -173,12 +172,7 @@ impl World {
             }
         }
         self.send(at);
-        let what = match self.clients[at].task {
-            Task::Attempt { .. } | Task::Renew => return Ok(()),
-            Task::Collect => "collected",
-            Task::Readmit => "back",
-            Task::Move => "moves",
-        };
+        let Task::Other(what) = self.clients[at].task else { return Ok(()) };
         if let Some(outcome) = outcome {
             *self.tally.entry(what).or_default() += u64::from(outcome.is_ok());
             self.clients.swap_remove(at);
@@ -233,7 +227,7 @@ impl World {
         let (longest, strict, assume_no_locks) = (TTL, false, false);
         let order = StartOrder { nonce, longest, strict, assume_no_locks };
         let machine = Readmit::new(self.servers.nodes(list), target, collect, order);
-        let task = if collect { Task::Collect } else { Task::Readmit };
+        let task = Task::Other(if collect { "collected" } else { "back" });
         self.begin(list, task, AnyMachine::Readmit(machine));
     }
 
@@ -244,7 +238,7 @@ impl World {
         let nonce = Nonce(u128::from(self.fresh()) << 8);
         let [old, new] = self.servers.fleets.clone();
         let order = Relocation { old, new, nonce, longest: TTL, lost: false };
-        self.begin(1, Task::Move, AnyMachine::Relocate(Relocate::new(order)));
+        self.begin(1, Task::Other("moves"), AnyMachine::Relocate(Relocate::new(order)));
     }
 
     /// Somebody renews a lease that was won, however long ago.
@@ -293,10 +287,8 @@ enum Task {
         won: bool,
     },
     Renew,
-    Readmit,
-    Collect,
-    /// A move to the other list.
-    Move,
+    /// What it does, in the tally.
+    Other(&'static str),
 }
 
 /// One machine of `protocol`, and what it is for.

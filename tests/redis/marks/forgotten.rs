@@ -124,11 +124,9 @@ async fn a_master_that_has_become_a_replica_lets_nobody_pass() {
 async fn a_server_that_evicts_is_refused() {
     for policy in ["allkeys-lru", "volatile-lru", "allkeys-random", "volatile-ttl"] {
         let server = RedisServer::with(&["--maxmemory", "100mb", "--maxmemory-policy", policy]);
-        let refused = set(&marks(&server), 34, "x").await;
-        match refused.unwrap_err() {
-            FencedError::Unfit(Unfit::Evicts { policy: found }) => assert_eq!(found, policy),
-            other => panic!("{other}"),
-        }
+        let error = set(&marks(&server), 34, "x").await.unwrap_err();
+        let FencedError::Unfit(Unfit::Evicts { policy: found }) = error else { panic!("{error}") };
+        assert_eq!(found, policy);
     }
 }
 

@@ -43,15 +43,12 @@ async fn started() -> (RedisServer, RedisMarks) {
 }
 
 fn stale(error: FencedError) -> Stale {
-    match error {
-        FencedError::Stale(stale) => stale,
-        other => panic!("{other}"),
-    }
+    let FencedError::Stale(stale) = error else { panic!("{error}") };
+    stale
 }
 
 fn closed<T: std::fmt::Debug>(outcome: Result<T, FencedError>) -> Closed {
-    match outcome.unwrap_err() {
-        FencedError::Closed(closed) => closed,
-        other => panic!("{other}"),
-    }
+    let error = outcome.unwrap_err();
+    let FencedError::Closed(closed) = error else { panic!("{error}") };
+    closed
 }

@@ -77,11 +77,9 @@ async fn a_write_that_was_given_up_does_not_land_behind_a_newer_one() {
 async fn another_type_at_the_key_is_named_and_moves_no_mark() {
     let (server, marks) = started().await;
     server.cli(&["SET", "{files}:a", "text"]);
-    let error = marks.fenced_hset(&file(), token(34), "{files}:a", &[("f", "v")]).await;
-    match error.unwrap_err() {
-        FencedError::WrongType { found } => assert_eq!(found, "string"),
-        other => panic!("{other}"),
-    }
+    let error = marks.fenced_hset(&file(), token(34), "{files}:a", &[("f", "v")]).await.unwrap_err();
+    let FencedError::WrongType { found } = error else { panic!("{error}") };
+    assert_eq!(found, "string");
     assert_eq!(marks.highest(&file()).await.unwrap(), None);
     set(&marks, 33, "33").await.unwrap();
     // SET and DEL take any type.

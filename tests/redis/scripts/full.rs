@@ -1,5 +1,4 @@
-//! A server without memory left for writes, and counts that pile up: the node says so. The contract of a node drops
-//! them in a larger era.
+//! A server too full for writes, and counts that pile up: the node says so. Its contract drops them in a larger era.
 
 use fencing_protocol::Sealing;
 
@@ -67,10 +66,9 @@ pub fn fill(server: &RedisServer, counts: u32) {
 
 /// Whether a grant says that the node is crowded.
 async fn said(member: &Member, name: &str, owner: Owner) -> bool {
-    match member.ask(acquire(&named(name), owner)).await {
-        Reply::Granted { crowded, .. } => crowded,
-        other => panic!("{other:?}"),
-    }
+    let reply = member.ask(acquire(&named(name), owner)).await;
+    let Reply::Granted { crowded, .. } = reply else { panic!("{reply:?}") };
+    crowded
 }
 
 #[tokio::test]

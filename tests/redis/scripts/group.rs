@@ -121,8 +121,7 @@ async fn a_release_alone_notifies_who_waits() {
     assert_eq!(answers, [Ok(Reply::Passed { to })]);
 }
 
-/// What is noted ends before the lock: by its age, or by its own value, where a clock was set back. A start must wait
-/// for the lock.
+/// What is noted ends before the lock: by age, or by its value, where a clock was set back. A start waits for the lock.
 #[tokio::test]
 async fn a_lock_alone_that_ends_later_than_any_is_noted() {
     let (server, member) = admitted().await;

@@ -40,13 +40,11 @@ impl Member {
     }
 
     pub async fn prepare(&self) -> Prepared {
-        match self.ask(Request::Prepare { nonce: Nonce(0xace), from: None }).await {
-            Reply::Prepared(prepared) => prepared,
-            other => panic!("{other:?}"),
-        }
+        let reply = self.ask(Request::Prepare { nonce: Nonce(0xace), from: None }).await;
+        let Reply::Prepared(prepared) = reply else { panic!("{reply:?}") };
+        prepared
     }
 
-    /// Admits the node in this era.
     pub async fn admit(&self, era: u64) {
         assert_eq!(self.activate(era, false, Duration::ZERO).await, Reply::Activated);
     }
@@ -58,10 +56,9 @@ impl Member {
 
     /// Acquires what is free, and says with which count and in which memory.
     pub async fn granted(&self, owner: Owner, ttl: Duration) -> (Stamp, Nonce) {
-        match self.ask(lasting(acquire(&resource(), owner), ttl)).await {
-            Reply::Granted { stamp, nonce, .. } => (stamp, nonce),
-            other => panic!("{other:?}"),
-        }
+        let reply = self.ask(lasting(acquire(&resource(), owner), ttl)).await;
+        let Reply::Granted { stamp, nonce, .. } = reply else { panic!("{reply:?}") };
+        (stamp, nonce)
     }
 
     pub async fn renew(&self, owner: Owner, stamp: Stamp, ttl: Duration) -> Reply {
@@ -89,7 +86,6 @@ pub fn node(server: &RedisServer) -> RedisNode {
     RedisNode::new(&server.url(), "fencing").unwrap()
 }
 
-/// The fleet of this server alone.
 pub fn fleet(server: &RedisServer) -> Fleet {
     Fleet::new([node(server).member()]).unwrap()
 }

@@ -4,8 +4,6 @@
 mod full;
 mod group;
 mod lives;
-mod loaded;
 mod member;
-mod numbers;
 mod out;
-mod requests;
+mod sessions;

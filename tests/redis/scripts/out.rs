@@ -83,8 +83,7 @@ async fn a_long_part_that_was_released_is_not_out() {
     nothing_long_is_out(&member).await;
 }
 
-/// The clock of a node is set back by an hour: its keys last for an hour more, and the others must
-/// not be closed for that.
+/// The clock of a node is set back by an hour: its keys last an hour longer, and others must not be closed for that.
 #[tokio::test]
 async fn a_clock_that_is_set_back_closes_nobody_for_longer_than_a_lock_lasts() {
     let server = RedisServer::shifted(IN_MEMORY);

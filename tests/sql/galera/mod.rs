@@ -8,7 +8,7 @@ mod ways;
 use std::sync::OnceLock;
 
 use sqlx::{MySql, MySqlConnection, MySqlPool};
-use support::galera::GaleraCluster;
+use support::mariadb::GaleraCluster;
 use support::place::mysql::pool;
 
 use crate::mysql::setup::*;
@@ -65,8 +65,7 @@ impl Cluster {
         holder
     }
 
-    /// Commits on the first node, and lets it go on as soon as the commit has reached the group. If that takes longer,
-    /// the commit is refused earlier.
+    /// Commits on the first node, which goes on once the commit has reached the group; a slower one is refused earlier.
     async fn caught_up<T: Send + 'static>(
         &self,
         mut holder: MySqlConnection,

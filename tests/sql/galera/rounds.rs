@@ -3,16 +3,6 @@
 use fencing::sql::Retry;
 
 use super::*;
-use crate::rounds::rounds;
-
-/// Writes with this token. Whether it was done, or was stale.
-async fn old(pool: &MySqlPool, number: u64, writer: Writer) -> bool {
-    match sql::retry(Retry::new().tries(100), || writer.write(pool, number)).await {
-        Ok(()) => true,
-        Err(AdmitError::Stale(_)) => false,
-        Err(error) => panic!("{number}: {error:?}"),
-    }
-}
 
 /// Shuts older tokens out by a transaction that only reads. What it has read.
 async fn new(pool: &MySqlPool, own: u64) -> i64 {
@@ -33,14 +23,14 @@ async fn play(cluster: &Cluster, swapped: bool, rounds: u64, writer: Writer) -> 
     let start = sql::highest(here, &resource()).await.unwrap().map_or(1, |mark| mark.get() + 1);
     let (mut refused, mut late) = (0, 0);
     for number in (start..).step_by(2).take(rounds.try_into().unwrap()) {
-        if below(2) == 0 {
+        if fastrand::bool() {
             // The mark is equal already.
             raise(here, &resource(), number).await;
             cluster.settled().await;
         }
         let old = async {
-            tokio::time::sleep(Duration::from_micros(below(4000))).await;
-            old(here, number, writer).await
+            tokio::time::sleep(Duration::from_micros(fastrand::u64(..4000))).await;
+            crate::common::writer(async |number| writer.write(here, number).await, number).await
         };
         let (done, read) = tokio::join!(old, new(there, number + 1));
         refused += u64::from(!done);
@@ -53,10 +43,8 @@ async fn play(cluster: &Cluster, swapped: bool, rounds: u64, writer: Writer) -> 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_stale_write_lands_in_either_direction() {
     let cluster = Cluster::ready().await;
-    until("without the guard a stale write lands", async || {
-        play(&cluster, false, 100, Writer::new(Way::Unfenced)).await.1 > 0
-    })
-    .await;
+    let unfenced = async || play(&cluster, false, 100, Writer::new(Way::Unfenced)).await.1 > 0;
+    until("without the guard a stale write lands", unfenced).await;
     for (way, protected) in [(Way::Begin, false), (Way::Begin, true), (Way::Present, true)] {
         if protected {
             Protect::rows("files", "path").unwrap().apply(&cluster.one).await.unwrap();

@@ -1,5 +1,4 @@
-//! 33 has begun on one node when 34 is admitted on the other one, reads, and commits. What 33
-//! writes must not land after that.
+//! 33 has begun on one node when 34 is admitted on another, reads, and commits. What 33 writes must not land then.
 
 use support::process::PATIENCE;
 use tokio::time::Instant;
@@ -91,7 +90,7 @@ async fn where_the_server_loses_an_error_protected_tables_refuse() {
     Protect::rows("files", "path").unwrap().apply(&cluster.one).await.unwrap();
     let (token, mut old) = ended_without_error(&cluster).await;
     sql::present(&mut old, &own(token)).await.unwrap();
-    let written = write_with(&mut old, own(token).token, "").await;
+    let written = write(&mut old, own(token).token, "").await;
     stale(written.map_err(AdmitError::from));
     run(&mut *old, "UPDATE later SET body = -1").await;
     old.rollback().await.unwrap();

@@ -45,8 +45,7 @@ async fn a_prepared_transaction_keeps_newer_tokens_out() {
     raise(&place.pool, &resource(), 34).await;
 }
 
-/// In its snapshot the mark is older than its token; a rival with the same token has raised it since, and a prune the
-/// floor.
+/// In its snapshot the mark is older than its token; a rival with that token raised it since, and a prune the floor.
 #[tokio::test]
 async fn a_prepared_transaction_keeps_newer_tokens_out_whatever_its_snapshot_is() {
     let place = ready().await;

@@ -54,8 +54,7 @@ async fn the_catalogue_says_what_is_missing_and_what_gets_past() {
             "fencing_insert_files is not the one",
         ),
     ] {
-        let place = protected("path VARCHAR(50) PRIMARY KEY").await;
-        is_found_and_mended(&place, change, expected).await;
+        is_found_and_mended(&protected("path VARCHAR(50) PRIMARY KEY").await, change, expected).await;
     }
 }
 
@@ -73,13 +72,11 @@ async fn a_table_that_was_renamed_gets_triggers_of_its_new_name_and_no_others() 
 
 #[tokio::test]
 async fn foreign_keys_that_get_past_are_named() {
-    let place = with(
-        "CREATE TABLE folders (name VARCHAR(50) PRIMARY KEY);
+    let tables = "CREATE TABLE folders (name VARCHAR(50) PRIMARY KEY);
         CREATE TABLE files (path VARCHAR(50) PRIMARY KEY, folder VARCHAR(50), other VARCHAR(50),
             CONSTRAINT in_folder FOREIGN KEY (folder) REFERENCES folders (name) ON DELETE CASCADE,
-            CONSTRAINT harmless FOREIGN KEY (other) REFERENCES folders (name))",
-    )
-    .await;
+            CONSTRAINT harmless FOREIGN KEY (other) REFERENCES folders (name))";
+    let place = with(tables).await;
     Protect::rows("files", "path").unwrap().apply(&place.pool).await.unwrap();
     let found = found(&place.pool, "files").await;
     let unseen = found.unseen.join("; ");

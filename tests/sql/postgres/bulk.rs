@@ -4,12 +4,6 @@ use sqlx::PgPool;
 
 use super::setup::*;
 
-async fn protected(pool: &PgPool) {
-    sql::migrate(pool).await.unwrap();
-    run(pool, "CREATE TABLE files (path text PRIMARY KEY, body text)").await;
-    by_path("files").apply(pool).await.unwrap();
-}
-
 async fn write(pool: &PgPool, number: u64, statement: &str) -> Result<(), AdmitError> {
     let mut tx = pool.begin().await?;
     sql::present(&mut tx, token(number)).await?;
@@ -20,8 +14,7 @@ async fn write(pool: &PgPool, number: u64, statement: &str) -> Result<(), AdmitE
 /// Also those that it has not queued for.
 #[tokio::test]
 async fn it_keeps_newer_tokens_out_of_all_of_them() {
-    let place = Place::empty().await;
-    protected(&place.pool).await;
+    let place = protected("path text PRIMARY KEY").await;
     let insert = "INSERT INTO files SELECT i::text, '' FROM generate_series(1, 100) AS i";
     write(&place.pool, 33, insert).await.unwrap();
     // The first contact of a token, and a later one.
@@ -50,8 +43,7 @@ async fn it_keeps_newer_tokens_out_of_all_of_them() {
 /// What a savepoint takes back is admitted anew: its locks are gone.
 #[tokio::test]
 async fn what_was_admitted_behind_a_savepoint_is_not_after_it() {
-    let place = Place::empty().await;
-    protected(&place.pool).await;
+    let place = protected("path text PRIMARY KEY").await;
     write(&place.pool, 34, "INSERT INTO files VALUES ('a', '')").await.unwrap();
     let mut tx = presenting(&place.pool, 34).await;
     run(&mut *tx, "SAVEPOINT one; UPDATE files SET body = '34'; ROLLBACK TO SAVEPOINT one").await;
@@ -62,8 +54,7 @@ async fn what_was_admitted_behind_a_savepoint_is_not_after_it() {
 /// A transaction that has written with a token, and admits a newer one itself, does not write with the older one again.
 #[tokio::test]
 async fn what_was_admitted_before_a_raise_of_its_own_is_stale_after_it() {
-    let place = Place::empty().await;
-    protected(&place.pool).await;
+    let place = protected("path text PRIMARY KEY").await;
     write(&place.pool, 33, "INSERT INTO files VALUES ('a', '')").await.unwrap();
     let mut tx = presenting(&place.pool, 33).await;
     for body in ["one", "two"] {
@@ -80,7 +71,9 @@ async fn what_one_fence_has_admitted_another_one_refuses() {
     let schema = async |name: &'static str| {
         let pool = single(&place.with(&[("search_path", name)]));
         run(&pool, &format!("CREATE SCHEMA {name}")).await;
-        protected(&pool).await;
+        sql::migrate(&pool).await.unwrap();
+        run(&pool, "CREATE TABLE files (path text PRIMARY KEY, body text)").await;
+        by_path("files").apply(&pool).await.unwrap();
         pool
     };
     let (one, other) = (schema("one").await, schema("other").await);

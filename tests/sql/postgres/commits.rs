@@ -1,5 +1,4 @@
-//! Commits that fail, and what they say of what is stored. The HTTP layer tells its client the same:
-//! tests/memory/http/transaction.rs.
+//! Commits that fail, and what they say is stored. The HTTP layer says the same: tests/memory/http/transaction.rs.
 
 use sqlx::{PgPool, Postgres};
 
@@ -97,8 +96,7 @@ async fn several_resources_are_admitted_in_one_order() {
             commit(Transactions::begin(&pool, &both).await.unwrap()).await
         })
     };
-    // Both are on their way when the first of their resources becomes free: the one that would have b by
-    // then comes second.
+    // Both are on their way when the first resource becomes free: the one that would have b by then comes second.
     let older = sql::begin(&place.pool, &named("a"), token(33)).await.unwrap();
     let one = both(["a", "b"]);
     place.blocked().await;

@@ -25,8 +25,7 @@ async fn a_replica_that_is_behind_passes_no_token() {
     assert!(marks.raise(&resource(), token(33)).await.unwrap_err().to_string().contains("stale"));
 }
 
-/// A database whose first writes of a mark fail with this code. A sequence does not roll
-/// back, so that it can count them.
+/// A database whose first writes of a mark fail with this code. A sequence does not roll back, so it can count them.
 async fn failing(times: u32, code: &str) -> Place {
     with(&format!(
         "CREATE SEQUENCE tries;
@@ -60,13 +59,9 @@ async fn marks_try_again_after_a_conflict_and_give_up_after_some() {
 
 #[tokio::test]
 async fn a_mark_that_does_not_stay_admits_nobody() {
-    let place = with(
-        "CREATE FUNCTION trap() RETURNS trigger LANGUAGE plpgsql AS
-            $$ BEGIN RETURN NULL; END $$;
-        CREATE TRIGGER trap BEFORE INSERT ON fencing_marks
-            FOR EACH ROW EXECUTE FUNCTION trap()",
-    )
-    .await;
+    let trap = "CREATE FUNCTION trap() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
+        CREATE TRIGGER trap BEFORE INSERT ON fencing_marks FOR EACH ROW EXECUTE FUNCTION trap()";
+    let place = with(trap).await;
     let error = begin(&place.pool, 33).await.unwrap_err();
     assert!(matches!(error, AdmitError::Corrupt { .. }), "{error:?}");
 }

@@ -7,11 +7,8 @@ use super::suite::writers::{WAYS, Writer, ready_for};
 
 /// A protected table with the row `a`, whose mark is 34.
 async fn at_34() -> Place {
-    let place = with(
-        "CREATE TABLE files (path text PRIMARY KEY, body text);
-        INSERT INTO files VALUES ('a', 'old')",
-    )
-    .await;
+    let files = "CREATE TABLE files (path text PRIMARY KEY, body text); INSERT INTO files VALUES ('a', 'old')";
+    let place = with(files).await;
     by_path("files").apply(&place.pool).await.unwrap();
     raise(&place.pool, &resource(), 34).await;
     place

@@ -1,12 +1,10 @@
-//! Through pgbouncer in transaction mode: many clients share two sessions of the server, and
-//! what a client leaves in one the next client finds there.
+//! Through pgbouncer in transaction mode: many clients share two server sessions; each finds what the last left in one.
 
 use std::collections::HashSet;
 
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use support::pgbouncer::PgBouncer;
-use support::postgres::PostgresServer;
+use support::postgres::{PgBouncer, PostgresServer};
 
 use super::setup::*;
 use super::suite::rounds::no_stale_write_is_accepted;

@@ -6,7 +6,7 @@ use sqlx::PgPool;
 use sqlx::postgres::PgPoolOptions;
 use support::postgres::PostgresServer;
 
-use super::server::rights::{UPDATE, USERS, Users, are_denied, pool};
+use super::server::rights::{UPDATE, USERS, are_denied, granted, pool};
 use super::setup::*;
 
 /// One for all tests of rights.
@@ -41,14 +41,8 @@ pub async fn owner() -> PgPool {
     let name = database.get_database().unwrap().to_owned();
     let admin = PgPoolOptions::new().max_connections(1).connect_lazy_with(database);
     for user in USERS {
-        run(
-            &admin,
-            &format!(
-                "DO $$ BEGIN CREATE ROLE {user} LOGIN; \
-             EXCEPTION WHEN duplicate_object OR unique_violation THEN END $$"
-            ),
-        )
-        .await;
+        let exists = "EXCEPTION WHEN duplicate_object OR unique_violation THEN";
+        run(&admin, &format!("DO $$ BEGIN CREATE ROLE {user} LOGIN; {exists} END $$")).await;
     }
     run(&admin, &format!("ALTER DATABASE {name} OWNER TO fence_owner")).await;
     // As it is before version 15.
@@ -93,17 +87,16 @@ pub const OWNERS: &[&str] = &[
 
 #[tokio::test]
 async fn applications_do_not_read_the_marks() {
-    let users = Users::granted().await;
+    let owner = granted().await;
     for name in &USERS[1..5] {
-        are_denied(&users.user(name), &["SELECT * FROM fencing_marks"]).await;
+        are_denied(&pool(&owner, name), &["SELECT * FROM fencing_marks"]).await;
     }
 }
 
 #[tokio::test]
 async fn who_begins_above_read_committed_needs_no_right_on_the_marks() {
-    let pool = Users::granted().await.user("app_1");
     let level = [("default_transaction_isolation", "serializable")];
-    let options = pool.connect_options().as_ref().clone().options(level);
+    let options = pool(&granted().await, "app_1").connect_options().as_ref().clone().options(level);
     let serializable = PgPoolOptions::new().max_connections(1).connect_lazy_with(options);
     raise(&serializable, &resource(), 36).await;
     stale(sql::begin(&serializable, &resource(), token(35)).await);
@@ -112,24 +105,24 @@ async fn who_begins_above_read_committed_needs_no_right_on_the_marks() {
 /// With the rights of docs/reference/sql.md, and with none at all on the fence.
 #[tokio::test]
 async fn in_shadow_mode_nobody_is_refused_for_want_of_a_right() {
-    let users = Users::granted().await;
+    let owner = granted().await;
     let protect = by_path("documents");
-    protect.shadow().apply(&users.owner).await.unwrap();
+    protect.shadow().apply(&owner).await.unwrap();
     let presented = |number| format!("SELECT fencing_present('{number} files/a'); {UPDATE}");
-    let app = users.user("app_3");
+    let app = pool(&owner, "app_3");
     for write in [UPDATE.to_owned(), presented(33), presented(35)] {
         run(&app, &write).await;
     }
-    assert_eq!(sql::highest(&users.owner, &resource()).await.unwrap(), Some(token(35)));
-    run(&users.owner, "ALTER FUNCTION fencing_protect SECURITY INVOKER").await;
+    assert_eq!(sql::highest(&owner, &resource()).await.unwrap(), Some(token(35)));
+    run(&owner, "ALTER FUNCTION fencing_protect SECURITY INVOKER").await;
     run(&app, UPDATE).await;
 }
 
 #[tokio::test]
 async fn who_may_not_even_read_is_told_what_is_missing() {
-    let users = Users::granted().await;
-    run(&users.owner, "REVOKE SELECT ON _fencing_migrations FROM app_2").await;
-    let error = sql::migrate(&users.user("app_2")).await.unwrap_err();
+    let owner = granted().await;
+    run(&owner, "REVOKE SELECT ON _fencing_migrations FROM app_2").await;
+    let error = sql::migrate(&pool(&owner, "app_2")).await.unwrap_err();
     assert!(matches!(error, MigrateError::Database(_)), "{error:?}");
     assert!(error.to_string().contains("permission denied for table _fencing_migrations"));
 }
@@ -167,18 +160,18 @@ async fn a_trigger_on_the_marks_that_does_not_fire_is_lost() {
 /// A right that is missing, where a migration of a later version gives `fencing_last` the rights of its caller as well.
 #[tokio::test]
 async fn health_names_what_a_lease_needs() {
-    let users = Users::granted().await;
+    let owner = granted().await;
     let causes = async |pool: PgPool| format!("{:?}", SqlLock::builder(pool).build().unwrap().health().await.causes);
-    assert_eq!(causes(users.user("locks")).await, "[]");
-    run(&users.owner, "REVOKE EXECUTE ON FUNCTION fencing_last FROM locks").await;
-    let denied = causes(users.user("locks")).await;
+    assert_eq!(causes(pool(&owner, "locks")).await, "[]");
+    run(&owner, "REVOKE EXECUTE ON FUNCTION fencing_last FROM locks").await;
+    let denied = causes(pool(&owner, "locks")).await;
     assert!(denied.contains("permission denied for function"), "{denied}");
-    run(&users.owner, "GRANT EXECUTE ON FUNCTION fencing_last TO locks").await;
-    run(&users.owner, "ALTER FUNCTION fencing_last SECURITY INVOKER").await;
-    assert_eq!(causes(users.owner.clone()).await, "[]");
-    let missing = causes(users.user("locks")).await;
+    run(&owner, "GRANT EXECUTE ON FUNCTION fencing_last TO locks").await;
+    run(&owner, "ALTER FUNCTION fencing_last SECURITY INVOKER").await;
+    assert_eq!(causes(owner.clone()).await, "[]");
+    let missing = causes(pool(&owner, "locks")).await;
     assert!(missing.contains("give all rights again"), "{missing}");
-    let standby = users.owner.connect_options().as_ref().clone().options([("default_transaction_read_only", "on")]);
+    let standby = owner.connect_options().as_ref().clone().options([("default_transaction_read_only", "on")]);
     let standby = causes(PgPool::connect_lazy_with(standby)).await;
     assert!(standby.contains("it takes no writes"), "{standby}");
 }

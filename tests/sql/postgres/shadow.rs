@@ -107,11 +107,9 @@ async fn a_writer_in_shadow_mode_does_not_wait_for_a_transaction_that_holds_the_
 
 #[tokio::test]
 async fn rows_without_a_name_and_children_are_let_through() {
-    let place = with(
-        "CREATE TABLE files (path text, body text); INSERT INTO files VALUES (NULL, '');
-        CREATE TABLE more () INHERITS (files)",
-    )
-    .await;
+    let tables = "CREATE TABLE files (path text, body text); INSERT INTO files VALUES (NULL, '');
+        CREATE TABLE more () INHERITS (files)";
+    let place = with(tables).await;
     by_path("files").shadow().apply(&place.pool).await.unwrap();
     run(&place.pool, "UPDATE files SET body = 'x'; INSERT INTO more VALUES ('a', ''); TRUNCATE more").await;
     let found = sql::protected(&place.pool, Some("files")).await.unwrap();

@@ -3,8 +3,7 @@
 use super::server::triggers::{is_stale, write};
 use super::setup::*;
 
-/// A protected table `files` with two further ones, `files_1` and `files_2`, and the row `a` with
-/// the mark 34 in one of them.
+/// A protected table `files` with two more, `files_1` and `files_2`, and the row `a` with the mark 34 in one of them.
 async fn tree(create: &'static str) -> Place {
     let place = with(create).await;
     protect(&place).await;
@@ -27,8 +26,7 @@ const CHILDREN: &str = "CREATE TABLE files (path text, body text);
     CREATE TABLE files_2 () INHERITS (files)";
 
 async fn is_guarded(place: &Place, tables: &[&str]) {
-    let insert = "INSERT INTO files_1_1 (path, body) VALUES ('a', 'new')";
-    write(place, 34, insert).unwrap();
+    write(place, 34, "INSERT INTO files_1_1 (path, body) VALUES ('a', 'new')").unwrap();
     for table in tables {
         let error = place.client(&format!("TRUNCATE {table} CASCADE")).expect_err(table);
         assert!(error.contains("no token presented"), "{table}: {error}");
@@ -43,8 +41,7 @@ async fn is_guarded(place: &Place, tables: &[&str]) {
             place.client(&write).expect_err(&write);
         }
     }
-    let new = "SELECT count(*) FROM files WHERE path = 'a' AND body = 'new'";
-    assert_eq!(number(&place.pool, new).await, 1);
+    assert_eq!(number(&place.pool, "SELECT count(*) FROM files WHERE path = 'a' AND body = 'new'").await, 1);
 }
 
 #[tokio::test]
@@ -65,12 +62,9 @@ async fn partitions_are_guarded_each() {
 #[tokio::test]
 async fn a_partition_that_comes_later_is_guarded_against_rows_and_after_a_second_time_whole() {
     let place = tree(PARTITIONS).await;
-    run(
-        &place.pool,
-        "CREATE TABLE files_3 (path text, body text);
-        ALTER TABLE files ATTACH PARTITION files_3 FOR VALUES IN ('c')",
-    )
-    .await;
+    let partition = "CREATE TABLE files_3 (path text, body text);
+        ALTER TABLE files ATTACH PARTITION files_3 FOR VALUES IN ('c')";
+    run(&place.pool, partition).await;
     write(&place, 34, "INSERT INTO files_3 VALUES ('c', 'new')").unwrap();
     write(&place, 33, "UPDATE files_3 SET body = 'stale'").unwrap_err();
     protect(&place).await;

@@ -19,14 +19,12 @@ pub fn pool(like: &Pool<Db>, user: &str) -> Pool<Db> {
 
 /// Runs what the database refuses.
 async fn refused(pool: &Pool<Db>, statements: &str) -> sqlx::Error {
-    let run = sqlx::raw_sql(AssertSqlSafe(statements.to_owned())).execute(pool).await;
-    run.map(drop).expect_err(statements)
+    sqlx::raw_sql(AssertSqlSafe(statements.to_owned())).execute(pool).await.map(drop).expect_err(statements)
 }
 
 /// The SQLSTATE of a refusal.
 async fn state(pool: &Pool<Db>, statements: &str) -> String {
-    let error = refused(pool, statements).await;
-    error.as_database_error().unwrap().code().unwrap().into_owned()
+    refused(pool, statements).await.as_database_error().unwrap().code().unwrap().into_owned()
 }
 
 pub async fn are_denied(pool: &Pool<Db>, statements: &[&str]) {
@@ -36,59 +34,42 @@ pub async fn are_denied(pool: &Pool<Db>, statements: &[&str]) {
     }
 }
 
-/// Everybody who has rights in one database.
-pub struct Users {
-    pub owner: Pool<Db>,
-}
-
-impl Users {
-    /// The tables, the users, and what docs/reference/sql.md says, by an owner who has this database and
-    /// no other right. The mark of `files/a` is 34.
-    pub async fn granted() -> Users {
-        let owner = words::owner().await;
-        sql::migrate(&owner).await.unwrap();
-        run(
-            &owner,
-            "CREATE TABLE files (path VARCHAR(99) PRIMARY KEY, body TEXT,
-                fence_token BIGINT NOT NULL DEFAULT 0);
-            CREATE TABLE documents (path VARCHAR(99) PRIMARY KEY, body TEXT);
-            CREATE TABLE secrets (secret TEXT);
-            INSERT INTO files VALUES ('a', 'old', 0); INSERT INTO documents VALUES ('a', 'old')",
-        )
-        .await;
-        by_path("documents").apply(&owner).await.unwrap();
-        run(&owner, &grants()).await;
-        raise(&owner, &resource(), 34).await;
-        Users { owner }
-    }
-
-    pub fn user(&self, name: &str) -> Pool<Db> {
-        pool(&self.owner, name)
-    }
+/// The tables, the users, and what docs/reference/sql.md says, by an owner who has this database and no other right.
+/// The mark of `files/a` is 34. Returns the owner's pool.
+pub async fn granted() -> Pool<Db> {
+    let owner = words::owner().await;
+    sql::migrate(&owner).await.unwrap();
+    let tables = "CREATE TABLE files (path VARCHAR(99) PRIMARY KEY, body TEXT, fence_token BIGINT NOT NULL DEFAULT 0);
+        CREATE TABLE documents (path VARCHAR(99) PRIMARY KEY, body TEXT);
+        CREATE TABLE secrets (secret TEXT);
+        INSERT INTO files VALUES ('a', 'old', 0); INSERT INTO documents VALUES ('a', 'old')";
+    run(&owner, tables).await;
+    by_path("documents").apply(&owner).await.unwrap();
+    run(&owner, &grants()).await;
+    raise(&owner, &resource(), 34).await;
+    owner
 }
 
 #[tokio::test]
 async fn what_is_the_owners_nobody_else_may_do() {
-    let users = Users::granted().await;
+    let owner = granted().await;
     let lower = format!("{CALL} fencing_lower('files/a', 34, 1)");
     let prune = format!("{CALL} fencing_prune(0, '', 1)");
     for name in &USERS[1..] {
-        let user = users.user(name);
+        let user = pool(&owner, name);
         let may_not_check = <Db as sqlx::Database>::NAME == "MySQL" && ["app_2", "app_3"].contains(name);
         // As `fencing doctor` does.
         assert_eq!(sql::check(&user).await.is_ok(), !may_not_check, "{name}");
         are_denied(&user, OWNERS).await;
         if *name != "operator" {
-            let operators = [&*lower, &*prune, words::RAISE_FLOOR, "SELECT * FROM fencing_audit"];
-            are_denied(&user, &operators).await;
+            are_denied(&user, &[&*lower, &*prune, words::RAISE_FLOOR, "SELECT * FROM fencing_audit"]).await;
         }
     }
 }
 
 #[tokio::test]
 async fn who_begins_changes_no_mark_by_hand() {
-    let users = Users::granted().await;
-    let pool = users.user("app_1");
+    let pool = pool(&granted().await, "app_1");
     sql::migrate(&pool).await.unwrap();
     for number in [34, 34, 35] {
         let mut tx = sql::begin(&pool, &resource(), token(number)).await.unwrap();
@@ -108,8 +89,7 @@ async fn who_begins_changes_no_mark_by_hand() {
 
 #[tokio::test]
 async fn who_writes_rows_by_predicate_has_those_columns() {
-    let users = Users::granted().await;
-    let pool = users.user("app_2");
+    let pool = pool(&granted().await, "app_2");
     run(&pool, "UPDATE files SET body = 'x', fence_token = 34 WHERE path = 'a'").await;
     let admit = format!("{CALL} fencing_admit('x', 1)");
     are_denied(&pool, &["DELETE FROM files", "UPDATE files SET path = 'b'", &admit]).await;
@@ -117,9 +97,9 @@ async fn who_writes_rows_by_predicate_has_those_columns() {
 
 #[tokio::test]
 async fn who_writes_a_protected_table_needs_a_token_and_no_right_on_the_marks() {
-    let users = Users::granted().await;
+    let owner = granted().await;
     for first in words::SESSIONS {
-        let pool = users.user("app_3");
+        let pool = pool(&owner, "app_3");
         run(&pool, first).await;
         let presented = |shown: &str, write: &str| format!("{}; {write}", words::present(shown));
         for (write, expected) in [
@@ -136,13 +116,12 @@ async fn who_writes_a_protected_table_needs_a_token_and_no_right_on_the_marks() 
         }
         are_denied(&pool, words::WRITERS_MAY_NOT).await;
     }
-    assert_eq!(sql::highest(&users.owner, &resource()).await.unwrap(), Some(token(34)));
+    assert_eq!(sql::highest(&owner, &resource()).await.unwrap(), Some(token(34)));
 }
 
 #[tokio::test]
 async fn who_calls_the_fence_in_sql_needs_no_right_on_the_marks() {
-    let users = Users::granted().await;
-    let pool = users.user("app_4");
+    let pool = pool(&granted().await, "app_4");
     let admit = |number| format!("BEGIN; {CALL} fencing_admit('files/a', {number})");
     run(&pool, &format!("{}; UPDATE files SET body = '4'; COMMIT", admit(39))).await;
     assert_eq!(state(&pool, &admit(38)).await, "ZF412");
@@ -152,8 +131,8 @@ async fn who_calls_the_fence_in_sql_needs_no_right_on_the_marks() {
 
 #[tokio::test]
 async fn who_locks_changes_no_mark() {
-    let users = Users::granted().await;
-    let pool = users.user("locks");
+    let owner = granted().await;
+    let pool = pool(&owner, "locks");
     // As a program does at its start. It sees no other procedures, which does not mean that they are lost.
     sql::migrate(&pool).await.unwrap();
     let lock = lock(&pool);
@@ -164,8 +143,8 @@ async fn who_locks_changes_no_mark() {
     part.renew().await.unwrap();
     part.release().await.unwrap();
     // Granted last by a server that was lost. The next lease raises the floor, and a question about health does not.
-    run(&users.owner, words::OTHER_SERVER).await;
-    let floor = async || number(&users.owner, "SELECT token FROM fencing_floor").await;
+    run(&owner, words::OTHER_SERVER).await;
+    let floor = async || number(&owner, "SELECT token FROM fencing_floor").await;
     let before = floor().await;
     assert!(lock.health().await.has_quorum());
     assert_eq!(floor().await, before);
@@ -173,19 +152,19 @@ async fn who_locks_changes_no_mark() {
     assert!(lease.token() > token(1_000_000), "{}", lease.token());
     are_denied(&pool, &["DELETE FROM fencing_leases", words::CHANGE_LEASES, UPDATE]).await;
     // The applied one is another, and that is for somebody else to put right.
-    run(&users.owner, "UPDATE _fencing_migrations SET checksum = ''").await;
+    run(&owner, "UPDATE _fencing_migrations SET checksum = ''").await;
     sql::migrate(&pool).await.unwrap_err();
 }
 
 #[tokio::test]
 async fn an_operator_takes_a_poisoned_mark_back() {
-    let users = Users::granted().await;
-    let writer = users.user("app_1");
+    let owner = granted().await;
+    let writer = pool(&owner, "app_1");
     raise(&writer, &resource(), Token::MAX.get()).await;
     stale(sql::begin(&writer, &resource(), token(35)).await);
     let error = sql::lower(&writer, &resource(), Token::MAX, token(34)).await.unwrap_err();
     assert!(matches!(error, AdmitError::Database(_)), "{error:?}");
-    let operator = users.user("operator");
+    let operator = pool(&owner, "operator");
     assert_eq!(sql::highest(&operator, &resource()).await.unwrap(), Some(Token::MAX));
     sql::lower(&operator, &resource(), Token::MAX, token(34)).await.unwrap();
     raise(&writer, &resource(), 35).await;

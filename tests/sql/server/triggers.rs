@@ -16,8 +16,7 @@ pub fn is_stale(place: &Place, resource: &str, stale: &str) {
 }
 
 pub async fn bodies(place: &Place) -> Vec<String> {
-    let bodies = sqlx::query_scalar("SELECT body FROM files ORDER BY body");
-    bodies.fetch_all(&place.pool).await.unwrap()
+    sqlx::query_scalar("SELECT body FROM files ORDER BY body").fetch_all(&place.pool).await.unwrap()
 }
 
 #[tokio::test]

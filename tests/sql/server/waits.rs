@@ -13,10 +13,8 @@ pub async fn at_33() -> (Arc<Place>, Pool<Db>) {
     (Arc::new(place), impatient)
 }
 
-pub type Begun = Result<Transaction<'static, Db>, AdmitError>;
-
 /// Begins with this token in a task of its own, where it waits.
-pub async fn waiting(place: &Arc<Place>, number: u64) -> JoinHandle<Begun> {
+pub async fn waiting(place: &Arc<Place>, number: u64) -> JoinHandle<Result<Transaction<'static, Db>, AdmitError>> {
     let pool = place.pool.clone();
     let waiting = tokio::spawn(async move { begin(&pool, number).await });
     place.blocked().await;
@@ -170,6 +168,5 @@ async fn one_transaction_writes_thirty_thousand_resources() {
         tx.commit().await.unwrap();
     }
     stale(sql::begin(&place.pool, &last, token(34)).await);
-    let marks = "SELECT count(*) FROM fencing_marks WHERE token = 35";
-    assert_eq!(number(&place.pool, marks).await, 30_000);
+    assert_eq!(number(&place.pool, "SELECT count(*) FROM fencing_marks WHERE token = 35").await, 30_000);
 }

@@ -34,25 +34,6 @@ async fn a_database_in_memory_has_a_fence_too() {
     assert_eq!(sql::highest(&pool, &resource()).await.unwrap(), Some(token(34)));
 }
 
-#[tokio::test]
-async fn marks_without_a_connection_free_say_so() {
-    let place = migrated().await;
-    let options = SqlitePoolOptions::new().max_connections(1);
-    let options = options.acquire_timeout(Duration::from_millis(100));
-    let pool = options.connect_lazy_with((*place.pool.connect_options()).clone());
-    let marks = SqlMarks::new(pool.clone());
-    // Opened before: the first connection may take longer.
-    let _busy = loop {
-        if let Ok(conn) = pool.acquire().await {
-            break conn;
-        }
-    };
-    for error in [marks.raise(&resource(), token(33)).await.unwrap_err(), marks.highest(&resource()).await.unwrap_err()]
-    {
-        assert!(matches!(error, FenceError::NoConnection(_)), "{error}");
-    }
-}
-
 /// Eight that write, and none that would wait for the file.
 async fn eight_write(pool: &SqlitePool) -> Result<(), AdmitError> {
     let writers = (0..8).map(async |writer| {
@@ -70,8 +51,7 @@ async fn eight_write(pool: &SqlitePool) -> Result<(), AdmitError> {
 #[tokio::test]
 async fn in_a_pool_of_one_writer_nobody_is_in_anothers_way() {
     let place = with("CREATE TABLE log (writer INTEGER)").await;
-    let options = (*place.impatient().connect_options()).clone();
-    eight_write(&sql::single_writer(options)).await.unwrap();
+    eight_write(&sql::single_writer((*place.impatient().connect_options()).clone())).await.unwrap();
     assert_eq!(number(&place.pool, "SELECT count(*) FROM log").await, 160);
     // The same writers with a connection each.
     eight_write(&place.impatient()).await.unwrap_err();
@@ -99,11 +79,8 @@ async fn a_look_in_shadow_mode_waits_as_the_write_alone_would() {
 /// A dump has the marks first, and then the floor.
 #[tokio::test]
 async fn a_floor_that_is_inserted_raises_the_one_that_is_there() {
-    let place = with(
-        "INSERT INTO fencing_marks VALUES ('low', 5, 1), ('s', 500, 1);
-        INSERT INTO fencing_floor VALUES (1, 10)",
-    )
-    .await;
+    let marks = "INSERT INTO fencing_marks VALUES ('low', 5, 1), ('s', 500, 1)";
+    let place = with(&format!("{marks}; INSERT INTO fencing_floor VALUES (1, 10)")).await;
     // The sum shows that there is one.
     let floor = async || number(&place.pool, "SELECT sum(token) FROM fencing_floor").await;
     assert_eq!(floor().await, 10);

@@ -56,12 +56,9 @@ async fn a_table_that_the_triggers_could_not_guard_is_refused() {
 /// Foreign keys fire triggers, and the token of the row that was deleted counts for them.
 #[tokio::test]
 async fn what_a_foreign_key_deletes_is_checked() {
-    let place = with(
-        "CREATE TABLE folders (name TEXT PRIMARY KEY);
-        CREATE TABLE files (path TEXT PRIMARY KEY,
-            folder TEXT REFERENCES folders ON DELETE CASCADE)",
-    )
-    .await;
+    let tables = "CREATE TABLE folders (name TEXT PRIMARY KEY);
+        CREATE TABLE files (path TEXT PRIMARY KEY, folder TEXT REFERENCES folders ON DELETE CASCADE)";
+    let place = with(tables).await;
     protect(&place).await.unwrap();
     let insert = "INSERT INTO folders VALUES ('f');
         INSERT INTO files (path, folder, fencing_token) VALUES ('a', 'f', 34)";
@@ -92,8 +89,7 @@ async fn the_catalogue_says_what_is_missing() {
         ),
         ("DROP TABLE files; CREATE TABLE files (path TEXT PRIMARY KEY)", "it is not protected"),
     ] {
-        let place = protected("path TEXT PRIMARY KEY, rowid TEXT").await;
-        is_found_and_mended(&place, change, expected).await;
+        is_found_and_mended(&protected("path TEXT PRIMARY KEY, rowid TEXT").await, change, expected).await;
     }
 }
 

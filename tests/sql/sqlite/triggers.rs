@@ -20,11 +20,8 @@ const LOWER: &str = "CREATE TRIGGER files_lower AFTER UPDATE ON files BEGIN
 
 /// A protected table with these triggers, created before those of the fence or after them.
 async fn protected(triggers: &'static [&'static str], first: bool) -> Place {
-    let place = with(
-        "CREATE TABLE files (
-        path TEXT PRIMARY KEY, body TEXT, updated_at TEXT, writes INTEGER NOT NULL DEFAULT 0)",
-    )
-    .await;
+    let columns = "path TEXT PRIMARY KEY, body TEXT, updated_at TEXT, writes INTEGER NOT NULL DEFAULT 0";
+    let place = with(&format!("CREATE TABLE files ({columns})")).await;
     let (before, after) = if first { (triggers, &[][..]) } else { (&[][..], triggers) };
     run(&place.pool, &before.join(";")).await;
     by_path("files").apply(&place.pool).await.unwrap();
@@ -119,8 +116,7 @@ async fn a_trigger_that_keeps_the_token_in_the_row_is_refused() {
     assert!(error.contains("RAISE(IGNORE)"), "{error}");
     assert_eq!(files(&place).await, [file("a", "1")]);
     attempt(&place.pool, "UPDATE files SET body = 'no token'").await.unwrap_err();
-    let without = "UPDATE files SET body = 'no token', fencing_token = NULL";
-    attempt(&place.pool, without).await.unwrap_err();
+    attempt(&place.pool, "UPDATE files SET body = 'no token', fencing_token = NULL").await.unwrap_err();
     assert_eq!(files(&place).await, [file("a", "1")]);
 }
 
@@ -139,8 +135,7 @@ async fn a_token_that_a_failed_statement_leaves_behind_is_not_presented_again() 
         assert!(faults(&place).await.contains("remains in fencing_presented"));
         // Another statement has another time, unless it begins in the same millisecond.
         tokio::time::sleep(std::time::Duration::from_millis(2)).await;
-        let without = "UPDATE files SET body = 'no token' WHERE path = 'b'";
-        unpresented(attempt(&place.pool, without).await);
+        unpresented(attempt(&place.pool, "UPDATE files SET body = 'no token' WHERE path = 'b'").await);
         run(&place.pool, "UPDATE files SET body = '2', fencing_token = 34 WHERE path = 'b'").await;
         assert_eq!(files(&place).await[1], file("b", "2"));
         assert_eq!(faults(&place).await, "");

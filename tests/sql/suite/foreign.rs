@@ -68,8 +68,7 @@ async fn a_protected_table_refuses_whoever_has_no_token() {
 async fn a_protected_table_refuses_whoever_is_stale() {
     let place = protected(by_path("documents")).await;
     for write in [place::update(Some("33"), "a", "bad"), place::delete(Some("33"), "a")] {
-        let words = "fencing: token 33 is stale, high water 34, resource files/a";
-        is_refused(&place, &write, words, "ZF412");
+        is_refused(&place, &write, "fencing: token 33 is stale, high water 34, resource files/a", "ZF412");
     }
     for bad in ["0", "1000000000000000", "x", "1.5"] {
         let error = place.client(&place::update(Some(bad), "a", "bad")).unwrap_err();
@@ -115,8 +114,7 @@ async fn names_are_quoted() {
     let place = ready().await;
     let table = "t\"'`; NEW`; DROP TABLE files; --";
     let column = "c\"'`;%I$1?NEW.\"";
-    let create = place::create(table, column);
-    run(&place.pool, &create).await;
+    run(&place.pool, &place::create(table, column)).await;
     let protect = Protect::rows(table, column).unwrap().prefix("p'\\\"`").unwrap();
     protect.apply(&place.pool).await.unwrap();
     protect.apply(&place.pool).await.unwrap();

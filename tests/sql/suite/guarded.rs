@@ -3,9 +3,6 @@
 use super::writers::guarded_write;
 use super::*;
 
-/// What a client writes, as `write` does.
-const UPDATE: &str = place::GUARDED;
-
 /// Writes and commits.
 async fn run(write: sql::Guarded<Db>, pool: &Pool<Db>, number: u64) -> Result<u64, AdmitError> {
     let (tx, rows) = write.begin(pool, &resource(), token(number)).await?;
@@ -18,10 +15,10 @@ async fn no_condition_reaches_around_the_guard() {
     let place = ready().await;
     admit(&place, &resource(), 34).await.unwrap();
     for condition in ["path = 'x' OR path = 'files/a'", "1 = 1", "path = 'files/a' -- one", "NOT 1 = 2"] {
-        let write = sql::guarded::<Db>(UPDATE, condition).bind(33_i64).bind(33_i64);
+        let write = sql::guarded::<Db>(place::GUARDED, condition).bind(33_i64).bind(33_i64);
         stale(write.begin(&place.pool, &resource(), token(33)).await);
         assert_eq!(file(&place).await, (0, 0), "{condition}");
-        let write = sql::guarded::<Db>(UPDATE, condition).bind(0_i64).bind(0_i64);
+        let write = sql::guarded::<Db>(place::GUARDED, condition).bind(0_i64).bind(0_i64);
         assert_eq!(run(write, &place.pool, 34).await.unwrap(), 1);
     }
 }
@@ -53,7 +50,7 @@ async fn a_value_too_few_or_too_many_is_an_error() {
     let place = ready().await;
     // The mark is the token from the second time on.
     for time in 1..=2 {
-        let write = sql::guarded::<Db>(UPDATE, "path = 'files/a'").bind(33_i64);
+        let write = sql::guarded::<Db>(place::GUARDED, "path = 'files/a'").bind(33_i64);
         let error = run(write, &place.pool, 33).await.unwrap_err();
         assert!(matches!(error, AdmitError::Database(_)), "{time}: {error}");
         let error = run(guarded_write(34).bind(34_i64), &place.pool, 34).await.unwrap_err();

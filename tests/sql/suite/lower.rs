@@ -53,14 +53,12 @@ async fn an_operator_lowers_a_mark_and_leaves_a_line() {
     assert_eq!(lines, [(i64::from(Token::MAX), 35), (i64::from(Token::MAX), 1)]);
     // What it has carried out it does not allow again.
     for by_hand in ["UPDATE fencing_marks SET token = 35", "UPDATE fencing_marks SET token = 1"] {
-        let by_hand = format!("{by_hand} WHERE resource = 'files/a'");
-        let error = attempt(&place.pool, &by_hand).await.unwrap_err();
+        let error = attempt(&place.pool, &format!("{by_hand} WHERE resource = 'files/a'")).await.unwrap_err();
         assert!(error.to_string().contains("never lowered"), "{error}");
     }
 }
 
-/// A mark that was named as it is not, or that is not above: the answer was lost and the call comes again, say, or a
-/// second operator makes it.
+/// A mark that is not as named, or not above: the call is repeated after a lost answer, say, or by a second operator.
 #[tokio::test]
 async fn what_is_not_above_or_has_moved_is_not_lowered() {
     let place = guarded().await;

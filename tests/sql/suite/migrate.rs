@@ -2,6 +2,7 @@ use std::borrow::Cow;
 
 use sqlx::SqlSafeStr;
 use sqlx::migrate::{Migration, MigrationType, Migrator};
+use support::place::VERSIONS;
 
 use super::*;
 
@@ -28,7 +29,7 @@ async fn migrating_again_changes_nothing() {
     }
     stale(admit(&place, &resource(), 33).await);
     assert_eq!(tables(&place).await, place::OURS);
-    assert_eq!(versions(&place).await, place::VERSIONS);
+    assert_eq!(versions(&place).await, VERSIONS);
 }
 
 #[tokio::test]
@@ -42,13 +43,12 @@ async fn ten_may_migrate_at_once() {
     });
     join_all(starts).await;
     admit(&place, &resource(), 34).await.unwrap();
-    assert_eq!(versions(&place).await, place::VERSIONS);
+    assert_eq!(versions(&place).await, VERSIONS);
 }
 
 fn application() -> Migrator {
     let sql = "CREATE TABLE invoices (id BIGINT PRIMARY KEY)".into_sql_str();
-    let migration = Migration::new(1, Cow::Borrowed("x"), MigrationType::Simple, sql, false);
-    Migrator::with_migrations(vec![migration])
+    Migrator::with_migrations(vec![Migration::new(1, Cow::Borrowed("x"), MigrationType::Simple, sql, false)])
 }
 
 #[tokio::test]
@@ -71,12 +71,9 @@ async fn the_application_has_migrations_of_its_own() {
 
 #[tokio::test]
 async fn a_newer_version_has_migrated_already() {
-    let place = with(
-        "INSERT INTO _fencing_migrations (version, description, success, checksum, execution_time)
-        SELECT 1000, description, success, checksum, 0 FROM _fencing_migrations WHERE version = 1",
-    )
-    .await;
-    sql::migrate(&place.pool).await.unwrap();
+    let newer = "INSERT INTO _fencing_migrations (version, description, success, checksum, execution_time)
+        SELECT 1000, description, success, checksum, 0 FROM _fencing_migrations WHERE version = 1";
+    sql::migrate(&with(newer).await.pool).await.unwrap();
 }
 
 #[tokio::test]
@@ -105,8 +102,7 @@ async fn a_migration_dropped_at_any_poll_leaves_no_lock() {
 async fn the_fence_is_removed_but_not_under_a_protected_table() {
     let place = ready().await;
     admit(&place, &resource(), 34).await.unwrap();
-    let protect = sql::Protect::rows("files", "path").unwrap();
-    protect.apply(&place.pool).await.unwrap();
+    Protect::rows("files", "path").unwrap().apply(&place.pool).await.unwrap();
     attempt(&place.pool, sql::removal::<Db>()).await.unwrap_err();
     assert_eq!(highest(&place, &resource()).await, Some(34));
     stale(admit(&place, &resource(), 33).await);

@@ -4,7 +4,6 @@
 use super::writers::Way::*;
 use super::writers::{WAYS, Way, Writer, waits};
 use super::*;
-use crate::rounds::{refused, rounds};
 
 /// Plays two writers at every level, each time on a table of their own, which `table` makes: a pool for the writers,
 /// and one that sees what they did. Without a fence some write must land on top of a newer token's.

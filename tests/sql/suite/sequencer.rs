@@ -12,8 +12,7 @@ async fn protected() -> Place {
     let place = with(DOCUMENTS).await;
     // No key: on MySQL one takes two of the names for one, and refuses a row before the fence does.
     run(&place.pool, "CREATE TABLE papers (path VARCHAR(255) NOT NULL, body TEXT)").await;
-    let documents = Protect::rows("documents", "path").unwrap().prefix("docs/").unwrap();
-    documents.apply(&place.pool).await.unwrap();
+    Protect::rows("documents", "path").unwrap().prefix("docs/").unwrap().apply(&place.pool).await.unwrap();
     Protect::rows("papers", "path").unwrap().apply(&place.pool).await.unwrap();
     place.client(&place::insert(Some("34 docs/a"), "a", "a by 34")).unwrap();
     place.client(&place::insert(Some("5 docs/b"), "b", "b by 5")).unwrap();
@@ -22,9 +21,7 @@ async fn protected() -> Place {
 
 /// Inserts a row of `papers`. Where the write itself presents, this one does.
 async fn insert(tx: &mut Transaction<'_, Db>, path: &str, shown: &str) -> Result<(), AdmitError> {
-    let insert = sqlx::query(place::PRESENTED).bind(path).bind(shown);
-    insert.execute(&mut **tx).await?;
-    Ok(())
+    Ok(sqlx::query(place::PRESENTED).bind(path).bind(shown).execute(&mut **tx).await.map(drop)?)
 }
 
 async fn write(pool: &Pool<Db>, sequencer: &Sequencer, path: &str) -> Result<(), AdmitError> {
@@ -85,8 +82,7 @@ async fn names_are_compared_as_bytes() {
     for (name, other) in
         [("b", "B"), ("a", "ä"), ("c", "c b"), ("c b", "c"), ("c", "c%"), (&format!("y{}", &long[..254]), &long)]
     {
-        let other = Sequencer::new(named(other), token(40));
-        unpresented(write(&place.pool, &other, name).await);
+        unpresented(write(&place.pool, &Sequencer::new(named(other), token(40)), name).await);
     }
 }
 

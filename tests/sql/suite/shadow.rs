@@ -15,7 +15,7 @@ async fn a_transaction_is_told_what_the_fence_would_say() {
         assert_eq!(refused.unwrap().as_deref(), said);
     }
     // What was refused has ended nothing.
-    write(&mut tx, token(34)).await.unwrap();
+    write(&mut tx, token(34), "").await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!((highest(&place, &resource()).await, file(&place).await), (Some(34), (34, 0)));
 }

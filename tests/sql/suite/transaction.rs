@@ -9,7 +9,7 @@ use super::*;
 async fn work_that_fails_is_rolled_back_with_its_mark() {
     let place = ready().await;
     let mut tx = admitted(&place.pool, 33).await;
-    write(&mut tx, token(33)).await.unwrap();
+    write(&mut tx, token(33), "").await.unwrap();
     let twice = "INSERT INTO files VALUES ('files/a', 0, 0)";
     let error = AdmitError::from(sqlx::query(twice).execute(&mut *tx).await.unwrap_err());
     assert!(matches!(error, AdmitError::Database(_)), "{error:?}");
@@ -32,8 +32,7 @@ async fn a_transaction_dropped_at_any_poll_leaves_no_lock_and_no_half_of_it() {
     for (number, way) in (1..80).zip(ways.into_iter().cycle()) {
         let polls = number / 2 + 1;
         if let Some(way) = way {
-            let write = Writer::new(way).write(&place.pool, number);
-            drop(poll(polls, write).await);
+            drop(poll(polls, Writer::new(way).write(&place.pool, number)).await);
         } else {
             drop(poll(polls, marks.raise(&resource(), token(number))).await);
             drop(poll(polls / 8, sql::highest(&place.pool, &resource())).await);
@@ -44,8 +43,7 @@ async fn a_transaction_dropped_at_any_poll_leaves_no_lock_and_no_half_of_it() {
     }
 }
 
-/// The driver would give the connection back with the transaction open. Above READ COMMITTED a first contact takes one
-/// of its own first.
+/// The driver would give the connection back in the transaction. Above READ COMMITTED a first contact has two of them.
 #[tokio::test]
 async fn a_begin_dropped_or_refused_leaves_the_connection_as_it_was() {
     for level in place::DEFAULTS {
@@ -108,13 +106,12 @@ async fn the_drivers_own_errors_are_understood() {
     let _tx = begin(&place.pool, 33).await.unwrap();
     let mut holder = place.other().begin_with(LEVELS[0]).await.unwrap();
     let impatient = place.impatient();
-    let first = write(&mut holder, token(1)).await;
-    let error = match first {
+    let error = match write(&mut holder, token(1), "").await {
         // SQLite: the writer is at work.
         Err(error) => error,
         Ok(()) => {
             let mut other = impatient.begin().await.unwrap();
-            write(&mut other, token(2)).await.unwrap_err()
+            write(&mut other, token(2), "").await.unwrap_err()
         }
     };
     assert!(sql::is_retryable(&error), "{error:?}");
@@ -140,7 +137,7 @@ async fn several_resources_are_admitted_in_one_transaction() {
     let marks = async || (highest(&place, &resource()).await, highest(&place, &b).await);
     for (number, commits) in [(7, true), (8, false)] {
         let mut tx = begin(33, number).await.unwrap();
-        write(&mut tx, token(number)).await.unwrap();
+        write(&mut tx, token(number), "").await.unwrap();
         match commits {
             true => <Pool<Db> as Transactions>::commit(tx).await.unwrap(),
             false => <Pool<Db> as Transactions>::rollback(tx).await,
@@ -162,7 +159,7 @@ async fn what_is_not_stored_is_not_called_committed() {
     let twice = "INSERT INTO files VALUES ('files/a', 0, 0)";
     for (statement, number) in [(twice, 33), ("COMMIT", 34)] {
         let mut tx = Transactions::begin(&place.pool, &[own(number)]).await.unwrap();
-        write(&mut tx, token(number)).await.unwrap();
+        write(&mut tx, token(number), "").await.unwrap();
         assert_eq!(attempt(&mut *tx, statement).await.is_err(), statement == twice);
         let committed = <Pool<Db> as Transactions>::commit(tx).await;
         let stored = file(&place).await.0 == number.cast_signed();
@@ -179,14 +176,19 @@ async fn what_is_not_stored_is_not_called_committed() {
 #[tokio::test]
 async fn a_pool_without_places_is_called_so() {
     let place = ready().await;
-    let options = place.pool.options().clone().max_connections(1);
-    let single = options.acquire_timeout(Duration::from_millis(200));
-    let single = single.connect_lazy_with((*place.pool.connect_options()).clone());
+    let options = place.pool.options().clone().max_connections(1).acquire_timeout(Duration::from_millis(200));
+    let single = options.connect_lazy_with((*place.pool.connect_options()).clone());
     let _held = loop {
         if let Ok(held) = single.acquire().await {
             break held;
         }
     };
-    let error = Transactions::begin(&single, &[own(33)]).await.unwrap_err();
-    assert!(matches!(error, FenceError::NoConnection(_)), "{error:?}");
+    let marks = SqlMarks::new(single.clone());
+    for error in [
+        Transactions::begin(&single, &[own(33)]).await.unwrap_err(),
+        marks.raise(&resource(), token(33)).await.unwrap_err(),
+        marks.highest(&resource()).await.unwrap_err(),
+    ] {
+        assert!(matches!(error, FenceError::NoConnection(_)), "{error:?}");
+    }
 }

@@ -1,5 +1,4 @@
-//! The HTTP layer that opens the transaction of a request: what lands, between servers that know nothing of
-//! each other but the database.
+//! The HTTP layer that opens a request's transaction: what lands, between servers that share nothing but the database.
 
 use axum::Router;
 use axum::extract::State;
@@ -35,7 +34,7 @@ fn writer(pause: &Pause) -> MethodRouter {
     let pause = pause.clone();
     put(move |fenced: Fenced, mut tx: Tx| async move {
         pause.at(fenced.token).await;
-        write(&mut tx, fenced.token).await?;
+        write(&mut tx, fenced.token, "").await?;
         Ok::<_, Refusal>("written")
     })
 }
@@ -91,12 +90,11 @@ async fn without_the_transaction_33_lands_after_34() {
         let handler = put(move |State(pool): State<Pool>, fenced: Fenced| async move {
             pause.at(fenced.token).await;
             let mut tx = pool.begin().await?;
-            write(&mut tx, fenced.token).await?;
+            write(&mut tx, fenced.token, "").await?;
             tx.commit().await?;
             Ok::<_, Refusal>("written")
         });
-        let fence = Fence::new(sql::SqlMarks::new(pool.clone()));
-        behind(fence, handler.with_state(pool))
+        behind(Fence::new(sql::SqlMarks::new(pool.clone())), handler.with_state(pool))
     };
     let (one, two) = (naive(place.pool.clone()), naive(place.other()));
     let old = tokio::spawn(one.oneshot(request("/files/a", 33)));
@@ -112,8 +110,7 @@ async fn a_request_dropped_at_any_poll_is_stored_whole_or_not_at_all() {
     let place = ready().await;
     let (mut answered, mut stored) = (0, 0);
     for polls in 1..40 {
-        // A connection that has not prepared the write yet: it must survive that a statement is dropped while
-        // it is prepared.
+        // A connection that has not prepared the write: it must survive a statement being dropped while prepared.
         let single = single(&place.pool);
         let number = 100 + 2 * polls;
         let idle = server(single.clone(), put(async |_: Tx| "not written"));

@@ -3,7 +3,6 @@
 use tokio::sync::Notify;
 
 use super::*;
-use crate::rounds::stall;
 
 /// How a writer checks its token.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -95,7 +94,7 @@ impl Writer {
             presented = place::presents(&own);
             stall().await;
         }
-        write_with(&mut tx, own.token, &presented).await?;
+        write(&mut tx, own.token, &presented).await?;
         stall().await;
         Ok(tx)
     }
@@ -130,7 +129,7 @@ pub fn guarded_write(number: u64) -> sql::Guarded<Db> {
 
 /// The parts of a branch of XA on MariaDB, and how it ends if one of them fails.
 async fn in_xa(pool: &Pool<Db>, number: u64) -> Result<(), AdmitError> {
-    let branch = below(u64::MAX);
+    let branch = fastrand::u64(..);
     let mut conn = pool.acquire().await?;
     for part in [
         format!("XA START '{branch}'"),
@@ -143,8 +142,7 @@ async fn in_xa(pool: &Pool<Db>, number: u64) -> Result<(), AdmitError> {
         stall().await;
         if let Err(error) = raw_sql(AssertSqlSafe(part)).execute(&mut *conn).await {
             for end in ["END", "ROLLBACK"] {
-                let end = AssertSqlSafe(format!("XA {end} '{branch}'"));
-                let _ = raw_sql(end).execute(&mut *conn).await;
+                let _ = raw_sql(AssertSqlSafe(format!("XA {end} '{branch}'"))).execute(&mut *conn).await;
             }
             return Err(error.into());
         }

@@ -12,8 +12,7 @@ async fn call<T>(pool: &MySqlPool, call: &'static str, owner: &str) -> T
 where
     T: for<'r> sqlx::FromRow<'r, sqlx::mysql::MySqlRow> + Send + Unpin,
 {
-    let call = sqlx::query_as(call).bind(owner.to_owned());
-    call.fetch_all(pool).await.unwrap().remove(0)
+    sqlx::query_as(call).bind(owner.to_owned()).fetch_all(pool).await.unwrap().remove(0)
 }
 
 #[tokio::test]
@@ -42,8 +41,7 @@ async fn who_writes_under_the_older_lease_does_not_hold_up_the_next() {
     drop(writing);
 }
 
-/// A row that two share, where a read with a lock fails if the row has changed since a read without one.
-/// Gives the first one's name.
+/// A row that two share, where a locking read fails if the row has changed since a plain one. Gives the first's name.
 async fn two_share() -> (Place, MySqlPool, String) {
     let place = released().await;
     let pool = place.with("SET innodb_snapshot_isolation = ON");

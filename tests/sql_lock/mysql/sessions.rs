@@ -19,8 +19,7 @@ async fn where_nothing_commits_by_itself_a_lease_is_committed() {
         let lease = lock.acquire(&resource()).await.unwrap();
         held(other.try_acquire(&resource()).await);
         let granted = expires_at().await;
-        let renewed = until("it is renewed", async || expires_at().await != granted);
-        lease.run(renewed).await.unwrap();
+        lease.run(until("it is renewed", async || expires_at().await != granted)).await.unwrap();
         release(lease).await;
         let next = other.try_acquire(&resource()).await.unwrap();
         // Not by an old snapshot of its own.
@@ -29,9 +28,8 @@ async fn where_nothing_commits_by_itself_a_lease_is_committed() {
     }
 }
 
-/// An interruption (`max_statement_time`, KILL QUERY) may skip the handlers of a procedure, which
-/// would have ended its transaction. The pool's next user writes, and that stays. The same holds after an answer that
-/// cannot be read.
+/// An interruption (`max_statement_time`, KILL QUERY) may skip the handlers of a procedure, which would have ended its
+/// transaction. The pool's next user writes, and that stays. The same holds after an answer that cannot be read.
 #[tokio::test]
 async fn an_interrupted_procedure_leaves_no_transaction_in_the_pool() {
     let place = ready().await;
@@ -112,8 +110,7 @@ async fn a_session_that_has_waited_in_vain_keeps_no_lock_and_no_setting() {
         format!("CALL fencing_lease_release('invoice/42', '{owner}', 0, 1)"),
     ];
     for call in calls {
-        let call = sqlx::query(AssertSqlSafe(call)).execute(&session);
-        let called = timeout(LONG / 2, call).await;
+        let called = timeout(LONG / 2, sqlx::query(AssertSqlSafe(call)).execute(&session)).await;
         let error = called.expect("it waits for as long as the session would").unwrap_err();
         assert!(error.to_string().contains("Lock wait timeout"), "{error}");
         let state = "SELECT @@innodb_lock_wait_timeout, @@in_transaction";
@@ -150,13 +147,11 @@ async fn a_session_that_is_killed_is_no_holder() {
     locks().await;
     for kill in ["KILL", "KILL QUERY"] {
         let session = single(&place.with("SET autocommit = 1"));
-        let id = sqlx::query_scalar::<_, u64>("SELECT CONNECTION_ID()");
-        let id = id.fetch_one(&session).await.unwrap();
+        let id = sqlx::query_scalar::<_, u64>("SELECT CONNECTION_ID()").fetch_one(&session).await.unwrap();
         let (lock, name) = (service(&session), resource());
         let asked = lock.try_acquire(&name);
         let (outcome, ()) = held_up(&place, LOCK_ROW, asked, async |_| {
-            let kill = AssertSqlSafe(format!("{kill} {id}"));
-            sqlx::query(kill).execute(&place.pool).await.unwrap();
+            sqlx::query(AssertSqlSafe(format!("{kill} {id}"))).execute(&place.pool).await.unwrap();
         })
         .await;
         let cause = fault(outcome);
@@ -171,11 +166,9 @@ async fn a_user_who_may_not_is_told_so() {
     let place = ready().await;
     let options = (*place.pool.connect_options()).clone();
     let user = options.get_database().unwrap();
-    let create = AssertSqlSafe(format!("CREATE USER {user}@localhost"));
-    sqlx::query(create).execute(&place.pool).await.unwrap();
+    sqlx::query(AssertSqlSafe(format!("CREATE USER {user}@localhost"))).execute(&place.pool).await.unwrap();
     for name in [user, "nobody_at_all"] {
-        let lock = service(&pool(options.clone().username(name)));
-        let cause = fault(lock.try_acquire(&resource()).await);
+        let cause = fault(service(&pool(options.clone().username(name))).try_acquire(&resource()).await);
         assert!(matches!(cause, Fault::Denied(_)), "{name}: {cause:?}");
     }
 }

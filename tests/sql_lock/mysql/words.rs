@@ -1,5 +1,8 @@
 //! The same in the words of MySQL.
 
+use sqlx::MySqlPool;
+use support::mariadb::MariadbServer;
+
 /// The row has expired, and was not released.
 pub const EXPIRE: &str = "UPDATE fencing_leases SET expires_at = 1 WHERE expires_at > 1";
 
@@ -64,3 +67,25 @@ pub const WAITING: &str = "SELECT COUNT(*) FROM information_schema.processlist
 
 /// A new row takes two seconds.
 pub const SLOW_GRANTS: &str = "CREATE TRIGGER slow BEFORE INSERT ON fencing_leases FOR EACH ROW DO SLEEP(2)";
+
+/// What a replica that lags, and is promoted, would have: the rows and the number of the server are set back by hand.
+pub struct Replica {
+    pub pool: MySqlPool,
+}
+
+impl Replica {
+    async fn run(&self, statement: &'static str) {
+        sqlx::raw_sql(statement).execute(&self.pool).await.unwrap();
+    }
+
+    pub async fn of(_: &MariadbServer, database: &MySqlPool) -> Replica {
+        let replica = Replica { pool: database.clone() };
+        replica.run("CREATE TABLE replica AS SELECT * FROM fencing_leases").await;
+        replica
+    }
+
+    pub async fn promote(&self, _: &mut MariadbServer) {
+        self.run("REPLACE INTO fencing_leases SELECT * FROM replica").await;
+        self.run("SET GLOBAL server_id = 7").await;
+    }
+}

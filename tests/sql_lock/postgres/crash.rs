@@ -56,10 +56,7 @@ async fn a_connection_that_hangs_is_not_used_again() {
 async fn a_connection_whose_answer_cannot_be_read_is_not_used_again() {
     let server = PostgresServer::start();
     let (pool, lock) = single(&server).await;
-    let session = async || {
-        let session = sqlx::query_scalar::<_, i32>("SELECT pg_backend_pid()");
-        session.fetch_one(&pool).await.unwrap()
-    };
+    let session = async || sqlx::query_scalar::<_, i32>("SELECT pg_backend_pid()").fetch_one(&pool).await.unwrap();
     let before = session().await;
     let answer = "CREATE OR REPLACE FUNCTION fencing_lease_acquire(the_resource text, the_owner text, shares boolean,
         lasting bigint) RETURNS TABLE (granted bigint, remaining bigint, is_shared boolean, holder text)

@@ -2,8 +2,7 @@
 
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{PgPool, Postgres};
-use support::pgbouncer::PgBouncer;
-use support::postgres::PostgresServer;
+use support::postgres::{PgBouncer, PostgresServer};
 use tokio::task::JoinHandle;
 
 use super::suite::ready;

@@ -1,5 +1,11 @@
 //! The same in the words of PostgreSQL.
 
+use sqlx::PgPool;
+use support::postgres::PostgresServer;
+use support::waiting::until;
+
+use super::place::pool;
+
 /// The row has expired, and was not released.
 pub const EXPIRE: &str = "UPDATE fencing_leases
     SET expires_at = clock_timestamp() - interval '1 s' WHERE expires_at > clock_timestamp()";
@@ -62,3 +68,31 @@ pub const SLOW_GRANTS: &str = "
     END $$;
     CREATE TRIGGER slow BEFORE INSERT ON fencing_leases FOR EACH STATEMENT EXECUTE FUNCTION slow();
 ";
+
+/// A replica that lags, and is promoted: a standby that has been cut off.
+pub struct Replica {
+    pub pool: PgPool,
+    _server: PostgresServer,
+}
+
+async fn run(pool: &PgPool, statement: &'static str) {
+    sqlx::query(statement).execute(pool).await.unwrap();
+}
+
+impl Replica {
+    pub async fn of(primary: &PostgresServer, database: &PgPool) -> Replica {
+        let server = primary.standby();
+        let pool = pool(server.on(database.connect_options().get_database().unwrap()));
+        run(&pool, "ALTER SYSTEM SET primary_conninfo = ''").await;
+        run(&pool, "SELECT pg_reload_conf()").await;
+        let receivers = "SELECT count(*) FROM pg_stat_wal_receiver";
+        let cut_off = async || sqlx::query_scalar(receivers).fetch_one(&pool).await.unwrap_or(1_i64) == 0;
+        until("it is cut off", cut_off).await;
+        Replica { pool, _server: server }
+    }
+
+    pub async fn promote(&self, primary: &mut PostgresServer) {
+        primary.kill();
+        run(&self.pool, "SELECT pg_promote()").await;
+    }
+}

@@ -43,10 +43,8 @@ pub async fn held_up<T, M>(
 /// Nothing goes on waiting in the server when its caller has given up.
 pub async fn nothing_waits(place: &Place) {
     let mut conn = place.pool.acquire().await.unwrap();
-    until("the statement does not outlive its caller", async || {
-        sqlx::query_scalar::<_, i64>(words::WAITING).fetch_one(&mut *conn).await.unwrap() == 0
-    })
-    .await;
+    let ended = async || sqlx::query_scalar::<_, i64>(words::WAITING).fetch_one(&mut *conn).await.unwrap() == 0;
+    until("the statement does not outlive its caller", ended).await;
 }
 
 #[tokio::test]

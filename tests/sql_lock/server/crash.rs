@@ -3,8 +3,8 @@
 use fencing::sql::AdmitError;
 
 use super::place::{Db, served};
-use super::replica::Replica;
 use super::suite::with_budget;
+use super::words::Replica;
 use crate::common::*;
 
 pub fn service(pool: &Pool<Db>, budget: Duration) -> SqlLock<Db> {
@@ -43,8 +43,7 @@ async fn a_server_that_hangs_holds_nobody_up() {
     assert_eq!(lease.lost().await, Loss::Expired);
     server.signal("CONT");
     // What ran after its caller had given up is taken back.
-    let next = lock.acquire(&resource()).await.unwrap();
-    assert!(next.token() > lease.token());
+    assert!(lock.acquire(&resource()).await.unwrap().token() > lease.token());
 }
 
 async fn begins(pool: &Pool<Db>, resource: &Resource, token: Token) -> Result<(), AdmitError> {

@@ -3,4 +3,4 @@
 pub mod conflicts;
 pub mod crash;
 
-use super::{place, replica, suite, words};
+use super::{place, suite, words};

@@ -41,8 +41,7 @@ async fn of_several_the_error_names_the_one_that_ends_last() {
 async fn who_has_released_early_is_told() {
     let place = ready().await;
     let least = builder(&place.pool).lock_at_least_for(LONG).holder(LONGEST).build().unwrap();
-    let lease = least.acquire(&resource()).await.unwrap();
-    release(lease).await;
+    release(least.acquire(&resource()).await.unwrap()).await;
     let found = holder(called(&place.other(), "b").try_acquire(&resource()).await);
     assert_eq!(found.name.as_deref(), Some(LONGEST));
 }

@@ -48,8 +48,7 @@ async fn a_writer_in_the_way_is_waited_for_and_is_no_holder() {
     release(service(&place.pool).acquire(&resource()).await.unwrap()).await;
     let writes = async || {
         let mut writer = place.pool.begin().await.unwrap();
-        let write = sqlx::query("UPDATE fencing_leases SET token = token");
-        write.execute(&mut *writer).await.unwrap();
+        sqlx::query("UPDATE fencing_leases SET token = token").execute(&mut *writer).await.unwrap();
         writer
     };
     for pool in [place.impatient(), place.other()] {
@@ -99,11 +98,8 @@ async fn a_part_that_is_released_early_stays_for_the_rest() {
 /// Waits until the database has so many sessions, where it says so.
 async fn sessions_become(expected: i64, watcher: &Pool<Db>) {
     let Some(count) = words::SESSIONS else { return };
-    until(&format!("{expected} sessions"), async || {
-        let found = sqlx::query_scalar::<_, i64>(count).fetch_one(watcher).await.unwrap();
-        found == expected
-    })
-    .await;
+    let found = async || sqlx::query_scalar::<_, i64>(count).fetch_one(watcher).await.unwrap();
+    until(&format!("{expected} sessions"), async || found().await == expected).await;
 }
 
 #[tokio::test]

@@ -72,8 +72,7 @@ async fn an_operator_may_set_it_free() {
     assert!(part.token() > lease.token());
     run(&place, words::FREE).await;
     lost(&part, Loss::Superseded).await;
-    let next = lock.try_acquire_shared(&resource()).await.unwrap();
-    assert!(next.token() > part.token());
+    assert!(lock.try_acquire_shared(&resource()).await.unwrap().token() > part.token());
 }
 
 #[tokio::test]
@@ -103,8 +102,7 @@ async fn a_clock_that_is_set_back_closes_no_lock_for_longer_than_a_lease() {
             let left = held(gone.try_acquire(&resource()).await);
             assert!(left <= ttl + Duration::from_secs(1), "{left:?}");
         }
-        let patient = builder(&place.other()).wait(LONG).build().unwrap();
-        let next = patient.acquire(&resource()).await.unwrap();
+        let next = builder(&place.other()).wait(LONG).build().unwrap().acquire(&resource()).await.unwrap();
         // The row is right again.
         let left = held(gone.try_acquire(&resource()).await);
         assert!(left <= LONG + Duration::from_secs(1), "{left:?}");
@@ -137,6 +135,5 @@ async fn a_clock_that_was_put_right_leaves_no_trace() {
     run(&place, "UPDATE fencing_leases SET clock_anomaly_since = expires_at").await;
     held(service(&place.pool).try_acquire(&resource()).await);
     let traces = "SELECT count(*) FROM fencing_leases WHERE clock_anomaly_since IS NOT NULL";
-    let traces = sqlx::query_scalar::<_, i64>(traces).fetch_one(&place.pool).await;
-    assert_eq!(traces.unwrap(), 0);
+    assert_eq!(sqlx::query_scalar::<_, i64>(traces).fetch_one(&place.pool).await.unwrap(), 0);
 }

@@ -77,6 +77,5 @@ async fn set_clock_back(place: &Place, seconds: i64) {
 
 /// Gives the resource this mark, as a storage does that has seen its token.
 async fn mark(place: &Place, token: u64) {
-    let token = Token::new(token).unwrap();
-    sql::begin(&place.pool, &resource(), token).await.unwrap().commit().await.unwrap();
+    sql::begin(&place.pool, &resource(), Token::new(token).unwrap()).await.unwrap().commit().await.unwrap();
 }

@@ -101,8 +101,7 @@ async fn who_joins_has_the_token_of_the_others_unless_the_mark_is_above_it() {
 
 /// Tries to share the lock until it may not.
 async fn drains(lock: &SqlLock<Db>) {
-    let closed = async || lock.try_acquire_shared(&resource()).await.map(drop).is_err();
-    until("it drains", closed).await;
+    until("it drains", async || lock.try_acquire_shared(&resource()).await.map(drop).is_err()).await;
 }
 
 /// With this delay a client that waits to hold it alone would keep others out for 45 s.

@@ -4,8 +4,7 @@
 //! The invariants, for every resource:
 //!
 //! - **I1** no token is granted twice, but to leases that share a lock.
-//! - **I2** what was asked for after a grant was told gets a larger token than that grant; where both share
-//!   the lock, not a smaller one.
+//! - **I2** what was asked for after a grant was told gets a larger token; if both share the lock, not a smaller one.
 //! - **I3** once the storage has accepted a token, it accepts nothing with a smaller one.
 //! - **I4** what is stored is the replay of the accepted writes in their order.
 //! - **I5** nothing is told as held or written that is not, or as refused that is.
@@ -51,7 +50,6 @@ pub struct Attempt {
 /// What came of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
-    /// With this token.
     Granted(u64),
     /// The same, in a lock that others may share.
     Shared(u64),

@@ -43,8 +43,7 @@ pub struct Report {
     pub writes: u64,
     pub accepted: u64,
     pub in_doubt: u64,
-    /// Writes that came to a storage which had accepted a larger token, as far as can be
-    /// told: refused, accepted, and those whose end is not known.
+    /// Writes that came to a storage after a larger token, as far as can be told: refused, accepted, or of unknown end.
     pub stale: u64,
     pub stale_refused: u64,
     pub stale_accepted: u64,
@@ -60,7 +59,6 @@ impl Report {
         self.violations.iter().any(|violation| violation.invariant == invariant)
     }
 
-    /// Adds the figures of another run.
     pub fn add(&mut self, other: &Report) {
         self.attempts += other.attempts;
         self.leases += other.leases;

@@ -1,4 +1,5 @@
-//! Where a suite runs that holds on every database: one module for each of them, with the same names in it.
+//! Where a suite runs that holds on every database: one module for each of them, with the same names in it. What they
+//! are is said once: in `postgres.rs`, `server.rs` and `alike.rs`.
 
 use sqlx::{Database, Pool};
 
@@ -13,5 +14,4 @@ pub fn single<DB: Database>(pool: &Pool<DB>) -> Pool<DB> {
     options.connect_lazy_with((*pool.connect_options()).clone())
 }
 
-/// The migrations.
 pub const VERSIONS: &[i64] = &[1, 2, 3, 4, 5];

@@ -10,12 +10,10 @@ use crate::waiting::until;
 #[path = "server.rs"]
 mod server;
 
-pub use super::VERSIONS;
 pub use server::*;
 
 pub type Db = sqlx::MySql;
 
-/// How a transaction may begin.
 pub const LEVELS: &[&str] = &[
     "SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED; START TRANSACTION",
     "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION",
@@ -26,15 +24,12 @@ pub const LEVELS: &[&str] = &[
 pub const TABLES: &str = "SELECT CAST(table_name AS CHAR) FROM information_schema.tables
     WHERE table_schema = DATABASE()";
 
-/// The statements for other libraries.
 pub use fencing::sql::statement::mysql::{ADMIT, HIGHEST, MIGRATIONS};
 
-/// How they take a name.
 pub fn name(resource: &fencing::Resource) -> &[u8] {
     resource.as_str().as_bytes()
 }
 
-/// What would take a mark of 35 down.
 pub const LOWER: &[&str] = &[
     "UPDATE fencing_marks SET token = 34",
     "UPDATE fencing_marks SET resource = 'files/b'",
@@ -46,25 +41,18 @@ pub const LOWER: &[&str] = &[
 /// Whether the marks get their guard from docs/reference/sql.md: the migrations may not create it.
 pub const GUARD: bool = true;
 
-/// The columns of a mark besides its name and token.
 pub const MORE: &str = ", admissions BIGINT NOT NULL DEFAULT 0 INVISIBLE,
     raised_at DATETIME(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6)) INVISIBLE";
 
-/// Makes the marks two hours older.
 pub const OLDER: &str = "UPDATE fencing_marks SET raised_at = raised_at - INTERVAL 2 HOUR";
 
-/// Lowers a mark, or the floor.
 pub fn lower(resource: &str, from: u64, to: u64) -> String {
     format!("CALL fencing_lower('{resource}', {from}, {to})")
 }
 
-/// Dumps rows alone, to be restored beside guards.
 pub const DUMP: &[&str] = &["--no-create-info", "--skip-triggers", "--skip-comments"];
-
-/// Loses the floor.
 pub const DROP_FLOOR: &[&str] = &["DELETE FROM fencing_floor"];
 
-/// The tables of the migrations.
 pub const OURS: &[&str] = &[
     "_fencing_migrations",
     "fencing_audit",
@@ -86,53 +74,36 @@ pub fn sql(text: &str) -> AssertSqlSafe<String> {
     AssertSqlSafe(sql)
 }
 
-/// Types of columns, after these statements, and whether their text is the same in every session.
 pub const TYPES: &str = "SELECT 1";
-pub const KINDS: &[(&str, bool)] = &[
-    ("TIMESTAMP", false),
-    ("DATETIME", true),
-    ("DATE", true),
-    ("BIGINT", true),
-    ("CHAR(3)", true),
-    ("ENUM('a', 'b')", true),
-];
+pub const VARYING: &str = "TIMESTAMP";
+pub const STEADY: &str = "DATETIME;DATE;BIGINT;CHAR(3);ENUM('a', 'b')";
 
 const MARK: char = '`';
 
-/// Presents this, if anything, in the transaction of a write.
 pub fn presented(token: Option<&str>, write: &str) -> String {
     let variable = |token: &str| if token.contains(' ') { "sequencer" } else { "token" };
     let present = token.map(|token| format!("SET @fencing_{} = '{token}'; ", variable(token)));
     format!("{}START TRANSACTION; {write}; COMMIT", present.unwrap_or_default())
 }
 
-/// Loses a part of the fence that is not a table, and its name.
 pub const LOSE: &str = "DROP PROCEDURE fencing_check";
 pub const LOST: &str = "fencing_check";
 
-/// Gives it another text.
 pub const CHANGE: &str = "CREATE PROCEDURE fencing_check(
     IN the_resource VARBINARY(1024), IN the_token VARBINARY(64)) BEGIN END";
 
-/// Writes a path, and what was presented before.
 pub const PRESENTED: &str = "INSERT INTO papers VALUES (?, ?)";
 
-/// How another language calls the fence.
 pub fn call(resource: &str, token: &str) -> String {
     format!("START TRANSACTION; CALL fencing_admit('{resource}', {token}); COMMIT;")
 }
 
-/// Writes a token, and counts if a newer one was there.
 pub const GUARDED: &str = "UPDATE files
     SET late = late + CASE WHEN token > ? THEN 1 ELSE 0 END, token = ?";
 
-/// Whether a trigger gives way to a newer token's raise, in place of waiting for it.
 pub const GIVES_WAY: bool = false;
-
-/// Whether transactions of XA know that they are such.
 pub const XA: bool = true;
 
-/// The levels that a session may begin its transactions on.
 pub const DEFAULTS: &[&str] = &[
     "SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED",
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
@@ -140,12 +111,8 @@ pub const DEFAULTS: &[&str] = &[
     "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE",
 ];
 
-/// Keeps a migration waiting, for as long as the transaction is open.
 pub const STOPS_MIGRATIONS: &str = "SELECT resource FROM fencing_marks_base";
-
-/// How long a patient session waits for a lock.
 pub const PATIENCE: (&str, i64) = ("SELECT CAST(@@lock_wait_timeout AS SIGNED)", 86400);
-
 const PATIENT: &str = "SET SESSION lock_wait_timeout = 86400, innodb_lock_wait_timeout = 86400";
 const READ_ONLY: &str = "SET SESSION TRANSACTION READ ONLY";
 const IMPATIENT: &str = "SET innodb_lock_wait_timeout = 0";
@@ -162,7 +129,6 @@ const SETTINGS: &[&str] = &[
 const CLIENT_RUNS: &str = "-e";
 
 impl Place {
-    /// A pool whose sessions begin on this level.
     pub fn at(&self, level: &'static str) -> MySqlPool {
         self.with(level)
     }
@@ -182,7 +148,6 @@ impl Place {
         output(&mut dump).unwrap()
     }
 
-    /// Ends every other session of this database.
     pub async fn end_sessions(&self) {
         let others = "SELECT id FROM information_schema.processlist
             WHERE db = DATABASE() AND id <> CONNECTION_ID()";

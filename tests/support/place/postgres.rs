@@ -11,7 +11,6 @@ use crate::waiting::until;
 #[path = "server.rs"]
 mod server;
 
-pub use super::VERSIONS;
 pub use super::alike::*;
 pub use server::*;
 
@@ -56,34 +55,12 @@ pub const DUMP: &[&str] = &["-a", "--disable-triggers", "--inserts"];
 /// Loses the floor.
 pub const DROP_FLOOR: &[&str] = &["ALTER TABLE fencing_floor DISABLE TRIGGER USER", "DELETE FROM fencing_floor"];
 
-/// Types of columns, after these statements, and whether their text is the same in every session.
+/// Types of columns, after these statements: those whose text varies with the session, and those where it does not.
 pub const TYPES: &str = "CREATE TYPE mood AS ENUM ('good', 'bad'); CREATE DOMAIN day AS date;
     CREATE DOMAIN name_of AS text; CREATE DOMAIN later AS day";
-pub const KINDS: &[(&str, bool)] = &[
-    ("timestamptz", false),
-    ("timestamp", false),
-    ("date", false),
-    ("interval", false),
-    ("bytea", false),
-    ("double precision", false),
-    ("real", false),
-    ("money", false),
-    ("regclass", false),
-    ("date[]", false),
-    ("point", false),
-    ("day", false),
-    ("later", false),
-    ("text", true),
-    ("varchar(9)", true),
-    ("char(9)", true),
-    ("uuid", true),
-    ("bigint", true),
-    ("numeric", true),
-    ("boolean", true),
-    ("inet", true),
-    ("mood", true),
-    ("name_of", true),
-];
+pub const VARYING: &str =
+    "timestamptz;timestamp;date;interval;bytea;double precision;real;money;regclass;date[];point;day;later";
+pub const STEADY: &str = "text;varchar(9);char(9);uuid;bigint;numeric;boolean;inet;mood;name_of";
 
 const MARK: char = '"';
 

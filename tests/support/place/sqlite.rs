@@ -8,20 +8,15 @@ use tempfile::TempDir;
 
 use crate::clients::{output, quote};
 
-pub use super::VERSIONS;
 pub use super::alike::*;
 
 pub type Db = sqlx::Sqlite;
 
-/// How a transaction may begin.
 pub const LEVELS: &[&str] = &["BEGIN", "BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"];
-
 pub const TABLES: &str = "SELECT name FROM sqlite_schema WHERE type = 'table' AND substr(name, 1, 7) <> 'sqlite_'";
 
-/// The statements for other libraries.
 pub use fencing::sql::statement::sqlite::{ADMIT, HIGHEST, MIGRATIONS};
 
-/// What would take a mark of 35 down.
 pub const LOWER: &[&str] = &[
     "UPDATE fencing_marks SET token = 34",
     "UPDATE OR IGNORE fencing_marks SET token = 34",
@@ -30,28 +25,18 @@ pub const LOWER: &[&str] = &[
     "INSERT OR REPLACE INTO fencing_marks (resource, token) VALUES ('files/a', 33)",
 ];
 
-/// The columns of a mark besides its name and token.
 pub const MORE: &str = ", raised_at INTEGER NOT NULL DEFAULT (unixepoch())";
-
-/// Makes the marks two hours older.
 pub const OLDER: &str = "UPDATE fencing_marks SET raised_at = raised_at - 7200";
 
-/// Lowers a mark, or the floor.
 pub fn lower(resource: &str, from: u64, to: u64) -> String {
     format!("INSERT INTO main.fencing_lower VALUES ('{resource}', {from}, {to})")
 }
 
-/// What else a session may hide behind a temporary table.
 pub const TEMPORARY: &str = "CREATE TEMP TABLE fencing_admit (resource TEXT, token INTEGER)";
-
-/// Loses the floor.
 pub const DROP_FLOOR: &[&str] = &["DROP TRIGGER fencing_floor_delete", "DELETE FROM fencing_floor"];
-
-/// Types of columns, after these statements, and whether their text is the same in every session.
 pub const TYPES: &str = "SELECT 1";
-pub const KINDS: &[(&str, bool)] = &[("TEXT", true), ("DATE", true)];
-
-/// Loses a part of the fence that is not a table, and its name.
+pub const VARYING: &str = "";
+pub const STEADY: &str = "TEXT;DATE";
 pub const LOSE: &str = "DROP TRIGGER fencing_admit";
 pub const LOST: &str = "fencing_admit";
 
@@ -63,7 +48,6 @@ pub const CHANGE: &str =
 /// Errors have a message only.
 pub const STATES: &str = "";
 
-/// Writes of a client in another language, with a token or without.
 pub fn insert(token: Option<&str>, path: &str, body: &str) -> String {
     match token {
         Some(token) => {
@@ -123,7 +107,6 @@ pub fn insert_into(table: &str, value: &str) -> String {
     format!("INSERT INTO {} VALUES ('{value}', NULL)", quote(table, '"'))
 }
 
-/// How another language calls the fence.
 pub fn call(resource: &str, token: &str) -> String {
     format!("INSERT INTO fencing_admit VALUES ('{resource}', {token})")
 }
@@ -135,11 +118,9 @@ db.execute('BEGIN IMMEDIATE')
 db.execute(sys.argv[2])
 db.execute('COMMIT')";
 
-/// Writes a token, and counts if a newer one was there.
 pub const GUARDED: &str = "UPDATE files
     SET late = late + CASE WHEN token > ?1 THEN 1 ELSE 0 END, token = ?2";
 
-/// The levels that a session may begin its transactions on.
 pub const DEFAULTS: &[&str] = &["the only one"];
 
 /// One database of its own.
@@ -150,7 +131,6 @@ pub struct Place {
 }
 
 impl Place {
-    /// An empty database.
     pub async fn empty() -> Place {
         Place::with(SqliteJournalMode::Wal).await
     }
@@ -166,23 +146,19 @@ impl Place {
         open(&self.folder, self.journal, Duration::from_secs(5))
     }
 
-    /// A pool that waits for a lock as long as the database does by itself.
     pub fn patient(&self) -> SqlitePool {
         self.other()
     }
 
-    /// A pool whose sessions begin on this level.
     pub fn at(&self, _: &'static str) -> SqlitePool {
         self.pool.clone()
     }
 
-    /// A pool that may not write.
     pub fn read_only(&self) -> SqlitePool {
         let options = (*self.pool.connect_options()).clone().read_only(true);
         SqlitePoolOptions::new().connect_lazy_with(options)
     }
 
-    /// A pool that hardly waits for a lock.
     pub fn impatient(&self) -> SqlitePool {
         open(&self.folder, self.journal, Duration::ZERO)
     }

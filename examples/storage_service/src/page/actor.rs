@@ -8,13 +8,13 @@ use fencing::http::Problem;
 use fencing::lock::{AcquireError, Lease, Lock, Loss};
 use fencing::resource::Resource;
 use futures_util::future::{BoxFuture, FutureExt, OptionFuture};
+use parking_lot::{Condvar, Mutex};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::board::Board;
-use super::sleep::Sleep;
 use crate::caller::Caller;
 use crate::locks::Nodes;
 
@@ -72,6 +72,30 @@ impl Actor {
             _ if self.sleep.is_deep() => Err("it is asleep: wake it first"),
             order => self.orders.try_send(order).map_err(|_| "it is busy"),
         }
+    }
+}
+
+/// A sleep that stops a whole thread, as a garbage collector does.
+#[derive(Clone, Default)]
+struct Sleep(Arc<(Mutex<bool>, Condvar)>);
+
+impl Sleep {
+    /// Stops this thread until somebody wakes it.
+    fn fall(&self) {
+        let mut asleep = self.0.0.lock();
+        *asleep = true;
+        self.0.1.wait_while(&mut asleep, |asleep| *asleep);
+    }
+
+    /// Reports whether a thread was asleep.
+    fn wake(&self) -> bool {
+        let was = std::mem::replace(&mut *self.0.0.lock(), false);
+        self.0.1.notify_all();
+        was
+    }
+
+    fn is_deep(&self) -> bool {
+        *self.0.0.lock()
     }
 }
 

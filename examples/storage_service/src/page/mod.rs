@@ -4,6 +4,5 @@ mod actor;
 mod board;
 mod nodes;
 mod routes;
-mod sleep;
 
 pub use routes::{Page, SCRIPT, file, from_the_page, router};

@@ -47,10 +47,7 @@ impl<const N: usize, const C: usize, const R: usize> Scene for LockScene<'_, N, 
             Acquire { client, node } => match self.state.clients[client as usize].machine {
                 0 => asks(Kind::Client, attempt(client), node, "", ""),
                 // It was sent when the attempt began.
-                _ => {
-                    let sent = asks(Kind::Message, attempt(client), node, "", "");
-                    About { awake: false, ..sent }
-                }
+                _ => About { awake: false, ..asks(Kind::Message, attempt(client), node, "", "") },
             },
             AcquireAgain { client, node, expired, lost } => {
                 let how = match (expired, lost) {

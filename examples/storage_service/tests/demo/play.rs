@@ -9,11 +9,14 @@ use support::postgres::PostgresServer;
 fn play(arguments: &[&str]) -> Ended {
     let mut command = storage_service();
     command.arg("--play").args(arguments).stderr(Stdio::piped());
+    if arguments.contains(&"--files") {
+        command.envs(support::objects::environment());
+    }
     finish(command)
 }
 
 /// Plays it with the fence, which refuses the stale write.
-fn refused(arguments: &[&str]) {
+pub fn refused(arguments: &[&str]) {
     let Ended { code, stdout, .. } = play(arguments);
     assert_eq!(code, Some(0), "{stdout}");
     assert!(stdout.contains("412: token "), "{stdout}");
@@ -21,7 +24,7 @@ fn refused(arguments: &[&str]) {
 }
 
 /// Plays it without the fence.
-fn corrupted(arguments: &[&str]) {
+pub fn corrupted(arguments: &[&str]) {
     let Ended { code, stdout, .. } = play(&[arguments, &["--unguarded"]].concat());
     assert_eq!(code, Some(0), "{stdout}");
     assert!(!stdout.contains(" 412: "), "{stdout}");
@@ -43,6 +46,8 @@ fn wrong_use_is_told() {
         (["--lock", "elsewhere"], "--play needs leases"),
         (["--database", "oracle:x"], "--database: the URL must begin with"),
         (["--database", "postgres://127.0.0.1:1/files"], "cannot connect to the database"),
+        (["--files", "s3://no-such-bucket"], "--files: "),
+        (["--files", "s3://no-such-bucket"], "NoSuchBucket"),
     ] {
         play(&arguments).says(1, words);
     }

@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use fencing_protocol::{Fault, NonEmpty, Released, Renewed};
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use tokio::time::{Instant, advance, sleep};
 
 use super::*;
@@ -149,8 +150,7 @@ async fn a_lease_that_is_let_go_in_the_middle_of_its_renewal_is_forgotten() {
     assert_eq!(Arc::strong_count(&lock), 1);
 }
 
-/// Also by one whose renewal was about to begin: nothing is behind it to undo it where the lock-delay is all that is
-/// left.
+/// Also if the renewal was about to begin: where only the lock-delay is left, nothing behind it would undo it.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_over_is_not_renewed() {
     let clock = Service::clock();

@@ -2,9 +2,8 @@
 -- KEYS: 1 lock of the resource
 -- ARGV: 1 owner, 2 ttl in ms
 -- Returns: granted era count nonce crowded | held ms holder | shared ms holder | quarantined ms | exhausted | a refusal
--- Why the marker: a node that forgot, came back from an old copy, or belongs to another fleet
--- must not vote. Why pcall: a server without memory left refuses the SET before it looks, and the lock may be
--- held all the same.
+-- Why the marker: a node that forgot, came back from an old copy, or belongs to another fleet must not vote. Why pcall:
+-- a server without memory left refuses the SET before it looks, and the lock may be held all the same.
 local memory = redis.call('HMGET', MEMORY, 'admitted', 'nonce', 'era', 'granted', COUNT)
 if memory[1] ~= MARKER or not memory[2] then return refusal() end
 local closed = redis.call('PTTL', QUARANTINE)

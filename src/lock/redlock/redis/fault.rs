@@ -21,7 +21,6 @@ pub(super) fn fault(error: RedisError) -> Fault {
     }
 }
 
-/// Returns why there is no connection.
 pub(super) fn unreachable(error: RedisError) -> Fault {
     match fault(error) {
         Fault::Disconnected(text) => Fault::Unreachable(text),
@@ -34,7 +33,6 @@ pub(super) fn invalid(text: &str) -> Fault {
     Fault::InvalidReply(text.chars().take(200).collect())
 }
 
-/// Returns why such a server can't keep locks.
 pub(super) fn unfit(loading: bool, master: bool, maxmemory: u64, policy: &str) -> Option<Fault> {
     Unfit::of(loading, master, maxmemory, policy).map(|unfit| match unfit {
         Unfit::Loading => Fault::Loading,

@@ -10,7 +10,7 @@ use crate::lock::redlock::node::within;
 const STATUS: &str = concat!(include_str!("common.lua"), include_str!("status.lua"));
 
 /// The state of a node, for an operator.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeReport {
     /// The node, as an operator knows it; without password.
@@ -31,8 +31,7 @@ pub struct NodeReport {
     pub uptime: Duration,
     /// The time since 1970 by its clock, in seconds. `None` if it is a replica, or loading.
     pub clock: Option<Duration>,
-    /// The `run_id` under which it was admitted: an older one if it has restarted since, and none
-    /// if it was never admitted or has forgotten that.
+    /// The `run_id` under which it was admitted: an older one after a restart, none if it never was or has forgotten.
     pub admitted_as: Option<String>,
     /// The names of the nodes of the fleet that it was admitted in, in that life; empty if it was in none.
     pub fleet: Vec<String>,
@@ -109,16 +108,7 @@ impl RedisNode {
             maxmemory: info.maxmemory,
             maxmemory_policy: info.policy,
             uptime: info.uptime,
-            clock: None,
-            admitted_as: None,
-            fleet: Vec::new(),
-            moved_to: Vec::new(),
-            era: None,
-            quarantine: None,
-            longest: Duration::ZERO,
-            counts: 0,
-            crowded: false,
-            refuses: None,
+            ..NodeReport::default()
         };
         // A loading server answers nothing, and a replica's copy proves nothing.
         if report.master && !report.loading {

@@ -16,9 +16,8 @@ impl RedisKeys {
         format!("{}:{name}", self.prefix)
     }
 
-    /// Returns the head of every script: the keys that are the same for all locks. As constants they cost a call
-    /// nothing, while each argument costs as much as a sixth of a command. `NAME` is where the name of the
-    /// resource begins in the key of a lock.
+    /// Returns the head of every script: the keys that all locks share. As constants they cost a call nothing, while
+    /// each argument costs a sixth of a command. `NAME` is where the resource's name begins in a lock's key.
     pub(super) fn constants(&self) -> String {
         let mut constants = format!("local NAME = {}\n", self.key("lock:").len() + 1);
         for (name, key) in [
@@ -40,7 +39,6 @@ impl RedisKeys {
         constants
     }
 
-    /// Returns the channel of a client.
     pub(super) fn channel(&self, client: ClientId) -> String {
         self.key(&format!("wake:{client}"))
     }
@@ -57,7 +55,6 @@ impl RedisKeys {
         format!("{}:lock:*", escaped.collect::<String>())
     }
 
-    /// Returns the resource whose lock has this key.
     pub(super) fn resource(&self, key: &[u8]) -> Option<Resource> {
         let name = std::str::from_utf8(key).ok()?.strip_prefix(&self.prefix)?;
         Resource::new(name.strip_prefix(":lock:")?).ok()

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use ::redis::aio::{AsyncPushSender, MultiplexedConnection, SendError};
+use ::redis::aio::{MultiplexedConnection, SendError};
 use ::redis::{Client, Cmd, ProtocolVersion, PushInfo, PushKind, RedisError, Value};
 use fencing_protocol::{ClientId, Fault, Resource};
 use futures_util::future::BoxFuture;
@@ -12,25 +12,22 @@ use tokio::sync::mpsc;
 use super::fault::fault;
 use super::keys::RedisKeys;
 use super::stream::config;
-use crate::lock::wait::listener::{Notice, ReleaseListener};
+use crate::lock::wait::release_notifications::{Notice, ReleaseListener};
 
 const WAIT: &str = concat!(include_str!("free.lua"), include_str!("wait.lua"));
 const LEAVE: &str = concat!(include_str!("free.lua"), include_str!("notify.lua"), include_str!("leave.lua"));
 
-/// For how long a node keeps a waiter registered. A client that waits for longer asks now and again, and is
-/// registered again.
+/// How long a node keeps a waiter registered. A client that waits longer asks now and again, and is registered again.
 const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(60);
 /// The most unread notifications. More are dropped, as others may be lost.
 const MAX_QUEUED: usize = 1024;
 
-/// A connection of its own, on which a server notifies one client of releases: on a channel that only this
-/// client listens to.
+/// A connection of its own, on which a server notifies one client of releases: on a channel for this client alone.
 pub(super) struct RedisListener {
     connection: MultiplexedConnection,
     keys: RedisKeys,
     client: ClientId,
     notified: mpsc::Receiver<(Resource, u64)>,
-    /// The answers that are awaited.
     calls: FuturesUnordered<BoxFuture<'static, Result<Notice, Fault>>>,
 }
 
@@ -42,7 +39,21 @@ impl RedisListener {
         let info = info.clone().set_redis_settings(settings);
         let client = Client::open(info).map_err(fault)?;
         let (sender, notified) = mpsc::channel(MAX_QUEUED);
-        let config = config().set_push_sender(Pushed(Mutex::new(Some(sender))));
+        let sender = Mutex::new(Some(sender));
+        // What comes too fast is dropped.
+        let config = config().set_push_sender(move |push: PushInfo| {
+            let mut sender = sender.lock();
+            match push.kind {
+                PushKind::Disconnection => *sender = None,
+                PushKind::Message => {
+                    if let Some((sender, notified)) = sender.as_ref().zip(parse(&push.data)) {
+                        let _ = sender.try_send(notified);
+                    }
+                }
+                _ => {}
+            }
+            Ok::<(), SendError>(())
+        });
         let mut connection = client.get_multiplexed_async_connection_with_config(&config).await.map_err(fault)?;
         connection.subscribe(keys.channel(id)).await.map_err(fault)?;
         let calls = FuturesUnordered::new();
@@ -95,25 +106,6 @@ impl ReleaseListener for RedisListener {
             }
         }
         .boxed()
-    }
-}
-
-/// Takes the server's messages, and drops what comes too fast.
-struct Pushed(Mutex<Option<mpsc::Sender<(Resource, u64)>>>);
-
-impl AsyncPushSender for Pushed {
-    fn send(&self, push: PushInfo) -> Result<(), SendError> {
-        let mut sender = self.0.lock();
-        match push.kind {
-            PushKind::Disconnection => *sender = None,
-            PushKind::Message => {
-                if let Some((sender, notified)) = sender.as_ref().zip(parse(&push.data)) {
-                    let _ = sender.try_send(notified);
-                }
-            }
-            _ => {}
-        }
-        Ok(())
     }
 }
 

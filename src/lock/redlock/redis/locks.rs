@@ -46,8 +46,7 @@ pub struct NodeLock {
     pub holders: u64,
     /// Time until it expires, unless it is renewed. `None` for a lock that was made by hand and never ends.
     pub remaining: Option<Duration>,
-    /// The last token of the resource that this node knows of. It is the token of the lease if a majority of
-    /// the nodes says the same.
+    /// The last token of the resource that this node knows of: that of the lease, if a majority of nodes says the same.
     pub token: Option<Token>,
 }
 
@@ -57,8 +56,7 @@ pub struct NodeLock {
 pub struct NodeView {
     /// The holders of the lock there. Empty if it is free.
     pub locks: Vec<NodeLock>,
-    /// The last token of the resource that the node knows of, also of a free lock. Where it knows of none, it is
-    /// the one before the first of its era.
+    /// The resource's last token that it knows, also of a free lock; if none, the one before the first of its era.
     pub known: Option<Token>,
     stamp: Stamp,
     fleet: Fleet,
@@ -73,12 +71,10 @@ pub enum Forced {
     Taken(usize),
     /// The lock was free. The node has noted that the holders' token is used up.
     Free,
-    /// Another holder has it there, and keeps it. Nothing was noted: if that is an attempt that fails, the old
-    /// holder may acquire this node again.
+    /// Another holder keeps it. Nothing was noted: if it is a failed attempt, the old holder may get this node again.
     HeldByAnother,
 }
 
-/// A node's report of some locks.
 struct LockReports {
     admitted: Vec<u8>,
     era: u64,
@@ -88,8 +84,7 @@ struct LockReports {
 
 impl RedisNode {
     /// Reads the locks on the node whose resource is `wanted`, over a connection of its own. It goes through the
-    /// keys of the server in small steps, each of which may take as long as `budget`; locks that come or go
-    /// meanwhile may be in it or not.
+    /// server's keys in small steps of up to `budget` each; locks that come or go meanwhile may be in it or not.
     ///
     /// It only reads. The user of the node needs the right to `SCAN`.
     ///
@@ -159,12 +154,10 @@ impl RedisNode {
     /// one without the lock: each records the largest of these tokens as used, so that the holder's next renewal cannot
     /// set the lock there. Views of other fleets, and of other resources, do not count.
     ///
-    /// The node records the release, with the name of this process, in the sorted set `{namespace}:audit`, which
-    /// keeps the last 1000 lines.
+    /// The node records it, with this process's name, in the sorted set `{namespace}:audit` of the last 1000 lines.
     ///
-    /// **Fencing.** It does not stop the holder, which continues until its next renewal (that fails once a majority has
-    /// answered as above) or until its lease ends. Only a storage that compares tokens refuses its writes, once it has
-    /// seen a newer one.
+    /// **Fencing.** It does not stop the holder before its next renewal (which fails once a majority has answered as
+    /// above) or its lease's end. Only a storage that compares tokens refuses its writes, once it has seen a newer one.
     ///
     /// # Errors
     /// [`Fault`]: why the node did not answer; it may have done it anyway. A node that is not admitted in this
@@ -227,14 +220,12 @@ impl RedisNode {
     }
 }
 
-/// Returns the server's identity as a member of this fleet.
 async fn member(connection: &mut MultiplexedConnection, fleet: &Fleet) -> Result<Membership, Fault> {
     let incarnation = Incarnation::new(&info(connection).await?.run_id);
     Ok(Membership { incarnation, fleet: fleet.clone() })
 }
 
-/// Returns the first holders for the audit. A lock may have very many, and a line must stay short; other clients
-/// may have written anything there.
+/// Returns the first holders, for a short audit line: a lock may have very many, and others may have written anything.
 fn shown(values: &[Vec<u8>]) -> String {
     let shown = |value: &Vec<u8>| -> String {
         let text = String::from_utf8_lossy(value);

@@ -26,13 +26,14 @@ pub use node_urls::node_urls;
 impl RedlockBuilder {
     /// Adds one Redis node per URL, besides those added before: `redis://`, `rediss://`
     /// or `unix://`. Each is an independent master without failover.
-    pub fn redis<U: AsRef<str>>(self, urls: impl IntoIterator<Item = U>) -> RedlockBuilder {
-        urls.into_iter().fold(self, |builder, url| {
+    pub fn redis<U: AsRef<str>>(mut self, urls: impl IntoIterator<Item = U>) -> RedlockBuilder {
+        for url in urls {
             let url = url.as_ref().to_owned();
-            builder.source(Arc::new(move |namespace| {
+            self.sources.push(Arc::new(move |namespace| {
                 let node = RedisNode::new(&url, namespace)?;
                 Ok(Arc::new(node) as Arc<dyn Node>)
-            }))
-        })
+            }));
+        }
+        self
     }
 }

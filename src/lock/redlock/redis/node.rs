@@ -21,9 +21,9 @@ use super::stream::{self, config, settings};
 use super::url::{refused, without_password};
 use super::wire::Wire;
 use crate::lock::redlock::answers::NodeAnswer;
-use crate::lock::redlock::group::{Group, GroupKind};
+use crate::lock::redlock::node::{Group, GroupKind};
 use crate::lock::redlock::{BuildError, Node, Session};
-use crate::lock::wait::listener::ReleaseListener;
+use crate::lock::wait::release_notifications::ReleaseListener;
 use crate::random;
 use crate::server_info::ServerInfo;
 
@@ -44,8 +44,7 @@ impl RedisNode {
     /// `a=redis://10.0.0.5:6379`: a node with a name of its own may change its address. So may any other that keeps its
     /// name, as in `redis://10.0.0.5:6379=redis://10.0.0.9:6379`. Every client must give the nodes the same names.
     ///
-    /// `rediss://` trusts the system's certificates, or those in the file that the
-    /// environment variable `SSL_CERT_FILE` names.
+    /// `rediss://` trusts the system's certificates, or those in the file that the variable `SSL_CERT_FILE` names.
     ///
     /// # Errors
     /// [`BuildError`] says which part of the URL is wrong, or that the namespace cannot be part of a key.
@@ -54,8 +53,7 @@ impl RedisNode {
             && namespace.len() <= 64
             && !namespace.contains(|c: char| c.is_control() || c == '{' || c == '}');
         if !fits {
-            let rule = "1 to 64 bytes, no control characters, no braces";
-            return Err(BuildError::new("namespace", rule));
+            return Err(BuildError::new("namespace", "1 to 64 bytes, no control characters, no braces"));
         }
         let whole = url;
         let (given, url) = match url.split_once('=') {
@@ -71,7 +69,7 @@ impl RedisNode {
             return Err(BuildError::new("redis", rule));
         }
         let info = info.set_tcp_settings(settings());
-        let user = info.redis_settings().username().map(|user| format!("{user}@"));
+        let user = info.redis_settings().username().map_or_else(String::new, |user| format!("{user}@"));
         let scheme = match info.addr() {
             ConnectionAddr::Tcp(..) => "redis",
             ConnectionAddr::TcpTls { .. } => {
@@ -81,43 +79,18 @@ impl RedisNode {
             }
             _ => "unix",
         };
-        let database = match info.redis_settings().db() {
-            0 => String::new(),
-            number => format!("/{number}"),
-        };
+        let number = info.redis_settings().db();
+        let database = if number == 0 { String::new() } else { format!("/{number}") };
         let address = format!("{}{database}", info.addr());
         // Clients may be different users of one node.
         let (name, member) = match given {
             Some(name) => (name.to_owned(), name.to_owned()),
-            None => {
-                let user = user.unwrap_or_default();
-                (format!("{scheme}://{user}{address}"), format!("{scheme}://{address}"))
-            }
+            None => (format!("{scheme}://{user}{address}"), format!("{scheme}://{address}")),
         };
         let client = Client::open(info).map_err(|_| refused(whole, url))?;
         Ok(RedisNode { name, member, client, keys: RedisKeys::new(namespace) })
     }
-}
 
-impl Node for RedisNode {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn member(&self) -> &str {
-        &self.member
-    }
-
-    fn open(&self, fleet: &Fleet, holder: &str) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
-        self.clone().begin(fleet.clone(), holder.to_owned()).boxed()
-    }
-
-    fn listen(&self, client: ClientId) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
-        RedisListener::open(self.client.clone(), self.keys.clone(), client).boxed()
-    }
-}
-
-impl RedisNode {
     /// Connects, logs in, reads the server's identity, loads the scripts, and makes the session.
     async fn begin(self, fleet: Fleet, holder: String) -> Result<Box<dyn Session>, Fault> {
         let stream = stream::connect(&self.client).await;
@@ -146,7 +119,24 @@ impl RedisNode {
     }
 }
 
-/// A session with one server.
+impl Node for RedisNode {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn member(&self) -> &str {
+        &self.member
+    }
+
+    fn open(&self, fleet: &Fleet, holder: &str) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
+        self.clone().begin(fleet.clone(), holder.to_owned()).boxed()
+    }
+
+    fn listen(&self, client: ClientId) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
+        RedisListener::open(self.client.clone(), self.keys.clone(), client).boxed()
+    }
+}
+
 struct RedisSession {
     wire: Wire,
     incarnation: Incarnation,
@@ -248,14 +238,10 @@ pub(super) async fn connect(client: &Client) -> Result<MultiplexedConnection, Fa
 }
 
 /// Sends a command. The caller bounds the time.
-pub(super) async fn query<T: FromRedisValue>(
-    connection: &mut MultiplexedConnection,
-    command: &Cmd,
-) -> Result<T, Fault> {
-    command.query_async(connection).await.map_err(fault)
+pub(super) async fn query<T: FromRedisValue>(connection: &mut MultiplexedConnection, cmd: &Cmd) -> Result<T, Fault> {
+    cmd.query_async(connection).await.map_err(fault)
 }
 
-/// Asks the server for `INFO`.
 pub(super) async fn info(connection: &mut MultiplexedConnection) -> Result<ServerInfo, Fault> {
     read(::redis::cmd("INFO").arg("default").query_async(connection).await)
 }

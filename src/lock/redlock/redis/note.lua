@@ -1,8 +1,7 @@
 -- Records what an operator did, in order of time, and keeps the last 1000 lines. Writes nothing on a server out of
 -- memory, or if the key has another type.
 local function note(line)
-  local time = redis.call('TIME')
-  local millis = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
+  local millis = string.format('%.0f', clock())
   redis.pcall('ZADD', AUDIT, millis, millis .. ' ' .. line)
   for _ = 1, 8 do
     local lines = redis.pcall('ZCARD', AUDIT)

@@ -2,9 +2,8 @@
 -- ARGV: 1 fresh nonce, 2 the fleet that is moved to this one, or empty
 -- Returns: prepared nonce era reserved longest admitted blank crowded seconds microseconds other |
 -- a refusal. The other fleet that is written there is empty for none.
--- Why the first nonce stays: clients that race share one, or they would undo each other. Why a node
--- that has left a fleet joins only in a move, or once that is done: the old fleet's majority that has
--- left must not get lost before.
+-- Why the first nonce stays: clients that race share one, or they would undo each other. Why a node that has left a
+-- fleet joins only in a move, or once that is done: the old fleet's majority that has left must not get lost before.
 local left = redis.call('HMGET', MEMORY, 'sealed_as', 'sealed_to', 'started')
 -- A server out of memory permits deletions, and after one every other write of the script.
 redis.call('HDEL', MEMORY, 'nothing')

@@ -8,7 +8,7 @@ use smallvec::smallvec;
 
 use super::fault::{fault, invalid};
 use crate::lock::redlock::answers::NodeAnswer;
-use crate::lock::redlock::group::{Group, GroupKind};
+use crate::lock::redlock::node::{Group, GroupKind};
 
 /// An answer behind its number.
 #[derive(Debug, Clone, Copy)]
@@ -113,10 +113,7 @@ fn natural(value: &Value) -> Option<u64> {
 /// Returns what the script answered, behind the number; `None` if none of our scripts answers that.
 pub(super) fn reply(uptime: Duration, parts: &[Value]) -> Option<Reply> {
     let text = |part: usize| text(parts.get(part)?);
-    let number = |part: usize| match parts.get(part)? {
-        Value::Int(number) => Some(*number),
-        _ => None,
-    };
+    let number = |part: usize| if let Value::Int(number) = parts.get(part)? { Some(*number) } else { None };
     let natural = |part: usize| natural(parts.get(part)?);
     // A key without expiry was made by hand: it never ends.
     let remaining = |part: usize| match number(part)? {
@@ -146,10 +143,7 @@ pub(super) fn reply(uptime: Duration, parts: &[Value]) -> Option<Reply> {
         "free" => Reply::Free,
         "several" => {
             // Only the answer as a whole has the request's number in front; its parts have none.
-            let part = |part: &Value| match part {
-                Value::Array(part) => reply(uptime, part),
-                _ => None,
-            };
+            let part = |part: &Value| if let Value::Array(part) = part { reply(uptime, part) } else { None };
             Reply::Several(parts.get(1..)?.iter().map(part).collect::<Option<_>>()?)
         }
         "exhausted" => Reply::Exhausted,
@@ -157,11 +151,8 @@ pub(super) fn reply(uptime: Duration, parts: &[Value]) -> Option<Reply> {
         "not-admitted" => Reply::NotAdmitted,
         "published" => Reply::Published,
         "renewed" => Reply::Renewed,
-        "released" => match parts.get(1).and(text(1)) {
-            // Other clients may have noted another name there. The lock is free in any case.
-            Some(to) => ClientId::parse(to).map_or(Reply::Released, |to| Reply::Passed { to }),
-            None => Reply::Released,
-        },
+        // Other clients may have noted another name there. The lock is free in any case.
+        "released" => text(1).and_then(ClientId::parse).map_or(Reply::Released, |to| Reply::Passed { to }),
         "not-owner" => Reply::NotOwner,
         "other-fleet" => Reply::OtherFleet(fleet(1)?),
         "moved" => Reply::Moved(fleet(1)?),
@@ -182,10 +173,7 @@ pub(super) fn reply(uptime: Duration, parts: &[Value]) -> Option<Reply> {
             clock: Duration::from_secs(natural(8)?)
                 .saturating_sub(EPOCH)
                 .saturating_add(Duration::from_micros(natural(9)?)),
-            other: match text(10)? {
-                "" => None,
-                _ => Some(fleet(10)?),
-            },
+            other: if text(10)?.is_empty() { None } else { Some(fleet(10)?) },
             uptime,
         }),
         _ => return None,

@@ -7,7 +7,7 @@ use fencing_protocol::{Fleet, Membership, Request, Sealing, Stamp, Token};
 use super::keys::{RedisKeys, constant};
 use super::source::{self, LOADED, of_lock};
 use super::wire::Wire;
-use crate::lock::redlock::group::{GroupKind, renewed_for};
+use crate::lock::redlock::node::{GroupKind, renewed_for};
 
 /// The scripts of a session, with what all of its commands have in common.
 #[derive(Debug)]
@@ -23,16 +23,12 @@ pub(super) struct Scripts {
 }
 
 impl Scripts {
-    /// Returns the scripts of a session of this member, for a client of that name.
     pub(super) fn new(keys: RedisKeys, holder: String, me: &Membership) -> Scripts {
         let head = head(&keys, me);
         Scripts { keys, holder, head, digests: Vec::new(), flushed: AtomicBool::new(false) }
     }
 
-    /// Loads them, unless the user may not do that.
-    ///
-    /// # Errors
-    /// [`RedisError`]: the connection is broken.
+    /// Loads them, unless the user may not do that. Fails if the connection is broken.
     pub(super) async fn load(&mut self, wire: &Wire) -> Result<(), RedisError> {
         let send = |source| wire.send(|cmd| cmd.arg("SCRIPT").arg("LOAD").arg(self.text(source)));
         let loading: Vec<_> = LOADED.into_iter().map(send).collect();

@@ -1,7 +1,6 @@
 use fencing_protocol::{Mode, Request, Resource};
 
-/// A script whose answer begins with the number of the request, its last argument. The number comes
-/// first because Redis cuts an array off at a nil.
+/// A script whose answer begins with the request's number, its last argument: Redis cuts an array off at a nil.
 macro_rules! numbered {
     ($($file:literal),+) => {
         concat!(

@@ -18,7 +18,6 @@ use tokio_rustls::TlsConnector;
 /// After how much silence the other end of a connection is asked whether it is still there.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 
-/// The bytes to and from a server.
 pub(super) type ServerStream = Pin<Box<dyn AsyncStream + Send>>;
 
 /// Connects to the server of a client. The caller bounds the time.
@@ -64,8 +63,7 @@ async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Returns the settings of a TCP connection that the `redis` crate opens. A request does not wait
-/// for the acknowledgement of the one before.
+/// Returns the settings of the `redis` crate's TCP connections. Requests do not wait for an earlier acknowledgement.
 pub(super) fn settings() -> TcpSettings {
     TcpSettings::default().set_nodelay(true).set_keepalive(keepalive())
 }

@@ -44,10 +44,7 @@ fn wrong_part(url: &str) -> (&'static str, Option<char>) {
 
 /// The URL without user, password and parameters.
 pub(super) fn without_password(url: &str) -> String {
-    let (scheme, rest) = match url.split_once("://") {
-        Some((scheme, rest)) => (format!("{scheme}://"), rest),
-        None => (String::new(), url),
-    };
+    let (scheme, rest) = url.split_at(url.find("://").map_or(0, |at| at + 3));
     let parts = rest.split('?').next().unwrap_or("");
     match (parts.rsplit_once('@'), rest.contains('@')) {
         (Some((_, place)), _) => format!("{scheme}{place}"),

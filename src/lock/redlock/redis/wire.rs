@@ -19,9 +19,8 @@ const MAX_ANSWER: usize = 1 << 20;
 const MAX_DEPTH: usize = 8;
 
 /// A connection to a Redis server. Commands go in the order in which they were written, and their answers come in
-/// that order. It has no task: each task that waits for an answer moves the bytes of all. Dropped, it closes.
-///
-/// The driver's own connection has two tasks, and a channel between them: each call costs twice as much on it.
+/// that order. It has no task: each task that waits for an answer moves the bytes of all. Dropped, it closes. The
+/// driver's own connection has two tasks, and a channel between them: each call costs twice as much on it.
 pub(super) struct Wire(Mutex<Traffic>);
 
 /// The unsent bytes, and the outstanding answers.
@@ -40,7 +39,6 @@ struct Traffic {
     closed: Option<RedisError>,
 }
 
-/// The place of one answer.
 enum AnswerPlace {
     Awaited(Option<Waker>),
     Come(Value),

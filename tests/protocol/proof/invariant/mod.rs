@@ -5,7 +5,6 @@
 mod eras;
 mod grants;
 mod moving;
-mod sharers;
 
 use std::sync::LazyLock;
 
@@ -31,7 +30,7 @@ pub fn conjuncts(table: &'static str) -> Vec<Conjunct> {
 /// All conjuncts.
 pub fn invariant() -> &'static [Conjunct] {
     static ALL: LazyLock<Vec<Conjunct>> = LazyLock::new(|| {
-        let tables = [eras::FACTS, grants::FACTS, sharers::FACTS, moving::FACTS];
+        let tables = [eras::FACTS, grants::FACTS, moving::FACTS];
         tables.into_iter().flat_map(conjuncts).collect()
     });
     &ALL

@@ -5,8 +5,6 @@
 
 mod acquire;
 mod node;
-mod readmit;
-mod start;
 
 use std::sync::LazyLock;
 
@@ -33,7 +31,7 @@ pub struct Step {
 /// All steps.
 pub fn steps() -> &'static [Step] {
     static ALL: LazyLock<Vec<Step>> = LazyLock::new(|| {
-        let tables = [acquire::STEPS, node::STEPS, readmit::STEPS, start::STEPS];
+        let tables = [acquire::STEPS, node::STEPS];
         tables.into_iter().flat_map(entries).map(Step::read).collect()
     });
     &ALL

@@ -1,13 +1,11 @@
-//! A run of a small world, with fleet `f` of nodes 1, 2, 3 and fleet `g` of nodes 2, 3, 4. Each word has a version for
-//! each step that changed it.
+//! A run of a small world: fleet `f` is nodes 1, 2, 3, `g` is 2, 3, 4. A word has a version per step that changed it.
 
 use std::collections::BTreeMap;
 
 use crate::proof::fact::{Fact, binders, closed, fact, pairs};
-use crate::proof::obligation::Obligation;
-use crate::proof::state;
+use crate::proof::obligation::{Obligation, started};
 use crate::proof::steps;
-use crate::proof::words::{self, DERIVED, TOKENS, Word};
+use crate::proof::words::{self, DERIVED, STATE, TOKENS, Word};
 
 /// A run of the world, all of whose words are defined.
 pub struct Run {
@@ -22,7 +20,7 @@ impl Run {
     /// The small world, and the state in which it starts.
     pub fn new() -> Run {
         let mut text = format!("{WORLD}{START}");
-        for word in words::state() {
+        for word in STATE {
             if !START.contains(&format!("-fun {} ", word.name)) {
                 text += &nothing_yet(word);
             }
@@ -32,7 +30,7 @@ impl Run {
         for derived in DERIVED {
             run.define(derived.name, derived.takes, derived.gives, derived.body);
         }
-        run.check("started", "facts", &state::started());
+        run.check("started", "facts", &started());
         run
     }
 
@@ -96,7 +94,7 @@ impl Run {
         let before = self.version.clone();
         let mut after = before.clone();
         for change in &step.changes {
-            let word = words::state().find(|word| word.name == change.word).unwrap();
+            let word = STATE.iter().find(|word| word.name == change.word).unwrap();
             self.version.clone_from(&before);
             self.define(word.name, change.vars, word.gives, &change.body);
             after.insert(word.name, self.taken);

@@ -41,8 +41,7 @@ fn between_two_alone() -> Run {
     run
 }
 
-/// On node 1, which forgot, nothing has been counted: who shares is counted beside a part there. Node
-/// 2 is sent a publish.
+/// On node 1, which forgot, nothing is counted: who shares is counted beside a part there. Node 2 is sent a publish.
 fn after_a_node_forgot() -> Run {
     let mut run = Run::new();
     begins(&mut run, "s1");

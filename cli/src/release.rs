@@ -1,33 +1,165 @@
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use fencing::lock::redlock::{Forced, NodeView};
-use fencing::lock::{Fault, Holder};
+use fencing::lock::{Fault, Holder, Operator};
 use fencing::{Resource, Token};
+use tokio::time::timeout;
 
-use super::{HOLDER_GOES_ON, LOOK, gone};
 use crate::exit::Failure;
+use crate::findings::{NodeBudget, Turnout, Voters, print_faults};
+use crate::place::{Chosen, LockPlace, Redis};
+use crate::pool::{ANSWER_TIMEOUT, answer};
 use crate::say;
-use crate::voters::{Turnout, Voters};
+
+/// Takes a lock from its holder by force, so that others can acquire it at once.
+///
+/// It cannot stop the holder: two clients may believe that they hold the lock, until the holder's next renewal fails.
+/// All who share a lock lose it. Without --token, the client that holds it when the command runs loses it.
+///
+/// Nodes record it in the sorted set {NAMESPACE}:audit, a database in fencing_audit, etcd and ZooKeeper nowhere.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReleaseArgs {
+    #[command(flatten)]
+    place: LockPlace,
+    /// The resource: one name, no pattern.
+    #[arg(long, value_name = "NAME")]
+    resource: Resource,
+    #[command(flatten)]
+    budget: NodeBudget,
+    /// The token of the lease to end, as shown without --yes. If the lock has another by now, nothing is done. If "a
+    /// token below N" is shown, give any below N. A lock on less than a majority has no token.
+    #[arg(long, value_name = "TOKEN")]
+    token: Option<Token>,
+    /// Confirms the release. Without this, the command only prints what it would do.
+    #[arg(long)]
+    yes: bool,
+}
+
+pub(crate) async fn main(args: ReleaseArgs) -> Result<u8, Failure> {
+    let done = match args.place.chosen(false)? {
+        Chosen::Redis(redis) => on_nodes(&args, &redis).await?,
+        service => in_service(&args, &*service.operator().await?).await?,
+    };
+    match done {
+        Some(done) => say::out(format_args!("{done}\n{HOLDER_GOES_ON}\n")),
+        None => {
+            say::out(format_args!("nobody holds {}\n", args.resource));
+            if args.resource.as_str().contains(['*', '?']) {
+                say::error("--resource is one name here, not a pattern");
+            }
+        }
+    }
+    Ok(0)
+}
+
+async fn on_nodes(args: &ReleaseArgs, redis: &Redis) -> Result<Option<String>, Failure> {
+    let (resource, budget) = (&args.resource, args.budget.within(Duration::MAX));
+    let mut voters = Voters::of(redis, budget).await?;
+    let list = voters.list.clone();
+    let views: Vec<NodeView> = voters.each(async |node| node.lock(&list, resource, budget).await).await;
+    check_majority(&voters)?;
+    let (turnout, not_asked) = (voters.turnout(), voters.faults.len());
+    let Turnout { remember, size, .. } = turnout;
+    let mut holders = LockHolders::of(&views, turnout);
+    if holders.is_empty() {
+        let why = format_args!(
+            "nothing was released: {remember} of {size} nodes remember, and none of them has {resource}. The others \
+             may have forgotten it, so it may be held until their quarantine ends"
+        );
+        return if turnout.may_be_held(0) { Err(Failure::unavailable(why)) } else { Ok(None) };
+    }
+    let found = LockHolders::describe(&holders, turnout);
+    if let Some(token) = args.token
+        && holders.iter().any(|holders| holders.uncertain)
+    {
+        return Err(Failure::unavailable(format_args!(
+            "nothing was released: too few nodes remember to tell whether token {token} is that of the lease of \
+             {resource}; it is held by {found}. Run it without --token, or again when more nodes remember"
+        )));
+    }
+    holders.retain(|holders| args.token.is_none_or(|token| holders.has(token)));
+    check_agreed(args, &found, !holders.is_empty(), holders.iter().find_map(LockHolders::own_token))?;
+    let found = LockHolders::describe(&holders, turnout);
+    let values: Vec<_> = holders.into_iter().flat_map(|holders| holders.parts.into_keys()).collect();
+    let forced = voters.each(async |node| node.force_release(&list, resource, &values, &views, budget).await).await;
+    NodeAnswers::of(&voters, &forced, not_asked).outcome(resource, &found, turnout).map(Some)
+}
+
+async fn in_service(args: &ReleaseArgs, service: &dyn Operator) -> Result<Option<String>, Failure> {
+    let resource = &args.resource;
+    let leases = answer(service.leases_of(resource)).await?;
+    // Of several that share it, the latest has the token of all, or the largest.
+    let Some(lease) = leases.iter().max_by_key(|lease| lease.token) else { return Ok(None) };
+    let named = named(leases.iter().map(|lease| lease.holder.as_ref()));
+    let found = format!("{named}, token {}", lease.token);
+    check_agreed(args, &found, args.token.is_none_or(|token| token == lease.token), Some(lease.token))?;
+    let released = timeout(ANSWER_TIMEOUT, service.force_release(lease)).await;
+    match released.unwrap_or(Err(Fault::TimedOut)) {
+        Ok(true) => Ok(Some(format!("released {resource}, held by {found}"))),
+        Ok(false) => Err(gone(resource, &named, 0)),
+        Err(fault @ (Fault::TimedOut | Fault::Disconnected(_))) => Err(Failure::unavailable(format_args!(
+            "{resource} was perhaps released; the lock service did not answer: {fault}. {LOOK}"
+        ))),
+        Err(fault) => Err(fault.into()),
+    }
+}
+
+fn check_majority(voters: &Voters) -> Result<(), Failure> {
+    let mut faults = voters.faults.iter();
+    let elsewhere = faults.any(|(_, fault)| matches!(fault, Fault::OtherFleet { .. } | Fault::Moved { .. }));
+    let next = if elsewhere {
+        "do the clients use this list?"
+    } else {
+        "run it again when a majority is admitted (see `fencing nodes`)"
+    };
+    let so = format!("nothing was released; {next}");
+    voters.turnout().check_majority(&so).inspect_err(|_| print_faults(&voters.faults))
+}
+
+/// Refuses without --yes, or if the lock does not have the given token. `only` is the token that it has.
+fn check_agreed(args: &ReleaseArgs, found: &str, is_there: bool, only: Option<Token>) -> Result<(), Failure> {
+    let resource = &args.resource;
+    if let Some(token) = args.token.filter(|_| !is_there) {
+        return Err(Failure::refused(format_args!(
+            "nothing was released: {resource} has no lease with token {token}; it is held by {found}"
+        )));
+    }
+    let only = only.filter(|_| args.token.is_none());
+    let only = only.map(|token| format!(", and --token {token} so that no other client can lose it"));
+    let only = only.unwrap_or_default();
+    let what = format!("release {resource}, held by {found}. {HOLDER_GOES_ON}");
+    Failure::unless(args.yes, format_args!("would {what} Add --yes to do it{only}"))
+}
+
+/// The lock is another client's, or free. It may have been released on less than a majority of the nodes.
+fn gone(resource: &Resource, named: &str, taken: usize) -> Failure {
+    Failure::refused(match taken {
+        0 => format!("{resource} is not held by {named} any more: nothing was released"),
+        _ => format!(
+            "another client now holds {resource}, and keeps it; {named} had it on {taken} nodes, and lost it there"
+        ),
+    })
+}
 
 /// Tokens of an era.
 const COUNTS: u64 = 1_000_000;
 
 /// The holder of a lock on nodes, or all who share it.
-pub(super) struct LockHolders {
+struct LockHolders {
     /// The value of the lock on the nodes, and its holder: more than one where they share it.
-    pub(super) parts: BTreeMap<Vec<u8>, Option<Holder>>,
-    /// The token, if a majority has the lock: that of a majority, or else the largest. `None` on fewer nodes: the
-    /// next holder may get the same token.
+    parts: BTreeMap<Vec<u8>, Option<Holder>>,
+    /// The token, if a majority has the lock: a majority's, or else the largest. `None` on fewer: the next may get it.
     token: Option<Token>,
     nodes: usize,
     /// Whether a majority may have the lock: nodes that have not answered, or have forgotten locks, may have had it.
-    pub(super) uncertain: bool,
+    uncertain: bool,
 }
 
 impl LockHolders {
     /// Collects the holders of the lock. A holder on less than a majority is an unfinished attempt or an ending lease,
     /// and counts only if no client has a majority.
-    pub(super) fn of(views: &[NodeView], turnout: Turnout) -> Vec<LockHolders> {
+    fn of(views: &[NodeView], turnout: Turnout) -> Vec<LockHolders> {
         let mut all: BTreeMap<Option<&[u8]>, Vec<&NodeView>> = BTreeMap::new();
         for view in views {
             let Some(first) = view.locks.first() else { continue };
@@ -48,16 +180,16 @@ impl LockHolders {
     }
 
     /// Returns whether the lock may have this token. Forgotten tokens are older than all known ones.
-    pub(super) fn has(&self, token: Token) -> bool {
+    fn has(&self, token: Token) -> bool {
         if let Some(own) = self.own_token() { token == own } else { self.token.is_some_and(|era| token < era) }
     }
 
     /// The token, unless it is from before the present era: counts start again with each.
-    pub(super) fn own_token(&self) -> Option<Token> {
+    fn own_token(&self) -> Option<Token> {
         self.token.filter(|token| token.get() % COUNTS > 0)
     }
 
-    pub(super) fn describe(all: &[LockHolders], turnout: Turnout) -> String {
+    fn describe(all: &[LockHolders], turnout: Turnout) -> String {
         let Turnout { remember, size, .. } = turnout;
         let one = |holders: &LockHolders| {
             let (named, nodes) = (named(holders.parts.values().map(Option::as_ref)), holders.nodes);
@@ -76,13 +208,13 @@ impl LockHolders {
     }
 }
 
-pub(super) fn named<'a>(holders: impl Iterator<Item = Option<&'a Holder>>) -> String {
+fn named<'a>(holders: impl Iterator<Item = Option<&'a Holder>>) -> String {
     let one = |holder: Option<&Holder>| holder.map_or_else(|| "an unnamed holder".to_owned(), Holder::to_string);
     say::listed(holders.map(one), ", ")
 }
 
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct NodeAnswers {
+struct NodeAnswers {
     taken: usize,
     free: usize,
     /// Number of nodes on which another client holds the lock, and keeps it.
@@ -93,7 +225,7 @@ pub(super) struct NodeAnswers {
 
 impl NodeAnswers {
     /// Counts them, and says which nodes have not released it. The first `unasked` of those at fault were not asked.
-    pub(super) fn of(voters: &Voters, forced: &[Forced], unasked: usize) -> NodeAnswers {
+    fn of(voters: &Voters, forced: &[Forced], unasked: usize) -> NodeAnswers {
         let mut answers = NodeAnswers::default();
         for (index, (node, fault)) in voters.faults.iter().enumerate() {
             say::error(match fault {
@@ -126,7 +258,7 @@ impl NodeAnswers {
     }
 
     /// Says whether the lock, `held` by these clients, was released.
-    pub(super) fn outcome(self, resource: &Resource, held: &str, turnout: Turnout) -> Result<String, Failure> {
+    fn outcome(self, resource: &Resource, held: &str, turnout: Turnout) -> Result<String, Failure> {
         let (NodeAnswers { taken, free, others, silent }, Turnout { needed, size, .. }) = (self, turnout);
         // They refuse the holder's renewal now.
         let noted = taken + free;
@@ -156,6 +288,11 @@ impl NodeAnswers {
     }
 }
 
+const LOOK: &str = "To see the present holder, run this again without --yes.";
+const HOLDER_GOES_ON: &str = "\
+This does not stop the holder: it continues until its next renewal fails (each third of its TTL), or until its lease \
+ends. Only storage that compares tokens refuses its writes, once it has seen a newer token. Stop it if you can.";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,7 +300,7 @@ mod tests {
     /// The beginning of what is said.
     const RELEASED: &str = "released r, held by h, on ";
     const GONE: &str = "r is not held by h any more: nothing was released";
-    const OTHERS: &str = "another client now holds r, and keeps it; h still had it on ";
+    const OTHERS: &str = "another client now holds r, and keeps it; h had it on ";
     const UNKNOWN: &str = "it is not known whether r, held by h, was released: ";
     const TOO_FEW: &str = "r, held by h, was released on ";
 

@@ -1,17 +1,12 @@
 //! Triggers that refuse a write without a token or with a stale one, in any language.
 
-mod error;
-
 use sqlx::{Pool, Transaction};
 
-pub use self::error::ProtectError;
-use super::migrate::find_unfit;
-use super::objects::find_lost;
-use crate::database::opening::{open_transaction, procedure_connection};
+use super::AdmitError;
+use super::migrate::{find_lost, unfit};
 use crate::database::protect::TableName;
 pub use crate::database::protect::{NameError, Protect, Protected};
-use crate::database::quoted::{fill, quote};
-use crate::database::{Database, TextRow};
+use crate::database::{Database, Meaning, TextRow, fill, meaning, open_transaction, procedure_connection, quote, text};
 
 impl Protect {
     /// Returns the statements that protect the table, or protect it again, without those that depend on what
@@ -20,17 +15,13 @@ impl Protect {
     /// # Errors
     /// [`ProtectError::NoShadow`].
     pub fn statements<DB: Database>(&self) -> Result<Vec<String>, ProtectError> {
-        match self.shadow && !DB::HAS_SHADOW {
-            true => Err(ProtectError::NoShadow),
-            false => Ok(DB::protecting(self)),
-        }
+        if self.shadow && !DB::HAS_SHADOW { Err(ProtectError::NoShadow) } else { Ok(DB::protecting(self)) }
     }
 
     /// Protects the table, on PostgreSQL with its partitions and the children that inherit from it. It reads the whole
-    /// table first (not in shadow mode), because a row whose name is NULL, empty or longer than 255 bytes could not be
-    /// changed. It waits a second at most for sessions that use the table, because later ones wait behind it. On MySQL
-    /// each statement commits separately: if you may not LOCK TABLES, a table that was protected before is open for a
-    /// moment.
+    /// table first (not in shadow mode), as a row whose name is NULL, empty or longer than 255 bytes could not be
+    /// changed. It waits a second at most for sessions that use the table, as later ones wait behind it. On MySQL each
+    /// statement commits separately: if you may not LOCK TABLES, a table protected before is open for a moment.
     ///
     /// # Errors
     /// [`ProtectError`] says why: the database has no shadow mode, the table or the column is missing, the column's
@@ -52,7 +43,7 @@ impl Protect {
         own.refuse(own.check_naming::<DB>(&mut tx).await?)?;
         own.refuse(own.check_rows::<DB>(&mut tx).await?)?;
         let home = DB::home(&mut tx, &own.table).await?;
-        own.refuse(find_unfit::<DB>(&mut tx, home.as_deref()).await?.into_iter().next())?;
+        own.refuse(unfit::<DB>(&mut tx, home.as_deref()).await?.into_iter().next())?;
         own.refuse(DB::protect(&mut tx, &own).await?)?;
         Ok(tx.commit().await?)
     }
@@ -101,8 +92,7 @@ impl Protect {
 }
 
 impl Protected {
-    /// Removes the triggers from the table: its writes are no longer fenced. The marks stay, and so
-    /// does SQLite's column `fencing_token`.
+    /// Removes the table's triggers: its writes are no longer fenced. Marks and SQLite's column `fencing_token` stay.
     ///
     /// # Errors
     /// [`ProtectError`]: you may not drop the triggers, or others kept the table locked.
@@ -118,9 +108,8 @@ impl Protected {
     }
 }
 
-/// Reads from the catalogue which tables are protected, or how this one is: `name` or
-/// `schema.name`. On SQLite it looks in the main database only, on MySQL in the session's, unless
-/// you name a schema. You need the right to see triggers: on MySQL that is TRIGGER.
+/// Reads which tables are protected, or how this one is: `name` or `schema.name`. Without a schema it looks in SQLite's
+/// main database, or the session's on MySQL. You need the right to see triggers: on MySQL that is TRIGGER.
 ///
 /// The list omits a table without triggers, such as one recreated by another program or a dump. If
 /// you name that table, the answer says that it is not protected.
@@ -153,9 +142,8 @@ pub async fn protected<DB: Database>(pool: &Pool<DB>, table: Option<&str>) -> Re
             }
         }
         let home = DB::home(&mut conn, table).await?;
-        let lost = find_lost::<DB>(&mut conn, home.as_deref(), true, true).await?;
-        faults.extend(lost.map(|error| error.to_string()));
-        faults.extend(find_unfit::<DB>(&mut conn, home.as_deref()).await?);
+        faults.extend(find_lost::<DB>(&mut conn, home.as_deref(), true, true).await?.map(|error| error.to_string()));
+        faults.extend(unfit::<DB>(&mut conn, home.as_deref()).await?);
     }
     Ok(found)
 }
@@ -179,8 +167,7 @@ async fn find<DB: Database>(conn: &mut DB::Connection, named: Option<&TableName>
     Ok(found)
 }
 
-/// Opens a transaction that changes triggers. It waits a second at most for others who use the
-/// table, because later ones wait behind it.
+/// Opens a transaction that changes triggers. It waits a second at most for users of the table: others wait behind it.
 async fn begin_change<DB: Database>(pool: &Pool<DB>) -> sqlx::Result<Transaction<'static, DB>> {
     let mut conn = procedure_connection(pool).await?;
     if let Some(set) = DB::SESSION_FOR_DDL {
@@ -199,8 +186,7 @@ async fn check_readable<DB: Database>(
     // SQLite would take a name alone for a text if it does not know it.
     let what = column.map_or("1".into(), |column| format!("fenced.{}", quote(column, DB::QUOTE)));
     let select = format!("SELECT {what} FROM {} AS fenced LIMIT 0", table.path(DB::QUOTE));
-    let read = DB::execute(conn, select).await;
-    read.map_err(|source| ProtectError::of_check(table, column, source))
+    DB::execute(conn, select).await.map_err(|source| ProtectError::of_check(table, column, source))
 }
 
 /// Refuses a column whose text depends on the session: one row would have several names, each with a mark of its own.
@@ -217,4 +203,73 @@ async fn check_column<DB: Database>(
              several names. Name the rows by a text, a whole number or a uuid, which may be a generated column"
         )
     }))
+}
+
+/// Why a table was not protected. Nothing was changed, unless the variant says so.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProtectError {
+    /// The table does not exist, or you may not read it.
+    #[error("the table {table} does not exist, or you may not read it: {}", text(.source))]
+    Table {
+        /// The table.
+        table: String,
+        /// The database's message.
+        source: sqlx::Error,
+    },
+    /// The table does not have the column, or you may not read it.
+    #[error("the table {table} has no column {column}, or you may not read it: {}", text(.source))]
+    Column {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// The database's message.
+        source: sqlx::Error,
+    },
+    /// The triggers could not guard this table as it is, or it is already protected and names its rows differently.
+    #[error("the table {table} can't be protected: {why}")]
+    Unguardable {
+        /// The table.
+        table: String,
+        /// Why, and what to do.
+        why: String,
+    },
+    /// Triggers in shadow mode need PostgreSQL: warnings of triggers in MySQL or SQLite are lost.
+    #[error(
+        "this database has no triggers in shadow mode: their warnings would be lost. Call \
+         fencing::sql::admit_in_shadow in the writers"
+    )]
+    NoShadow,
+    /// Others used the table for longer than a second, as long transactions and backups do.
+    #[error(
+        "other transactions kept the table locked for longer than a second; try again when they have ended: {}",
+        text(.0)
+    )]
+    Locked(#[source] sqlx::Error),
+    /// The triggers were not created, a table or function of the fence is missing, or the database could not be
+    /// reached. On MySQL some triggers may have been created.
+    #[error("the table was not protected: {0}")]
+    Database(#[source] AdmitError),
+}
+
+impl ProtectError {
+    /// Reads the error of a statement that reads the table, or this column of it.
+    fn of_check(table: &TableName, column: Option<&str>, source: sqlx::Error) -> ProtectError {
+        let table = table.name.clone();
+        match (meaning(&source), column.map(str::to_owned)) {
+            (None | Some(Meaning::Conflict | Meaning::Closing), _) => source.into(),
+            (_, Some(column)) => ProtectError::Column { table, column, source },
+            (_, None) => ProtectError::Table { table, source },
+        }
+    }
+}
+
+impl From<sqlx::Error> for ProtectError {
+    fn from(error: sqlx::Error) -> ProtectError {
+        match AdmitError::from(error) {
+            AdmitError::Retryable(error) => ProtectError::Locked(error),
+            error => ProtectError::Database(error),
+        }
+    }
 }
