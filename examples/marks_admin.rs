@@ -26,13 +26,13 @@ struct Mark {
 type Answer<T> = Result<Json<T>, StatusCode>;
 
 async fn list(State(fence): State<Fence>, Query(page): Query<Page>) -> Answer<Vec<Mark>> {
-    let marks = fence.marks(page.after.as_ref(), page.limit.unwrap_or(100).into()).await;
+    let marks = fence.marks().list(page.after.as_ref(), page.limit.unwrap_or(100).into()).await;
     let marks = marks.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?.into_iter();
     Ok(Json(marks.map(|(resource, token)| Mark { resource, token }).collect()))
 }
 
 async fn show(State(fence): State<Fence>, Path(resource): Path<Resource>) -> Answer<Mark> {
-    let token = fence.highest(&resource).await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
+    let token = fence.marks().highest(&resource).await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
     Ok(Json(Mark { token: token.ok_or(StatusCode::NOT_FOUND)?, resource }))
 }
 

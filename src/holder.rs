@@ -1,6 +1,5 @@
 use std::env::{self, VarError};
 use std::fmt;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fencing_protocol::{EPOCH, Owner};
@@ -36,7 +35,7 @@ impl Holder {
         let since = since(Owner::parse(owner)?);
         let rest = rest.strip_suffix('.').unwrap_or(rest);
         let name = match rest.strip_prefix(' ') {
-            Some(name) => Some(HolderName::new(name).ok()?.0.as_ref().to_owned()),
+            Some(name) => Some(checked_name(name).ok()?),
             None if rest.is_empty() => None,
             None => return None,
         };
@@ -44,7 +43,6 @@ impl Holder {
     }
 
     /// Returns when the holder asked for the lock as text, in UTC, as in `2026-03-01T12:00:00Z`.
-    #[must_use]
     pub fn since_utc(&self) -> Option<String> {
         Some(humantime::format_rfc3339_seconds(self.since?).to_string())
     }
@@ -57,42 +55,32 @@ impl fmt::Display for Holder {
     }
 }
 
-/// A name that a lock may be held under: see [`HolderName::new`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct HolderName(Arc<str>);
-
-impl HolderName {
-    /// Takes 1 to 64 bytes of printable ASCII: no spaces, quotation marks and backslashes, and no dot at the end.
-    pub(crate) fn new(name: &str) -> Result<HolderName, String> {
-        let fits = !name.is_empty() && name.len() <= MAX_LEN && name.bytes().all(is_fit);
-        if fits && !name.ends_with('.') {
-            return Ok(HolderName(name.into()));
-        }
-        let shown: String = name.chars().take(MAX_LEN).collect();
-        Err(format!(
-            "{shown:?} is not a valid holder name: give 1 to {MAX_LEN} bytes of printable ASCII, without spaces, quotation \
-             marks or backslashes, and without a dot at the end"
-        ))
+/// Returns a name under which locks may be held: 1 to 64 bytes of printable ASCII, no spaces, quotation marks and
+/// backslashes, and no dot at the end.
+pub(crate) fn checked_name(name: &str) -> Result<String, String> {
+    let fits = !name.is_empty() && name.len() <= MAX_LEN && name.bytes().all(is_fit);
+    if fits && !name.ends_with('.') {
+        return Ok(name.to_owned());
     }
+    let shown: String = name.chars().take(MAX_LEN).collect();
+    Err(format!(
+        "{shown:?} is not a valid holder name: give 1 to {MAX_LEN} bytes of printable ASCII, without spaces, quotation \
+         marks or backslashes, and without a dot at the end"
+    ))
+}
 
-    /// Returns what the environment says, or else `host:pid`.
-    pub(crate) fn own() -> Result<HolderName, String> {
-        match env::var(VARIABLE) {
-            Ok(name) if !name.is_empty() => HolderName::new(&name).map_err(|problem| format!("{VARIABLE}: {problem}")),
-            Err(VarError::NotUnicode(_)) => Err(format!("{VARIABLE} is not valid UTF-8")),
-            _ => Ok(HolderName::of_process()),
-        }
+/// Returns the name that the environment gives this process, or else `host:pid`.
+pub(crate) fn own_name() -> Result<String, String> {
+    match env::var(VARIABLE) {
+        Ok(name) if !name.is_empty() => checked_name(&name).map_err(|problem| format!("{VARIABLE}: {problem}")),
+        Err(VarError::NotUnicode(_)) => Err(format!("{VARIABLE} is not valid UTF-8")),
+        _ => Ok(process_name()),
     }
+}
 
-    pub(crate) fn of_process() -> HolderName {
-        let system = rustix::system::uname();
-        let host = system.nodename().to_string_lossy();
-        HolderName(of_process(&host, std::process::id()).into())
-    }
-
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
-    }
+pub(crate) fn process_name() -> String {
+    let system = rustix::system::uname();
+    of_process(&system.nodename().to_string_lossy(), std::process::id())
 }
 
 /// Of a long name the end is kept: it distinguishes the copies of one service.
@@ -171,15 +159,15 @@ mod tests {
     fn names_are_short_and_plain() {
         let longest = "x".repeat(MAX_LEN);
         for name in ["billing-7", "host.example:17", "a/b@c", &longest] {
-            assert_eq!(HolderName::new(name).unwrap().as_str(), name);
+            assert_eq!(checked_name(name).unwrap(), name);
         }
         let too_long = "x".repeat(MAX_LEN + 1);
         for name in ["", "a b", "a.", "ä", "a\n", "\"", "'", "\\", &too_long] {
-            assert!(HolderName::new(name).is_err(), "{name:?}");
+            assert!(checked_name(name).is_err(), "{name:?}");
         }
-        let own = HolderName::of_process();
-        assert_eq!(HolderName::new(own.as_str()), Ok(own.clone()));
-        assert!(own.as_str().len() <= MAX_OWN_LEN);
-        assert!(own.as_str().ends_with(&format!(":{}", std::process::id())));
+        let own = process_name();
+        assert_eq!(checked_name(&own), Ok(own.clone()));
+        assert!(own.len() <= MAX_OWN_LEN);
+        assert!(own.ends_with(&format!(":{}", std::process::id())));
     }
 }

@@ -67,7 +67,6 @@ pub enum SequencerError {
 
 impl Sequencer {
     /// Pairs a resource with a token that was issued for it.
-    #[must_use]
     pub const fn new(resource: Resource, token: Token) -> Sequencer {
         Sequencer { resource, token }
     }

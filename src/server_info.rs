@@ -1,18 +1,23 @@
 use std::time::Duration;
 
-/// The part of Redis `INFO` that this crate reads.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ServerInfo {
-    /// The `run_id` of the server: another one after each restart.
-    pub(crate) run_id: String,
-    pub(crate) version: String,
-    pub(crate) loading: bool,
-    pub(crate) master: bool,
-    /// In bytes; zero means no limit.
-    pub(crate) maxmemory: u64,
-    pub(crate) policy: String,
-    /// Since the server was started, by its own clock.
-    pub(crate) uptime: Duration,
+/// What a Redis server says of itself: the part of its `INFO` that this crate reads.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServerInfo {
+    /// Identifies the server's life: it changes with each restart.
+    pub run_id: String,
+    /// The server's version; empty if it does not say.
+    pub version: String,
+    /// Whether it is still loading its data set.
+    pub loading: bool,
+    /// Whether it is a master.
+    pub master: bool,
+    /// Its limit of memory in bytes; zero is none.
+    pub maxmemory: u64,
+    /// Its `maxmemory-policy`.
+    pub maxmemory_policy: String,
+    /// The server's uptime, by its own clock.
+    pub uptime: Duration,
 }
 
 impl ServerInfo {
@@ -34,7 +39,7 @@ impl ServerInfo {
             loading: field("loading").is_some_and(|loading| loading == "1"),
             master: role == "master",
             maxmemory: field("maxmemory").map_or(0, |bytes| bytes.parse().unwrap_or(u64::MAX)),
-            policy: field("maxmemory_policy").unwrap_or_else(|| "noeviction".into()),
+            maxmemory_policy: field("maxmemory_policy").unwrap_or_else(|| "noeviction".into()),
             // Whole seconds of the clock, not of the time: up to one too many. A clock that was set
             // back may show a beginning in the future.
             uptime: Duration::from_secs(uptime.unwrap_or(0).saturating_sub(1)),
@@ -61,13 +66,13 @@ pub enum Unfit {
 }
 
 impl Unfit {
-    pub(crate) fn of(loading: bool, master: bool, maxmemory: u64, policy: &str) -> Option<Unfit> {
-        if loading {
+    pub(crate) fn of(server: &ServerInfo) -> Option<Unfit> {
+        if server.loading {
             Some(Unfit::Loading)
-        } else if !master {
+        } else if !server.master {
             Some(Unfit::Replica)
-        } else if maxmemory != 0 && policy != "noeviction" {
-            Some(Unfit::Evicts { policy: policy.to_owned() })
+        } else if server.maxmemory != 0 && server.maxmemory_policy != "noeviction" {
+            Some(Unfit::Evicts { policy: server.maxmemory_policy.clone() })
         } else {
             None
         }
@@ -83,7 +88,7 @@ mod tests {
         let good = "role:master\r\nrun_id:abc\r\nloading:1\r\nmaxmemory:100\r\nmaxmemory_policy:noeviction";
         let good = ServerInfo::read(good).unwrap();
         assert_eq!((good.run_id.as_str(), good.master, good.loading), ("abc", true, true));
-        assert_eq!((good.maxmemory, good.policy.as_str()), (100, "noeviction"));
+        assert_eq!((good.maxmemory, good.maxmemory_policy.as_str()), (100, "noeviction"));
         for text in ["", "role:master\nrun_id:", "run_id", "role:master", "role:master\nrun_id:", "\0\u{ff}:"] {
             assert!(ServerInfo::read(text).is_err(), "{text:?}");
         }
@@ -92,10 +97,16 @@ mod tests {
     #[test]
     fn what_can_keep_neither_locks_nor_marks_is_refused() {
         let evicts = Unfit::Evicts { policy: "allkeys-lru".into() };
-        assert_eq!(Unfit::of(false, true, 0, "allkeys-lru"), None);
-        assert_eq!(Unfit::of(false, true, 100, "noeviction"), None);
-        assert_eq!(Unfit::of(true, true, 0, "noeviction"), Some(Unfit::Loading));
-        assert_eq!(Unfit::of(false, false, 0, "noeviction"), Some(Unfit::Replica));
-        assert_eq!(Unfit::of(false, true, 100, "allkeys-lru"), Some(evicts));
+        for (loading, master, maxmemory, policy, unfit) in [
+            (false, true, 0, "allkeys-lru", None),
+            (false, true, 100, "noeviction", None),
+            (true, true, 0, "noeviction", Some(Unfit::Loading)),
+            (false, false, 0, "noeviction", Some(Unfit::Replica)),
+            (false, true, 100, "allkeys-lru", Some(evicts)),
+        ] {
+            let maxmemory_policy = policy.to_owned();
+            let server = ServerInfo { loading, master, maxmemory, maxmemory_policy, ..ServerInfo::default() };
+            assert_eq!(Unfit::of(&server), unfit);
+        }
     }
 }

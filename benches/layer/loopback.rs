@@ -14,6 +14,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tower_http::validate_request::ValidateRequestHeaderLayer;
 
+use crate::rounds::{median, turns};
+
 const CONNECTIONS: usize = 8;
 /// So many requests of one connection in one round.
 const COUNT: usize = 2_000;
@@ -58,7 +60,7 @@ impl Connection {
     }
 }
 
-pub fn measure(rounds: usize, median: fn(Vec<f64>) -> f64) {
+pub fn measure(rounds: usize) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.unwrap().block_on(async {
         let bare = Router::new().route("/invoices/2026/{number}", put(async || "stored"));
@@ -72,16 +74,14 @@ pub fn measure(rounds: usize, median: fn(Vec<f64>) -> f64) {
             sides.push(join_all((0..CONNECTIONS).map(|n| Connection::open(address, n))).await);
         }
         let mut found = vec![Vec::new(); WAYS.len()];
-        for turn in 0..rounds * WAYS.len() {
-            // Each goes first in its turn.
-            let which = (turn / WAYS.len() + turn) % WAYS.len();
+        for which in turns(rounds, WAYS.len()) {
             let start = Instant::now();
             join_all(sides[which].iter_mut().map(Connection::run)).await;
             found[which].push((CONNECTIONS * COUNT) as f64 / start.elapsed().as_secs_f64());
         }
         for (words, rates) in WAYS.iter().zip(&found) {
-            let ratios = rates.iter().zip(&found[0]).map(|(rate, bare)| rate / bare).collect();
-            let (rate, ratio) = (median(rates.clone()), median(ratios));
+            let ratios = rates.iter().zip(&found[0]).map(|(rate, bare)| rate / bare);
+            let (rate, ratio) = (median(rates.iter().copied()), median(ratios));
             println!("  {words:<28}{rate:>9.0}{ratio:>9.3} of bare");
         }
     });

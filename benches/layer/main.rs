@@ -9,6 +9,8 @@
 #[path = "../allocations.rs"]
 mod allocations;
 mod loopback;
+#[path = "../rounds.rs"]
+mod rounds;
 mod way;
 
 use std::future::Future;
@@ -24,11 +26,6 @@ const COUNT: usize = 50_000;
 
 fn rounds() -> usize {
     std::env::var("FENCING_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(15)
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 fn block_on<T>(work: impl Future<Output = T>) -> T {
@@ -58,7 +55,7 @@ fn added(storage: &Storage, requests: &Requests) {
     });
     for ((way, words), found) in WAYS.iter().zip(found) {
         let sign = if *way == Way::Bare { "" } else { "+" };
-        println!("  {words:<28}{:>9}", format!("{sign}{:.0} ns", median(found)));
+        println!("  {words:<28}{:>9}", format!("{sign}{:.0} ns", rounds::median(found)));
     }
 }
 
@@ -90,5 +87,5 @@ fn main() {
     println!("a mark of {MANY} in memory");
     memory();
     println!("an axum server on loopback, requests per second");
-    loopback::measure(rounds(), median);
+    loopback::measure(rounds());
 }

@@ -4,8 +4,6 @@
 //! `cargo bench -p redlock_bench`, then the names of rows if you do not want all of them:
 //! `-- n5 tasks64`. `--rounds 40` sets the rounds (default 20).
 //! `served`, `served10000` and `soak` need `cargo build --release -p fencing-cli` before.
-//!
-//! Rounds of the contestants are interleaved, so that other load on the machine slows all of them alike.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -20,6 +18,8 @@ mod hand_over;
 mod held;
 mod pairs;
 mod peers;
+#[path = "../rounds.rs"]
+mod rounds;
 mod scripts;
 mod serve;
 mod served;

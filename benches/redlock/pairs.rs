@@ -2,6 +2,7 @@ use std::time::Instant;
 
 use crate::allocations::{begin, end};
 use crate::fleet;
+use crate::rounds::turns;
 use crate::table::{Table, p50};
 
 const PAIRS: usize = 100;
@@ -12,9 +13,7 @@ const COUNTED: usize = 500;
 pub async fn measure(nodes: usize, rounds: usize, table: &mut Table) {
     let (_servers, contestants) = fleet::of_all(nodes).await;
     let mut times = vec![Vec::new(); contestants.len()];
-    for turn in 0..rounds * contestants.len() {
-        // Each goes first in its turn.
-        let which = (turn / contestants.len() + turn) % contestants.len();
+    for which in turns(rounds, contestants.len()) {
         for _ in 0..PAIRS {
             let start = Instant::now();
             contestants[which].pair("invoice/42").await;

@@ -12,8 +12,9 @@ use tokio::time::sleep;
 use crate::contestant::{Contestant, TTL};
 use crate::cpu::Cpu;
 use crate::fleet::{self, Spent};
+use crate::rounds::{median, turns};
 use crate::serve::{Http, Service};
-use crate::table::{Table, median, p50};
+use crate::table::{Table, p50};
 
 const WATCHED: Duration = Duration::from_secs(20);
 
@@ -66,8 +67,7 @@ pub async fn measure(rounds: usize, table: &mut Table) {
 /// Runs interleaved rounds of both, a task for each call.
 async fn compare(figure: &str, of: [Vec<Call>; 2], rounds: usize, table: &mut Table) {
     let (mut times, mut rates) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
-    for turn in 0..rounds * 2 {
-        let which = (turn / 2 + turn) % 2;
+    for which in turns(rounds, 2) {
         let (start, before) = (Instant::now(), times[which].len());
         let mut tasks = JoinSet::new();
         for call in of[which].clone() {

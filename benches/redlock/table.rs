@@ -1,6 +1,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::rounds::median;
+
 /// Collects figures and prints them, row by row.
 pub struct Table {
     row: String,
@@ -39,10 +41,5 @@ fn text(value: f64) -> String {
 
 /// The median in microseconds.
 pub fn p50(times: &[Duration]) -> f64 {
-    median(times.iter().map(|time| time.as_secs_f64() * 1e6).collect())
-}
-
-pub fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    median(times.iter().map(|time| time.as_secs_f64() * 1e6))
 }

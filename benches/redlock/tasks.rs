@@ -4,7 +4,8 @@ use tokio::task::JoinSet;
 
 use crate::contestant::Contestant;
 use crate::fleet::{self, Spent};
-use crate::table::{Table, median};
+use crate::rounds::{median, turns};
+use crate::table::Table;
 
 const PAIRS: usize = 20;
 
@@ -13,8 +14,7 @@ pub async fn measure(tasks: usize, rounds: usize, table: &mut Table) {
     let (servers, contestants) = fleet::of_all(5).await;
     let mut rates = vec![Vec::new(); contestants.len()];
     let mut costs = vec![[Vec::new(), Vec::new(), Vec::new()]; contestants.len()];
-    for turn in 0..rounds * contestants.len() {
-        let which = (turn / contestants.len() + turn) % contestants.len();
+    for which in turns(rounds, contestants.len()) {
         let before = Spent::now(&servers);
         let elapsed = side_by_side(&contestants[which], tasks).await;
         let cpu = Spent::now(&servers).since(before);

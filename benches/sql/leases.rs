@@ -10,7 +10,7 @@ use fencing::lock::sql::SqlLock;
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use support::postgres::PostgresServer;
 
-use crate::table::median;
+use crate::rounds::{median, turns};
 
 const TASKS: usize = 64;
 const PAIRS: usize = 10;
@@ -57,9 +57,7 @@ pub async fn measure(rounds: usize) {
         let lock = Arc::new(SqlLock::new(pool.clone()));
         let contestants = [Contestant::Lease(lock), Contestant::Advisory(pool.clone()), Contestant::Row(pool)];
         let (mut times, mut rates) = ([(); 3].map(|()| vec![]), [(); 3].map(|()| vec![]));
-        for turn in 0..rounds * 3 {
-            // Each goes first in its turn.
-            let which = (turn / 3 + turn) % 3;
+        for which in turns(rounds, 3) {
             for _ in 0..50 {
                 let start = Instant::now();
                 contestants[which].pair("invoice/42").await;

@@ -10,6 +10,8 @@
 #[path = "../cpu.rs"]
 mod cpu;
 mod leases;
+#[path = "../rounds.rs"]
+mod rounds;
 mod table;
 mod way;
 
@@ -136,7 +138,7 @@ macro_rules! database {
                             // What another was in the way of is done again, in its time.
                             loop {
                                 match write(&pool, &one, statements, way, &path, body).await {
-                                    Err(error) if error.is_retryable() => {}
+                                    Err(error) if sql::is_retryable(&error) => {}
                                     result => break result.unwrap(),
                                 }
                             }
@@ -164,9 +166,7 @@ macro_rules! database {
                 }
                 let cpu = cpu();
                 let mut found = vec![Vec::new(); ways.len()];
-                for turn in 0..rounds * ways.len() {
-                    // Each goes first in its turn.
-                    let which = (turn / ways.len() + turn) % ways.len();
+                for which in rounds::turns(rounds, ways.len()) {
                     let way = ways[which].0;
                     found[which].push(round(pools, statements, way, writes, &cpu).await);
                 }

@@ -1,5 +1,6 @@
 //! Medians over the rounds.
 
+use crate::rounds::median;
 use crate::way::Way;
 
 /// What one round of one way came to.
@@ -9,12 +10,6 @@ pub struct Round {
     pub rate: f64,
     /// Microseconds of the server's processors for each write.
     pub cpu: f64,
-}
-
-pub fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 /// A ratio is the median of the rounds' own ratios: whatever slowed a round down slowed both. Above

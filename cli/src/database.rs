@@ -12,22 +12,19 @@ use crate::say;
 /// Manages the fence in a database: its tables, the tables that it protects, and the marks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DatabaseAction {
-    Migrate(MigrateArgs),
+    /// Creates the tables and functions of the fence, or brings them up to date.
+    Migrate {
+        #[command(flatten)]
+        database: DatabaseUrl,
+        /// Prints the SQL instead, for other tools. Then the scheme of the URL is enough.
+        #[arg(long)]
+        print: bool,
+        /// Prints the SQL that removes the fence, the marks and the leases. Stop all writers before you run it.
+        #[arg(long, requires = "print")]
+        down: bool,
+    },
     Marks(MarksArgs),
     Protect(ProtectArgs),
-}
-
-/// Creates the tables and functions of the fence, or brings them up to date.
-#[derive(Debug, clap::Args)]
-pub(crate) struct MigrateArgs {
-    #[command(flatten)]
-    database: DatabaseUrl,
-    /// Prints the SQL instead, for other tools. Then the scheme of the URL is enough.
-    #[arg(long)]
-    print: bool,
-    /// Prints the SQL that removes the fence, the marks and the leases. Stop all writers before you run it.
-    #[arg(long, requires = "print")]
-    down: bool,
 }
 
 /// Makes the database refuse every write to a table without a token, or with a stale one.
@@ -75,19 +72,14 @@ pub(crate) struct ProtectArgs {
 
 pub(crate) async fn main(action: DatabaseAction) -> Result<u8, Failure> {
     match action {
-        DatabaseAction::Migrate(args) => migrate(args).await?,
+        DatabaseAction::Migrate { database, print: true, down } => print_migrations(kind(&database.url)?, down),
+        DatabaseAction::Migrate { database, .. } => {
+            on!(&database.connect(true).await?, pool => answer(sql::migrate(pool)).await)?
+        }
         DatabaseAction::Marks(args) => marks::main(args).await?,
         DatabaseAction::Protect(args) => protect(args).await?,
     }
     Ok(0)
-}
-
-async fn migrate(args: MigrateArgs) -> Result<(), Failure> {
-    if args.print {
-        print_migrations(kind(&args.database.url)?, args.down);
-        return Ok(());
-    }
-    on!(&args.database.connect(true).await?, pool => answer(sql::migrate(pool)).await)
 }
 
 fn print_migrations(kind: DatabaseKind, down: bool) {

@@ -9,10 +9,9 @@ use sqlx::query_as;
 use crate::duration::about;
 use crate::exit::{Failure, REFUSED};
 use crate::findings::{self, NodeBudget, clock_fault};
-use crate::lock::ChosenLock;
 use crate::marks::{self, MarksPlace, MarksUrl};
 use crate::nodes::verdict;
-use crate::place::{Chosen, LockPlace, Redis};
+use crate::place::{Chosen, ChosenLock, LockPlace, Redis};
 use crate::pool::{ANSWER_TIMEOUT, Pool, answer, connect, on};
 use crate::say;
 

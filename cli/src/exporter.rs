@@ -48,8 +48,7 @@ pub(crate) async fn main(args: ExporterArgs) -> Result<u8, Failure> {
 }
 
 impl ExporterArgs {
-    /// Asks the nodes, sets the gauges, and returns whether a majority can grant. A figure that a node did not report
-    /// is not a number: no alert takes it for zero.
+    /// Sets the gauges, and returns whether a majority can grant. What a node did not report is not a number, nor zero.
     async fn ask(&self) -> Result<bool, BuildError> {
         let ExporterArgs { redis: redis @ Redis { namespace, .. }, budget, .. } = self;
         let findings = findings::ask(redis, budget.within(Duration::MAX)).await?;

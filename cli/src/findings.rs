@@ -140,8 +140,7 @@ impl Finding {
         if let Some(Fault::Quarantined(left)) = self.problem { Some(left) } else { None }
     }
 
-    /// Returns whether clients of this list count the node, even if a new client would refuse it: running clients do
-    /// not notice a setting that was changed since.
+    /// Returns whether running clients of this list count the node: they do not notice a setting that has changed.
     pub(crate) fn is_counted(&self, list: &Fleet) -> bool {
         self.is_member(list) && self.report.as_ref().is_some_and(|it| it.moved_to.is_empty() && it.master)
     }

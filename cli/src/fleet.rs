@@ -157,6 +157,7 @@ async fn bring_back(recover: &RecoverArgs) -> Result<(), Failure> {
                 false => say::out(format_args!("quarantine ended: {}\n", done.join(", "))),
             }
             verdict(&findings)?;
+            say::out(format_args!("{}\n", outlook(&findings)));
             if causes.is_empty() {
                 return Ok(());
             }
@@ -185,7 +186,8 @@ async fn bring_back(recover: &RecoverArgs) -> Result<(), Failure> {
 fn check_clocks(findings: &Findings, asked: SystemTime) -> Result<(), Failure> {
     let wrong = |it: &Finding| Some(format!("{}: {}", it.node, clock_fault(it.report.as_ref()?.clock, asked)?));
     let wrong = say::listed(findings.nodes.iter().filter_map(wrong), "; ");
-    let why = "nothing was changed: the order of the tokens would depend on the nodes' clocks";
+    let why = "nothing was changed: the order of the tokens would depend on the nodes' clocks. Set none back, which may \
+               repeat tokens: let a client start the fleet instead";
     if wrong.is_empty() { Ok(()) } else { Err(Failure::refused(format_args!("{why}: {wrong}"))) }
 }
 
@@ -253,7 +255,7 @@ fn check_left(old: &Findings, new: &Findings) -> Result<(), Failure> {
         true => Failure::unavailable(format_args!(
             "{answered} of {all} nodes of --from answer with their state, and {needed} are needed: nothing was \
              changed. Is --from the list that clients have now? If so, bring the others back; if they are gone for \
-             good or came back empty, see --lost"
+             good, or have restarted, see --lost"
         )),
     })
 }
@@ -284,15 +286,15 @@ fn advised(error: OperatorError, to: &Redis) -> Failure {
     let more = match &error {
         OperatorError::OldForgot { .. } => {
             "; is --from the list that clients have now? If so, bring these nodes back and run the same command again; \
-             if they are lost for good or came back empty, see --lost"
+             if they are lost for good, or have restarted, see --lost"
         }
         OperatorError::NotLeft { .. } => {
             ". Unless an earlier run has printed `moved`, give no client --to: bring the other nodes back, and run the \
              same command again. If they are gone for good, see --lost"
         }
         OperatorError::BothInUse => {
-            "; if clients got the new list too early, stop them, restart the nodes that are only in the \
-             new list without their data, and run the same command again"
+            "; if --lost made the new one, stop the old servers for good. If clients got the new list too early, stop \
+             them, restart the nodes that are only in the new list without their data, and run the same command again"
         }
         OperatorError::NotAll { .. } if causes.iter().any(|cause| matches!(cause.cause, Fault::Moved { .. })) => {
             "; if a node was left behind by an earlier move that did not finish, run that move again, and then this \
@@ -343,8 +345,9 @@ const LEFT_FOR_ANOTHER: &str = "nothing was changed: a node of --from has left f
                                 gone. Is --from the list that clients have now?";
 
 const NO_TTL: &str = "nothing was changed: too few nodes answer with their state. If the others hang, let them \
-                      continue. If they have forgotten it, the fleet must start again: repeat this and give --ttl, the \
-                      longest TTL of any client (with a shorter one, two clients may hold one lock)";
+                      continue. If they have forgotten it, the fleet must start again, which needs every node: start \
+                      those that are down, repeat this and give --ttl, the longest TTL of any client (with a shorter \
+                      one, two clients may hold one lock)";
 
 const NOW: &str = "\
 --now ends each quarantine: nodes that have forgotten locks grant at once. If a client still holds
@@ -357,7 +360,7 @@ const LOST: &str = "\
 Check --from first: if it is not the list that clients have, their fleet goes on beside the new one.
 --lost starts the new list although no majority of the old one answers with its state. The counts of
 the old list are lost with it, so the order of the tokens depends on the nodes' clocks. Use --lost if
-that majority has forgotten or is gone for good. The nodes that do not answer must never serve a
+that majority has forgotten or is gone for good, never if it hangs. The nodes that do not answer must never serve a
 client with the old list again: stop them for good. --ttl must be the longest TTL of any client.
 If --to is in use already, it is not started again: the remaining nodes of --from leave for it, and
 it may grant smaller tokens than --from did.

@@ -18,10 +18,10 @@ use crate::say;
 
 /// Lists held leases: resource, holder, start, time left and token.
 ///
-/// The holder reports name, and start by its own clock. On nodes it scans keys in small steps, and shows how many have
-/// the lock: less than a majority is an unfinished attempt or an ending lease. If some nodes do not answer or may have
-/// forgotten locks, it is perhaps held (in JSON "held" is null). No token is shown from an earlier era, or if the nodes
-/// disagree. Status 0: every lock that a majority holds is listed, unless a message says otherwise.
+/// The holder reports its name, and the start by its own clock. On nodes the command scans the keys, and shows how many
+/// have the lock: less than a majority is an unfinished attempt or an ending lease. If some nodes do not answer or may
+/// have forgotten locks, it is perhaps held (in JSON "held" is null). No token is shown if it is of an earlier era, or
+/// the nodes disagree. Status 0: every lock that a majority holds is listed, unless a message says otherwise.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LeasesArgs {
     #[command(flatten)]

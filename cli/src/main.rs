@@ -1,8 +1,6 @@
 //! The command line. A file or folder for each subcommand has its options and does it; `docs/architecture.md`
 //! lists them. The program needs Unix: it works with process groups and signals.
 
-#![forbid(unsafe_code)]
-
 mod database;
 mod doctor;
 mod duration;
@@ -13,7 +11,6 @@ mod fleet;
 mod followed;
 mod leases;
 mod listen;
-mod lock;
 mod marks;
 mod nodes;
 mod place;

@@ -218,8 +218,8 @@ async fn raise_floor(change: &MarkChange, token: Option<Token>) -> Result<String
     let pool = change.database.connect(false).await?;
     change.agreed(format_args!(
         "would raise the floor to {floor}, if it is lower: where a resource has no mark, {floor} and all smaller \
-         tokens are refused permanently, and new leases in this database get larger ones. Leases on Redis \
-         nodes may get smaller ones: for nodes, give a --token below what they grant next"
+         tokens are refused permanently, and new leases in this database get larger ones. Leases on Redis nodes may \
+         get smaller ones: for nodes see the runbook, Marks are lost"
     ))?;
     on!(&pool, pool => answer(sql::raise_floor(pool, floor)).await)?;
     Ok(format!("the floor is {floor} or higher"))

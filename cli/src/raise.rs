@@ -3,8 +3,7 @@ use wildmatch::WildMatch;
 
 use crate::exit::Failure;
 use crate::leases::LeaseList;
-use crate::lock::{ChosenLock, closed};
-use crate::place::{Chosen, LockPlace};
+use crate::place::{Chosen, ChosenLock, LockPlace, closed};
 use crate::pool::answer;
 use crate::say;
 

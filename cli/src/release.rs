@@ -58,9 +58,15 @@ async fn on_nodes(args: &ReleaseArgs, redis: &Redis) -> Result<Option<String>, F
     let mut voters = Voters::of(redis, budget).await?;
     let list = voters.list.clone();
     let views: Vec<NodeView> = voters.each(async |node| node.lock(&list, resource, budget).await).await;
-    check_majority(&voters)?;
     let (turnout, not_asked) = (voters.turnout(), voters.faults.len());
     let Turnout { remember, size, .. } = turnout;
+    let is_elsewhere = |(_, fault): &(String, Fault)| matches!(fault, Fault::OtherFleet { .. } | Fault::Moved { .. });
+    let next = match voters.faults.iter().any(is_elsewhere) {
+        true => "do the clients use this list?",
+        false => "run it again when a majority is admitted (see `fencing nodes`)",
+    };
+    let so = format!("nothing was released; {next}");
+    turnout.check_majority(&so).inspect_err(|_| print_faults(&voters.faults))?;
     let mut holders = LockHolders::of(&views, turnout);
     if holders.is_empty() {
         let why = format_args!(
@@ -105,18 +111,6 @@ async fn in_service(args: &ReleaseArgs, service: &dyn Operator) -> Result<Option
     }
 }
 
-fn check_majority(voters: &Voters) -> Result<(), Failure> {
-    let mut faults = voters.faults.iter();
-    let elsewhere = faults.any(|(_, fault)| matches!(fault, Fault::OtherFleet { .. } | Fault::Moved { .. }));
-    let next = if elsewhere {
-        "do the clients use this list?"
-    } else {
-        "run it again when a majority is admitted (see `fencing nodes`)"
-    };
-    let so = format!("nothing was released; {next}");
-    voters.turnout().check_majority(&so).inspect_err(|_| print_faults(&voters.faults))
-}
-
 /// Refuses without --yes, or if the lock does not have the given token. `only` is the token that it has.
 fn check_agreed(args: &ReleaseArgs, found: &str, is_there: bool, only: Option<Token>) -> Result<(), Failure> {
     let resource = &args.resource;
@@ -157,8 +151,7 @@ struct LockHolders {
 }
 
 impl LockHolders {
-    /// Collects the holders of the lock. A holder on less than a majority is an unfinished attempt or an ending lease,
-    /// and counts only if no client has a majority.
+    /// Collects the holders of the lock. One on less than a majority counts only if no client has a majority.
     fn of(views: &[NodeView], turnout: Turnout) -> Vec<LockHolders> {
         let mut all: BTreeMap<Option<&[u8]>, Vec<&NodeView>> = BTreeMap::new();
         for view in views {

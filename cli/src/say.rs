@@ -114,8 +114,7 @@ pub(crate) fn or_none(value: Option<impl Display>) -> String {
     value.map_or_else(|| "none".to_owned(), |value| value.to_string())
 }
 
-/// Hides what may be a password in a URL: clap repeats arguments that it does not understand. A password may hold any
-/// character, so more than it may be hidden.
+/// Hides what may be a password in a URL, and perhaps more: clap repeats arguments that it does not understand.
 pub(crate) fn without_passwords(text: &str) -> String {
     text.split('\n').map(hidden).collect::<Vec<_>>().join("\n")
 }

@@ -1,5 +1,4 @@
-//! Sequencers that a lease service has signed, HMAC-SHA256 under a key that it shares with the fence, and texts that it
-//! has sealed, AES-256-GCM under a key that is derived from that.
+//! Signs sequencers by HMAC-SHA256 and seals texts by AES-256-GCM, with keys that `serve` shares with the fence.
 
 use std::path::Path;
 

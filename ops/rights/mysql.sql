@@ -53,5 +53,5 @@ GRANT SELECT ON fencing_marks_base TO operator;
 GRANT SELECT ON fencing_audit TO operator;
 GRANT SELECT ON fencing_leases TO operator;
 
--- Only these can run `fencing doctor`: to a user who may call no procedure it reports all of them as lost.
+-- `fencing doctor`, as a user who may call a procedure: to others all procedures look lost.
 GRANT SELECT ON _fencing_migrations TO app_4, operator;

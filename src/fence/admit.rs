@@ -187,13 +187,11 @@ impl Admission {
     }
 
     /// Returns the resource that the request was admitted to.
-    #[must_use]
     pub fn resource(&self) -> &Resource {
         &self.request.resource
     }
 
     /// Returns the token that was admitted.
-    #[must_use]
     pub fn token(&self) -> Token {
         self.request.token
     }

@@ -32,7 +32,6 @@ static LIVE: Mutex<Vec<Weak<DashMap<Resource, Token>>>> = Mutex::new(Vec::new())
 
 impl MemoryMarks {
     /// Makes marks with room for this many resources.
-    #[must_use]
     pub fn new(limit: usize) -> MemoryMarks {
         let marks = Arc::new(DashMap::with_shard_amount(SHARDS));
         let mut live = LIVE.lock();
@@ -56,27 +55,8 @@ impl MemoryMarks {
     }
 
     /// Lowers a mark that a forged token has poisoned from `from` to `to`, if it is still exactly `from`, and logs a
-    /// warning. Give the fence an `Arc` of the marks to call it, and offer the call to operators only:
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    ///
-    /// use fencing::fence::{Marks, MemoryMarks};
-    /// use fencing::{Fence, Resource, Token};
-    ///
-    /// # futures_util::FutureExt::now_or_never(async {
-    /// let marks = Arc::new(MemoryMarks::default());
-    /// let fence = Fence::new(Arc::clone(&marks));
-    /// # let file = Resource::new("files/a")?;
-    /// # marks.raise(&file, Token::MAX).await?;
-    /// // 34 is the token of the newest lease of `file`, as the lock service has it.
-    /// let poisoned = marks.highest(&file).await?.ok_or("no mark")?;
-    /// marks.lower(&file, poisoned, Token::new(34)?)?;
-    /// // Given twice, or late, it does nothing.
-    /// assert!(marks.lower(&file, poisoned, Token::new(34)?).is_err());
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
-    /// # }).unwrap().unwrap();
-    /// ```
+    /// warning. Give the fence an `Arc` of the marks to call it, and offer the call to operators only. Given twice, or
+    /// late, it does nothing.
     ///
     /// While a request with a larger token is in flight, the fence still refuses smaller tokens.
     ///

@@ -47,7 +47,7 @@ use std::time::Duration;
 
 use check::Checks;
 use error::Outcomes;
-use fencing_protocol::{Resource, Token};
+use fencing_protocol::Token;
 use gate::Gate;
 use tokio::time::Instant;
 
@@ -67,6 +67,7 @@ const MAX_LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
 ///
 /// It needs a tokio runtime with timers.
 #[derive(Clone, derive_more::Debug)]
+#[must_use]
 pub struct Fence {
     #[debug(skip)]
     marks: Arc<dyn Marks>,
@@ -107,7 +108,6 @@ impl Fence {
 
     /// Limits how long an admission takes: the [question](Fence::check_sequencer) whether the token was issued, the
     /// answer of the marks, and the end of older requests in flight, together. Default: 5 s; at most one day.
-    #[must_use]
     pub fn limit(self, limit: Duration) -> Fence {
         Fence { limit: limit.min(MAX_LIMIT), ..self }
     }
@@ -123,14 +123,12 @@ impl Fence {
     /// task) continues, and may write after a newer request has written: hold an [`Admission`] there, or check the
     /// token in the transaction that writes. If you hold an admission, the fence asks you to stop, and waits. If clones
     /// of the fence have different settings, requests from a clone without a grace are not stopped.
-    #[must_use]
     pub fn drop_older_after(self, grace: Duration) -> Fence {
         Fence { grace: Some(grace.min(MAX_LIMIT)), ..self }
     }
 
     /// Limits how many requests with one token may wait for older ones at a time. More
     /// are refused at once ([`FenceError::Crowded`]). Default: 1000.
-    #[must_use]
     pub fn waiters(self, waiters: usize) -> Fence {
         Fence { waiters, ..self }
     }
@@ -151,7 +149,6 @@ impl Fence {
     ///
     /// Give the marks and the lock service connections that no handler uses, such as a separate pool. A handler that
     /// waits behind the fence with a connection of a shared pool may block the requests that could end its wait.
-    #[must_use]
     pub fn check_sequencer(self, check: impl CheckSequencer) -> Fence {
         Fence { checks: Some(Arc::new(Checks::new(check))), ..self }
     }
@@ -167,37 +164,18 @@ impl Fence {
     ///
     /// Choose one far above all tokens ever issued, and far below `Token::MAX`: leases in a database count from 1.
     /// Tokens from nodes begin with the time and jump, so the fence sets no limit for a single step.
-    #[must_use]
     pub fn ceiling(self, ceiling: Token) -> Fence {
         Fence { ceiling, ..self }
     }
 
     /// Refuses every token until then ([`FenceError::Quarantine`]): requests of an earlier process may still be at
     /// work. Call it before you clone the fence.
-    #[must_use]
     pub fn closed_until(self, time: Instant) -> Fence {
         Fence { closed_until: Some(time), ..self }
     }
 
-    /// Reads the mark of `resource`, if there is one. For operators: see [`Marks::highest`].
-    ///
-    /// # Errors
-    /// Returns [`FenceError::Unreachable`] if the mark cannot be read.
-    ///
-    /// # Cancel safety
-    /// It changes nothing.
-    pub async fn highest(&self, resource: &Resource) -> Result<Option<Token>, FenceError> {
-        self.marks.highest(resource).await
-    }
-
-    /// Lists the marks. For operators: see [`Marks::list`].
-    ///
-    /// # Errors
-    /// Returns [`FenceError::Unreachable`] if they cannot be read or listed.
-    ///
-    /// # Cancel safety
-    /// It changes nothing.
-    pub async fn marks(&self, after: Option<&Resource>, limit: usize) -> Result<Vec<(Resource, Token)>, FenceError> {
-        self.marks.list(after, limit).await
+    /// Returns the marks, for operators.
+    pub fn marks(&self) -> &dyn Marks {
+        &*self.marks
     }
 }

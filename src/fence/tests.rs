@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fencing_protocol::Resource;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::{Mutex, Semaphore};
@@ -174,6 +175,21 @@ async fn a_stream_of_stale_requests_does_not_hold_up_a_newer_one() {
     let late = fence.admit(&resource, token(32)).now_or_never().expect("refused at the gate");
     assert_eq!(stale(late.unwrap_err()), (32, 34));
     drop(older);
+    assert!(newer.await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_a_newer_one_overtakes_at_the_marks_is_refused() {
+    let marks = SlowMarks::default();
+    let answer = hold(&marks.answers, 33).await;
+    let fence = Fence::new(marks);
+    let resource = resource();
+    let mut older = Box::pin(fence.admit(&resource, token(33)));
+    assert!((&mut older).now_or_never().is_none());
+    let mut newer = Box::pin(fence.admit(&resource, token(34)));
+    assert!((&mut newer).now_or_never().is_none(), "33 has passed the marks, and may write yet");
+    answer.add_permits(1);
+    assert_eq!(stale(older.await.unwrap_err()), (33, 34));
     assert!(newer.await.is_ok());
 }
 

@@ -186,7 +186,6 @@ impl Refusal {
     }
 
     /// Returns the HTTP status of its response. A gRPC client gets 200 and a gRPC status.
-    #[must_use]
     pub fn status(&self) -> StatusCode {
         self.terms().statuses.0
     }

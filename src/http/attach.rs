@@ -43,6 +43,7 @@ const MAX_REFUSAL: usize = 64 * 1024;
 /// **Fencing.** It checks the lease when it is called. A request in flight when the lease ends may
 /// still arrive; the server's fence refuses it once it has seen a newer token.
 #[derive(Clone, derive_more::Debug)]
+#[must_use]
 pub struct AttachLayer {
     #[debug(skip)]
     lease: Arc<dyn HeldToken>,
@@ -58,14 +59,12 @@ impl AttachLayer {
 
     /// Sets the header that carries the token, where the server's layer
     /// [names another](crate::http::FenceLayer::header). Default: `fencing-token`.
-    #[must_use]
     pub fn header(self, header: HeaderName) -> AttachLayer {
         AttachLayer { header, ..self }
     }
 
     /// Sends the resource of the lease as well, in the header [`SEQUENCER`]. A server whose layer names
     /// another resource then refuses the request. Use it if both sides use the same names.
-    #[must_use]
     pub fn with_resource(self) -> AttachLayer {
         AttachLayer { with_resource: true, ..self }
     }
@@ -161,7 +160,6 @@ pub enum AttachError<E> {
 
 impl<E> AttachError<E> {
     /// Returns the refusal of a stale token, if it is one and the server has sent every part of it.
-    #[must_use]
     pub fn stale(&self) -> Option<Stale> {
         if let AttachError::Refused(problem) = self { problem.stale() } else { None }
     }

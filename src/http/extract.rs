@@ -41,7 +41,6 @@ impl Fenced {
     }
 
     /// Returns every resource with its token, in the extractor's order. The first is that of `resource` and `token`.
-    #[must_use]
     pub fn sequencers(&self) -> Vec<Sequencer> {
         let first = Sequencer::new(self.resource.clone(), self.token);
         std::iter::once(first).chain(self.others.iter().cloned()).collect()

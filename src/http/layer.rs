@@ -18,6 +18,7 @@ type ChoosePolicy = Arc<dyn Fn(&Parts) -> Policy + Send + Sync>;
 /// In axum, `route_layer` covers only the methods that the route has **before** it: put it last, as
 /// `put(write).route_layer(fence).delete(remove)` leaves `DELETE` open. Make one [`Fence`], cloned for each route.
 #[derive(Clone, derive_more::Debug)]
+#[must_use]
 pub struct FenceLayer<X> {
     pub(super) fence: Fence,
     #[debug(skip)]
@@ -53,7 +54,6 @@ impl<X> FenceLayer<X> {
     }
 
     /// Sets the header, or gRPC metadata, of the token. Default: `fencing-token`, as [`attach`](super::attach()) sends.
-    #[must_use]
     pub fn header(self, header: HeaderName) -> FenceLayer<X> {
         FenceLayer { header, ..self }
     }
@@ -72,7 +72,6 @@ impl<X> FenceLayer<X> {
     ///
     /// **Fencing.** Decide by the server's knowledge of the request, such as its method and route. A client that can
     /// choose the policy, for example by a header, can choose whether it is fenced.
-    #[must_use]
     pub fn policy(self, policy: impl Fn(&Parts) -> Policy + Send + Sync + 'static) -> FenceLayer<X> {
         FenceLayer { policy: Arc::new(policy), ..self }
     }
@@ -88,13 +87,11 @@ impl<X> FenceLayer<X> {
     /// handler without a [`Fenced`](super::Fenced): let the handler take an `Option<Fenced>` meanwhile.
     ///
     /// **Fencing.** None: stale writes pass. When these counters no longer grow, remove this call.
-    #[must_use]
     pub fn shadow(self) -> FenceLayer<X> {
         FenceLayer { shadow: true, ..self }
     }
 
     /// Hides the highest token seen from clients whose token is stale, even if the handler's own check refuses.
-    #[must_use]
     pub fn hide_highest(self) -> FenceLayer<X> {
         FenceLayer { hides_highest: true, ..self }
     }
@@ -115,7 +112,6 @@ pub enum Policy {
 impl Policy {
     /// Requires a token of all requests but reads, which have safe methods as IANA registers them: GET, HEAD,
     /// OPTIONS, TRACE, and PROPFIND, QUERY, REPORT and SEARCH. The token of a read is checked.
-    #[must_use]
     pub fn for_writes(request: &Parts) -> Policy {
         if is_read(&request.method) { Policy::Optional } else { Policy::Required }
     }
@@ -125,7 +121,6 @@ impl Policy {
     /// **Fencing.** Use it on routes where some users may read but not write: by default a read raises the mark, so
     /// that a reader with a forged token locks out the writers. You lose the seal: an older holder may write between a
     /// newer one's read and write, so let that one read behind a route that seals, or in the transaction that writes.
-    #[must_use]
     pub fn ignoring_reads(request: &Parts) -> Policy {
         if is_read(&request.method) { Policy::Ignored } else { Policy::Required }
     }

@@ -123,7 +123,6 @@ impl Problem {
 
     /// Client side: reads the problem from the metadata of a gRPC response: its headers, where it has no body, or
     /// `tonic`'s `status.metadata().clone().into_headers()`. Returns `None` if it is no refusal of a fence.
-    #[must_use]
     pub fn read_grpc(metadata: &HeaderMap) -> Option<Problem> {
         let text = percent_decode(metadata.get(GRPC)?.as_bytes());
         serde_json::from_slice(&text.collect::<Vec<u8>>()).ok()
@@ -153,13 +152,11 @@ impl Problem {
     }
 
     /// Returns whether the server refused the token as stale.
-    #[must_use]
     pub fn is_stale(&self) -> bool {
         self.kind == Problem::STALE
     }
 
     /// Returns the refusal as a value, if the token is [stale](Problem::is_stale) and the server has sent every part.
-    #[must_use]
     pub fn stale(&self) -> Option<Stale> {
         if !self.is_stale() {
             return None;

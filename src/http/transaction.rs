@@ -196,7 +196,6 @@ pub struct OpenTransaction<T: Transactions>(Weak<Mutex<T::Transaction>>);
 impl<T: Transactions> OpenTransaction<T> {
     /// Takes the transaction, until what this returns is dropped. Returns `None` while another user
     /// has the transaction, and once the response has been made.
-    #[must_use]
     pub fn take(&self) -> Option<InTransaction<T>> {
         self.0.upgrade()?.try_lock_owned().ok().map(InTransaction)
     }

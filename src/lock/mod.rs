@@ -17,6 +17,7 @@
 //! # }
 //! ```
 
+mod backend;
 mod connect;
 mod error;
 #[cfg(feature = "etcd")]

@@ -53,16 +53,6 @@ impl<K: Eq + Hash, S: Send + Sync + 'static> Openings<K, S> {
         timeout_at(since + limit, opening).await.unwrap_or(Err(Fault::TimedOut))
     }
 
-    /// Returns a session of this runtime, if one is open.
-    #[allow(dead_code, reason = "for etcd")]
-    pub(crate) fn any(&self) -> Option<Arc<S>> {
-        let runtime = Handle::try_current().ok()?.id();
-        let slots = self.slots.lock();
-        let of_runtime = slots.iter().filter(|((id, _), _)| *id == runtime);
-        let mut open = of_runtime.filter_map(|(_, slot)| slot.opening.peek()?.as_ref().ok());
-        open.find(|session| !(self.has_ended)(session)).cloned()
-    }
-
     fn opening(
         &self,
         key: (Id, K),

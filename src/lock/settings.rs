@@ -1,8 +1,11 @@
+use std::sync::Arc;
 use std::time::Duration;
 
-use fencing_protocol::Terms;
+use fencing_protocol::{Owner, Terms};
 
-use crate::holder::HolderName;
+use crate::holder::{checked_name, own_name};
+use crate::random;
+use crate::time::{Clock, SystemClock};
 
 /// The longest TTL and the longest lock-delay.
 const MAX_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
@@ -34,9 +37,13 @@ impl BuildError {
     }
 }
 
-/// The numbers of a lock service.
+/// What a lock service is told before its first lease.
 #[derive(Debug, Clone)]
 pub struct Settings {
+    /// The clock that leases are timed by in this process.
+    pub(super) clock: Arc<dyn Clock>,
+    /// What the keys on the servers begin with.
+    pub(super) namespace: String,
     pub(super) ttl: Duration,
     /// The shortest TTL of the back end.
     pub(super) least_ttl: Duration,
@@ -54,13 +61,16 @@ pub struct Settings {
     pub(super) at_least: Duration,
     pub(super) max_hold: Option<Duration>,
     pub(super) renew: bool,
-    /// The name that the locks are held under, if one was given.
+    /// The name that the locks are held under, if one was given. [Checked](Settings::checked) settings have one: else
+    /// that of the environment, or `host:pid`.
     pub(super) holder: Option<String>,
 }
 
 impl Settings {
     pub(super) fn new(budget_name: &'static str, default_budget: (Duration, u32)) -> Settings {
         Settings {
+            clock: Arc::new(SystemClock),
+            namespace: "fencing".into(),
             ttl: Duration::from_secs(10),
             least_ttl: Duration::from_millis(10),
             drift: None,
@@ -96,10 +106,11 @@ impl Settings {
         self.drift.unwrap_or(self.ttl / 100 + Duration::from_millis(2))
     }
 
-    /// Returns the name of the holder: the one that was given, or that of the environment, or `host:pid`.
-    pub(super) fn holder_name(&self) -> Result<HolderName, BuildError> {
-        let name = self.holder.as_deref().map_or_else(HolderName::own, HolderName::new);
-        name.map_err(|problem| BuildError::new("holder", problem))
+    /// Returns a new owner, and what its locks say: the owner, and the name for display.
+    #[allow(dead_code, reason = "Redis nodes sign themselves")]
+    pub(super) fn signed_owner(&self) -> (Owner, String) {
+        let owner = Owner(random::stamped());
+        (owner, format!("{owner} {}", self.holder.as_deref().unwrap_or_default()))
     }
 
     /// Returns the settings with another TTL, which the error names if they don't fit together.
@@ -111,7 +122,7 @@ impl Settings {
         Settings { ttl, ..self.clone() }.checked().map_err(blamed)
     }
 
-    pub(super) fn checked(self) -> Result<Settings, BuildError> {
+    pub(super) fn checked(mut self) -> Result<Settings, BuildError> {
         let (millisecond, half) = (Duration::from_millis(1), self.ttl / 2);
         let max_hold = self.max_hold.unwrap_or(self.ttl);
         for (setting, value, least, most) in [
@@ -129,13 +140,42 @@ impl Settings {
                 return Err(BuildError::new(setting, problem));
             }
         }
+        let name = self.holder.as_deref().map_or_else(own_name, checked_name);
+        self.holder = Some(name.map_err(|problem| BuildError::new("holder", problem))?);
         Ok(self)
     }
 }
 
-/// Writes the setters that every builder has, once. The builder has a field `settings`.
+/// Writes the setters that every builder has, and those that some have, once. The builder has a field `settings`.
 macro_rules! settings_setters {
-    () => {
+    (@namespace) => {
+        /// Sets what the keys on Redis servers and in etcd begin with (in etcd printable ASCII without slashes), or the
+        /// ZooKeeper node, below the chroot of the URL, that contains all others. Databases have none. Separate lock
+        /// services need different namespaces. Default: `fencing`.
+        pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+            self.settings.namespace = namespace.into();
+            self
+        }
+    };
+    (@budget) => {
+        /// Sets how long one server may take to answer, a connection included. Default: 50 ms for Redis and 2 s for
+        /// the others, and at most a part of the TTL: half for a database, a third for etcd, a quarter for Redis and
+        /// ZooKeeper.
+        pub fn budget(mut self, budget: std::time::Duration) -> Self {
+            self.settings.budget = Some(budget);
+            self
+        }
+    };
+    ($($more:ident),*) => {
+        $(settings_setters!(@$more);)*
+
+        /// Sets the clock that leases are timed by in this process. Default:
+        /// [`SystemClock`](crate::time::SystemClock).
+        pub fn clock(mut self, clock: impl crate::time::Clock) -> Self {
+            self.settings.clock = std::sync::Arc::new(clock);
+            self
+        }
+
         /// Sets how long a lease lasts unless it is renewed. Default: 10 s.
         pub fn ttl(mut self, ttl: std::time::Duration) -> Self {
             self.settings.ttl = ttl;

@@ -73,8 +73,7 @@ fn failed(error: &RedisError) -> FencedError {
 /// Reads the server's identity from `INFO`, and refuses a server that can't keep marks.
 fn life(info: &str) -> Result<String, FencedError> {
     let info = ServerInfo::read(info).map_err(FencedError::Unreachable)?;
-    let unfit = Unfit::of(info.loading, info.master, info.maxmemory, &info.policy);
-    unfit.map_or(Ok(info.run_id), |unfit| Err(FencedError::Unfit(unfit)))
+    Unfit::of(&info).map_or(Ok(info.run_id), |unfit| Err(FencedError::Unfit(unfit)))
 }
 
 /// Returns what the server itself has refused. `None` where the connection failed.

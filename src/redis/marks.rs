@@ -35,6 +35,7 @@ const OWN_KEYS: [&[u8]; 2] = [b"}:marks", b"}:memory"];
 /// An ACL user needs `eval`, `evalsha`, `info`, `hmget`, `hset`, `hlen`, `hscan`, `type` and the commands
 /// that write (`set`, `del`, `hset`), on the key `{namespace}:marks` and the keys of the data.
 #[derive(Clone, derive_more::Debug)]
+#[must_use]
 pub struct RedisMarks {
     // It may have a password.
     #[debug(skip)]
@@ -81,7 +82,6 @@ impl RedisMarks {
     }
 
     /// Limits how long one call may take, its connection included. Default: 2 s; at most 60 s.
-    #[must_use]
     pub fn budget(self, budget: Duration) -> RedisMarks {
         RedisMarks { budget: budget.min(MAX_BUDGET), ..self }
     }

@@ -28,7 +28,6 @@ pub struct MarksState {
 
 impl MarksState {
     /// Returns whether they are open: whether they were opened under the present `run_id`.
-    #[must_use]
     pub fn is_open(&self) -> bool {
         self.opened_in.as_ref() == Some(&self.life)
     }

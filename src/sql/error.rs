@@ -105,26 +105,20 @@ impl AdmitError {
             AdmitError::Database(_) => "unreachable",
         }
     }
-
-    /// Returns whether the whole transaction may succeed when it is run again.
-    #[must_use]
-    pub fn is_retryable(&self) -> bool {
-        matches!(self, AdmitError::Retryable(_))
-    }
 }
 
 /// Returns the refusal, if the error says that this token of this resource is stale. Use it for
 /// transactions of other libraries than `sqlx` ([`statement`](super::statement)). It reads the text of the error and of
 /// its sources, so it works with any library that repeats what the database said.
-#[must_use]
 pub fn stale(error: &(dyn Error + 'static), resource: &Resource, presented: Token) -> Option<Stale> {
     successors(Some(error), |error| (**error).source())
         .find_map(|error| Stale::check(resource, presented, high_water(&error.to_string(), resource, presented)).err())
 }
 
-/// What the loss of `fencing_leases` asks for.
-const KEEP_STOPPED: &str = "stop all clients, as their latest tokens are lost, until you have done all of this and then \
-                            run `fencing db marks raise-floor --yes`: ";
+/// What the loss of `fencing_leases` asks for, before the rest and after it.
+const STOP_CLIENTS: &str = "stop all clients, ";
+const RAISE_FLOOR: &str = ", then run `fencing db marks raise-floor --yes`, as lost tokens would be granted again, and \
+                           start the clients";
 
 /// Why the tables were not brought up to date. Nothing changed, unless it says so; on MySQL, part may have been done.
 #[derive(Debug, thiserror::Error)]
@@ -153,9 +147,10 @@ pub enum MigrateError {
     #[error(
         "the database has lost {what}, or this user has no right to see them: check as the owner of the tables first. \
          If they are missing for the owner as well, {}run DELETE FROM _fencing_migrations, migrate again, which \
-         creates them and changes no mark, and give all rights again. A dump may have left them out: mysqldump needs \
+         creates them and changes no mark, and give all rights again{}. A dump may have left them out: mysqldump needs \
          --routines and --triggers",
-        if .what.contains("fencing_leases") { KEEP_STOPPED } else { "" }
+        if .what.contains("fencing_leases") { STOP_CLIENTS } else { "" },
+        if .what.contains("fencing_leases") { RAISE_FLOOR } else { "" }
     )]
     Lost {
         /// Their names.

@@ -26,7 +26,6 @@ pub struct SqlMarks<DB: Database> {
 
 impl<DB: Database> SqlMarks<DB> {
     /// Keeps marks in the database of this pool. The pool's `acquire_timeout` says how long it waits for a connection.
-    #[must_use]
     pub fn new(pool: Pool<DB>) -> SqlMarks<DB> {
         SqlMarks { pool }
     }
@@ -121,7 +120,6 @@ pub struct Mark {
 
 impl Mark {
     /// Returns the resource and its mark, if both are valid.
-    #[must_use]
     pub fn parse(&self) -> Option<(Resource, Token)> {
         let name = std::str::from_utf8(&self.name).ok()?;
         Some((Resource::new(name).ok()?, Token::try_from(self.number?).ok()?))

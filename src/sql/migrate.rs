@@ -99,7 +99,6 @@ async fn read_applied<DB: Database>(conn: &mut DB::Connection) -> Result<Vec<App
 }
 
 /// Returns the migrations in their order: version, description, and SQL. For other tools; each may be applied twice.
-#[must_use]
 pub fn migrations<DB: Database>() -> &'static [(i64, &'static str, &'static str)] {
     DB::MIGRATIONS
 }
@@ -108,7 +107,6 @@ pub fn migrations<DB: Database>() -> &'static [(i64, &'static str, &'static str)
 /// another tool, or by hand. It fails while a table is protected ([`Protected::remove`](super::Protected::remove)).
 ///
 /// **Fencing.** This ends all promises: without marks the fence, or a new one, refuses nothing. Stop all writers first.
-#[must_use]
 pub fn removal<DB: Database>() -> &'static str {
     DB::REMOVAL
 }

@@ -46,6 +46,7 @@ const MAX_AGE: Duration = Duration::from_secs(100 * 366 * 24 * 60 * 60);
 /// token. Marks of leases in the same database that have not ended stay, and such a lease gets a mark if it has none
 /// yet. A lease that is granted at the moment when the floor rises may be refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
 pub struct Prune {
     older_than: Duration,
     up_to: Token,
@@ -67,14 +68,12 @@ pub struct Pruned {
 
 impl Prune {
     /// Prunes marks that were not raised for this long. Rounds up to a second; takes at most a hundred years.
-    #[must_use]
     pub fn older_than(older_than: Duration) -> Prune {
         Prune { older_than, up_to: Token::MAX }
     }
 
     /// Keeps marks above this token, so that the floor does not rise above it. Otherwise a mark that a forged token has
     /// raised would raise the floor with it, and lock out every new resource.
-    #[must_use]
     pub fn up_to(self, up_to: Token) -> Prune {
         Prune { up_to, ..self }
     }

@@ -8,33 +8,27 @@ use super::{AdmitError, MigrateError};
 use crate::database::{Meaning, is_conflict, meaning};
 use crate::random::jitter;
 
-/// How often a transaction is run again after a conflict with another, and after which pause.
+/// How often a transaction is run again after a conflict with another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
 pub struct Retry {
     tries: u32,
-    pause: Duration,
     within: Duration,
 }
 
+/// The longest pause before the second try, and before later ones.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 impl Retry {
     /// Allows ten tries, with a random pause of up to 10 ms before the second, which doubles with each, up to a second.
-    #[must_use]
     pub const fn new() -> Retry {
-        Retry { tries: 10, pause: Duration::from_millis(10), within: Duration::MAX }
+        Retry { tries: 10, within: Duration::MAX }
     }
 
     /// Sets how often the transaction is run in all; at least once.
-    #[must_use]
     pub const fn tries(self, tries: u32) -> Retry {
         Retry { tries, ..self }
-    }
-
-    /// Sets the longest pause before the second try.
-    #[must_use]
-    pub const fn pause(self, pause: Duration) -> Retry {
-        Retry { pause, ..self }
     }
 
     /// Begins no try after this time.
@@ -89,14 +83,14 @@ where
     F: FnMut() -> Fut,
     Fut: Future<Output = Result<T, E>>,
 {
-    let (begun, mut pause, mut tries) = (Instant::now(), policy.pause.min(MAX_PAUSE), 1);
+    let (begun, mut pause, mut tries) = (Instant::now(), FIRST_PAUSE, 1);
     loop {
         let more = || tries < policy.tries && begun.elapsed() < policy.within;
         match transaction().await {
             Err(error) if is_retryable(&error) && more() => sleep(jitter(pause)).await,
             result => return result,
         }
-        pause = pause.saturating_mul(2).min(MAX_PAUSE);
+        pause = (pause * 2).min(MAX_PAUSE);
         tries += 1;
     }
 }
@@ -105,10 +99,9 @@ where
 /// from, reports a conflict with another transaction (a serialization failure, a deadlock, a lock that did
 /// not become free in time). It reads [`AdmitError`], [`MigrateError`] and the driver's errors of every
 /// database, those of a commit included. Stale is never retryable.
-#[must_use]
 pub fn is_retryable(error: &(dyn Error + 'static)) -> bool {
     let known = successors(Some(error), |error| (**error).source()).find_map(|error| {
-        let admit = error.downcast_ref().map(AdmitError::is_retryable);
+        let admit = error.downcast_ref().map(|error| matches!(error, AdmitError::Retryable(_)));
         let migrate = || error.downcast_ref().map(|error| matches!(error, MigrateError::Locked(_)));
         admit.or_else(migrate).or_else(|| error.downcast_ref().map(is_conflict))
     });
@@ -119,7 +112,6 @@ pub fn is_retryable(error: &(dyn Error + 'static)) -> bool {
 /// connection broke or could not be made, the server starts or ends, takes no more connections or no writes, or has no
 /// room, the statement took too long, or a pooler gave the session of another client. It reads what [`is_retryable`]
 /// reads. A commit may have been carried out.
-#[must_use]
 pub fn is_unavailable(error: &(dyn Error + 'static)) -> bool {
     let mut causes = successors(Some(error), |error| (**error).source());
     causes.find_map(|error| error.downcast_ref()).is_some_and(|error| match error {

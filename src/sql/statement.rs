@@ -31,14 +31,12 @@ pub mod postgres {
     /// Returns whether there was a conflict with another transaction, by SQLSTATE: a serialization failure
     /// (40001), a deadlock (40P01), a lock that did not become free in time (55P03), or a mark that
     /// has to be raised in a transaction of its own first (ZF409, only from `fencing_begin`).
-    #[must_use]
     pub fn is_retryable(sqlstate: &str) -> bool {
         sqlstate == "ZF409" || meaning_of(sqlstate) == Meaning::Conflict
     }
 
     /// Returns whether the server is down, starts, ends this session or takes no more, by SQLSTATE:
     /// class 08, 57P01 to 57P05, 53300. Without a SQLSTATE the server was not reached at all.
-    #[must_use]
     pub fn is_down(sqlstate: &str) -> bool {
         matches!(meaning_of(sqlstate), Meaning::Closing | Meaning::Starting | Meaning::Unreached)
     }
@@ -65,14 +63,12 @@ pub mod mysql {
 
     /// Returns by the error's number whether another transaction conflicted: 1213 (deadlock, a cluster's conflict),
     /// 1205 (a lock was not free in time), 1020, 1412, 3572, 3101. Their SQLSTATEs do not help: only 1213 has 40001.
-    #[must_use]
     pub fn is_retryable(number: u16) -> bool {
         meaning_of(number) == Meaning::Conflict
     }
 
     /// Returns whether the server is down, ends this session or takes no more, by the number of the
     /// error: 1053, 1927, 3169, 4031, 1040, 1203, and those that clients give by themselves: 2002, 2003, 2006, 2013.
-    #[must_use]
     pub fn is_down(number: u16) -> bool {
         matches!(meaning_of(number), Meaning::Closing | Meaning::Unreached)
     }
@@ -98,7 +94,6 @@ pub mod sqlite {
     pub const MIGRATIONS: &[(i64, &str, &str)] = sqlx::Sqlite::MIGRATIONS;
 
     /// Returns by the code, extended or not, if another transaction conflicted: BUSY (5), LOCKED (6), PROTOCOL (15).
-    #[must_use]
     pub fn is_retryable(code: i32) -> bool {
         meaning_of(code) == Meaning::Conflict
     }

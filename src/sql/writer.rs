@@ -7,7 +7,6 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 ///
 /// It opens no connection yet. Do not ask this pool for a connection within one of its transactions: that transaction
 /// has the only one. A write waits for writers in other processes as long as `busy_timeout` says.
-#[must_use]
 pub fn single_writer(options: SqliteConnectOptions) -> SqlitePool {
     SqlitePoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None).connect_lazy_with(options)
 }

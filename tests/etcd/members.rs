@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fencing::Token;
-use fencing::lock::{Fault, Lock, Loss, connect};
+use fencing::lock::{ConnectOptions, Fault, Lock, Loss, connect};
 use support::etcd::EtcdCluster;
 use support::lease::{fault, named, release, resource};
 use support::waiting::{in_time, until};
@@ -54,11 +54,15 @@ async fn a_member_of_another_cluster_is_refused_and_ends_no_lease() {
     let (mut cluster, mut other) = (EtcdCluster::of(3), EtcdCluster::start());
     let [a, b, c] = [0, 1, 2].map(|number| cluster.host(number));
     let url = format!("etcd://{a},{},{b},{c}", other.host(0));
-    let lock = fencing::lock::etcd::EtcdLock::builder(url).ttl(Duration::from_secs(60)).budget(Duration::from_secs(6));
-    let cause = fault(lock.clone().build().unwrap().acquire(&resource()).await);
+    let lock = fencing::lock::etcd::EtcdLock::builder(&url).ttl(Duration::from_secs(60)).budget(Duration::from_secs(6));
+    // Each has half a minute to say where it belongs.
+    let patient = lock.clone().ttl(Duration::from_secs(600)).budget(Duration::from_secs(120)).build().unwrap();
+    let cause = fault(patient.acquire(&resource()).await);
     let says =
         |why: &str| why.contains("a member belongs to the cluster") && why.contains("give members of one cluster");
     assert!(matches!(&cause, Fault::Denied(why) if says(why)), "{cause:?}");
+    let operator = ConnectOptions::new(&url).budget(Duration::from_secs(60)).operator().unwrap();
+    assert!(matches!(operator.raise(Token::MIN).await, Err(Fault::Denied(why)) if says(&why)));
     other.kill(0);
     let lock = lock.build().unwrap();
     let lease = lock.acquire(&resource()).await.unwrap();

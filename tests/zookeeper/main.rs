@@ -1,6 +1,5 @@
 //! Leases on real ZooKeeper servers.
 
-mod locks;
 mod moves;
 mod operator;
 mod proxy;
@@ -27,12 +26,11 @@ async fn by_hand(server: &ZookeeperServer) -> Client {
 
 /// Asks until it is so.
 async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
-    let end = Instant::now() + support::process::PATIENCE;
-    loop {
-        if let Some(found) = ask().await {
-            return found;
-        }
-        assert!(Instant::now() < end, "not within {:?}: {what}", support::process::PATIENCE);
-        sleep(Duration::from_millis(50)).await;
-    }
+    let mut found = None;
+    let asked = support::waiting::until(what, async || {
+        found = ask().await;
+        found.is_some()
+    });
+    asked.await;
+    found.unwrap()
 }

@@ -20,7 +20,8 @@ use zookeeper::Zookeeper;
 
 use crate::contestant::Contestant;
 use crate::fleet;
-use crate::table::{median, p50};
+use crate::rounds::{median, turns};
+use crate::table::p50;
 
 const TASKS: usize = 64;
 
@@ -95,9 +96,7 @@ pub async fn measure(rounds: usize) {
         servers.push((cluster, server));
     }
     let (mut times, mut rates) = (vec![Vec::new(); peers.len()], vec![Vec::new(); peers.len()]);
-    for turn in 0..rounds * peers.len() {
-        // Each goes first in its turn.
-        let which = (turn / peers.len() + turn) % peers.len();
+    for which in turns(rounds, peers.len()) {
         for _ in 0..50 {
             let start = Instant::now();
             peers[which].1.pair("invoice/42").await;

@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::response::IntoResponse;
 use bytes::Bytes;
 use http::header::{HOST, TRANSFER_ENCODING};
-use http::{Request, Version};
+use http::{HeaderValue, Request, Version};
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -59,14 +59,29 @@ pub(super) async fn serve(stream: TcpStream, from: SocketAddr, port: Port, _plac
 }
 
 /// The client of a connection, which may answer pings in HTTP/2 and read no answer.
-struct Reader {
+#[derive(Default)]
+struct Client {
+    /// The requests that are not read and answered as a whole yet, and that one has come.
+    requests: TaskTracker,
+    came: Notify,
     /// When the client last took a frame of any answer, or was sent one after it had taken all earlier ones.
     taken: Mutex<Option<Instant>>,
     /// The answers with a frame that the client has not taken.
     unread: TaskTracker,
 }
 
-impl Reader {
+impl Client {
+    /// Waits until the client has had no request for the time of a pause.
+    async fn unused<P: Future>(&self, pause: impl Fn() -> P) {
+        loop {
+            self.requests.wait().await;
+            tokio::select! {
+                () = self.came.notified() => {}
+                _ = pause() => return,
+            }
+        }
+    }
+
     /// Waits until the client has taken no frame for `limit`, although one is unread.
     async fn stuck(&self, limit: Duration) {
         loop {
@@ -86,7 +101,7 @@ impl Reader {
 /// The body of an answer. hyper asks for the first frame at once, and for each later one when part of the last is read.
 struct AnswerBody {
     body: Body,
-    reader: Arc<Reader>,
+    client: Arc<Client>,
     unread: Option<TaskTrackerToken>,
     _request: TaskTrackerToken,
 }
@@ -97,10 +112,10 @@ impl http_body::Body for AnswerBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let frame = Pin::new(&mut self.body).poll_frame(cx);
-        if self.unread.is_some() || self.reader.unread.is_empty() {
-            *self.reader.taken.lock() = Some(Instant::now());
+        if self.unread.is_some() || self.client.unread.is_empty() {
+            *self.client.taken.lock() = Some(Instant::now());
         }
-        self.unread = frame.is_ready().then(|| self.reader.unread.token());
+        self.unread = frame.is_ready().then(|| self.client.unread.token());
         frame
     }
 
@@ -118,16 +133,13 @@ async fn answer_all(stream: impl AsyncRead + AsyncWrite + Send + 'static, from: 
     // Ends a connection whose client does not read its answer.
     let mut stream = TimeoutWriter::new(stream);
     stream.set_timeout(Some(settings.client_timeout));
-    // The requests that are not read and answered as a whole yet, and that one has come.
-    let (requests, came) = (TaskTracker::new(), Arc::new(Notify::new()));
-    requests.close();
-    let (limit, working, begun) = (settings.client_timeout, requests.clone(), Arc::clone(&came));
-    let client = Arc::new(Reader { taken: Mutex::default(), unread: TaskTracker::new() });
-    let reader = Arc::clone(&client);
+    let client = Arc::new(Client::default());
+    client.requests.close();
+    let (limit, of_service) = (settings.client_timeout, Arc::clone(&client));
     let service = service_fn(move |request: Request<Incoming>| {
-        let (mut answers, reader) = (answers.clone(), Arc::clone(&reader));
-        let (upload, _request) = (working.token(), working.token());
-        begun.notify_one();
+        let (mut answers, client) = (answers.clone(), Arc::clone(&of_service));
+        let (upload, _request) = (client.requests.token(), client.requests.token());
+        client.came.notify_one();
         async move {
             let answer = match ambiguous(&request) {
                 Some(why) => {
@@ -145,7 +157,7 @@ async fn answer_all(stream: impl AsyncRead + AsyncWrite + Send + 'static, from: 
                     answers.call(request).await?
                 }
             };
-            Ok::<_, Infallible>(answer.map(|body| AnswerBody { body, reader, unread: None, _request }))
+            Ok::<_, Infallible>(answer.map(|body| AnswerBody { body, client, unread: None, _request }))
         }
     });
     let mut builder = Builder::new(TokioExecutor::new());
@@ -162,7 +174,7 @@ async fn answer_all(stream: impl AsyncRead + AsyncWrite + Send + 'static, from: 
             ended = connection.as_mut() => return ended,
             () = stop.cancelled() => limit,
             // hyper has a timer for the head of a request only. A buffer may still have the end of an answer.
-            () = unused(&requests, &came, || timeout(settings.header_timeout, needed(&full))) => {
+            () = client.unused(|| timeout(settings.header_timeout, needed(&full))) => {
                 client.left(limit).max(CLOSING)
             }
         };
@@ -170,7 +182,7 @@ async fn answer_all(stream: impl AsyncRead + AsyncWrite + Send + 'static, from: 
         tokio::select! {
             ended = connection => ended,
             // A request may have come just now.
-            () = unused(&requests, &came, || sleep(closing)) => Ok(()),
+            () = client.unused(|| sleep(closing)) => Ok(()),
         }
     };
     let ended = tokio::select! {
@@ -189,17 +201,6 @@ fn note_malformed(why: &str) {
     metrics::counter!("fencing_requests_malformed_total").increment(1);
 }
 
-/// Waits until a connection has had no request for the time of a pause.
-async fn unused<P: Future>(requests: &TaskTracker, came: &Notify, pause: impl Fn() -> P) {
-    loop {
-        requests.wait().await;
-        tokio::select! {
-            () = came.notified() => {}
-            _ = pause() => return,
-        }
-    }
-}
-
 /// Waits until another connection needs the place of one that has had no request for a while.
 async fn needed(full: &Notify) {
     sleep(IDLE).await;
@@ -209,19 +210,14 @@ async fn needed(full: &Notify) {
 /// Says why another reader could see another request in the same bytes. hyper has one reading of each request (RFC
 /// 9112, 6.3), and what is sent on is written again; this refuses what would be passed on as it came.
 fn ambiguous<B>(request: &Request<B>) -> Option<&'static str> {
-    if request.version() > Version::HTTP_11 {
-        return None;
-    }
-    let headers = request.headers();
-    match headers.get_all(HOST).iter().count() {
-        0 if request.version() == Version::HTTP_11 => return Some("the request has no Host"),
-        0 | 1 => {}
-        _ => return Some("the request has a Host twice"),
-    }
-    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
-    match (codings.next(), codings.next()) {
-        (None, _) => None,
-        (Some(one), None) if one.as_bytes().eq_ignore_ascii_case(b"chunked") => None,
+    let (version, headers) = (request.version(), request.headers());
+    let codings: Vec<_> = headers.get_all(TRANSFER_ENCODING).iter().map(HeaderValue::as_bytes).collect();
+    match (headers.get_all(HOST).iter().count(), &codings[..]) {
+        _ if version > Version::HTTP_11 => None,
+        (0, _) if version == Version::HTTP_11 => Some("the request has no Host"),
+        (2.., _) => Some("the request has a Host twice"),
+        (_, []) => None,
+        (_, [one]) if one.eq_ignore_ascii_case(b"chunked") => None,
         _ => Some("the Transfer-Encoding is not chunked"),
     }
 }
@@ -233,12 +229,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_reads_one_of_two_answers_is_not_cut_off() {
         let limit = Duration::from_secs(30);
-        let reader = Reader { taken: Mutex::new(Some(Instant::now())), unread: TaskTracker::new() };
-        assert!(timeout(limit * 10, reader.stuck(limit)).await.is_err(), "nothing is unread");
-        let _unread = reader.unread.token();
-        let mut stuck = pin!(reader.stuck(limit));
+        let client = Client { taken: Mutex::new(Some(Instant::now())), ..Client::default() };
+        assert!(timeout(limit * 10, client.stuck(limit)).await.is_err(), "nothing is unread");
+        let _unread = client.unread.token();
+        let mut stuck = pin!(client.stuck(limit));
         for _ in 0..10 {
-            *reader.taken.lock() = Some(Instant::now());
+            *client.taken.lock() = Some(Instant::now());
             assert!(timeout(limit / 3 * 2, stuck.as_mut()).await.is_err());
         }
         timeout(limit, stuck).await.unwrap();

@@ -1,5 +1,4 @@
-//! The listener of `serve`, `proxy` and `exporter`: connections in HTTP/1 and HTTP/2 with bounds on
-//! everything, a second port for operators, and an end in order.
+//! The listener of `serve`, `proxy` and `exporter`: bounds on everything, a second port, and an end in order.
 
 mod answer;
 mod connection;
@@ -64,13 +63,6 @@ pub(crate) struct Listen {
     pub(crate) tls: TlsArgs,
 }
 
-impl Listen {
-    /// Reports whether programs on other machines can connect, and need no certificate for that.
-    pub(crate) fn is_open_to_all(&self) -> bool {
-        !self.listen.ip().is_loopback() && self.tls.client_ca.is_none()
-    }
-}
-
 pub(crate) fn count(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| (1..=1_000_000).contains(number));
     number.ok_or_else(|| "give a number from 1 to 1000000".to_owned())
@@ -97,8 +89,7 @@ impl Listener {
         Ok(Listener { requests, status, tls, settings: settings.clone(), stop: CancellationToken::new() })
     }
 
-    /// Answers requests until a signal comes. Then it takes no new connections, waits for the end of
-    /// those that it has and for `settled`, and returns the exit status.
+    /// Answers requests until a signal comes, and then waits for the open connections and for `settled`.
     pub(crate) async fn run(
         self,
         answers: Answers,

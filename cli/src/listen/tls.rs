@@ -26,7 +26,7 @@ pub(crate) struct TlsArgs {
     tls_key: Option<PathBuf>,
     /// Accepts only clients whose certificate one of these authorities (in PEM) has signed.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    pub(super) client_ca: Option<PathBuf>,
+    pub(crate) client_ca: Option<PathBuf>,
 }
 
 impl TlsArgs {

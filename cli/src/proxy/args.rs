@@ -4,7 +4,7 @@ use std::time::Duration;
 use fencing::Token;
 use http::{HeaderName, Uri};
 
-use super::patterns::Pattern;
+use super::names::Pattern;
 use crate::duration;
 use crate::listen::{Listen, count};
 
@@ -18,14 +18,8 @@ use crate::listen::{Listen, count};
 pub(crate) struct ProxyArgs {
     #[command(flatten, next_help_heading = "Service")]
     pub(super) service: ServiceArgs,
-    #[command(flatten, next_help_heading = "Marks")]
-    pub(super) marks: MarksPlaceArgs,
-    #[command(flatten, next_help_heading = "Resources")]
-    pub(super) names: NameArgs,
-    #[command(flatten, next_help_heading = "Refusals")]
-    pub(super) policy: PolicyArgs,
-    #[command(flatten, next_help_heading = "Requests in flight")]
-    pub(super) flight: FlightArgs,
+    #[command(flatten, next_help_heading = "Fence")]
+    pub(super) fence: FenceArgs,
     #[command(flatten)]
     pub(super) listen: Listen,
 }
@@ -38,65 +32,6 @@ pub(super) struct ServiceArgs {
     /// Speaks HTTP/2 with the service; gRPC needs it.
     #[arg(long)]
     pub(super) upstream_http2: bool,
-}
-
-#[derive(Debug, clap::Args)]
-pub(super) struct MarksPlaceArgs {
-    /// The place of the marks: sqlite:PATH, postgres://... or mysql://..., where missing tables are created; or
-    /// redis://... (valkey://...), where an operator has run `fencing db marks open`.
-    #[arg(long, value_name = "URL", env = "FENCING_MARKS", hide_env_values = true)]
-    #[arg(required_unless_present = "forget_marks_on_exit", conflicts_with = "forget_marks_on_exit")]
-    pub(super) marks: Option<String>,
-    /// In a Redis, the marks are in the hash {NS}:marks. [default: fencing]
-    #[arg(long, value_name = "NS", conflicts_with = "forget_marks_on_exit")]
-    pub(super) namespace: Option<String>,
-    /// Keeps the marks in this process, and loses them when it exits: then a stale token passes until a newer comes.
-    #[arg(long)]
-    pub(super) forget_marks_on_exit: bool,
-}
-
-#[derive(Debug, clap::Args)]
-pub(super) struct NameArgs {
-    /// Takes the resource from this header instead of from the path. Use only a header that a gateway in front of the
-    /// proxy always overwrites, whatever the client sent in it.
-    #[arg(long, value_name = "NAME")]
-    pub(super) resource_header: Option<HeaderName>,
-    /// Names the resources of a request by its path: PATTERN=NAME[,NAME...], as in '/accounts/{id}/**=accounts/{id}'.
-    /// {id} is one segment, {id:int} a number without leading zeros, {*rest} all following segments, ** at the end
-    /// anything. The most specific pattern that matches decides; writes to a path that matches none are refused. A
-    /// request about several resources carries a Fencing-Sequencer header for each.
-    #[arg(long, value_name = "PATTERN=NAME", conflicts_with = "resource_header")]
-    pub(super) resource_from: Vec<Pattern>,
-}
-
-#[derive(Debug, clap::Args)]
-pub(super) struct PolicyArgs {
-    /// Requires a token for reads too.
-    #[arg(long, conflicts_with = "ignore_reads")]
-    pub(super) require_always: bool,
-    /// Ignores the tokens of reads. Without this, a read with a token raises the mark.
-    #[arg(long)]
-    pub(super) ignore_reads: bool,
-    /// Lets every request pass, and only reports what it would refuse. Then the proxy protects nothing.
-    #[arg(long)]
-    pub(super) shadow: bool,
-    /// Hides the highest token from clients with a stale one.
-    #[arg(long)]
-    pub(super) hide_highest: bool,
-    /// Refuses tokens above this one.
-    #[arg(long, value_name = "TOKEN", default_value_t = Token::MAX, hide_default_value = true)]
-    pub(super) ceiling: Token,
-    /// Accepts only tokens that `fencing serve` has signed (header Fencing-Signature). A file with a line ID=KEY for
-    /// each key that may have signed. The file is read again when it changes.
-    #[arg(long, value_name = "FILE", env = "FENCING_SIGNING_KEYS", conflicts_with = "shadow")]
-    pub(super) signing_keys: Option<PathBuf>,
-    /// Time for which a request waits for requests with older tokens before it gets a 503.
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse)]
-    pub(super) limit: Duration,
-}
-
-#[derive(Debug, clap::Args)]
-pub(super) struct FlightArgs {
     /// Time limit for an answer of the service, and for a pause in it, while no upload makes progress. Then the client
     /// gets a 504, and the resource stays closed until the service answers, or nothing moves for twice --quarantine.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse)]
@@ -122,7 +57,54 @@ pub(super) struct FlightArgs {
     pub(super) requests: usize,
 }
 
-impl FlightArgs {
+#[derive(Debug, clap::Args)]
+pub(super) struct FenceArgs {
+    /// The place of the marks: sqlite:PATH, postgres://... or mysql://..., where missing tables are created; or
+    /// redis://... (valkey://...), where an operator has run `fencing db marks open`.
+    #[arg(long, value_name = "URL", env = "FENCING_MARKS", hide_env_values = true)]
+    #[arg(required_unless_present = "forget_marks_on_exit", conflicts_with = "forget_marks_on_exit")]
+    pub(super) marks: Option<String>,
+    /// In a Redis, the marks are in the hash {NS}:marks. [default: fencing]
+    #[arg(long, value_name = "NS", conflicts_with = "forget_marks_on_exit")]
+    pub(super) namespace: Option<String>,
+    /// Keeps the marks in this process, and loses them when it exits: then a stale token passes until a newer comes.
+    #[arg(long)]
+    pub(super) forget_marks_on_exit: bool,
+    /// Takes the resource from this header instead of from the path. Use only a header that a gateway in front of the
+    /// proxy always overwrites, whatever the client sent in it.
+    #[arg(long, value_name = "NAME")]
+    pub(super) resource_header: Option<HeaderName>,
+    /// Names the resources of a request by its path: PATTERN=NAME[,NAME...], as in '/accounts/{id}/**=accounts/{id}'.
+    /// {id} is one segment, {id:int} a number without leading zeros, {*rest} all following segments, ** at the end
+    /// anything. The most specific pattern that matches decides; writes to a path that matches none are refused. A
+    /// request about several resources carries a Fencing-Sequencer header for each.
+    #[arg(long, value_name = "PATTERN=NAME", conflicts_with = "resource_header")]
+    pub(super) resource_from: Vec<Pattern>,
+    /// Requires a token for reads too.
+    #[arg(long, conflicts_with = "ignore_reads")]
+    pub(super) require_always: bool,
+    /// Ignores the tokens of reads. Without this, a read with a token raises the mark.
+    #[arg(long)]
+    pub(super) ignore_reads: bool,
+    /// Lets every request pass, and only reports what it would refuse. Then the proxy protects nothing.
+    #[arg(long)]
+    pub(super) shadow: bool,
+    /// Hides the highest token from clients with a stale one.
+    #[arg(long)]
+    pub(super) hide_highest: bool,
+    /// Refuses tokens above this one.
+    #[arg(long, value_name = "TOKEN", default_value_t = Token::MAX, hide_default_value = true)]
+    pub(super) ceiling: Token,
+    /// Accepts only tokens that `fencing serve` has signed (header Fencing-Signature). A file with a line ID=KEY for
+    /// each key that may have signed. The file is read again when it changes.
+    #[arg(long, value_name = "FILE", env = "FENCING_SIGNING_KEYS", conflicts_with = "shadow")]
+    pub(super) signing_keys: Option<PathBuf>,
+    /// Time for which a request waits for requests with older tokens before it gets a 503.
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse)]
+    pub(super) limit: Duration,
+}
+
+impl ServiceArgs {
     pub(super) fn quarantine(&self) -> Duration {
         self.quarantine.unwrap_or(self.upstream_timeout)
     }

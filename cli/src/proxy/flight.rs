@@ -65,7 +65,7 @@ const fn doubt(status: StatusCode, why: &'static str, cause: &'static str) -> Do
 impl Flight {
     pub(super) fn new(args: Arc<ProxyArgs>, upload: Progress, passage: Passage) -> (Flight, Receiver<HttpAnswer>) {
         let (client, answer) = channel();
-        let (progress, grace) = (upload.clone(), args.flight.upload_grace);
+        let (progress, grace) = (upload.clone(), args.service.upload_grace);
         let overtaken = passage.overtaken();
         let superseded = async move {
             overtaken.await;
@@ -75,7 +75,7 @@ impl Flight {
             }
         };
         let superseded = superseded.boxed();
-        let (client, patience) = (ClientState::Waiting(client), args.flight.upstream_timeout);
+        let (client, patience) = (ClientState::Waiting(client), args.service.upstream_timeout);
         (Flight { upload, client, patience, superseded, held: None, args, passage }, answer)
     }
 
@@ -176,7 +176,7 @@ impl Flight {
             metrics::counter!("fencing_proxy_given_up_total", "cause" => cause).increment(1);
             self.held = Some(gauged("fencing_proxy_held", ()));
         }
-        self.patience = self.args.flight.quarantine();
+        self.patience = self.args.service.quarantine();
         self.upload.note();
         let doubt = "the request may or may not have been carried out; read before you try again";
         self.client.answer(problem.because(format_args!("{why}; {doubt}")));

@@ -2,7 +2,6 @@ mod args;
 mod flight;
 mod headers;
 mod names;
-mod patterns;
 mod upstream;
 
 use std::collections::HashMap;
@@ -24,7 +23,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep_until};
 use tower::service_fn;
 
-use self::args::MarksPlaceArgs;
+use self::args::FenceArgs;
 pub(crate) use self::args::ProxyArgs;
 use self::flight::Flight;
 use self::upstream::Upstream;
@@ -66,9 +65,9 @@ struct FencingProxy<X> {
 
 pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
     let (args, recorder) = (Arc::new(args), record_metrics()?);
-    let keys = args.policy.signing_keys.as_deref().map(SigningKeys::open).transpose()?;
-    let names = names::extractor(&args.names)?;
-    let (quarantine, timeout) = (args.flight.quarantine(), args.flight.upstream_timeout);
+    let keys = args.fence.signing_keys.as_deref().map(SigningKeys::open).transpose()?;
+    let names = names::extractor(args.fence.resource_header.clone(), &args.fence.resource_from)?;
+    let (quarantine, timeout) = (args.service.quarantine(), args.service.upstream_timeout);
     if quarantine < timeout {
         let why = "the service may still work on a request when newer tokens are admitted";
         let (quarantine, timeout) = (show(quarantine), show(timeout));
@@ -76,19 +75,19 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
     }
     // Any name does: the mark is only read.
     let probe = Resource::new("readyz").map_err(Failure::failed)?;
-    let marks = open_marks(&args.marks).await?;
+    let marks = open_marks(&args.fence).await?;
     // An earlier proxy frees its port at once when it is stopped, and sends for up to --stop-within.
     let earlier = quarantine + args.listen.stop_within;
-    let opens = Instant::now() + if args.flight.clean_start { Duration::ZERO } else { earlier };
-    let fence = Fence::new(marks).closed_until(opens).limit(args.policy.limit).ceiling(args.policy.ceiling);
+    let opens = Instant::now() + if args.service.clean_start { Duration::ZERO } else { earlier };
+    let fence = Fence::new(marks).closed_until(opens).limit(args.fence.limit).ceiling(args.fence.ceiling);
     let listener = Listener::bind(&args.listen).await?;
-    let permits = Arc::new(Semaphore::new(args.flight.requests));
-    let (policy, layer) = (&args.policy, FenceLayer::new(fence.clone(), names));
-    let layer = if policy.require_always { layer.policy(|_| Policy::Required) } else { layer };
-    let layer = if policy.ignore_reads { layer.policy(Policy::ignoring_reads) } else { layer };
-    let layer = if policy.shadow { layer.shadow() } else { layer };
+    let permits = Arc::new(Semaphore::new(args.service.requests));
+    let (options, layer) = (&args.fence, FenceLayer::new(fence.clone(), names));
+    let layer = if options.require_always { layer.policy(|_| Policy::Required) } else { layer };
+    let layer = if options.ignore_reads { layer.policy(Policy::ignoring_reads) } else { layer };
+    let layer = if options.shadow { layer.shadow() } else { layer };
     let proxy = Arc::new(FencingProxy {
-        fence: if policy.hide_highest { layer.hide_highest() } else { layer },
+        fence: if options.hide_highest { layer.hide_highest() } else { layer },
         upstream: Upstream::new(args.service.upstream_http2),
         permits: Arc::clone(&permits),
         quarantines: Arc::default(),
@@ -100,11 +99,11 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
         if !left.is_zero() {
             return Err(format!("in quarantine for another {} s", left.as_secs() + 1));
         }
-        fence.highest(&probe).await.map(drop).map_err(|error| error.to_string())
+        fence.marks().highest(&probe).await.map(drop).map_err(|error| error.to_string())
     };
     let status =
         status(recorder, ready, None, listener.stop.clone()).route("/openapi.yaml", get(async || yaml(OPENAPI)));
-    let all = u32::try_from(args.flight.requests).unwrap_or(u32::MAX);
+    let all = u32::try_from(args.service.requests).unwrap_or(u32::MAX);
     let settled = async move {
         let _all = permits.acquire_many(all).await;
     };
@@ -119,7 +118,7 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
     listener.run(Answers::new(answers), status, settled).await
 }
 
-async fn open_marks(args: &MarksPlaceArgs) -> Result<Arc<dyn Marks>, Failure> {
+async fn open_marks(args: &FenceArgs) -> Result<Arc<dyn Marks>, Failure> {
     let Some(url) = &args.marks else { return Ok(Arc::new(MemoryMarks::default())) };
     let url = match MarksPlace::new(url, args.namespace.as_deref().unwrap_or(NAMESPACE))? {
         MarksPlace::Redis(marks) if marks.look().await?.is_open() => return Ok(Arc::new(*marks)),
@@ -168,7 +167,7 @@ impl<X: Fn(&Parts) -> Result<Vec<Resource>, String>> FencingProxy<X> {
             "the request has more than one Content-Length"
         } else if parts.uri.path() == "*" && parts.method != Method::OPTIONS {
             "only OPTIONS may address the whole service (*)"
-        } else if self.args.names.resource_header.is_none() && parts.headers.contains_key(headers::DESTINATION) {
+        } else if self.args.fence.resource_header.is_none() && parts.headers.contains_key(headers::DESTINATION) {
             "the header Destination names a second resource, which the fence does not check"
         } else {
             return Ok(());
@@ -184,7 +183,7 @@ impl<X: Fn(&Parts) -> Result<Vec<Resource>, String>> FencingProxy<X> {
         };
         let permit = gauged("fencing_proxy_requests", permit);
         let args = &self.args;
-        let (request, upload) = bounded(request, args.listen.client_timeout, args.flight.longest);
+        let (request, upload) = bounded(request, args.listen.client_timeout, args.service.longest);
         let (mut parts, body) = request.into_parts();
         self.check(&parts)?;
         headers::clean(&mut parts.headers);
@@ -200,7 +199,7 @@ impl<X: Fn(&Parts) -> Result<Vec<Resource>, String>> FencingProxy<X> {
         let request = request.map_err(|error| NOT_SENT.because(format_args!("{error}; nothing was sent")))?;
         let (flight, answered) = Flight::new(Arc::clone(args), upload, passage);
         let answer = self.upstream.send(request, is_fenced);
-        let (quarantines, time) = (Arc::clone(&self.quarantines), args.flight.quarantine());
+        let (quarantines, time) = (Arc::clone(&self.quarantines), args.service.quarantine());
         tokio::spawn(async move {
             let _permit = permit;
             if let Some(_in_doubt) = flight.run(answer).await {

@@ -4,8 +4,7 @@ use std::io;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, wait};
 
-/// Makes descendants that lose their parent children of this process, so that [`all`] finds them. Elsewhere than on
-/// Linux only the command's process group can be stopped.
+/// Makes descendants that lose their parent children of this process, so that [`all`] finds them: on Linux only.
 pub(super) fn adopt() -> io::Result<()> {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     rustix::process::set_child_subreaper(Some(getpid()))?;

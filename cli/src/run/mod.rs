@@ -13,7 +13,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use self::command::GuardedCommand;
 use crate::duration::{self, about, show};
 use crate::exit::{self, Failure};
-use crate::lock::{ChosenLock, LockArgs};
+use crate::place::{ChosenLock, LockArgs};
 use crate::say;
 use crate::signals::Signals;
 
@@ -104,8 +104,7 @@ async fn hold(lease: Lease, run: &RunArgs, signals: &mut Signals) -> u8 {
     status
 }
 
-/// Waits for the command's end, and returns the exit status. If the lease was lost as well, the order of the two
-/// is unknown, and the lease counts as lost.
+/// Waits for the command's end, and returns the exit status. A loss of the lease counts, whichever came first.
 async fn watch(running: &mut GuardedCommand, lease: &Lease, ttl: Duration, signals: &mut Signals) -> u8 {
     let mut stopping = false;
     let mut reports = interval(ttl / REPORTS);

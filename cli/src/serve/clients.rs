@@ -110,13 +110,10 @@ impl Clients {
             Some(known) => {
                 let nobody = || UNAUTHORIZED.because("say who you are: send Authorization: Bearer TOKEN");
                 let hash = digest(&SHA256, bearer(headers).ok_or_else(nobody)?);
-                let mut found = None;
+                let known = known.now();
                 // All are compared: the time says nothing about any of them.
-                for (token, rights) in known.now().iter() {
-                    if token.ct_eq(hash.as_ref()).into() {
-                        found = Some(Arc::clone(rights));
-                    }
-                }
+                let found = known.iter().filter(|(token, _)| token.ct_eq(hash.as_ref()).into());
+                let found = found.fold(None, |_, (_, rights)| Some(Arc::clone(rights)));
                 found.ok_or_else(|| UNAUTHORIZED.because("no client has this token"))?
             }
         };

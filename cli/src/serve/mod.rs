@@ -23,8 +23,8 @@ use self::lease_server::{LeaseServer, SharedServer, acquire, release, renew};
 use self::table::Table;
 use crate::duration;
 use crate::exit::Failure;
-use crate::listen::{Answers, HttpAnswer, Listen, Listener, Refused, bounded, count, record_metrics, status, yaml};
-use crate::lock::{ChosenLock, LockArgs};
+use crate::listen::{Answers, HttpAnswer, Listen, Listener, bounded, count, record_metrics, status, yaml};
+use crate::place::{ChosenLock, LockArgs};
 use crate::say;
 use crate::signing::SigningKeys;
 
@@ -86,7 +86,8 @@ pub(crate) async fn main(args: ServeArgs) -> Result<u8, Failure> {
     let recorder = record_metrics()?;
     let keys = args.signing_keys.as_deref().map(SigningKeys::open).transpose()?;
     let clients = Clients::open(args.clients.as_deref())?;
-    if clients.is_anybody() && args.listen.is_open_to_all() {
+    let needs_certificate = args.listen.tls.client_ca.is_some();
+    if clients.is_anybody() && !needs_certificate && !args.listen.listen.ip().is_loopback() {
         say::error("warning: any client that reaches this address can lock everything: give --clients or --client-ca");
     }
     // A client that sleeps shall lose its lease: only the client renews it.
@@ -152,6 +153,7 @@ async fn counted(State(leases): SharedServer, request: Request, routes: Next) ->
 }
 
 fn routes(leases: Arc<LeaseServer>) -> Router {
+    let openapi = async |caller: Extension<Caller>| caller.require(Right::Read).map(|()| yaml(OPENAPI));
     Router::new()
         .route("/leases/", post(acquire))
         .route("/leases/{*name}", post(acquire).get(show_or_tell).put(renew).delete(release))
@@ -160,9 +162,4 @@ fn routes(leases: Arc<LeaseServer>) -> Router {
         .fallback(async || NOT_FOUND.because(SEE_ROUTES))
         .layer(from_fn_with_state(Arc::clone(&leases), counted))
         .with_state(leases)
-}
-
-async fn openapi(Extension(caller): Extension<Caller>) -> Result<HttpAnswer, Refused> {
-    caller.require(Right::Read)?;
-    Ok(yaml(OPENAPI))
 }

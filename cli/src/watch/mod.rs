@@ -31,7 +31,7 @@ use wildmatch::WildMatch;
 
 use crate::exit::{self, Failure};
 use crate::findings::{self, NodeBudget};
-use crate::marks::{MarksPlace, MarksUrl};
+use crate::marks::MarksUrl;
 use crate::place::{Chosen, LockPlace};
 use crate::signals::Signals;
 use crate::{duration, say};
@@ -75,9 +75,9 @@ const GONE: &str = "the terminal is closed";
 /// The columns of a picture that no terminal shows.
 const WIDTH: u16 = 120;
 
-/// Returns where the locks and the marks are, and a view that knows nothing of them yet.
-fn first_view(args: &WatchArgs, budget: Duration) -> Result<(Chosen, Option<MarksPlace>, View), Failure> {
-    let (place, marks) = args.marks.beside(&args.place)?;
+pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
+    let (wanted, budget) = (WildMatch::new(&args.resource), args.budget.within(Duration::MAX));
+    let (place, marks_at) = args.marks.beside(&args.place)?;
     let mut view = View::new(args.every, budget);
     view.place = match &place {
         Chosen::Redis(redis) => {
@@ -89,15 +89,9 @@ fn first_view(args: &WatchArgs, budget: Duration) -> Result<(Chosen, Option<Mark
     if args.resource != "*" {
         view.place = format!("{}  {}", view.place, args.resource);
     }
-    if marks.is_some() {
+    if marks_at.is_some() {
         view.marks = Part::Asking;
     }
-    Ok((place, marks, view))
-}
-
-pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
-    let (wanted, budget) = (WildMatch::new(&args.resource), args.budget.within(Duration::MAX));
-    let (place, marks_at, view) = first_view(&args, budget)?;
     let view = &Sender::new(view);
     let nodes = async {
         let Chosen::Redis(redis) = &place else { return pending().await };

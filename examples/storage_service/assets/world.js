@@ -21,7 +21,6 @@ export const world = {
   most: null,
   digits: 3,
   quorum: true,
-  guarded: true,
   stoppable: false,
   offset: null,
 };
@@ -85,7 +84,6 @@ export function take(event) {
   switch (event.kind) {
     case "service":
       world.stoppable = event.stoppable;
-      world.guarded = event.guarded;
       return [];
     case "nodes":
       world.nodes = event.nodes;

@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 
 use axum::body::Bytes;
 use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode};
 use fencing::Token;
 use fencing::http::attach;
 
@@ -33,12 +33,9 @@ impl Caller {
         body: String,
     ) -> reqwest::Result<Answer> {
         let request = self.client.request(method, format!("http://{}{path}", self.address));
-        let mut request = request.body(body).build()?;
+        let mut request = request.header(CONTENT_TYPE, "application/json").body(body).build()?;
         if let Some(token) = token {
             attach(request.headers_mut(), token);
-        } else {
-            let kind = HeaderValue::from_static("application/json");
-            request.headers_mut().insert(CONTENT_TYPE, kind);
         }
         let response = self.client.execute(request).await?;
         let (status, headers) = (response.status(), response.headers().clone());

@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use fencing::Token;
 use fencing::lock::ConnectOptions;
 use support::etcd::EtcdCluster;
-use support::history::{Event, History};
+use support::history::Event;
 use support::process::until;
 use support::zookeeper::ZookeeperServer;
 
@@ -23,23 +23,6 @@ pub enum Engine {
     Zookeeper,
 }
 
-impl Engine {
-    /// Starts three members.
-    pub fn start(self) -> Box<dyn Members> {
-        match self {
-            Engine::Etcd => Box::new(Etcd { cluster: EtcdCluster::of(MEMBERS), snapshot: None }),
-            // Raised tokens close it for the longest session.
-            Engine::Zookeeper => Box::new(ZookeeperServer::three_with("maxSessionTimeout=5000")),
-        }
-    }
-
-    /// The URL of a lock service on these hosts.
-    pub fn url(self, hosts: &[String]) -> String {
-        let name = self.to_possible_value().map(|value| value.get_name().to_owned());
-        format!("{}://{}", name.unwrap_or_default(), hosts.join(","))
-    }
-}
-
 const MEMBERS: usize = 3;
 /// For how long tokens are tried to be raised.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -47,91 +30,92 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const UNTOLD: u64 = 2 << 32;
 
 /// The members, by number.
-pub trait Members: Send {
-    fn host(&self, number: usize) -> String;
-    fn signal(&self, number: usize, name: &str);
+pub enum Members {
+    /// With the state that a restore goes back to.
+    Etcd(EtcdCluster, PathBuf),
+    Zookeeper(Vec<ZookeeperServer>),
+}
+
+impl Members {
+    pub fn start(engine: Engine) -> Members {
+        match engine {
+            Engine::Etcd => Members::Etcd(EtcdCluster::of(MEMBERS), PathBuf::new()),
+            // Raised tokens close it for the longest session.
+            Engine::Zookeeper => Members::Zookeeper(ZookeeperServer::three_with("maxSessionTimeout=5000")),
+        }
+    }
+
+    pub fn hosts(&self) -> Vec<String> {
+        match self {
+            Members::Etcd(cluster, _) => (0..MEMBERS).map(|number| cluster.host(number)).collect(),
+            Members::Zookeeper(servers) => servers.iter().map(ZookeeperServer::address).collect(),
+        }
+    }
+
+    /// The URL of a lock service on these hosts.
+    pub fn url(&self, hosts: &[String]) -> String {
+        let scheme = if matches!(self, Members::Etcd(..)) { "etcd" } else { "zookeeper" };
+        format!("{scheme}://{}", hosts.join(","))
+    }
+
+    fn signal(&self, number: usize, name: &str) {
+        match self {
+            Members::Etcd(cluster, _) => cluster.signal(number, name),
+            Members::Zookeeper(servers) => servers[number].signal(name),
+        }
+    }
+
     /// Kills one with SIGKILL, and starts it again after that time.
-    fn kill(&mut self, number: usize, down: Duration);
-    fn leader(&self) -> usize;
-    fn move_leader(&mut self);
-    /// Saves the state that a restore goes back to.
-    fn save(&mut self);
-    /// Kills all, and starts them in the state that was saved.
-    fn restore(&mut self);
-}
-
-struct Etcd {
-    cluster: EtcdCluster,
-    snapshot: Option<PathBuf>,
-}
-
-impl Members for Etcd {
-    fn host(&self, number: usize) -> String {
-        self.cluster.host(number)
-    }
-
-    fn signal(&self, number: usize, name: &str) {
-        self.cluster.signal(number, name);
-    }
-
     fn kill(&mut self, number: usize, down: Duration) {
-        self.cluster.kill(number);
-        std::thread::sleep(down);
-        self.cluster.restart(number);
+        match self {
+            Members::Etcd(cluster, _) => {
+                cluster.kill(number);
+                std::thread::sleep(down);
+                cluster.restart(number);
+            }
+            Members::Zookeeper(servers) => {
+                servers[number].kill();
+                std::thread::sleep(down);
+                servers[number].restart();
+            }
+        }
     }
 
     fn leader(&self) -> usize {
-        self.cluster.leader()
-    }
-
-    fn move_leader(&mut self) {
-        self.cluster.move_leader();
-    }
-
-    fn save(&mut self) {
-        self.snapshot = Some(self.cluster.snapshot());
-    }
-
-    fn restore(&mut self) {
-        self.snapshot.iter().for_each(|snapshot| self.cluster.restore(snapshot));
-    }
-}
-
-impl Members for Vec<ZookeeperServer> {
-    fn host(&self, number: usize) -> String {
-        self[number].address()
-    }
-
-    fn signal(&self, number: usize, name: &str) {
-        self[number].signal(name);
-    }
-
-    fn kill(&mut self, number: usize, down: Duration) {
-        self[number].kill();
-        std::thread::sleep(down);
-        self[number].restart();
-    }
-
-    fn leader(&self) -> usize {
+        let servers = match self {
+            Members::Etcd(cluster, _) => return cluster.leader(),
+            Members::Zookeeper(servers) => servers,
+        };
         let mut leader = None;
         until("a leader", || {
-            leader = self.iter().position(|server| leads(&server.address()).unwrap_or(false));
+            leader = servers.iter().position(|server| leads(&server.address()).unwrap_or(false));
             leader.is_some()
         });
         leader.unwrap()
     }
 
     fn move_leader(&mut self) {
-        // It has no command for that.
-        self.kill(self.leader(), Duration::ZERO);
+        match self {
+            Members::Etcd(cluster, _) => cluster.move_leader(),
+            // It has no command for that.
+            Members::Zookeeper(_) => self.kill(self.leader(), Duration::ZERO),
+        }
     }
 
+    /// Saves the state that a restore goes back to.
     fn save(&mut self) {
-        restart_all(self, ZookeeperServer::save);
+        match self {
+            Members::Etcd(cluster, snapshot) => *snapshot = cluster.snapshot(),
+            Members::Zookeeper(servers) => restart_all(servers, ZookeeperServer::save),
+        }
     }
 
+    /// Kills all, and starts them in the state that was saved.
     fn restore(&mut self) {
-        restart_all(self, ZookeeperServer::restore);
+        match self {
+            Members::Etcd(cluster, snapshot) => cluster.restore(snapshot),
+            Members::Zookeeper(servers) => restart_all(servers, ZookeeperServer::restore),
+        }
     }
 }
 
@@ -154,13 +138,9 @@ fn restart_all(servers: &mut [ZookeeperServer], down: fn(&ZookeeperServer)) {
     });
 }
 
-pub fn hosts(members: &dyn Members) -> Vec<String> {
-    (0..MEMBERS).map(|number| members.host(number)).collect()
-}
-
 impl Nemesis {
     /// Makes a fault of the members, and ends it.
-    pub fn harm(&self, members: &mut dyn Members, fault: Fault, rng: &mut fastrand::Rng) {
+    pub fn harm(&self, members: &mut Members, fault: Fault, rng: &mut fastrand::Rng) {
         let (one, time) = (rng.usize(0..MEMBERS), Duration::from_millis(rng.u64(20..3000)));
         match fault {
             Fault::Kill => members.kill(one, time / 3),
@@ -180,17 +160,16 @@ impl Nemesis {
     }
 
     /// Does what the runbook says: no client reaches a restored cluster before its tokens were raised.
-    fn restore(&self, members: &mut dyn Members, time: Duration) {
+    fn restore(&self, members: &mut Members, time: Duration) {
         members.save();
         std::thread::sleep(time);
         let _turn = self.list.hold();
         self.weather.iter().for_each(|it| it.set(Some((Fault::LoseRequests, Duration::ZERO))));
         members.restore();
-        let history = History { events: self.events.lock().clone(), ..History::default() };
-        let told = history.attempts().filter_map(|attempt| attempt.outcome.token()).max();
+        let told = self.history().attempts().filter_map(|attempt| attempt.outcome.token()).max();
         let above = Token::new(told.unwrap_or_default() + UNTOLD);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let raised = runtime.unwrap().block_on(raise(&self.url, above.unwrap()));
+        let raised = runtime.unwrap().block_on(raise(&members.url(&members.hosts()), above.unwrap()));
         self.failures.lock().extend(raised.err().map(|why| format!("tokens were not raised: {why}")));
         self.weather.iter().for_each(|it| it.set(None));
     }
@@ -215,7 +194,7 @@ fn nanos(time: Duration) -> u64 {
 }
 
 /// SIGSTOP, and SIGCONT after that time. Returns when all had stopped.
-fn stop(members: &dyn Members, numbers: &[usize], time: Duration) -> u64 {
+fn stop(members: &Members, numbers: &[usize], time: Duration) -> u64 {
     numbers.iter().for_each(|number| members.signal(*number, "STOP"));
     let from = now();
     std::thread::sleep(time);

@@ -23,9 +23,8 @@ pub struct Nemesis {
     pub seed: u64,
     /// None of ours: nothing is done to them.
     pub servers: Vec<Mutex<RedisServer>>,
-    /// Three members in place of the servers, and the URL without the network.
-    pub engine: Option<Mutex<Box<dyn Members>>>,
-    pub url: String,
+    /// Three members in place of the servers.
+    pub engine: Option<Mutex<Members>>,
     pub list: List,
     pub weather: Vec<Arc<Weather>>,
     pub storages: Vec<u32>,
@@ -83,12 +82,9 @@ impl Nemesis {
     pub fn first_leases(&self, clients: usize) -> Result<(), String> {
         let end = Instant::now() + Duration::from_secs(180);
         let leased = || {
-            let events = self.events.lock();
-            let client = |event: &Event| match event {
-                Event::Attempt(a) => a.outcome.token().map(|_| a.client),
-                _ => None,
-            };
-            events.iter().filter_map(client).collect::<BTreeSet<u32>>().len()
+            let history = self.history();
+            let leases = history.attempts().filter(|attempt| attempt.outcome.token().is_some());
+            leases.map(|attempt| attempt.client).collect::<BTreeSet<u32>>().len()
         };
         while leased() < clients {
             if Instant::now() >= end {
@@ -101,22 +97,19 @@ impl Nemesis {
 
     /// Whether a client has got no lease alone or not written since all was healed.
     pub fn recovers(&self) -> bool {
-        let history = History { events: self.events.lock().clone(), ..History::default() };
-        Report::new(self.seed, &history).violates(Invariant::I6)
+        Report::new(self.seed, &self.history()).violates(Invariant::I6)
+    }
+
+    /// What the clients have said so far, and what was done to all of them.
+    pub fn history(&self) -> History {
+        History { events: self.events.lock().clone(), ..History::default() }
     }
 
     pub fn progress(&self) -> String {
-        let (mut leases, mut writes, mut refused) = (0, 0, 0);
-        for event in &*self.events.lock() {
-            match event {
-                Event::Attempt(a) => leases += u64::from(a.outcome.token().is_some()),
-                Event::Write(write) => {
-                    writes += 1;
-                    refused += u64::from(matches!(write.answer, Answer::Refused(_)));
-                }
-                _ => {}
-            }
-        }
+        let history = self.history();
+        let leases = history.attempts().filter(|attempt| attempt.outcome.token().is_some()).count();
+        let writes = history.writes().count();
+        let refused = history.writes().filter(|write| matches!(write.answer, Answer::Refused(_))).count();
         let faults: u64 = self.counts.lock().values().sum();
         format!("{faults} faults, {leases} leases, {writes} writes, {refused} of them stale, refused")
     }
@@ -140,7 +133,7 @@ impl Nemesis {
 
     fn make(&self, fault: Fault, rng: &mut fastrand::Rng) {
         if let Some(engine) = self.engine.as_ref().filter(|_| fault.is_to_servers()) {
-            return self.harm(&mut **engine.lock(), fault, rng);
+            return self.harm(&mut engine.lock(), fault, rng);
         }
         let time = Duration::from_millis(rng.u64(20..1500));
         match fault {

@@ -10,14 +10,14 @@ use parking_lot::Mutex;
 
 use crate::args::Args;
 use crate::client::{Orders, now};
-use crate::engine::hosts;
+use crate::engine::Members;
 use crate::faults::Fault;
 use crate::list::List;
 use crate::nemesis::{Nemesis, stopped};
 use crate::nodes;
 use crate::proxy::{Place, proxy};
 use crate::storage::Storage;
-use support::history::{Event, History, Report, commit};
+use support::history::{Event, Report, commit};
 
 const TTL: Duration = Duration::from_millis(700);
 /// The shortest that etcd takes.
@@ -32,12 +32,11 @@ pub async fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
     let seed = args.seed.unwrap_or_else(now);
     println!("seed {seed}, commit {}, {} minutes", commit(), args.minutes);
     let own = args.redis.is_empty();
-    let engine = args.engine.map(|engine| (engine, engine.start()));
-    let hosts = engine.as_ref().map_or_else(Vec::new, |(_, members)| hosts(&**members));
+    let engine = args.engine.map(Members::start);
     let ttl = if engine.is_some() { ENGINE_TTL } else { TTL };
     let servers = if own && engine.is_none() { nodes::start() } else { Vec::new() };
     let sockets = servers.iter().map(|server| Ok(Place::Socket(server.lock().socket())));
-    let addresses = hosts.iter().map(|host| Ok(Place::Address(host.clone())));
+    let addresses = engine.iter().flat_map(Members::hosts).map(|host| Ok(Place::Address(host)));
     let places = sockets.chain(args.redis.iter().map(|url| place(url))).chain(addresses);
     let (mut proxies, mut weather) = (Vec::new(), Vec::new());
     for place in places.collect::<Result<Vec<_>, String>>()? {
@@ -54,17 +53,14 @@ pub async fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
     let urls: Vec<String> = proxies.iter().map(|host| format!("redis://{host}")).collect();
     let list = List::new(&urls, &namespace, ttl, folder.path());
     let file = list.file().to_owned();
-    let mut url = String::new();
-    if let Some((engine, _)) = &engine {
+    if let Some(engine) = &engine {
         std::fs::write(&file, engine.url(&proxies))?;
-        url = engine.url(&hosts);
     }
     let nemesis = Arc::new(Nemesis {
         faults: chosen(args),
         seed,
         servers,
-        engine: engine.map(|(_, members)| Mutex::new(members)),
-        url,
+        engine: engine.map(Mutex::new),
         list,
         weather,
         storages: storages.iter().map(|storage| storage.service.pid()).collect(),
@@ -82,7 +78,7 @@ pub async fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
     work(args, &nemesis).await;
 
     clients.end();
-    let mut history = History { events: nemesis.events.lock().clone(), ..History::default() };
+    let mut history = nemesis.history();
     for storage in &storages {
         let (accepted, stored) = storage.read().await?;
         history.accepted.extend(accepted);

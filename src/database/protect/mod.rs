@@ -1,6 +1,8 @@
 mod target;
 
-pub use self::target::{NameError, Naming, Protect, Protected, TableName, Trigger};
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+pub use self::target::Trigger;
+pub use self::target::{NameError, Naming, Protect, Protected, TableName};
 use super::{Dialect, TextRow, fill};
 
 /// The triggers that guard a table, and the catalogue that shows them.

@@ -32,6 +32,7 @@ pub struct NameError;
 /// keys on MySQL, REPLACE on SQLite (for a row of another name), a session as replica on PostgreSQL. So do users that
 /// may drop the triggers. [`protected`](crate::sql::protected()) lists for each table the writes that it does not see.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
 pub struct Protect {
     pub(crate) table: TableName,
     pub(crate) naming: Naming,
@@ -100,7 +101,6 @@ impl Protect {
     /// [`admit_in_shadow`](crate::sql::admit_in_shadow()).
     ///
     /// **Fencing.** None. It shows which writers would be refused.
-    #[must_use]
     pub fn shadow(self) -> Protect {
         Protect { shadow: true, ..self }
     }
@@ -220,13 +220,11 @@ pub struct Protected {
 
 impl Protected {
     /// Returns whether the table is guarded as [`Protect`] would guard it today. One in shadow mode is not guarded.
-    #[must_use]
     pub fn is_whole(&self) -> bool {
         self.faults.is_empty() && !self.shadow
     }
 
     /// Returns whether the table has any trigger of the fence.
-    #[must_use]
     pub fn is_protected(&self) -> bool {
         !self.drops.is_empty()
     }

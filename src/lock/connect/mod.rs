@@ -6,8 +6,6 @@ mod sql;
 mod sqlite;
 #[cfg(test)]
 mod tests;
-#[cfg(any(feature = "etcd", feature = "zookeeper"))]
-mod url;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,7 +58,6 @@ pub struct ConnectOptions {
     // The URL may have a password.
     #[debug("{:?}", scheme(url))]
     url: String,
-    namespace: Option<String>,
     settings: Settings,
 }
 
@@ -69,24 +66,10 @@ impl ConnectOptions {
     pub fn new(url: impl Into<String>) -> ConnectOptions {
         // Each back end has its own default of the budget.
         let settings = Settings::new("budget", (Duration::ZERO, 1));
-        ConnectOptions { url: url.into(), namespace: None, settings }
+        ConnectOptions { url: url.into(), settings }
     }
 
-    /// Sets the prefix of the keys on Redis servers and in etcd, and the ZooKeeper node that contains all others.
-    /// Default: `fencing`. Databases have none.
-    pub fn namespace(mut self, namespace: impl Into<String>) -> ConnectOptions {
-        self.namespace = Some(namespace.into());
-        self
-    }
-
-    settings_setters!();
-
-    /// Sets how long one server may take to answer. Default: 50 ms for Redis and 2 s for the others, and at most a part
-    /// of the TTL: half for a database, a third for etcd, a quarter for Redis and ZooKeeper.
-    pub fn budget(mut self, budget: Duration) -> ConnectOptions {
-        self.settings.budget = Some(budget);
-        self
-    }
+    settings_setters!(namespace, budget);
 
     /// Connects.
     ///
@@ -228,14 +211,14 @@ const BACK_ENDS: &[BackEnd] = &[
     #[cfg(feature = "etcd")]
     BackEnd {
         feature: "etcd",
-        open: |it| opened(it.of(EtcdLock::builder).build()),
-        operator: |it| Ok(Arc::new(it.of(EtcdLock::builder).operator()?)),
+        open: |it| opened(EtcdLock::builder(&it.url).with(&it.settings).build()),
+        operator: |it| Ok(Arc::new(EtcdLock::builder(&it.url).with(&it.settings).cluster()?)),
     },
     #[cfg(feature = "zookeeper")]
     BackEnd {
         feature: "zookeeper",
-        open: |it| opened(it.of(ZookeeperLock::builder).build()),
-        operator: |it| Ok(Arc::new(it.of(ZookeeperLock::builder).operator()?)),
+        open: |it| opened(ZookeeperLock::builder(&it.url).with(&it.settings).build()),
+        operator: |it| Ok(Arc::new(ZookeeperLock::builder(&it.url).with(&it.settings).ensemble()?)),
     },
 ];
 
@@ -253,9 +236,6 @@ fn memory(options: &ConnectOptions) -> Connecting<'_> {
 
 fn redlock(options: &ConnectOptions, mut builder: RedlockBuilder) -> Connecting<'_> {
     builder.settings = options.settings.with_defaults_of(&builder.settings);
-    if let Some(namespace) = &options.namespace {
-        builder = builder.namespace(namespace);
-    }
     opened(builder.build())
 }
 

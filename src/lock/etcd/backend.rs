@@ -1,32 +1,29 @@
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use fencing_protocol::{Fault, Mode, NonEmpty, Resource};
-use tokio::time::Instant;
+use fencing_protocol::{Fault, Mode, NonEmpty, Renewed, Resource, Terms};
+use futures_util::future::BoxFuture;
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::claim::{EtcdClaim, EtcdRefusal, FoundHolder, MAX_LOCKS};
-use super::held::HeldInEtcd;
+use super::client::Repeat;
 use super::messages::{EtcdAnswer, Range, Status};
-use super::session::{EtcdSession, decided, in_doubt};
+use super::session::{EtcdSession, decided, in_doubt, seconds};
 use super::sessions::EtcdSessions;
-use crate::holder::HolderName;
-use crate::lock::service::backend::{
-    AcquireError, Ask, Grant, Health, HeldLock, LeaseTicket, LockBackend, NodeCause, Settings, draining,
+use crate::lock::backend::{
+    AcquireError, Ask, Grant, Health, HeldLock, LeaseTicket, LockBackend, NodeCause, SentRelease, Settings, draining,
 };
+use crate::lock::error::Loss;
+use crate::lock::lease::state::LeaseState;
+use crate::lock::sleep::answered;
 use crate::lock::token_base::token;
 use crate::sequencer::Sequencer;
 
-/// Leases in an etcd cluster.
-#[derive(derive_more::Debug)]
-#[debug("{sessions:?}")]
-pub struct EtcdBackend {
-    pub(super) sessions: Arc<EtcdSessions>,
-    pub(super) holder: HolderName,
-    /// Whether an old version was reported.
-    pub(super) warned: AtomicBool,
-}
+/// The pause before the next try to move a lock to this session.
+const PAUSE: Duration = Duration::from_millis(50);
 
-impl LockBackend for Arc<EtcdBackend> {
+impl LockBackend for Arc<EtcdSessions> {
     /// Requests all of them in one transaction. If this is dropped at any await point, or gets no answer, the session
     /// releases what it may have been granted.
     async fn attempt(&self, wanted: &NonEmpty<Resource>, ask: Ask, settings: &Settings) -> Result<Grant, AcquireError> {
@@ -34,12 +31,12 @@ impl LockBackend for Arc<EtcdBackend> {
         if count > MAX_LOCKS {
             return Err(AcquireError::WrongCount { count, most: MAX_LOCKS });
         }
-        let (terms, budget) = (settings.terms(), settings.budget());
-        let (keys, end) = (&self.sessions.cluster.keys, Instant::now() + budget * 2);
-        let claim = Arc::new(EtcdClaim::new(keys, wanted, ask.mode, &self.holder, terms.closed_for()));
-        let unavailable = |fault| AcquireError::unavailable(first, self.sessions.cluster.cause(fault));
+        let budget = settings.budget();
+        let end = Instant::now() + budget * 2;
+        let claim = Arc::new(EtcdClaim::new(&self.cluster.keys, wanted, ask.mode, settings));
+        let unavailable = |fault| AcquireError::unavailable(first, self.cluster.cause(fault));
         loop {
-            let session = self.sessions.get(settings, end).await;
+            let session = timeout_at(end, self.get(settings)).await.unwrap_or(Err(Fault::TimedOut));
             let session = session.map_err(unavailable)?;
             // What this process has released goes first.
             session.clear(&claim, end.min(Instant::now() + budget / 2)).await;
@@ -61,16 +58,15 @@ impl LockBackend for Arc<EtcdBackend> {
     }
 
     async fn held(&self, ticket: &LeaseTicket, settings: &Settings) -> Result<Option<Arc<dyn HeldLock>>, NodeCause> {
-        let EtcdSessions { cluster, .. } = &*self.sessions;
-        let Some(claim) = EtcdClaim::of(&cluster.keys, ticket) else { return Ok(None) };
-        let session = self.sessions.get(settings, Instant::now() + settings.budget() * 2).await;
-        let (session, claim) = (session.map_err(|fault| cluster.cause(fault))?, Arc::new(claim));
+        let Some(claim) = EtcdClaim::of(&self.cluster.keys, ticket) else { return Ok(None) };
+        let session = self.get(settings).await.map_err(|fault| self.cluster.cause(fault))?;
+        let claim = Arc::new(claim);
         Ok(Some(Arc::new(HeldInEtcd { session, claim, terms: settings.terms() })))
     }
 
     /// Asks each member for its state, and the cluster for what only a majority can answer.
     async fn health(&self, settings: &Settings) -> Health {
-        let (cluster, budget) = (&self.sessions.cluster, settings.budget());
+        let (cluster, budget) = (&self.cluster, settings.budget());
         let end = Instant::now() + budget;
         let read = async {
             let closed = cluster.client.ask(&Range::one(cluster.keys.closed()), budget).await;
@@ -106,6 +102,92 @@ impl LockBackend for Arc<EtcdBackend> {
         health.granting = usize::from(read.is_ok() && !health.causes.iter().any(is_full));
         health.causes.extend(read.err().map(|fault| cluster.cause(fault)));
         health
+    }
+}
+
+/// The locks of one lease, on the etcd lease of its session.
+struct HeldInEtcd {
+    session: Arc<EtcdSession>,
+    claim: Arc<EtcdClaim>,
+    terms: Terms,
+}
+
+impl HeldLock for HeldInEtcd {
+    fn renew(&self, resumes: bool) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
+        Box::pin(async move {
+            let renewed = match resumes {
+                true => self.session.take_over(&self.claim, &self.terms).await,
+                false => self.renew_here().await,
+            };
+            renewed.map_err(|fault| vec![self.session.cluster.cause(fault)])
+        })
+    }
+
+    fn ticket_owner(&self) -> Option<String> {
+        Some(String::from_utf8_lossy(&self.claim.value).into_owned())
+    }
+
+    /// Where the answer is lost, or this is dropped, the next sweep releases.
+    fn release(self: Arc<Self>, rest: Duration, _: bool) -> SentRelease {
+        if self.session.state.lock().held.remove(&self.claim.owner.0).is_none() {
+            return Box::pin(async { Ok(false) });
+        }
+        let held = Arc::clone(&self);
+        let left = if rest.is_zero() { held.release_now() } else { held.release_after(rest) };
+        Box::pin(async move { left.await.map_err(|fault| vec![self.session.cluster.cause(fault)]) })
+    }
+
+    /// The caller's clock is asked without a lock.
+    fn watched(&self, state: &Arc<LeaseState>) {
+        if !self.session.note(self.claim.owner, |held| held.lease = Arc::downgrade(state)) {
+            state.close(Loss::Expired);
+        }
+    }
+}
+
+impl HeldInEtcd {
+    async fn renew_here(&self) -> Result<Renewed, Fault> {
+        let Some(answer) = self.session.renew(&self.claim) else { return Ok(Renewed::Superseded) };
+        // A later answer is useless: the lease has ended by then.
+        let start = answered(Instant::now() + self.terms.ttl, answer).await?;
+        let Some(deadline) = start.map(|start| self.terms.deadline(start)) else { return Ok(Renewed::Superseded) };
+        let until = deadline + self.terms.lock_delay;
+        self.session.note(self.claim.owner, |held| held.until = held.until.max(until));
+        Ok(Renewed::Until(deadline))
+    }
+
+    /// Deletes the locks. Returns whether all were still there.
+    fn release_now(self: Arc<Self>) -> BoxFuture<'static, Result<bool, Fault>> {
+        let doubt = in_doubt(&self.session, &self.claim);
+        Box::pin(async move {
+            let EtcdSession { cluster, budget, .. } = &*self.session;
+            let (answer, _) = cluster.client.call(&self.claim.release(&cluster.keys), *budget, Repeat::Never).await?;
+            // Where one of several is gone, the sweep deletes the others.
+            if answer.succeeded {
+                decided(doubt);
+            }
+            Ok(answer.succeeded)
+        })
+    }
+
+    /// Keeps the locks closed for `rest`, under a new owner and on an etcd lease of their own. If this process dies,
+    /// that etcd lease deletes them. Otherwise the session does, to the millisecond, even if no answer comes.
+    fn release_after(self: Arc<Self>, rest: Duration) -> BoxFuture<'static, Result<bool, Fault>> {
+        let (cluster, budget) = (Arc::clone(&self.session.cluster), self.session.budget);
+        let kept = Arc::new(self.claim.kept(rest));
+        self.session.keep_until(cluster.clock.now() + rest, &self.claim, &kept);
+        let (counted, runtime) = (cluster.requests.token(), self.session.runtime.clone());
+        let put = runtime.spawn(async move {
+            let lease = cluster.grant(seconds(rest), budget).await?;
+            // Never repeated: a second request would find the locks under another owner.
+            let (put, _) = cluster.client.call(&self.claim.keep_closed(&kept, lease), budget, Repeat::Never).await?;
+            if !put.succeeded {
+                cluster.revoke(&self.session.runtime, lease, budget);
+            }
+            drop(counted);
+            Ok(put.succeeded)
+        });
+        Box::pin(answered(Instant::now() + budget * 2, put))
     }
 }
 
@@ -146,6 +228,40 @@ impl EtcdSession {
         let (session, claim) = (Arc::clone(self), Arc::clone(claim));
         let held = Arc::new(HeldInEtcd { session, claim, terms });
         Ok(Grant { locks, deadline, held })
+    }
+
+    /// Moves the lock of a lease that several processes have to this session, if it is still that of its owner. Each
+    /// renewal does so. A move that comes late changes nothing if another process has moved the lock before it, or this
+    /// session has swept it.
+    async fn take_over(self: &Arc<Self>, claim: &Arc<EtcdClaim>, terms: &Terms) -> Result<Renewed, Fault> {
+        let (cluster, end) = (&self.cluster, Instant::now() + self.budget);
+        let (_, key) = claim.locks.first();
+        while Instant::now() < end && !self.has_ended() {
+            let read = cluster.client.ask(&Range::one(key.clone()), self.budget).await?.kvs;
+            let Some(lock) = read.first().filter(|_| claim.is_in(&read)) else {
+                return Ok(Renewed::Superseded);
+            };
+            // After the read: a process that moved it before must not count on it for longer than this session does.
+            let start = cluster.clock.now();
+            let deadline = self.deadline(terms, start);
+            if deadline < terms.deadline(start) {
+                // The session must be renewed first, or the lock may end before the other process's deadline.
+                self.work.notify_one();
+                sleep(PAUSE).await;
+                continue;
+            }
+            // Even if the answer is lost, the session deletes the lock then, unless another process has moved it.
+            if !self.state.lock().hold(claim, Some(self.lease), deadline + terms.lock_delay) {
+                break;
+            }
+            match self.guarded(claim.move_to(self.lease, lock), self.budget).await {
+                Ok(answer) if answer.succeeded => return Ok(Renewed::Until(deadline)),
+                // Another process has renewed it, or released it.
+                Ok(_) | Err(EtcdRefusal::Moved) => {}
+                Err(refusal) => return Err(refusal.into()),
+            }
+        }
+        Err(Fault::TimedOut)
     }
 }
 

@@ -6,8 +6,9 @@ use fencing_protocol::{Fault, Mode, NonEmpty, Owner, Resource, Token};
 use super::fault::EtcdFailure;
 use super::keys::EtcdKeys;
 use super::messages::{Compare, EtcdAnswer, Is, KeyValue, Op, Range, Txn, TxnAnswer};
-use crate::holder::{Holder, HolderName};
+use crate::holder::Holder;
 use crate::lock::lease::ticket::LeaseTicket;
+use crate::lock::settings::Settings;
 use crate::random;
 
 /// The most operations of one transaction, by default.
@@ -64,16 +65,10 @@ impl From<EtcdRefusal> for Fault {
 }
 
 impl EtcdClaim {
-    pub(super) fn new(
-        keys: &EtcdKeys,
-        resources: &NonEmpty<Resource>,
-        mode: Mode,
-        holder: &HolderName,
-        closed_for: Duration,
-    ) -> EtcdClaim {
-        let owner = Owner(random::stamped());
+    pub(super) fn new(keys: &EtcdKeys, resources: &NonEmpty<Resource>, mode: Mode, settings: &Settings) -> EtcdClaim {
+        let (owner, signature) = settings.signed_owner();
         let lock = |resource: &Resource| (resource.clone(), keys.lock(resource, mode, owner));
-        let value = format!("{owner} {} {}", holder.as_str(), closed_for.as_millis());
+        let value = format!("{signature} {}", settings.terms().closed_for().as_millis());
         EtcdClaim { owner, mode, value: value.into(), locks: resources.as_ref().map(lock) }
     }
 

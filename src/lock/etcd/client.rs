@@ -141,12 +141,14 @@ impl EtcdClient {
         Ok(answer)
     }
 
-    /// Checks, before the first use, that the members that answer within the limit belong to one cluster. Otherwise a
-    /// lock would have two holders, by the member that each client reaches first.
+    /// Reports whether a member has answered, so that its cluster is known.
+    pub(super) fn is_used(&self) -> bool {
+        self.cluster.load(Ordering::Acquire) != 0
+    }
+
+    /// Checks that the members that answer within the limit belong to one cluster. Otherwise a lock would have two
+    /// holders, by the member that each client reaches first.
     pub(super) async fn check_members(&self, limit: Duration) -> Result<(), EtcdFailure> {
-        if self.cluster.load(Ordering::Acquire) != 0 {
-            return Ok(());
-        }
         let asked = self.members().map(async |(number, _)| {
             // Members are asked for their state without a login.
             let status = async { self.unary(&self.channel(number).await.ok()?, &Status {}, None).await.ok() };

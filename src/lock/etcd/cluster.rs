@@ -13,14 +13,16 @@ use crate::lock::token_base::Largest;
 use crate::random;
 use crate::time::Clock;
 
-/// What all sessions of one lock service share.
+/// What all sessions of one lock service share. It has the functions of an operator as well.
 #[derive(derive_more::Debug)]
 #[debug("{client:?}")]
-pub(super) struct Cluster {
+pub(in crate::lock) struct Cluster {
     pub(super) client: EtcdClient,
     pub(super) keys: EtcdKeys,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) largest: Largest,
+    /// Time limit for an answer to an operator.
+    pub(super) budget: Duration,
     /// The requests in flight, and what is in doubt: `settle` waits for them.
     pub(super) requests: TaskTracker,
 }

@@ -4,7 +4,7 @@
 //! # async fn work() -> Result<(), Box<dyn std::error::Error>> {
 //! use fencing::{Resource, lock::etcd::EtcdLock};
 //!
-//! let lock = EtcdLock::new("etcd://user:password@a:2379,b:2379,c:2379")?;
+//! let lock = EtcdLock::builder("etcd://user:password@a:2379,b:2379,c:2379").build()?;
 //! let invoice = Resource::new("invoice/42")?;
 //! let lease = lock.acquire(&invoice).await?;
 //! lease.run(async { /* give lease.token() to every write */ }).await?;
@@ -49,7 +49,6 @@ mod claim;
 mod client;
 mod cluster;
 mod fault;
-mod held;
 mod keys;
 mod line;
 mod messages;
@@ -68,11 +67,9 @@ use super::token_base::Largest;
 use super::url_builder::UrlBuilder;
 use super::wait::release_notifications::{ReleaseNotifications, Source};
 use super::wait::subscriptions::Notifies;
-use backend::EtcdBackend;
 use client::EtcdClient;
 use cluster::Cluster;
 use keys::EtcdKeys;
-use operator::EtcdOperator;
 use session::MIN_SECONDS;
 use sessions::EtcdSessions;
 use url::EtcdUrl;
@@ -80,18 +77,11 @@ use url::EtcdUrl;
 pub use super::settings::BuildError;
 
 /// A lock service in an etcd cluster. Clones share its connections, its sessions and the local queues.
-pub type EtcdLock = LockService<Arc<EtcdBackend>>;
+pub type EtcdLock = LockService<Arc<EtcdSessions>>;
 
 impl EtcdLock {
-    /// Returns a lock service in the cluster of this URL, with the default settings: `etcd://a:2379,b:2379,c:2379`.
-    ///
-    /// # Errors
-    /// [`BuildError`] says what is wrong with the URL.
-    pub fn new(url: impl Into<String>) -> Result<EtcdLock, BuildError> {
-        EtcdLock::builder(url).build()
-    }
-
-    /// Returns a builder: what you set before the first lease.
+    /// Returns a builder: what you set before the first lease. The URL is `etcd://a:2379,b:2379,c:2379`, or
+    /// `etcds://...`.
     pub fn builder(url: impl Into<String>) -> EtcdLockBuilder {
         let mut builder = UrlBuilder::over(url.into(), 3);
         builder.settings.least_ttl = Duration::from_secs(MIN_SECONDS);
@@ -100,7 +90,7 @@ impl EtcdLock {
 }
 
 /// Builds an [`EtcdLock`].
-pub type EtcdLockBuilder = UrlBuilder<Arc<EtcdBackend>>;
+pub type EtcdLockBuilder = UrlBuilder<Arc<EtcdSessions>>;
 
 impl EtcdLockBuilder {
     /// Builds the lock service. It connects with the first acquisition.
@@ -109,25 +99,19 @@ impl EtcdLockBuilder {
     /// [`BuildError`] says which value does not fit, and why.
     pub fn build(self) -> Result<EtcdLock, BuildError> {
         let settings = self.settings.clone().checked()?;
-        let holder = settings.holder_name()?;
         let sessions = Arc::new(EtcdSessions::new(self.cluster()?));
         let (opened, waits) = (Arc::clone(&sessions), settings.clone());
         let source = Source::new(&sessions.cluster.client.name(), move || line::open(&opened, &waits));
         let notifications = Arc::new(ReleaseNotifications::new(1, Notifies::Everyone, vec![source]));
-        let (clock, outstanding) = (Arc::clone(&sessions.cluster.clock), sessions.cluster.requests.clone());
-        let backend = Arc::new(EtcdBackend { sessions, holder, warned: false.into() });
-        Ok(EtcdLock::over(backend, clock, notifications, outstanding, settings))
+        let outstanding = sessions.cluster.requests.clone();
+        Ok(EtcdLock::over(sessions, notifications, outstanding, settings))
     }
 
-    pub(super) fn operator(self) -> Result<EtcdOperator, BuildError> {
-        let budget = self.settings.budget();
-        Ok(EtcdOperator { cluster: self.cluster()?, budget })
-    }
-
-    fn cluster(self) -> Result<Cluster, BuildError> {
+    pub(super) fn cluster(self) -> Result<Cluster, BuildError> {
         let client = EtcdClient::new(EtcdUrl::read(&self.url)?);
-        let keys = EtcdKeys::new(&self.namespace).map_err(|problem| BuildError::new("namespace", problem))?;
-        let (requests, clock, largest) = (TaskTracker::new(), self.clock, Largest::default());
-        Ok(Cluster { client, keys, clock, largest, requests })
+        let keys = EtcdKeys::new(&self.settings.namespace).map_err(|problem| BuildError::new("namespace", problem))?;
+        let (budget, clock) = (self.settings.budget(), self.settings.clock);
+        let (requests, largest) = (TaskTracker::new(), Largest::default());
+        Ok(Cluster { client, keys, clock, largest, budget, requests })
     }
 }

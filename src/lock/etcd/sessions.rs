@@ -1,11 +1,11 @@
 use std::iter::once;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use fencing_protocol::Fault;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::claim::{EtcdRefusal, MAX_OPS, MAX_SWEPT};
@@ -22,21 +22,24 @@ use crate::time::Time;
 /// The pause before a broken watch is set up again.
 const WATCH_PAUSE: Duration = Duration::from_millis(100);
 
-/// The sessions of one lock service: one for each runtime, TTL and lock-delay.
+/// Leases in an etcd cluster: the sessions of one lock service, one for each runtime, TTL and lock-delay.
 #[derive(derive_more::Debug)]
 #[debug("{cluster:?}")]
-pub(super) struct EtcdSessions {
+pub struct EtcdSessions {
     pub(super) cluster: Arc<Cluster>,
-    pub(super) open: Openings<(Duration, Duration), EtcdSession>,
+    open: Openings<(Duration, Duration), EtcdSession>,
+    /// Whether an old version was reported.
+    pub(super) warned: AtomicBool,
 }
 
 impl EtcdSessions {
     pub(super) fn new(cluster: Cluster) -> EtcdSessions {
-        EtcdSessions { cluster: Arc::new(cluster), open: Openings::new(EtcdSession::has_ended) }
+        let (open, warned) = (Openings::new(EtcdSession::has_ended), AtomicBool::new(false));
+        EtcdSessions { cluster: Arc::new(cluster), open, warned }
     }
 
-    /// Returns the session for these settings, by then.
-    pub(super) async fn get(&self, settings: &Settings, end: Instant) -> Result<Arc<EtcdSession>, Fault> {
+    /// Returns the session for these settings, within two budgets.
+    pub(super) async fn get(&self, settings: &Settings) -> Result<Arc<EtcdSession>, Fault> {
         let (terms, budget) = (settings.terms(), settings.budget());
         let open = || {
             let (cluster, counted) = (Arc::clone(&self.cluster), self.cluster.requests.token());
@@ -47,8 +50,7 @@ impl EtcdSessions {
                 Ok(session)
             }
         };
-        let opened = self.open.get((terms.ttl, terms.lock_delay), (terms.closed_for(), budget * 2), open);
-        timeout_at(end, opened).await.unwrap_or(Err(Fault::TimedOut))
+        self.open.get((terms.ttl, terms.lock_delay), (terms.closed_for(), budget * 2), open).await
     }
 }
 

@@ -2,18 +2,18 @@ use std::future::ready;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fencing_protocol::{Released, Renewed, Terms};
+use fencing_protocol::{Renewed, Terms};
 use parking_lot::Mutex;
 use scopeguard::guard;
 
-use super::held_lock::{Grant, HeldLock, SentRelease};
 use super::state::LeaseState;
 use super::ticket::LeaseTicket;
+use crate::lock::backend::{Grant, HeldLock, SentRelease};
 use crate::lock::error::{Loss, NodeCause};
 use crate::lock::settings::Settings;
 use crate::lock::wait::queues::WaitQueues;
 use crate::sequencer::Sequencer;
-use crate::time::{Clock, Time};
+use crate::time::Time;
 
 /// One held lease: what the lease and its watchdog share.
 pub(super) struct Holding {
@@ -37,13 +37,12 @@ impl Holding {
     /// Takes what was granted. The time is that before it was asked for.
     pub(super) fn new(
         Grant { locks, deadline, held }: Grant,
-        clock: Arc<dyn Clock>,
         (asked, settings): (Time, &Settings),
         queues: Arc<WaitQueues>,
     ) -> Holding {
         let (first, mut locks) = (locks.first().clone(), locks.into_iter().collect::<Box<[_]>>());
         locks.sort_unstable_by(|one, other| one.resource.cmp(&other.resource));
-        let state = Arc::new(LeaseState::new(clock, deadline, settings.max_hold));
+        let state = Arc::new(LeaseState::new(Arc::clone(&settings.clock), deadline, settings.max_hold));
         held.watched(&state);
         Holding {
             locks,
@@ -88,7 +87,7 @@ impl Holding {
     pub(super) fn release(self: &Arc<Self>, loss: Loss) -> SentRelease {
         if loss != Loss::Released && self.has_ticket.load(Ordering::Relaxed) {
             self.wake(false);
-            return Box::pin(ready(Ok(Released::Lapsed)));
+            return Box::pin(ready(Ok(false)));
         }
         let held = Arc::clone(&self.held);
         let in_order = held.releases_in_order();

@@ -1,4 +1,3 @@
-pub(crate) mod held_lock;
 mod holding;
 pub(crate) mod state;
 pub(crate) mod ticket;
@@ -15,13 +14,13 @@ use fencing_protocol::{Released, Resource, Token};
 use scopeguard::{ScopeGuard, guard};
 use tokio::runtime::Handle;
 
+use crate::lock::backend::Grant;
 use crate::lock::error::{LeaseLost, Loss, NodeCause, ReleaseError, RenewError};
 use crate::lock::settings::Settings;
 use crate::lock::sleep::in_runtime;
 use crate::lock::wait::queues::WaitQueues;
 use crate::sequencer::{HeldToken, Sequencer};
-use crate::time::{Clock, Time};
-use held_lock::Grant;
+use crate::time::Time;
 use holding::Holding;
 use ticket::LeaseTicket;
 use watchdog::{Watch, Watchdogs};
@@ -137,7 +136,6 @@ impl<K> Lease<K> {
     /// Takes a grant. The time is that before the request.
     pub(super) fn new(
         grant: Grant,
-        clock: Arc<dyn Clock>,
         (asked, settings): (Time, &Settings),
         queues: Arc<WaitQueues>,
         watchdogs: &Watchdogs,
@@ -147,7 +145,7 @@ impl<K> Lease<K> {
             metrics::gauge!("fencing_leases").decrement(1.0);
             metrics::histogram!("fencing_hold_seconds").record(since.elapsed());
         });
-        let holding = Arc::new(Holding::new(grant, clock, (asked, settings), queues));
+        let holding = Arc::new(Holding::new(grant, (asked, settings), queues));
         let runtime = Handle::current();
         let watch = || watchdogs.watch(&runtime, Arc::clone(&holding), settings.ttl);
         let active = Some((settings.renew.then(watch), counted));
@@ -248,9 +246,10 @@ impl<K> Lease<K> {
             let _entered = outside.then(|| self.runtime.enter());
             self.holding.release(loss)
         };
-        match in_runtime(&self.runtime, released).await {
-            _ if loss != Loss::Released => Ok(Released::Lapsed),
-            outcome => outcome.unwrap_or_else(|cause| Err(ReleaseError { causes: vec![cause] })),
+        match in_runtime(&self.runtime, released).await.unwrap_or_else(|cause| Err(vec![cause])) {
+            Ok(true) if loss == Loss::Released => Ok(Released::Released),
+            Err(causes) if loss == Loss::Released => Err(ReleaseError { causes }),
+            _ => Ok(Released::Lapsed),
         }
     }
 

@@ -6,7 +6,6 @@ use fencing_protocol::Fleet;
 use super::nodes::{Nodes, StartRules};
 use super::{BuildError, Node, Redlock};
 use crate::lock::settings::{Settings, settings_setters};
-use crate::time::{Clock, SystemClock};
 
 /// Creates a node once the namespace is known.
 type NodeSource = Arc<dyn Fn(&str) -> Result<Arc<dyn Node>, BuildError> + Send + Sync>;
@@ -16,23 +15,22 @@ type NodeSource = Arc<dyn Fn(&str) -> Result<Arc<dyn Node>, BuildError> + Send +
 #[must_use]
 pub struct RedlockBuilder {
     pub(super) sources: Vec<NodeSource>,
-    namespace: String,
-    clock: Arc<dyn Clock>,
     pub(in crate::lock) settings: Settings,
     start_rules: StartRules,
 }
 
-impl RedlockBuilder {
-    pub(super) fn new() -> RedlockBuilder {
+impl Redlock {
+    /// Returns a builder: what you set before the first lease.
+    pub fn builder() -> RedlockBuilder {
         RedlockBuilder {
             sources: Vec::new(),
-            namespace: "fencing".into(),
-            clock: Arc::new(SystemClock),
             settings: Settings::new("node_budget", (Duration::from_millis(50), 4)),
             start_rules: StartRules::default(),
         }
     }
+}
 
+impl RedlockBuilder {
     /// Adds nodes to those that you added before.
     pub fn nodes<N: Node>(mut self, nodes: impl IntoIterator<Item = N>) -> RedlockBuilder {
         for node in nodes {
@@ -42,19 +40,7 @@ impl RedlockBuilder {
         self
     }
 
-    /// Sets the prefix of the keys on the nodes. Separate lock services need different namespaces. Default: `fencing`.
-    pub fn namespace(mut self, namespace: impl Into<String>) -> RedlockBuilder {
-        self.namespace = namespace.into();
-        self
-    }
-
-    /// Sets the clock that leases are timed by. Default: [`SystemClock`].
-    pub fn clock(mut self, clock: impl Clock) -> RedlockBuilder {
-        self.clock = Arc::new(clock);
-        self
-    }
-
-    settings_setters!();
+    settings_setters!(namespace);
 
     /// Sets the time limit for one node to connect and to answer. Default: 50 ms, or a quarter of the TTL if less.
     pub fn node_budget(mut self, budget: Duration) -> RedlockBuilder {
@@ -87,18 +73,16 @@ impl RedlockBuilder {
     /// # Errors
     /// [`BuildError`] names the wrong value, and the reason.
     pub fn build(self) -> Result<Redlock, BuildError> {
-        let nodes: Vec<_> = self.sources.iter().map(|source| source(&self.namespace)).collect::<Result<_, _>>()?;
+        let namespace = &self.settings.namespace;
+        let nodes: Vec<_> = self.sources.iter().map(|source| source(namespace)).collect::<Result<_, _>>()?;
         let names = nodes.iter().map(|node| node.member());
         let fleet = Fleet::new(names).map_err(|error| BuildError::new("nodes", error.to_string()))?;
         let mut settings = self.settings.checked()?;
-        let holder = settings.holder_name()?;
         // The nodes keep the budget that they begin with.
-        let budget = settings.budget();
-        settings.budget = Some(budget);
-        let clock = Arc::clone(&self.clock);
-        let nodes = Arc::new(Nodes::new(nodes, fleet, holder, self.clock, budget, self.start_rules));
+        settings.budget = Some(settings.budget());
+        let nodes = Arc::new(Nodes::new(nodes, fleet, &settings, self.start_rules));
         let notifications = Arc::clone(&nodes.context.notifications);
         let outstanding = nodes.context.outstanding.clone();
-        Ok(Redlock::over(nodes, clock, notifications, outstanding, settings))
+        Ok(Redlock::over(nodes, notifications, outstanding, settings))
     }
 }

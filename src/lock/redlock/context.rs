@@ -9,7 +9,6 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use crate::holder::HolderName;
 use crate::lock::wait::release_notifications::ReleaseNotifications;
 
 /// The most recovery orders that wait for the background task. More are dropped: the next answer brings another.
@@ -23,7 +22,7 @@ pub(super) struct LaneContext {
     /// The outstanding work of this client: requests without an answer, and re-admissions.
     pub(super) outstanding: TaskTracker,
     pub(super) client: ClientId,
-    pub(super) holder: HolderName,
+    pub(super) holder: String,
     pub(super) notifications: Arc<ReleaseNotifications>,
     /// Whether a node has shown this client a lock, its own or another's.
     pub(super) in_use: AtomicBool,

@@ -37,7 +37,8 @@ pub(super) struct Driver {
     link: Link,
     /// The pause after the next failed attempt to connect.
     pause: Duration,
-    waiting: SendQueue,
+    /// The jobs that are sent when the driver is polled next.
+    pub(super) waiting: SendQueue,
     /// One for many limits: it is set again only for an earlier one, and may wake the task early.
     timer: Pin<Box<Sleep>>,
     /// The callers to wake after this poll.
@@ -66,11 +67,6 @@ impl Driver {
             woken: Vec::new(),
             context,
         }
-    }
-
-    /// Takes a job. It is sent when the driver is polled next.
-    pub(super) fn push(&mut self, job: Job) {
-        self.waiting.push(job);
     }
 
     /// Sends what can be sent, and takes received answers. The callers are not woken before `woken` is cleared.
@@ -209,7 +205,7 @@ impl Driver {
 
     fn open(&mut self) {
         self.waiting.send_kept();
-        let opening = self.node.open(&self.context.fleet, self.context.holder.as_str());
+        let opening = self.node.open(&self.context.fleet, &self.context.holder);
         let opening = within(ANSWER_TIMEOUT.max(self.context.budget), opening).boxed();
         self.link = Link::Opening { since: Instant::now(), opening };
     }

@@ -148,7 +148,7 @@ impl DriverSet {
         let closed = submitted.poll_take(context, &mut self.jobs).is_ready();
         for (node, job) in self.jobs.drain(..) {
             if let Some((driver, waker)) = self.each.get_mut(node) {
-                driver.push(job);
+                driver.waiting.push(job);
                 waker.is_due.store(true, Ordering::Release);
             }
         }

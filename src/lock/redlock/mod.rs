@@ -26,7 +26,6 @@ mod connection;
 mod context;
 mod driver;
 mod drivers;
-mod held;
 mod memory;
 mod node;
 mod nodes;
@@ -48,6 +47,8 @@ use super::service::LockService;
 pub use super::service::health::Health;
 pub use super::settings::BuildError;
 pub use super::wait::release_notifications::{Notice, ReleaseListener};
+#[cfg(feature = "redis")]
+pub use crate::server_info::ServerInfo;
 pub use builder::RedlockBuilder;
 pub use fencing_protocol::{Fleet, FleetError};
 pub use memory::MemoryNode;
@@ -65,11 +66,6 @@ pub use redis::{Forced, NodeLock, NodeReport, NodeView, RedisNode, node_urls};
 pub type Redlock = LockService<Arc<Nodes>>;
 
 impl Redlock {
-    /// Returns a builder: what you set before the first lease.
-    pub fn builder() -> RedlockBuilder {
-        RedlockBuilder::new()
-    }
-
     /// Returns what an operator may do to the nodes: start them, bring them back, move to another list.
     #[must_use]
     pub fn operator(&self) -> FleetOperator {

@@ -11,14 +11,14 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::TaskTracker;
 
-use super::answers::{Answers, NodeAnswer};
+use super::answers::Answers;
 use super::context::{DistinctServers, LaneContext};
 use super::driver::ANSWER_TIMEOUT;
 use super::drivers::{Drivers, Taker};
 use super::node::Node;
 use super::send_queue::Job;
-use crate::holder::HolderName;
 use crate::lock::error::NodeCause;
+use crate::lock::settings::Settings;
 use crate::lock::wait::release_notifications::{ReleaseNotifications, Source};
 use crate::lock::wait::subscriptions::Notifies;
 use crate::random;
@@ -66,15 +66,8 @@ pub(super) struct StartRules {
 }
 
 impl Nodes {
-    pub(super) fn new(
-        nodes: Vec<Arc<dyn Node>>,
-        fleet: Fleet,
-        holder: HolderName,
-        clock: Arc<dyn Clock>,
-        budget: Duration,
-        start_rules: StartRules,
-    ) -> Nodes {
-        let client = ClientId(random::u128());
+    pub(super) fn new(nodes: Vec<Arc<dyn Node>>, fleet: Fleet, settings: &Settings, start_rules: StartRules) -> Nodes {
+        let (client, budget) = (ClientId(random::u128()), settings.budget());
         let source = |node: &Arc<dyn Node>| {
             let opened = Arc::clone(node);
             Source::new(node.name(), move || opened.listen(client))
@@ -88,7 +81,7 @@ impl Nodes {
             distinct_servers: DistinctServers::new(ANSWER_TIMEOUT.max(budget.saturating_mul(4))),
             outstanding,
             client,
-            holder,
+            holder: settings.holder.clone().unwrap_or_default(),
             notifications: Arc::new(ReleaseNotifications::new(needed, Notifies::LongestWaiter, sources)),
             in_use: AtomicBool::new(false),
             recoveries: Mutex::default(),
@@ -97,7 +90,7 @@ impl Nodes {
             nodes,
             drivers: Arc::default(),
             context,
-            clock,
+            clock: Arc::clone(&settings.clock),
             start_rules,
             attempts: Semaphore::new(MAX_ATTEMPTS as usize),
             permits_each: AtomicU32::new(1),
@@ -248,11 +241,6 @@ impl Nodes {
                 list.submit([(to, request)], &mut answers, false);
             }
         }
-    }
-
-    /// Sends a request to all nodes, and returns each answer by the number of its node.
-    pub(super) async fn ask_all(&self, request: &Request) -> BTreeMap<usize, NodeAnswer> {
-        self.submit_all(request).all().await
     }
 
     pub(super) fn causes(&self, faults: Vec<(usize, Fault)>) -> Vec<NodeCause> {

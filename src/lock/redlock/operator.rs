@@ -172,7 +172,7 @@ impl FleetOperator {
     /// is, two leases of one resource may be valid at once, until the storage refuses the older one.
     pub async fn open(&self) -> NodeOutcomes {
         let (mut closed, mut faults) = (Vec::new(), Vec::new());
-        for (node, answer) in self.nodes.ask_all(&Request::Inspect).await {
+        for (node, answer) in self.nodes.submit_all(&Request::Inspect).all().await {
             match answer {
                 Ok(Reply::Report { state, quarantine: Some(left), .. }) => closed.push((node, state.nonce, left)),
                 Ok(_) => {}
@@ -260,7 +260,7 @@ impl FleetOperator {
     async fn prepared(&self) -> Result<Vec<Prepared>, Option<OperatorError>> {
         let nonce = Nonce(random::u128());
         let (mut prepared, mut faults) = (Vec::new(), Vec::new());
-        for (node, answer) in self.nodes.ask_all(&Request::Prepare { nonce, from: None }).await {
+        for (node, answer) in self.nodes.submit_all(&Request::Prepare { nonce, from: None }).all().await {
             match answer {
                 Ok(Reply::Prepared(answer)) => prepared.push(answer),
                 other => faults.push((node, fault_of(other))),

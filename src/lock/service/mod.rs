@@ -1,5 +1,4 @@
 pub(super) mod api;
-pub(super) mod backend;
 pub(super) mod health;
 
 use std::sync::Arc;
@@ -14,8 +13,8 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
+use crate::lock::backend::{Grant, LockBackend};
 use crate::lock::error::{AcquireError, LeaseLost, Loss, NodeCause, RenewError};
-use crate::lock::lease::held_lock::Grant;
 use crate::lock::lease::ticket::LeaseTicket;
 use crate::lock::lease::watchdog::Watchdogs;
 use crate::lock::lease::{Lease, LeaseSet, SharedLease};
@@ -25,9 +24,7 @@ use crate::lock::wait::queues::WaitQueues;
 use crate::lock::wait::release_notifications::ReleaseNotifications;
 use crate::lock::wait::wanted::{Ask, List, Target, Wanted};
 use crate::sequencer::Sequencer;
-use crate::time::Clock;
 use api::Lock;
-use backend::LockBackend;
 use health::Health;
 
 /// Time for which `try_acquire` waits for servers that start for the first time.
@@ -48,7 +45,6 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 #[debug("LockService({backend:?}, {settings:?})")]
 pub struct LockService<B> {
     pub(super) backend: B,
-    clock: Arc<dyn Clock>,
     notifications: Arc<ReleaseNotifications>,
     /// The requests of this client that are not answered yet.
     outstanding: TaskTracker,
@@ -61,7 +57,6 @@ impl<B: LockBackend> LockService<B> {
     /// Takes settings that were checked, what the servers report of releases, and the requests that `settle` waits for.
     pub(super) fn over(
         backend: B,
-        clock: Arc<dyn Clock>,
         notifications: Arc<ReleaseNotifications>,
         outstanding: TaskTracker,
         settings: Settings,
@@ -70,7 +65,7 @@ impl<B: LockBackend> LockService<B> {
         // Otherwise `settle` would wait for ever.
         outstanding.close();
         let (queues, watchdogs) = Default::default();
-        LockService { backend, clock, notifications, outstanding, queues, watchdogs, settings }
+        LockService { backend, notifications, outstanding, queues, watchdogs, settings }
     }
 
     fn with(&self, settings: Settings) -> LockService<B> {
@@ -123,12 +118,11 @@ impl<B: LockBackend> LockService<B> {
         self.backend.prepare(&settings);
         let held = self.backend.held(ticket, &settings).await.map_err(|cause| failed(vec![cause]))?;
         let held = held.ok_or_else(|| over(Loss::Expired))?;
-        let asked = self.clock.now();
+        let asked = settings.clock.now();
         match held.renew(true).await {
             Ok(Renewed::Until(deadline)) => {
                 let grant = Grant { locks: NonEmpty::new(ticket.sequencer.clone()), deadline, held };
-                let (clock, queues) = (Arc::clone(&self.clock), Arc::clone(&self.queues));
-                let lease = Lease::new(grant, clock, (asked, &settings), queues, &self.watchdogs);
+                let lease = Lease::new(grant, (asked, &settings), Arc::clone(&self.queues), &self.watchdogs);
                 // The other process may have it still.
                 let _ = lease.ticket();
                 Ok(lease)
@@ -266,18 +260,17 @@ impl<B: LockBackend> LockService<B> {
     /// Makes one attempt, notes it in log and metrics, and makes its grant a lease.
     #[tracing::instrument(name = "fencing.acquire", level = "debug", skip_all, fields(resource = %resources.first(), mode = ?ask.mode))]
     async fn attempt<K>(&self, resources: &NonEmpty<Resource>, ask: Ask) -> Result<Lease<K>, AcquireError> {
-        let start = self.clock.now();
+        let start = self.settings.clock.now();
         let outcome = self.backend.attempt(resources, ask, &self.settings).await;
         match &outcome {
             Ok(grant) => tracing::debug!(token = %grant.locks.first().token, "lease acquired"),
             Err(error) => tracing::debug!(%error, "lease not acquired"),
         }
         let label = outcome.as_ref().err().map_or("acquired", AcquireError::label);
-        let took = self.clock.now().since(start);
+        let took = self.settings.clock.now().since(start);
         metrics::counter!("fencing_attempts_total", "outcome" => label).increment(1);
         metrics::histogram!("fencing_attempt_seconds", "outcome" => label).record(took);
-        let (clock, queues) = (Arc::clone(&self.clock), Arc::clone(&self.queues));
-        Ok(Lease::new(outcome?, clock, (start, &self.settings), queues, &self.watchdogs))
+        Ok(Lease::new(outcome?, (start, &self.settings), Arc::clone(&self.queues), &self.watchdogs))
     }
 }
 

@@ -48,7 +48,6 @@ mod backend;
 mod fault;
 mod leases;
 mod listener;
-mod rows;
 mod table;
 
 use std::sync::Arc;
@@ -61,8 +60,7 @@ use super::service::LockService;
 use super::settings::{Settings, settings_setters};
 use super::wait::release_notifications::{ReleaseNotifications, Source};
 use super::wait::subscriptions::Notifies;
-use crate::holder::HolderName;
-use crate::time::{Clock, SystemClock};
+use crate::holder::{own_name, process_name};
 
 pub use super::settings::BuildError;
 pub use crate::database::Database;
@@ -79,12 +77,17 @@ impl<DB: Database> SqlLock<DB> {
     /// Returns a lock service in the database of this pool, with the default settings.
     #[must_use]
     pub fn new(pool: Pool<DB>) -> SqlLock<DB> {
-        SqlLockBuilder::new(pool).serve()
+        let mut builder = SqlLock::builder(pool);
+        builder.settings.holder = Some(own_name().unwrap_or_else(|error| {
+            tracing::warn!(%error, "locks are held under the name of this process");
+            process_name()
+        }));
+        builder.serve()
     }
 
     /// Returns a builder: what you set before the first lease.
     pub fn builder(pool: Pool<DB>) -> SqlLockBuilder<DB> {
-        SqlLockBuilder::new(pool)
+        SqlLockBuilder { pool, settings: Settings::new("budget", (BUDGET, 2)) }
     }
 }
 
@@ -96,50 +99,27 @@ const BUDGET: Duration = Duration::from_secs(2);
 #[must_use]
 pub struct SqlLockBuilder<DB: Database> {
     pool: Pool<DB>,
-    clock: Arc<dyn Clock>,
     pub(super) settings: Settings,
 }
 
 impl<DB: Database> SqlLockBuilder<DB> {
-    fn new(pool: Pool<DB>) -> SqlLockBuilder<DB> {
-        SqlLockBuilder { pool, clock: Arc::new(SystemClock), settings: Settings::new("budget", (BUDGET, 2)) }
-    }
-
-    /// Sets the clock that leases are timed by in this process. Default: [`SystemClock`].
-    pub fn clock(mut self, clock: impl Clock) -> SqlLockBuilder<DB> {
-        self.clock = Arc::new(clock);
-        self
-    }
-
-    settings_setters!();
-
-    /// Sets how long the database, with its pool, may take to answer. Default: 2 s, or half of the TTL if that is less.
-    pub fn budget(mut self, budget: Duration) -> SqlLockBuilder<DB> {
-        self.settings.budget = Some(budget);
-        self
-    }
+    settings_setters!(budget);
 
     /// Builds the lock service. It asks the database with the first acquisition.
     ///
     /// # Errors
     /// [`BuildError`] says which value does not fit, and why.
     pub fn build(self) -> Result<SqlLock<DB>, BuildError> {
-        let settings = self.settings.checked()?;
-        settings.holder_name()?;
-        Ok(SqlLockBuilder { settings, ..self }.serve())
+        Ok(SqlLockBuilder { settings: self.settings.checked()?, ..self }.serve())
     }
 
     fn serve(self) -> SqlLock<DB> {
-        let holder = self.settings.holder_name().unwrap_or_else(|error| {
-            tracing::warn!(%error, "locks are held under the name of this process");
-            HolderName::of_process()
-        });
-        let (pool, clock) = (self.pool.clone(), Arc::clone(&self.clock));
-        let table = Arc::new(LeaseTable::new(self.pool, holder, self.clock));
+        let pool = self.pool.clone();
+        let table = Arc::new(LeaseTable::new(self.pool, Arc::clone(&self.settings.clock)));
         let source = || Source::new(&table.name, move || listener::open::<DB>(pool.clone()));
         let sources = DB::NOTIFY.map(|_| source()).into_iter().collect();
         let notifications = Arc::new(ReleaseNotifications::new(1, Notifies::Everyone, sources));
         let outstanding = table.in_flight.all.clone();
-        SqlLock::over(table, clock, notifications, outstanding, self.settings)
+        SqlLock::over(table, notifications, outstanding, self.settings)
     }
 }

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use fencing_protocol::{Fault, Owner, Resource, Token};
+use fencing_protocol::{Fault, Resource, Token};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
@@ -16,9 +16,7 @@ use tracing::Instrument;
 
 use super::{fault, leases};
 use crate::database::{AcquireAnswer, Database, LeaseClaim, ReleaseAnswer, TextRow, fill, is_conflict, meaning};
-use crate::holder::HolderName;
 use crate::lock::error::NodeCause;
-use crate::random;
 use crate::random::jitter;
 use crate::time::Clock;
 
@@ -36,7 +34,6 @@ pub struct LeaseTable<DB: Database> {
     /// opened when the pool has none free, and stays until the pool is closed or the lock service is dropped.
     reserve: OnceLock<(Pool<DB>, AbortOnDropHandle<()>)>,
     pub(super) name: String,
-    holder: HolderName,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) in_flight: InFlight,
 }
@@ -59,14 +56,9 @@ impl Limits {
 }
 
 impl<DB: Database> LeaseTable<DB> {
-    pub(super) fn new(pool: Pool<DB>, holder: HolderName, clock: Arc<dyn Clock>) -> LeaseTable<DB> {
+    pub(super) fn new(pool: Pool<DB>, clock: Arc<dyn Clock>) -> LeaseTable<DB> {
         let name = DB::name(&pool.connect_options());
-        LeaseTable { pool, reserve: OnceLock::new(), name, holder, clock, in_flight: InFlight::default() }
-    }
-
-    /// Returns a new owner, signed with the name of this client.
-    pub(super) fn owner(&self) -> String {
-        format!("{} {}", Owner(random::stamped()), self.holder.as_str())
+        LeaseTable { pool, reserve: OnceLock::new(), name, clock, in_flight: InFlight::default() }
     }
 
     pub(super) fn cause(&self, cause: Fault) -> NodeCause {

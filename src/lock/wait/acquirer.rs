@@ -3,7 +3,7 @@ use std::time::Duration;
 use fencing_protocol::Mode;
 use tokio::time::{Instant, sleep_until};
 
-use super::backoff::{Backoff, pause};
+use super::backoff::{growing_pause, pause};
 use super::queue::WaitQueue;
 use super::subscriptions::Subscription;
 use super::wanted::Wanted;
@@ -20,7 +20,8 @@ pub(crate) struct Acquirer<'a> {
     queue: &'a WaitQueue,
     wanted: Wanted<'a>,
     subscription: Option<Subscription>,
-    backoff: Backoff,
+    /// Failed attempts.
+    attempts: u32,
     /// Consecutive notifications that led to no lease.
     lost_wakeups: u32,
     cooldown_until: Option<Instant>,
@@ -41,8 +42,7 @@ enum WokenBy {
 
 impl<'a> Acquirer<'a> {
     pub(crate) fn new(queue: &'a WaitQueue, wanted: Wanted<'a>) -> Acquirer<'a> {
-        let (subscription, backoff, cooldown_until) = (None, Backoff::default(), None);
-        Acquirer { queue, wanted, subscription, backoff, lost_wakeups: 0, cooldown_until }
+        Acquirer { queue, wanted, subscription: None, attempts: 0, lost_wakeups: 0, cooldown_until: None }
     }
 
     /// Makes attempts until one succeeds or the wait limit is reached; the first not before `after`, unless it is
@@ -139,7 +139,8 @@ impl<'a> Acquirer<'a> {
         let (now, settings) = (Instant::now(), self.wanted.settings);
         let others = u32::try_from(2 * acquirers.saturating_sub(1)).unwrap_or(u32::MAX);
         let others = jitter(settings.retry_delay.saturating_mul(others));
-        let next = now + self.backoff.next(settings, retry_after, armed) + others;
+        let next = now + growing_pause(settings, self.attempts, retry_after, armed) + others;
+        self.attempts = self.attempts.saturating_add(1);
         let last = self.wanted.ask.end.checked_sub(settings.retry_delay / 2).unwrap_or(now);
         if next >= self.wanted.ask.end && last > now { last } else { next }
     }

@@ -14,25 +14,20 @@ const MAX_DELAYS_POLLING: u32 = 2;
 /// waiter after a minute, and the next attempt registers it again.
 const MAX_DELAY: Duration = Duration::from_secs(30);
 
-/// The growing pauses of a waiter.
-#[derive(Default)]
-pub(crate) struct Backoff {
+/// Returns the pause of a waiter after a failed attempt, which grows with the `attempts` before. It ends with the lock
+/// at the latest, give or take a retry delay: the waiters must not all ask at that moment.
+pub(crate) fn growing_pause(
+    settings: &Settings,
     attempts: u32,
-}
-
-impl Backoff {
-    /// Returns the pause after one more failed attempt. It ends with the lock at the latest, give or take a retry
-    /// delay: the waiters must not all ask at that moment.
-    pub(crate) fn next(&mut self, settings: &Settings, retry_after: Option<Duration>, notified: bool) -> Duration {
-        let longest = if notified { MAX_DELAYS_NOTIFIED } else { MAX_DELAYS_POLLING };
-        let times = 2_u32.saturating_pow(self.attempts).min(longest);
-        self.attempts = self.attempts.saturating_add(1);
-        let delay = delays(settings, times);
-        let pause = delay / 2 + jitter(delay);
-        match retry_after {
-            Some(left) if !left.is_zero() => pause.min(left.saturating_add(jitter(settings.retry_delay))),
-            _ => pause,
-        }
+    retry_after: Option<Duration>,
+    notified: bool,
+) -> Duration {
+    let longest = if notified { MAX_DELAYS_NOTIFIED } else { MAX_DELAYS_POLLING };
+    let delay = delays(settings, 2_u32.saturating_pow(attempts).min(longest));
+    let pause = delay / 2 + jitter(delay);
+    match retry_after {
+        Some(left) if !left.is_zero() => pause.min(left.saturating_add(jitter(settings.retry_delay))),
+        _ => pause,
     }
 }
 

@@ -2,43 +2,41 @@ use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use fencing_protocol::{Fault, NonEmpty, Owner, Resource};
+use fencing_protocol::{Fault, NonEmpty, Owner, Renewed, Resource, Terms};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use scopeguard::{ScopeGuard, guard};
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep, timeout_at};
 use tracing::Instrument;
 
+use super::change::{Found, NodeChange};
 use super::claim::{CLOSED, ZookeeperClaim, ZookeeperRefusal, contents};
 use super::fault;
-use super::held::HeldNodes;
-use super::session::Held;
-use super::sessions::ZookeeperSessions;
-use crate::holder::{Holder, HolderName};
-use crate::lock::service::backend::{
-    AcquireError, Ask, Grant, Health, HeldLock, LeaseTicket, LockBackend, NodeCause, Settings, draining,
+use super::paths::{ALONE, LockNode};
+use super::session::{Held, ZookeeperRenewal, ZookeeperSession, ZookeeperSessions};
+use crate::holder::Holder;
+use crate::lock::backend::{
+    AcquireError, Ask, Grant, Health, HeldLock, LeaseTicket, LockBackend, NodeCause, SentRelease, Settings, draining,
 };
+use crate::lock::error::Loss;
+use crate::lock::lease::state::LeaseState;
 use crate::lock::sleep::answered;
-use crate::random;
-
-/// A ZooKeeper ensemble, as one lock service uses it.
-#[derive(derive_more::Debug)]
-#[debug("ZookeeperBackend({:?})", sessions.address)]
-pub struct ZookeeperBackend {
-    pub(super) sessions: Arc<ZookeeperSessions>,
-    pub(super) holder: HolderName,
-}
+use crate::sequencer::Sequencer;
+use crate::time::Time;
 
 /// What was granted, until a lease takes it. Dropped, it is released.
 type UnclaimedGrant = ScopeGuard<Grant, fn(Grant)>;
 
-impl LockBackend for Arc<ZookeeperBackend> {
+impl LockBackend for Arc<ZookeeperSessions> {
     /// Asks for all of them in one write. Dropped at any await point, or late, it releases what it gets.
     async fn attempt(&self, wanted: &NonEmpty<Resource>, ask: Ask, settings: &Settings) -> Result<Grant, AcquireError> {
         let (terms, end) = (settings.terms(), Instant::now() + settings.budget());
         // A task is not dropped with the attempt: what was asked for is released when it is known.
         let acquire = Arc::clone(self).acquire(wanted.clone(), ask, settings.clone(), end);
-        let acquire = self.sessions.outstanding.track_future(acquire.in_current_span());
+        let acquire = self.ensemble.outstanding.track_future(acquire.in_current_span());
         let fault = match answered(end, tokio::spawn(acquire)).await {
-            Ok(unclaimed) if self.sessions.clock.now() < unclaimed.deadline => {
+            Ok(unclaimed) if self.ensemble.clock.now() < unclaimed.deadline => {
                 return Ok(ScopeGuard::into_inner(unclaimed));
             }
             Ok(_) => Fault::GrantedTooLate,
@@ -52,32 +50,32 @@ impl LockBackend for Arc<ZookeeperBackend> {
             }
             Err(ZookeeperRefusal::Fault(fault)) => fault,
         };
-        Err(AcquireError::unavailable(wanted.first(), self.sessions.cause(fault)))
+        Err(AcquireError::unavailable(wanted.first(), self.ensemble.cause(fault)))
     }
 
     async fn held(&self, ticket: &LeaseTicket, settings: &Settings) -> Result<Option<Arc<dyn HeldLock>>, NodeCause> {
-        let (sessions, terms, budget) = (Arc::clone(&self.sessions), settings.terms(), settings.budget());
+        let (terms, budget) = (settings.terms(), settings.budget());
         let LeaseTicket { sequencer: first, owner: signature, .. } = ticket.clone();
         let Some(owner) = signature.get(..32).and_then(Owner::parse) else { return Ok(None) };
-        let session = sessions.get(terms.closed_for(), budget).await.map_err(|fault| sessions.cause(fault))?;
-        Ok(Some(Arc::new(HeldNodes { sessions, session, owner, first, signature, terms, budget })))
+        let session = self.get(settings).await.map_err(|fault| self.ensemble.cause(fault))?;
+        Ok(Some(Arc::new(HeldNodes { session, owner, first, signature, terms, budget })))
     }
 
     async fn health(&self, settings: &Settings) -> Health {
         let probed = self.probe(settings).await;
-        Health::of_one(probed.err().map(|fault| self.sessions.cause(fault)).into_iter().collect())
+        Health::of_one(probed.err().map(|fault| self.ensemble.cause(fault)).into_iter().collect())
     }
 }
 
-impl ZookeeperBackend {
+impl ZookeeperSessions {
     /// Asks whether a majority answers, within the budget.
     async fn probe(&self, settings: &Settings) -> Result<(), Fault> {
-        let (end, budget) = (Instant::now() + settings.budget(), settings.budget());
-        let session = self.sessions.get(settings.terms().closed_for(), budget).await?;
+        let end = Instant::now() + settings.budget();
+        let session = self.get(settings).await?;
         let closed = async {
             session.client.set_data(&session.node, b"", None).await?;
             // Behind the write.
-            session.client.check_stat(&self.sessions.paths.closed()).await
+            session.client.check_stat(&self.ensemble.paths.closed()).await
         };
         match timeout_at(end, closed).await.map_err(|_| Fault::TimedOut)?.map_err(fault::of)? {
             Some(_) => Err(Fault::NotNow(CLOSED.into())),
@@ -93,17 +91,16 @@ impl ZookeeperBackend {
         settings: Settings,
         end: Instant,
     ) -> Result<UnclaimedGrant, ZookeeperRefusal> {
-        let (sessions, terms, budget) = (&self.sessions, settings.terms(), settings.budget());
+        let (terms, budget) = (settings.terms(), settings.budget());
         let mut again = true;
         loop {
-            let session = sessions.get(terms.closed_for(), budget).await?;
-            let owner = Owner(random::stamped());
-            let signature = format!("{owner} {}", self.holder.as_str());
+            let session = self.get(&settings).await?;
+            let (owner, signature) = settings.signed_owner();
             let contents = contents(&signature, terms.closed_for(), &session);
             let claim = ZookeeperClaim { resources: resources.clone(), mode: ask.mode, owner, contents };
             // Before the servers are asked: their timeout counts from a later moment.
-            let began = sessions.clock.now();
-            let mut take = pin!(Arc::clone(&session).take(sessions, &claim));
+            let began = self.ensemble.clock.now();
+            let mut take = pin!(Arc::clone(&session).take(&claim));
             let taken = match timeout_at(end, &mut take).await {
                 Ok(taken) => taken,
                 Err(_) => {
@@ -118,7 +115,7 @@ impl ZookeeperBackend {
                     // Nobody is to join those who share the lock, if the caller waits.
                     if let (ZookeeperRefusal::Held { resource, shared: true, .. }, true) = (&refusal, ask.drains) {
                         let lasting = draining(&settings, budget, ask.end);
-                        session.drain(sessions.paths.lock(resource), Instant::now() + lasting);
+                        session.drain(self.ensemble.paths.lock(resource), Instant::now() + lasting);
                     }
                     return Err(refusal);
                 }
@@ -126,13 +123,139 @@ impl ZookeeperBackend {
                     nodes.iter().for_each(|node| session.end_drain(&node.folder));
                     let held = Held { nodes, since: began, state: Weak::new(), seen: true };
                     session.leases.lock().insert(owner, held);
-                    let (sessions, first) = (Arc::clone(sessions), locks.first().clone());
-                    let held = Arc::new(HeldNodes { sessions, session, owner, first, signature, terms, budget });
+                    let first = locks.first().clone();
+                    let held = Arc::new(HeldNodes { session, owner, first, signature, terms, budget });
                     return Ok(guard(Grant { locks, deadline: terms.deadline(began), held }, |unclaimed| {
                         drop(unclaimed.held.release(Duration::ZERO, false));
                     }));
                 }
             }
         }
+    }
+}
+
+#[derive(Clone)]
+struct HeldNodes {
+    session: Arc<ZookeeperSession>,
+    owner: Owner,
+    /// The first of its locks.
+    first: Sequencer,
+    /// The owner, and the name of the holder.
+    signature: String,
+    terms: Terms,
+    budget: Duration,
+}
+
+impl HeldLock for HeldNodes {
+    fn renew(&self, resumes: bool) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
+        Box::pin(async move {
+            let mut renewed = self.renew_here().await;
+            if resumes && renewed == Ok(None) && !self.session.has_ended() {
+                // A task is not dropped with this: what was moved is swept when it has lapsed.
+                let (held, outstanding) = (self.clone(), &self.session.ensemble.outstanding);
+                let moved = outstanding.track_future(async move { held.take_over().await });
+                renewed = answered(Instant::now() + self.budget, self.session.runtime.spawn(moved)).await;
+            }
+            match renewed {
+                Ok(Some(since)) => Ok(Renewed::Until(self.terms.deadline(since))),
+                Ok(None) => {
+                    self.session.note(self.owner, |held| held.seen = false);
+                    Ok(Renewed::Superseded)
+                }
+                Err(fault) => Err(vec![self.session.ensemble.cause(fault)]),
+            }
+        })
+    }
+
+    fn ticket_owner(&self) -> Option<String> {
+        self.session.note(self.owner, |held| held.seen = false);
+        Some(self.signature.clone())
+    }
+
+    /// The first requests are sent before this returns, outside of a runtime as well. A task does the rest.
+    fn release(self: Arc<Self>, rest: Duration, _: bool) -> SentRelease {
+        let Some(Held { nodes, seen, .. }) = self.session.leases.lock().remove(&self.owner) else {
+            return std::future::ready(Ok(false)).boxed();
+        };
+        let session = Arc::clone(&self.session);
+        let becomes = (!rest.is_zero()).then(|| contents(&format!("{}.", self.signature), rest, &session));
+        let found = if seen { Found::Seen } else { Found::Anywhere };
+        // The contents name this session, so a lock that another process keeps closed is not removed.
+        let removing = becomes.clone().map(|begins| NodeChange { begins, found, becomes: None });
+        let leaving = NodeChange { begins: format!("{}\n", self.signature), found, becomes };
+        let mut left = Arc::clone(&session).leave(Arc::clone(&nodes), leaving).boxed();
+        let runtime = session.runtime.clone();
+        let _entered = runtime.enter();
+        let done = (&mut left).now_or_never();
+        let counted = self.session.ensemble.outstanding.token();
+        let sent = runtime.spawn(async move {
+            let counted = counted;
+            let left = match done {
+                Some(done) => done,
+                None => left.await,
+            };
+            // One of several may have lapsed. If this process ends before the rest does, the session times out, which
+            // takes longer.
+            if let Some(removing) = removing {
+                drop(counted);
+                tokio::spawn(async move {
+                    sleep(rest).await;
+                    session.leave(nodes, removing).await
+                });
+            }
+            left
+        });
+        async move {
+            let released = answered(Instant::now() + self.budget, sent).await;
+            released.map_err(|fault| vec![self.session.ensemble.cause(fault)])
+        }
+        .boxed()
+    }
+
+    /// A session is answered in order, but a request whose answer was lost is sent again later. A lock that may
+    /// have been moved is looked for first.
+    fn releases_in_order(&self) -> bool {
+        self.session.note(self.owner, |held| held.seen).unwrap_or(true)
+    }
+
+    fn watched(&self, state: &Arc<LeaseState>) {
+        let noted = self.session.note(self.owner, |held| held.state = Arc::downgrade(state));
+        if let Some(loss) = self.session.loss() {
+            self.session.end(loss);
+            state.close(loss);
+        } else if noted.is_none() {
+            state.close(Loss::Expired);
+        }
+    }
+}
+
+impl HeldNodes {
+    /// Renews what is on this session. Returns when the lease counts from, unless it has lost a lock.
+    async fn renew_here(&self) -> Result<Option<Time>, Fault> {
+        let nodes = self.session.note(self.owner, |held| Arc::clone(&held.nodes));
+        let Some(nodes) = nodes else { return Ok(None) };
+        let (renewed, answer) = oneshot::channel();
+        let _ = self.session.renewals.send(ZookeeperRenewal { nodes, renewed });
+        let since = answered(Instant::now() + self.budget, answer).await?;
+        Ok(since.filter(|since| self.counts_from(*since)))
+    }
+
+    /// Moves the lock to this session, wherever it is, if it is still the owner's.
+    async fn take_over(&self) -> Result<Option<Time>, Fault> {
+        let (session, folder) = (&self.session, self.session.ensemble.paths.lock(&self.first.resource));
+        let node = LockNode { path: format!("{folder}/{ALONE}"), folder, czxid: 0, version: 0 };
+        let becomes = Some(contents(&self.signature, self.terms.closed_for(), session));
+        let change = NodeChange { begins: format!("{}\n", self.signature), found: Found::Anywhere, becomes };
+        let start = self.session.ensemble.clock.now();
+        let Some(czxid) = session.change(&node, &change).await.map_err(fault::of)? else { return Ok(None) };
+        session.hold(self.owner, LockNode { czxid, ..node }, start);
+        // Another process may have renewed the old node until now: the lock is not swept before that renewal lapses.
+        self.counts_from(self.session.ensemble.clock.now());
+        Ok(Some(start))
+    }
+
+    /// Notes a renewal. Returns false if the nodes may be swept now.
+    fn counts_from(&self, since: Time) -> bool {
+        self.session.note(self.owner, |held| held.since = held.since.max(since)).is_some()
     }
 }

@@ -2,7 +2,7 @@ use std::iter::once;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use fencing_protocol::{Fault, Owner, Released};
+use fencing_protocol::{Fault, Owner};
 use futures_util::future::join_all;
 use tokio::time::sleep;
 use tokio_util::task::TaskTracker;
@@ -42,14 +42,10 @@ pub(super) struct NodeChange {
 
 impl ZookeeperSession {
     /// Deletes these nodes, or changes their contents. All requests are sent by the first poll, and sent again until the
-    /// outcome is known or the session has ended.
-    pub(super) async fn leave(self: Arc<Self>, nodes: Arc<[LockNode]>, change: NodeChange) -> Result<Released, Fault> {
+    /// outcome is known or the session has ended. Returns whether all were held until then.
+    pub(super) async fn leave(self: Arc<Self>, nodes: Arc<[LockNode]>, change: NodeChange) -> Result<bool, Fault> {
         let left = join_all(nodes.iter().map(|node| self.leave_one(node, &change))).await;
-        left.into_iter().try_fold(Released::Released, |all, one| match one {
-            Ok(Released::Released) => Ok(all),
-            Ok(Released::Lapsed) => Ok(Released::Lapsed),
-            Err(error) => Err(fault::of(error)),
-        })
+        left.into_iter().try_fold(true, |all, one| Ok(one.map_err(fault::of)? && all))
     }
 
     /// Sends requests again and again until their outcome is known, or the session has ended.
@@ -59,24 +55,22 @@ impl ZookeeperSession {
         }
     }
 
-    async fn leave_one(&self, node: &LockNode, change: &NodeChange) -> Result<Released, Error> {
+    async fn leave_one(&self, node: &LockNode, change: &NodeChange) -> Result<bool, Error> {
         let mut doubt = false;
         if change.found == Found::Seen {
             match self.write(node, change.becomes.as_deref()).await {
-                Ok(()) => return Ok(Released::Released),
-                Err(Error::NoNode) => return Ok(Released::Lapsed),
+                Ok(()) => return Ok(true),
+                Err(Error::NoNode) => return Ok(false),
                 // Somebody is about to release by force.
                 Err(Error::BadVersion) => {}
                 Err(error) if fault::is_in_doubt(&error) => doubt = true,
-                Err(error) if fault::is_over(&error) => return Ok(Released::Lapsed),
+                Err(error) if fault::is_over(&error) => return Ok(false),
                 Err(error) => return Err(error),
             }
         }
         match self.change(node, change).await {
-            Ok(None) if !doubt => Ok(Released::Lapsed),
-            Ok(_) => Ok(Released::Released),
-            Err(error) if fault::is_over(&error) => Ok(Released::Lapsed),
-            Err(error) => Err(error),
+            Err(error) if fault::is_over(&error) => Ok(false),
+            changed => Ok(changed?.is_some() || doubt),
         }
     }
 
@@ -128,7 +122,7 @@ impl ZookeeperSession {
     }
 
     async fn try_change(&self, node: &LockNode, change: &NodeChange, own: &str) -> Result<Option<i64>, Error> {
-        let (client, ephemeral) = (&self.client, CreateMode::Ephemeral.with_acls(self.acls));
+        let (client, ephemeral) = (&self.client, CreateMode::Ephemeral.with_acls(self.ensemble.address.acls()));
         // Behind a write, the connected server has what others had written before. The folder is read first.
         let (made, folder) = (client.create(own, b"", &ephemeral), client.check_stat(&node.folder));
         let found = client.get_data(&node.path);
@@ -147,10 +141,9 @@ impl ZookeeperSession {
         let mut begins = once(&change.begins).chain(&change.becomes);
         let is_own = begins.any(|begins| text.starts_with(begins)) && !is_moved;
         let (Some(session), true) = (text.lines().nth(2), is_own) else { return Ok(None) };
-        let sessions = self.node.rsplit_once('/').map_or("", |(folder, _)| folder);
         let mut write = client.new_multi_writer();
         write.add_check_version(&self.node, -1)?;
-        write.add_check_version(&format!("{sessions}/{session}"), -1)?;
+        write.add_check_version(&format!("{}/{session}", self.ensemble.paths.child("s")), -1)?;
         write.add_delete(own, None)?;
         write.add_set_data(&node.folder, b"", Some(folder.version))?;
         write.add_delete(&node.path, None)?;
@@ -177,25 +170,26 @@ impl ZookeeperSession {
             Err((_, error)) => Err(error),
         }
     }
-}
 
-/// Removes a lapsed lease's nodes after its lock-delay, `stay` after the last renewal: the session lives on.
-pub(super) async fn sweep(session: Weak<ZookeeperSession>, clock: Arc<dyn Clock>, stay: Duration, tasks: TaskTracker) {
-    let mut next = clock.now();
-    loop {
-        sleep_until(&*clock, next).await;
-        let Some(session) = session.upgrade() else { return };
-        let now = clock.now();
-        // None that is granted or renewed from now on lapses before.
-        next = now + stay;
-        let lapsed: Vec<_> = {
-            let mut leases = session.leases.lock();
-            next = leases.values().map(|held| held.since + stay).filter(|end| *end > now).fold(next, Time::min);
-            leases.extract_if(|_, held| held.since + stay <= now).collect()
-        };
-        for (owner, Held { nodes, .. }) in lapsed {
-            let change = NodeChange { begins: owner.to_string(), found: Found::Unmoved, becomes: None };
-            drop(tokio::spawn(tasks.track_future(Arc::clone(&session).leave(nodes, change))));
+    /// Removes the nodes of leases that have lapsed, and their lock-delay after it: the session lives on. They stay
+    /// this long after the last renewal.
+    pub(super) async fn sweep(session: Weak<Self>, clock: Arc<dyn Clock>, stay: Duration, tasks: TaskTracker) {
+        let mut next = clock.now();
+        loop {
+            sleep_until(&*clock, next).await;
+            let Some(session) = session.upgrade() else { return };
+            let now = clock.now();
+            // None that is granted or renewed from now on lapses before.
+            next = now + stay;
+            let lapsed: Vec<_> = {
+                let mut leases = session.leases.lock();
+                next = leases.values().map(|held| held.since + stay).filter(|end| *end > now).fold(next, Time::min);
+                leases.extract_if(|_, held| held.since + stay <= now).collect()
+            };
+            for (owner, Held { nodes, .. }) in lapsed {
+                let change = NodeChange { begins: owner.to_string(), found: Found::Unmoved, becomes: None };
+                drop(tokio::spawn(tasks.track_future(Arc::clone(&session).leave(nodes, change))));
+            }
         }
     }
 }

@@ -7,8 +7,7 @@ use zookeeper_client::{CreateMode, Error};
 use super::change::{Found, NodeChange};
 use super::fault;
 use super::paths::{ALONE, LockNode, Paths, SHARED, WAITS};
-use super::session::ZookeeperSession;
-use super::sessions::ZookeeperSessions;
+use super::session::{Ensemble, ZookeeperSession};
 use crate::lock::error::Loss;
 use crate::lock::token_base::token;
 use crate::sequencer::Sequencer;
@@ -89,43 +88,44 @@ impl ZookeeperSession {
     /// before any later request of this session.
     pub(super) async fn take(
         self: Arc<Self>,
-        sessions: &ZookeeperSessions,
         claim: &ZookeeperClaim,
     ) -> Result<(Arc<[LockNode]>, NonEmpty<Sequencer>), ZookeeperRefusal> {
+        let Ensemble { paths, .. } = &*self.ensemble;
         for _ in 0..TRIES {
-            let (nodes, found, refusal) = match self.create_nodes(sessions, claim).await {
-                Ok(created) => match self.check_created(sessions, claim, &created).await {
+            let (nodes, found, refusal) = match self.create_nodes(claim).await {
+                Ok(created) => match self.check_created(claim, &created).await {
                     Ok(locks) => return Ok((created.nodes.into(), locks)),
                     Err(refusal) => (created.nodes, Found::Seen, refusal),
                 },
                 Err(NotCreated::InDoubt(fault)) => {
-                    (claim.nodes(&sessions.paths), Found::Anywhere, ZookeeperRefusal::Fault(fault))
+                    (claim.nodes(paths), Found::Anywhere, ZookeeperRefusal::Fault(fault))
                 }
                 Err(NotCreated::Refused(refusal)) => return Err(refusal),
                 Err(NotCreated::NoFolder) => {
                     for resource in &claim.resources {
-                        sessions.make(&self.client, &sessions.paths.lock(resource), CreateMode::Container).await?;
+                        self.ensemble.make(&self.client, &paths.lock(resource), CreateMode::Container).await?;
                     }
                     continue;
                 }
             };
             let change = NodeChange { begins: claim.owner.to_string(), found, becomes: None };
-            let _ = self.leave(nodes.into(), change).await;
+            let _ = Arc::clone(&self).leave(nodes.into(), change).await;
             return Err(refusal);
         }
-        let lock = sessions.paths.lock(claim.resources.first());
+        let lock = paths.lock(claim.resources.first());
         Err(ZookeeperRefusal::Fault(Fault::NotNow(format!("another client keeps removing {lock}: try again"))))
     }
 
     /// Sends one write with all nodes, and behind it what is to be known of them: one round trip.
-    async fn create_nodes(&self, sessions: &ZookeeperSessions, claim: &ZookeeperClaim) -> Result<Created, NotCreated> {
-        let (client, before) = (&self.client, sessions.largest.get());
-        let mut nodes = claim.nodes(&sessions.paths);
+    async fn create_nodes(&self, claim: &ZookeeperClaim) -> Result<Created, NotCreated> {
+        let Ensemble { address, paths, largest, .. } = &*self.ensemble;
+        let (client, before) = (&self.client, largest.get());
+        let mut nodes = claim.nodes(paths);
         let mut write = client.new_multi_writer();
         // An operator removes it.
         write.add_check_version(&self.node, -1)?;
         let mut about = Vec::new();
-        let ephemeral = CreateMode::Ephemeral.with_acls(self.acls);
+        let ephemeral = CreateMode::Ephemeral.with_acls(address.acls());
         for (resource, node) in claim.resources.iter().zip(&nodes) {
             if claim.mode == Mode::Shared {
                 // Creating these nodes proves that they did not exist.
@@ -142,8 +142,8 @@ impl ZookeeperSession {
         let look = |node: &LockNode| (client.check_stat(&node.path), client.get_children(&node.folder));
         let looks: Vec<_> = nodes.iter().map(look).collect();
         // In this order: a reader of a raised base then also sees that locks are closed.
-        let base = client.get_data(&sessions.paths.base());
-        let closed = client.check_stat(&sessions.paths.closed());
+        let base = client.get_data(&paths.base());
+        let closed = client.check_stat(&paths.closed());
         if let Err((index, error)) = written.await.map_err(fault::of_write) {
             let about = index.and_then(|index| about.get(index.checked_sub(1)?));
             return Err(match (error, about) {
@@ -179,7 +179,6 @@ impl ZookeeperSession {
     /// Returns the tokens, unless there is a reason to remove the nodes again.
     async fn check_created(
         &self,
-        sessions: &ZookeeperSessions,
         claim: &ZookeeperClaim,
         created: &Created,
     ) -> Result<NonEmpty<Sequencer>, ZookeeperRefusal> {
@@ -189,7 +188,7 @@ impl ZookeeperSession {
         let base = created.base.ok_or_else(|| {
             ZookeeperRefusal::Fault(Fault::Refused(format!(
                 "{} has no number to count tokens from: run `fencing raise` with a token above all that were granted",
-                sessions.paths.base()
+                self.ensemble.paths.base()
             )))
         })?;
         let mut locks = Vec::new();
@@ -200,7 +199,7 @@ impl ZookeeperSession {
                 return Err(ZookeeperRefusal::Held { resource: resource.clone(), contents, shared: true });
             }
             let token = token(base, node.czxid)?;
-            sessions.largest.take(created.before, token.get())?;
+            self.ensemble.largest.take(created.before, token.get())?;
             locks.push(Sequencer::new(resource.clone(), token));
         }
         NonEmpty::from_vec(locks).ok_or_else(|| ZookeeperRefusal::Fault(Fault::InvalidReply("no node".into())))

@@ -1,142 +1,117 @@
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 
 use fencing_protocol::{Fault, Owner, Resource};
+use scopeguard::guard;
 use tokio::time::sleep;
 use zookeeper_client::{CreateMode, Error};
 
 use super::change::PAUSE;
 use super::fault;
 use super::paths::{ALONE, SHARED};
-use super::session::ZookeeperSession;
-use super::sessions::ZookeeperSessions;
+use super::session::{ZookeeperSession, ZookeeperSessions};
+use crate::lock::settings::Settings;
 use crate::lock::wait::line::{LineListener, PlaceReports, WaitingLine};
 use crate::lock::wait::release_notifications::OpeningListener;
 use crate::random;
 
 /// Opens the lines of waiting clients, on a session of this client.
-pub(super) fn open(sessions: &Arc<ZookeeperSessions>, timeout: Duration, budget: Duration) -> OpeningListener {
-    let sessions = Arc::clone(sessions);
-    LineListener::open(async move {
-        let session = sessions.get(timeout, budget).await?;
-        Ok(Arc::new(Line { sessions, session }))
-    })
+pub(super) fn open(sessions: &Arc<ZookeeperSessions>, settings: &Settings) -> OpeningListener {
+    let (sessions, settings) = (Arc::clone(sessions), settings.clone());
+    LineListener::open(async move { sessions.get(&settings).await })
 }
 
-struct Line {
-    sessions: Arc<ZookeeperSessions>,
-    session: Arc<ZookeeperSession>,
-}
-
-impl WaitingLine for Line {
+impl WaitingLine for ZookeeperSession {
+    /// A place is a node with an owner of its own and a number.
     async fn keep_place(self: Arc<Self>, resource: Resource, reports: PlaceReports) -> Result<Infallible, Fault> {
-        let paths = &self.sessions.paths;
-        let (line, lock) = (paths.line(&resource), paths.lock(&resource));
-        let (sessions, session) = (Arc::clone(&self.sessions), Arc::clone(&self.session));
         let owner = Owner(random::stamped()).to_string();
-        let place = ZookeeperPlace { sessions, session, line, lock, owner };
+        // Dropped, the place is left: also where the answer to its creation was lost.
+        let _place = guard(&self, |session| {
+            session.runtime.spawn(Arc::clone(session).leave_line(resource.clone(), owner.clone()));
+        });
+        let kept = async {
+            self.take_place(&resource, &owner).await?;
+            reports.registered(false);
+            self.follow_line(&resource, &owner, &reports).await.map_err(fault::of)
+        };
         // The servers may not know it yet: a place would keep it alive, with its locks.
         let ended = async {
-            while !self.session.has_ended() {
+            while !self.has_ended() {
                 sleep(PAUSE * 20).await;
             }
         };
         tokio::select! {
-            kept = place.keep(reports) => kept,
+            kept = kept => kept,
             () = ended => Err(Fault::Disconnected("the session has ended".into())),
         }
     }
 }
 
-/// A place in a line: a node with this owner and a number. Dropped, it is left.
-struct ZookeeperPlace {
-    sessions: Arc<ZookeeperSessions>,
-    session: Arc<ZookeeperSession>,
-    line: String,
-    lock: String,
-    owner: String,
-}
-
-impl ZookeeperPlace {
-    async fn keep(&self, reports: PlaceReports) -> Result<Infallible, Fault> {
-        self.take().await?;
-        reports.registered(false);
-        self.follow(&reports).await.map_err(fault::of)
-    }
-
+impl ZookeeperSession {
     /// Takes the last place.
-    async fn take(&self) -> Result<(), Fault> {
-        let (client, path) = (&self.session.client, format!("{}/{}-", self.line, self.owner));
-        let place = CreateMode::EphemeralSequential.with_acls(self.session.acls);
+    async fn take_place(&self, resource: &Resource, owner: &str) -> Result<(), Fault> {
+        let (client, line) = (&self.client, self.ensemble.paths.line(resource));
+        let path = format!("{line}/{owner}-");
+        let place = CreateMode::EphemeralSequential.with_acls(self.ensemble.address.acls());
         let mut taken = client.create(&path, b"", &place).await;
         if matches!(taken, Err(Error::NoNode)) {
-            self.sessions.make(client, &self.line, CreateMode::Container).await?;
+            self.ensemble.make(client, &line, CreateMode::Container).await?;
             taken = client.create(&path, b"", &place).await;
         }
         taken.map(drop).map_err(|error| fault::at(&path, error))
     }
 
     /// Watches the place ahead. When this one is the first, it watches the lock.
-    async fn follow(&self, reports: &PlaceReports) -> Result<Infallible, Error> {
-        let client = &self.session.client;
+    async fn follow_line(&self, resource: &Resource, owner: &str, reports: &PlaceReports) -> Result<Infallible, Error> {
+        let (client, paths) = (&self.client, &self.ensemble.paths);
+        let (line, lock) = (paths.line(resource), paths.lock(resource));
         loop {
-            let ahead = match self.ahead().await? {
-                Some(ahead) => client.check_and_watch_stat(&format!("{}/{ahead}", self.line)).await?,
-                None => {
-                    // The connected server may not have the last release yet.
-                    let synced = client.sync(&self.lock);
-                    let looked = client.list_and_watch_children(&self.lock);
-                    synced.await?;
-                    let (children, change) = match looked.await {
-                        Ok(found) => found,
-                        // It was removed because it was empty.
-                        Err(Error::NoNode) => {
-                            reports.released();
-                            sleep(PAUSE).await;
-                            continue;
-                        }
-                        Err(error) => return Err(error),
-                    };
+            if let Some(ahead) = place_ahead(client.list_children(&line).await?, owner)? {
+                if let (Some(_), change) = client.check_and_watch_stat(&format!("{line}/{ahead}")).await? {
+                    change.changed().await;
+                }
+                continue;
+            }
+            // The connected server may not have the last release yet.
+            let (synced, looked) = (client.sync(&lock), client.list_and_watch_children(&lock));
+            synced.await?;
+            match looked.await {
+                Ok((children, change)) => {
                     if !children.iter().any(|child| child == ALONE || child.starts_with(SHARED)) {
                         reports.released();
                     }
                     change.changed().await;
-                    continue;
                 }
-            };
-            if let (Some(_), change) = ahead {
-                change.changed().await;
+                // It was removed because it was empty.
+                Err(Error::NoNode) => {
+                    reports.released();
+                    sleep(PAUSE).await;
+                }
+                Err(error) => return Err(error),
             }
         }
     }
 
-    async fn ahead(&self) -> Result<Option<String>, Error> {
-        let mut places = self.session.client.list_children(&self.line).await?;
-        // Places are numbered as they are taken.
-        let number = |place: &str| place.rsplit('-').next().and_then(|it| it.parse::<i64>().ok());
-        places.sort_by_key(|place| number(place));
-        let own = places.iter().position(|place| place.starts_with(&self.owner));
-        // An operator has removed it.
-        Ok(own.ok_or(Error::NoNode)?.checked_sub(1).and_then(|ahead| places.get(ahead).cloned()))
+    async fn leave_line(self: Arc<Self>, resource: Resource, owner: String) {
+        let line = self.ensemble.paths.line(&resource);
+        let leave = || async {
+            let (synced, places) = (self.client.sync(&line), self.client.list_children(&line));
+            synced.await?;
+            match places.await?.iter().find(|it| it.starts_with(&owner)) {
+                Some(place) => self.client.delete(&format!("{line}/{place}"), None).await,
+                None => Ok(()),
+            }
+        };
+        self.until_known(leave).await;
     }
 }
 
-impl Drop for ZookeeperPlace {
-    fn drop(&mut self) {
-        let (session, line) = (Arc::clone(&self.session), self.line.clone());
-        let owner = std::mem::take(&mut self.owner);
-        // Also where the answer to its creation was lost.
-        self.session.runtime.spawn(async move {
-            let leave = || async {
-                let (synced, places) = (session.client.sync(&line), session.client.list_children(&line));
-                synced.await?;
-                match places.await?.iter().find(|it| it.starts_with(&owner)) {
-                    Some(place) => session.client.delete(&format!("{line}/{place}"), None).await,
-                    None => Ok(()),
-                }
-            };
-            session.until_known(leave).await;
-        });
-    }
+/// Returns the place ahead of the owner's.
+fn place_ahead(mut places: Vec<String>, owner: &str) -> Result<Option<String>, Error> {
+    // Places are numbered as they are taken.
+    let number = |place: &str| place.rsplit('-').next().and_then(|it| it.parse::<i64>().ok());
+    places.sort_by_key(|place| number(place));
+    let own = places.iter().position(|place| place.starts_with(owner));
+    // An operator has removed it.
+    Ok(own.ok_or(Error::NoNode)?.checked_sub(1).and_then(|ahead| places.get(ahead).cloned()))
 }

@@ -38,30 +38,29 @@ mod backend;
 mod change;
 mod claim;
 mod fault;
-mod held;
 mod line;
 mod operator;
 mod paths;
 mod session;
-mod sessions;
 mod url;
 
 use std::sync::Arc;
 
+use tokio_util::task::TaskTracker;
+
 use super::service::LockService;
+use super::token_base::Largest;
 use super::url_builder::UrlBuilder;
 use super::wait::release_notifications::{ReleaseNotifications, Source};
 use super::wait::subscriptions::Notifies;
-use backend::ZookeeperBackend;
-use operator::ZookeeperOperator;
 use paths::Paths;
-use sessions::ZookeeperSessions;
+use session::{Ensemble, ZookeeperSessions};
 use url::ZookeeperUrl;
 
 pub use super::settings::BuildError;
 
 /// A lock service on a ZooKeeper ensemble. Clones share the sessions and the local queues.
-pub type ZookeeperLock = LockService<Arc<ZookeeperBackend>>;
+pub type ZookeeperLock = LockService<Arc<ZookeeperSessions>>;
 
 impl ZookeeperLock {
     /// Returns a builder: what you set before the first lease. The URL is
@@ -72,7 +71,7 @@ impl ZookeeperLock {
 }
 
 /// Builds a [`ZookeeperLock`].
-pub type ZookeeperLockBuilder = UrlBuilder<Arc<ZookeeperBackend>>;
+pub type ZookeeperLockBuilder = UrlBuilder<Arc<ZookeeperSessions>>;
 
 impl ZookeeperLockBuilder {
     /// Builds the lock service. It connects with the first acquisition.
@@ -80,29 +79,24 @@ impl ZookeeperLockBuilder {
     /// # Errors
     /// [`BuildError`] says which value does not fit, and why.
     pub fn build(self) -> Result<ZookeeperLock, BuildError> {
-        let sessions = self.sessions()?;
+        let sessions = Arc::new(ZookeeperSessions::new(self.ensemble()?));
         let settings = self.settings.checked()?;
-        let holder = settings.holder_name()?;
-        let (opened, name) = (Arc::clone(&sessions), sessions.name());
-        let (timeout, budget) = (settings.terms().closed_for(), settings.budget());
-        let source = Source::new(&name, move || line::open(&opened, timeout, budget));
+        let (opened, waits) = (Arc::clone(&sessions), settings.clone());
+        let source = Source::new(&sessions.ensemble.name(), move || line::open(&opened, &waits));
         let notifications = Arc::new(ReleaseNotifications::new(1, Notifies::Everyone, vec![source]));
-        let outstanding = sessions.outstanding.clone();
-        let backend = Arc::new(ZookeeperBackend { sessions, holder });
-        Ok(ZookeeperLock::over(backend, self.clock, notifications, outstanding, settings))
+        let outstanding = sessions.ensemble.outstanding.clone();
+        Ok(ZookeeperLock::over(sessions, notifications, outstanding, settings))
     }
 
-    pub(super) fn operator(self) -> Result<ZookeeperOperator, BuildError> {
-        Ok(ZookeeperOperator(self.sessions()?))
-    }
-
-    fn sessions(&self) -> Result<Arc<ZookeeperSessions>, BuildError> {
+    pub(super) fn ensemble(&self) -> Result<Ensemble, BuildError> {
         let address = ZookeeperUrl::parse(&self.url);
         let address = address.map_err(|problem| BuildError::new("url", problem))?;
-        if self.namespace.is_empty() {
+        let namespace = &self.settings.namespace;
+        if namespace.is_empty() {
             return Err(BuildError::new("namespace", "it is empty"));
         }
-        let paths = Paths::new(&address.chroot, &self.namespace);
-        Ok(Arc::new(ZookeeperSessions::new(address, paths, Arc::clone(&self.clock))))
+        let paths = Paths::new(&address.chroot, namespace);
+        let (clock, largest, outstanding) = (Arc::clone(&self.settings.clock), Largest::default(), TaskTracker::new());
+        Ok(Ensemble { address, paths, clock, largest, outstanding })
     }
 }

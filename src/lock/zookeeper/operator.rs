@@ -1,4 +1,3 @@
-use std::sync::Arc;
 use std::time::Duration;
 
 use fencing_protocol::{Fault, Resource, Token};
@@ -8,7 +7,7 @@ use zookeeper_client::{Client, CreateMode, Error};
 use super::claim::base_of;
 use super::fault;
 use super::paths::{ALONE, SHARED, unescaped};
-use super::sessions::ZookeeperSessions;
+use super::session::Ensemble;
 use crate::holder::Holder;
 use crate::lock::operator::{LeaseRecord, Operator};
 use crate::lock::token_base::token;
@@ -19,15 +18,11 @@ const BUDGET: Duration = Duration::from_secs(10);
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 const PAGE: usize = 64;
 
-#[derive(derive_more::Debug)]
-#[debug("ZookeeperOperator({:?})", _0.address)]
-pub(in crate::lock) struct ZookeeperOperator(pub(super) Arc<ZookeeperSessions>);
-
-impl Operator for ZookeeperOperator {
+impl Operator for Ensemble {
     fn leases<'a>(&'a self, after: Option<&'a Resource>, limit: u32) -> BoxFuture<'a, Result<Vec<LeaseRecord>, Fault>> {
         Box::pin(async move {
-            let client = self.0.connect(BUDGET, BUDGET).await?;
-            let folders = self.0.paths.child("l");
+            let client = self.connect(BUDGET, BUDGET).await?;
+            let folders = self.paths.child("l");
             let (synced, listed) = (client.sync(&folders), client.list_children(&folders));
             synced.await.map_err(fault::of)?;
             let names = match listed.await {
@@ -55,8 +50,8 @@ impl Operator for ZookeeperOperator {
 
     fn leases_of<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Vec<LeaseRecord>, Fault>> {
         Box::pin(async move {
-            let client = self.0.connect(BUDGET, BUDGET).await?;
-            let (synced, found) = (client.sync(&self.0.paths.lock(resource)), self.read(&client, resource));
+            let client = self.connect(BUDGET, BUDGET).await?;
+            let (synced, found) = (client.sync(&self.paths.lock(resource)), self.read(&client, resource));
             let read = async { synced.await.and(found.await) };
             read.await.map_err(fault::of)
         })
@@ -64,7 +59,7 @@ impl Operator for ZookeeperOperator {
 
     fn force_release<'a>(&'a self, lease: &'a LeaseRecord) -> BoxFuture<'a, Result<bool, Fault>> {
         Box::pin(async move {
-            let client = self.0.connect(BUDGET, BUDGET).await?;
+            let client = self.connect(BUDGET, BUDGET).await?;
             self.end(&client, lease).await.map_err(fault::of)
         })
     }
@@ -72,16 +67,16 @@ impl Operator for ZookeeperOperator {
     fn raise(&self, above: Token) -> BoxFuture<'_, Result<(), Fault>> {
         Box::pin(async move {
             // No client's session is longer. This one is left to time out: its `closed` node outlasts all of them.
-            let client = self.0.connect(LONGEST, BUDGET).await?;
-            self.0.plant(&client).await?;
+            let client = self.connect(LONGEST, BUDGET).await?;
+            self.plant(&client).await?;
             self.raise_with(&client, above).await.map_err(fault::of)
         })
     }
 }
 
-impl ZookeeperOperator {
+impl Ensemble {
     async fn read(&self, client: &Client, name: &Resource) -> Result<Vec<LeaseRecord>, Error> {
-        let (base, folder) = (self.0.paths.base(), self.0.paths.lock(name));
+        let (base, folder) = (self.paths.base(), self.paths.lock(name));
         let (base, children) = (client.get_data(&base), held(client, &folder));
         let (base, children) = match (base.await, children.await) {
             (Err(Error::NoNode), _) | (_, Err(Error::NoNode)) => return Ok(Vec::new()),
@@ -111,8 +106,8 @@ impl ZookeeperOperator {
     /// Ends a lease that was seen. From the first change of the folder on, its holder can't release it; while its
     /// session is there, it is not freed otherwise.
     async fn end(&self, client: &Client, lease: &LeaseRecord) -> Result<bool, Error> {
-        let folder = self.0.paths.lock(&lease.resource);
-        let persistent = CreateMode::Persistent.with_acls(self.0.address.acls());
+        let folder = self.paths.lock(&lease.resource);
+        let persistent = CreateMode::Persistent.with_acls(self.address.acls());
         // The folder must not begin again with its first version.
         match client.create(&format!("{folder}/f"), b"", &persistent).await {
             Ok(_) | Err(Error::NodeExists) => {}
@@ -133,7 +128,7 @@ impl ZookeeperOperator {
             let text = String::from_utf8_lossy(&data).into_owned();
             is_there |= owner(&text) == lease.owner;
             if let Some(session) = text.lines().nth(2) {
-                write.add_check_version(&format!("{}/{session}", self.0.paths.child("s")), -1)?;
+                write.add_check_version(&format!("{}/{session}", self.paths.child("s")), -1)?;
             }
             write.add_delete(path, None)?;
         }
@@ -149,7 +144,7 @@ impl ZookeeperOperator {
     }
 
     async fn raise_with(&self, client: &Client, above: Token) -> Result<(), Error> {
-        let (paths, acls) = (&self.0.paths, self.0.address.acls());
+        let (paths, acls) = (&self.paths, self.address.acls());
         let (closed, base) = (paths.closed(), paths.base());
         let mut write = client.new_multi_writer();
         // Replaces the `closed` node of an earlier raise, whose session may end too early.

@@ -1,34 +1,129 @@
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 use fencing_protocol::{Fault, Owner};
 use futures_util::FutureExt;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::TaskTracker;
-use zookeeper_client::{Acls, Client, CreateMode, Error};
+use zookeeper_client::{Client, CreateMode, Error};
 
 use super::fault;
-use super::paths::{LockNode, WAITS};
-use crate::lock::error::Loss;
+use super::paths::{LockNode, Paths, WAITS};
+use super::url::ZookeeperUrl;
+use crate::lock::error::{Loss, NodeCause};
 use crate::lock::lease::state::LeaseState;
+use crate::lock::openings::Openings;
+use crate::lock::settings::Settings;
+use crate::lock::sleep::restarted;
+use crate::lock::token_base::{Largest, first_base};
+use crate::random;
 use crate::time::{Clock, Time};
 
-/// A session with the ensemble, and its own node, which each renewal writes. Servers answer the requests of a session
-/// in their order, also across a reconnection.
+/// Leases on an ensemble: the sessions of one lock service, one for each runtime, and each TTL with its lock-delay.
+#[derive(derive_more::Debug)]
+#[debug("{ensemble:?}")]
+pub struct ZookeeperSessions {
+    pub(super) ensemble: Arc<Ensemble>,
+    open: Openings<Duration, ZookeeperSession>,
+}
+
+impl ZookeeperSessions {
+    pub(super) fn new(ensemble: Ensemble) -> ZookeeperSessions {
+        ZookeeperSessions { ensemble: Arc::new(ensemble), open: Openings::new(ZookeeperSession::has_ended) }
+    }
+
+    /// Returns the session of this runtime for locks with these settings.
+    pub(super) async fn get(&self, settings: &Settings) -> Result<Arc<ZookeeperSession>, Fault> {
+        let (closed_for, budget) = (settings.terms().closed_for(), settings.budget());
+        let open = || ZookeeperSession::start(Arc::clone(&self.ensemble), closed_for, budget);
+        let session = self.open.get(closed_for, (closed_for, budget), open).await?;
+        if session.late.is_empty() { Ok(session) } else { Err(Fault::TimedOut) }
+    }
+}
+
+/// What all sessions of one lock service share. It has the functions of an operator as well.
+#[derive(derive_more::Debug)]
+#[debug("Ensemble({address:?})")]
+pub(in crate::lock) struct Ensemble {
+    pub(super) address: ZookeeperUrl,
+    pub(super) paths: Paths,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) largest: Largest,
+    /// The work of this client that is not done.
+    pub(super) outstanding: TaskTracker,
+}
+
+impl Ensemble {
+    pub(super) fn cause(&self, cause: Fault) -> NodeCause {
+        NodeCause { node: self.name(), cause }
+    }
+
+    pub(super) fn name(&self) -> String {
+        format!("zookeeper://{}", self.address.servers)
+    }
+
+    pub(super) async fn connect(&self, timeout: Duration, budget: Duration) -> Result<Client, Fault> {
+        // A lock is never freed because a client was dropped: the session is left to time out.
+        let mut connector = Client::connector().with_fail_eagerly().with_detached();
+        connector = connector.with_session_timeout(timeout).with_connection_timeout(budget * 2);
+        if let Some(user) = &self.address.user {
+            connector = connector.with_auth("digest", user.as_bytes());
+        }
+        let start = Instant::now();
+        connector.connect(&self.address.servers).await.map_err(|error| match error {
+            // The servers accept the connection and say nothing.
+            _ if start.elapsed() >= budget => Fault::TimedOut,
+            error => fault::of(error),
+        })
+    }
+
+    /// Makes what all locks need, where it is missing.
+    pub(super) async fn plant(&self, client: &Client) -> Result<(), Fault> {
+        let persistent = CreateMode::Persistent.with_acls(self.address.acls());
+        for path in self.paths.persistent() {
+            let base = (path == self.paths.base()).then(|| first_base().to_string());
+            match client.create(&path, base.unwrap_or_default().as_bytes(), &persistent).await {
+                // A folder above may belong to somebody else.
+                Ok(_) | Err(Error::NodeExists | Error::NoAuth) => {}
+                Err(error) => return Err(fault::at(&path, error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a node, and what all need, where it is missing.
+    pub(super) async fn make(&self, client: &Client, path: &str, mode: CreateMode) -> Result<(), Fault> {
+        let options = mode.with_acls(self.address.acls());
+        let mut made = client.create(path, b"", &options).await;
+        if matches!(made, Err(Error::NoNode)) {
+            self.plant(client).await?;
+            made = client.create(path, b"", &options).await;
+        }
+        match made {
+            Ok(_) | Err(Error::NodeExists) => Ok(()),
+            Err(error) => Err(fault::at(path, error)),
+        }
+    }
+}
+
+/// A session with the ensemble, and its own node, which each renewal writes.
+///
+/// Servers answer the requests of a session in their order, also across a reconnection.
 pub(super) struct ZookeeperSession {
+    pub(super) ensemble: Arc<Ensemble>,
     pub(super) client: Client,
     pub(super) owner: Owner,
     pub(super) node: String,
-    pub(super) acls: Acls<'static>,
     pub(super) runtime: Handle,
     pub(super) renewals: UnboundedSender<ZookeeperRenewal>,
     /// The folders of shared locks with a waiting writer, and the end of each wait: until then no client joins.
-    pub(super) drains: Mutex<HashMap<String, watch::Sender<Instant>>>,
+    drains: Mutex<HashMap<String, watch::Sender<Instant>>>,
     /// The attempts that were not answered in time, and are not yet.
     pub(super) late: TaskTracker,
     pub(super) leases: Mutex<HashMap<Owner, Held>>,
@@ -53,24 +148,43 @@ pub(super) struct ZookeeperRenewal {
 }
 
 impl ZookeeperSession {
-    pub(super) fn new(
-        client: Client,
-        (owner, node): (Owner, String),
-        acls: Acls<'static>,
-        renewals: UnboundedSender<ZookeeperRenewal>,
-    ) -> Arc<ZookeeperSession> {
+    /// Starts a session for locks that stay `closed_for` this long.
+    async fn start(ensemble: Arc<Ensemble>, closed_for: Duration, budget: Duration) -> Result<Arc<Self>, Fault> {
+        // Servers count from the last ping that the leader has heard of, and a lease from its renewal after it.
+        // It has whole milliseconds.
+        let millis = (closed_for * 4 / 3).as_nanos().div_ceil(1_000_000);
+        let timeout = Duration::from_millis(millis as u64);
+        let client = ensemble.connect(timeout, budget).await?;
+        let granted = client.session_timeout();
+        if granted < timeout {
+            return Err(Fault::Denied(format!(
+                "sessions last {granted:?} at most, but a TTL with lock-delay of {closed_for:?} needs {timeout:?}: \
+                 raise maxSessionTimeout of the servers, or take a shorter TTL"
+            )));
+        }
+        let owner = Owner(random::stamped());
+        let node = ensemble.paths.session(owner);
+        ensemble.make(&client, &node, CreateMode::Ephemeral).await?;
+        let (renewals, due) = mpsc::unbounded_channel();
+        let (clock, outstanding) = (Arc::clone(&ensemble.clock), ensemble.outstanding.clone());
         let (runtime, mut states) = (Handle::current(), client.state_watcher());
         let (drains, late, leases, ended) = Default::default();
-        let session = ZookeeperSession { client, owner, node, acls, runtime, renewals, drains, late, leases, ended };
+        let session =
+            ZookeeperSession { ensemble, client, owner, node, runtime, renewals, drains, late, leases, ended };
         let session = Arc::new(session);
         let lives = Arc::downgrade(&session);
-        session.runtime.spawn(async move {
+        let watched = Weak::clone(&lives);
+        tokio::spawn(async move {
             while !states.changed().await.is_terminated() {}
-            if let Some(session) = lives.upgrade() {
+            if let Some(session) = watched.upgrade() {
                 session.end(Loss::Expired);
             }
         });
-        session
+        tokio::spawn(renew_all(Weak::clone(&lives), Arc::clone(&clock), due));
+        tokio::spawn(restarted(move || {
+            Self::sweep(Weak::clone(&lives), Arc::clone(&clock), closed_for, outstanding.clone())
+        }));
+        Ok(session)
     }
 
     /// Notes that the lock of a lease was moved to this session.
@@ -134,7 +248,7 @@ impl ZookeeperSession {
         loop {
             let until = *ends.borrow_and_update();
             if until > Instant::now() {
-                let ephemeral = CreateMode::Ephemeral.with_acls(self.acls);
+                let ephemeral = CreateMode::Ephemeral.with_acls(self.ensemble.address.acls());
                 // Another client may keep it closed already.
                 let _ = self.client.create(&path, b"", &ephemeral).await;
                 let _ = timeout_at(until, ends.changed()).await;
@@ -164,10 +278,11 @@ impl ZookeeperSession {
     }
 }
 
-/// Renews the leases of a session: those that are due at one time with one write. A ping would prove nothing: the
-/// connected server answers it, which may be cut off. The write is agreed on by a majority. Behind it, the same server
-/// reads the node of each lease: it has what the majority had.
-pub(super) async fn renew_all(
+/// Renews the leases of a session: those that are due at one time with one write.
+///
+/// A ping would prove nothing: the connected server answers it, which may be cut off. The write is agreed on by a
+/// majority. Behind it, the same server reads the node of each lease: it has what the majority had.
+async fn renew_all(
     session: Weak<ZookeeperSession>,
     clock: Arc<dyn Clock>,
     mut due: UnboundedReceiver<ZookeeperRenewal>,

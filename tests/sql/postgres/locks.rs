@@ -53,17 +53,6 @@ async fn begin_keeps_the_level_of_the_session() {
     }
 }
 
-#[tokio::test]
-async fn a_savepoint_rolled_back_lets_the_newer_token_in() {
-    let (place, impatient) = at_33().await;
-    let mut tx = place.pool.begin().await.unwrap();
-    let mut inner = sqlx::Connection::begin(&mut *tx).await.unwrap();
-    sql::admit(&mut inner, &resource(), token(33)).await.unwrap();
-    retryable(begin(&impatient, 34).await);
-    inner.rollback().await.unwrap();
-    begin(&impatient, 34).await.unwrap();
-}
-
 /// Row locks are not fair: without a turn, a stream of clients would keep the operator out.
 #[tokio::test]
 async fn who_lowers_a_mark_queues_with_those_who_write() {

@@ -1,6 +1,6 @@
 //! The statements for other libraries, as they are published.
 
-use place::{ADMIT, HIGHEST, MIGRATIONS};
+use place::{ADMIT, HIGHEST};
 
 use super::*;
 
@@ -19,17 +19,6 @@ async fn what_the_published_statements_say_is_read() {
         let look = sqlx::query_scalar::<_, i64>(HIGHEST).bind(place::name(name));
         assert_eq!(look.fetch_optional(&place.pool).await.unwrap(), mark);
     }
-}
-
-#[tokio::test]
-async fn another_tool_may_apply_the_migrations_twice_and_the_crate_after_it() {
-    let place = Place::empty().await;
-    for (_, _, statements) in MIGRATIONS.iter().chain(MIGRATIONS) {
-        run(&place.pool, statements).await;
-    }
-    admit(&place, &resource(), 34).await.unwrap();
-    sql::migrate(&place.pool).await.unwrap();
-    assert_eq!(highest(&place, &resource()).await, Some(34));
 }
 
 #[tokio::test]

@@ -71,7 +71,7 @@ async fn a_conflict_is_tried_again_until_it_is_gone_and_a_stale_token_is_not() {
     let place = ready().await;
     let impatient = place.impatient();
     let tries = AtomicU32::new(0);
-    let policy = Retry::new().pause(Duration::from_millis(1)).tries(5);
+    let policy = Retry::new().tries(5);
     let again = async |ends, own| {
         let holder = std::sync::Mutex::new(Some(begin(&place.pool, own).await.unwrap()));
         tries.store(0, Ordering::SeqCst);

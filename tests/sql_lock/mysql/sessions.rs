@@ -3,8 +3,8 @@
 use sqlx::Executor;
 
 use super::place::pool;
-use super::server::conflicts::{LOCK_ROW, by_hand, held_up};
-use super::suite::{owner, ready, service};
+use super::server::conflicts::{LOCK_ROW, by_hand, held_up, owner};
+use super::suite::{ready, service};
 use super::words;
 use crate::common::*;
 

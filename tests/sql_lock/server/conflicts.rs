@@ -3,8 +3,8 @@
 use sqlx::{Database, Transaction};
 
 use super::place::{DEFAULTS, Db, Place};
+use super::suite::ready;
 pub use super::suite::with_budget;
-use super::suite::{owner, ready};
 use super::words;
 use crate::common::*;
 
@@ -38,6 +38,12 @@ pub async fn held_up<T, M>(
         by_hand.commit().await.unwrap();
         done
     })
+}
+
+/// The name of the row's owner.
+pub async fn owner(place: &Place) -> String {
+    let owner = sqlx::query_scalar::<_, Vec<u8>>(words::OWNER).fetch_one(&place.pool).await;
+    String::from_utf8(owner.unwrap()).unwrap()
 }
 
 /// Nothing goes on waiting in the server when its caller has given up.

@@ -3,14 +3,8 @@
 /// The row has expired, and was not released.
 pub const EXPIRE: &str = "UPDATE fencing_leases SET expires_at = 1 WHERE expires_at > 1";
 
-/// The row is set free, as an operator may do it.
-pub const FREE: &str = "UPDATE fencing_leases SET expires_at = 0";
-
 /// When the row expires, in milliseconds.
 pub const EXPIRES_AT: &str = "SELECT expires_at FROM fencing_leases";
-
-/// The name of the only row's owner.
-pub const OWNER: &str = "SELECT CAST(owner AS BLOB) FROM fencing_leases";
 
 /// Sets a time in the rows later, or earlier.
 pub fn later(column: &str, seconds: i64) -> String {

@@ -62,20 +62,6 @@ async fn a_lease_that_expired_in_the_database_alone_is_renewed_if_nobody_came() 
 }
 
 #[tokio::test]
-async fn an_operator_may_set_it_free() {
-    let place = ready().await;
-    let lock = short(&place.pool, Duration::from_secs(24)).build().unwrap();
-    let lease = lock.acquire(&resource()).await.unwrap();
-    run(&place, words::FREE).await;
-    lost(&lease, Loss::Superseded).await;
-    let part = lock.try_acquire_shared(&resource()).await.unwrap();
-    assert!(part.token() > lease.token());
-    run(&place, words::FREE).await;
-    lost(&part, Loss::Superseded).await;
-    assert!(lock.try_acquire_shared(&resource()).await.unwrap().token() > part.token());
-}
-
-#[tokio::test]
 async fn a_clock_that_is_set_back_closes_no_lock_for_longer_than_a_lease() {
     let place = ready().await;
     let ttl = Duration::from_secs(12);

@@ -50,12 +50,6 @@ async fn expires_at(place: &Place) -> i64 {
     sqlx::query_scalar(words::EXPIRES_AT).fetch_one(&place.pool).await.unwrap()
 }
 
-/// The name of the row's owner.
-pub async fn owner(place: &Place) -> String {
-    let owner = sqlx::query_scalar::<_, Vec<u8>>(words::OWNER).fetch_one(&place.pool).await;
-    String::from_utf8(owner.unwrap()).unwrap()
-}
-
 async fn run(place: &Place, statement: &str) {
     loop {
         match sqlx::query(AssertSqlSafe(statement.to_owned())).execute(&place.pool).await {

@@ -26,19 +26,6 @@ async fn they_are_above_the_mark() {
 }
 
 #[tokio::test]
-async fn of_a_new_group_are_above_the_floor_and_who_joins_has_the_same() {
-    let place = ready().await;
-    let lock = service(&place.pool);
-    mark(&place, 33).await;
-    run(&place, "UPDATE fencing_floor SET token = 100").await;
-    let first = lock.try_acquire_shared(&resource()).await.unwrap();
-    assert_eq!(first.token().get(), 101);
-    run(&place, "UPDATE fencing_floor SET token = 200").await;
-    let second = lock.try_acquire_shared(&resource()).await.unwrap();
-    assert_eq!(second.token().get(), 101);
-}
-
-#[tokio::test]
 async fn that_have_run_out_are_an_error_of_their_own() {
     let place = ready().await;
     let lock = service(&place.pool);

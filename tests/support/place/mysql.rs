@@ -24,7 +24,7 @@ pub const LEVELS: &[&str] = &[
 pub const TABLES: &str = "SELECT CAST(table_name AS CHAR) FROM information_schema.tables
     WHERE table_schema = DATABASE()";
 
-pub use fencing::sql::statement::mysql::{ADMIT, HIGHEST, MIGRATIONS};
+pub use fencing::sql::statement::mysql::{ADMIT, HIGHEST};
 
 pub fn name(resource: &fencing::Resource) -> &[u8] {
     resource.as_str().as_bytes()

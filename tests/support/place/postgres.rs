@@ -27,7 +27,7 @@ pub const TABLES: &str = "SELECT relname::text FROM pg_class
     WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace";
 
 /// The statements for other libraries.
-pub use fencing::sql::statement::postgres::{ADMIT, HIGHEST, MIGRATIONS};
+pub use fencing::sql::statement::postgres::{ADMIT, HIGHEST};
 
 /// What would take a mark of 35 down.
 pub const LOWER: &[&str] = &[

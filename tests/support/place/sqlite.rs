@@ -15,7 +15,7 @@ pub type Db = sqlx::Sqlite;
 pub const LEVELS: &[&str] = &["BEGIN", "BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"];
 pub const TABLES: &str = "SELECT name FROM sqlite_schema WHERE type = 'table' AND substr(name, 1, 7) <> 'sqlite_'";
 
-pub use fencing::sql::statement::sqlite::{ADMIT, HIGHEST, MIGRATIONS};
+pub use fencing::sql::statement::sqlite::{ADMIT, HIGHEST};
 
 pub const LOWER: &[&str] = &[
     "UPDATE fencing_marks SET token = 34",

@@ -1,6 +1,8 @@
 use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread::{self, Thread};
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
@@ -8,7 +10,6 @@ use fencing::http::Problem;
 use fencing::lock::{AcquireError, Lease, Lock, Loss};
 use fencing::resource::Resource;
 use futures_util::future::{BoxFuture, FutureExt, OptionFuture};
-use parking_lot::{Condvar, Mutex};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -22,7 +23,8 @@ use crate::locks::Nodes;
 pub const FILES: [&str; 2] = ["/files/page", "/unfenced/page"];
 /// How often a client looks at its lease.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long a client waits for a lease.
+/// How long a lease lasts, and how long a client waits for one.
+const TTL: Duration = Duration::from_secs(3);
 const WAIT: Duration = Duration::from_secs(10);
 /// How many orders may wait for a client that is asleep.
 const ORDERS: usize = 8;
@@ -43,7 +45,8 @@ pub enum Order {
 /// A client, as its buttons see it.
 pub struct Actor {
     orders: mpsc::Sender<Order>,
-    sleep: Sleep,
+    asleep: Arc<AtomicBool>,
+    thread: Thread,
 }
 
 impl Actor {
@@ -51,51 +54,31 @@ impl Actor {
     /// with it the renewal of its lease.
     pub fn start(number: u8, nodes: Nodes, address: SocketAddr, board: Arc<Board>) -> Result<Actor, Box<dyn Error>> {
         let (orders, receiver) = mpsc::channel(ORDERS);
-        let sleep = Sleep::default();
+        let asleep = Arc::<AtomicBool>::default();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let lock = {
             let _within = runtime.enter();
-            nodes.renewed()?
+            // As a client of its own has it: it renews its leases.
+            nodes.lock(|builder| builder.ttl(TTL).wait(WAIT))?
         };
         let caller = Caller::new(address)?;
-        let client = ClientThread { number, lock, caller, board, sleep: sleep.clone() };
+        let client = ClientThread { number, lock, caller, board, asleep: Arc::clone(&asleep) };
         let act = move || runtime.block_on(client.act(receiver));
-        std::thread::Builder::new().name(format!("client {number}")).spawn(act)?;
-        Ok(Actor { orders, sleep })
+        let running = thread::Builder::new().name(format!("client {number}")).spawn(act)?;
+        Ok(Actor { orders, asleep, thread: running.thread().clone() })
     }
 
     /// Gives an order. Returns why not.
     pub fn order(&self, order: Order) -> Result<(), &'static str> {
         match order {
-            Order::Wake if self.sleep.wake() => Ok(()),
+            Order::Wake if self.asleep.swap(false, SeqCst) => {
+                self.thread.unpark();
+                Ok(())
+            }
             Order::Wake => Err("it is awake"),
-            _ if self.sleep.is_deep() => Err("it is asleep: wake it first"),
+            _ if self.asleep.load(SeqCst) => Err("it is asleep: wake it first"),
             order => self.orders.try_send(order).map_err(|_| "it is busy"),
         }
-    }
-}
-
-/// A sleep that stops a whole thread, as a garbage collector does.
-#[derive(Clone, Default)]
-struct Sleep(Arc<(Mutex<bool>, Condvar)>);
-
-impl Sleep {
-    /// Stops this thread until somebody wakes it.
-    fn fall(&self) {
-        let mut asleep = self.0.0.lock();
-        *asleep = true;
-        self.0.1.wait_while(&mut asleep, |asleep| *asleep);
-    }
-
-    /// Reports whether a thread was asleep.
-    fn wake(&self) -> bool {
-        let was = std::mem::replace(&mut *self.0.0.lock(), false);
-        self.0.1.notify_all();
-        was
-    }
-
-    fn is_deep(&self) -> bool {
-        *self.0.0.lock()
     }
 }
 
@@ -105,7 +88,7 @@ struct ClientThread {
     lock: Arc<dyn Lock>,
     caller: Caller,
     board: Arc<Board>,
-    sleep: Sleep,
+    asleep: Arc<AtomicBool>,
 }
 
 /// A lease, and when the client believed last that it ends.
@@ -217,11 +200,15 @@ impl ClientThread {
         }
     }
 
-    /// Says first until when it has its lease: asleep, it could not.
+    /// Stops the whole thread, as a garbage collector does, until somebody wakes it. It says first until when it has its
+    /// lease: asleep, it could not.
     fn fall_asleep(&self, held: Option<&mut Held>, within_a_write: bool) {
         held.into_iter().for_each(|held| self.look(held));
         self.put("asleep", json!({ "within_a_write": within_a_write }));
-        self.sleep.fall();
+        self.asleep.store(true, SeqCst);
+        while self.asleep.load(SeqCst) {
+            thread::park();
+        }
         self.put("awake", json!({ "within_a_write": within_a_write }));
     }
 
@@ -250,12 +237,5 @@ impl ClientThread {
     fn put(&self, kind: &str, mut facts: Value) {
         facts["client"] = json!(self.number);
         self.board.put(kind, facts);
-    }
-}
-
-impl Nodes {
-    /// Returns a lock service as a client of its own has it: it renews its leases.
-    fn renewed(&self) -> Result<Arc<dyn Lock>, fencing::lock::redlock::BuildError> {
-        self.lock(|builder| builder.ttl(Duration::from_secs(3)).wait(WAIT))
     }
 }

@@ -141,6 +141,7 @@ async fn verdict(browser: &Browser) -> String {
     browser.text("#verdict").await
 }
 
+/// It can be read on a dark system as well.
 #[tokio::test]
 async fn a_bad_schedule_breaks_a_promise_only_without_its_rule() {
     let (_service, browser) = simulator(1280).await;
@@ -178,6 +179,10 @@ async fn a_bad_schedule_breaks_a_promise_only_without_its_rule() {
     // It stays switched on for the next one.
     choose(&browser, "rule", "majority").await;
     assert!(verdict(&browser).await.contains("Every promise holds"));
+    press(&browser, "#off").await;
+    assert!(verdict(&browser).await.contains("BROKEN by step"));
+    browser.assert_darkens().await;
+    browser.picture("simulator-dark.png").await;
     browser.close().await;
 }
 
@@ -221,13 +226,5 @@ async fn a_world_is_played_by_hand() {
     choose(&browser, "world", "five").await;
     browser.click("#replay").await;
     browser.until("$$('#log li').length > 10").await;
-    browser.close().await;
-}
-
-#[tokio::test]
-async fn on_a_dark_system_the_simulator_can_be_read() {
-    let (_service, browser) = simulator(1280).await;
-    browser.assert_darkens().await;
-    browser.picture("simulator-dark.png").await;
     browser.close().await;
 }

@@ -1,13 +1,13 @@
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use fencing_protocol::{Fault, NonEmpty, Released, Renewed};
+use fencing_protocol::{Fault, NonEmpty, Renewed};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, advance, sleep};
 
 use super::*;
-use crate::lock::lease::held_lock::{Grant, HeldLock, SentRelease};
+use crate::lock::backend::{Grant, HeldLock, SentRelease};
 use crate::lock::settings::Settings;
 
 const TTL: Duration = Duration::from_secs(30);
@@ -74,16 +74,15 @@ impl HeldLock for ScriptedLock {
     }
 
     fn release(self: Arc<Self>, _: Duration, _: bool) -> SentRelease {
-        async { Ok(Released::Released) }.boxed()
+        async { Ok(true) }.boxed()
     }
 }
 
 fn holding(lock: &Arc<ScriptedLock>, deadline: Time) -> Arc<Holding> {
     let locks = NonEmpty::new("1 invoice/42".parse().unwrap());
     let grant = Grant { locks, deadline, held: Arc::<ScriptedLock>::clone(lock) };
-    let settings = Settings::new("budget", (TTL, 2));
-    let (clock, asked) = (Arc::new(lock.clock.clone()), Time::default());
-    Arc::new(Holding::new(grant, clock, (asked, &settings), Arc::default()))
+    let settings = Settings { clock: Arc::new(lock.clock.clone()), ..Settings::new("budget", (TTL, 2)) };
+    Arc::new(Holding::new(grant, (Time::default(), &settings), Arc::default()))
 }
 
 #[derive(Default)]

@@ -2,7 +2,7 @@ use ::redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use fencing_protocol::Fault;
 
-use crate::server_info::Unfit;
+use crate::server_info::{ServerInfo, Unfit};
 
 pub(super) fn fault(error: RedisError) -> Fault {
     let text = || error.to_string().chars().filter(|c| !c.is_control()).take(200).collect();
@@ -33,8 +33,9 @@ pub(super) fn invalid(text: &str) -> Fault {
     Fault::InvalidReply(text.chars().take(200).collect())
 }
 
-pub(super) fn unfit(loading: bool, master: bool, maxmemory: u64, policy: &str) -> Option<Fault> {
-    Unfit::of(loading, master, maxmemory, policy).map(|unfit| match unfit {
+/// Returns why such a server can't keep locks.
+pub(super) fn unfit(server: &ServerInfo) -> Option<Fault> {
+    Unfit::of(server).map(|unfit| match unfit {
         Unfit::Loading => Fault::Loading,
         Unfit::Replica => Fault::NotMaster,
         Unfit::Evicts { policy } => Fault::MaxmemoryPolicy(policy),

@@ -6,29 +6,19 @@ use fencing_protocol::{CROWDED, Fault, Fleet};
 use super::fault::{invalid, unfit};
 use super::node::{RedisNode, connect, info, query};
 use crate::lock::redlock::node::within;
+use crate::server_info::ServerInfo;
 
 const STATUS: &str = concat!(include_str!("common.lua"), include_str!("status.lua"));
 
-/// The state of a node, for an operator.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// The state of a node, for an operator: also all that its server says of itself.
+#[derive(Debug, derive_more::Deref, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeReport {
     /// The node, as an operator knows it; without password.
     pub node: String,
-    /// Identifies the server's life: it changes with each restart.
-    pub run_id: String,
-    /// The server's version; empty if it does not say.
-    pub version: String,
-    /// Whether it is a master.
-    pub master: bool,
-    /// Whether it is still loading its data set.
-    pub loading: bool,
-    /// Its limit of memory in bytes; zero is none.
-    pub maxmemory: u64,
-    /// Its `maxmemory-policy`.
-    pub maxmemory_policy: String,
-    /// The server's uptime.
-    pub uptime: Duration,
+    /// What its server says of itself.
+    #[deref]
+    pub server: ServerInfo,
     /// The time since 1970 by its clock, in seconds. `None` if it is a replica, or loading.
     pub clock: Option<Duration>,
     /// The `run_id` under which it was admitted: an older one after a restart, none if it never was or has forgotten.
@@ -61,8 +51,7 @@ impl NodeReport {
     /// Returns why it gives no vote now to a client with this list of nodes.
     #[must_use]
     pub fn problem(&self, list: &Fleet) -> Option<Fault> {
-        let unfit = unfit(self.loading, self.master, self.maxmemory, &self.maxmemory_policy);
-        unfit.or_else(|| match self.quarantine {
+        unfit(&self.server).or_else(|| match self.quarantine {
             _ if !self.remembers() => Some(Fault::NotAdmitted),
             _ if !self.moved_to.is_empty() => match list.members().eq(&self.moved_to) {
                 true => Some(Fault::NotAdmitted),
@@ -98,18 +87,8 @@ impl RedisNode {
 
     async fn ask(&self) -> Result<NodeReport, Fault> {
         let mut connection = connect(&self.client).await?;
-        let info = info(&mut connection).await?;
-        let mut report = NodeReport {
-            node: self.name.clone(),
-            run_id: info.run_id,
-            version: info.version,
-            master: info.master,
-            loading: info.loading,
-            maxmemory: info.maxmemory,
-            maxmemory_policy: info.policy,
-            uptime: info.uptime,
-            ..NodeReport::default()
-        };
+        let server = info(&mut connection).await?;
+        let mut report = NodeReport { node: self.name.clone(), server, ..NodeReport::default() };
         // A loading server answers nothing, and a replica's copy proves nothing.
         if report.master && !report.loading {
             let mut status = ::redis::cmd("EVAL");

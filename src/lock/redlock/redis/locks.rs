@@ -8,7 +8,7 @@ use fencing_protocol::{Fault, Fleet, Incarnation, Membership, Resource, Stamp, T
 use super::fault::invalid;
 use super::node::{RedisNode, connect, info, query};
 use super::{reply, scripts};
-use crate::holder::{Holder, HolderName};
+use crate::holder::{Holder, own_name, process_name};
 use crate::lock::redlock::node::within;
 
 const LOCKS: &str = include_str!("locks.lua");
@@ -174,8 +174,8 @@ impl RedisNode {
         budget: Duration,
     ) -> Result<Forced, Fault> {
         let keys = &self.keys;
-        let by = HolderName::own().unwrap_or_else(|_| HolderName::of_process());
-        let line = format!("release {resource}; held by {}; done by {}", shown(values), by.as_str());
+        let by = own_name().unwrap_or_else(|_| process_name());
+        let line = format!("release {resource}; held by {}; done by {by}", shown(values));
         let of_it = seen.iter().filter(|view| view.fleet == *fleet && view.resource == *resource);
         let Some(Stamp { era, count }) = of_it.map(|view| view.stamp).max() else {
             return Err(Fault::NotAdmitted);

@@ -249,7 +249,7 @@ pub(super) async fn info(connection: &mut MultiplexedConnection) -> Result<Serve
 /// Asks the server for `INFO`, and refuses one that can't keep locks.
 async fn fit(wire: &Wire) -> Result<ServerInfo, Fault> {
     let info = read(wire.send(|it| it.arg("INFO").arg("default")).await)?;
-    unfit(info.loading, info.master, info.maxmemory, &info.policy).map_or(Ok(info), Err)
+    unfit(&info).map_or(Ok(info), Err)
 }
 
 fn read(info: RedisResult<Value>) -> Result<ServerInfo, Fault> {

@@ -52,22 +52,17 @@ impl Scripts {
     /// several that have a [`GroupKind`]. The number comes back with the answer.
     pub(super) fn write<'a>(&self, cmd: &'a mut Cmd, requests: &[Request], number: u64) -> &'a mut Cmd {
         let parts = requests.first().map_or(&[][..], Request::parts);
-        match (requests, parts.first().and_then(of_lock)) {
-            ([request, ..], _) if GroupKind::of(request).is_some() => self.group(cmd, requests),
-            ([request], Some((script, resource))) if parts.len() == 1 => {
-                self.script(cmd, script.source).arg(1);
-                self.keys.write_lock(cmd, resource);
-                self.arguments(cmd, request);
-            }
-            (_, Some((script, _))) => {
-                self.script(cmd, script.each).arg(parts.len());
+        match (requests.first().and_then(GroupKind::of), parts.first().and_then(of_lock)) {
+            (Some(_), _) => self.group(cmd, requests),
+            (None, Some((script, _))) => {
+                let source = if parts.len() == 1 { script.source } else { script.each };
+                self.script(cmd, source).arg(parts.len());
                 for (_, resource) in parts.iter().filter_map(of_lock) {
                     self.keys.write_lock(cmd, resource);
                 }
-                cmd.arg(script.arguments);
                 parts.iter().for_each(|part| self.arguments(cmd, part));
             }
-            _ => parts.iter().for_each(|request| self.of_node(cmd, request)),
+            (None, None) => parts.iter().for_each(|request| self.of_node(cmd, request)),
         }
         cmd.arg(number)
     }

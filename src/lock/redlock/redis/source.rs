@@ -53,8 +53,6 @@ pub(super) struct LockScript {
     pub(super) source: &'static str,
     /// The script for several locks of one list; empty where no request needs one.
     pub(super) each: &'static str,
-    /// The number of arguments of each lock.
-    pub(super) arguments: usize,
 }
 
 /// The scripts of a lock's life, which a session loads when it opens. Those for the locks of a list go with each
@@ -84,23 +82,17 @@ static ACQUIRE: LockScript = LockScript {
         "return lock()\nend\n",
         include_str!("all_or_none.lua")
     )),
-    arguments: 2,
 };
-static PUBLISH: LockScript =
-    LockScript { source: numbered!("publish.lua"), each: each!("publish.lua"; ""), arguments: 4 };
-static RENEW: LockScript = LockScript { source: GROUP, each: each!("renew.lua"; ""), arguments: 4 };
-static RELEASE: LockScript = LockScript { source: GROUP, each: each!("notify.lua", "release.lua"; ""), arguments: 1 };
-static RETIRE: LockScript = LockScript {
-    source: concat!(own!("release"; "notify.lua", "release.lua"), numbered!("retire.lua")),
-    each: "",
-    arguments: 3,
-};
-static SHORTEN: LockScript =
-    LockScript { source: numbered!("shorten.lua"), each: each!("shorten.lua"; ""), arguments: 2 };
-static SHARE: LockScript = LockScript { source: numbered!("notify.lua", "share.lua"), each: "", arguments: 2 };
-static RENEW_SHARE: LockScript = LockScript { source: numbered!("renew_share.lua"), each: "", arguments: 4 };
-static RESUME: LockScript = LockScript { source: numbered!("resume.lua"), each: "", arguments: 3 };
-static DRAIN: LockScript = LockScript { source: numbered!("drain.lua"), each: "", arguments: 1 };
+static PUBLISH: LockScript = LockScript { source: numbered!("publish.lua"), each: each!("publish.lua"; "") };
+static RENEW: LockScript = LockScript { source: GROUP, each: each!("renew.lua"; "") };
+static RELEASE: LockScript = LockScript { source: GROUP, each: each!("notify.lua", "release.lua"; "") };
+static RETIRE: LockScript =
+    LockScript { source: concat!(own!("release"; "notify.lua", "release.lua"), numbered!("retire.lua")), each: "" };
+static SHORTEN: LockScript = LockScript { source: numbered!("shorten.lua"), each: each!("shorten.lua"; "") };
+static SHARE: LockScript = LockScript { source: numbered!("notify.lua", "share.lua"), each: "" };
+static RENEW_SHARE: LockScript = LockScript { source: numbered!("renew_share.lua"), each: "" };
+static RESUME: LockScript = LockScript { source: numbered!("resume.lua"), each: "" };
+static DRAIN: LockScript = LockScript { source: numbered!("drain.lua"), each: "" };
 pub(super) const PREPARE: &str = numbered!("prepare.lua");
 pub(super) const READ: &str = numbered!("read.lua");
 pub(super) const RESERVE: &str = numbered!("reserve.lua");
