@@ -107,6 +107,9 @@ async fn in_service(args: &ReleaseArgs, service: &dyn Operator) -> Result<Option
         Err(fault @ (Fault::TimedOut | Fault::Disconnected(_))) => Err(Failure::unavailable(format_args!(
             "{resource} was perhaps released; the lock service did not answer: {fault}. {LOOK}"
         ))),
+        Err(fault @ Fault::Denied(_)) => Err(Failure::refused(format_args!(
+            "the lock service: {fault}. In a database run this as the owner of the tables: others need no right for it"
+        ))),
         Err(fault) => Err(fault.into()),
     }
 }

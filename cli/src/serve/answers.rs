@@ -53,7 +53,7 @@ pub(super) fn not_acquired(error: &AcquireError) -> Refused {
             let why = "the log of the service says why; new nodes grant nothing at first";
             format!("too few lock nodes granted, {needed} of {nodes} are needed: {why}")
         }
-        _ => "the lock service does not answer".to_owned(),
+        _ => "the lock service granted nothing; the log of the service says why".to_owned(),
     };
     tracing::warn!(%error, "lease not acquired");
     UNAVAILABLE.because(why)

@@ -5,11 +5,14 @@ use crate::database::{Dialect, TextRow, quote, unquote};
 /// A name that a table or column cannot have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the name of a table or column must have 1 to 64 characters and no control characters, and a prefix \
-     must not begin with white space"
+    "the name of a table or column must have 1 to 64 characters and no control characters, a table must not be one of \
+     the fence, and a prefix must not begin with white space"
 )]
 #[non_exhaustive]
 pub struct NameError;
+
+const OF_THE_FENCE: [&str; 5] =
+    ["fencing_marks", "fencing_marks_base", "fencing_leases", "fencing_floor", "fencing_audit"];
 
 /// A table that the database itself is to guard.
 ///
@@ -43,7 +46,7 @@ impl Protect {
     /// Protects `table`, each row as the resource that `column` names. The table is `name` or `schema.name`.
     ///
     /// # Errors
-    /// [`NameError`] if one cannot be a name.
+    /// [`NameError`] if one cannot be a name, or it is a table of the fence.
     pub fn rows(table: &str, column: &str) -> Result<Protect, NameError> {
         Protect::rows_by(table, &[column])
     }
@@ -72,6 +75,10 @@ impl Protect {
     fn new(table: &str, naming: Naming) -> Result<Protect, NameError> {
         let table = TableName::read(table);
         table.schema.iter().chain([&table.name]).try_for_each(|part| name(part).map(drop))?;
+        // Its own triggers and procedures write there without a token.
+        if OF_THE_FENCE.iter().any(|own| table.name.eq_ignore_ascii_case(own)) {
+            return Err(NameError);
+        }
         Ok(Protect { table, naming, shadow: false })
     }
 

@@ -81,6 +81,9 @@ async fn the_catalogue_says_which_tables_are_protected_and_how() {
     let other = found(&place.pool, "other").await;
     assert!(!other.is_whole() && !other.is_protected(), "{other:?}");
     assert!(other.faults[0].starts_with("it is not protected"), "{other:?}");
+    for own in ["fencing_leases", "public.Fencing_Marks"] {
+        assert!(Protect::rows(own, "resource").unwrap_err().to_string().contains("one of the fence"));
+    }
     let error = sql::protected(&place.pool, Some("nope")).await.unwrap_err();
     assert!(error.to_string().contains("the table nope does not exist"), "{error}");
 }
