@@ -199,7 +199,7 @@ impl Finding {
             &format!(
                 "too few nodes remember, so it comes back only when every node answers. No answer from: {}. If a \
                  node is gone for good, `fencing fleet move` replaces it (add --lost --ttl LONGEST if no majority of \
-                 its list remembers), unless a move to this list has begun: then run that move again, with an empty \
+                 its list remembers). If a move to this list has begun, run that one again instead, with an empty \
                  server under the node's name",
                 say::listed(missing.map(|finding| &finding.node), ", ")
             )

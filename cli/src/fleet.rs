@@ -100,7 +100,8 @@ pub(crate) async fn main(action: FleetAction) -> Result<u8, Failure> {
     tokio::select! {
         biased;
         signal = signals.next() => {
-            let why = "interrupted by a signal: run the same command again, and give no client the new list of an unfinished move";
+            let why = "interrupted by a signal: run the same command again, and give no client the new list of an \
+                       unfinished move";
             Err(Failure(exit::by_signal(signal.as_raw()), why.to_owned()))
         }
         done = done => done.map(|()| 0),
@@ -276,7 +277,7 @@ fn say_what_is_left(old: &Findings, new: &Findings, lost: bool) {
             "Stop the remaining servers of the old list ({left}) for good: they must never serve that list again.\n"
         )),
         false => say::out(format_args!(
-            "Keep what still runs of the old list ({left}) running until no client has that list.\n"
+            "Leave the remaining servers of the old list ({left}) running until no client has that list.\n"
         )),
     }
 }

@@ -105,10 +105,10 @@ async fn in_service(args: &ReleaseArgs, service: &dyn Operator) -> Result<Option
         Ok(true) => Ok(Some(format!("released {resource}, held by {found}"))),
         Ok(false) => Err(gone(resource, &named, 0)),
         Err(fault @ (Fault::TimedOut | Fault::Disconnected(_))) => Err(Failure::unavailable(format_args!(
-            "{resource} was perhaps released; the lock service did not answer: {fault}. {LOOK}"
+            "{resource} may have been released: the lock service did not answer: {fault}. {LOOK}"
         ))),
         Err(fault @ Fault::Denied(_)) => Err(Failure::refused(format_args!(
-            "the lock service: {fault}. In a database run this as the owner of the tables: others need no right for it"
+            "the lock service: {fault}. In a database only the owner of the tables may do this: run it as the owner"
         ))),
         Err(fault) => Err(fault.into()),
     }
@@ -258,28 +258,28 @@ impl NodeAnswers {
         let (NodeAnswers { taken, free, others, silent }, Turnout { needed, size, .. }) = (self, turnout);
         // They refuse the holder's renewal now.
         let noted = taken + free;
-        Err(Failure::unavailable(match taken {
-            _ if others >= needed => return Err(gone(resource, held, taken)),
-            // No node that answered had it any more.
-            0 if silent > 0 => format!(
+        let nobody_had_it = taken == 0 && silent == 0 && free + others >= needed;
+        if others >= needed || nobody_had_it {
+            return Err(gone(resource, held, taken));
+        }
+        if taken > 0 && noted >= needed {
+            return Ok(format!(
+                "released {resource}, held by {held}, on {taken} of {size} nodes; {noted} of {size} will refuse the \
+                 holder's renewal"
+            ));
+        }
+        Err(Failure::unavailable(if taken == 0 && silent > 0 {
+            format!(
                 "it is not known whether {resource}, held by {held}, was released: {silent} of {size} nodes did not \
                  answer. {LOOK}"
-            ),
-            0 if free + others >= needed => return Err(gone(resource, held, taken)),
-            1.. if noted >= needed => {
-                return Ok(format!(
-                    "released {resource}, held by {held}, on {taken} of {size} nodes; {noted} of {size} will refuse \
-                     the holder's renewal"
-                ));
-            }
-            _ => {
-                let next = if others > 0 { LOOK } else { "Run this again." };
-                format!(
-                    "{resource}, held by {held}, was released on {taken} of {size} nodes, but only {noted} of them \
-                     will refuse the holder's renewal: not a majority. Others may get the lock now, or the holder may \
-                     keep it. {next} {HOLDER_GOES_ON}"
-                )
-            }
+            )
+        } else {
+            let next = if others > 0 { LOOK } else { "Run this again." };
+            format!(
+                "{resource}, held by {held}, was released on {taken} of {size} nodes, but only {noted} of them will \
+                 refuse the holder's renewal: not a majority. Others may get the lock now, or the holder may keep it. \
+                 {next} {HOLDER_GOES_ON}"
+            )
         }))
     }
 }

@@ -52,7 +52,7 @@ pub trait Dialect: sqlx::Database<Connection: Migrate, Arguments: Clone> {
     }
 }
 
-#[allow(dead_code, reason = "SQLite has no server")]
+#[allow(dead_code, reason = "unused with SQLite alone")]
 pub(super) fn server(socket: Option<&PathBuf>, host: &str, port: u16) -> String {
     socket.map_or_else(|| format!("{host}:{port}"), |socket| socket.display().to_string())
 }

@@ -29,13 +29,13 @@ pub trait FenceStatements: Dialect {
     const ADMIT_IN_SHADOW: &'static str = Self::ADMIT;
 
     /// Opens a transaction that writes and reads nothing older than its admission. A raise that commits separately
-    /// comes first. On failure none is open. Where a presentation ends with it, it presents resource and token.
+    /// comes first. On failure none is open. If a presentation ends with it (PostgreSQL), it also presents the token.
     const WRITING: Opening = Opening::new(Self::BEGIN, Self::ADMIT);
 
-    /// For one that raises a mark, and does nothing else.
+    /// Opens a transaction that only raises a mark.
     const RAISING: Opening = Opening::new(Self::BEGIN, Self::ADMIT);
 
-    /// For one that waits a second at most for each lock, where the database can bound that.
+    /// Opens one that waits a second at most for each lock, where the database can bound that.
     const BOUNDED: Opening = Opening::new(Self::BEGIN, Self::ADMIT);
 
     /// Runs right after a transaction begins, for [`CHECK_COMMIT`](Self::CHECK_COMMIT), where that needs it: a failed

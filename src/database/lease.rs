@@ -125,7 +125,7 @@ pub trait LeaseStatements: Dialect {
         async { Ok(Self::texts(conn, sql).await?.into_iter().next().unwrap_or_default()) }
     }
 
-    /// This and its siblings read the answer as well: one that cannot be read is an error of the call.
+    /// Calls, and parses the answer, as those below do: one that cannot be parsed is an error of the call.
     fn acquire<'c>(conn: &'c mut Self::Connection, claim: &'c LeaseClaim) -> Called<'c, AcquireAnswer> {
         Box::pin(async {
             let answer = Self::call(conn, claim, LeaseCall::Acquire).await?;

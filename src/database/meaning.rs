@@ -1,6 +1,6 @@
 /// The meaning of a database error, of any statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(dead_code, reason = "SQLite has no server")]
+#[allow(dead_code, reason = "unused with SQLite alone")]
 pub enum Meaning {
     /// The fence refuses the token as stale. The message has it, and the mark.
     Stale,
@@ -18,6 +18,7 @@ pub enum Meaning {
     NotMigrated,
     /// The user lacks a right, or was not authenticated.
     Denied,
+    /// The server ends the session.
     Closing,
     /// The server starts, or recovers.
     Starting,
@@ -25,5 +26,6 @@ pub enum Meaning {
     Unreached,
     /// The server takes no writes or has no room, or the statement took too long.
     NotNow,
+    /// Anything else.
     Other,
 }

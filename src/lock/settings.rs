@@ -107,7 +107,7 @@ impl Settings {
     }
 
     /// Returns a new owner, and what its locks say: the owner, and the name for display.
-    #[allow(dead_code, reason = "Redis nodes sign themselves")]
+    #[allow(dead_code, reason = "unused with Redis alone")]
     pub(super) fn signed_owner(&self) -> (Owner, String) {
         let owner = Owner(random::stamped());
         (owner, format!("{owner} {}", self.holder.as_deref().unwrap_or_default()))
@@ -149,9 +149,9 @@ impl Settings {
 /// Writes the setters that every builder has, and those that some have, once. The builder has a field `settings`.
 macro_rules! settings_setters {
     (@namespace) => {
-        /// Sets what the keys on Redis servers and in etcd begin with (in etcd printable ASCII without slashes), or the
-        /// ZooKeeper node, below the chroot of the URL, that contains all others. Databases have none. Separate lock
-        /// services need different namespaces. Default: `fencing`.
+        /// Sets the prefix of all keys on Redis and in etcd (there printable ASCII without slashes), or the parent node in
+        /// ZooKeeper, below the chroot of the URL. Databases have none. Separate lock services need different
+        /// namespaces. Default: `fencing`.
         pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
             self.settings.namespace = namespace.into();
             self

@@ -52,7 +52,7 @@ pub(super) async fn in_runtime<T: Send + 'static>(
 }
 
 /// Returns what a task answers until then. Fails also if it has not answered, or its runtime has ended.
-#[allow(dead_code, reason = "Redlock awaits all nodes")]
+#[allow(dead_code, reason = "unused with Redis alone")]
 pub(super) async fn answered<T, F: From<Fault>, E>(
     end: Instant,
     answer: impl Future<Output = Result<Result<T, F>, E>>,
@@ -65,7 +65,7 @@ pub(super) async fn answered<T, F: From<Fault>, E>(
 }
 
 /// Runs `work` to its end, and again after a panic: that of a caller's clock, perhaps.
-#[allow(dead_code, reason = "for etcd and ZooKeeper")]
+#[allow(dead_code, reason = "unused without etcd and ZooKeeper")]
 pub(super) async fn restarted<F: Future<Output = ()>>(work: impl Fn() -> F) {
     while AssertUnwindSafe(work()).catch_unwind().await.is_err() {
         sleep(RESTART_PAUSE).await;

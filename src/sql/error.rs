@@ -117,7 +117,7 @@ pub fn stale(error: &(dyn Error + 'static), resource: &Resource, presented: Toke
 
 /// What the loss of `fencing_leases` asks for, before the rest and after it.
 const STOP_CLIENTS: &str = "stop all clients, ";
-const RAISE_FLOOR: &str = ", then run `fencing db marks raise-floor --yes`, as lost tokens would be granted again, and \
+const RAISE_FLOOR: &str = ", then run `fencing db marks raise-floor --yes` (otherwise lost tokens are granted again), and \
                            start the clients";
 
 /// Why the tables were not brought up to date. Nothing changed, unless it says so; on MySQL, part may have been done.

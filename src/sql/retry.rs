@@ -108,7 +108,7 @@ pub fn is_retryable(error: &(dyn Error + 'static)) -> bool {
     known.unwrap_or(false)
 }
 
-/// Returns whether the database, or the way to it, is to blame, and neither the statement nor the user's rights: the
+/// Returns whether the database or the connection failed, rather than the statement or the user's rights: the
 /// connection broke or could not be made, the server starts or ends, takes no more connections or no writes, or has no
 /// room, the statement took too long, or a pooler gave the session of another client. It reads what [`is_retryable`]
 /// reads. A commit may have been carried out.

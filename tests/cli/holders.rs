@@ -287,7 +287,7 @@ async fn a_database_that_breaks_off_has_perhaps_released() {
         sqlx::query_scalar::<_, i64>(end_it).fetch_one(&mut other).await.unwrap() > 0
     })
     .await;
-    let ended = end(release).prints(69, "").says(69, "invoice/42 was perhaps released");
+    let ended = end(release).prints(69, "").says(69, "invoice/42 may have been released");
     assert!(ended.stderr.contains("run this again without --yes"), "{ended:?}");
     session.execute("ROLLBACK").await.unwrap();
     assert_eq!(holder.go().code, Some(0));

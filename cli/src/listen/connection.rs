@@ -61,8 +61,9 @@ pub(super) async fn serve(stream: TcpStream, from: SocketAddr, port: Port, _plac
 /// The client of a connection, which may answer pings in HTTP/2 and read no answer.
 #[derive(Default)]
 struct Client {
-    /// The requests that are not read and answered as a whole yet, and that one has come.
+    /// The requests that are not read and answered as a whole yet.
     requests: TaskTracker,
+    /// Notified when a request comes.
     came: Notify,
     /// When the client last took a frame of any answer, or was sent one after it had taken all earlier ones.
     taken: Mutex<Option<Instant>>,

@@ -116,9 +116,10 @@ async fn watch(running: &mut GuardedCommand, lease: &Lease, ttl: Duration, signa
                 Ok(None) => {
                     stopping = true;
                     let lost = lost_text(lease).await;
-                    let next = match about(lease.valid_for()) {
-                        _ if lease.valid_for().is_zero() => "is stopped".to_owned(),
-                        left => format!("gets SIGTERM now and SIGKILL in {left}"),
+                    let left = lease.valid_for();
+                    let next = match left.is_zero() {
+                        true => "is stopped".to_owned(),
+                        false => format!("gets SIGTERM now and SIGKILL in {}", about(left)),
                     };
                     say::error(format_args!("{lost}; the command {next}"));
                 }
@@ -152,7 +153,7 @@ async fn lost_text(lease: &Lease) -> String {
         },
     };
     let causes = say::listed(lease.renewal_failure(), "; ");
-    let failure = if causes.is_empty() { causes } else { format!(" (the last renewal failed: {causes})") };
+    let failure = if causes.is_empty() { String::new() } else { format!(" (the last renewal failed: {causes})") };
     format!("lease lost, {} token {}: {why}{failure}", lease.resource(), lease.token())
 }
 

@@ -32,7 +32,7 @@ impl ConnectOptions {
 /// The options of a connection to one of these databases.
 pub(super) type ServerOptions<DB> = <<DB as sqlx::Database>::Connection as Connection>::Options;
 
-#[allow(dead_code, reason = "SQLite opens a file")]
+#[allow(dead_code, reason = "unused with SQLite alone")]
 pub(super) fn open<DB: Database>(options: &ConnectOptions) -> Connecting<'_> {
     Box::pin(async { open_with::<DB>(options, parsed::<DB>(options)?).await })
 }

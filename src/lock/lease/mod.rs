@@ -98,7 +98,7 @@ impl Lease<Several> {
 impl Lease {
     /// Returns what another process needs to go on with the lease; each back end of this crate has it.
     ///
-    /// That process may release it unseen by this one. So renewals, here too, now extend only what a majority has.
+    /// That process may release it without this one knowing. So both now renew only what a majority still has.
     #[must_use]
     pub fn ticket(&self) -> Option<LeaseTicket> {
         self.holding.ticket()

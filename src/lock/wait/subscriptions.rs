@@ -13,7 +13,7 @@ pub(crate) enum Notifies {
     /// The client that has waited longest. Its registration ends with that.
     LongestWaiter,
     /// Every client that waits. They stay registered.
-    #[allow(dead_code, reason = "databases do")]
+    #[allow(dead_code, reason = "unused without a database")]
     Everyone,
 }
 

@@ -135,7 +135,7 @@ fn a_lease_of_the_old_list_keeps_the_new_one_closed() {
     let (servers, from, to) = two_lists(4, 1);
     let holder = Job::start(&from, "--ttl 10m", "", "");
     let printed = moved(finish(mover(&from, &to)), &to);
-    let stop = format!("Keep what still runs of the old list ({}) running", servers[0].url());
+    let stop = format!("Leave the remaining servers of the old list ({}) running", servers[0].url());
     assert!(printed.contains("Leases are granted in ") && printed.contains(&stop), "{printed}");
     // Nobody gets it while it may be held.
     finish(run(&to, "--ttl 10m --wait 0s", "echo never")).says(69, "");
