@@ -1,6 +1,6 @@
 //! Interleaved rounds, and what they came to: for the benches that compare.
 
-/// Which of so many is measured next. Each goes first in its turn: other load slows all of them alike.
+/// The order of measurement. Another candidate begins each round, so that other load slows all alike.
 pub fn turns(rounds: usize, of: usize) -> impl Iterator<Item = usize> {
     (0..rounds * of).map(move |turn| (turn / of + turn) % of)
 }

@@ -48,7 +48,7 @@ pub(crate) async fn main(args: ExporterArgs) -> Result<u8, Failure> {
 }
 
 impl ExporterArgs {
-    /// Sets the gauges, and returns whether a majority can grant. What a node did not report is not a number, nor zero.
+    /// Sets the gauges, and returns whether a majority can grant. What a node did not report is NaN, not zero.
     async fn ask(&self) -> Result<bool, BuildError> {
         let ExporterArgs { redis: redis @ Redis { namespace, .. }, budget, .. } = self;
         let findings = findings::ask(redis, budget.within(Duration::MAX)).await?;

@@ -242,7 +242,7 @@ fn check_left(old: &Findings, new: &Findings) -> Result<(), Failure> {
     let is_at_work = new.admitted() >= new.needed();
     let has_begun = is_at_work || others.iter().any(|list| new.fleet.members().eq(*list));
     let can_go_on = answered >= needed || has_begun;
-    // It would refuse to join when the others have left, or is missing from their majority.
+    // Such a node cannot join the new list, or is missing from the majority of the old one.
     if !is_at_work && old.count(|it| has_left(it) && (new.has(it) || !can_go_on)) > 0 {
         old.print();
         return Err(Failure::refused(LEFT_FOR_ANOTHER));
@@ -290,12 +290,14 @@ fn advised(error: OperatorError, to: &Redis) -> Failure {
              if they are lost for good, or have restarted, see --lost"
         }
         OperatorError::NotLeft { .. } => {
-            ". Unless an earlier run has printed `moved`, give no client --to: bring the other nodes back, and run the \
-             same command again. If they are gone for good, see --lost"
+            ". Unless an earlier run has printed `moved`, give no client the new list: start or continue the other \
+             nodes if they still have their data, and run the same command again. If they are gone for good, or have \
+             restarted, see --lost. Do not run `fencing fleet recover` for --from: it may start the old fleet again"
         }
         OperatorError::BothInUse => {
-            "; if --lost made the new one, stop the old servers for good. If clients got the new list too early, stop \
-             them, restart the nodes that are only in the new list without their data, and run the same command again"
+            "; if --lost made the new one, stop the old servers for good. If clients got the new list too early, and no \
+             run has printed `moved`, stop them, restart the nodes that are only in the new list without their data, \
+             and run the same command again"
         }
         OperatorError::NotAll { .. } if causes.iter().any(|cause| matches!(cause.cause, Fault::Moved { .. })) => {
             "; if a node was left behind by an earlier move that did not finish, run that move again, and then this \

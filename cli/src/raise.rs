@@ -18,7 +18,7 @@ const HIGHEST: u64 = 900_000_000_000_000;
 pub(crate) struct RaiseArgs {
     #[command(flatten)]
     place: LockPlace,
-    /// The largest token that may have been granted, by the marks and all clients' logs. If unsure, add 1000000000000.
+    /// The largest token in the marks and all clients' logs. If unsure, add 1000000000000.
     #[arg(long, value_name = "TOKEN")]
     above: Token,
     /// Confirms the raise. Without this, the command only says what it would do.

@@ -146,7 +146,7 @@ const COUNTS: u64 = 1_000_000;
 struct LockHolders {
     /// The value of the lock on the nodes, and its holder: more than one where they share it.
     parts: BTreeMap<Vec<u8>, Option<Holder>>,
-    /// The token, if a majority has the lock: a majority's, or else the largest. `None` on fewer: the next may get it.
+    /// What a majority says, or else the largest. `None` if fewer have the lock: the next client may get this token.
     token: Option<Token>,
     nodes: usize,
     /// Whether a majority may have the lock: nodes that have not answered, or have forgotten locks, may have had it.

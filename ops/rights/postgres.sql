@@ -40,6 +40,6 @@ GRANT EXECUTE ON PROCEDURE fencing_begin TO operator;
 GRANT SELECT ON fencing_marks, fencing_audit TO operator;
 GRANT SELECT ON fencing_leases TO operator;
 
--- `fencing doctor`: with --lock as `locks`, with --marks as any other.
+-- `fencing doctor`: --lock as `locks`, --marks as any other user.
 GRANT SELECT ON _fencing_migrations TO app_2, app_3, app_4, operator;
 GRANT SELECT ON documents TO app_1, app_2, app_4, locks, operator;  -- each protected table

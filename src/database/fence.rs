@@ -29,7 +29,7 @@ pub trait FenceStatements: Dialect {
     const ADMIT_IN_SHADOW: &'static str = Self::ADMIT;
 
     /// Opens a transaction that writes and reads nothing older than its admission. A raise that commits separately
-    /// comes first. On failure none is open. If a presentation ends with it (PostgreSQL), it also presents the token.
+    /// comes first. On failure none is open. Where presented tokens end with it (PostgreSQL), it presents the token.
     const WRITING: Opening = Opening::new(Self::BEGIN, Self::ADMIT);
 
     /// Opens a transaction that only raises a mark.
@@ -88,7 +88,7 @@ pub trait FenceStatements: Dialect {
         token: Token,
     ) -> impl Future<Output = sqlx::Result<Option<i64>>> + Send;
 
-    /// Presents a sequencer's text or a bare token to triggers of protected tables. `None` if the write itself does.
+    /// Presents a sequencer's text or a bare token to triggers of protected tables. `None` where writes carry it.
     fn present(_: &str) -> Option<String> {
         None
     }

@@ -23,7 +23,7 @@ impl Fence {
     /// Hold the [`Admission`] until the write is done. Poll the future inside a tokio runtime whose timers are enabled.
     ///
     /// # Errors
-    /// A [`FenceError`]: [`Stale`](FenceError::Stale) if a newer token was seen. After none may anything be written.
+    /// A [`FenceError`]: [`Stale`](FenceError::Stale) if a newer token was seen. After any of them, write nothing.
     ///
     /// # Cancel safety
     /// If you drop the future, the mark may have been raised, and nothing stays in flight.

@@ -68,7 +68,7 @@ pub enum FenceError {
     /// The marks answer, but may have forgotten some: no request passes until an operator has opened them.
     #[error(transparent)]
     Closed(Box<dyn std::error::Error + Send + Sync>),
-    /// Requests of an earlier process may still be at work: no request passes until the quarantine ends. Try then.
+    /// Requests of an earlier process may still be at work: none passes until the quarantine ends. Try again then.
     #[error("in quarantine for another {} s: requests of an earlier process may still be running", .left.as_secs() + 1)]
     Quarantine {
         /// The time left of the quarantine.

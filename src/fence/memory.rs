@@ -55,7 +55,7 @@ impl MemoryMarks {
     }
 
     /// Lowers a mark that a forged token has poisoned from `from` to `to`, if it is still exactly `from`, and logs a
-    /// warning. Give the fence an `Arc` of the marks to call it, and offer the call to operators only. Given twice, or
+    /// warning. Give the fence an `Arc` of the marks to call it, and offer the call to operators only. Called twice or
     /// late, it does nothing.
     ///
     /// While a request with a larger token is in flight, the fence still refuses smaller tokens.

@@ -80,7 +80,7 @@ impl<X> FenceLayer<X> {
     ///
     /// A request that would have been refused counts in `fencing_admissions_total` with `layer="http"` and an outcome
     /// such as `shadow_stale` or `shadow_missing`, is logged at INFO, and its response has the header
-    /// [`SHADOW`](super::SHADOW) with the status of the refusal. Marks are raised all the same: late clients show.
+    /// [`SHADOW`](super::SHADOW) with the status of the refusal. Marks are raised, so that stale tokens show.
     ///
     /// Requests wait for the marks, up to the [limit](crate::fence::Fence::limit) of the fence, and never
     /// for each other: no older request is dropped. A request without a token reaches its

@@ -122,7 +122,7 @@ impl Problem {
     }
 
     /// Client side: reads the problem from the metadata of a gRPC response: its headers, where it has no body, or
-    /// `tonic`'s `status.metadata().clone().into_headers()`. Returns `None` if it is no refusal of a fence.
+    /// `tonic`'s `status.metadata().clone().into_headers()`. Returns `None` if no fence has refused.
     pub fn read_grpc(metadata: &HeaderMap) -> Option<Problem> {
         let text = percent_decode(metadata.get(GRPC)?.as_bytes());
         serde_json::from_slice(&text.collect::<Vec<u8>>()).ok()

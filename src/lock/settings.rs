@@ -37,7 +37,7 @@ impl BuildError {
     }
 }
 
-/// What a lock service is told before its first lease.
+/// What the builders of all lock services can set.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The clock that leases are timed by in this process.

@@ -51,7 +51,7 @@ pub(super) async fn in_runtime<T: Send + 'static>(
     done.ok_or_else(|| NodeCause::own(cause))
 }
 
-/// Returns what a task answers until then. Fails also if it has not answered, or its runtime has ended.
+/// Returns what a task answers before `end`. Fails if it does not, or its runtime has ended.
 #[allow(dead_code, reason = "unused with Redis alone")]
 pub(super) async fn answered<T, F: From<Fault>, E>(
     end: Instant,

@@ -108,7 +108,7 @@ pub(super) struct ScriptAnswer {
 }
 
 impl ScriptAnswer {
-    /// Reads an answer, and returns what it refuses whatever was asked for.
+    /// Reads an answer. Closed marks are an error, whatever was asked for.
     pub(super) fn of(value: Value) -> Result<ScriptAnswer, FencedError> {
         let Value::Array(parts) = value else { return Err(unknown(&value)) };
         let mut parts = parts.into_iter();

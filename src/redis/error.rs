@@ -22,7 +22,7 @@ pub enum FencedError {
         /// The type of what is there, as `TYPE` names it.
         found: String,
     },
-    /// The mark is no valid token, such as one changed by hand. No request is admitted here until it is corrected.
+    /// The mark is not a token, perhaps changed by hand. Its resource admits no request until it is corrected.
     #[error("the mark of {resource} is not a valid token: {found:?}; correct it by hand")]
     Corrupt {
         /// Whose mark it is.

@@ -121,7 +121,7 @@ impl RedisMarks {
     /// In a Redis Cluster, the key must have the namespace as its hash tag: `{files}:a`.
     ///
     /// **Fencing.** Once a newer token was admitted to this resource, this writes nothing. Check and write are atomic,
-    /// whatever other clients do and however long they are paused. Callers must agree which keys a resource has.
+    /// whatever other clients do and however long they are paused. Every write of a key must name one resource.
     ///
     /// # Errors
     /// [`FencedError::Stale`] if the mark is higher. After [`FencedError::InDoubt`] the write may be stored now or

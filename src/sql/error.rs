@@ -115,7 +115,7 @@ pub fn stale(error: &(dyn Error + 'static), resource: &Resource, presented: Toke
         .find_map(|error| Stale::check(resource, presented, high_water(&error.to_string(), resource, presented)).err())
 }
 
-/// What the loss of `fencing_leases` asks for, before the rest and after it.
+/// What to do first, and what at the end, if `fencing_leases` is lost.
 const STOP_CLIENTS: &str = "stop all clients, ";
 const RAISE_FLOOR: &str = ", then run `fencing db marks raise-floor --yes` (otherwise lost tokens are granted again), and \
                            start the clients";

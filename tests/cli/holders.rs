@@ -45,7 +45,7 @@ fn named(asked: &Ended) -> &str {
     rest.and_then(|rest| rest.split('.').next()).unwrap_or_else(|| panic!("{asked:?}"))
 }
 
-/// A lease was granted once, and then these servers have somebody's lock, as an attempt leaves it that has got so far.
+/// Five servers that granted a lease once. Some have a lock now, as an attempt leaves it that ended halfway.
 fn with_locks(locks: [Option<&str>; 5]) -> Vec<RedisServer> {
     let servers = five();
     finish(run(&servers, "--node-budget 2s", "true")).is(0);

@@ -57,6 +57,8 @@ async fn a_member_of_another_cluster_is_refused_and_ends_no_lease() {
     let lock = fencing::lock::etcd::EtcdLock::builder(&url).ttl(Duration::from_secs(60)).budget(Duration::from_secs(6));
     // Each has half a minute to say where it belongs.
     let patient = lock.clone().ttl(Duration::from_secs(600)).budget(Duration::from_secs(120)).build().unwrap();
+    // What is asked before the first lease binds it to neither.
+    patient.health().await;
     let cause = fault(patient.acquire(&resource()).await);
     let says =
         |why: &str| why.contains("a member belongs to the cluster") && why.contains("give members of one cluster");

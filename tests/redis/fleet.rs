@@ -23,7 +23,7 @@ pub fn service(servers: &[RedisServer]) -> RedlockBuilder {
     Redlock::builder().first_start(true).redis(servers.iter().map(RedisServer::url))
 }
 
-/// The same where a busy machine takes the processors from the servers.
+/// The same, with limits that servers on a busy machine keep.
 pub fn steady(servers: &[RedisServer]) -> RedlockBuilder {
     service(servers).ttl(Duration::from_secs(120)).node_budget(Duration::from_secs(60))
 }

@@ -1,4 +1,4 @@
-//! The listener of `serve`, `proxy` and `exporter`: bounds on everything, a second port, and an end in order.
+//! The listener of `serve`, `proxy` and `exporter`: bounds on everything, the status port, an orderly end.
 
 mod answer;
 mod connection;

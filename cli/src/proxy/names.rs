@@ -313,7 +313,7 @@ mod tests {
         }
     }
 
-    /// A capture is a segment, whatever is in it: it is filled in as it is.
+    /// The client chose what is in a segment: it is not read as a pattern.
     #[test]
     fn what_is_captured_is_not_read_again() {
         let pattern = ["/p/{a}/{b}=p/{a}/{b},q/{b}"];

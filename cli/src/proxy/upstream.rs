@@ -50,7 +50,7 @@ impl Upstream {
 
 type Connector = MapResponse<HttpConnector, fn(TokioIo<TcpStream>) -> ResetStream>;
 
-/// A connection to the service, which the proxy resets after the answer: an end in order would leave its port in
+/// A connection to the service, which the proxy resets after the answer: an orderly end would leave its port in
 /// TIME-WAIT, and a connection for each request would soon take all ports. A reset throws away what the service has not
 /// received: there is none if the answer began before the request was written, as the service may still read it.
 struct ResetStream {

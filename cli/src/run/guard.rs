@@ -1,6 +1,6 @@
-//! The guard: the parent of the command. It ends the command and all its descendants before the lease does, whatever
-//! happens to `fencing run`: `SIGTERM` comes before the lease's end, `SIGKILL` at it. It learns from a socket until
-//! when the lease lasts. The end of the socket is the death of `fencing run`.
+//! The guard: the parent of the command. It stops the command and all its descendants before the lease ends, whatever
+//! happens to `fencing run`: `SIGTERM` comes before the lease's end, `SIGKILL` at it. A socket tells it until
+//! when the lease lasts. When that closes, `fencing run` is dead.
 
 use std::io::{self, ErrorKind, stdin};
 use std::os::fd::AsFd;

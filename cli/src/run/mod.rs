@@ -104,7 +104,7 @@ async fn hold(lease: Lease, run: &RunArgs, signals: &mut Signals) -> u8 {
     status
 }
 
-/// Waits for the command's end, and returns the exit status. A loss of the lease counts, whichever came first.
+/// Waits for the command's end, and returns the exit status: that of a loss, even if the command ended first.
 async fn watch(running: &mut GuardedCommand, lease: &Lease, ttl: Duration, signals: &mut Signals) -> u8 {
     let mut stopping = false;
     let mut reports = interval(ttl / REPORTS);

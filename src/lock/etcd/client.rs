@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fencing_protocol::Fault;
@@ -37,6 +37,8 @@ pub(super) struct EtcdClient {
     token: Mutex<Option<MetadataValue<Ascii>>>,
     /// The cluster that has answered first, or zero.
     cluster: AtomicU64,
+    /// Whether the members were asked for their clusters.
+    checked: AtomicBool,
 }
 
 struct Member {
@@ -62,8 +64,8 @@ impl EtcdClient {
         let member =
             |(name, endpoint)| Member { name, endpoint, channels: Mutex::default(), given_up: watch::Sender::new(0) };
         let members = members.into_iter().map(member).collect();
-        let (preferred, token, cluster) = Default::default();
-        EtcdClient { members, preferred, user, token, cluster }
+        let (preferred, token, cluster, checked) = Default::default();
+        EtcdClient { members, preferred, user, token, cluster, checked }
     }
 
     pub(super) fn name(&self) -> String {
@@ -141,13 +143,12 @@ impl EtcdClient {
         Ok(answer)
     }
 
-    /// Reports whether a member has answered, so that its cluster is known.
-    pub(super) fn is_used(&self) -> bool {
-        self.cluster.load(Ordering::Acquire) != 0
+    pub(super) fn is_checked(&self) -> bool {
+        self.checked.load(Ordering::Acquire)
     }
 
-    /// Checks that the members that answer within the limit belong to one cluster. Otherwise a lock would have two
-    /// holders, by the member that each client reaches first.
+    /// Checks that the members that answer within the limit belong to one cluster, which is the only one from then on.
+    /// Otherwise a lock would have two holders, by the member that each client reaches first.
     pub(super) async fn check_members(&self, limit: Duration) -> Result<(), EtcdFailure> {
         let asked = self.members().map(async |(number, _)| {
             // Members are asked for their state without a login.
@@ -156,7 +157,14 @@ impl EtcdClient {
         });
         let found: Vec<u64> = join_all(asked).await.into_iter().flatten().collect();
         let mixed = found.iter().zip(found.iter().skip(1)).find(|(one, other)| one != other);
-        mixed.map_or(Ok(()), |(one, other)| Err(two_clusters(*one, *other)))
+        if let Some((one, other)) = mixed {
+            return Err(two_clusters(*one, *other));
+        }
+        if let Some(found) = found.first() {
+            self.pin(*found)?;
+            self.checked.store(true, Ordering::Release);
+        }
+        Ok(())
     }
 
     pub(super) async fn prolong(&self, number: usize, id: i64, budget: Duration) -> Result<LeaseAnswer, EtcdFailure> {
@@ -301,7 +309,10 @@ impl EtcdClient {
 
     /// Checks that it is the cluster that has answered before.
     fn check(&self, answer: &impl EtcdAnswer) -> Result<(), EtcdFailure> {
-        let found = answer.header().cluster;
+        self.pin(answer.header().cluster)
+    }
+
+    fn pin(&self, found: u64) -> Result<(), EtcdFailure> {
         let known = self.cluster.compare_exchange(0, found, Ordering::AcqRel, Ordering::Acquire);
         match known {
             Err(known) if known != found => Err(two_clusters(known, found)),

@@ -38,7 +38,7 @@ impl WaitingLine for EtcdSession {
                 answer => break answer?,
             }
         };
-        // Dropped, the place is left. Until it is known to be deleted, it is swept: nobody behind it would be woken.
+        // Dropping this deletes the place. If that fails, it is swept later, or nobody behind it would be woken.
         let _place = guard((Arc::clone(&self), key, doubt), |(session, key, doubt)| {
             let runtime = session.runtime.clone();
             runtime.spawn(async move {

@@ -80,7 +80,7 @@ pub use super::settings::BuildError;
 pub type EtcdLock = LockService<Arc<EtcdSessions>>;
 
 impl EtcdLock {
-    /// Returns a builder: what you set before the first lease. The URL is `etcd://a:2379,b:2379,c:2379`, or
+    /// Returns a builder, which takes the settings. The URL is `etcd://a:2379,b:2379,c:2379`, or
     /// `etcds://...`.
     pub fn builder(url: impl Into<String>) -> EtcdLockBuilder {
         let mut builder = UrlBuilder::over(url.into(), 3);

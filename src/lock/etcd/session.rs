@@ -84,7 +84,7 @@ impl EtcdSession {
     pub(super) async fn start(cluster: &Arc<Cluster>, terms: &Terms, budget: Duration) -> Result<Arc<Self>, Fault> {
         let now = cluster.clock.now();
         let seconds = seconds(terms.ttl * 4 / 3 + terms.lock_delay);
-        if !cluster.client.is_used() {
+        if !cluster.client.is_checked() {
             cluster.client.check_members(budget / 4).await?;
         }
         let lease = cluster.grant(seconds, budget).await?;

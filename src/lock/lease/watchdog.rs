@@ -254,7 +254,7 @@ fn look(watchdog: &Watchdog, (number, holding): (u64, Arc<Holding>)) -> Option<i
     let (abort, registration) = AbortHandle::new_pair();
     lease.renewal = Some(abort);
     Some(async move {
-        // A panic in the middle of one renewal ends no other. It is dropped in its middle where the lease has ended.
+        // A panic in one renewal ends no other. A renewal is dropped at once when its lease has ended.
         let renewed = AssertUnwindSafe(holding.renew()).catch_unwind();
         if let Ok(renewed) = Abortable::new(renewed, registration).await {
             on_renewed(watchdog, number, &holding, renewed.unwrap_or(Err(Vec::new())));

@@ -41,7 +41,7 @@ struct Inbox {
     waker: Option<(Waker, usize)>,
 }
 
-/// The caller to wake, if the answers are enough. Dropping this wakes it: hold no lock then that it takes next.
+/// A caller that has enough answers. Dropping this wakes it: hold no lock then that it takes next.
 pub(super) type Woken = ScopeGuard<Waker, fn(Waker)>;
 
 /// The place of one answer. Dropped without an answer, it gives the caller an error.

@@ -20,7 +20,7 @@ pub struct RedlockBuilder {
 }
 
 impl Redlock {
-    /// Returns a builder: what you set before the first lease.
+    /// Returns a builder, which takes the settings.
     pub fn builder() -> RedlockBuilder {
         RedlockBuilder {
             sources: Vec::new(),

@@ -85,7 +85,7 @@ impl<DB: Database> SqlLock<DB> {
         builder.serve()
     }
 
-    /// Returns a builder: what you set before the first lease.
+    /// Returns a builder, which takes the settings.
     pub fn builder(pool: Pool<DB>) -> SqlLockBuilder<DB> {
         SqlLockBuilder { pool, settings: Settings::new("budget", (BUDGET, 2)) }
     }

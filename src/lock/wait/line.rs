@@ -87,7 +87,7 @@ impl<L: WaitingLine> ReleaseListener for LineListener<L> {
     }
 
     fn next(&mut self) -> BoxFuture<'_, Noticed> {
-        // It has a sender itself: the channel never ends.
+        // `self` has a sender: the channel never ends.
         Box::pin(async { self.notices.1.recv().await.unwrap_or(Err(Fault::TimedOut)) })
     }
 }

@@ -171,8 +171,8 @@ impl ZookeeperSession {
         }
     }
 
-    /// Removes the nodes of leases that have lapsed, and their lock-delay after it: the session lives on. They stay
-    /// this long after the last renewal.
+    /// Removes the nodes of leases not renewed for `stay`, which is TTL and lock-delay: the session, with which
+    /// they would end, lives on.
     pub(super) async fn sweep(session: Weak<Self>, clock: Arc<dyn Clock>, stay: Duration, tasks: TaskTracker) {
         let mut next = clock.now();
         loop {

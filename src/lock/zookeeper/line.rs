@@ -25,7 +25,7 @@ impl WaitingLine for ZookeeperSession {
     /// A place is a node with an owner of its own and a number.
     async fn keep_place(self: Arc<Self>, resource: Resource, reports: PlaceReports) -> Result<Infallible, Fault> {
         let owner = Owner(random::stamped()).to_string();
-        // Dropped, the place is left: also where the answer to its creation was lost.
+        // Dropping this leaves the line, even if the answer to the creation was lost.
         let _place = guard(&self, |session| {
             session.runtime.spawn(Arc::clone(session).leave_line(resource.clone(), owner.clone()));
         });

@@ -63,7 +63,7 @@ pub use super::settings::BuildError;
 pub type ZookeeperLock = LockService<Arc<ZookeeperSessions>>;
 
 impl ZookeeperLock {
-    /// Returns a builder: what you set before the first lease. The URL is
+    /// Returns a builder, which takes the settings. The URL is
     /// `zookeeper://[user:password@]a:2181,b:2181/chroot`.
     pub fn builder(url: impl Into<String>) -> ZookeeperLockBuilder {
         UrlBuilder::over(url.into(), 4)

@@ -65,7 +65,7 @@ fn a_request_with_both_lengths_is_one_request_and_the_last() {
     }
 }
 
-/// Between chunks it reads as RFC 9112 says, or breaks off: the service gets what the proxy has read, in other chunks.
+/// The proxy reads chunks as RFC 9112 says, or breaks off. The service gets what it has read, in other chunks.
 #[test]
 fn chunks_in_another_form_hide_nothing() {
     let (upstream, door) = proxied("--quarantine 100ms");

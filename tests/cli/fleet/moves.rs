@@ -197,7 +197,7 @@ fn without_the_old_servers_a_move_that_is_done_is_repeated_as_lost() {
     let (mut servers, from, to) = two_lists(6, 3);
     moved(finish(mover(&from, &to)), &to);
     servers[..3].iter_mut().for_each(RedisServer::kill);
-    finish(mover(&from, &to)).says(69, "Unless an earlier run has printed `moved`, give no client --to");
+    finish(mover(&from, &to)).says(69, "Unless an earlier run has printed `moved`, give no client the new list");
     let mut lost = mover(&from, &to);
     lost.args(["--lost", "--yes"]);
     moved(finish(lost), &to);

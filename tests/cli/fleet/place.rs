@@ -22,7 +22,7 @@ pub fn mover(from: &str, to: &str) -> Command {
     fencing("", &format!("fleet move --from {from} --to {to} --node-budget 5s"))
 }
 
-/// So many servers: a fleet of the first three, and another list of those from this one on.
+/// `count` servers: a fleet of the first three, and another list of those from `second` on.
 pub fn two_lists(count: usize, second: usize) -> (Vec<RedisServer>, String, String) {
     let servers = servers(count);
     let (from, to) = (urls(&servers[..3]), urls(&servers[second..]));

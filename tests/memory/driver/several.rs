@@ -103,7 +103,7 @@ async fn a_release_of_a_list_wakes_who_waits_for_one_of_it() {
     }
 }
 
-/// The rounds of a wait for any are over with the wait, however many are in the list; the first is about all.
+/// A wait for any of a list ends in time, however long the list is; its first round asks for all of them.
 #[tokio::test(start_paused = true)]
 async fn a_wait_for_any_is_over_in_time() {
     let fleet = Fleet::started().await;

@@ -176,7 +176,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
         }
     }
 
-    /// The state after `action`; `None` if it changes nothing. A request refused without a trace is as a lost one.
+    /// The state after `action`; `None` if it changes nothing. A request refused without a trace counts as lost.
     pub fn step(&self, before: &State<N, C, R>, action: Action) -> Option<State<N, C, R>> {
         let mut state = *before;
         match action {

@@ -287,7 +287,7 @@ enum Task {
         won: bool,
     },
     Renew,
-    /// What it does, in the tally.
+    /// Its name in the tally.
     Other(&'static str),
 }
 

@@ -149,7 +149,7 @@ async fn a_lease_that_is_let_go_in_the_middle_of_its_renewal_is_forgotten() {
     assert_eq!(Arc::strong_count(&lock), 1);
 }
 
-/// Also if the renewal was about to begin: where only the lock-delay is left, nothing behind it would undo it.
+/// Even if the renewal was about to begin: a lost lease with a lock-delay sends no release to undo it.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_over_is_not_renewed() {
     let clock = Service::clock();

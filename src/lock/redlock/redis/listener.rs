@@ -40,7 +40,7 @@ impl RedisListener {
         let client = Client::open(info).map_err(fault)?;
         let (sender, notified) = mpsc::channel(MAX_QUEUED);
         let sender = Mutex::new(Some(sender));
-        // What comes too fast is dropped.
+        // A full queue loses hints only.
         let config = config().set_push_sender(move |push: PushInfo| {
             let mut sender = sender.lock();
             match push.kind {
