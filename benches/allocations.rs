@@ -39,7 +39,6 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Begins to count.
 pub fn begin() {
     NUMBER.store(0, Ordering::Relaxed);
     LIVE.store(0, Ordering::Relaxed);

@@ -14,7 +14,6 @@ use http_body_util::{BodyExt, Empty, Full};
 use rustix::time::{ClockId, clock_gettime};
 use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
 
-/// What stands before the handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     Bare,

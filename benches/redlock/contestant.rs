@@ -7,7 +7,6 @@ use crate::bare::Bare;
 use crate::scripts::Scripts;
 use crate::serve::Http;
 
-/// How long a lock lasts.
 pub const TTL: Duration = Duration::from_secs(10);
 
 /// Somebody who acquires and releases.

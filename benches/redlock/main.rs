@@ -29,7 +29,6 @@ mod tasks;
 
 use table::Table;
 
-/// The rows by their names.
 const ROWS: &str = "n1 n3 n5 tasks64 allocations handover renewals10000 peers served served10000";
 /// Ten minutes, only if it is asked for.
 const SOAK: &str = "soak";

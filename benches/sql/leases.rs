@@ -23,7 +23,6 @@ enum Contestant {
 }
 
 impl Contestant {
-    /// Acquires and releases.
     async fn pair(&self, name: &str) {
         match self {
             Contestant::Lease(lock) => {

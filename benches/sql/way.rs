@@ -1,6 +1,5 @@
 //! The ways to write, and what each is measured against.
 
-/// A way to write.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Way {
     Alone,
@@ -46,7 +45,6 @@ pub struct Statements {
 }
 
 impl Statements {
-    /// Returns the ways that this database has.
     pub fn ways(&self) -> Vec<&'static (Way, Way, &'static str)> {
         let has = |way: Way| match way {
             Way::Folded => self.folds,

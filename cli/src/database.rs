@@ -88,16 +88,20 @@ fn print_migrations(kind: DatabaseKind, down: bool) {
         DatabaseKind::Postgres => (sql::migrations::<Postgres>(), sql::removal::<Postgres>()),
         DatabaseKind::MySql => (sql::migrations::<MySql>(), sql::removal::<MySql>()),
     };
-    // MySQL's client would cut a procedure at each semicolon.
-    let is_mysql = matches!(kind, DatabaseKind::MySql);
-    let (before, after) = if is_mysql { ("DELIMITER $$\n", "$$\nDELIMITER ;\n") } else { ("", "") };
+    let (before, after) = match kind {
+        // No writer may come between a trigger that is dropped and its successor.
+        DatabaseKind::Sqlite => ("BEGIN IMMEDIATE;\n", "\nCOMMIT;\n"),
+        DatabaseKind::Postgres => ("", ""),
+        // The client would cut a procedure at each semicolon.
+        DatabaseKind::MySql => ("DELIMITER $$\n", "$$\nDELIMITER ;\n"),
+    };
     let part = |name: &str, sql: &str| {
         say::out(format_args!("-- {name}\n{before}{}\n{after}\n", sql.trim_end()));
     };
     if down {
         return part("remove", removal);
     }
-    if is_mysql {
+    if matches!(kind, DatabaseKind::MySql) {
         say::out("-- Use `mysql --comments`: otherwise the client changes the routines, and `--check` reports it.\n\n");
     }
     for (version, what, sql) in migrations {

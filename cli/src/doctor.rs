@@ -4,10 +4,10 @@ use std::time::{Duration, SystemTime};
 use fencing::lock::Lock;
 use fencing::lock::sql::SqlLock;
 use fencing::sql;
-use sqlx::query_as;
+use sqlx::{query_as, raw_sql};
 
 use crate::duration::about;
-use crate::exit::{Failure, REFUSED};
+use crate::exit::{Failure, HELD, REFUSED, UNAVAILABLE};
 use crate::findings::{self, NodeBudget, clock_fault};
 use crate::marks::{self, MarksPlace, MarksUrl};
 use crate::nodes::verdict;
@@ -80,7 +80,8 @@ impl Report {
             Ok(fine) => say::out(format_args!("ok    {what}: {fine}\n")),
             Err(Failure(status, why)) => {
                 say::out(format_args!("mend  {what}: {}\n", say::without_passwords(&why)));
-                self.status = self.status.max(status);
+                // A database that stays locked grants no lease either.
+                self.status = self.status.max(if status == HELD { UNAVAILABLE } else { status });
             }
         }
     }
@@ -117,11 +118,12 @@ impl Report {
     }
 
     async fn check_database(&mut self, name: &str, url: &str, has_leases: bool) -> Result<(), Failure> {
-        let pool = connect(name, url, false, 1).await.map_err(|failure| match failure {
+        let refused = |failure| match failure {
             // Clients that ask for a lease are refused as well.
             Failure(REFUSED, why) if has_leases => Failure::unavailable(why),
             failure => failure,
-        })?;
+        };
+        let pool = connect(name, url, false, 1).await.map_err(refused)?;
         let state = match &pool {
             Pool::Sqlite(_) => "SELECT unixepoch(), 'off'",
             Pool::MySql(_) => "SELECT UNIX_TIMESTAMP(), CAST(@@read_only AS CHAR)",
@@ -139,8 +141,17 @@ impl Report {
             });
         }
         on!(&pool, pool => answer(sql::check(pool)).await)?;
+        if let Pool::Sqlite(pool) = &pool {
+            // A file that takes no writes, or whose folder takes none, can be opened all the same.
+            let write = "BEGIN IMMEDIATE; UPDATE main._fencing_migrations SET version = version; ROLLBACK";
+            answer(raw_sql(write).execute(pool)).await.map_err(refused)?;
+        }
         self.note(name, Ok("its tables are up to date".to_owned()));
-        for table in on!(&pool, pool => answer(sql::protected(pool, None)).await)? {
+        let tables = on!(&pool, pool => answer(sql::protected(pool, None)).await)?;
+        if tables.is_empty() {
+            self.note(name, Ok("no table is protected, or this user has no right to see triggers".to_owned()));
+        }
+        for table in tables {
             let found = match (table.faults.is_empty(), table.shadow) {
                 (false, _) => Err(Failure::refused(table.faults.join("; "))),
                 (true, true) => Err(Failure::refused("nothing is refused: protect it without --shadow")),

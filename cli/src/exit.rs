@@ -6,7 +6,7 @@ use std::fmt::Display;
 use fencing::fence::FenceError;
 use fencing::lock::Fault;
 use fencing::lock::redlock::{BuildError, OperatorError};
-use fencing::redis::FencedError;
+use fencing::redis::{FencedError, Unfit};
 use fencing::sql::{self, AdmitError, MigrateError, ProtectError};
 use sqlx::Error as SqlError;
 
@@ -75,10 +75,10 @@ impl Failure {
             (Some(Fault::Denied(_) | Fault::Refused(_) | Fault::InvalidReply(_)), ..) => REFUSED,
             (Some(_), ..) => UNAVAILABLE,
             (_, Some(FencedError::Unreachable(_) | FencedError::InDoubt(_)), _) => UNAVAILABLE,
-            (
-                ..,
-                Some(OperatorError::NotAll { .. } | OperatorError::OldForgot { .. } | OperatorError::NotLeft { .. }),
-            ) => UNAVAILABLE,
+            (_, Some(FencedError::Unfit(Unfit::Loading)), _) => UNAVAILABLE,
+            (_, Some(FencedError::Refused(text)), _) if text.contains("BUSY") => UNAVAILABLE,
+            (.., Some(OperatorError::NotAll { .. } | OperatorError::OldForgot { .. })) => UNAVAILABLE,
+            (.., Some(OperatorError::NotLeft { .. } | OperatorError::Overtaken)) => UNAVAILABLE,
             (.., Some(OperatorError::SameList)) => USAGE,
             _ if error.is::<BuildError>() => USAGE,
             _ if sql::is_retryable(error) => HELD,

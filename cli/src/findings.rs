@@ -1,15 +1,12 @@
 //! The reports of the nodes of one list, with advice for operators.
 
-use std::mem;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fencing::Token;
 use fencing::lock::Fault;
 use fencing::lock::redlock::{BuildError, Fleet, Node as _, NodeReport, RedisNode};
 use futures_util::future::join_all;
 
 use crate::duration::{self, about, show};
-use crate::exit::Failure;
 use crate::place::Redis;
 use crate::say::{self, or_none};
 
@@ -198,9 +195,8 @@ impl Finding {
         } else if missing.peek().is_some() {
             &format!(
                 "too few nodes remember, so it comes back only when every node answers. No answer from: {}. If a \
-                 node is gone for good, `fencing fleet move` replaces it (add --lost --ttl LONGEST if no majority of \
-                 its list remembers). If a move to this list has begun, run that one again instead, with an empty \
-                 server under the node's name",
+                 node is gone for good, start an empty server under its name. If a move to this list has begun, run \
+                 that one again, with the same list",
                 say::listed(missing.map(|finding| &finding.node), ", ")
             )
         } else {
@@ -240,85 +236,6 @@ impl Finding {
     }
 }
 
-/// The nodes of a list that answer and are admitted in it, each once. Only they count towards its majority.
-pub(crate) struct Voters {
-    pub(crate) nodes: Vec<Finding>,
-    pub(crate) list: Fleet,
-    /// The faults of the others.
-    pub(crate) faults: Vec<(String, Fault)>,
-}
-
-#[derive(Clone, Copy)]
-pub(crate) struct Turnout {
-    pub(crate) answered: usize,
-    /// Number of nodes that answer, and have forgotten no lock that may still be held.
-    pub(crate) remember: usize,
-    pub(crate) needed: usize,
-    pub(crate) size: usize,
-}
-
-impl Voters {
-    pub(crate) async fn of(redis: &Redis, budget: Duration) -> Result<Voters, Failure> {
-        let Findings { nodes, fleet: list, .. } = ask(redis, budget).await?;
-        let (nodes, others): (Vec<_>, Vec<_>) = nodes.into_iter().partition(|node| node.is_counted(&list));
-        let faults = others.into_iter().filter_map(|other| Some((other.node, other.problem?)));
-        Ok(Voters { nodes, faults: faults.collect(), list })
-    }
-
-    pub(crate) fn turnout(&self) -> Turnout {
-        Turnout {
-            answered: self.nodes.len(),
-            remember: self.nodes.iter().filter(|node| node.quarantine().is_none()).count(),
-            needed: self.list.majority(),
-            size: self.list.members().count(),
-        }
-    }
-
-    /// Asks all of them at once, and returns what each has answered. A node that does not answer is at fault.
-    pub(crate) async fn each<T>(&mut self, ask: impl AsyncFn(&RedisNode) -> Result<T, Fault>) -> Vec<T> {
-        let answers = join_all(self.nodes.iter().map(|voter| ask(&voter.server))).await;
-        let mut heard = Vec::new();
-        for (voter, answer) in mem::take(&mut self.nodes).into_iter().zip(answers) {
-            match answer {
-                Ok(answer) => {
-                    heard.push(answer);
-                    self.nodes.push(voter);
-                }
-                Err(fault) => self.faults.push((voter.node, fault)),
-            }
-        }
-        heard
-    }
-}
-
-impl Turnout {
-    /// Returns whether a majority may have a lock that this many nodes have.
-    pub(crate) fn may_be_held(self, nodes: usize) -> bool {
-        nodes + self.size.saturating_sub(self.remember) >= self.needed
-    }
-
-    /// Sorts what nodes say, and returns the token that a majority of the list knows.
-    pub(crate) fn agreed(self, tokens: &mut [Token]) -> Option<Token> {
-        tokens.sort_unstable();
-        let mut agreed = tokens.chunk_by(Token::eq).filter(|same| same.len() >= self.needed);
-        agreed.next()?.first().copied()
-    }
-
-    pub(crate) fn check_majority(self, so: &str) -> Result<(), Failure> {
-        let Turnout { answered, needed, size, .. } = self;
-        if answered >= needed {
-            return Ok(());
-        }
-        Err(Failure::unavailable(format_args!(
-            "{answered} of {size} nodes answered as nodes of this list: not a majority, so {so}"
-        )))
-    }
-}
-
-pub(crate) fn print_faults(faults: &[(String, Fault)]) {
-    faults.iter().for_each(|(node, fault)| say::error(format_args!("{node}: {fault}")));
-}
-
 /// The largest difference between a server's clock and this machine's: beyond it one of them is wrong.
 const CLOCKS_APART: Duration = Duration::from_secs(5);
 
@@ -326,7 +243,13 @@ const CLOCKS_APART: Duration = Duration::from_secs(5);
 pub(crate) fn clock_fault(clock: Option<Duration>, asked: SystemTime) -> Option<String> {
     let clock = UNIX_EPOCH + clock?;
     let apart = asked.duration_since(clock).or(clock.duration_since(SystemTime::now())).unwrap_or_default();
-    let why = || format!("its clock and this machine's clock are {} apart: correct the wrong one", about(apart));
+    let why = || {
+        let apart = about(apart);
+        format!(
+            "its clock and this machine's clock are {apart} apart: correct the wrong one, but set no node's clock back \
+             while a majority is lost"
+        )
+    };
     (apart > CLOCKS_APART).then(why)
 }
 

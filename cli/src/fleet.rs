@@ -1,4 +1,4 @@
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Subcommand;
 use fencing::lock::redlock::{Node, NodeOutcomes, OperatorError};
@@ -75,12 +75,12 @@ pub(crate) struct MoveArgs {
     /// Prefix of the keys on the nodes.
     #[arg(long, value_name = "NS", default_value = NAMESPACE)]
     namespace: String,
-    /// With --lost, the longest TTL of any client: the new list grants nothing for that long.
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
-    ttl: Duration,
+    /// The longest TTL of any client: with --lost, the new list grants nothing for that long.
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    ttl: Option<Duration>,
     #[command(flatten)]
     budget: NodeBudget,
-    /// Continues although no majority of the old list answers with its state. Needs --yes.
+    /// Continues although no majority of the old list answers with its state. Needs --ttl and --yes.
     #[arg(long)]
     lost: bool,
     /// Confirms --lost; without --yes, the command only explains it.
@@ -180,26 +180,30 @@ async fn bring_back(recover: &RecoverArgs) -> Result<(), Failure> {
             "A client with a TTL above --ttl ({ttl}) may still hold a lock that the nodes have forgotten.\n"
         ));
     }
-    Ok(())
+    let missing = say::listed(done.causes.iter().map(|cause| &cause.node), ", ");
+    if missing.is_empty() { Ok(()) } else { Err(Failure::refused(format_args!("not brought back: {missing}"))) }
 }
 
-/// Refuses to start the fleet again if a node's clock differs too much from this machine's.
+/// Refuses to start a list again if a node's clock is behind this machine's. One that is ahead does no harm.
 fn check_clocks(findings: &Findings, asked: SystemTime) -> Result<(), Failure> {
-    let wrong = |it: &Finding| Some(format!("{}: {}", it.node, clock_fault(it.report.as_ref()?.clock, asked)?));
-    let wrong = say::listed(findings.nodes.iter().filter_map(wrong), "; ");
-    let why = "nothing was changed: the order of the tokens would depend on the nodes' clocks. Set none back, which may \
-               repeat tokens: let a client start the fleet instead";
-    if wrong.is_empty() { Ok(()) } else { Err(Failure::refused(format_args!("{why}: {wrong}"))) }
+    let behind = |it: &Finding| {
+        let clock = it.report.as_ref()?.clock.filter(|clock| UNIX_EPOCH + *clock < asked);
+        Some(format!("{}: {}", it.node, clock_fault(clock, asked)?))
+    };
+    let behind = say::listed(findings.nodes.iter().filter_map(behind), "; ");
+    let why = "nothing was changed, as tokens may repeat where clocks are behind";
+    if behind.is_empty() { Ok(()) } else { Err(Failure::refused(format_args!("{why}: {behind}"))) }
 }
 
 async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
-    Failure::unless(order.yes || !order.lost, LOST)?;
-    let budget = order.budget.within(order.ttl);
+    Failure::unless(!order.lost || order.yes && order.ttl.is_some(), LOST)?;
+    let (asked, ttl) = (SystemTime::now(), order.ttl.unwrap_or(Duration::from_secs(10)));
+    let budget = order.budget.within(ttl);
     let redis = |urls: &String| Redis { urls: urls.clone(), namespace: order.namespace.clone() };
     let (from, to) = (redis(&order.from), redis(&order.to));
     let open = |which, redis: &Redis| {
         let named = |error| Failure::usage(format_args!("{which}: {error}"));
-        redis.builder().ttl(order.ttl).node_budget(budget).build().map_err(named)
+        redis.builder().ttl(ttl).node_budget(budget).build().map_err(named)
     };
     let (old, new) = (open("--from", &from)?.operator(), open("--to", &to)?);
     let new_list = to.fleet()?;
@@ -212,15 +216,24 @@ async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
         now.print();
         return Err(Failure::unavailable(format_args!("--from: {HALF_MOVED}")));
     }
+    let target = findings::ask(&to, budget).await?;
     if !order.lost {
-        check_left(&now, &findings::ask(&to, budget).await?)?;
+        check_left(&now, &target)?;
+    } else if target.admitted() < target.needed() {
+        check_clocks(&target, asked)?;
     }
     say::out(format_args!(
         "moving {} to {}; clients with the old list get no lease once the move has begun\n",
         now.fleet, new_list
     ));
     let moved = if order.lost { old.move_lost_to(&new).await } else { old.move_to(&new).await };
-    moved.map_err(|error| advised(error, &to))?;
+    if let Err(error) = moved {
+        let now = findings::ask(&from, budget).await?;
+        let is_done = matches!(error, OperatorError::NotLeft { .. } | OperatorError::BothInUse);
+        let has_begun = !is_done && now.nodes.iter().any(|node| node.has_left_for(&new_list));
+        let Failure(status, why) = advised(error, &to);
+        return Err(Failure(status, if has_begun { format!("{why}. {BEGUN}") } else { why }));
+    }
     let new = findings::ask(&to, budget).await?;
     new.print();
     say::out(format_args!(
@@ -229,7 +242,7 @@ async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
         say::without_passwords(&order.to).replace("***@", "USER:PASSWORD@")
     ));
     say_what_is_left(&findings::ask(&from, budget).await?, &new, order.lost);
-    Ok(())
+    if new.opens_in().is_none() { verdict(&new) } else { Ok(()) }
 }
 
 /// Refuses a move that would end half-way: too few nodes of the old list answer, and the new one is not at work.
@@ -255,8 +268,8 @@ fn check_left(old: &Findings, new: &Findings) -> Result<(), Failure> {
         false => Failure::refused("nothing was changed: is --from the list that clients have now?"),
         true => Failure::unavailable(format_args!(
             "{answered} of {all} nodes of --from answer with their state, and {needed} are needed: nothing was \
-             changed. Is --from the list that clients have now? If so, bring the others back; if they are gone for \
-             good, or have restarted, see --lost"
+             changed. Is --from the list that clients have now? If so, bring the others back (`fencing fleet recover`); \
+             if they are gone for good, see --lost"
         )),
     })
 }
@@ -277,7 +290,8 @@ fn say_what_is_left(old: &Findings, new: &Findings, lost: bool) {
             "Stop the remaining servers of the old list ({left}) for good: they must never serve that list again.\n"
         )),
         false => say::out(format_args!(
-            "Leave the remaining servers of the old list ({left}) running until no client has that list.\n"
+            "Leave the remaining servers of the old list ({left}) running until no client has that list, unless a move \
+             with --lost has said to stop them.\n"
         )),
     }
 }
@@ -290,9 +304,9 @@ fn advised(error: OperatorError, to: &Redis) -> Failure {
              if they are lost for good, or have restarted, see --lost"
         }
         OperatorError::NotLeft { .. } => {
-            ". Unless an earlier run has printed `moved`, give no client the new list: start or continue the other \
-             nodes if they still have their data, and run the same command again. If they are gone for good, or have \
-             restarted, see --lost. Do not run `fencing fleet recover` for --from: it may start the old fleet again"
+            ". If an earlier run has printed `moved`, it is done; after one with --lost, keep the old servers stopped. \
+             Otherwise give no client the new list: start or continue the other nodes if they still have their data, \
+             and run the same command again. If they are gone for good, or have restarted, see --lost. Do not run `fencing fleet recover` for --from: it may start the old fleet again"
         }
         OperatorError::BothInUse => {
             "; if --lost made the new one, stop the old servers for good. If clients got the new list too early, and no \
@@ -304,8 +318,7 @@ fn advised(error: OperatorError, to: &Redis) -> Failure {
              one. If you cannot, and no client uses a list with this node, restart its server without its data"
         }
         OperatorError::NotAll { .. } => {
-            "; fix that and run the same command again. If an earlier run has begun the move, \
-             give no client the new list until it is done"
+            "; fix that and run the same command again, and give no client the new list until the move is done"
         }
         OperatorError::OtherFleet(_) => "; is --from the list that clients have now?",
         _ => "",
@@ -337,6 +350,8 @@ fn outlook(findings: &Findings) -> String {
     }
 }
 
+const BEGUN: &str = "The move has begun: clients with the old list get no lease until it is done";
+
 const IN_USE: &str = "; the nodes have been in use, and this command leaves them as they are; \
                       `fencing fleet recover --now` says when and how to end a quarantine";
 
@@ -367,4 +382,4 @@ that majority has forgotten or is gone for good, never if it hangs. The nodes th
 client with the old list again: stop them for good. --ttl must be the longest TTL of any client.
 If --to is in use already, it is not started again: the remaining nodes of --from leave for it, and
 it may grant smaller tokens than --from did.
-Add --yes to do it.";
+Add --ttl and --yes to do it.";

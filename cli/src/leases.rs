@@ -11,10 +11,11 @@ use wildmatch::WildMatch;
 
 use crate::duration::{about, millis};
 use crate::exit::Failure;
-use crate::findings::{NodeBudget, Turnout, Voters, print_faults};
+use crate::findings::NodeBudget;
 use crate::place::{Chosen, LockPlace, Redis};
 use crate::pool::answer;
 use crate::say;
+use crate::voters::{Turnout, Voters, print_faults};
 
 /// Lists held leases: resource, holder, start, time left and token.
 ///

@@ -23,6 +23,7 @@ mod say;
 mod serve;
 mod signals;
 mod signing;
+mod voters;
 mod watch;
 
 use std::io::IsTerminal;

@@ -215,6 +215,8 @@ async fn prune(change: &MarkChange, older_than: Duration, floor: Token) -> Resul
 
 async fn raise_floor(change: &MarkChange, token: Option<Token>) -> Result<String, Failure> {
     let floor = token.map_or_else(above_all_granted, Ok)?;
+    let last = Token::MAX.get() - 2;
+    Failure::unless(floor.get() <= last, format_args!("--token is at most {last}: no token would be left"))?;
     let pool = change.database.connect(false).await?;
     change.agreed(format_args!(
         "would raise the floor to {floor}, if it is lower: where a resource has no mark, {floor} and all smaller \

@@ -78,7 +78,7 @@ impl Chosen {
         }
     }
 
-    /// Opens the leases of one service. Nodes have none: see [`Voters`](crate::findings::Voters).
+    /// Opens the leases of one service. Nodes have none: see [`Voters`](crate::voters::Voters).
     pub(crate) async fn operator(&self) -> Result<Arc<dyn Operator>, Failure> {
         let Chosen::Database(url) = self else { return self.options().operator().map_err(Failure::usage) };
         let pool = connect("the lock service", url, false, 1).await?;
@@ -234,8 +234,8 @@ pub(crate) fn closed(health: &Health) -> Option<String> {
     let mut times: Vec<Duration> = health.causes.iter().filter_map(quarantine).collect();
     times.sort_unstable();
     let in_the_way = health.needed.checked_sub(health.granting + 1)?;
-    let time = times.get(in_the_way).or(times.last())?;
-    let left = about(*time);
+    // Otherwise too few grant when all quarantines have ended.
+    let left = about(*times.get(in_the_way)?);
     Some(match health.fleet.is_empty() {
         true => format!("no lock is granted for another {left}, until earlier leases have ended"),
         false => format!(

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use fencing::sql::is_retryable;
 use sqlx::mysql::MySqlConnectOptions;
 use sqlx::pool::PoolOptions;
 use sqlx::sqlite::SqliteConnectOptions;
@@ -65,6 +66,9 @@ pub(crate) fn kind(url: &str) -> Result<DatabaseKind, Failure> {
 pub(crate) async fn connect(whose: &str, url: &str, create: bool, most: u32) -> Result<Pool, Failure> {
     let wrong = |error: sqlx::Error| Failure::usage(format_args!("{whose}: {error}"));
     let closed = |error: sqlx::Error| {
+        if is_retryable(&error) {
+            return error.into();
+        }
         let advice = ". If there never was one, `fencing db migrate` creates it; a new file begins again with token 1";
         let advice = if create { "" } else { advice };
         Failure::unavailable(format_args!("the SQLite file cannot be opened: {error}{advice}"))

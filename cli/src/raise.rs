@@ -1,7 +1,7 @@
 use fencing::Token;
 use wildmatch::WildMatch;
 
-use crate::exit::Failure;
+use crate::exit::{Failure, REFUSED};
 use crate::leases::LeaseList;
 use crate::place::{Chosen, ChosenLock, LockPlace, closed};
 use crate::pool::answer;
@@ -38,7 +38,12 @@ pub(crate) async fn main(args: RaiseArgs) -> Result<u8, Failure> {
         format_args!("--above is at most {HIGHEST}, to leave tokens for later: they never fall, and end at {last}");
     Failure::unless(fits, why)?;
     let service = engine.operator().await?;
-    let held = LeaseList::of_service(&*service, &WildMatch::new("*")).await?.all.len();
+    let held = match LeaseList::of_service(&*service, &WildMatch::new("*")).await {
+        Ok(leases) => leases.all.len().to_string(),
+        // What cannot be read is replaced.
+        Err(Failure(REFUSED, _)) => "unknown".to_owned(),
+        Err(failure) => return Err(failure),
+    };
     let would = format_args!(
         "would raise all later tokens above {above}, end every lease (held now: {held}), and grant none until \
          earlier holders have stopped. Add --yes to do it"

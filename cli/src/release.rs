@@ -4,13 +4,15 @@ use std::time::Duration;
 use fencing::lock::redlock::{Forced, NodeView};
 use fencing::lock::{Fault, Holder, Operator};
 use fencing::{Resource, Token};
+use fencing_protocol::Stamp;
 use tokio::time::timeout;
 
 use crate::exit::Failure;
-use crate::findings::{NodeBudget, Turnout, Voters, print_faults};
+use crate::findings::NodeBudget;
 use crate::place::{Chosen, LockPlace, Redis};
 use crate::pool::{ANSWER_TIMEOUT, answer};
 use crate::say;
+use crate::voters::{Turnout, Voters, print_faults};
 
 /// Takes a lock from its holder by force, so that others can acquire it at once.
 ///
@@ -139,9 +141,6 @@ fn gone(resource: &Resource, named: &str, taken: usize) -> Failure {
     })
 }
 
-/// Tokens of an era.
-const COUNTS: u64 = 1_000_000;
-
 /// The holder of a lock on nodes, or all who share it.
 struct LockHolders {
     /// The value of the lock on the nodes, and its holder: more than one where they share it.
@@ -182,7 +181,7 @@ impl LockHolders {
 
     /// The token, unless it is from before the present era: counts start again with each.
     fn own_token(&self) -> Option<Token> {
-        self.token.filter(|token| token.get() % COUNTS > 0)
+        self.token.filter(|token| Stamp::from(*token).count > 0)
     }
 
     fn describe(all: &[LockHolders], turnout: Turnout) -> String {

@@ -31,7 +31,4 @@ CREATE TABLE IF NOT EXISTS fencing_floor (
     token BIGINT NOT NULL CHECK (token BETWEEN 0 AND 999999999999997),
     server BIGINT
 ) ENGINE = InnoDB;
--- In a variable: a replica that repeats the statement must store this server's number.
-SET @fencing_server = @@GLOBAL.server_id /*M!100602 * (NOT EXISTS (SELECT 1 FROM information_schema.system_variables
-    WHERE variable_name = 'WSREP_ON' AND global_value = 'ON')) */;
-INSERT INTO fencing_floor (token, server) VALUES (0, @fencing_server) ON DUPLICATE KEY UPDATE one = one;
+INSERT INTO fencing_floor (token) VALUES (0) ON DUPLICATE KEY UPDATE one = one;

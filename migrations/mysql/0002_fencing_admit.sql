@@ -173,6 +173,8 @@ BEGIN
         -- The first read saw a raise that was rolled back: READ UNCOMMITTED shows it.
         SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1205, MESSAGE_TEXT =
             'fencing: the mark went back meanwhile: run the transaction again';
+    ELSEIF held IS NULL AND floor IS NULL THEN
+        SIGNAL SQLSTATE 'ZF500' SET MESSAGE_TEXT = 'fencing: fencing_floor has no row';
     ELSEIF held IS NULL OR held NOT BETWEEN the_token AND 999999999999999 THEN
         SIGNAL SQLSTATE 'ZF500' SET MESSAGE_TEXT = 'fencing: the mark is not a valid token';
     ELSEIF held > the_token THEN

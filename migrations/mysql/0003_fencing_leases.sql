@@ -174,17 +174,20 @@ BEGIN
         IF floor IS NULL THEN
             SIGNAL SQLSTATE 'ZF500' SET MESSAGE_TEXT = 'fencing: fencing_floor has no row';
         END IF;
-        IF COALESCE(home, -1) NOT IN (0, @@GLOBAL.server_id) THEN
+        -- As fencing_failed_over() notes it. The variables of the server are only read where they matter.
+        IF NOT home <=> @@GLOBAL.server_id AND NOT home <=> @@GLOBAL.server_id /*M!100602 * (NOT EXISTS (
+            SELECT 1 FROM information_schema.system_variables
+            WHERE variable_name = 'WSREP_ON' AND global_value = 'ON')) */ THEN
             CALL fencing_failed_over();
             SELECT token INTO floor FROM fencing_floor;
         END IF;
         COMMIT AND NO CHAIN NO RELEASE;
         SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
         START TRANSACTION;
-        -- Locks the row, and first creates it without an owner if it is missing: to read a
+        -- Locks the row, and first creates it without a term if it is missing: to read a
         -- missing row FOR UPDATE shares the gap with others, and then neither can insert.
         INSERT INTO fencing_leases (resource, token, owner, expires_at)
-        VALUES (the_resource, GREATEST(COALESCE(mark, 0), floor) + 1, '', 0)
+        VALUES (the_resource, GREATEST(COALESCE(mark, 0), floor) + 1, the_owner, 0)
         ON DUPLICATE KEY UPDATE token = token;
         SET locked = TRUE;
     END LOOP;
@@ -195,7 +198,7 @@ BEGIN
     ELSE
         SET joins = joins AND ends > present;
         SET granted = CASE
-            WHEN last_owner = '' AND allowed IS NULL OR joins AND COALESCE(mark, floor) <= last_token THEN last_token
+            WHEN last_owner = the_owner AND allowed IS NULL OR joins AND COALESCE(mark, floor) <= last_token THEN last_token
             ELSE GREATEST(last_token, COALESCE(mark, 0), floor) + 1
         END;
         SET allowed = IF(joins, GREATEST(allowed, lasting * 1000), lasting * 1000);

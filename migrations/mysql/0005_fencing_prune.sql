@@ -132,3 +132,10 @@ BEGIN
     COMMIT AND NO CHAIN NO RELEASE;
     SELECT pruned, HEX(last) AS last;
 END;
+
+-- Where there are leases, the row of the floor was lost: the next lease raises it. In a variable: a replica that repeats
+-- the statement must store this server's number.
+SET @fencing_server = @@GLOBAL.server_id /*M!100602 * (NOT EXISTS (SELECT 1 FROM information_schema.system_variables
+    WHERE variable_name = 'WSREP_ON' AND global_value = 'ON')) */;
+UPDATE fencing_floor SET server = @fencing_server
+WHERE token = 0 AND server IS NULL AND NOT EXISTS (SELECT 1 FROM fencing_leases);

@@ -78,7 +78,7 @@ BEGIN
             last := fencing_last(the_resource);
             IF lease.resource IS NULL THEN
                 INSERT INTO fencing_leases (resource, token, owner, expires_at)
-                VALUES (the_resource, last + 1, '', '-infinity') ON CONFLICT DO NOTHING;
+                VALUES (the_resource, last + 1, the_owner, '-infinity') ON CONFLICT DO NOTHING;
             END IF;
             SELECT * INTO lease FROM fencing_leases WHERE resource = the_resource FOR UPDATE;
         END IF;
@@ -110,7 +110,7 @@ BEGIN
     END IF;
     joins := joins AND lease.expires_at > present;
     granted := CASE
-        WHEN lease.owner = '' AND lease.closed_for IS NULL THEN lease.token
+        WHEN lease.owner = the_owner AND lease.closed_for IS NULL THEN lease.token
         WHEN joins AND coalesce((SELECT token FROM fencing_highest(the_resource)), last) <= lease.token
             THEN lease.token
         ELSE greatest(lease.token, last) + 1

@@ -134,7 +134,8 @@ BEGIN
 END
 $fencing$;
 
-UPDATE fencing_floor SET server = fencing_server() WHERE token = 0 AND server IS NULL;
+UPDATE fencing_floor SET server = fencing_server()
+WHERE token = 0 AND server IS NULL AND NOT EXISTS (SELECT 1 FROM fencing_leases);
 
 -- fencing_prune(seconds, after, limit): deletes at most `limit` marks that may be pruned and are not above the floor, of
 -- resources after this one. It skips marks that are locked. Returns their number, and the last name. It shares the

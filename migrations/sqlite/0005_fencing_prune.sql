@@ -3,6 +3,7 @@
 
 -- Refuses a new mark at or below the floor, whatever statement creates it, by json_extract as in
 -- fencing_admit. An upsert that finds the mark does not fire it.
+DROP TRIGGER IF EXISTS fencing_marks_floor;
 CREATE TRIGGER IF NOT EXISTS fencing_marks_floor AFTER INSERT ON fencing_marks
     WHEN (NEW.token > (SELECT token FROM fencing_floor)) IS NOT TRUE
 BEGIN
@@ -14,6 +15,7 @@ BEGIN
     END);
 END;
 
+DROP TRIGGER IF EXISTS fencing_floor_lower;
 CREATE TRIGGER IF NOT EXISTS fencing_floor_lower BEFORE UPDATE ON fencing_floor
     WHEN NEW.token < OLD.token AND NOT EXISTS (SELECT 1 FROM fencing_audit
         WHERE resource = '' AND to_token = NEW.token AND lowered_at IS NULL)
@@ -24,6 +26,7 @@ END;
 
 -- An INSERT OR REPLACE deletes the old row, and fires no trigger for that. If there is a floor, a higher one
 -- raises it and is not inserted: so a restore of data alone restores its floor.
+DROP TRIGGER IF EXISTS fencing_floor_replace;
 CREATE TRIGGER IF NOT EXISTS fencing_floor_replace BEFORE INSERT ON fencing_floor
     WHEN EXISTS (SELECT 1 FROM fencing_floor)
 BEGIN
@@ -35,6 +38,7 @@ BEGIN
 END;
 
 -- A floor of 0 refuses nothing. Without a row no mark is created.
+DROP TRIGGER IF EXISTS fencing_floor_delete;
 CREATE TRIGGER IF NOT EXISTS fencing_floor_delete BEFORE DELETE ON fencing_floor
     WHEN OLD.token <> 0
 BEGIN

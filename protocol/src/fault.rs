@@ -41,7 +41,7 @@ pub enum Fault {
     /// It is not admitted: too few nodes remember, and a new start needs those that don't answer.
     #[error(
         "not admitted: too few nodes remember, and a new start needs every node; no answer from \
-         {}; if one is gone for good, `fencing fleet move --lost` replaces it",
+         {}; if one is gone for good, start an empty server under its name",
         .missing.join(", ")
     )]
     NotStarted {

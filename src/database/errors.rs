@@ -1,6 +1,6 @@
 use sqlx::error::DatabaseError;
 
-use super::Meaning;
+use super::{Meaning, NO_FLOOR};
 
 const TABLES: &[fn(&dyn DatabaseError) -> Option<Meaning>] = &[
     #[cfg(feature = "mysql")]
@@ -19,6 +19,7 @@ pub fn meaning(error: &sqlx::Error) -> Option<Meaning> {
         Some("ZF412") => Meaning::Stale,
         Some("ZF409") => Meaning::RaiseFirst,
         Some("ZF428") => Meaning::Unpresented,
+        Some("ZF500") if error.message().contains(NO_FLOOR) => Meaning::NotMigrated,
         Some("ZF500") => Meaning::Corrupt,
         _ => match TABLES.iter().find_map(|table| table(error)) {
             // The message names it in any language.

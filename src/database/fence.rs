@@ -76,7 +76,7 @@ pub trait FenceStatements: Dialect {
     /// Returns a condition that holds where the mark is this token, and locks it until the
     /// transaction ends as [`admit`](FenceStatements::admit) does. Adds its two values after the others.
     /// Returns `None` for a database where the statement around it may read before it has the lock.
-    fn held(_: &mut Self::Arguments, _: &Resource, _: Token) -> Result<Option<String>, BoxDynError> {
+    fn mark_condition(_: &mut Self::Arguments, _: &Resource, _: Token) -> Result<Option<String>, BoxDynError> {
         Ok(None)
     }
 

@@ -1,3 +1,6 @@
+/// The text of the fence where its floor is lost.
+pub const NO_FLOOR: &str = "fencing_floor has no row";
+
 /// The meaning of a database error, of any statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(dead_code, reason = "unused with SQLite alone")]

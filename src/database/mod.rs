@@ -19,7 +19,7 @@ pub use dialect::{Dialect, TextRow, fill, open_transaction, procedure_connection
 pub use errors::{is_conflict, meaning, text};
 pub use fence::{FenceStatements, Opening};
 pub use lease::{AcquireAnswer, LeaseClaim, LeaseStatements, ReleaseAnswer};
-pub use meaning::Meaning;
+pub use meaning::{Meaning, NO_FLOOR};
 pub use protect::ProtectStatements;
 pub use schema::{Migrations, Schema};
 

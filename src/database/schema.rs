@@ -20,8 +20,8 @@ pub trait Schema: Dialect {
     const HOME: &'static str;
 
     /// Reads the functions and procedures (`routine name`) and triggers (`trigger name`) in a schema, or the session's;
-    /// the text of each, if comparable, with the word before it, as a short text may be part of others; its fault; and
-    /// what to do before the migrations can replace it. The name `*` means that this user may not see all.
+    /// the text of each, if comparable, with the word before it, as a short text may be part of others; and its fault.
+    /// The name `*` means that this user may not see all.
     const OBJECTS: &'static str;
 
     /// Reads which tables of the fence in a schema, or in the session's, have no transactions, no log or no

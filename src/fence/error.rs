@@ -74,10 +74,11 @@ pub enum FenceError {
         /// The time left of the quarantine.
         left: Duration,
     },
-    /// The marks did not answer, or answered something that is not a mark. Try again.
+    /// The marks did not answer, or refused for now. Try again.
     #[error("high-water marks unreachable: {0}")]
     Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The storage of the marks lacks a table or a function. Nothing was written, and a retry does not help.
+    /// The storage of the marks lacks a table, a function or a right, or has something that is not a mark. Nothing was
+    /// written, and a retry does not help.
     #[error("the storage of the high-water marks is not set up: {0}")]
     NotSetUp(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// No connection of the storage's pool became free in time. Nothing was read or written. Try again.

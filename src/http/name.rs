@@ -1,4 +1,3 @@
-use std::mem::replace;
 use std::task::{Context, Poll};
 
 use futures_util::FutureExt;
@@ -9,6 +8,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::answer::{AnswerStyle, is_grpc};
+use super::service::take_ready;
 use super::{FenceBody, PathError, Refusal, Resources};
 
 /// Names the resources of a request by an async closure, which may read its body or ask a database. Put
@@ -93,9 +93,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        // Calls the service that said it is ready, and keeps the clone.
-        let next = self.inner.clone();
-        let mut inner = replace(&mut self.inner, next);
+        let mut inner = take_ready(&mut self.inner);
         let style = AnswerStyle::plain(is_grpc(request.method(), request.headers()));
         let naming = (self.namer)(request);
         async move {

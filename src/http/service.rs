@@ -1,6 +1,7 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::mem::replace;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -103,7 +104,7 @@ where
             (None, _) if policy == Policy::Required => return Err(Refusal::Missing),
             (None, _) => return Ok(None),
         };
-        let Resources(resources) = (self.extractor)(parts).map_err(unnamed)?.into();
+        let Resources(resources) = (self.extractor)(parts).map_err(extractor_refusal)?.into();
         let Some(resources) = resources else { return Err(each_its_own([])) };
         if shown.is_empty() && resources.tail.is_empty() {
             let only = Sequencer::new(resources.head, token);
@@ -127,7 +128,7 @@ fn each_its_own<'a>(resources: impl IntoIterator<Item = &'a Resource>) -> Refusa
 }
 
 /// Makes the refusal of a request that names no resource: a fault of the client, or of the server.
-fn unnamed<E: Display + 'static>(error: E) -> Refusal {
+fn extractor_refusal<E: Display + 'static>(error: E) -> Refusal {
     match (&error as &dyn Any).downcast_ref() {
         Some(error @ PathError::NoRoute { missing }) => {
             tracing::error!(%error, missing, "request not carried out");
@@ -186,4 +187,10 @@ where
         let call = UnsentCall { request: Request::from_parts(parts, body), service: self.inner.clone() };
         FenceFuture::new(call, Passage::ask(&self.layer.fence, read, self.layer.shadow), style)
     }
+}
+
+/// Takes the service that said it is ready, and leaves its clone.
+pub(super) fn take_ready<S: Clone>(service: &mut S) -> S {
+    let next = service.clone();
+    replace(service, next)
 }

@@ -1,4 +1,3 @@
-use std::mem::replace;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -17,6 +16,7 @@ use tower_service::Service;
 
 use super::answer::{refusal_of_handler, replace_answer};
 use super::extract::find;
+use super::service::take_ready;
 use super::{FenceBody, Fenced, NotFenced, Refusal};
 use crate::background::to_the_end;
 use crate::fence::{CommitError, FenceError, Transactions};
@@ -140,9 +140,7 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        // Calls the service that said it is ready, and keeps the clone.
-        let next = self.inner.clone();
-        let mut inner = replace(&mut self.inner, next);
+        let mut inner = take_ready(&mut self.inner);
         let extensions = request.extensions();
         let error = match find::<Fenced>(extensions).cloned() {
             // The inner transaction would wait for the outer one, which waits for the handler.

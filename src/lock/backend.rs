@@ -31,7 +31,7 @@ pub trait LockBackend: fmt::Debug + Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Result<Grant, AcquireError>> + Send;
 
     /// Returns the locks of a lease that another process had. `None` if the ticket is not one of this back end.
-    fn held(
+    fn resumed(
         &self,
         ticket: &LeaseTicket,
         settings: &Settings,
@@ -61,10 +61,8 @@ pub trait HeldLock: Send + Sync + 'static {
     /// renews what a majority has still.
     fn renew(&self, resumes: bool) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>>;
 
-    /// Notes that another process may resume the lease, and returns the owner that it needs; `None` if no process can.
-    fn ticket_owner(&self) -> Option<String> {
-        None
-    }
+    /// Notes that another process may resume the lease, and returns the owner that it needs.
+    fn ticket_owner(&self) -> String;
 
     /// Stops renewing, and sends the release everywhere at once. The lock stays held for the `rest`. If it is
     /// `handed_over` to the next caller of this process, the servers notify no waiters elsewhere.

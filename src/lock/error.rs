@@ -89,9 +89,14 @@ impl AcquireError {
         AcquireError::Unavailable { resource: resource.clone(), cause }
     }
 
-    /// Returns whether asking again is useless: the one service refuses this client.
+    /// Returns whether asking again is useless: the service refuses this client, or so many nodes that the others are
+    /// no majority.
     pub(super) fn is_permanent(&self) -> bool {
-        matches!(self, AcquireError::Unavailable { cause, .. } if matches!(cause.cause, Fault::Denied(_)))
+        let refuse = self.causes().iter().filter(|cause| matches!(cause.cause, Fault::Denied(_))).count();
+        match self {
+            AcquireError::NoQuorum { nodes, needed, .. } => refuse > nodes - needed,
+            _ => refuse > 0,
+        }
     }
 
     pub(super) fn label(&self) -> &'static str {

@@ -19,29 +19,31 @@
 
 mod backend;
 mod connect;
+#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+mod engine_builder;
 mod error;
 #[cfg(feature = "etcd")]
 pub mod etcd;
 mod lease;
-#[cfg(any(feature = "etcd", feature = "zookeeper"))]
-mod openings;
 mod operator;
 pub mod redlock;
+mod runtime;
 mod service;
+#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+mod session_cache;
 mod settings;
-mod sleep;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 pub mod sql;
 #[cfg(any(feature = "etcd", feature = "zookeeper"))]
 mod token_base;
-#[cfg(any(feature = "etcd", feature = "zookeeper"))]
-mod url_builder;
 mod wait;
 #[cfg(feature = "zookeeper")]
 pub mod zookeeper;
 
 pub use crate::holder::Holder;
 pub use connect::{ConnectError, ConnectOptions, connect};
+#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+pub use engine_builder::EngineBuilder;
 pub use error::{AcquireError, LeaseLost, Loss, NodeCause, ReleaseError, RenewError};
 pub use fencing_protocol::{Fault, Released};
 pub use lease::ticket::{LeaseTicket, LeaseTicketError};
@@ -51,6 +53,4 @@ pub use service::LockService;
 pub use service::api::Lock;
 pub use service::health::{Health, NodeHealth};
 pub use settings::BuildError;
-#[cfg(any(feature = "etcd", feature = "zookeeper"))]
-pub use url_builder::UrlBuilder;
 pub use wait::release_notifications::{Notice, ReleaseListener};

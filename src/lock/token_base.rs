@@ -36,14 +36,18 @@ impl Largest {
     /// Takes the answer to a request, unless the count has gone back. `before` was read before it was sent.
     pub(crate) fn take(&self, before: u64, count: u64) -> Result<(), Fault> {
         if count <= before {
-            return Err(Fault::Refused(format!(
-                "its tokens went back from {before} to {count}: it was restored from a backup or created again; stop \
-                 the clients and run `fencing raise`"
-            )));
+            return Err(went_back(before, count));
         }
         self.0.fetch_max(count, Ordering::AcqRel);
         Ok(())
     }
+}
+
+pub(crate) fn went_back(before: u64, count: u64) -> Fault {
+    Fault::Refused(format!(
+        "its tokens went back from {before} to {count}: it was restored from a backup or created again; stop the \
+         clients and run `fencing raise`"
+    ))
 }
 
 #[cfg(test)]

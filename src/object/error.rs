@@ -30,7 +30,9 @@ pub enum ObjectError {
     /// The object was written without the fence. Nothing was written over it.
     ///
     /// If an answer of the store was lost, this write may have been applied before the other one.
-    #[error("the object {path} was written without the fence: copy it to another path with put, or delete it")]
+    #[error(
+        "the object {path} was written without the fence: stop its writers, delete it, and put its contents with a token above all that were granted"
+    )]
     NotFenced {
         /// The path of the object.
         path: Path,

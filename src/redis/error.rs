@@ -91,6 +91,9 @@ impl From<FencedError> for FenceError {
         match error {
             FencedError::Stale(stale) => FenceError::Stale(stale),
             error @ FencedError::Closed(_) => FenceError::Closed(Box::new(error)),
+            error @ (FencedError::Corrupt { .. } | FencedError::CorruptFloor { .. } | FencedError::OtherSlot(_)) => {
+                FenceError::NotSetUp(Box::new(error))
+            }
             error => FenceError::Unreachable(Box::new(error)),
         }
     }

@@ -75,7 +75,7 @@ impl<DB: Database> Guarded<DB> {
     ) -> Result<(Transaction<'static, DB>, u64), AdmitError> {
         let values = self.check()?;
         let mut folded = values.clone();
-        if let Some(held) = DB::held(&mut folded, resource, token).map_err(sqlx::Error::Encode)? {
+        if let Some(held) = DB::mark_condition(&mut folded, resource, token).map_err(sqlx::Error::Encode)? {
             let mut tx = open_transaction(pool.acquire().await?, DB::BEGIN.into()).await?;
             let written = DB::run(&mut tx, format!("{} AND {held}", self.plain()), folded).await;
             let (tx, rows) = keep_or_roll_back(tx, read_decision(written)).await?;

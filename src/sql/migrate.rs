@@ -1,12 +1,12 @@
-use std::collections::HashMap;
+use std::error::Error;
 use std::time::Duration;
 
 use sqlx::migrate::{AppliedMigration, Migrate, Migration, MigrationType, Migrator};
 use sqlx::{Pool, SqlSafeStr};
 
-use super::MigrateError;
+use super::installed::{find_lost, read_home};
 use super::retry::{Retry, retry};
-use crate::database::{Database, Meaning, TextRow, fill, meaning, quote};
+use crate::database::{Database, Meaning, fill, is_conflict, meaning, text};
 
 /// How it tries again while others keep the database locked.
 const RETRY: Retry = Retry::new().tries(u32::MAX).within(Duration::from_secs(10));
@@ -124,99 +124,79 @@ fn build_migrator<DB: Database>() -> Migrator {
     migrator
 }
 
-/// The tables that say which tokens are stale. The first migration creates them, and no other table.
-const MEMORY: [&str; 2] = ["fencing_marks", "fencing_floor"];
+/// What to do first, and what at the end, if `fencing_leases` is lost.
+const STOP_CLIENTS: &str = "stop all clients, ";
+const RAISE_FLOOR: &str = ", then, if all leases are in this database, run `fencing db marks raise-floor --yes` (otherwise \
+                           lost tokens are granted again), and start the clients";
 
-/// A `table`, `view`, `routine` or `trigger`, and its name.
-type Object = (&'static str, &'static str);
-
-/// Returns the error if objects are lost or faulty, in this schema or the session's; if it `compares`, also if their
-/// text is not this version's. Marks and floor were there once if `is_begun`, or an object of a later migration is.
-pub(super) async fn find_lost<DB: Database>(
-    conn: &mut DB::Connection,
-    schema: Option<&str>,
-    mut is_begun: bool,
-    compares: bool,
-) -> sqlx::Result<Option<MigrateError>> {
-    let there = fill(DB::OBJECTS, &[("{schema}", &DB::catalogue(schema))]);
-    let named = |row: TextRow| Some((row.owned(0)?, row));
-    let there: HashMap<_, _> = DB::texts(conn, there).await?.into_iter().filter_map(named).collect();
-    let home = read_home::<DB>(conn, schema).await?;
-    let lines = DB::MIGRATIONS.iter().flat_map(|(_, _, sql)| sql.lines());
-    let mut objects: Vec<Object> = lines.filter_map(object).collect();
-    // The marks last: another process may be migrating.
-    objects.sort_by_key(|(_, name)| MEMORY.contains(name));
-    let (mut marks, mut others) = (Vec::new(), Vec::new());
-    for (kind, name) in objects {
-        let is_stored = matches!(kind, "table" | "view");
-        let found = there.get(&format!("{kind} {name}"));
-        let fault = match found.or_else(|| there.get(&format!("{kind} *"))) {
-            Some(found) => find_fault::<DB>(found, name, compares).map(|fault| format!(" ({fault})")),
-            None if is_stored && !is_missing::<DB>(conn, format!("{home}{name}")).await? => None,
-            None => Some(String::new()),
-        };
-        is_begun |= found.is_some() || kind == "table" && fault.is_none() && !MEMORY.contains(&name);
-        let lost = if MEMORY.contains(&name) { &mut marks } else { &mut others };
-        lost.extend(fault.map(|fault| format!("the {kind} {name}{fault}")));
-    }
-    if is_begun && !marks.is_empty() {
-        return Ok(Some(MigrateError::MarksLost { what: marks.join(", ") }));
-    }
-    Ok((!others.is_empty()).then(|| MigrateError::Lost { what: others.join(", ") }))
+/// Why the tables were not brought up to date. Nothing changed, unless it says so; on MySQL, part may have been done.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MigrateError {
+    /// Another session kept the database locked for too long.
+    #[error("another session kept the database locked; try again: {0}")]
+    Locked(#[source] Box<dyn Error + Send + Sync>),
+    /// The tables of the fence are not there, or not up to date: only [`check`](super::check) says so.
+    #[error("the tables of the fence are missing or out of date: run `fencing db migrate`")]
+    Missing,
+    /// The table of the marks or of the floor is lost. If it were created again, stale tokens would pass.
+    #[error(
+        "the database has lost {what}, which says which tokens are stale. Stop all writers. Then \
+         restore it, or create it by the SQL that `fencing db migrate --print` prints. Then raise the marks above all \
+         tokens that were granted (`fencing db marks raise`). If all leases are in this database, raise the floor as \
+         well (`fencing db marks raise-floor`): it stands for marks that are missing, not for old ones that were \
+         restored. Only then start the writers"
+    )]
+    MarksLost {
+        /// The names of the tables.
+        what: String,
+    },
+    /// The migrations were applied, and other tables, functions, procedures or triggers are lost, or look for the marks
+    /// in another schema. On MySQL this is also the error of a user without EXECUTE on any of the procedures.
+    #[error(
+        "the database has lost {what}, or this user has no right to see them: check as the owner of the tables first. \
+         If they are missing for the owner as well, {}run DELETE FROM _fencing_migrations, migrate again, which \
+         creates them and changes no mark, and give all rights again{}. A dump may have left them out: mysqldump needs \
+         --routines and --triggers. If one was restored, see \"Marks are lost\" in the runbook",
+        if .what.contains("fencing_leases") { STOP_CLIENTS } else { "" },
+        if .what.contains("fencing_leases") { RAISE_FLOOR } else { "" }
+    )]
+    Lost {
+        /// Their names.
+        what: String,
+    },
+    /// A migration was applied with another text, as by a build between two releases.
+    #[error(
+        "the text of migration {0} differs from the one that was applied. Run DELETE FROM _fencing_migrations and \
+         migrate again: that applies all migrations again and changes no mark. Then give all rights again"
+    )]
+    Changed(i64),
+    /// The tables are up to date, but guard nothing: several servers of a cluster take writes, or a table was altered,
+    /// and its engine has no transactions (MySQL), or it is not logged (PostgreSQL). It says what to do.
+    #[error("the fence does not hold in this database: {0}")]
+    Unguarded(String),
+    /// A migration failed.
+    #[error("migration failed: {0}")]
+    Migration(#[source] sqlx::migrate::MigrateError),
+    /// The database failed, or could not be reached.
+    #[error("the migrations could not be checked or applied: {}", text(.0))]
+    Database(#[source] sqlx::Error),
 }
 
-/// Returns the fault that the catalogue reports for a routine or trigger, or that its text differs. A text that cannot
-/// be compared is absent from the row, which is not a fault.
-fn find_fault<DB: Database>(found: &TextRow, name: &str, compares: bool) -> Option<String> {
-    let other = found.text(1).filter(|text| compares && !is_own::<DB>(name, text));
-    let first = found.text(3).unwrap_or_default();
-    let other = other.map(|_| format!("its text differs from this version{first}"));
-    found.owned(2).or(other)
-}
-
-/// Whether the migrations create an object of this name with this text, apart from white space.
-fn is_own<DB: Database>(name: &str, text: &str) -> bool {
-    let dense = |text: &str| text.split_whitespace().collect::<String>();
-    let text = dense(text);
-    let pieces = DB::MIGRATIONS.iter().flat_map(|(_, _, sql)| sql.split("CREATE "));
-    // MariaDB executes these comments, and keeps their content.
-    let mut pieces = pieces.map(|piece| {
-        let piece = piece.replace("/*M!100000", "").replace("/*M!100602", "").replace("*/", "");
-        dense(&piece.replace("SECURITY DEFINER", "SECURITY INVOKER"))
-    });
-    pieces.any(|piece| piece.contains(name) && piece.contains(&text))
-}
-
-/// Returns this schema, or that where migrations are applied, with a dot. On PostgreSQL the path may lead elsewhere.
-async fn read_home<DB: Database>(conn: &mut DB::Connection, schema: Option<&str>) -> sqlx::Result<String> {
-    match schema {
-        Some(schema) => Ok(quote(schema, DB::QUOTE) + "."),
-        None => Ok(DB::first(conn, DB::HOME.into()).await?.unwrap_or_default()),
+impl From<sqlx::Error> for MigrateError {
+    fn from(error: sqlx::Error) -> MigrateError {
+        if is_conflict(&error) { MigrateError::Locked(error.into()) } else { MigrateError::Database(error) }
     }
 }
 
-/// Whether a table or view is missing. It is not if you may not see it.
-async fn is_missing<DB: Database>(conn: &mut DB::Connection, table: String) -> sqlx::Result<bool> {
-    let Err(error) = DB::execute(conn, format!("SELECT 1 FROM {table} LIMIT 0")).await else {
-        return Ok(false);
-    };
-    match meaning(&error) {
-        // MySQL says the same of a view without its table and of one whose table you may not read.
-        Some(Meaning::NotMigrated) => Ok(!error.to_string().contains("lack rights")),
-        Some(_) => Ok(false),
-        None => Err(error),
+impl From<sqlx::migrate::MigrateError> for MigrateError {
+    fn from(error: sqlx::migrate::MigrateError) -> MigrateError {
+        use sqlx::migrate::MigrateError as Failure;
+        match error {
+            Failure::Execute(error) => error.into(),
+            Failure::ExecuteMigration(error, _) if is_conflict(&error) => error.into(),
+            Failure::VersionMismatch(version) => MigrateError::Changed(version),
+            error => MigrateError::Migration(error),
+        }
     }
-}
-
-/// Reads which object a line creates: `CREATE OR REPLACE FUNCTION name(...`.
-fn object(line: &'static str) -> Option<Object> {
-    let mut words = line.strip_prefix("CREATE ")?.split([' ', '(']);
-    let kind = words.find_map(|word| match word {
-        "TABLE" => Some("table"),
-        "VIEW" => Some("view"),
-        "FUNCTION" | "PROCEDURE" => Some("routine"),
-        "TRIGGER" => Some("trigger"),
-        _ => None,
-    })?;
-    Some((kind, words.find(|word| !matches!(*word, "IF" | "NOT" | "EXISTS"))?))
 }

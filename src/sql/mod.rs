@@ -36,10 +36,12 @@
 mod admit;
 mod error;
 mod guarded;
+mod installed;
 mod marks;
 mod migrate;
 mod protect;
 mod prune;
+mod refusal;
 mod retry;
 pub mod row;
 pub mod statement;
@@ -49,12 +51,13 @@ mod writer;
 
 pub use crate::database::Database;
 pub use admit::{Presented, admit, admit_in_shadow, begin, present};
-pub use error::{AdmitError, MigrateError, stale};
+pub use error::AdmitError;
 pub use guarded::{Guarded, guarded};
 pub use marks::{Mark, SqlMarks, highest, lower, marks};
-pub use migrate::{check, migrate, migrations, removal};
+pub use migrate::{MigrateError, check, migrate, migrations, removal};
 pub use protect::{NameError, Protect, ProtectError, Protected, protected};
 pub use prune::{Prune, Pruned, raise_floor};
+pub use refusal::stale;
 pub use retry::{Retry, is_retryable, is_unavailable, retry};
 #[cfg(feature = "sqlite")]
 pub use writer::single_writer;

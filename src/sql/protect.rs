@@ -3,7 +3,8 @@
 use sqlx::{Pool, Transaction};
 
 use super::AdmitError;
-use super::migrate::{find_lost, unfit};
+use super::installed::find_lost;
+use super::migrate::unfit;
 use crate::database::protect::TableName;
 pub use crate::database::protect::{NameError, Protect, Protected};
 use crate::database::{Database, Meaning, TextRow, fill, meaning, open_transaction, procedure_connection, quote, text};

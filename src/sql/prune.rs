@@ -5,7 +5,7 @@ use sqlx::Pool;
 
 use super::AdmitError;
 use super::retry::{Retry, retry};
-use crate::database::{Database, TextRow, fill, procedure_connection};
+use crate::database::{Database, NO_FLOOR, TextRow, fill, procedure_connection};
 
 /// Marks deleted in one transaction. Clients that need one of them wait for it.
 const BATCH: u32 = 1000;
@@ -158,10 +158,11 @@ pub async fn raise_floor<DB: Database>(pool: &Pool<DB>, to: Token) -> Result<(),
 }
 
 fn read_plan(rows: &[TextRow]) -> Result<Pruned, AdmitError> {
-    let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+    let no_floor = || sqlx::Error::Protocol(NO_FLOOR.into());
+    let row = rows.first().ok_or_else(no_floor)?;
     let token = |column| row.number::<i64>(column).and_then(|number| Token::try_from(number).ok());
     // It is 0 where none was set, and NULL only where the row is lost.
-    row.number::<i64>(1).ok_or(sqlx::Error::RowNotFound)?;
+    row.number::<i64>(1).ok_or_else(no_floor)?;
     let (highest, from) = (row.bytes(2).zip(token(3)), token(1));
     let floor = from.max(highest.as_ref().map(|(_, token)| *token));
     Ok(Pruned { marks: row.number(0).unwrap_or(0), highest, from, floor })

@@ -62,21 +62,17 @@ async fn a_database_that_is_lost_is_unavailable() {
     end(asked).says(69, "");
 }
 
-/// Its locks would exclude nobody: no wait makes it better.
+/// [`PATIENT`], and a long wait, which must end at once.
+const WAITS_LONG: &str = "--wait 10m --ttl 2m --node-budget 60s";
+
+/// Locks that would exclude nobody, rights that a role lacks, and marks that are lost.
 #[tokio::test]
-async fn no_lease_is_taken_where_the_fence_does_not_hold() {
+async fn what_no_wait_mends_is_refused_at_once() {
     let database = Database::postgres().await;
     let created = include_str!("../../migrations/postgres/0001_fencing_marks.sql");
     database.run(&created.replace("CREATE TABLE", "CREATE UNLOGGED TABLE")).unwrap();
     finish(run(&database.url, "", "echo never")).prints(65, "").says(65, "fencing_marks is not logged");
-}
 
-/// [`PATIENT`], and a long wait, which must end at once.
-const WAITS_LONG: &str = "--wait 10m --ttl 2m --node-budget 60s";
-
-/// Nor does a wait give rights to a role, or bring marks back.
-#[tokio::test]
-async fn what_no_wait_mends_is_refused_at_once() {
     let database = Database::postgres().await;
     database.ask("db migrate").is(0);
     database.run("CREATE ROLE without_rights").unwrap();

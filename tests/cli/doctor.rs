@@ -20,10 +20,13 @@ fn finds(place: &(impl Place + ?Sized), options: &str, code: i32, words: &str) -
 }
 
 #[test]
-fn nodes_that_are_new_well_or_down_are_told_apart() {
+fn nodes_that_are_new_well_or_down_are_told_apart_and_marks_in_a_redis_are_closed_until_they_are_opened() {
     let mut servers = five();
     // A node that only restarted empty is to be mended, and the others grant.
     finds(&servers, "", 0, "ok    the nodes: 5 of 5 grant leases now");
+    let marks = RedisServer::start();
+    let found = finds(&servers, &format!("--marks {}", marks.url()), 65, "mend  the marks: closed");
+    assert!(found.contains("ok    the nodes"), "{found}");
     servers[0].cli(&["FLUSHALL"]);
     let found = finds(&servers, "", 65, "ok    the nodes: 4 of 5");
     assert!(found.contains("mend  ") && found.contains("fleet recover"), "{found}");
@@ -44,6 +47,7 @@ fn a_database_is_migrated_whole_and_protected() {
     it.ask("db migrate").is(0);
     it.ask("db protect --table files --column path").is(0);
     finds(&it.url, "", 0, "ok    table files: protected");
+    finds(&format!("{}?mode=ro", it.url), "", 69, "readonly database");
     let triggers = it.run("SELECT name FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'files'").unwrap();
     it.run(&format!("DROP TRIGGER \"{}\"", triggers.lines().next().unwrap())).unwrap();
     finds(&it.url, "", 65, "is missing: protect the table again");
@@ -72,7 +76,8 @@ fn no_part_of_a_password_is_shown() {
 async fn servers_with_clocks_of_their_own_agree_with_this_machine_and_may_take_no_writes() {
     // What is set below holds for the whole server.
     let (postgres, server) = (Database::postgres().await, MariadbServer::start());
-    let mariadb = server.database().await.to_url_lossy().to_string();
+    let options = server.database().await;
+    let mariadb = options.to_url_lossy().to_string();
     for url in [&postgres.url, &mariadb] {
         ask(url, "db migrate").is(0);
         finds(url, "", 0, "ok    the lock service: ready, as far as");
@@ -81,6 +86,9 @@ async fn servers_with_clocks_of_their_own_agree_with_this_machine_and_may_take_n
     postgres.run("DROP FUNCTION fencing_prune").unwrap();
     let found = finds(&postgres.url, "", 65, "ok    the lock service: ready, as far as");
     assert!(found.contains("fencing_prune"), "{found}");
+    postgres.run("ALTER FUNCTION fencing_lease_renew(text, text, bigint, bigint) RENAME TO lost_renewal").unwrap();
+    finds(&postgres.url, "", 69, "mend  the lock service: ");
+    postgres.run("ALTER FUNCTION lost_renewal(text, text, bigint, bigint) RENAME TO fencing_lease_renew").unwrap();
     postgres.run("ALTER TABLE fencing_floor RENAME TO lost").unwrap();
     let found = finds(&postgres.url, "", 69, "the database has lost the table fencing_floor");
     assert!(found.contains("mend  the lock service: "), "{found}");
@@ -89,15 +97,11 @@ async fn servers_with_clocks_of_their_own_agree_with_this_machine_and_may_take_n
     postgres.run(&format!("ALTER DATABASE {} SET default_transaction_read_only = on", name.trim())).unwrap();
     finds(&postgres.url, "", 69, "takes no writes: it is a standby, or read-only");
     ask(&postgres.url, "db marks raise --resource a --token 1 --yes").says(69, "read-only");
+    let drop = format!("DROP PROCEDURE {}.fencing_lease_renew", options.get_database().unwrap());
+    output(server.client("mysql").args(["-e", &drop])).unwrap();
+    finds(&mariadb, "", 69, "mend  the lock service: ");
     output(server.client("mysql").args(["-e", "SET GLOBAL read_only = 1"])).unwrap();
     finds(&mariadb, "", 69, "takes no writes: it is a standby, or read-only");
-}
-
-#[test]
-fn marks_in_a_redis_are_closed_until_they_are_opened() {
-    let (servers, marks) = (five(), RedisServer::start());
-    let found = finds(&servers, &format!("--marks {}", marks.url()), 65, "mend  the marks: closed");
-    assert!(found.contains("ok    the nodes"), "{found}");
 }
 
 #[test]

@@ -120,7 +120,6 @@ fn it_ends_with_its_guard() {
     end(job.child).says(71, "the guard was killed");
 }
 
-/// A pipe that takes no more bytes.
 pub fn full_pipe() -> (PipeReader, PipeWriter) {
     let (reader, mut writer) = std::io::pipe().unwrap();
     ioctl_fionbio(&writer, true).unwrap();

@@ -118,17 +118,21 @@ fn on_nodes_and_in_a_sqlite_file() {
     }
 }
 
+/// And tokens are raised.
 #[test]
 fn in_etcd() {
     let cluster = EtcdCluster::start();
     let holder = listed_and_released(&cluster.url(), None);
     assert!(holder.go().stderr.contains("the lock was gone before it was released"));
+    is_raised(&cluster.url());
 }
 
+/// And tokens are raised.
 #[test]
 fn in_zookeeper() {
     let server = ZookeeperServer::start();
     listed_and_released(&server.url(), None).ended().says(76, "lease lost");
+    is_raised(&server.url());
 }
 
 #[test]
@@ -240,7 +244,6 @@ fn what_quarantined_nodes_have_forgotten_may_be_held() {
     holder.go();
 }
 
-/// A node of another list is in no majority of this one, and stays as it is.
 #[test]
 fn nodes_of_another_list_do_not_count() {
     let servers = with_locks([Some("stuck"); 5]);
@@ -313,23 +316,12 @@ fn is_raised(url: &str) {
 }
 
 #[test]
-fn tokens_of_etcd_and_zookeeper_are_raised() {
-    is_raised(&EtcdCluster::start().url());
-    is_raised(&ZookeeperServer::start().url());
-}
-
-/// The same commands with `--lock`, which has any URL.
-#[test]
 fn lock_takes_what_redis_and_database_take() {
     let (servers, folder) = (five(), tempfile::tempdir().unwrap());
     for url in [urls(&servers), Database::sqlite(&folder, "leases.db").url] {
-        let line = format!("run --lock {url} --resource a {PATIENT} -- sh -c");
-        let mut command = fencing("", &line);
-        finish({
-            command.arg("test $FENCING_TOKEN -gt 0");
-            command
-        })
-        .is(0);
+        let mut command = fencing("", &format!("run --lock {url} --resource a {PATIENT} -- sh -c"));
+        command.arg("test $FENCING_TOKEN -gt 0");
+        finish(command).is(0);
         let listed = ask("", &format!("leases --lock {url}")).printed();
         assert!(listed.starts_with("RESOURCE"), "{listed}");
         assert_eq!(ask("", &format!("release --lock {url} --resource a")).printed(), "nobody holds a\n");

@@ -147,7 +147,7 @@ fn whoever_waits_for_new_nodes_is_told_how_to_skip_that() {
 const SIGNALS: [(&str, i32); 3] = [("INT", 2), ("TERM", 15), ("HUP", 1)];
 
 #[test]
-fn each_signal_reaches_the_command_and_the_lease_is_released() {
+fn each_signal_reaches_the_command_or_ends_the_wait_and_no_lock_is_left() {
     let servers = five();
     let at_once = format!("{PATIENT} --wait 0s");
     for (name, number) in SIGNALS {
@@ -161,11 +161,7 @@ fn each_signal_reaches_the_command_and_the_lease_is_released() {
         job.ended().is(128 + number);
     }
     finish(run(&servers, &at_once, "exit 0")).is(0);
-}
 
-#[test]
-fn a_signal_ends_the_wait_and_leaves_no_lock() {
-    let servers = five();
     let holder = Job::start(&servers, PATIENT, "", "");
     for (name, number) in SIGNALS {
         let waiting = run(&servers, "--wait 1m", "echo never").spawn().unwrap();
@@ -175,11 +171,11 @@ fn a_signal_ends_the_wait_and_leaves_no_lock() {
         end(waiting).prints(128 + number, "");
     }
     holder.go().is(0);
-    finish(run(&servers, &format!("{PATIENT} --wait 0s"), "exit 0")).is(0);
+    finish(run(&servers, &at_once, "exit 0")).is(0);
 }
 
 #[test]
-fn what_is_ignored_stays_ignored() {
+fn what_is_ignored_stays_ignored_and_no_status_is_changed_by_a_parent_that_ignores_sigchld() {
     let (servers, folder) = (five(), tempfile::tempdir().unwrap());
     let ready = folder.path().join("ready");
     let script = format!("grep SigIgn /proc/$$/status > {}; sleep 0.3", ready.display());
@@ -191,11 +187,6 @@ fn what_is_ignored_stays_ignored() {
     assert_eq!(end(child).code, Some(0));
     let mask = u64::from_str_radix(mask.split_whitespace().last().unwrap(), 16).unwrap();
     assert_eq!(mask & 1, 1, "the command ignores HUP as it was meant to");
-}
-
-#[test]
-fn a_parent_that_ignores_sigchld_changes_no_status() {
-    let servers = five();
     let inner = run(&servers, PATIENT, "sh -c 'exit 3'; exit $(($? + 4))");
     finish(without_heeding(&inner, &["env", "--ignore-signal=CHLD"])).is(7);
 }

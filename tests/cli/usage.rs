@@ -52,7 +52,8 @@ const WRONG: &[(&str, &str)] = &[
     ("fleet recover $R --now", "Add --yes"),
     ("fleet move --from redis://a,redis://b --to redis://a,redis://b", "the same"),
     ("fleet move --from redis://a --to redis://b --yes", "--lost"),
-    ("fleet move --from redis://a --to redis://b --lost", "Add --yes"),
+    ("fleet move --from redis://a --to redis://b --lost", "Add --ttl and --yes"),
+    ("fleet move --from redis://a --to redis://b --lost --yes", "Add --ttl and --yes"),
     ("fleet move --from redis://a --to a=redis://a,a=redis://b", "--to: nodes: a is given twice"),
     ("fleet move --from http://a --to redis://b", "--from: redis: http://a is not a redis://"),
     ("fleet move redis://me:s3cret@h", "***"),
@@ -191,7 +192,7 @@ fn commands(page: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_commands_of_the_documents_exist() {
+fn the_commands_of_the_documents_and_of_the_units_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let folders = ["", "docs", "docs/guide", "docs/reference", "docs/assurance", "clients/python", "clients/node"]
         .map(|folder| root.join(folder));
@@ -202,13 +203,9 @@ fn the_commands_of_the_documents_exist() {
     for command in all {
         ask("", &format!("{command} --help")).is(0);
     }
-}
-
-#[test]
-fn the_commands_of_the_units_have_their_options() {
+    // With their options.
     for unit in ["fencing-serve", "report"] {
-        let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../ops/{unit}.service")));
-        let text = text.unwrap();
+        let text = fs::read_to_string(root.join(format!("ops/{unit}.service"))).unwrap();
         let command = text.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/local/bin/fencing ")).unwrap();
         ask("", &format!("{} --help", command.split(" -- ").next().unwrap())).is(0);
     }

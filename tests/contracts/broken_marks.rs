@@ -60,7 +60,7 @@ impl Marks for FlawedMarks {
         if self.flaw != Flaw::ComparesFirst {
             return ready(FlawedMarks::raise(self, resource, token)).boxed();
         }
-        async move {
+        Box::pin(async move {
             let before = self.marks.lock().unwrap().get(&self.key(resource)).copied();
             if before.is_some_and(|before| before > token) {
                 return FlawedMarks::raise(self, resource, token);
@@ -71,8 +71,7 @@ impl Marks for FlawedMarks {
             }
             self.marks.lock().unwrap().insert(self.key(resource), token);
             Ok(())
-        }
-        .boxed()
+        })
     }
 
     fn highest<'a>(&'a self, _: &'a Resource) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {

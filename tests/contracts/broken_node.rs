@@ -1,23 +1,24 @@
-//! Nodes that break one rule each.
+//! Nodes, and lock services on such nodes, that break one rule each.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fencing::Resource;
-use fencing::lock::redlock::{Group, MemoryNode, Node, Session};
+use fencing::lock::redlock::{Group, MemoryNode, Node, RedlockBuilder, Session};
+use fencing::{Redlock, Resource};
 use fencing_protocol::{Fault, Fleet, Mode, Nonce, Owner, Reply, Request, Token};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all};
 use tokio::time::sleep;
 
-use crate::breach;
+use crate::lock::{delay_contract, lapse_contract, lock_contract, resume_contract, shared_contract};
 use crate::node::node_contract;
+use crate::{breach, nodes, resource};
 use support::clock::TokioClock;
 use support::requests::ask_alone;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Flaw {
+enum Flaw {
     PublishIgnoresOwner,
     PublishIgnoresNonce,
     VotesThoughNotAdmitted,
@@ -30,24 +31,21 @@ pub enum Flaw {
     ForgetsCase,
     SharesNothing,
     NeverDrains,
-    /// Each grant is the first.
     CountsNothing,
     GrantsWhatIsHeld,
-    /// Those who share a lock have another one.
     SharesAnother,
     /// A release overtakes the acquisition that it is to take back.
     OvertakesAcquire,
 }
 
-/// A memory node whose requests and replies are bent.
-pub struct FlawedNode {
+struct FlawedNode {
     flaw: Flaw,
     node: MemoryNode,
     holders: Holders,
 }
 
 impl FlawedNode {
-    pub fn new(flaw: Flaw, node: MemoryNode) -> FlawedNode {
+    fn new(flaw: Flaw, node: MemoryNode) -> FlawedNode {
         FlawedNode { flaw, node, holders: Arc::default() }
     }
 }
@@ -69,11 +67,10 @@ impl Node for FlawedNode {
     fn open(&self, fleet: &Fleet, holder: &str) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
         let (flaw, node, holders) = (self.flaw, self.node.clone(), Arc::clone(&self.holders));
         let open = node.open(fleet, holder);
-        async move {
+        Box::pin(async move {
             let session = open.await?.into();
             Ok(Box::new(FlawedSession { flaw, node, session, holders }) as Box<dyn Session>)
-        }
-        .boxed()
+        })
     }
 }
 
@@ -92,7 +89,7 @@ impl FlawedSession {
         if let (Flaw::GrantsWhatIsHeld, Request::Acquire { resource, .. }) = (flaw, &request) {
             self.node.expire(resource);
         }
-        async move {
+        Box::pin(async move {
             if let (Flaw::OvertakesAcquire, Request::Acquire { .. }) = (flaw, &request) {
                 sleep(Duration::from_millis(5)).await;
             }
@@ -115,8 +112,7 @@ impl FlawedSession {
                 }
             }
             Ok(reply)
-        }
-        .boxed()
+        })
     }
 }
 
@@ -178,4 +174,48 @@ async fn flawed_nodes_are_found_out() {
         let breach = breach(node_contract(&FlawedNode::new(flaw, node))).await;
         assert!(breach.contains(case), "{flaw:?}: {breach}");
     }
+}
+
+/// A lock service over five nodes that are made of good ones.
+fn over<N: Node>(made: impl Fn(MemoryNode) -> N) -> RedlockBuilder {
+    let clock = TokioClock::new();
+    Redlock::builder().nodes(nodes(&clock).into_iter().map(made)).clock(clock)
+}
+
+#[tokio::test(start_paused = true)]
+async fn flawed_locks_are_found_out() {
+    for (flaw, case) in [
+        (Flaw::CountsNothing, "acquire after"),
+        (Flaw::GrantsWhatIsHeld, "try_acquire what is held"),
+        (Flaw::ForgetsCase, "while others are held"),
+        (Flaw::OvertakesAcquire, "of an acquisition that was dropped"),
+        (Flaw::SharesAnother, "share after"),
+        (Flaw::NeverDrains, "acquire shared/turns: Held"),
+    ] {
+        let lock = over(|node| FlawedNode::new(flaw, node)).build().unwrap();
+        let breach = match flaw {
+            Flaw::SharesAnother | Flaw::NeverDrains => breach(shared_contract(&lock, &lock)).await,
+            _ => breach(lock_contract(&lock, &lock)).await,
+        };
+        assert!(breach.contains(case), "{flaw:?}: {breach}");
+    }
+    let patient = over(|node| node).build().unwrap();
+    // Its nodes are started.
+    patient.acquire(&resource("warm")).await.unwrap().release().await.unwrap();
+    let hasty = patient.with_wait(Duration::ZERO).unwrap();
+    let breach = breach(lock_contract(&hasty, &hasty)).await;
+    assert!(breach.contains("acquire wait: Held"), "{breach}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn leases_that_end_late_or_early_are_found_out() {
+    let lock = over(|node| FlawedNode::new(Flaw::ResumesWhatIsMissing, node)).renew(false).build().unwrap();
+    let resumed = breach(resume_contract(&lock, &lock, crate::in_a_moment)).await;
+    assert!(resumed.contains("resume what was released"), "{resumed}");
+    let renewed = breach(lapse_contract(&over(|node| node).build().unwrap())).await;
+    assert!(renewed.contains("lost() of a lease that is not renewed"), "{renewed}");
+    // Its locks have no delay.
+    let lock = over(|node| node).renew(false).build().unwrap();
+    let freed = breach(delay_contract(&lock, &lock, &lock, Duration::from_secs(2))).await;
+    assert!(freed.contains("acquire after the lock delay"), "{freed}");
 }

@@ -1,6 +1,5 @@
 //! Every implementation of a trait keeps its contract, and the suites can fail.
 
-mod broken_lock;
 mod broken_marks;
 mod broken_node;
 mod broken_operator;
@@ -14,7 +13,7 @@ use std::time::Duration;
 
 use fencing::fence::MemoryMarks;
 use fencing::lock::etcd::EtcdLock;
-use fencing::lock::redlock::{MemoryNode, RedisNode, RedlockBuilder};
+use fencing::lock::redlock::{MemoryNode, RedisNode};
 use fencing::lock::sql::SqlLock;
 use fencing::lock::zookeeper::ZookeeperLock;
 use fencing::lock::{ConnectOptions, Lock};
@@ -43,7 +42,6 @@ use node::node_contract;
 /// How long a suite waits for one answer: ten times what is already long.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
-/// Waits for an answer that must come.
 async fn answered<T>(case: impl fmt::Display, answer: impl Future<Output = T>) -> T {
     let answer = tokio::time::timeout(ANSWER_WITHIN, answer).await;
     answer.unwrap_or_else(|_| panic!("{case}: no answer"))
@@ -66,28 +64,17 @@ fn nodes(clock: &TokioClock) -> Vec<MemoryNode> {
     (0..5).map(|number| MemoryNode::with_clock(format!("memory-{number}"), clock.clone())).collect()
 }
 
-/// A machine that is busy with other tests must not look like nodes that are down.
-fn on_servers(servers: &[RedisServer]) -> RedlockBuilder {
-    let budget = Duration::from_millis(900);
-    Redlock::builder().first_start(true).redis(servers.iter().map(RedisServer::url)).node_budget(budget)
-}
-
+/// Also in a [`FaultyNode`]: without a fault it is what it wraps.
 #[tokio::test(start_paused = true)]
 async fn memory_node() {
-    let node = MemoryNode::with_clock("memory", TokioClock::new());
-    node_contract(&node).await;
+    let node = || MemoryNode::with_clock("memory", TokioClock::new());
+    node_contract(&node()).await;
+    node_contract(&FaultyNode::new(node())).await;
 }
 
 #[tokio::test]
 async fn memory_node_on_the_machines_clock() {
     node_contract(&MemoryNode::new("memory")).await;
-}
-
-/// Without a fault it is what it wraps.
-#[tokio::test(start_paused = true)]
-async fn faulty_node() {
-    let node = MemoryNode::with_clock("memory", TokioClock::new());
-    node_contract(&FaultyNode::new(node)).await;
 }
 
 #[tokio::test]
@@ -162,12 +149,15 @@ async fn lock_by_the_url_of_memory() {
 #[tokio::test]
 async fn redlock_on_five_redis_servers() {
     let servers = five();
-    let one = || on_servers(&servers).holder(ONE);
-    // Not a longer one: a waiting writer keeps readers out for two budgets, too.
+    // Nodes on a busy machine must not look down. Not a longer one: a waiting writer keeps readers out for two, too.
     let budget = Duration::from_secs(2);
-    let steady = one().ttl(STEADY).node_budget(budget).build().unwrap();
+    let one = || {
+        let redlock = Redlock::builder().first_start(true).redis(servers.iter().map(RedisServer::url));
+        redlock.node_budget(budget).holder(ONE)
+    };
+    let steady = one().ttl(STEADY).build().unwrap();
     locks_beside(&support::cli::urls(&servers), budget, &steady, Some(ONE)).await;
-    let brief = || one().ttl(BRIEF).node_budget(budget).renew(false).build().unwrap();
+    let brief = || one().ttl(BRIEF).renew(false).build().unwrap();
     let (lapses, first, second) = (brief(), brief(), brief());
     tokio::join!(
         lapse_contract(&lapses),

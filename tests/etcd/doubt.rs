@@ -1,17 +1,8 @@
 //! Requests whose answers are lost, or that take effect late.
 
-use std::time::Duration;
-
 use fencing::Lease;
-use fencing::lock::etcd::EtcdLock;
-use futures_util::future::join;
-use support::etcd::EtcdCluster;
-use support::lease::{named, release, resource};
-use support::waiting::{in_time, until};
-use tokio::time::sleep;
 
-use crate::lock;
-use crate::proxy::{Mode, Proxy};
+use super::*;
 
 pub fn is_there(cluster: &EtcdCluster, key: &str) -> bool {
     !cluster.ctl(&["get", "--prefix", key]).is_empty()
@@ -20,11 +11,9 @@ pub fn is_there(cluster: &EtcdCluster, key: &str) -> bool {
 #[tokio::test]
 async fn a_late_transaction_has_no_effect_after_the_sweep() {
     let cluster = EtcdCluster::start();
-    let proxy = Proxy::before(cluster.host(0)).await;
-    let url = format!("etcd://{},{}", proxy.host, cluster.host(0));
+    let (proxy, one) = beside(&cluster).await;
     // No renewal is due while requests are held.
-    let (ttl, budget) = (Duration::from_secs(30), Duration::from_secs(8));
-    let one = EtcdLock::builder(url).ttl(ttl).budget(budget).build().unwrap();
+    let one = one.ttl(Duration::from_secs(30)).budget(Duration::from_secs(8)).build().unwrap();
     let kept = one.acquire(&named("kept")).await.unwrap();
     proxy.set(Mode::Hold);
     let cut = async {
@@ -38,14 +27,12 @@ async fn a_late_transaction_has_no_effect_after_the_sweep() {
     in_time(one.settle()).await;
     proxy.deliver().await;
     sleep(Duration::from_millis(500)).await;
-    assert!(!is_there(&cluster, "fencing/l/invoice/42"));
-    assert!(cluster.ctl(&["get", "--prefix", "fencing/l/shared"]).is_empty());
+    assert!(!is_there(&cluster, "fencing/l/invoice/42") && !is_there(&cluster, "fencing/l/shared"));
     // The session goes on: its lease as well.
     until("it is renewed", async || kept.renew().await.is_ok()).await;
     release(one.acquire(&x).await.unwrap()).await;
 }
 
-/// A sweep takes effect late, when the lock has come back to the session.
 #[tokio::test]
 async fn a_late_sweep_deletes_no_lock_that_has_come_back() {
     let cluster = EtcdCluster::start();

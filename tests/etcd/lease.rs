@@ -1,19 +1,10 @@
 //! A lease and its token.
 
 use std::pin::pin;
-use std::time::Duration;
 
-use fencing::Token;
-use fencing::lock::etcd::EtcdLock;
-use fencing::lock::{AcquireError, ConnectOptions, Fault, Lock, Loss, NodeCause, connect};
 use fencing::time::ManualClock;
-use support::etcd::EtcdCluster;
-use support::lease::{assert_held, holder, named, release, resource};
-use support::waiting::{in_time, until};
-use tokio::time::sleep;
 
-use crate::lock;
-use crate::proxy::{Mode, Proxy};
+use super::*;
 
 /// The number that is added to revisions.
 fn base(cluster: &EtcdCluster) -> u64 {

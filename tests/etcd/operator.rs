@@ -1,14 +1,6 @@
 //! What operators do beyond their contract: they raise the tokens of a restored cluster.
 
-use std::time::Duration;
-
-use fencing::Token;
-use fencing::lock::{ConnectOptions, Fault};
-use support::etcd::EtcdCluster;
-use support::lease::{assert_held, named, release, resource};
-use support::waiting::{in_time, until};
-
-use crate::lock;
+use super::*;
 
 #[tokio::test]
 async fn asking_while_the_service_is_closed_leaves_nothing() {
@@ -45,6 +37,7 @@ async fn a_restored_cluster_gives_no_smaller_token_and_after_raise_to_nobody() {
         Err(error) => error.to_string().contains("restored from a backup"),
     };
     until("the client says why", restored).await;
+    assert!(!old.health().await.has_quorum());
     let operator = ConnectOptions::new(cluster.url()).operator().unwrap();
     operator.raise(held.token()).await.unwrap();
     let fresh = lock(&cluster).wait(Duration::from_secs(80)).build().unwrap();

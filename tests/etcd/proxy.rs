@@ -77,7 +77,6 @@ impl Proxy {
         texts.iter().all(|text| held.windows(text.len()).any(|found| found == text.as_bytes()))
     }
 
-    /// Delivers what was held.
     pub async fn deliver(&self) {
         let held = std::mem::take(&mut self.state.lock().unwrap().1);
         assert!(!held.is_empty(), "nothing was held");

@@ -1,17 +1,8 @@
 //! The session that all leases of a service share, and its task.
 
-use std::time::Duration;
-
-use fencing::lock::etcd::EtcdLock;
-use futures_util::future::{join, join_all};
 use support::clock::FaultyClock;
-use support::etcd::EtcdCluster;
-use support::lease::{assert_held, named, release, resource};
-use support::waiting::{in_time, polled, until};
-use tokio::time::sleep;
 
-use crate::lock;
-use crate::proxy::{Mode, Proxy};
+use super::*;
 
 #[tokio::test]
 async fn leases_are_renewed_while_many_locks_are_swept() {
@@ -49,9 +40,8 @@ async fn a_caller_that_gives_up_while_the_session_starts_leaves_no_etcd_lease() 
 #[tokio::test]
 async fn a_grant_whose_answer_is_late_leaves_no_etcd_lease() {
     let cluster = EtcdCluster::start();
-    let proxy = Proxy::before(cluster.host(0)).await;
-    let (url, budget) = (format!("etcd://{},{}", proxy.host, cluster.host(0)), Duration::from_secs(12));
-    let lock = EtcdLock::builder(url).ttl(Duration::from_secs(600)).budget(budget).build().unwrap();
+    let ((proxy, lock), budget) = (beside(&cluster).await, Duration::from_secs(12));
+    let lock = lock.ttl(Duration::from_secs(600)).budget(budget).build().unwrap();
     // It is connected, without a session.
     assert!(lock.health().await.has_quorum());
     proxy.set(Mode::Hold);

@@ -1,26 +1,13 @@
 //! A place in the line of waiting clients, and a lock that stays closed for a time.
 
-use std::time::Duration;
-
-use fencing::lock::AcquireError;
-use futures_util::future::join;
-use support::etcd::EtcdCluster;
-use support::lease::{named, release, resource};
-use support::waiting::{in_time, polled, until};
-use tokio::time::{Instant, sleep, timeout};
-
-use crate::doubt::is_there;
-use crate::lock;
-use crate::proxy::{Mode, Proxy};
+use super::*;
 
 #[tokio::test]
 async fn a_place_that_is_taken_late_is_taken_back() {
     let cluster = EtcdCluster::start();
-    let proxy = Proxy::before(cluster.host(0)).await;
-    let url = format!("etcd://{},{}", proxy.host, cluster.host(0));
+    let ((proxy, one), budget) = (beside(&cluster).await, Duration::from_secs(3));
     // No renewal is due while requests are held.
-    let (ttl, budget) = (Duration::from_secs(20), Duration::from_secs(3));
-    let one = fencing::lock::etcd::EtcdLock::builder(url).ttl(ttl).budget(budget).build().unwrap();
+    let one = one.ttl(Duration::from_secs(20)).budget(budget).build().unwrap();
     // It keeps the session, and with it every place.
     let kept = one.acquire(&named("kept")).await.unwrap();
     let held = lock(&cluster).build().unwrap().acquire(&resource()).await.unwrap();

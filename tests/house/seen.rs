@@ -10,7 +10,7 @@ const UPWARDS: [(&str, &str); 8] = [
     ("database/mod.rs", "use crate::sql::SqlMarks;"),
     ("lock/lease/mod.rs", "use super::sql::SqlLockBuilder;"),
     ("lock/service/mod.rs", "use crate::lock::redlock::nodes::Nodes;"),
-    ("lock/sleep.rs", "fn f() { super::redlock::nodes::Nodes; }"),
+    ("lock/runtime.rs", "fn f() { super::redlock::nodes::Nodes; }"),
     ("fence/gate.rs", "use crate::lock::Lease;"),
     ("fence/gate.rs", "use super::MemoryMarks;"),
 ];
@@ -31,10 +31,10 @@ const TO_A_SIBLING: [(&str, &str); 12] = [
 ];
 
 const THROUGH_THE_FRONT_DOOR: [(&str, &str); 2] =
-    [("lock/sleep.rs", "use crate::Sequencer;"), ("lock/sleep.rs", "fn f(sequencer: crate::Sequencer) {}")];
+    [("lock/runtime.rs", "use crate::Sequencer;"), ("lock/runtime.rs", "fn f(sequencer: crate::Sequencer) {}")];
 
 const ALLOWED: [(&str, &str); 8] = [
-    ("lock/sleep.rs", "use crate::sequencer::Sequencer;"),
+    ("lock/runtime.rs", "use crate::sequencer::Sequencer;"),
     ("database/postgres/mod.rs", "use super::Database;"),
     ("sql/mod.rs", "use crate::{database::Database, fence::Stale};"),
     ("http/layer.rs", "use crate::fence::{Fence, Stale};"),

@@ -68,23 +68,20 @@ where
     A: Future<Output: Send> + Send + 'static,
 {
     fn raise<'a>(&'a self, resource: &'a Resource, token: Token) -> BoxFuture<'a, Result<(), FenceError>> {
-        async move {
+        Box::pin(async move {
             let _lasts = self.1().await;
             self.0.raise(resource, token).await
-        }
-        .boxed()
+        })
     }
 
     fn highest<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {
-        async move {
+        Box::pin(async move {
             let _lasts = self.1().await;
             self.0.highest(resource).await
-        }
-        .boxed()
+        })
     }
 }
 
-/// Marks that cannot be reached.
 struct NoMarks;
 
 impl Marks for NoMarks {
@@ -172,7 +169,6 @@ fn grpc(mut request: Request<Body>) -> Request<Body> {
     request
 }
 
-/// Sends a write of `files/a`.
 async fn write(app: &Router, token: u64) -> Response<Body> {
     send(app, "PUT", "/files/a", Some(&token.to_string())).await
 }

@@ -19,7 +19,6 @@ pub fn seen(recorder: &PrometheusRecorder, name: &str) -> f64 {
     value.map_or(0.0, |value| value.parse().unwrap())
 }
 
-/// Leases that are held, and calls that wait.
 fn now(recorder: &PrometheusRecorder) -> (f64, f64) {
     (seen(recorder, "fencing_leases"), seen(recorder, "fencing_waiting"))
 }

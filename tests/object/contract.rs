@@ -142,7 +142,6 @@ async fn each_path_is_an_object_of_its_own(kind: Kind) {
     assert!(matches!(own, Err(ObjectError::Path { cause: PathCause::Reserved, .. })), "{own:?}");
 }
 
-/// Counts requests.
 #[derive(Debug, Default)]
 struct Counts(AtomicUsize);
 

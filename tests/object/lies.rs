@@ -10,7 +10,6 @@ use object_store::{Error, GetResult, ObjectStore, PutMode, PutOptions, PutResult
 
 use super::stores::{Around, Wrapped, token};
 
-/// What a store does wrong.
 #[derive(Debug, Clone, Copy)]
 enum Lie {
     IgnoresCreate,
@@ -83,16 +82,12 @@ fn answering(put: Option<Error>) -> (Arc<Answers>, Arc<dyn ObjectStore>) {
     (answers, store)
 }
 
-/// It looks so when the client has repeated the request.
 #[tokio::test]
-async fn a_lost_answer_is_no_lie() {
+async fn a_lost_answer_is_no_lie_and_a_store_without_conditional_writes_is_refused() {
+    // It looks so when the client has repeated the request.
     let error = Error::AlreadyExists { path: "a".into(), source: "it was written before".into() };
     ObjectFence::open(answering(Some(error)).1).await.expect("it keeps to conditions");
-}
-
-/// A local file system has no conditional update.
-#[tokio::test]
-async fn a_store_without_conditional_writes_is_refused() {
+    // A local file system has no conditional update.
     let error = Error::NotImplemented { operation: "put_opts".into(), implementer: "a file system".into() };
     let opened = ObjectFence::open(answering(Some(error)).1).await;
     assert!(matches!(opened, Err(ObjectError::Store(Error::NotImplemented { .. }))), "{opened:?}");
@@ -134,7 +129,6 @@ async fn a_write_that_was_refused_and_cannot_be_read_back_is_in_doubt() {
     assert_eq!(fence.get(&path).await.expect("it is there"), "written");
 }
 
-/// The object that tests the store is gone afterwards.
 #[tokio::test]
 async fn the_test_leaves_nothing() {
     use futures_util::TryStreamExt;

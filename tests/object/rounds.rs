@@ -65,7 +65,6 @@ impl OldWriter {
     }
 }
 
-/// FENCING_ROUNDS asks for more.
 fn rounds() -> u64 {
     std::env::var("FENCING_ROUNDS").map_or(40, |rounds| rounds.parse().expect("FENCING_ROUNDS is a number"))
 }

@@ -123,7 +123,6 @@ pub trait Around: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// A store with something around its requests.
 #[derive(Debug)]
 pub struct Wrapped<A> {
     pub store: Arc<dyn ObjectStore>,

@@ -65,7 +65,6 @@ fn found(spoil: impl FnOnce(&mut History)) -> Vec<Invariant> {
     found
 }
 
-/// What it finds when these events come besides.
 fn with(events: impl IntoIterator<Item = Event>) -> Vec<Invariant> {
     found(|history| history.events.extend(events))
 }
@@ -176,7 +175,6 @@ fn i6_somebody_never_comes_back() {
     assert_eq!(found(joins), [I6]);
 }
 
-/// Those who share a lock may have one token, and nobody else.
 #[test]
 fn leases_that_share_a_lock_may_have_one_token() {
     let together = || vec![shared(1, 210, 220, 40), shared(2, 230, 240, 40)];
@@ -218,7 +216,6 @@ fn a_reader_is_stale_after_a_writer_only() {
     assert_eq!(with(Answer::Refused(40), before()), [I5]);
 }
 
-/// One call that is granted several resources has a token for each, and each keeps its order.
 #[test]
 fn several_resources_of_one_call_keep_the_order_of_each() {
     let both = |asked: u64, [r, s]: [u64; 2]| {

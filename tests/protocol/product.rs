@@ -24,7 +24,6 @@ struct Client {
     answered: Vec<Option<Reply>>,
 }
 
-/// What the walks have seen.
 #[derive(Default)]
 struct Seen {
     won: usize,
@@ -53,7 +52,6 @@ fn node(era: u64, counts: [u8; 3]) -> Node {
     Node { together: store.clone(), apart: store }
 }
 
-/// What the next one is granted.
 fn next_grant(store: &mut Store, name: &str) -> Stamp {
     let resource = named(name);
     store.expire_lock(&resource);
@@ -166,10 +164,7 @@ fn places(request: &Request, names: &[&str]) -> Vec<usize> {
 fn walk(seed: u64, seen: &mut Seen) {
     let mut random = fastrand::Rng::with_seed(seed);
     let counts = |random: &mut fastrand::Rng| [0; 3].map(|_: u8| random.u8(0..3));
-    let mut nodes: Vec<Node> = Vec::new();
-    for _ in 0..NODES {
-        nodes.push(node(random.u64(1..4), counts(&mut random)));
-    }
+    let mut nodes: Vec<Node> = (0..NODES).map(|_| node(random.u64(1..4), counts(&mut random))).collect();
     let lists = [&["a", "b"][..], &["b", "c"], &["a", "b", "c"], &["c"]];
     let mut clients: Vec<Client> = (0..).zip(lists).map(|(number, names)| Client::new(number, names)).collect();
     let mut parts = vec![vec![Vec::new(); NODES]; clients.len()];

@@ -33,7 +33,6 @@ pub async fn until_waiting(servers: &[RedisServer], many: usize) {
     until("they wait", async || waiting(servers, resource.as_str()) == many).await;
 }
 
-/// How often the servers have notified somebody.
 pub fn notified(servers: &[RedisServer]) -> usize {
     servers.iter().map(|server| calls(server, "publish")).sum()
 }

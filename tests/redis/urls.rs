@@ -34,6 +34,9 @@ async fn user_password_and_database() {
         let cause = cause(&url(user, password)).await;
         assert!(matches!(cause.cause, Fault::Denied(_)), "{cause}");
         assert!(cause.node.contains(user) && !cause.to_string().contains(password), "{cause}");
+        // No wait changes that.
+        let patient = steady(&[]).redis([url(user, password)]).wait(Duration::from_secs(3600)).build().unwrap();
+        in_time(patient.acquire(&resource())).await.unwrap_err();
     }
 }
 
@@ -67,16 +70,12 @@ fn tls_with_a_certificate_of_ones_own() {
 }
 
 #[tokio::test]
-async fn tls_to_a_server_without_is_no_panic() {
+async fn tls_to_a_server_without_is_no_panic_and_a_server_that_errs_is_quoted() {
     let cause = cause(&format!("rediss://localhost:{}", serve_each(drop).port())).await;
     assert!(matches!(cause.cause, Fault::Unreachable(_)), "{cause}");
-}
-
-#[tokio::test]
-async fn a_server_that_errs_is_quoted() {
     let server = RedisServer::start();
     server.cli(&["SET", "{fencing}:memory", "somebody else's"]);
-    let cause = cause(&server.url()).await;
+    let cause = self::cause(&server.url()).await;
     let Fault::Refused(text) = &cause.cause else { panic!("{cause}") };
     assert!(text.contains("WRONGTYPE"), "{text}");
 }

@@ -20,7 +20,6 @@ pub fn server<T: Transactions>(storage: T, handler: MethodRouter) -> Router {
     behind(Fence::new(MemoryMarks::default()), handler.route_layer(TransactionLayer::new(storage)))
 }
 
-/// A server behind this fence.
 pub fn behind(fence: Fence, handler: MethodRouter) -> Router {
     Router::new().route("/files/{name}", handler.route_layer(FenceLayer::new(fence, http::path)))
 }

@@ -6,7 +6,6 @@ pub use super::place::{self, Db, LEVELS, Place};
 pub use crate::common::*;
 pub use support::place::single;
 
-/// A database with the tables of the fence.
 pub async fn migrated() -> Place {
     let place = Place::empty().await;
     sql::migrate(&place.pool).await.unwrap();
@@ -58,22 +57,18 @@ pub async fn attempt<'e>(on: impl Executor<'e, Database = Db>, statements: &str)
     Ok(sqlx::raw_sql(AssertSqlSafe(statements.to_owned())).execute(on).await.map(drop)?)
 }
 
-/// Runs statements, which must succeed.
 pub async fn run<'e>(on: impl Executor<'e, Database = Db>, statements: &str) {
     attempt(on, statements).await.unwrap_or_else(|error| panic!("{statements}: {error}"));
 }
 
-/// The one number that a query finds.
 pub async fn number<'e>(on: impl Executor<'e, Database = Db>, query: &str) -> i64 {
     sqlx::query_scalar(AssertSqlSafe(query.to_owned())).fetch_one(on).await.unwrap()
 }
 
-/// Begins with a token of the resource.
 pub async fn begin(pool: &Pool<Db>, number: u64) -> Result<Transaction<'static, Db>, AdmitError> {
     sql::begin(pool, &resource(), token(number)).await
 }
 
-/// A transaction in which a token of the resource was admitted.
 pub async fn admitted(pool: &Pool<Db>, number: u64) -> Transaction<'static, Db> {
     let mut tx = pool.begin().await.unwrap();
     sql::admit(&mut tx, &resource(), token(number)).await.unwrap();
@@ -87,7 +82,6 @@ pub async fn presenting(pool: &Pool<Db>, number: u64) -> Transaction<'static, Db
     tx
 }
 
-/// Raises a mark, in a transaction that does nothing else.
 pub async fn raise(pool: &Pool<Db>, resource: &Resource, number: u64) {
     sql::begin(pool, resource, token(number)).await.unwrap().commit().await.unwrap();
 }
@@ -130,7 +124,6 @@ pub async fn is_found_and_mended(place: &Place, change: &str, expected: &str) {
     assert_eq!(faults(place).await, "", "{change}");
 }
 
-/// A migration says that this part is lost.
 pub async fn is_lost(pool: &Pool<Db>, part: &str) {
     let error = sql::migrate(pool).await.unwrap_err();
     assert!(matches!(error, MigrateError::Lost { .. }), "{error:?}");

@@ -95,7 +95,6 @@ pub fn ask(place: &(impl Place + ?Sized), arguments: &str) -> Ended {
     finish(fencing(place, arguments))
 }
 
-/// Five servers that grant locks.
 pub fn five() -> Vec<RedisServer> {
     started(redis::five())
 }
@@ -129,7 +128,6 @@ pub fn run(place: &(impl Place + ?Sized), options: &str, script: &str) -> Comman
     command
 }
 
-/// How a process ended, in words.
 #[derive(Debug)]
 pub struct Ended {
     pub code: Option<i32>,
@@ -147,7 +145,6 @@ impl Ended {
         self
     }
 
-    /// Asserts its exit status, and what it printed.
     #[track_caller]
     pub fn prints(self, code: i32, stdout: &str) -> Ended {
         assert_eq!((self.code, self.stdout.as_str()), (Some(code), stdout), "{self:?}");
@@ -254,7 +251,6 @@ impl Job {
         Job { child, folder, token: token.parse().unwrap(), noted: processes.collect() }
     }
 
-    /// The processes that it has noted.
     pub fn processes<const COUNT: usize>(&self) -> [u32; COUNT] {
         self.noted.clone().try_into().expect("so many")
     }
@@ -292,15 +288,10 @@ pub fn end(child: Child) -> Ended {
         panic!("the process hangs");
     };
     let output = output.unwrap();
-    Ended {
-        code: output.status.code(),
-        signal: output.status.signal(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    }
+    let [stdout, stderr] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    Ended { code: output.status.code(), signal: output.status.signal(), stdout, stderr }
 }
 
-/// Starts it and waits for its end.
 pub fn finish(command: Command) -> Ended {
     end(piped(command).spawn().unwrap())
 }

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::process::Command;
 
-/// What a client printed, or its error.
 pub fn output(command: &mut Command) -> Result<String, String> {
     let output = command.stdin(std::process::Stdio::null()).output();
     let output = output.expect("the client is installed: tests/run does that");

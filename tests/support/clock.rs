@@ -31,10 +31,8 @@ impl TokioClock {
 
 impl Clock for TokioClock {
     fn now(&self) -> Time {
-        let ahead = self.ahead.load(Ordering::SeqCst);
-        let (forward, back) = (ahead.max(0).unsigned_abs(), ahead.min(0).unsigned_abs());
-        let now = Duration::from_secs(100_000) + self.start.elapsed();
-        Time::from_start(now + Duration::from_secs(forward) - Duration::from_secs(back))
+        let seconds = 100_000_u64.checked_add_signed(self.ahead.load(Ordering::SeqCst));
+        Time::from_start(Duration::from_secs(seconds.expect("not before the start")) + self.start.elapsed())
     }
 }
 

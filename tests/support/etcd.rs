@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::clients::certify;
+use crate::clients::{certify, output};
 use crate::ports::free_ports;
 use crate::process;
 
@@ -28,7 +28,6 @@ struct Member {
 }
 
 impl EtcdCluster {
-    /// Starts a cluster of one member.
     pub fn start() -> EtcdCluster {
         EtcdCluster::of(1)
     }
@@ -37,7 +36,6 @@ impl EtcdCluster {
         EtcdCluster::with(count, &[])
     }
 
-    /// Starts a cluster with these settings of the members besides.
     pub fn with(count: usize, settings: &[&str]) -> EtcdCluster {
         EtcdCluster::within(tempfile::tempdir().expect("a temporary folder"), count, settings)
     }
@@ -82,7 +80,6 @@ impl EtcdCluster {
         format!("127.0.0.1:{}", self.members[number].ports[0])
     }
 
-    /// Kills a member with SIGKILL, if it runs.
     pub fn kill(&mut self, number: usize) {
         if let Some(mut child) = self.members[number].child.take() {
             child.kill().expect("the member is ours");
@@ -90,32 +87,28 @@ impl EtcdCluster {
         }
     }
 
-    /// Starts a member that was killed.
     pub fn restart(&mut self, number: usize) {
         self.kill(number);
         self.spawn(number);
     }
 
-    /// Sends a signal to a member: `STOP`, `CONT`.
     pub fn signal(&self, number: usize, name: &str) {
         process::signal(self.members[number].child.as_ref().expect("the member runs").id(), name);
     }
 
     /// Returns the number of the leader, as a member sees it that runs.
     pub fn leader(&self) -> usize {
+        let leads = |number: &usize| {
+            let status = self.try_ctl(&[*number], &["endpoint", "status", "-w", "fields"]).unwrap_or_default();
+            let [leader, member] = ["\"Leader\"", "\"MemberID\""].map(|name| {
+                let line = status.lines().find(|line| line.starts_with(name));
+                line.and_then(|line| line.rsplit_once(' ')).map(|(_, id)| id)
+            });
+            leader.is_some() && leader == member
+        };
         let mut leader = None;
         process::until("a leader", || {
-            leader = (0..self.members.len()).find(|number| {
-                let status = self.try_ctl(&[*number], &["endpoint", "status", "-w", "fields"]);
-                let field = |status: &str, name: &str| {
-                    let line = status.lines().find(|line| line.starts_with(name));
-                    line.and_then(|line| line.rsplit_once(' ')).map(|(_, id)| id.to_owned())
-                };
-                status.is_some_and(|status| {
-                    let leader = field(&status, "\"Leader\"");
-                    leader.is_some() && leader == field(&status, "\"MemberID\"")
-                })
-            });
+            leader = (0..self.members.len()).find(leads);
             leader.is_some()
         });
         leader.expect("a leader")
@@ -139,15 +132,13 @@ impl EtcdCluster {
         file
     }
 
-    /// Kills all members, and starts them with the data of a snapshot.
     pub fn restore(&mut self, snapshot: &Path) {
         (0..self.members.len()).for_each(|number| self.kill(number));
         self.lives += 1;
         for number in 0..self.members.len() {
             let mut restore = self.etcdctl(LONG);
             restore.args(["snapshot", "restore"]).arg(snapshot).args(self.identity(number));
-            let restored = restore.stdout(Stdio::null()).stderr(Stdio::null()).status();
-            assert!(restored.expect("etcdctl runs").success(), "the snapshot is restored");
+            output(&mut restore).expect("the snapshot is restored");
             self.spawn(number);
         }
         self.until_healthy();
@@ -204,18 +195,13 @@ impl EtcdCluster {
         let log = self.folder.path().join(format!("log-{number}"));
         let log = std::fs::File::options().create(true).append(true).open(log).expect("a file");
         // A group of its own: where a shell ends, the kernel continues what is stopped in its group.
-        let child = Command::new("etcd")
-            .process_group(0)
-            .args(self.identity(number))
-            .arg(format!("--listen-peer-urls=http://127.0.0.1:{peer}"))
-            .arg(format!("--listen-client-urls={scheme}://127.0.0.1:{client}"))
-            .arg(format!("--advertise-client-urls={scheme}://127.0.0.1:{client}"))
-            .args(&self.settings)
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .expect("etcd is installed: tests/run does that");
-        self.members[number].child = Some(child);
+        let mut etcd = Command::new("etcd");
+        etcd.process_group(0).args(self.identity(number)).arg(format!("--listen-peer-urls=http://127.0.0.1:{peer}"));
+        for option in ["listen-client-urls", "advertise-client-urls"] {
+            etcd.arg(format!("--{option}={scheme}://127.0.0.1:{client}"));
+        }
+        let child = etcd.args(&self.settings).stdout(Stdio::null()).stderr(log).spawn();
+        self.members[number].child = Some(child.expect("etcd is installed: tests/run does that"));
     }
 
     fn until_healthy(&mut self) {

@@ -30,7 +30,6 @@ impl Answer {
         self.json()["token"].as_u64().unwrap_or_else(|| panic!("no lease: {self:?}"))
     }
 
-    /// Where its lease is.
     #[track_caller]
     pub fn path(&self) -> String {
         let json = self.json();
@@ -54,7 +53,6 @@ pub fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     })
 }
 
-/// A connection, of either side.
 pub struct Client(BufReader<TcpStream>);
 
 impl Client {
@@ -62,7 +60,6 @@ impl Client {
         Client::of(TcpStream::connect(address).unwrap())
     }
 
-    /// The next connection to this service.
     pub fn accepted(service: &TcpListener) -> Client {
         Client::of(service.accept().unwrap().0)
     }
@@ -96,7 +93,6 @@ impl Client {
         seen
     }
 
-    /// The lines that come until the connection ends.
     pub fn lines(self) -> impl Iterator<Item = String> {
         self.0.lines().map_while(Result::ok)
     }
@@ -182,7 +178,6 @@ impl Client {
     }
 }
 
-/// The head of a request with these headers.
 pub fn head(method: &str, path: &str, headers: &[(&str, &str)]) -> String {
     let headers = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
     format!("{method} {path} HTTP/1.1\r\nHost: test\r\n{}\r\n", headers.collect::<String>())

@@ -23,7 +23,6 @@ pub struct MariadbServer {
 }
 
 impl MariadbServer {
-    /// Starts a server with MariaDB's own settings.
     pub fn start() -> MariadbServer {
         MariadbServer::with(&[])
     }
@@ -41,12 +40,10 @@ impl MariadbServer {
         client(&self.folder, database)
     }
 
-    /// A program of MariaDB on this server.
     pub fn program(&self, name: &str) -> Command {
         program(&self.folder, name)
     }
 
-    /// A new, empty database.
     pub async fn database(&self) -> MySqlConnectOptions {
         let number = self.databases.fetch_add(1, Ordering::Relaxed);
         let name = format!("test_{number}");
@@ -66,12 +63,10 @@ impl MariadbServer {
         MySqlConnectOptions::new().socket(socket(&self.folder)).username("root")
     }
 
-    /// Kills the server with SIGKILL.
     pub fn kill(&mut self) {
         process::kill(&[self.pid()]);
     }
 
-    /// Sends the server a signal: `STOP`, `CONT`.
     pub fn signal(&self, name: &str) {
         process::signal(self.pid(), name);
     }
@@ -164,7 +159,6 @@ pub struct GaleraCluster {
 }
 
 impl GaleraCluster {
-    /// Starts both with these settings besides.
     pub fn with(settings: &[&str]) -> GaleraCluster {
         let [a, b, c, d, e, f] = free_ports();
         let node = |ports, members: &str| {
@@ -176,7 +170,6 @@ impl GaleraCluster {
         GaleraCluster { nodes: [node([a, b, c], ""), node([d, e, f], &format!("127.0.0.1:{a}"))] }
     }
 
-    /// A new, empty database, as each node has it.
     pub async fn database(&self) -> [MySqlConnectOptions; 2] {
         let first = self.nodes[0].database().await;
         let second = self.nodes[1].on(first.get_database().expect("it has a name"));

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::LazyLock;
 
+use crate::clients::output;
 use crate::keeper::{Keeper, own_folder};
 use crate::ports::free_port;
 
@@ -45,12 +46,10 @@ impl Server {
     }
 }
 
-/// The URL of moto.
 pub fn moto() -> String {
     format!("http://127.0.0.1:{}", MOTO.port)
 }
 
-/// The URL of the account in Azurite.
 pub fn azurite() -> String {
     format!("http://127.0.0.1:{}/{ACCOUNT}", AZURITE.port)
 }
@@ -71,18 +70,11 @@ pub fn python() -> Command {
     Command::new(format!("{INSTALLED}/moto/bin/python"))
 }
 
-/// Makes a bucket in moto.
 pub fn bucket(name: &str) {
-    run(Command::new("curl").args(["--noproxy", "*", "-sfX", "PUT", &format!("{}/{name}", moto())]));
+    output(Command::new("curl").args(["--noproxy", "*", "-sfX", "PUT", &format!("{}/{name}", moto())])).unwrap();
 }
 
-/// Makes a container in Azurite.
 pub fn container(name: &str) {
     let script = format!("{SCRIPTS}/azure_container.py");
-    run(Command::new("python3").args([&script, name, &azurite(), ACCOUNT, KEY]));
-}
-
-fn run(command: &mut Command) {
-    let output = command.output().expect("it is installed");
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output(Command::new("python3").args([&script, name, &azurite(), ACCOUNT, KEY])).unwrap();
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
 
+use crate::clients::output;
 use crate::keeper::{Keeper, first_of, instead_of_root, own_folder};
 use crate::process;
 
@@ -19,7 +20,6 @@ pub struct PostgresServer {
 }
 
 impl PostgresServer {
-    /// Starts a server with PostgreSQL's own settings.
     pub fn start() -> PostgresServer {
         PostgresServer::with(&[])
     }
@@ -29,8 +29,7 @@ impl PostgresServer {
         let folder = own_folder("fencing-pg", &USERS);
         let mut initdb = as_owner(&folder, &binary("initdb"));
         initdb.args(["-U", "fencing", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]);
-        let output = initdb.arg("-D").arg(folder.join("data")).output().expect("initdb runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        output(initdb.arg("-D").arg(folder.join("data"))).unwrap();
         PostgresServer::on_folder(folder, settings.iter().map(ToString::to_string).collect())
     }
 
@@ -39,8 +38,7 @@ impl PostgresServer {
         let folder = own_folder("fencing-pg", &USERS);
         let mut copy = as_owner(&folder, &binary("pg_basebackup"));
         copy.args(["-U", "fencing", "--checkpoint=fast", "-R", "-h"]).arg(&self.folder);
-        let output = copy.arg("-D").arg(folder.join("data")).output().expect("it runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        output(copy.arg("-D").arg(folder.join("data"))).unwrap();
         PostgresServer::on_folder(folder, self.settings.clone())
     }
 
@@ -49,7 +47,6 @@ impl PostgresServer {
         PostgresServer { folder, settings, keeper, databases: AtomicUsize::new(0) }
     }
 
-    /// A new, empty database.
     pub async fn database(&self) -> PgConnectOptions {
         let number = self.databases.fetch_add(1, Ordering::Relaxed);
         let name = format!("test_{number}");
@@ -72,12 +69,10 @@ impl PostgresServer {
         client
     }
 
-    /// Kills every process of the server with SIGKILL.
     pub fn kill(&mut self) {
         process::kill(&self.processes());
     }
 
-    /// Sends a signal to every process of the server: `STOP`, `CONT`.
     pub fn signal(&self, name: &str) {
         self.processes().iter().for_each(|pid| process::signal(*pid, name));
     }
@@ -162,7 +157,6 @@ impl PgBouncer {
         PgBouncer { folder, _keeper: keeper }
     }
 
-    /// The database of this name, through the pooler.
     pub fn on(&self, database: &str) -> PgConnectOptions {
         let options = PgConnectOptions::new().socket(&self.folder).port(POOLER_PORT);
         options.username("fencing").database(database)

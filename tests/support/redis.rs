@@ -9,7 +9,6 @@ use tempfile::TempDir;
 
 use crate::process;
 
-/// The settings of a server without persistence.
 pub const IN_MEMORY: &[&str] = &["--save", "", "--appendonly", "no"];
 
 pub struct RedisServer {
@@ -26,7 +25,6 @@ impl RedisServer {
         RedisServer::with(IN_MEMORY)
     }
 
-    /// Starts a server with these settings besides.
     pub fn with(settings: &[&str]) -> RedisServer {
         RedisServer::new(settings, None)
     }
@@ -61,7 +59,6 @@ impl RedisServer {
         format!("unix://{}", self.socket().display())
     }
 
-    /// Kills the server with SIGKILL, if it runs.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().expect("the server is ours");
@@ -78,18 +75,10 @@ impl RedisServer {
             command.env("LD_PRELOAD", shim).env("FENCING_CLOCK", self.folder.path().join("clock"));
         }
         // A group of its own: where a shell ends, the kernel continues what is stopped in its group.
-        let child = command
-            .process_group(0)
-            .args(["--port", "0", "--unixsocket"])
-            .arg(self.socket())
-            .arg("--dir")
-            .arg(self.folder.path())
-            .args(&self.settings)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("redis-server is installed: tests/run does that");
-        self.child = Some(child);
+        command.process_group(0).args(["--port", "0", "--unixsocket"]).arg(self.socket());
+        command.arg("--dir").arg(self.folder.path()).args(&self.settings);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        self.child = Some(child.expect("redis-server is installed: tests/run does that"));
         process::until("redis-server answers", || {
             let ended = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
             assert!(ended.is_none(), "redis-server has ended: {ended:?}");
@@ -101,7 +90,6 @@ impl RedisServer {
         self.child.as_ref().expect("the server runs").id()
     }
 
-    /// Sends a signal: `STOP`, `CONT`.
     pub fn signal(&self, name: &str) {
         process::signal(self.pid(), name);
     }
@@ -150,7 +138,6 @@ pub fn waiting(servers: &[RedisServer], resource: &str) -> usize {
     waiting[waiting.len() / 2]
 }
 
-/// So many of them, without persistence.
 pub fn servers(count: usize) -> Vec<RedisServer> {
     (0..count).map(|_| RedisServer::start()).collect()
 }

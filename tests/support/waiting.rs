@@ -9,7 +9,6 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::process::PATIENCE;
 
-/// Asks again and again until it is so.
 pub async fn until(what: &str, mut done: impl AsyncFnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !done().await {

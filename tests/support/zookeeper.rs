@@ -24,7 +24,6 @@ impl ZookeeperServer {
         ZookeeperServer::with("")
     }
 
-    /// Starts a server with these lines in its settings besides.
     pub fn with(settings: &str) -> ZookeeperServer {
         ZookeeperServer::with_java(settings, &[])
     }
@@ -69,22 +68,18 @@ impl ZookeeperServer {
         copy(&self.folder.join("saved"), &self.folder.join("data"));
     }
 
-    /// `host:port`.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// The URL of a lock service on this server.
     pub fn url(&self) -> String {
         format!("zookeeper://{}", self.address())
     }
 
-    /// Sends a signal: `STOP`, `CONT`.
     pub fn signal(&self, name: &str) {
         process::signal(self.keeper.pid(), name);
     }
 
-    /// Kills it with SIGKILL.
     pub fn kill(&mut self) {
         process::kill(&[self.keeper.pid()]);
     }

@@ -54,9 +54,8 @@ async fn who_waits_is_not_let_in_while_the_lock_is_moved() {
     drop(lease);
 }
 
-/// All of them move it at one time, and one of them has released it then.
 #[tokio::test]
-async fn it_is_moved_by_several_at_once_and_released_for_all() {
+async fn it_is_moved_by_several_at_once_and_released_for_all_or_ended_by_an_operator() {
     let server = ZookeeperServer::start();
     let services: [_; 4] = services(&server);
     let lease = services[0].acquire(&lock()).await.unwrap();
@@ -77,13 +76,8 @@ async fn it_is_moved_by_several_at_once_and_released_for_all() {
     drop(moved);
     services[1].settle().await;
     release(next).await;
-}
 
-/// Its node is another's than the one that was granted, but it says the token of the grant.
-#[tokio::test]
-async fn an_operator_sees_the_token_and_ends_a_lease_that_was_moved() {
-    let server = ZookeeperServer::start();
-    let services: [_; 2] = services(&server);
+    // Its node is another's than the one that was granted, but it says the token of the grant.
     let operator = ConnectOptions::new(server.url()).operator().unwrap();
     let lease = services[0].acquire(&lock()).await.unwrap();
     let ticket = lease.ticket().unwrap();
@@ -97,7 +91,6 @@ async fn an_operator_sees_the_token_and_ends_a_lease_that_was_moved() {
     release(services[1].acquire(&lock()).await.unwrap()).await;
 }
 
-/// A move that comes late finds that the lock is not what it was: its folder is written, or the session has ended.
 #[tokio::test]
 async fn a_late_move_finds_another_folder_or_no_session() {
     let server = ZookeeperServer::start();

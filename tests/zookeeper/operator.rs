@@ -9,9 +9,8 @@ fn operator(server: &ZookeeperServer) -> Arc<dyn Operator> {
     ConnectOptions::new(server.url()).operator().unwrap()
 }
 
-/// The record of a node that somebody has changed ends no later lease.
 #[tokio::test]
-async fn a_lock_that_was_changed_by_hand_names_no_other_lease() {
+async fn a_lock_that_was_changed_by_hand_names_no_other_lease_and_what_is_left_of_several_is_free_in_time() {
     let server = ZookeeperServer::start();
     let (hand, operator) = (by_hand(&server).await, operator(&server));
     let lock = on(&server).build().unwrap();
@@ -24,6 +23,14 @@ async fn a_lock_that_was_changed_by_hand_names_no_other_lease() {
     let next = lock.acquire(&resource("r")).await.unwrap();
     assert!(!operator.force_release(&changed[0]).await.unwrap());
     next.renew().await.unwrap();
+
+    // One of several was ended by force: the others are free after the minimum time all the same.
+    let lock = on(&server).build().unwrap().with_lock_at_least_for(Duration::from_secs(2)).unwrap();
+    let [s, t] = ["s", "t"].map(resource);
+    let leases = lock.acquire_all(&[s.clone(), t.clone()]).await.unwrap();
+    assert!(operator.force_release(&operator.leases_of(&s).await.unwrap()[0]).await.unwrap());
+    let _ = leases.release().await;
+    drop(until("the other is free", async || lock.try_acquire(&t).await.ok()).await);
 }
 
 /// The servers come back with an older state: their counts begin again below what was given out.
@@ -66,7 +73,6 @@ async fn after_a_restore_no_smaller_token_is_granted() {
     }
 }
 
-/// Every lease ends when the tokens are raised, and its holder hears of it with the next renewal.
 #[tokio::test]
 async fn raising_ends_every_lease() {
     let server = ZookeeperServer::with("maxSessionTimeout=20000");
@@ -105,18 +111,6 @@ async fn a_late_holder_keeps_nothing() {
     sleep(ttl + least).await;
     assert_eq!(contents().await, before);
     next.release().await.unwrap();
-}
-
-/// One of several was ended by force: the others are free after the minimum time all the same.
-#[tokio::test]
-async fn what_is_left_of_several_is_free_in_time() {
-    let server = ZookeeperServer::start();
-    let (operator, [r, s]) = (operator(&server), ["r", "s"].map(resource));
-    let lock = on(&server).build().unwrap().with_lock_at_least_for(Duration::from_secs(2)).unwrap();
-    let leases = lock.acquire_all(&[r.clone(), s.clone()]).await.unwrap();
-    assert!(operator.force_release(&operator.leases_of(&r).await.unwrap()[0]).await.unwrap());
-    let _ = leases.release().await;
-    drop(until("the other is free", async || lock.try_acquire(&s).await.ok()).await);
 }
 
 /// Nor is a lock granted while tokens are raised once more.

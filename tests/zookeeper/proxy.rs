@@ -40,7 +40,6 @@ impl Proxy {
         Proxy { url, gate }
     }
 
-    /// Waits until a write waits.
     pub async fn waits(&self) {
         until("a write", async || (*self.gate.borrow() == Gate::Waiting).then_some(())).await;
     }

@@ -34,7 +34,6 @@ async fn what_can_not_be_had_is_said_at_once() {
     assert!(matches!(malformed, ConnectError::Url { .. }), "{malformed:?}");
 }
 
-/// A server that hangs is asked once, and not by each caller who comes after.
 #[tokio::test]
 async fn a_server_that_hangs_costs_one_budget() {
     let server = ZookeeperServer::start();
@@ -76,7 +75,6 @@ async fn sessions_that_are_not_used_end() {
     drop(held);
 }
 
-/// Leases are renewed, and leave their locks when they lapse, also after a panic in the tasks that see to it.
 #[tokio::test]
 async fn a_panic_in_the_tasks_of_a_session_ends_no_lease_and_keeps_no_lock() {
     let server = ZookeeperServer::with("minSessionTimeout=1000");
@@ -93,9 +91,10 @@ async fn a_panic_in_the_tasks_of_a_session_ends_no_lease_and_keeps_no_lock() {
     until("it is free", async || other.try_acquire(&resource("r")).await.ok()).await.release().await.unwrap();
 }
 
-/// What a release by force removes, a late holder neither renews nor removes again.
+/// What a release by force removes, a late holder neither renews nor removes again. An operator who raises the tokens
+/// removes the nodes of all sessions.
 #[tokio::test]
-async fn a_lock_that_was_removed_is_lost() {
+async fn a_lock_that_was_removed_is_lost_and_a_session_whose_node_is_gone_takes_no_locks() {
     let server = ZookeeperServer::start();
     let (hand, lock) = (by_hand(&server).await, on(&server).build().unwrap());
     let lease = lock.acquire(&resource("r")).await.unwrap();
@@ -107,22 +106,14 @@ async fn a_lock_that_was_removed_is_lost() {
     drop(lease);
     lock.settle().await;
     assert!(hand.check_stat("/fencing/l/r/x").await.unwrap().is_some());
-}
 
-/// An operator who raises the tokens removes the nodes of all sessions.
-#[tokio::test]
-async fn a_session_whose_node_is_gone_takes_no_locks() {
-    let server = ZookeeperServer::start();
-    let lock = on(&server).build().unwrap();
-    lock.acquire(&resource("r")).await.unwrap().release().await.unwrap();
-    let hand = by_hand(&server).await;
+    lock.acquire(&resource("s")).await.unwrap().release().await.unwrap();
     for node in hand.list_children("/fencing/s").await.unwrap() {
         hand.delete(&format!("/fencing/s/{node}"), None).await.unwrap();
     }
-    lock.acquire(&resource("r")).await.unwrap().renew().await.unwrap();
+    lock.acquire(&resource("s")).await.unwrap().renew().await.unwrap();
 }
 
-/// A session that the servers have ended.
 #[tokio::test]
 async fn a_session_that_has_expired_loses_its_leases_and_is_replaced() {
     let mut server = ZookeeperServer::with("maxSessionTimeout=12000\nminSessionTimeout=1000");
@@ -135,11 +126,19 @@ async fn a_session_that_has_expired_loses_its_leases_and_is_replaced() {
     assert!(next.token() > lease.token());
 }
 
-/// Tokens count from the base, which somebody may have taken away: what was given out stays below.
 #[tokio::test]
-async fn a_base_that_goes_back_is_refused() {
+async fn an_attempt_to_hold_what_others_share_leaves_no_mark_and_a_base_that_goes_back_is_refused() {
     let server = ZookeeperServer::start();
     let (hand, lock) = (by_hand(&server).await, on(&server).build().unwrap());
+    // The releases of those who share it would have to find out why the lock has changed.
+    let (other, s) = (on(&server).build().unwrap(), resource("s"));
+    let _parts = [lock.acquire_shared(&s).await.unwrap(), other.acquire_shared(&s).await.unwrap()];
+    let version = async || hand.check_stat("/fencing/l/s").await.unwrap().unwrap().version;
+    let before = version().await;
+    assert!(other.try_acquire(&s).await.is_err());
+    assert_eq!(version().await, before);
+
+    // Tokens count from the base, which somebody may have taken away: what was given out stays below.
     let lease = lock.acquire(&resource("r")).await.unwrap();
     // It counts from the clock: above what Redis nodes gave out before.
     assert!(lease.token().get() > 28_000_000_000_000, "{lease:?}");
@@ -149,21 +148,9 @@ async fn a_base_that_goes_back_is_refused() {
     hand.create("/fencing/base", b"7", &CreateMode::Persistent.with_acls(Acls::anyone_all())).await.unwrap();
     let said = fault(lock.try_acquire(&resource("r")).await).to_string();
     assert!(said.contains("raise"), "{said}");
+    assert!(!lock.health().await.has_quorum());
     // Nothing of it is left.
     assert_eq!(hand.list_children("/fencing/l/r").await.unwrap(), Vec::<String>::new());
-}
-
-/// The releases of those who share it would have to find out why the lock has changed.
-#[tokio::test]
-async fn an_attempt_to_hold_what_others_share_leaves_no_mark() {
-    let server = ZookeeperServer::start();
-    let (one, other, r) = (on(&server).build().unwrap(), on(&server).build().unwrap(), resource("r"));
-    let _parts = [one.acquire_shared(&r).await.unwrap(), other.acquire_shared(&r).await.unwrap()];
-    let hand = by_hand(&server).await;
-    let version = async || hand.check_stat("/fencing/l/r").await.unwrap().unwrap().version;
-    let before = version().await;
-    assert!(other.try_acquire(&r).await.is_err());
-    assert_eq!(version().await, before);
 }
 
 fn on_all(servers: &[ZookeeperServer]) -> ZookeeperLockBuilder {
@@ -172,9 +159,8 @@ fn on_all(servers: &[ZookeeperServer]) -> ZookeeperLockBuilder {
     ZookeeperLock::builder(url).budget(Duration::from_secs(10)).ttl(Duration::from_secs(60))
 }
 
-/// One of three members is killed, and another is stopped and goes on: leases last, and tokens grow.
 #[tokio::test]
-async fn leases_outlast_a_member() {
+async fn leases_outlast_a_member_and_without_a_majority_nothing_is_renewed() {
     let mut servers = ZookeeperServer::three_with("maxSessionTimeout=120000\n");
     let lock = on_all(&servers).build().unwrap();
     let lease = until("it grants", async || lock.try_acquire(&resource("r")).await.ok()).await;
@@ -189,18 +175,12 @@ async fn leases_outlast_a_member() {
         server.restart();
     }
     assert!(!lease.valid_for().is_zero());
-    let _ = lease.release().await;
-}
-
-/// A majority that hangs: nothing is renewed, although the connected member answers pings.
-#[tokio::test]
-async fn without_a_majority_nothing_is_renewed() {
-    let servers = ZookeeperServer::three_with("maxSessionTimeout=120000\n");
-    let lock = on_all(&servers).build().unwrap();
-    let lease = until("it grants", async || lock.try_acquire(&resource("r")).await.ok()).await;
+    // The only member that this client knows answers its pings.
+    let one = on_all(&servers[2..]).build().unwrap();
+    let lease = until("it grants", async || one.try_acquire(&resource("c")).await.ok()).await;
     servers.iter().take(2).for_each(|server| server.signal("STOP"));
     assert!(lease.renew().await.is_err());
-    assert!(!lock.health().await.has_quorum());
+    assert!(!one.health().await.has_quorum());
     servers.iter().for_each(|server| server.signal("CONT"));
     drop(until("it grants", async || lock.try_acquire(&resource("b")).await.ok()).await);
 }

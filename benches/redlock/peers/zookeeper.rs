@@ -3,7 +3,6 @@ use std::time::Duration;
 
 use zookeeper_client::{Acls, Client, CreateMode, LockOptions, LockPrefix};
 
-/// A session with ZooKeeper.
 #[derive(Clone)]
 pub struct Zookeeper(Client);
 

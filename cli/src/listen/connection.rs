@@ -64,7 +64,7 @@ struct Client {
     /// The requests that are not read and answered as a whole yet.
     requests: TaskTracker,
     /// Notified when a request comes.
-    came: Notify,
+    arrived: Notify,
     /// When the client last took a frame of any answer, or was sent one after it had taken all earlier ones.
     taken: Mutex<Option<Instant>>,
     /// The answers with a frame that the client has not taken.
@@ -77,7 +77,7 @@ impl Client {
         loop {
             self.requests.wait().await;
             tokio::select! {
-                () = self.came.notified() => {}
+                () = self.arrived.notified() => {}
                 _ = pause() => return,
             }
         }
@@ -140,7 +140,7 @@ async fn answer_all(stream: impl AsyncRead + AsyncWrite + Send + 'static, from: 
     let service = service_fn(move |request: Request<Incoming>| {
         let (mut answers, client) = (answers.clone(), Arc::clone(&of_service));
         let (upload, _request) = (client.requests.token(), client.requests.token());
-        client.came.notify_one();
+        client.arrived.notify_one();
         async move {
             let answer = match ambiguous(&request) {
                 Some(why) => {

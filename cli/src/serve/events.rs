@@ -34,13 +34,17 @@ struct LeaseEvents {
     /// When it is renewed next, if it is for as long as the events are read.
     renewal: Option<Instant>,
     /// The end of the lease in the last event.
-    told: Option<Instant>,
+    last_end: Option<Instant>,
     is_over: bool,
     _place: Place,
 }
 
-/// Shows a lease, or tells what becomes of it where the path ends so.
-pub(super) async fn show_or_tell(State(leases): SharedServer, caller: Extension<Caller>, request: Request) -> Answered {
+/// Shows a lease; where the path ends in `events`, follows it.
+pub(super) async fn show_or_follow(
+    State(leases): SharedServer,
+    caller: Extension<Caller>,
+    request: Request,
+) -> Answered {
     let id = named(request.uri()).unwrap_or_default();
     let Some(id) = id.strip_suffix("/events") else { return show(&leases, &caller, &id).await };
     let (known, renewal) = match request.uri().query() {
@@ -50,7 +54,7 @@ pub(super) async fn show_or_tell(State(leases): SharedServer, caller: Extension<
     };
     caller.take_request()?;
     let (place, headers) = (caller.count(Counts::Waiter, &leases.waiters)?, request.headers().clone());
-    let events = LeaseEvents { leases, headers, known, renewal, told: None, is_over: false, _place: place };
+    let events = LeaseEvents { leases, headers, known, renewal, last_end: None, is_over: false, _place: place };
     let events = stream::unfold(events, async |mut events| Some((Ok::<_, Infallible>(events.next().await?), events)));
     Ok(answer(StatusCode::OK, "text/event-stream", Body::from_stream(events)))
 }
@@ -69,7 +73,7 @@ impl LeaseEvents {
                 Err(refused) if refused.kind == SUPERSEDED => return Some(self.end("superseded")),
                 // The client has lost its right: the answer to its next request says so.
                 Err(refused) if [UNAUTHORIZED, FORBIDDEN].contains(&refused.kind) => return None,
-                // A failure is told by the deadline, which does not move.
+                // A failure is reported by the deadline, which does not move.
                 Err(_) => self.known.ttl / 30,
             };
             self.renewal = Some(begun + pause);
@@ -80,8 +84,8 @@ impl LeaseEvents {
             return Some(self.end(if self.known.ticket.is_some() { "unknown" } else { "lost" }));
         };
         let ends = Instant::now() + left;
-        if self.told.is_none_or(|told| ends > told + JITTER) {
-            self.told = Some(ends);
+        if self.last_end.is_none_or(|last| ends > last + JITTER) {
+            self.last_end = Some(ends);
             return Some(event("renewed", left));
         }
         tokio::select! {

@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 
 use self::answers::{NOT_FOUND, WRONG_METHOD};
 use self::clients::{Caller, Clients, Right};
-use self::events::show_or_tell;
+use self::events::show_or_follow;
 use self::lease_server::{LeaseServer, SharedServer, acquire, release, renew};
 use self::table::Table;
 use crate::duration;
@@ -108,7 +108,7 @@ pub(crate) async fn main(args: ServeArgs) -> Result<u8, Failure> {
     let asked = Arc::clone(&chosen.lock);
     let ready = async move || {
         let health = asked.health().await;
-        let why = || format!("no quorum: {}", say::listed(&health.causes, "; "));
+        let why = || format!("no lease is granted now: {}", say::listed(&health.causes, "; "));
         health.has_quorum().then_some(()).ok_or_else(why)
     };
     let status =
@@ -156,7 +156,7 @@ fn routes(leases: Arc<LeaseServer>) -> Router {
     let openapi = async |caller: Extension<Caller>| caller.require(Right::Read).map(|()| yaml(OPENAPI));
     Router::new()
         .route("/leases/", post(acquire))
-        .route("/leases/{*name}", post(acquire).get(show_or_tell).put(renew).delete(release))
+        .route("/leases/{*name}", post(acquire).get(show_or_follow).put(renew).delete(release))
         .route("/openapi.yaml", get(openapi))
         .method_not_allowed_fallback(async || WRONG_METHOD.because(SEE_ROUTES))
         .fallback(async || NOT_FOUND.because(SEE_ROUTES))

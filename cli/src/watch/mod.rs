@@ -160,7 +160,7 @@ fn picture(view: &mut View, now: Moment) -> Vec<String> {
 async fn on_terminal(view: &Sender<View>) -> io::Result<u8> {
     let mut stop = stop()?;
     let mut screen = screen()?;
-    let (mut keys, mut news) = (EventStream::new(), view.subscribe());
+    let (mut keys, mut changes) = (EventStream::new(), view.subscribe());
     loop {
         is_there()?;
         screen.draw(|frame| {
@@ -184,7 +184,7 @@ async fn on_terminal(view: &Sender<View>) -> io::Result<u8> {
                 Some(_) => {}
                 None => return Err(io::Error::other(GONE)),
             },
-            _ = news.changed() => {}
+            _ = changes.changed() => {}
             () = sleep(TICK) => {}
         }
     }

@@ -14,8 +14,9 @@ use ratatui::layout::Rect;
 
 use super::view::{MarkList, Moment, Part, View};
 use super::{draw, every, picture, screen};
-use crate::findings::{Finding, Findings, Turnout};
+use crate::findings::{Finding, Findings};
 use crate::leases::{LeaseList, LockView};
+use crate::voters::Turnout;
 
 /// This many seconds after noon, when the view began.
 fn after(seconds: u64) -> Moment {

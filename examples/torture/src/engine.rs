@@ -52,7 +52,6 @@ impl Members {
         }
     }
 
-    /// The URL of a lock service on these hosts.
     pub fn url(&self, hosts: &[String]) -> String {
         let scheme = if matches!(self, Members::Etcd(..)) { "etcd" } else { "zookeeper" };
         format!("{scheme}://{}", hosts.join(","))
@@ -119,7 +118,6 @@ impl Members {
     }
 }
 
-/// Whether the server at this address leads.
 fn leads(address: &str) -> std::io::Result<bool> {
     let (mut stream, mut answer) = (TcpStream::connect(address)?, String::new());
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;

@@ -78,7 +78,6 @@ impl Nemesis {
         *self.counts.lock().entry(fault).or_default() += 1;
     }
 
-    /// Waits until so many clients have had a lease.
     pub fn first_leases(&self, clients: usize) -> Result<(), String> {
         let end = Instant::now() + Duration::from_secs(180);
         let leased = || {

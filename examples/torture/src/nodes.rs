@@ -31,7 +31,6 @@ const POLICIES: [&str; 8] = [
     "noeviction",
 ];
 
-/// All of them.
 pub fn start() -> Vec<Mutex<RedisServer>> {
     let server = |settings: &&[&str]| Mutex::new(RedisServer::shifted(settings));
     PERSISTENCE.iter().map(server).collect()
@@ -132,7 +131,6 @@ fn is_of_this_life(server: &RedisServer, marker: &str) -> bool {
     !life.is_empty() && server.cli(&["INFO", "server"]).contains(&format!("run_id:{life}"))
 }
 
-/// How a node stands, in words.
 pub fn state(server: &RedisServer) -> String {
     let ask = |command: &[&str]| server.cli(command).replace(['\r', '\n'], " ");
     let part = |section, name| {

@@ -10,7 +10,6 @@ use tokio::net::{TcpListener, TcpStream, UnixStream};
 
 use crate::faults::Fault;
 
-/// Where a node is.
 #[derive(Clone)]
 pub enum Place {
     Socket(PathBuf),

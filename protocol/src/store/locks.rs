@@ -52,11 +52,10 @@ impl Store {
     }
 
     pub(super) fn retire(&mut self, resource: &Resource, owner: Owner, token: Token) -> Reply {
-        let (released, lease) = (self.release(resource, owner), Stamp::from(token));
-        let count = self.memory.counts.get(resource).copied().unwrap_or(0);
-        if (Stamp { era: self.memory.era, count }) > lease {
+        let (released, lease, own) = (self.release(resource, owner), Stamp::from(token), self.stamp(resource));
+        if own > lease {
             // Without a count a renewal would not notice the later era.
-            self.memory.counts.insert(resource.clone(), count);
+            self.memory.counts.insert(resource.clone(), own.count);
         } else if lease.count < Stamp::MAX_COUNT {
             self.raise(resource, Stamp { count: lease.count + 1, ..lease });
         }
@@ -78,8 +77,7 @@ impl Store {
             return Reply::Quarantined { remaining: until.since(now) };
         }
         let crowded = self.memory.counts.len() >= CROWDED;
-        let era = self.memory.era;
-        let count = self.memory.counts.get(resource).copied().unwrap_or(0);
+        let Stamp { era, count } = self.stamp(resource);
         // The network may repeat a request: it is answered and not counted again.
         if self.is_owner(resource, owner) {
             return Reply::Granted { stamp: Stamp { era, count }, nonce, crowded };
@@ -115,9 +113,8 @@ impl Store {
             return Reply::NotOwner;
         }
         let stamp = Stamp::from(token);
-        let (era, count) = (self.memory.era, self.memory.counts.get(resource));
         // Another owner had the lock in between, and then a repeated request has locked it again.
-        if (Stamp { era, count: count.copied().unwrap_or(0) }) > stamp {
+        if self.stamp(resource) > stamp {
             return Reply::NotOwner;
         }
         self.raise(resource, stamp);
@@ -160,6 +157,10 @@ impl Store {
         Reply::Renewed
     }
 
+    fn stamp(&self, resource: &Resource) -> Stamp {
+        Stamp { era: self.memory.era, count: self.memory.counts.get(resource).copied().unwrap_or(0) }
+    }
+
     /// Raises a count that is not above the stamp.
     fn raise(&mut self, resource: &Resource, stamp: Stamp) {
         if stamp.era > self.memory.era {
@@ -195,7 +196,6 @@ impl Store {
                 return Some(Reply::Exhausted);
             }
         }
-        let held = answers.iter().any(|answer| *answer != Reply::Free);
-        held.then_some(Reply::Several(answers))
+        answers.iter().any(|answer| *answer != Reply::Free).then_some(Reply::Several(answers))
     }
 }

@@ -22,7 +22,12 @@ impl LeaseStatements for MySql {
         SELECT 1 FROM DUAL WHERE @fencing_ended = 1";
 
     const PROBE: &'static str = "
-        SELECT 'fencing_floor has no row' FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM fencing_floor)
+        SELECT 'a procedure fencing_lease_... is missing, or this user may not call it' FROM DUAL WHERE 3 > (
+            SELECT COUNT(*) FROM information_schema.routines WHERE routine_schema = DATABASE()
+                AND routine_name IN ('fencing_lease_acquire', 'fencing_lease_renew', 'fencing_lease_release'))
+        UNION ALL SELECT 'it takes no writes: it is a standby, or read-only' FROM DUAL
+            WHERE @@GLOBAL.read_only NOT IN ('0', 'OFF')
+        UNION ALL SELECT 'fencing_floor has no row' FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM fencing_floor)
             AND NOT EXISTS (SELECT 1 FROM fencing_leases AS lease, fencing_marks_base AS mark
                 WHERE lease.resource = '' AND mark.resource = '' AND lease.token = 0)";
 

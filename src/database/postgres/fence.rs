@@ -54,7 +54,11 @@ impl FenceStatements for Postgres {
         SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = 1000;
         SELECT pruned, encode(convert_to(last, 'UTF8'), 'hex') FROM fencing_prune({seconds}, {after}, {limit})";
 
-    fn held(values: &mut PgArguments, resource: &Resource, token: Token) -> Result<Option<String>, BoxDynError> {
+    fn mark_condition(
+        values: &mut PgArguments,
+        resource: &Resource,
+        token: Token,
+    ) -> Result<Option<String>, BoxDynError> {
         values.add(resource.as_str())?;
         values.add(i64::from(token))?;
         let (name, number) = (values.len() - 1, values.len());

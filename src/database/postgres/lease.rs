@@ -42,6 +42,9 @@ impl LeaseStatements for Postgres {
         WHERE oid = 'fencing_last(text)'::regprocedure AND NOT prosecdef
             AND NOT (has_table_privilege('fencing_marks'::regclass, 'SELECT')
                 AND has_table_privilege('fencing_floor'::regclass, 'SELECT'))
+        UNION ALL SELECT NULL WHERE 'fencing_lease_acquire(text, text, boolean, bigint)'::regprocedure IS NULL
+            OR 'fencing_lease_renew(text, text, bigint, bigint)'::regprocedure IS NULL
+            OR 'fencing_lease_release(text, text, bigint)'::regprocedure IS NULL
         UNION ALL (SELECT NULL FROM fencing_leases AS lease, fencing_last('') AS mark
             WHERE lease.token = 0 AND mark = 0 LIMIT 0)";
 

@@ -1,8 +1,12 @@
+mod naming;
+mod protected;
 mod target;
 
+pub use self::naming::{Naming, TableName};
+pub use self::protected::Protected;
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
-pub use self::target::Trigger;
-pub use self::target::{NameError, Naming, Protect, Protected, TableName};
+pub use self::protected::Trigger;
+pub use self::target::{NameError, Protect};
 use super::{Dialect, TextRow, fill};
 
 /// The triggers that guard a table, and the catalogue that shows them.

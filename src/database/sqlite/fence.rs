@@ -60,7 +60,11 @@ impl FenceStatements for Sqlite {
         RETURNING 1, hex(resource)";
 
     /// The statement that writes has the database's one write lock from its start.
-    fn held(values: &mut SqliteArguments, resource: &Resource, token: Token) -> Result<Option<String>, BoxDynError> {
+    fn mark_condition(
+        values: &mut SqliteArguments,
+        resource: &Resource,
+        token: Token,
+    ) -> Result<Option<String>, BoxDynError> {
         values.add(resource.as_str().to_owned())?;
         values.add(i64::from(token))?;
         let (name, number) = (values.len() - 1, values.len());

@@ -8,7 +8,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteError};
 
 use super::dialect::plain_statements;
 use super::schema::migrations;
-use super::{Dialect, FenceStatements, Meaning, Migrations, Schema};
+use super::{Dialect, FenceStatements, Meaning, Migrations, NO_FLOOR, Schema};
 
 impl Dialect for Sqlite {
     const PARAMETER: &'static str = "?1";
@@ -30,6 +30,7 @@ pub fn meaning(error: &dyn DatabaseError) -> Option<Meaning> {
     Some(match (code.unwrap_or(0), error.message()) {
         (1, text) if text.starts_with("no such table: ") => Meaning::NotMigrated,
         // It quotes what the fence's triggers say.
+        (1, text) if text.contains(NO_FLOOR) => Meaning::NotMigrated,
         (1, text) if text.contains("'fencing: no token presented") => Meaning::Unpresented,
         (1, text) if text.contains(" is stale, high water ") => Meaning::Stale,
         (code, _) => meaning_of(code),
@@ -59,7 +60,6 @@ impl Schema for Sqlite {
     const BEGIN_MIGRATION: &'static str = Sqlite::BEGIN;
 
     /// The schema keeps the text from the name on.
-    const OBJECTS: &'static str =
-        "SELECT 'trigger ' || name, 'TRIGGER IF NOT EXISTS ' || substr(sql, 16), NULL, ': drop it first'
+    const OBJECTS: &'static str = "SELECT 'trigger ' || name, 'TRIGGER IF NOT EXISTS ' || substr(sql, 16), NULL
         FROM main.sqlite_schema WHERE type = 'trigger'";
 }

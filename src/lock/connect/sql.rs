@@ -47,7 +47,7 @@ pub(super) fn operator<DB: Database>(options: &ConnectOptions) -> Result<Arc<dyn
     Ok(Arc::new(pool.connect_lazy_with(parsed::<DB>(options)?)))
 }
 
-/// Opens a lock service in a database. It is ready when its tables are there and keep what they are told: each time, as
+/// Opens a lock service in a database. It is ready when its tables are there and keep what is written: each time, as
 /// a table may have lost its log since.
 pub(super) async fn open_with<DB: Database>(
     options: &ConnectOptions,

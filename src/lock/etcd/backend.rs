@@ -6,9 +6,10 @@ use fencing_protocol::{Fault, Mode, NonEmpty, Renewed, Resource, Terms};
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::claim::{EtcdClaim, EtcdRefusal, FoundHolder, MAX_LOCKS};
+use super::claim::{EtcdClaim, EtcdRefusal, FoundHolder, MAX_LOCKS, number};
 use super::client::Repeat;
-use super::messages::{EtcdAnswer, Range, Status};
+use super::fault::EtcdFailure;
+use super::messages::{EtcdAnswer, Op, Range, Status, Txn};
 use super::session::{EtcdSession, decided, in_doubt, seconds};
 use super::sessions::EtcdSessions;
 use crate::lock::backend::{
@@ -16,8 +17,8 @@ use crate::lock::backend::{
 };
 use crate::lock::error::Loss;
 use crate::lock::lease::state::LeaseState;
-use crate::lock::sleep::answered;
-use crate::lock::token_base::token;
+use crate::lock::runtime::answered;
+use crate::lock::token_base::{token, went_back};
 use crate::sequencer::Sequencer;
 
 /// The pause before the next try to move a lock to this session.
@@ -57,7 +58,7 @@ impl LockBackend for Arc<EtcdSessions> {
         }
     }
 
-    async fn held(&self, ticket: &LeaseTicket, settings: &Settings) -> Result<Option<Arc<dyn HeldLock>>, NodeCause> {
+    async fn resumed(&self, ticket: &LeaseTicket, settings: &Settings) -> Result<Option<Arc<dyn HeldLock>>, NodeCause> {
         let Some(claim) = EtcdClaim::of(&self.cluster.keys, ticket) else { return Ok(None) };
         let session = self.get(settings).await.map_err(|fault| self.cluster.cause(fault))?;
         let claim = Arc::new(claim);
@@ -69,14 +70,22 @@ impl LockBackend for Arc<EtcdSessions> {
         let (cluster, budget) = (&self.cluster, settings.budget());
         let end = Instant::now() + budget;
         let read = async {
-            let closed = cluster.client.ask(&Range::one(cluster.keys.closed()), budget).await;
-            match closed.map_err(|failure| failure.fault)?.kvs.first() {
-                Some(closed) => Err(cluster.closed(closed, budget).await),
-                None => Ok(()),
+            let before = cluster.largest.get();
+            let keys = [cluster.keys.closed(), cluster.keys.base()].map(|key| Op::range(Range::one(key)));
+            let read = Txn { success: keys.into(), ..Txn::default() };
+            if !cluster.client.is_checked() {
+                cluster.client.check_members(budget / 4).await.map_err(|failure| failure.fault)?;
             }
+            let read = cluster.client.ask(&read, budget).await.map_err(|failure| failure.fault)?;
+            if let Some(closed) = read.read(0).first() {
+                return Err(cluster.closed(closed, budget).await);
+            }
+            let base = read.read(1).first().map_or(Ok(0), |base| number(&base.value))?;
+            let count = base.saturating_add_signed(read.header().revision);
+            if count < before { Err(went_back(before, count)) } else { Ok(()) }
         };
         let members = cluster.client.members().map(async |(number, name)| {
-            let cause = match cluster.client.ask_member(number, &Status {}, (end, end)).await {
+            let cause = match cluster.client.ask_member(number, &Status {}, end, end).await {
                 Err(failure) => failure.fault,
                 Ok(status) if status.leader == 0 => Fault::Refused("it has no leader".into()),
                 Ok(status) if !status.errors.is_empty() => Fault::Refused(status.errors.join(", ")),
@@ -123,8 +132,8 @@ impl HeldLock for HeldInEtcd {
         })
     }
 
-    fn ticket_owner(&self) -> Option<String> {
-        Some(String::from_utf8_lossy(&self.claim.value).into_owned())
+    fn ticket_owner(&self) -> String {
+        String::from_utf8_lossy(&self.claim.value).into_owned()
     }
 
     /// Where the answer is lost, or this is dropped, the next sweep releases.
@@ -205,7 +214,14 @@ impl EtcdSession {
         let (base, revision, counted) = match granted {
             Ok(granted) => granted,
             Err(refusal) => {
-                let may_be_granted = matches!(&refusal, EtcdRefusal::Failed(failure) if failure.in_doubt);
+                let may_be_granted = match &refusal {
+                    // etcd carries out the transaction that exceeds its space, and then refuses it.
+                    EtcdRefusal::Failed(EtcdFailure { fault: Fault::NotNow(_), in_doubt: false, .. }) => {
+                        self.may_have(claim).await
+                    }
+                    EtcdRefusal::Failed(failure) => failure.in_doubt,
+                    _ => false,
+                };
                 if !may_be_granted {
                     decided(doubt);
                 }
@@ -228,6 +244,12 @@ impl EtcdSession {
         let (session, claim) = (Arc::clone(self), Arc::clone(claim));
         let held = Arc::new(HeldInEtcd { session, claim, terms });
         Ok(Grant { locks, deadline, held })
+    }
+
+    async fn may_have(&self, claim: &EtcdClaim) -> bool {
+        let (_, key) = claim.locks.first();
+        let read = self.cluster.client.ask(&Range::one(key.clone()), self.budget).await;
+        read.map_or(true, |lock| claim.is_in(&lock.kvs))
     }
 
     /// Moves the lock of a lease that several processes have to this session, if it is still that of its owner. Each

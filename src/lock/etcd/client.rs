@@ -93,7 +93,7 @@ impl EtcdClient {
             // A part of the budget is left for each of the others.
             let slice = now + end.saturating_duration_since(now) / if left > 1 { 2 } else { 1 };
             let limit = if repeat == Repeat::Elsewhere { slice } else { end };
-            let asked = self.ask_member(number, request, (slice, limit)).await;
+            let asked = self.ask_member(number, request, slice, limit).await;
             may_recover |= asked.as_ref().is_err_and(|next| next.elsewhere && !matches!(next.fault, Fault::Denied(_)));
             match asked {
                 Ok(answer) => {
@@ -133,7 +133,8 @@ impl EtcdClient {
         &self,
         number: usize,
         request: &Q,
-        (connected, answered): (Instant, Instant),
+        connected: Instant,
+        answered: Instant,
     ) -> Result<Q::Answer, EtcdFailure> {
         let channel = timeout_at(connected, self.channel(number)).await;
         let channel = channel.unwrap_or(Err(EtcdFailure::unsent(Fault::TimedOut)))?;

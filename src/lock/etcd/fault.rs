@@ -45,7 +45,7 @@ impl EtcdFailure {
             Code::ResourceExhausted if text.contains("too many requests") => {
                 EtcdFailure::refused(Fault::NotNow(text.to_owned()))
             }
-            Code::InvalidArgument | Code::FailedPrecondition | Code::NotFound | Code::ResourceExhausted => {
+            Code::InvalidArgument | Code::FailedPrecondition | Code::NotFound => {
                 EtcdFailure::refused(Fault::Refused(text.to_owned()))
             }
             Code::Unavailable if text.contains("no leader") => EtcdFailure::unsent(Fault::Unreachable(text.to_owned())),

@@ -39,8 +39,8 @@ impl WaitingLine for EtcdSession {
             }
         };
         // Dropping this deletes the place. If that fails, it is swept later, or nobody behind it would be woken.
-        let _place = guard((Arc::clone(&self), key, doubt), |(session, key, doubt)| {
-            let runtime = session.runtime.clone();
+        let _place = guard((Arc::clone(&self), key, claim), |(session, key, claim)| {
+            let (runtime, doubt) = (session.runtime.clone(), in_doubt(&session, &claim));
             runtime.spawn(async move {
                 let leave = Txn { success: vec![Op::delete(key)], ..Txn::default() };
                 if session.cluster.client.ask(&leave, session.budget).await.is_ok() {
@@ -48,6 +48,7 @@ impl WaitingLine for EtcdSession {
                 }
             });
         });
+        decided(doubt);
         let (taken, mut seen) = (answer.header().revision, answer.header().revision);
         let mut ahead = answer.read(1).get(1).map(|place| place.key.clone());
         reports.registered(ahead.is_none() && answer.read(2).is_empty());

@@ -62,9 +62,9 @@ use std::time::Duration;
 
 use tokio_util::task::TaskTracker;
 
+use super::engine_builder::EngineBuilder;
 use super::service::LockService;
 use super::token_base::Largest;
-use super::url_builder::UrlBuilder;
 use super::wait::release_notifications::{ReleaseNotifications, Source};
 use super::wait::subscriptions::Notifies;
 use client::EtcdClient;
@@ -83,14 +83,14 @@ impl EtcdLock {
     /// Returns a builder, which takes the settings. The URL is `etcd://a:2379,b:2379,c:2379`, or
     /// `etcds://...`.
     pub fn builder(url: impl Into<String>) -> EtcdLockBuilder {
-        let mut builder = UrlBuilder::over(url.into(), 3);
+        let mut builder = EngineBuilder::over(url.into(), 3);
         builder.settings.least_ttl = Duration::from_secs(MIN_SECONDS);
         builder
     }
 }
 
 /// Builds an [`EtcdLock`].
-pub type EtcdLockBuilder = UrlBuilder<Arc<EtcdSessions>>;
+pub type EtcdLockBuilder = EngineBuilder<Arc<EtcdSessions>>;
 
 impl EtcdLockBuilder {
     /// Builds the lock service. It connects with the first acquisition.

@@ -13,9 +13,9 @@ use super::client::Repeat;
 use super::cluster::Cluster;
 use super::messages::{Compare, EtcdAnswer, Is, Op, Range, Txn};
 use super::session::{Doubtful, EtcdRenewal, EtcdSession, HeldClaim};
-use crate::lock::openings::Openings;
+use crate::lock::runtime::restarted;
+use crate::lock::session_cache::SessionCache;
 use crate::lock::settings::Settings;
-use crate::lock::sleep::restarted;
 use crate::random::jitter;
 use crate::time::Time;
 
@@ -27,14 +27,14 @@ const WATCH_PAUSE: Duration = Duration::from_millis(100);
 #[debug("{cluster:?}")]
 pub struct EtcdSessions {
     pub(super) cluster: Arc<Cluster>,
-    open: Openings<(Duration, Duration), EtcdSession>,
+    open: SessionCache<(Duration, Duration), EtcdSession>,
     /// Whether an old version was reported.
     pub(super) warned: AtomicBool,
 }
 
 impl EtcdSessions {
     pub(super) fn new(cluster: Cluster) -> EtcdSessions {
-        let (open, warned) = (Openings::new(EtcdSession::has_ended), AtomicBool::new(false));
+        let (open, warned) = (SessionCache::new(EtcdSession::has_ended), AtomicBool::new(false));
         EtcdSessions { cluster: Arc::new(cluster), open, warned }
     }
 
@@ -50,7 +50,7 @@ impl EtcdSessions {
                 Ok(session)
             }
         };
-        self.open.get((terms.ttl, terms.lock_delay), (terms.closed_for(), budget * 2), open).await
+        self.open.get((terms.ttl, terms.lock_delay), terms.closed_for(), budget * 2, open).await
     }
 }
 

@@ -57,11 +57,11 @@ impl Holding {
         }
     }
 
-    pub(super) fn ticket(&self) -> Option<LeaseTicket> {
-        let owner = self.held.ticket_owner()?;
+    pub(super) fn ticket(&self) -> LeaseTicket {
+        let owner = self.held.ticket_owner();
         self.has_ticket.store(true, Ordering::Relaxed);
         let (sequencer, Terms { ttl, lock_delay, .. }) = (self.first.clone(), self.terms);
-        Some(LeaseTicket { sequencer, ttl, lock_delay, owner })
+        LeaseTicket { sequencer, ttl, lock_delay, owner }
     }
 
     /// Tries once to renew a lease that has not ended, and returns why it failed. A superseded lease is over then.

@@ -16,8 +16,8 @@ use tokio::runtime::Handle;
 
 use crate::lock::backend::Grant;
 use crate::lock::error::{LeaseLost, Loss, NodeCause, ReleaseError, RenewError};
+use crate::lock::runtime::in_runtime;
 use crate::lock::settings::Settings;
-use crate::lock::sleep::in_runtime;
 use crate::lock::wait::queues::WaitQueues;
 use crate::sequencer::{HeldToken, Sequencer};
 use crate::time::Time;
@@ -101,7 +101,7 @@ impl Lease {
     /// That process may release it without this one knowing. So both now renew only what a majority still has.
     #[must_use]
     pub fn ticket(&self) -> Option<LeaseTicket> {
-        self.holding.ticket()
+        Some(self.holding.ticket())
     }
 
     /// Forgets the lease in this process, without a release: another one goes on with it, or it ends at its TTL.

@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::lock::error::Loss;
-use crate::lock::sleep::sleep_until;
+use crate::lock::runtime::sleep_until;
 use crate::time::{Clock, Time};
 
 /// The state of a lease as this process knows it. An ended lease stays so: each read and each change is one step.

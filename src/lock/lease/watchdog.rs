@@ -17,7 +17,7 @@ use tokio::time::sleep;
 
 use super::holding::Holding;
 use crate::lock::error::{Loss, NodeCause};
-use crate::lock::sleep::{RESTART_PAUSE, sleep_until};
+use crate::lock::runtime::{RESTART_PAUSE, sleep_until};
 use crate::log_throttle::LogThrottle;
 use crate::random::jitter;
 use crate::sequencer::Sequencer;

@@ -36,7 +36,7 @@ struct Awaited {
 
 struct Inbox {
     /// Received answers, with the number of their question.
-    come: VecDeque<(usize, NodeAnswer)>,
+    received: VecDeque<(usize, NodeAnswer)>,
     /// The caller's waker, and how many answers must come before it is woken.
     waker: Option<(Waker, usize)>,
 }
@@ -55,9 +55,9 @@ impl AnswerSlot {
     pub(super) fn answer(&mut self, answer: NodeAnswer) -> Option<Woken> {
         let question = self.question.take()?;
         let mut inbox = self.inbox.lock();
-        inbox.come.push_back((question, answer));
-        let come = inbox.come.len();
-        let (waker, _) = inbox.waker.take_if(|(_, least)| come >= *least)?;
+        inbox.received.push_back((question, answer));
+        let count = inbox.received.len();
+        let (waker, _) = inbox.waker.take_if(|(_, least)| count >= *least)?;
         Some(guard(waker, Waker::wake as fn(Waker)))
     }
 }
@@ -74,7 +74,7 @@ impl Answers {
     /// Makes room for the votes of this many nodes. No answer wakes the caller before the vote may be decided: when a
     /// majority may have granted, or too many may have refused.
     pub(super) fn new(nodes: usize, clock: &Arc<dyn Clock>) -> Answers {
-        let inbox = Arc::new(Mutex::new(Inbox { come: VecDeque::with_capacity(nodes), waker: None }));
+        let inbox = Arc::new(Mutex::new(Inbox { received: VecDeque::with_capacity(nodes), waker: None }));
         let begun = (Instant::now(), clock.now());
         let (clock, awaited) = (Arc::clone(clock), Vec::with_capacity(nodes));
         let least = majority(nodes).min(nodes + 1 - majority(nodes));
@@ -93,12 +93,12 @@ impl Answers {
     /// Returns the next answer with the address of its request, or `None` if no more are awaited. A lane bounds its
     /// answers itself; the bound here is for a lane whose runtime is stuck. Dropped at any point, it loses no answer.
     pub(super) async fn next(&mut self) -> Option<(Address, NodeAnswer)> {
-        if let Some(next) = self.come() {
+        if let Some(next) = self.take_next() {
             return Some(next);
         }
         let bound = self.awaited.iter().flatten().map(|it| it.bound).min()?;
         let mut timer = pin!(sleep_until(bound));
-        poll_fn(|context| match self.poll_come(context) {
+        poll_fn(|context| match self.poll_received(context) {
             Poll::Ready(next) => Poll::Ready(next),
             Poll::Pending => timer.as_mut().poll(context).map(|()| self.late()),
         })
@@ -114,26 +114,26 @@ impl Answers {
         all
     }
 
-    fn poll_come(&mut self, context: &mut Context<'_>) -> Poll<Option<(Address, NodeAnswer)>> {
+    fn poll_received(&mut self, context: &mut Context<'_>) -> Poll<Option<(Address, NodeAnswer)>> {
         loop {
             let mut inbox = self.inbox.lock();
             let least = (self.undecided + 1).min(self.awaited.iter().flatten().count()).max(1);
-            if inbox.come.len() < least {
+            if inbox.received.len() < least {
                 inbox.waker = Some((context.waker().clone(), least));
                 return Poll::Pending;
             }
             drop(inbox);
             // The answers that have arrived may have timed out.
-            if let Some(next) = self.come() {
+            if let Some(next) = self.take_next() {
                 return Poll::Ready(Some(next));
             }
         }
     }
 
     /// Takes the first received answer that is still awaited.
-    fn come(&mut self) -> Option<(Address, NodeAnswer)> {
+    fn take_next(&mut self) -> Option<(Address, NodeAnswer)> {
         loop {
-            let (question, answer) = self.inbox.lock().come.pop_front()?;
+            let (question, answer) = self.inbox.lock().received.pop_front()?;
             if let Some(Awaited { from, end, .. }) = self.close(question) {
                 let late = answer.is_ok() && self.clock.now() > end;
                 return Some((from, if late { Err(Fault::Unread) } else { answer }));

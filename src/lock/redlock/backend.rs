@@ -70,7 +70,7 @@ impl LockBackend for Arc<Nodes> {
         }
     }
 
-    async fn held(&self, ticket: &LeaseTicket, settings: &Settings) -> Result<Option<Arc<dyn HeldLock>>, NodeCause> {
+    async fn resumed(&self, ticket: &LeaseTicket, settings: &Settings) -> Result<Option<Arc<dyn HeldLock>>, NodeCause> {
         readmission::start(self);
         let Some(owner) = Owner::parse(&ticket.owner) else { return Ok(None) };
         let (mode, terms) = (Mode::Exclusive, settings.terms());
@@ -188,9 +188,9 @@ impl HeldLock for HeldOnNodes {
         })
     }
 
-    fn ticket_owner(&self) -> Option<String> {
+    fn ticket_owner(&self) -> String {
         self.has_ticket.store(true, Ordering::Relaxed);
-        Some(self.attempt.owner.to_string())
+        self.attempt.owner.to_string()
     }
 
     fn release(self: Arc<Self>, rest: Duration, handed_over: bool) -> SentRelease {

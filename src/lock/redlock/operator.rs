@@ -76,6 +76,9 @@ pub enum OperatorError {
         /// Number of nodes in a majority of the old list.
         needed: usize,
     },
+    /// Every try conflicted with other clients.
+    #[error("every try conflicted with another client: run the operation again")]
+    Overtaken,
     /// It was refused for another reason.
     #[error("{0}")]
     Refused(String),
@@ -309,7 +312,7 @@ impl FleetOperator {
                 }
             }
         }
-        Err(OperatorError::Refused("every try conflicted with another client: run the operation again".into()))
+        Err(OperatorError::Overtaken)
     }
 }
 

@@ -41,7 +41,7 @@ impl WaitingList {
         let Some(listener) = self.listeners.get(&waiter.client) else { return };
         let notified = self.notified.get(resource).filter(|(_, until)| now < *until);
         let free = !locked && notified.is_none_or(|(client, _)| *client == waiter.client);
-        let _ = listener.send(Notice::Registered(resource.clone(), waiter.ticket, free));
+        let _ = listener.send(Notice::Registered { resource: resource.clone(), ticket: waiter.ticket, free });
         if !free {
             let waiting = self.waiting.entry(resource.clone()).or_default();
             waiting.retain(|other| (other.client, other.ticket) != (waiter.client, waiter.ticket));

@@ -18,8 +18,8 @@ use crate::lock::error::{AcquireError, LeaseLost, Loss, NodeCause, RenewError};
 use crate::lock::lease::ticket::LeaseTicket;
 use crate::lock::lease::watchdog::Watchdogs;
 use crate::lock::lease::{Lease, LeaseSet, SharedLease};
+use crate::lock::runtime::sleep;
 use crate::lock::settings::{BuildError, Settings};
-use crate::lock::sleep::sleep;
 use crate::lock::wait::queues::WaitQueues;
 use crate::lock::wait::release_notifications::ReleaseNotifications;
 use crate::lock::wait::wanted::{Ask, List, Target, Wanted};
@@ -90,7 +90,7 @@ impl<B: LockBackend> LockService<B> {
 
     /// Acquires the lease of `resource`: see [`Lock::acquire`].
     pub async fn acquire(&self, resource: &Resource) -> Result<Lease, AcquireError> {
-        in_runtime(resource)?;
+        require_runtime(resource)?;
         let mut wanted = self.wanted(Mode::Exclusive, self.one(resource));
         wanted.ask.drains = !self.settings.wait.is_zero();
         waited(self.queues.acquire(wanted, || self.attempt_one(resource, wanted.ask))).await
@@ -116,7 +116,7 @@ impl<B: LockBackend> LockService<B> {
         let own = Settings { lock_delay: ticket.lock_delay, ..self.settings.clone() };
         let settings = own.with_ttl(ticket.ttl).map_err(misfit)?;
         self.backend.prepare(&settings);
-        let held = self.backend.held(ticket, &settings).await.map_err(|cause| failed(vec![cause]))?;
+        let held = self.backend.resumed(ticket, &settings).await.map_err(|cause| failed(vec![cause]))?;
         let held = held.ok_or_else(|| over(Loss::Expired))?;
         let asked = settings.clock.now();
         match held.renew(true).await {
@@ -134,7 +134,7 @@ impl<B: LockBackend> LockService<B> {
 
     /// Acquires a shared lease of `resource`: see [`Lock::acquire_shared`].
     pub async fn acquire_shared(&self, resource: &Resource) -> Result<SharedLease, AcquireError> {
-        in_runtime(resource)?;
+        require_runtime(resource)?;
         let wanted = self.wanted(Mode::Shared, self.one(resource));
         let attempt = || self.attempt_one(resource, wanted.ask);
         let waits = !self.settings.wait.is_zero();
@@ -160,7 +160,7 @@ impl<B: LockBackend> LockService<B> {
     /// Acquires the lease of the first of the resources that is free: see [`Lock::acquire_any`].
     pub async fn acquire_any(&self, resources: &[Resource]) -> Result<Lease, AcquireError> {
         let list = List::any(resources)?;
-        in_runtime(list.resources().first())?;
+        require_runtime(list.resources().first())?;
         let wanted = self.wanted(Mode::Exclusive, Target::List(&list));
         let is_first = AtomicBool::new(true);
         let round = || self.first_free(list.resources(), wanted.ask, is_first.swap(false, Ordering::Relaxed));
@@ -170,7 +170,7 @@ impl<B: LockBackend> LockService<B> {
     /// Acquires one lease of all of the resources: see [`Lock::acquire_all`].
     pub async fn acquire_all(&self, resources: &[Resource]) -> Result<LeaseSet, AcquireError> {
         let list = List::all(resources)?;
-        in_runtime(list.resources().first())?;
+        require_runtime(list.resources().first())?;
         let wanted = self.wanted(Mode::Exclusive, Target::List(&list));
         let obstacle = Mutex::new(None);
         let attempt = || self.attempt_all(list.resources().clone(), wanted.ask, &obstacle);
@@ -205,7 +205,7 @@ impl<B: LockBackend> LockService<B> {
 
     /// Makes one attempt, and more only while servers start for the first time.
     async fn once<K>(&self, resource: &Resource, mode: Mode) -> Result<Lease<K>, AcquireError> {
-        in_runtime(resource)?;
+        require_runtime(resource)?;
         let now = Instant::now();
         let end = now + FIRST_START_TIMEOUT;
         let ask = Ask::new(mode, now + TURN_TIMEOUT);
@@ -288,7 +288,7 @@ async fn waited<T>(acquired: impl Future<Output = Result<T, AcquireError>>) -> R
 }
 
 /// Timers and tasks need tokio: without its runtime they would panic.
-fn in_runtime(resource: &Resource) -> Result<(), AcquireError> {
+fn require_runtime(resource: &Resource) -> Result<(), AcquireError> {
     let missing = |_| AcquireError::unavailable(resource, NodeCause::own(Fault::NoRuntime));
     Handle::try_current().map(drop).map_err(missing)
 }

@@ -13,7 +13,7 @@ use crate::database::{AcquireAnswer, Database, LeaseClaim};
 use crate::lock::backend::{
     AcquireError, Ask, Grant, Health, HeldLock, LeaseTicket, LockBackend, NodeCause, SentRelease, Settings, draining,
 };
-use crate::lock::sleep::answered;
+use crate::lock::runtime::answered;
 use crate::sequencer::Sequencer;
 
 impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
@@ -60,7 +60,7 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
         Ok(Grant { locks, deadline, held })
     }
 
-    async fn held(&self, ticket: &LeaseTicket, settings: &Settings) -> Result<Option<Arc<dyn HeldLock>>, NodeCause> {
+    async fn resumed(&self, ticket: &LeaseTicket, settings: &Settings) -> Result<Option<Arc<dyn HeldLock>>, NodeCause> {
         let LeaseTicket { sequencer, owner, .. } = ticket;
         let resource = NonEmpty::new(sequencer.resource.clone());
         let rows = LeaseRows::new(self, &resource, (owner, Mode::Exclusive), settings);
@@ -224,8 +224,8 @@ impl<DB: Database> HeldLock for HeldRows<DB> {
         })
     }
 
-    fn ticket_owner(&self) -> Option<String> {
-        Some(self.rows.claims.first().owner.clone())
+    fn ticket_owner(&self) -> String {
+        self.rows.claims.first().owner.clone()
     }
 
     fn release(self: Arc<Self>, rest: Duration, _: bool) -> SentRelease {

@@ -6,7 +6,7 @@ use crate::database::{Meaning, meaning, text};
 pub(super) fn of_connection(error: sqlx::Error) -> Fault {
     match error {
         sqlx::Error::PoolTimedOut => {
-            Fault::Unreachable("the database is down, or no connection of the pool is free".into())
+            Fault::Unreachable("the database is down or locked, or no connection of the pool is free".into())
         }
         sqlx::Error::PoolClosed => Fault::Unreachable("the pool is closed".into()),
         sqlx::Error::Io(error) => Fault::Unreachable(error.to_string()),

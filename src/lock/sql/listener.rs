@@ -32,7 +32,7 @@ impl ReleaseListener for DatabaseListener {
     fn wait(&mut self, resource: &Resource, ticket: u64, _: Duration) {
         let known = self.tickets.insert(resource.clone(), ticket);
         // It may have been released before it was registered here.
-        self.answers.push_back(Notice::Registered(resource.clone(), ticket, known != Some(ticket)));
+        self.answers.push_back(Notice::Registered { resource: resource.clone(), ticket, free: known != Some(ticket) });
     }
 
     fn leave(&mut self, resource: &Resource, ticket: u64) {

@@ -46,8 +46,8 @@
 
 mod backend;
 mod fault;
-mod leases;
 mod listener;
+mod operator;
 mod table;
 
 use std::sync::Arc;

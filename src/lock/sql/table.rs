@@ -6,6 +6,7 @@ use fencing_protocol::{Fault, Resource, Token};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
+use scopeguard::{ScopeGuard, guard};
 use sqlx::Pool;
 use sqlx::pool::PoolConnection;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -14,7 +15,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tracing::Instrument;
 
-use super::{fault, leases};
+use super::{fault, operator};
 use crate::database::{AcquireAnswer, Database, LeaseClaim, ReleaseAnswer, TextRow, fill, is_conflict, meaning};
 use crate::lock::error::NodeCause;
 use crate::random::jitter;
@@ -78,9 +79,9 @@ impl<DB: Database> LeaseTable<DB> {
 
     /// Returns for how long the row is held under this claim and this token still, by the database's clock.
     pub(super) async fn left(&self, claim: &LeaseClaim, token: Token, budget: Duration) -> Result<Duration, Fault> {
-        let list = leases::list::<DB>("=", claim.resource.as_str(), 1);
+        let list = operator::list::<DB>("=", claim.resource.as_str(), 1);
         let rows = self.run(&list, Limits { reserve: true, ..Limits::of(budget) }).await?;
-        let mut ours = leases::parsed(&rows).filter(|lease| lease.owner == claim.owner && lease.token == token);
+        let mut ours = operator::parsed(&rows).filter(|lease| lease.owner == claim.owner && lease.token == token);
         Ok(ours.next().and_then(|lease| lease.remaining).unwrap_or_default())
     }
 
@@ -164,12 +165,18 @@ impl<DB: Database> LeaseTable<DB> {
     ) -> Result<T, Fault> {
         let start = Instant::now();
         loop {
-            let mut conn = self.connection(start, limits).await.map_err(fault::of_connection)?;
+            let conn = self.connection(start, limits).await.map_err(fault::of_connection)?;
+            // Dropped without an answer: the pool would wait for it for ever. SQLite has no server that could hang.
+            let mut conn = guard(conn, |mut conn| {
+                if !DB::CALL.is_empty() {
+                    conn.close_on_drop();
+                }
+            });
             let Ok(answer) = timeout_at(start + limits.answer, run(&mut conn, context)).await else {
-                // The pool would wait for the answer for ever.
                 conn.close_on_drop();
                 return Err(Fault::TimedOut);
             };
+            let mut conn = ScopeGuard::into_inner(conn);
             let error = match answer {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,

@@ -36,7 +36,8 @@ pub(crate) struct PlaceReports {
 impl PlaceReports {
     /// The place is taken. The lock may be free already.
     pub(crate) fn registered(&self, free: bool) {
-        let _ = self.notices.send(Ok(Notice::Registered(self.resource.clone(), self.ticket, free)));
+        let _ =
+            self.notices.send(Ok(Notice::Registered { resource: self.resource.clone(), ticket: self.ticket, free }));
     }
 
     /// The place is the first, and the lock is free.

@@ -46,8 +46,15 @@ pub trait ReleaseListener: Send + 'static {
 pub enum Notice {
     /// The lock was released. The client had this ticket.
     Released(Resource, u64),
-    /// The client is registered with this ticket, unless the lock is free: whether it is.
-    Registered(Resource, u64, bool),
+    /// The client is registered, unless the lock is free.
+    Registered {
+        /// The lock that the client waits for.
+        resource: Resource,
+        /// The client's own number of its registration.
+        ticket: u64,
+        /// Whether the lock is free.
+        free: bool,
+    },
     /// A registration was removed.
     Left,
 }
@@ -198,7 +205,7 @@ impl Channel {
                     }
                 }
             }
-            Notice::Registered(resource, ticket, free) => {
+            Notice::Registered { resource, ticket, free } => {
                 self.owed = self.owed.saturating_sub(1);
                 let report = if free { SourceReport::Free } else { SourceReport::Armed };
                 attachment.report(&resource, ticket, report);

@@ -11,17 +11,17 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tracing::Instrument;
 
 use super::change::{Found, NodeChange};
-use super::claim::{CLOSED, ZookeeperClaim, ZookeeperRefusal, contents};
+use super::claim::{CLOSED, ZookeeperClaim, ZookeeperRefusal, base_of, contents};
 use super::fault;
 use super::paths::{ALONE, LockNode};
-use super::session::{Held, ZookeeperRenewal, ZookeeperSession, ZookeeperSessions};
+use super::session::{Ensemble, Held, ZookeeperRenewal, ZookeeperSession, ZookeeperSessions};
 use crate::holder::Holder;
 use crate::lock::backend::{
     AcquireError, Ask, Grant, Health, HeldLock, LeaseTicket, LockBackend, NodeCause, SentRelease, Settings, draining,
 };
 use crate::lock::error::Loss;
 use crate::lock::lease::state::LeaseState;
-use crate::lock::sleep::answered;
+use crate::lock::runtime::answered;
 use crate::sequencer::Sequencer;
 use crate::time::Time;
 
@@ -53,7 +53,7 @@ impl LockBackend for Arc<ZookeeperSessions> {
         Err(AcquireError::unavailable(wanted.first(), self.ensemble.cause(fault)))
     }
 
-    async fn held(&self, ticket: &LeaseTicket, settings: &Settings) -> Result<Option<Arc<dyn HeldLock>>, NodeCause> {
+    async fn resumed(&self, ticket: &LeaseTicket, settings: &Settings) -> Result<Option<Arc<dyn HeldLock>>, NodeCause> {
         let (terms, budget) = (settings.terms(), settings.budget());
         let LeaseTicket { sequencer: first, owner: signature, .. } = ticket.clone();
         let Some(owner) = signature.get(..32).and_then(Owner::parse) else { return Ok(None) };
@@ -72,14 +72,17 @@ impl ZookeeperSessions {
     async fn probe(&self, settings: &Settings) -> Result<(), Fault> {
         let end = Instant::now() + settings.budget();
         let session = self.get(settings).await?;
-        let closed = async {
-            session.client.set_data(&session.node, b"", None).await?;
+        let Ensemble { paths, largest, .. } = &*self.ensemble;
+        let before = largest.get();
+        let asked = async {
+            let written = session.client.set_data(&session.node, b"", None).await?;
             // Behind the write.
-            session.client.check_stat(&self.ensemble.paths.closed()).await
+            let (base, _) = session.client.get_data(&paths.base()).await?;
+            Ok((written.mzxid, base, session.client.check_stat(&paths.closed()).await?))
         };
-        match timeout_at(end, closed).await.map_err(|_| Fault::TimedOut)?.map_err(fault::of)? {
-            Some(_) => Err(Fault::NotNow(CLOSED.into())),
-            None => Ok(()),
+        match timeout_at(end, asked).await.map_err(|_| Fault::TimedOut)?.map_err(fault::of)? {
+            (.., Some(_)) => Err(Fault::NotNow(CLOSED.into())),
+            (zxid, base, None) => largest.take(before, base_of(&base).unwrap_or(0).saturating_add_signed(zxid)),
         }
     }
 
@@ -167,9 +170,9 @@ impl HeldLock for HeldNodes {
         })
     }
 
-    fn ticket_owner(&self) -> Option<String> {
+    fn ticket_owner(&self) -> String {
         self.session.note(self.owner, |held| held.seen = false);
-        Some(self.signature.clone())
+        self.signature.clone()
     }
 
     /// The first requests are sent before this returns, outside of a runtime as well. A task does the rest.

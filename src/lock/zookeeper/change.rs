@@ -12,7 +12,7 @@ use super::fault;
 use super::paths::{CHANGES, LockNode};
 use super::session::{Held, ZookeeperSession};
 use crate::lock::error::Loss;
-use crate::lock::sleep::sleep_until;
+use crate::lock::runtime::sleep_until;
 use crate::random;
 use crate::time::{Clock, Time};
 

@@ -139,7 +139,7 @@ impl ZookeeperSession {
             about.push((resource, node.path.clone()));
         }
         let written = write.commit();
-        let look = |node: &LockNode| (client.check_stat(&node.path), client.get_children(&node.folder));
+        let look = |node: &LockNode| (client.get_data(&node.path), client.get_children(&node.folder));
         let looks: Vec<_> = nodes.iter().map(look).collect();
         // In this order: a reader of a raised base then also sees that locks are closed.
         let base = client.get_data(&paths.base());
@@ -163,8 +163,12 @@ impl ZookeeperSession {
         }
         let mut parts = Vec::new();
         for (node, (stat, children)) in nodes.iter_mut().zip(looks) {
-            // `None`: somebody has removed it by force.
-            let stat = stat.await?.ok_or(NotCreated::InDoubt(Fault::GrantedTooLate))?;
+            let stat = match stat.await {
+                Ok((data, stat)) if data == claim.contents.as_bytes() => stat,
+                // Somebody has removed it by force, and another client may have the lock since.
+                Ok(_) | Err(Error::NoNode) => return Err(NotCreated::InDoubt(Fault::GrantedTooLate)),
+                Err(error) => return Err(error.into()),
+            };
             let (children, folder) = children.await?;
             (node.czxid, node.version) = (stat.czxid, folder.version);
             parts.push(children.into_iter().find(|child| child.starts_with(SHARED)));

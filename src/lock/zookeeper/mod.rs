@@ -19,10 +19,11 @@
 //!
 //! A lock service has one session for each runtime and TTL. Its timeout is 4/3 of the TTL with its lock-delay: the
 //! leader counts it from the last ping that it has heard of (one each half tick), and a lease counts from its renewal.
-//! The `maxSessionTimeout` of the servers must permit it: with 40 s, the default, a TTL of 30 s. Keep `tickTime` below
-//! 2/3 of the TTL. Acquiring and releasing take one round trip each. A renewal is a write, on which a majority agrees,
-//! and a read of each lease's own node after it: leases that are due together share the write. A ping proves nothing,
-//! as the connected server answers it alone. When the session ends, all its leases are lost.
+//! The `maxSessionTimeout` of the servers must permit it: with 40 s, the default, a TTL of 30 s. Keep half a `tickTime`
+//! and the budget together below a third of the TTL. Acquiring and releasing take one round trip each. A renewal is a
+//! write, on which a majority agrees, and a read of each lease's own node after it: leases that are due together share
+//! the write. A ping proves nothing, as the connected server answers it alone. When the session ends, all its leases
+//! are lost.
 //!
 //! With a [ticket](crate::lock::LeaseTicket) another process goes on with a lease: its first renewal moves the lock to
 //! its own session. One write removes the node and creates it again, so that no client finds it missing; it keeps the
@@ -48,9 +49,9 @@ use std::sync::Arc;
 
 use tokio_util::task::TaskTracker;
 
+use super::engine_builder::EngineBuilder;
 use super::service::LockService;
 use super::token_base::Largest;
-use super::url_builder::UrlBuilder;
 use super::wait::release_notifications::{ReleaseNotifications, Source};
 use super::wait::subscriptions::Notifies;
 use paths::Paths;
@@ -66,12 +67,12 @@ impl ZookeeperLock {
     /// Returns a builder, which takes the settings. The URL is
     /// `zookeeper://[user:password@]a:2181,b:2181/chroot`.
     pub fn builder(url: impl Into<String>) -> ZookeeperLockBuilder {
-        UrlBuilder::over(url.into(), 4)
+        EngineBuilder::over(url.into(), 4)
     }
 }
 
 /// Builds a [`ZookeeperLock`].
-pub type ZookeeperLockBuilder = UrlBuilder<Arc<ZookeeperSessions>>;
+pub type ZookeeperLockBuilder = EngineBuilder<Arc<ZookeeperSessions>>;
 
 impl ZookeeperLockBuilder {
     /// Builds the lock service. It connects with the first acquisition.

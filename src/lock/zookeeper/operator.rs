@@ -84,8 +84,11 @@ impl Ensemble {
         };
         let mut leases = Vec::new();
         for path in children {
-            // It was released meanwhile.
-            let Ok((data, stat)) = client.get_data(&path).await else { continue };
+            let (data, stat) = match client.get_data(&path).await {
+                // It was released meanwhile.
+                Err(Error::NoNode) => continue,
+                read => read?,
+            };
             let text = String::from_utf8_lossy(&data);
             let signature = text.lines().next().unwrap_or_default();
             // The fourth line is there if another process has moved the lock.

@@ -18,9 +18,9 @@ use super::paths::{LockNode, Paths, WAITS};
 use super::url::ZookeeperUrl;
 use crate::lock::error::{Loss, NodeCause};
 use crate::lock::lease::state::LeaseState;
-use crate::lock::openings::Openings;
+use crate::lock::runtime::restarted;
+use crate::lock::session_cache::SessionCache;
 use crate::lock::settings::Settings;
-use crate::lock::sleep::restarted;
 use crate::lock::token_base::{Largest, first_base};
 use crate::random;
 use crate::time::{Clock, Time};
@@ -30,19 +30,19 @@ use crate::time::{Clock, Time};
 #[debug("{ensemble:?}")]
 pub struct ZookeeperSessions {
     pub(super) ensemble: Arc<Ensemble>,
-    open: Openings<Duration, ZookeeperSession>,
+    open: SessionCache<Duration, ZookeeperSession>,
 }
 
 impl ZookeeperSessions {
     pub(super) fn new(ensemble: Ensemble) -> ZookeeperSessions {
-        ZookeeperSessions { ensemble: Arc::new(ensemble), open: Openings::new(ZookeeperSession::has_ended) }
+        ZookeeperSessions { ensemble: Arc::new(ensemble), open: SessionCache::new(ZookeeperSession::has_ended) }
     }
 
     /// Returns the session of this runtime for locks with these settings.
     pub(super) async fn get(&self, settings: &Settings) -> Result<Arc<ZookeeperSession>, Fault> {
         let (closed_for, budget) = (settings.terms().closed_for(), settings.budget());
         let open = || ZookeeperSession::start(Arc::clone(&self.ensemble), closed_for, budget);
-        let session = self.open.get(closed_for, (closed_for, budget), open).await?;
+        let session = self.open.get(closed_for, closed_for, budget, open).await?;
         if session.late.is_empty() { Ok(session) } else { Err(Fault::TimedOut) }
     }
 }

@@ -87,7 +87,7 @@ fn chunks_in_another_form_hide_nothing() {
 }
 
 #[test]
-fn good_requests_pass_on_one_connection() {
+fn good_requests_pass_on_one_connection_and_so_does_the_body_of_a_read() {
     let (_upstream, door) = proxied("");
     let mut client = Client::connect(door.requests);
     let chunks = "1\r\na\r\nA\r\n0123456789\r\n0\r\nx: y\r\n\r\n";
@@ -97,5 +97,10 @@ fn good_requests_pass_on_one_connection() {
         assert_eq!((answer.status, answer.header("x-read")), (200, Some("11")), "{number}");
         client.send("GET /files/a HTTP/1.1\r\nHost: a\r\n\r\n");
         assert_eq!(client.answer().status, 200);
+    }
+    // A read may have a body.
+    for framing in ["Content-Length: 5\r\n\r\nhello", "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"] {
+        let answer = sent(&door, &format!("GET /files/a HTTP/1.1\r\nHost: test\r\n{framing}")).answer();
+        assert_eq!((answer.status, answer.header("x-read")), (200, Some("5")), "{answer:?}");
     }
 }

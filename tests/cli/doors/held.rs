@@ -8,7 +8,6 @@ use super::*;
 /// Newer tokens wait for a moment only, and the quarantine outlasts the test.
 const LONG: &str = "--limit 300ms --quarantine 10m --upstream-timeout 10s";
 
-/// Its answer is late, its client has gone, or its answer breaks off.
 #[test]
 fn a_resource_stays_closed_until_the_service_has_answered() {
     let (upstream, door) = proxied(LONG);
@@ -105,7 +104,6 @@ fn broken_uploads_of_one_resource_take_one_place() {
     door.is_closed("/files/a");
 }
 
-/// Also for the end of the proxy.
 #[test]
 fn each_broken_upload_begins_the_quarantine_anew() {
     const QUARANTINE: Duration = Duration::from_secs(4);

@@ -12,7 +12,6 @@ fn seen(open: &str) -> String {
     words.nth(1).unwrap().to_owned()
 }
 
-/// Opens the marks as they stand now.
 fn open_now(open: &str) -> String {
     let seen = seen(open);
     ask("", &format!("{open} --seen {seen} --yes")).printed()
@@ -74,7 +73,6 @@ fn marks_in_a_redis_outlive_the_proxy() {
     are_shared_and_stay(&server.url());
 }
 
-/// The proxy goes on, and lets nobody pass.
 #[test]
 fn marks_in_a_redis_that_forgets_are_closed_until_an_operator_opens_them() {
     let server = RedisServer::start();
@@ -97,7 +95,6 @@ fn marks_in_a_redis_that_forgets_are_closed_until_an_operator_opens_them() {
     assert_eq!(door.put("/files/a", 34, "again").status, 200);
 }
 
-/// What is opened is what the operator has looked at.
 #[test]
 fn marks_that_changed_after_the_look_stay_closed() {
     let mut server = RedisServer::with(&["--appendonly", "yes", "--appendfsync", "always"]);

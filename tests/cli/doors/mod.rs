@@ -126,19 +126,16 @@ impl Door {
     }
 }
 
-/// `fencing proxy` before this service.
 fn proxy(upstream: &str, options: &str) -> Command {
     fencing("", &format!("proxy --upstream {upstream} {options}"))
 }
 
-/// A service, and a proxy before it.
 fn proxied(options: &str) -> (Upstream, Door) {
     let upstream = Upstream::start();
     let door = Door::proxy(&upstream.url(), options);
     (upstream, door)
 }
 
-/// A lock service, and the nodes behind it.
 fn served(options: &str) -> (Vec<RedisServer>, Door) {
     let servers = five();
     let door = Door::serve(&servers, options);

@@ -1,5 +1,5 @@
-//! What the proxy passes on, and under which name. Requests and answers in odd forms: trailers, bodies of reads, HTTP/2
-//! by hand, and an unasked upgrade. Resources that patterns of the path name.
+//! What the proxy passes on, and under which name. Requests and answers in odd forms: trailers, HTTP/2 by hand, and an
+//! unasked upgrade. Resources that patterns of the path name.
 
 use super::limits::HTTP2;
 use super::*;
@@ -160,17 +160,6 @@ fn trailers_say_nothing_that_the_fence_has_not_seen() {
 }
 
 #[test]
-fn the_body_of_a_read_is_passed_on() {
-    let (_upstream, door) = proxied("");
-    for framing in ["Content-Length: 5\r\n\r\nhello", "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"] {
-        let mut client = Client::connect(door.requests);
-        client.send(format!("GET /files/a HTTP/1.1\r\nHost: test\r\n{framing}"));
-        let answer = client.answer();
-        assert_eq!((answer.status, answer.header("x-read")), (200, Some("5")), "{answer:?}");
-    }
-}
-
-#[test]
 fn an_upgrade_that_nobody_asked_for_opens_nothing() {
     let options = "--upstream-timeout 10s --quarantine 10m --limit 100ms";
     let (service, door) = by_hand(options);
@@ -245,7 +234,6 @@ fn a_part_of_the_path_names_the_resource() {
     assert_eq!(upstream.events().len(), 4, "{:?}", upstream.events());
 }
 
-/// Its service is at work on both until it has answered.
 #[test]
 fn both_resources_are_in_flight() {
     let patterns = "--resource-from /slow/{from}/{to}=a/{from},a/{to} --resource-from /a/{id}=a/{id}";

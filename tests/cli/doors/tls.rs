@@ -67,7 +67,6 @@ fn a_client_without_a_certificate_is_not_heard() {
     }
 }
 
-/// Connections that say nothing take no place from a client.
 #[test]
 fn silent_connections_are_closed_for_others() {
     let ((folder, tls), servers) = (certified(), five());

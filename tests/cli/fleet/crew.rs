@@ -48,7 +48,6 @@ impl Crew {
         Crew { clients, threads, stop, _folder: folder }
     }
 
-    /// Waits until each of them has had so many leases under the list that it has.
     pub fn each_has_had(&self, leases: usize) {
         for number in 0..self.clients.len() {
             self.until(number, "a lease", |client| client.leases.load(Ordering::SeqCst) >= leases);
@@ -67,7 +66,6 @@ impl Crew {
         assert_eq!(client.sent_away.load(Ordering::SeqCst), 0);
     }
 
-    /// Waits until a client is told that its nodes have gone elsewhere.
     pub fn is_sent_away(&self, number: usize) {
         let sent_away = |client: &Client| client.sent_away.load(Ordering::SeqCst);
         let before = sent_away(&self.clients[number]);

@@ -140,9 +140,10 @@ fn a_quarantine_ends_by_the_operators_word() {
     assert!(printed.contains("no quarantine was ended"), "{printed}");
 }
 
+/// As a script that restarts one node after another must see.
 #[test]
-fn a_quarantine_of_a_node_that_does_not_answer_is_not_ended() {
-    let servers = started(servers(3));
+fn a_node_that_does_not_answer_stays_quarantined_and_one_that_is_down_is_not_back() {
+    let mut servers = started(servers(3));
     servers[0].cli(&["SET", "{fencing}:quarantine", "1", "PX", "3600000"]);
     servers[1].signal("STOP");
     let said = ask(&servers, "fleet recover --now --yes --node-budget 3s");
@@ -150,6 +151,11 @@ fn a_quarantine_of_a_node_that_does_not_answer_is_not_ended() {
     assert!(said.stdout.contains(&format!("quarantine ended: {}\n", servers[0].url())), "{said:?}");
     said.says(69, &words);
     servers[1].signal("CONT");
+
+    servers[1].kill();
+    let words = format!("not brought back: {}", servers[1].url());
+    let ended = ask(&servers, "fleet recover --node-budget 2s").says(65, &words);
+    assert!(ended.stdout.contains("Leases are granted now."), "{ended:?}");
 }
 
 /// Its own nodes must not start it: the counts of the old list would be lost.
@@ -167,7 +173,7 @@ fn a_start_needs_clocks_that_are_right() {
     let servers: Vec<_> = (0..3).map(|_| RedisServer::shifted(IN_MEMORY)).collect();
     servers[1].set_clock(-3600);
     let refused =
-        ask(&servers, "fleet recover --ttl 10s --node-budget 2s").prints(65, "").says(65, "nothing was changed: ");
+        ask(&servers, "fleet recover --ttl 10s --node-budget 2s").prints(65, "").says(65, "nothing was changed, as ");
     let words = format!("{}: its clock and this machine's clock are ", servers[1].url());
     assert!(refused.stderr.contains(&words), "{refused:?}");
     servers.iter().for_each(|server| assert_eq!(server.cli(&["DBSIZE"]), "0"));

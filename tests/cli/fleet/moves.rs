@@ -15,7 +15,6 @@ fn moved(ended: Ended, to: &str) -> String {
     printed
 }
 
-/// Moves a fleet that is at work.
 fn scenario(from: &str, to: &str, seed: u64) {
     let mut rng = fastrand::Rng::with_seed(seed);
     let crew = Crew::start(CLIENTS as u32, from);
@@ -74,7 +73,8 @@ fn five_shrink_to_three() {
 
 #[test]
 fn all_three_are_replaced() {
-    let (_servers, from, to) = two_lists(6, 3);
+    let (servers, from, to) = two_lists(6, 3);
+    half_moved(&servers[..1], &to);
     scenario(&from, &to, 5);
 }
 
@@ -107,7 +107,7 @@ fn a_move_goes_on_without_a_new_node_that_is_gone() {
     finish(mover(&from, &to)).says(69, &advice);
     // From the list that was not started the counts would be lost.
     let elsewhere = [urls(&servers[1..3]), servers[4].url()].join(",");
-    let command = format!("fleet move --lost --yes --from {to} --to {elsewhere} --node-budget 2s");
+    let command = format!("fleet move --lost --yes --ttl 10s --from {to} --to {elsewhere} --node-budget 2s");
     ask("", &command).says(69, "--from: the move from another list to this one has begun, and is not done");
     let to = to.replace(&name, &format!("{name}={}", servers[4].url()));
     moved(finish(mover(&from, &to)), &to);
@@ -154,7 +154,6 @@ fn an_old_list_that_is_a_minority_of_the_new_one_is_warned_of() {
     }
 }
 
-/// Without a majority of the old list no move is begun: what is left of that list stays as it is.
 #[test]
 fn a_move_without_a_majority_of_the_old_list_changes_nothing() {
     let (mut servers, from, to) = two_lists(6, 3);
@@ -177,17 +176,21 @@ fn a_move_from_another_list_than_that_of_the_clients_is_refused() {
     lease(&urls(&servers[..3]), "").unwrap();
 }
 
-/// Otherwise the others would leave, and that one would not join them: no list would be started.
+/// Otherwise the others would leave, and that one would not join them: no list would be started. When all have left,
+/// the counts of their list are on their way to the other one.
 #[test]
-fn no_node_leaves_while_one_of_the_new_list_has_left_for_another() {
+fn no_move_begins_where_one_node_or_all_have_left_for_another_list() {
+    const REFUSED: &str = "nothing was changed: a node of --from has left for another list";
     let servers = servers(5);
     let (from, other) = (urls(&servers[..3]), urls(&servers[..4]));
     init(&from);
     let before = lease(&from, "").unwrap();
     half_moved(&servers[..1], &other);
     let to = [urls(&servers[..3]), servers[4].url()].join(",");
-    finish(mover(&from, &to)).says(65, "nothing was changed: a node of --from has left for another list");
+    finish(mover(&from, &to)).says(65, REFUSED);
     assert!(lease(&from, "").unwrap() > before);
+    half_moved(&servers[1..3], &other);
+    finish(mover(&from, &servers[4].url())).says(65, REFUSED);
     moved(finish(mover(&from, &other)), &other);
 }
 
@@ -197,21 +200,11 @@ fn without_the_old_servers_a_move_that_is_done_is_repeated_as_lost() {
     let (mut servers, from, to) = two_lists(6, 3);
     moved(finish(mover(&from, &to)), &to);
     servers[..3].iter_mut().for_each(RedisServer::kill);
-    finish(mover(&from, &to)).says(69, "Unless an earlier run has printed `moved`, give no client the new list");
+    finish(mover(&from, &to))
+        .says(69, "If an earlier run has printed `moved`, it is done; after one with --lost, keep the old");
     let mut lost = mover(&from, &to);
-    lost.args(["--lost", "--yes"]);
+    lost.args(["--lost", "--yes", "--ttl", "10s"]);
     moved(finish(lost), &to);
-}
-
-/// The counts of a list that leaves for another one are on their way to that one.
-#[test]
-fn no_move_begins_from_a_list_that_leaves_for_another() {
-    let servers = servers(7);
-    let (from, other, to) = (urls(&servers[..3]), urls(&servers[3..6]), urls(&servers[6..]));
-    init(&from);
-    half_moved(&servers[..3], &other);
-    finish(mover(&from, &to)).says(65, "nothing was changed: a node of --from has left for another list");
-    moved(finish(mover(&from, &other)), &other);
 }
 
 /// The new list may be another fleet, and the old one go on beside it.

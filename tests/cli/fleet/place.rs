@@ -42,7 +42,6 @@ pub fn half_moved(servers: &[RedisServer], to: &str) -> Vec<String> {
     names
 }
 
-/// One lease under `fencing run`: its token.
 pub fn lease(list: &(impl Place + ?Sized), options: &str) -> Result<u64, Ended> {
     let ended = finish(run(list, options, "echo $FENCING_TOKEN"));
     // It may say why it waits.
@@ -57,7 +56,6 @@ pub struct Said {
     pub nodes: Vec<Value>,
 }
 
-/// Asserts the exit status, and what it says on stderr.
 #[track_caller]
 pub fn nodes(list: &(impl Place + ?Sized), code: i32, words: &str) -> Said {
     // A budget that a busy machine keeps.
@@ -70,20 +68,17 @@ pub fn nodes(list: &(impl Place + ?Sized), code: i32, words: &str) -> Said {
 }
 
 impl Said {
-    /// Asserts that the line of a node has these words.
     #[track_caller]
     pub fn assert(&self, node: usize, words: &str) {
         assert!(self.lines[node].contains(words), "{words:?} is not in {}", self.lines[node]);
     }
 
-    /// The same of every node.
     #[track_caller]
     pub fn assert_all(&self, words: &str) {
         assert!(!self.nodes.is_empty(), "no nodes are listed");
         (0..self.nodes.len()).for_each(|node| self.assert(node, words));
     }
 
-    /// Asserts what the JSON of a node has under these names.
     #[track_caller]
     pub fn assert_json(&self, node: usize, expected: &Value) {
         let found = &self.nodes[node];
@@ -91,7 +86,6 @@ impl Said {
         assert!(expected.iter().all(|(name, value)| found[name] == *value), "{expected:?} {found}");
     }
 
-    /// What the JSON of each node has under this name.
     pub fn all(&self, name: &str) -> Vec<&Value> {
         self.nodes.iter().map(|node| &node[name]).collect()
     }

@@ -9,7 +9,6 @@ use crate::fleet::place::*;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A client that holds a lease.
 async fn held(list: &(impl Place + ?Sized), ttl: Duration) -> (Redlock, Lease) {
     let client = service(list).ttl(ttl).node_budget(BUDGET.min(ttl / 2)).build().unwrap();
     let lease = client.try_acquire(&resource()).await.unwrap();
@@ -173,7 +172,7 @@ async fn a_majority_has_forgotten_and_one_is_dead() {
     for node in [0, 1] {
         let words = format!("it comes back only when every node answers. No answer from: {dead}.");
         said.assert(node, &words);
-        said.assert(node, "`fencing fleet move` replaces it");
+        said.assert(node, "start an empty server under its name");
         assert!(!said.lines[node].contains("the next client"), "{}", said.lines[node]);
     }
     client.health().await;
@@ -181,7 +180,7 @@ async fn a_majority_has_forgotten_and_one_is_dead() {
     let seen = client.health().await;
     let not_started = Fault::NotStarted { missing: vec![dead.clone()] };
     assert_eq!(faults(&seen).iter().filter(|fault| ***fault == not_started).count(), 2, "{seen:?}");
-    let words = format!("no answer from {dead}; if one is gone for good, `fencing fleet move --lost`");
+    let words = format!("no answer from {dead}; if one is gone for good, start an empty server under its name");
     lease(&from, "--wait 2s").unwrap_err().says(69, &words);
     ask(&from, "fleet recover --node-budget 2s").says(64, "give --ttl, the longest TTL");
     let words = format!("a new start needs every node; no answer from {dead}; if one is gone");

@@ -21,9 +21,10 @@ fn nodes_that_cannot_keep_locks() {
     said.assert(2, ": admitted");
 }
 
-/// They answer and remember. A user who may not write finds nothing wrong with a node.
+/// They answer and remember. A user who may not write finds nothing wrong with a node. No lease is promised there at
+/// the end of their quarantine.
 #[test]
-fn nodes_that_take_no_writes() {
+fn nodes_that_take_no_writes_quarantined_or_not() {
     let servers = started(servers(3));
     servers[2].cli(&["ACL", "SETUSER", "reader", "on", ">secret", "~*", "&*", "+@all", "-set"]);
     servers[..2].iter().for_each(|server| drop(server.cli(&["CONFIG", "SET", "maxmemory", "1"])));
@@ -39,13 +40,9 @@ fn nodes_that_take_no_writes() {
     let found = ask(&servers, "doctor --node-budget 2s");
     assert!(found.code == Some(69) && found.stdout.contains("out of memory"), "{found:?}");
     assert_eq!(servers[2].cli(&["KEYS", "*:probe"]), "");
-}
 
-/// No lease is promised there at the end of their quarantine.
-#[test]
-fn quarantined_nodes_that_take_no_writes() {
-    let servers = started(servers(3));
     for server in &servers[..2] {
+        server.cli(&["CONFIG", "SET", "maxmemory", "0"]);
         server.cli(&["SET", "{fencing}:quarantine", "1", "PX", "3600000"]);
         server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
     }

@@ -13,7 +13,6 @@ pub use terminal::Terminal;
 const QUICK: &str = "watch --every 500ms --node-budget 2s";
 const SIZE: (u16, u16) = (80, 24);
 
-/// A view of these nodes.
 fn watch(servers: &[RedisServer]) -> Terminal {
     Terminal::start(SIZE, &[("FENCING_REDIS", &urls(servers))], "", QUICK)
 }
@@ -51,7 +50,7 @@ fn a_lease_comes_and_a_node_that_dies_is_seen() {
 }
 
 #[test]
-fn however_it_ends_the_terminal_is_given_back() {
+fn however_it_ends_the_terminal_is_given_back_and_without_its_terminal_it_ends() {
     let servers = five();
     for keys in [b"q", b"\x1b", b"\x03"] {
         let mut terminal = watch(&servers);
@@ -65,11 +64,6 @@ fn however_it_ends_the_terminal_is_given_back() {
         process::signal(terminal.pid(), signal);
         terminal.left().assert_whole(status);
     }
-}
-
-#[test]
-fn without_its_terminal_it_ends() {
-    let servers = five();
     for first in ["", "trap \"\" HUP;"] {
         let place = [("FENCING_REDIS", &*urls(&servers))];
         let terminal = Terminal::start(SIZE, &place, first, QUICK);

@@ -95,12 +95,10 @@ impl Terminal {
         self.until(&texts.concat(), |lines| has(lines, texts));
     }
 
-    /// Waits until none has.
     pub fn hides(&self, texts: &[&str]) {
         self.until(&format!("no {}", texts.concat()), |lines| !has(lines, texts));
     }
 
-    /// Waits for the end.
     pub fn left(mut self) -> Left {
         until("its end", || self.child.try_wait().unwrap().is_some());
         self.reads.take().unwrap().join().unwrap();

@@ -33,7 +33,6 @@ pub async fn cancel(lock: &dyn Lock) {
     dropped(lock, alone, "an acquisition", || lock.try_acquire(resource)).await;
 }
 
-/// Checks that each awaiter learns of this loss.
 pub async fn reported(case: &str, awaiters: impl Future<Output = (Loss, Vec<Loss>)>, loss: Loss) {
     let (first, mut all) = answered(case, awaiters).await;
     all.push(first);
@@ -59,10 +58,9 @@ pub async fn stays_closed(lock: &dyn Lock) {
         let start = Instant::now();
         let lease = acquire(&least, &resource).await;
         let lost = lease.lost();
-        if dropped {
-            drop(lease);
-        } else {
-            release(lease).await;
+        match dropped {
+            true => drop(lease),
+            false => release(lease).await,
         }
         assert_eq!(lost.await, Loss::Released, "lost() after the release");
         // An answer that came after the end proves nothing.
@@ -126,7 +124,6 @@ pub async fn delay_contract(lock: &dyn Lock, patient: &dyn Lock, other: &dyn Loc
     free(other, &resource, "after a drop in time, which has none either").await;
 }
 
-/// Checks it with this lease of `delay`.
 async fn stays<K>(lock: &dyn Lock, other: &dyn Lock, lease: Lease<K>, dropped: bool, delay: Duration) {
     let (resource, start, left) = (&resource("delay"), Instant::now(), lease.valid_for());
     assert_eq!(answered("the end", lease.lost()).await, Loss::Expired);

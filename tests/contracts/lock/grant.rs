@@ -38,9 +38,7 @@ pub async fn apart(lock: &dyn Lock) {
         let lease = lock.try_acquire(&name).await;
         leases.push(lease.unwrap_or_else(|error| panic!("try_acquire {name} while others are held: {error:?}")));
     }
-    for lease in leases {
-        release(lease).await;
-    }
+    join_all(leases.into_iter().map(release)).await;
 }
 
 pub async fn waits(lock: &dyn Lock, other: &dyn Lock) {

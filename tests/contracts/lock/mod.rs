@@ -83,7 +83,6 @@ async fn free(lock: &dyn Lock, resource: &Resource, case: &str) {
     }
 }
 
-/// Checks that an attempt has found this resource held.
 fn refused<L: Debug>(found: &Result<L, AcquireError>, resource: &Resource, case: &str) {
     let held = matches!(found, Err(AcquireError::Held { resource: named, retry_after, .. })
         if named == resource && !retry_after.is_zero());

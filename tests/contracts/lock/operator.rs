@@ -38,12 +38,8 @@ async fn listed(lock: &dyn Lock, operator: &dyn Operator) {
         assert!(page.len() == 1 && page[0].resource == *next, "one after {after}: {page:?}");
     }
     assert_eq!(operator.leases_of(&b).await.unwrap(), [], "the leases of what was released");
-    for lease in leases {
-        release(lease).await;
-    }
-    for part in parts {
-        release(part).await;
-    }
+    join_all(leases.map(release)).await;
+    join_all(parts.map(release)).await;
 }
 
 /// One that was seen is ended, and none that came since: neither an operator nor the holder of before touches that.

@@ -40,10 +40,9 @@ pub async fn resume_contract(one: &dyn Lock, other: &dyn Lock, let_go: impl Asyn
             }
         }
         // It takes nothing from the one that renews it.
-        if releases {
-            assert_eq!(old.release().await, Ok(Released::Lapsed), "release what another process renews");
-        } else {
-            drop(old);
+        match releases {
+            true => assert_eq!(old.release().await, Ok(Released::Lapsed), "release what another process renews"),
+            false => drop(old),
         }
         before.settle().await;
         still(&renewed).await;
@@ -102,7 +101,6 @@ pub async fn early_release_contract(one: &dyn Lock, other: &dyn Lock) {
     release(next).await;
 }
 
-/// Checks that a lease lasts that is renewed.
 async fn still(lease: &Lease) {
     answer(|| lease.renew()).await.expect("renew a lease that another process had");
 }

@@ -6,7 +6,6 @@ use super::*;
 /// As many at once as fit in every service.
 const MOST: usize = 127;
 
-/// Checks what acquires several resources with one call.
 pub async fn several(lock: &dyn Lock, other: &dyn Lock) {
     any(lock, other).await;
     bounds(lock).await;
@@ -49,9 +48,7 @@ async fn any(lock: &dyn Lock, other: &dyn Lock) {
     let next = after(release(last), acquire_any(other, &names)).await;
     assert!(next.token() > token, "acquire_any after {token}: {next:?}");
     leases.push(next);
-    for lease in leases {
-        release(lease).await;
-    }
+    join_all(leases.into_iter().map(release)).await;
 }
 
 async fn bounds(lock: &dyn Lock) {

@@ -1,7 +1,6 @@
 use super::end::ends;
 use super::*;
 
-/// Checks that a lock service lets several share a lock.
 pub async fn shared_contract(lock: &dyn Lock, other: &dyn Lock) {
     together(lock).await;
     alone(lock).await;
@@ -45,7 +44,6 @@ async fn together(lock: &dyn Lock) {
     release(next).await
 }
 
-/// What one holds alone is not shared.
 async fn alone(lock: &dyn Lock) {
     let resource = resource("shared/alone");
     let writer = acquire(lock, &resource).await;

@@ -94,7 +94,6 @@ async fn grows(probe: &Probe) {
     probe.says(steps).await
 }
 
-/// Checks that no count and no era goes beyond the largest.
 async fn bounded(probe: &Probe) {
     run_out(probe).await;
     let before = probe.state().await.era;

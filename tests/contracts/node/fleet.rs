@@ -57,7 +57,6 @@ pub async fn leave(probe: &Probe) {
     join(probe, &held, stamp, era).await
 }
 
-/// Asks a node that has left its fleet.
 async fn prepared(client: &Client, from: Option<Fleet>, case: &str) -> Prepared {
     match client.ask(Request::Prepare { nonce: Nonce(0xf5), from }).await {
         Reply::Prepared(prepared) if !prepared.admitted => prepared,

@@ -62,7 +62,6 @@ async fn in_order(probe: &Probe) {
     probe.free([&name], BOB).await
 }
 
-/// Checks that each name has a lock and a count of its own.
 pub async fn names_apart(probe: &Probe) {
     let (stamp, names) = (probe.stamps().await, crate::names());
     for (name, count) in names.iter().zip(1..) {

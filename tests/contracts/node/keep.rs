@@ -1,6 +1,5 @@
 use super::probe::*;
 
-/// Checks renewal and release.
 pub async fn suite(probe: &Probe) {
     renewal(probe).await;
     healing(probe).await;

@@ -22,7 +22,6 @@ pub const HELD: Reply = Reply::Held { remaining: Duration::MAX, shared: false, h
 /// Others share the lock, for whatever time.
 pub const SHARED: Reply = Reply::Held { remaining: Duration::MAX, shared: true, holder: None };
 
-/// A client with a list of nodes.
 pub struct Client {
     session: Box<dyn Session>,
     pub fleet: Fleet,
@@ -82,13 +81,9 @@ impl std::ops::Deref for Probe {
 
 impl Probe {
     pub async fn open(node: &dyn Node) -> Probe {
-        Probe {
-            own: Client::of(node, &[]).await,
-            other: Client::of(node, &[]).await,
-            foreign: Client::of(node, &["another"]).await,
-            third: Client::of(node, &["one", "more"]).await,
-            nonce: Nonce(0),
-        }
+        let (own, other) = (Client::of(node, &[]).await, Client::of(node, &[]).await);
+        let (foreign, third) = (Client::of(node, &["another"]).await, Client::of(node, &["one", "more"]).await);
+        Probe { own, other, foreign, third, nonce: Nonce(0) }
     }
 
     pub async fn prepare(&self, nonce: Nonce) -> Prepared {
@@ -110,18 +105,15 @@ impl Probe {
         }
     }
 
-    /// The stamps of this era.
     pub async fn stamps(&self) -> impl Fn(u64) -> Stamp + use<> {
         let era = self.state().await.era;
         move |count| Stamp { era, count }
     }
 
-    /// The reply to an acquire.
     pub fn grant(&self, stamp: Stamp) -> Reply {
         Reply::Granted { stamp, nonce: self.nonce, crowded: false }
     }
 
-    /// Acquires a lock that is free.
     pub async fn granted(&self, resource: &Resource, owner: Owner) -> Stamp {
         match self.ask(acquire(resource, owner)).await {
             Reply::Granted { stamp, nonce, .. } if nonce == self.nonce => stamp,
@@ -141,7 +133,6 @@ impl Probe {
         }
     }
 
-    /// Releases locks that are held.
     pub async fn free<'a>(&self, resources: impl IntoIterator<Item = &'a Resource>, owner: Owner) {
         let part = |resource| ("held", release(resource, owner), Reply::Released);
         self.says(resources.into_iter().map(part)).await;
@@ -165,7 +156,6 @@ impl Probe {
 /// What the node says to be out where nothing is that lasts for longer than a minute.
 pub const NOTHING_LONG: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_millis(67_500);
 
-/// Makes the fleet of these nodes.
 pub fn fleet_of(names: &[&str]) -> Fleet {
     Fleet::new(names).unwrap()
 }

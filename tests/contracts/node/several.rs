@@ -17,7 +17,6 @@ fn all(names: &[Resource; 3], part: impl Fn(&Resource) -> Request) -> Request {
     Request::Several(names.iter().map(part).collect())
 }
 
-/// The same answer to each of them.
 fn each(reply: &Reply) -> Reply {
     Reply::Several(vec![reply.clone(); 3])
 }

@@ -1,6 +1,5 @@
 use super::probe::*;
 
-/// Checks locks that several owners share.
 pub async fn suite(probe: &Probe) {
     together(probe).await;
     alone(probe).await;
@@ -69,7 +68,6 @@ async fn alone(probe: &Probe) {
     probe.says(steps).await
 }
 
-/// A part publishes, and those who join get what it has published.
 async fn published(probe: &Probe) {
     let (name, stamp) = (resource("shared/publish"), probe.stamps().await);
     let publishes = || publish(&name, ALICE, probe.nonce, stamp(8));
@@ -179,7 +177,6 @@ async fn shortened(probe: &Probe) {
     probe.free([&name], CAROL).await
 }
 
-/// Checks that each part ends by itself.
 async fn parts(probe: &Probe) {
     let (name, ttl) = (resource("shared/parts"), Duration::from_millis(200));
     let brief = || lasting(share(&name, ALICE), ttl);

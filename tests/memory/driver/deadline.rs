@@ -1,26 +1,9 @@
 //! How long a lease counts: from before its request, with the drift taken off. And how long nodes keep its lock beyond
 //! that: by the lock-delay where its holder vanished, and for `lock_at_least_for` where it was released early.
 
-use fencing::lock::Lease;
-
 use crate::driver::fleet::*;
 
 const DELAY: Duration = Duration::from_millis(30);
-
-async fn granted_late(fleet: &Fleet, redlock: &Redlock) -> Lease {
-    fleet.faults.iter().for_each(|faults| faults.delay_replies(DELAY));
-    let before = Instant::now();
-    let lease = redlock.try_acquire(&resource()).await.unwrap();
-    assert!(before.elapsed() >= DELAY && before.elapsed() < BUDGET, "{:?}", before.elapsed());
-    assert_eq!(lease.valid_for(), TTL - DRIFT - before.elapsed());
-    lease
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_lease_counts_from_before_its_request() {
-    let (fleet, redlock) = Fleet::with_client(3).await;
-    granted_late(&fleet, &redlock).await.release().await.unwrap();
-}
 
 /// Makes nodes 0 and 1 count a lease unknown to 2, and 0 silent then: what 1 and 2 grant has to be published.
 async fn out_of_step(fleet: &Fleet, redlock: &Redlock, delay: Duration) {
@@ -49,11 +32,16 @@ async fn a_lease_that_is_published_counts_from_before_its_first_request() {
     assert_eq!(lease.valid_for(), TTL - DRIFT - before.elapsed());
 }
 
+/// So does a renewed one, from before its renewal.
 #[tokio::test(start_paused = true)]
-async fn a_renewed_lease_counts_from_before_its_renewal() {
+async fn a_lease_counts_from_before_its_request() {
     let (fleet, redlock) = Fleet::with_client(3).await;
-    let lease = granted_late(&fleet, &redlock).await;
+    fleet.faults.iter().for_each(|faults| faults.delay_replies(DELAY));
+    let before = Instant::now();
+    let lease = redlock.try_acquire(&resource()).await.unwrap();
+    assert!(before.elapsed() >= DELAY && before.elapsed() < BUDGET, "{:?}", before.elapsed());
     let first = lease.valid_for();
+    assert_eq!(first, TTL - DRIFT - before.elapsed());
     for renewal in 1..=3 {
         let renewals = || ran(&fleet.faults[0]).iter().filter(|name| **name == "renew").count();
         while renewals() < renewal {
@@ -143,7 +131,6 @@ async fn it_is_not_longer_than_the_ttl() {
     assert_eq!(error.setting(), "lock_at_least_for");
     let redlock = fleet.service().lock_at_least_for(TTL).build().unwrap();
     assert_eq!(redlock.with_ttl(TTL / 2).unwrap_err().setting(), "ttl");
-    let error = redlock.with_lock_at_least_for(longer).unwrap_err();
-    assert_eq!(error.setting(), "lock_at_least_for");
+    assert_eq!(redlock.with_lock_at_least_for(longer).unwrap_err().setting(), "lock_at_least_for");
     redlock.with_lock_at_least_for(Duration::ZERO).unwrap().with_ttl(TTL / 2).unwrap();
 }

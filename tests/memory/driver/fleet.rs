@@ -28,7 +28,6 @@ pub const MAX_DELAY: Duration = Duration::from_millis(1500);
 
 pub struct Fleet {
     pub clock: TokioClock,
-    /// The clock of each node.
     pub clocks: Vec<TokioClock>,
     pub nodes: Vec<MemoryNode>,
     pub faulty: Vec<FaultyNode<MemoryNode>>,
@@ -41,7 +40,6 @@ impl Fleet {
         Fleet::of(3).await
     }
 
-    /// The same with this many nodes.
     pub async fn of(count: usize) -> Fleet {
         // The pauses have a random part: the same each time.
         seed(Some(1));
@@ -59,7 +57,6 @@ impl Fleet {
         fleet
     }
 
-    /// The same with a client whose sessions are open.
     pub async fn with_client(count: usize) -> (Fleet, Redlock) {
         let fleet = Fleet::of(count).await;
         let redlock = fleet.connected().await;
@@ -75,7 +72,6 @@ impl Fleet {
         self.settings().nodes(self.nodes.iter().cloned())
     }
 
-    /// A service whose sessions are open.
     pub async fn connected(&self) -> Redlock {
         self.connected_to(self.nodes.len()).await
     }
@@ -92,7 +88,6 @@ impl Fleet {
         self.service().retry_delay(RETRY).wait(TTL * 20).build().unwrap()
     }
 
-    /// A service without nodes yet.
     pub fn settings(&self) -> RedlockBuilder {
         Redlock::builder().clock(self.clock.clone()).ttl(TTL).node_budget(BUDGET).drift(DRIFT)
     }

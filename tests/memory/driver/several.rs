@@ -173,7 +173,6 @@ async fn many_lists_that_wait_ask_as_often_as_one() {
     }
 }
 
-/// How often the first node was asked for this.
 fn asked(fleet: &Fleet, what: impl Fn(&Request) -> bool) -> usize {
     fleet.faults[0].log().iter().filter(|(request, _)| what(request)).count()
 }

@@ -3,7 +3,6 @@
 //! that is in the middle of a renewal, the holder refuses it.
 
 use std::cell::Cell;
-use std::fmt;
 use std::sync::Mutex;
 
 use fencing::lock::Lease;
@@ -118,19 +117,13 @@ async fn the_work_of_a_lapsed_lease_is_not_polled_again() {
 
 /// A clock that ends a lease while somebody reads it, as another thread may at any time. The
 /// one that reads is in the middle of a step then, which nothing stops.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 struct Trap {
     clock: TokioClock,
     /// What is ended, and whether by a release or a drop.
     prey: Arc<Mutex<Option<(Lease, bool)>>>,
     /// How many readings before that.
     readings: Arc<AtomicUsize>,
-}
-
-impl fmt::Debug for Trap {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Trap")
-    }
 }
 
 impl Clock for Trap {

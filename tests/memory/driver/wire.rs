@@ -12,13 +12,11 @@ use crate::driver::fleet::*;
 pub enum Fate {
     /// It runs, and is answered.
     Runs,
-    /// It runs, and is answered so much later.
     After(Duration),
     /// It does not run, and is not answered for ever.
     Silence,
     /// The session breaks, for this caller.
     Breaks,
-    /// The node has no memory left for it.
     Full,
 }
 
@@ -36,7 +34,6 @@ pub struct State {
     pub sessions: u64,
     /// The sessions up to this one do not answer when they are tried.
     hung: u64,
-    /// How many further sessions cannot be opened.
     pub refused: u64,
     pub acquires: Vec<Instant>,
     pub calls: Vec<usize>,
@@ -73,7 +70,7 @@ impl Node for Wire {
 
     fn open(&self, fleet: &Fleet, holder: &str) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
         let (opening, wire) = (self.node.open(fleet, holder), self.clone());
-        async move {
+        Box::pin(async move {
             let inner = opening.await?;
             let left = wire.state().refused.checked_sub(1);
             if let Some(left) = left {
@@ -83,8 +80,7 @@ impl Node for Wire {
             wire.state().sessions += 1;
             let number = wire.state().sessions;
             Ok(Box::new(Wired { inner, wire, number }) as Box<dyn Session>)
-        }
-        .boxed()
+        })
     }
 }
 
@@ -117,12 +113,11 @@ impl Wired {
             Fate::Runs => ask_alone(&*self.inner, request),
             Fate::After(time) => {
                 let call = ask_alone(&*self.inner, request);
-                async move {
+                Box::pin(async move {
                     let reply = call.await;
                     sleep(time).await;
                     reply
-                }
-                .boxed()
+                })
             }
             Fate::Silence => pending().boxed(),
             Fate::Breaks => ready(Err(Fault::Disconnected("broken by a test".into()))).boxed(),

@@ -20,17 +20,13 @@ async fn sent(app: &Router, method: &str, uri: &str, number: Option<&str>) -> (u
 
 #[tokio::test]
 async fn marks_are_listed_shown_and_raised_and_never_lowered() {
-    let fence = Fence::new(MemoryMarks::default()).ceiling(token(1000));
+    let fence = fence().ceiling(token(1000));
     let app: Router = Router::new().nest("/admin", marks_admin::admin(fence.clone()));
     for (name, number) in [("files/b", 7), ("files/a", 34), ("ä b", 5)] {
-        drop(fence.admit(&Resource::new(name).unwrap(), token(number)).await.unwrap());
+        drop(fence.admit(&named(name), token(number)).await.unwrap());
     }
-    let (status, body) = sent(&app, "GET", "/admin/marks", None).await;
-    assert_eq!(status, 200);
-    assert_eq!(
-        body,
-        r#"[{"resource":"files/a","token":34},{"resource":"files/b","token":7},{"resource":"ä b","token":5}]"#
-    );
+    let listed = r#"[{"resource":"files/a","token":34},{"resource":"files/b","token":7},{"resource":"ä b","token":5}]"#;
+    assert_eq!(sent(&app, "GET", "/admin/marks", None).await, (200, listed.into()));
     let (_, page) = sent(&app, "GET", "/admin/marks?limit=1&after=files%2Fa", None).await;
     assert_eq!(page, r#"[{"resource":"files/b","token":7}]"#);
     let (_, page) = sent(&app, "GET", "/admin/marks?after=%C3%A4+b", None).await;
@@ -58,10 +54,7 @@ async fn marks_are_listed_shown_and_raised_and_never_lowered() {
     }
     assert_eq!(sent(&app, "GET", "/admin/else", None).await.0, 404);
     assert_eq!(sent(&app, "GET", "/admin/marksman", None).await.0, 404);
-}
-
-#[tokio::test]
-async fn marks_that_do_not_list_themselves_say_so() {
+    // Marks that do not list themselves say so.
     let app = marks_admin::admin(Fence::new(marks_behind(|| ready(()))));
     assert_eq!(sent(&app, "GET", "/marks", None).await.0, 503);
     assert_eq!(sent(&app, "GET", "/marks/a", None).await.0, 404);
@@ -115,7 +108,6 @@ pub async fn said(app: &Router) -> (String, Response<Body>) {
     heard
 }
 
-/// Returns what is logged as an error meanwhile.
 async fn logged<T>(act: impl AsyncFnOnce() -> T) -> (String, T) {
     let mut log = tempfile::tempfile().unwrap();
     let lines = tracing_subscriber::fmt().with_ansi(false).with_max_level(LevelFilter::ERROR);
@@ -129,29 +121,18 @@ async fn logged<T>(act: impl AsyncFnOnce() -> T) -> (String, T) {
 
 #[tokio::test]
 async fn a_fence_for_each_route_is_named() {
-    let admit = async |fence: &Fence, name: &str| {
-        drop(fence.admit(&Resource::new(name).unwrap(), token(33)).await.unwrap());
-    };
-    let of_a_route = || Fence::new(MemoryMarks::default());
-    let (first, second) = (of_a_route(), of_a_route());
-    // The first time makes the place in the code known.
-    for fence in [&first, &second] {
-        admit(fence, "said/1").await;
-    }
-    let (said, ()) = logged(async || {
-        for fence in [&first, &first.clone(), &second] {
-            admit(fence, "said/2").await;
+    let admit = async |fences: &[&Fence], name: &str| {
+        for fence in fences {
+            drop(fence.admit(&named(name), token(33)).await.unwrap());
         }
-    })
-    .await;
+    };
+    let (first, second) = (fence(), fence());
+    // The first time makes the place in the code known.
+    admit(&[&first, &second], "said/1").await;
+    let (said, ()) = logged(async || admit(&[&first, &first.clone(), &second], "said/2").await).await;
     assert_eq!(said.matches("said/2").count(), 1, "{said}");
     assert!(said.contains("two fences") && said.contains("clone it for each route"), "{said}");
     drop(second);
-    let (said, ()) = logged(async || {
-        for fence in [&first, &first.clone()] {
-            admit(fence, "said/3").await;
-        }
-    })
-    .await;
+    let (said, ()) = logged(async || admit(&[&first, &first.clone()], "said/3").await).await;
     assert_eq!(said, "");
 }

@@ -14,7 +14,7 @@ use super::*;
 use crate::driver::fleet::Fleet;
 
 async fn lease(lock: &Arc<dyn Lock>, name: &str) -> Arc<Lease> {
-    Arc::new(lock.acquire(&super::named(name)).await.unwrap())
+    Arc::new(lock.acquire(&named(name)).await.unwrap())
 }
 
 fn to(uri: &str) -> Request<Body> {
@@ -89,7 +89,7 @@ async fn what_is_not_of_a_fence_stays_a_response() {
         let response = Response::builder().status(400).header(header::CONTENT_TYPE, kind);
         response.body(text.into()).unwrap()
     }
-    let client = AttachLayer::new(Sequencer::new(Resource::new("a").unwrap(), token(1)));
+    let client = AttachLayer::new(Sequencer::new(named("a"), token(1)));
     let client = client.layer(Router::new().fallback(own));
     for (uri, expected) in [("/problem", "{\"type\":\"about:blank\""), ("/broken", "{"), ("/text", "no")] {
         let response = client.clone().oneshot(to(uri)).await.unwrap();
@@ -101,8 +101,7 @@ async fn what_is_not_of_a_fence_stays_a_response() {
 #[tokio::test]
 async fn the_sequencer_belongs_to_the_request() {
     let app = app(fence());
-    let named = |name: &str| Sequencer::new(super::named(name), token(34));
-    let client = AttachLayer::new(named("files/a")).with_resource().layer(app.clone());
+    let client = AttachLayer::new(Sequencer::new(file(), token(34))).with_resource().layer(app.clone());
     assert_eq!(client.clone().oneshot(to("/files/a")).await.unwrap().status(), 200);
     let error = client.oneshot(to("/files/b")).await.unwrap_err();
     let AttachError::Refused(problem) = error else { panic!("{error:?}") };
@@ -126,18 +125,10 @@ async fn the_sequencer_belongs_to_the_request() {
     }
     // Nothing of that has raised the mark.
     assert_eq!(put(&["34"], &[]).await, 200);
-}
-
-/// Only a repetition that is safe and may help is advised.
-#[tokio::test]
-async fn the_client_learns_when_to_send_the_request_again() {
-    for (fence, after) in [(Fence::new(NoMarks), Some(Duration::from_secs(1))), (Fence::new(MemoryMarks::new(0)), None)]
-    {
-        let client = AttachLayer::new(Sequencer::new(file(), token(34))).layer(app(fence));
-        let error = client.oneshot(to("/files/a")).await.unwrap_err();
-        let AttachError::Refused(problem) = error else { panic!("{error:?}") };
-        assert_eq!((problem.status, problem.retry_after), (503, after));
-    }
+    let down = AttachLayer::new(Sequencer::new(file(), token(34))).layer(super::app(Fence::new(NoMarks)));
+    let error = down.oneshot(to("/files/a")).await.unwrap_err();
+    let AttachError::Refused(problem) = error else { panic!("{error:?}") };
+    assert_eq!((problem.status, problem.retry_after), (503, Some(Duration::from_secs(1))));
 }
 
 /// Whoever guards the header of the token guards all ways to send one.
@@ -154,22 +145,6 @@ async fn with_another_header_the_sequencer_alone_is_no_token() {
     assert_eq!(put("PUT", "x-lease", "34").await, 200);
 }
 
-/// A client of the crate `reqwest` that sends every request under this lease.
-fn reqwest_client(
-    lease: Arc<Lease>,
-) -> impl Service<
-    Request<String>,
-    Response = Response<fencing::http::FenceBody<reqwest::Body>>,
-    Error = AttachError<reqwest::Error>,
-> + Clone {
-    let client = reqwest::Client::new();
-    let send = tower::service_fn(move |request: Request<String>| {
-        let client = client.clone();
-        async move { Ok(Response::from(client.execute(request.try_into()?).await?)) }
-    });
-    ServiceBuilder::new().layer(AttachLayer::new(lease)).service(send)
-}
-
 #[tokio::test]
 async fn reqwest_sends_the_token_and_tells_a_refusal_by_its_type() {
     let fence = fence();
@@ -180,7 +155,12 @@ async fn reqwest_sends_the_token_and_tells_a_refusal_by_its_type() {
     };
     let lock = lock::connect("memory:").await.unwrap();
     let lease = Arc::new(lock.acquire(&file()).await.unwrap());
-    let older = reqwest_client(Arc::clone(&lease));
+    let client = reqwest::Client::new();
+    let send = tower::service_fn(move |request: Request<String>| {
+        let client = client.clone();
+        async move { Ok::<_, reqwest::Error>(http::Response::from(client.execute(request.try_into()?).await?)) }
+    });
+    let older = ServiceBuilder::new().layer(AttachLayer::new(Arc::clone(&lease))).service(send);
     let answer = older.clone().oneshot(to("/files/a")).await.unwrap();
     let body = answer.into_body().collect().await.unwrap().to_bytes();
     assert_eq!(body, format!("files/a {}", lease.token()));

@@ -67,7 +67,6 @@ impl http_body::Body for LingeringBody {
     }
 }
 
-/// How the request with token 33 ends.
 const ENDINGS: [&str; 7] =
     ["fails", "answers", "body at its end", "body", "body that knows", "body with trailers", "body that fails"];
 
@@ -122,7 +121,6 @@ async fn written(ending: &'static str, stack: impl FnOnce(Door) -> Door) -> Vec<
     written
 }
 
-/// Whether 33 was written after 34.
 fn is_stale(written: &[u64]) -> bool {
     written.windows(2).any(|pair| pair == [34, 33])
 }
@@ -140,21 +138,12 @@ fn naive(inner: Door) -> Door {
     }))
 }
 
-/// Puts the fence directly around a service: what stands in between might drop its future.
-fn fenced<S>(fence: Fence, inner: S) -> Door
-where
-    S: Service<Request<()>, Response = Response<Body>, Error = BoxError>,
-    S: Clone + Send + Sync + 'static,
-    S::Future: Send + 'static,
-{
-    boxed(layer(fence).layer(inner))
-}
-
 #[tokio::test(start_paused = true)]
 async fn whatever_a_request_writes_at_its_end_comes_before_a_newer_one() {
     for ending in ENDINGS {
         for fence in [fence(), fence().drop_older_after(Duration::ZERO)] {
-            let stack = |inner| fenced(fence, inner);
+            // Directly around the service: what stands in between might drop its future.
+            let stack = |inner: Door| boxed(layer(fence).layer(inner));
             assert_eq!(written(ending, stack).await, [33, 34], "{ending:?}");
         }
         assert!(is_stale(&written(ending, naive).await), "{ending:?}: nothing was tested");

@@ -97,10 +97,7 @@ async fn those_who_wait_are_bounded_in_number() {
     let fence = fence().waiters(2);
     let older = fence.admit(&file(), token(33)).await.unwrap();
     let resource = file();
-    let mut waiting: Vec<_> = (0..2).map(|_| Box::pin(fence.admit(&resource, token(34)))).collect();
-    for newer in &mut waiting {
-        assert!(newer.now_or_never().is_none());
-    }
+    let waiting: Vec<_> = (0..2).map(|_| begun(fence.admit(&resource, token(34)))).collect();
     let error = fence.admit(&resource, token(34)).now_or_never().unwrap().unwrap_err();
     assert!(matches!(error, FenceError::Crowded { limit: 2, .. }), "{error}");
     // A newer one sends them away, and waits in their place.
@@ -137,10 +134,7 @@ fn to(uri: &str, token: u64, body: &str) -> Request<String> {
 async fn those_who_wait_leave_their_places_to_others() {
     let service = limited(fence(), 3);
     let older = begun(service.clone().oneshot(to("/a", 33, "slow")));
-    let mut waiting: Vec<_> = (0..20).map(|_| Box::pin(service.clone().oneshot(to("/a", 34, "")))).collect();
-    for newer in &mut waiting {
-        assert!(newer.now_or_never().is_none());
-    }
+    let waiting: Vec<_> = (0..20).map(|_| begun(service.clone().oneshot(to("/a", 34, "")))).collect();
     let other = service.clone().oneshot(to("/other", 1, "")).now_or_never();
     assert_eq!(other.expect("it has a place").unwrap().status(), 200);
     let read = Request::get("/other").body(String::new()).unwrap();

@@ -42,14 +42,6 @@ macro_rules! layers {
 
 const LIMIT: Duration = Duration::from_secs(1);
 
-fn above() -> App {
-    boxed(layers!().layer(layer(fence())).service(tower::service_fn(handler)))
-}
-
-fn below() -> App {
-    boxed(layer(fence()).layer(layers!().service(tower::service_fn(handler))))
-}
-
 fn write(token: &str) -> http::request::Builder {
     let write = Request::builder().method("PUT").uri("/files/a").header("accept", "text/plain");
     if token.is_empty() { write } else { write.header(HEADER, token) }
@@ -61,7 +53,9 @@ async fn send(app: &App, request: http::request::Builder, body: &'static str) ->
 
 #[tokio::test(start_paused = true)]
 async fn layers_above_and_below_the_fence_do_their_work_and_it_does_its_own() {
-    for (place, app) in [("above", above()), ("below", below())] {
+    let above: App = boxed(layers!().layer(layer(fence())).service(tower::service_fn(handler)));
+    let below: App = boxed(layer(fence()).layer(layers!().service(tower::service_fn(handler))));
+    for (place, app) in [("above", above), ("below", below)] {
         let response = send(&app, write("33"), "").await;
         assert_eq!(response.status(), 200, "{place}");
         assert_eq!(text(response).await, "written ".repeat(100), "{place}");

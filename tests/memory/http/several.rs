@@ -64,10 +64,8 @@ async fn all_are_admitted_or_none() {
     let fence = fence();
     assert!(admits(&fence, "b", 35).await);
     let app = app_of_several(fence.clone());
-    assert_eq!(
-        refused(ask(&app, moving("/a+b", &["7 a", "34 b"])).await, 412).await.stale().unwrap().resource.as_str(),
-        "b"
-    );
+    let found = refused(ask(&app, moving("/a+b", &["7 a", "34 b"])).await, 412).await;
+    assert_eq!(found.stale().unwrap().resource.as_str(), "b");
     // What it had of the others is free again.
     assert!(admits(&fence, "a", 8).await);
 }
@@ -151,9 +149,9 @@ async fn a_database_that_cannot_name_the_resource_is_unavailable() {
 #[tokio::test]
 async fn the_body_names_the_resource_and_reaches_the_handler() {
     let shown = async |fenced: Fenced, body: String| format!("{} {body}", fenced.resource);
-    let fence = FenceLayer::new(fence(), door::named);
+    let layer = || FenceLayer::new(fence(), door::named);
     let app: Router = Router::new().fallback(shown);
-    let app = app.layer(fence).layer(NameLayer::new(in_the_body));
+    let app = app.layer(layer()).layer(NameLayer::new(in_the_body));
     let send = async |number: u64, body: &str| {
         let mut request = Request::put("/").body(Body::from(body.to_owned())).unwrap();
         attach(request.headers_mut(), token(number));
@@ -169,7 +167,6 @@ async fn the_body_names_the_resource_and_reaches_the_handler() {
     assert_eq!(send(35, &"x".repeat(101)).await.0, 400);
 
     // Without the layer above.
-    let app: Router =
-        Router::new().fallback(async || "").layer(FenceLayer::new(Fence::new(MemoryMarks::default()), door::named));
+    let app: Router = Router::new().fallback(async || "").layer(layer());
     assert_eq!(write(&app, 34).await.status(), 500);
 }

@@ -4,9 +4,13 @@ use super::*;
 
 #[tokio::test]
 async fn refusals_are_problems_that_a_client_can_read() {
+    // Of a resource that is none as well.
+    let unnamed = Router::new().fallback(async || "reached").layer(layer(fence()));
+    let found = refused(send(&unnamed, "PUT", "/", Some("1")).await, 400).await;
+    assert!(found.detail.contains("this one is empty"), "{}", found.detail);
+
     let app = app(fence());
     write(&app, 34).await;
-
     let response = write(&app, 33).await;
     assert_eq!(response.status(), 412);
     assert!(matches!(response.extensions().get(), Some(Refusal::Stale(_))));
@@ -40,13 +44,6 @@ async fn a_refusal_comes_before_the_upload_is_read() {
     assert_eq!(ask(&app, refuse).await.status(), 412);
 }
 
-#[tokio::test]
-async fn a_resource_that_is_none_is_a_bad_request() {
-    let app = Router::new().fallback(async || "reached").layer(layer(fence()));
-    let found = refused(send(&app, "PUT", "/", Some("1")).await, 400).await;
-    assert!(found.detail.contains("this one is empty"), "{}", found.detail);
-}
-
 /// Marks that cannot be reached let nobody pass, and it may help to try again; with full ones it does not.
 #[tokio::test]
 async fn marks_that_fail_let_nobody_pass_and_say_little() {
@@ -55,6 +52,7 @@ async fn marks_that_fail_let_nobody_pass_and_say_little() {
         let response = write(&app(fence), 34).await;
         assert_eq!(response.headers().contains_key(header::RETRY_AFTER), again);
         let found = refused(response, 503).await;
+        assert_eq!(found.retry_after, again.then_some(Duration::from_secs(1)), "what a client learns");
         assert_eq!(found.kind, Problem::UNAVAILABLE);
         assert!(!found.detail.contains("secret-host"), "{}", found.detail);
         assert_eq!(found.detail == full, !again, "{}", found.detail);
@@ -162,13 +160,10 @@ async fn a_refusal_of_the_handler_is_answered_as_one_of_the_layer() {
 
     let found = refused(ask(&app, request("GET", &[])).await, 428).await;
     assert!(found.detail.contains("x-generation"));
-}
 
-/// What a handler makes of a refusal on purpose is its own.
-#[tokio::test]
-async fn an_answer_that_the_handler_changed_stays() {
+    // What a handler makes of a refusal on purpose is its own.
     let refuse = || async { (StatusCode::CONFLICT, refuses()) };
-    let app = Router::new().route("/files/{name}", put(refuse)).layer(layer(fence()));
+    let app = Router::new().route("/files/{name}", put(refuse)).layer(super::layer(fence()));
     assert_eq!(refused(write(&app, 33).await, 409).await.highest, Some(token(34)));
 }
 
@@ -190,8 +185,7 @@ async fn a_handler_answers_the_errors_of_its_own_transaction() {
             Ok::<_, Refusal>("written")
         }
     };
-    let app = |fence| Router::new().route("/files/{name}", put(transact.clone())).layer(layer(fence));
-    let app = || app(fence());
+    let app = || Router::new().route("/files/{name}", put(transact.clone())).layer(layer(fence()));
     assert_eq!(ask(&app(), request("PUT", &["34"])).await.status(), 200);
     // Another process: its fence has seen nothing.
     let found = refused(write(&app(), 33).await, 412).await;

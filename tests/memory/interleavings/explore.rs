@@ -32,7 +32,6 @@ pub struct Found {
     pub violation: Option<(String, Vec<Step>)>,
 }
 
-/// Runs every schedule of the scenario, each from the start.
 pub fn explore(guard: Guard, scenario: &Scenario) -> Found {
     // The fence sets timers. No time passes here.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
@@ -55,11 +54,8 @@ pub fn explore(guard: Guard, scenario: &Scenario) -> Found {
 fn run(guard: Guard, scenario: &Scenario, taken: &mut Vec<(usize, usize)>, found: &mut Found) {
     let storage = Storage::default();
     let service = Service::new(guard, storage.clone());
-    let mut requests: Vec<Running> = scenario
-        .requests
-        .iter()
-        .map(|request| Running::new(service.clone(), *request, &storage, scenario.requests))
-        .collect();
+    let begin = |request: &Request| Running::new(service.clone(), *request, &storage, scenario.requests);
+    let mut requests: Vec<Running> = scenario.requests.iter().map(begin).collect();
     let mut steps = Vec::new();
     let what = loop {
         let choices: Vec<Step> = (0..requests.len()).flat_map(|n| requests[n].steps(n)).collect();
@@ -110,15 +106,10 @@ impl Running {
             storage.told(all, request, outcome);
             ended.set(Some(outcome));
         };
-        Running {
-            may_vanish: request.may_vanish,
-            work: Some(Box::pin(work)),
-            outcome,
-            woken: Arc::new(Woken(AtomicBool::new(true))),
-        }
+        let woken = Arc::new(Woken(AtomicBool::new(true)));
+        Running { may_vanish: request.may_vanish, work: Some(Box::pin(work)), outcome, woken }
     }
 
-    /// What may happen to it next.
     fn steps(&self, number: usize) -> Vec<Step> {
         let mut steps = Vec::new();
         if self.work.is_some() {

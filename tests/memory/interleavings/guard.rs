@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use fencing::fence::{FenceError, Marks, MemoryMarks, Stale};
 use fencing::{Fence, Resource, Sequencer, Token};
-use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 /// What stands before the storage: the fence as it is, or with one rule taken out.
@@ -38,7 +37,6 @@ impl Guard {
     ];
 }
 
-/// One storage service.
 #[derive(Clone)]
 pub struct Service {
     guard: Guard,
@@ -49,7 +47,7 @@ pub struct Service {
 
 impl Service {
     pub fn new(guard: Guard, storage: Storage) -> Service {
-        let marks = SlowMarks::new(guard);
+        let marks = SlowMarks { guard, marks: Arc::default(), last: Arc::default() };
         let fence = match guard {
             Guard::InFlightAfterTheMarks => Fence::new(NoMarks),
             _ => Fence::new(marks.clone()),
@@ -122,7 +120,6 @@ async fn pause() {
     .await;
 }
 
-/// Marks that are asked and answer at different times.
 #[derive(Clone)]
 struct SlowMarks {
     guard: Guard,
@@ -130,15 +127,9 @@ struct SlowMarks {
     last: Arc<Mutex<Option<Token>>>,
 }
 
-impl SlowMarks {
-    fn new(guard: Guard) -> SlowMarks {
-        SlowMarks { guard, marks: Arc::default(), last: Arc::default() }
-    }
-}
-
 impl Marks for SlowMarks {
     fn raise<'a>(&'a self, resource: &'a Resource, token: Token) -> BoxFuture<'a, Result<(), FenceError>> {
-        async move {
+        Box::pin(async move {
             pause().await;
             let raised = self.marks.raise(resource, token).await;
             let last = self.last.lock().unwrap().replace(token);
@@ -150,35 +141,30 @@ impl Marks for SlowMarks {
                 }
                 _ => raised,
             }
-        }
-        .boxed()
+        })
     }
 
     fn highest<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {
-        async move {
+        Box::pin(async move {
             let highest = self.marks.highest(resource).await;
             pause().await;
             highest
-        }
-        .boxed()
+        })
     }
 }
 
-/// Lets everybody pass.
 struct NoMarks;
 
 impl Marks for NoMarks {
     fn raise<'a>(&'a self, _: &'a Resource, _: Token) -> BoxFuture<'a, Result<(), FenceError>> {
-        std::future::ready(Ok(())).boxed()
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 
-/// What a client asks the storage for.
 #[derive(Clone, Copy)]
 pub struct Request {
     pub token: u64,
     pub reads: bool,
-    /// Its client may go away at any point.
     pub may_vanish: bool,
 }
 

@@ -35,22 +35,17 @@ fn no_order_lets_an_older_token_act_behind_a_newer_one() {
         let most = if guard == Guard::AsksFirst { 2 } else { 3 };
         for scenario in SCENARIOS.iter().filter(|scenario| scenario.requests.len() <= most) {
             let found = explore(guard, scenario);
-            println!(
-                "{:>9}: {:>7} schedules, {:>2} steps at most: {}",
-                format!("{guard:?}"),
-                found.schedules,
-                found.longest,
-                scenario.name
-            );
+            let name = scenario.name;
+            println!("{guard:?}: {} schedules, {} steps at most: {name}", found.schedules, found.longest);
             if let Some((what, steps)) = found.violation {
-                panic!("{guard:?}, {}: {what} after {steps:?}", scenario.name);
+                panic!("{guard:?}, {name}: {what} after {steps:?}");
             }
             // A search that never lets anybody in, or never refuses, shows nothing.
             let ended = |how: fn(&Outcome) -> bool| found.outcomes.iter().any(how);
-            assert!(ended(|it| *it == Outcome::Acted), "{guard:?}, {}", scenario.name);
-            assert!(ended(|it| matches!(it, Outcome::Refused(_))), "{guard:?}, {}", scenario.name);
+            assert!(ended(|it| *it == Outcome::Acted), "{guard:?}, {name}");
+            assert!(ended(|it| matches!(it, Outcome::Refused(_))), "{guard:?}, {name}");
             let superseded = ended(|it| *it == Outcome::Superseded);
-            assert_eq!(superseded, guard != Guard::Fence, "{}", scenario.name);
+            assert_eq!(superseded, guard != Guard::Fence, "{name}");
         }
     }
 }

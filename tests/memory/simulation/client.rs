@@ -25,9 +25,7 @@ pub struct Client {
     pub renews: bool,
     pub rng: fastrand::Rng,
     pub writes: u64,
-    /// It acquires several resources with one call, too.
     pub together: bool,
-    /// It shares locks with others, too.
     pub shares: bool,
 }
 
@@ -143,7 +141,6 @@ impl Client {
         self.write(resource, token, false).await;
     }
 
-    /// Writes under a lease, more or less carefully.
     async fn hold(&mut self, lease: &Lease) {
         for _ in 0..self.rng.u8(1..4) {
             match self.rng.u8(0..4) {
@@ -185,18 +182,10 @@ impl Client {
         let (there, takes, back) = (delay(60), delay(40), delay(20));
         let lost = !well && rng.u8(0..20) == 0;
         let value = format!("{number}-{}", self.writes);
-        let mut record = Record {
-            wire: Arc::clone(&self.wire),
-            write: Write {
-                client: self.number as u32,
-                resource: resource.as_str().to_owned(),
-                token: token.get(),
-                value: value.clone(),
-                sent: self.wire.trace.note(("sends", number, self.writes)),
-                told: 0,
-                answer: Answer::InDoubt,
-            },
-        };
+        let (client, name, answer) = (self.number as u32, resource.as_str().to_owned(), Answer::InDoubt);
+        let sent = self.wire.trace.note(("sends", number, self.writes));
+        let write = Write { client, resource: name, token: token.get(), value: value.clone(), sent, told: 0, answer };
+        let mut record = Record { wire: Arc::clone(&self.wire), write };
         let (reply, answer) = oneshot::channel();
         let (storage, resource) = (self.storage.clone(), resource.clone());
         let gate = self.wire.clients[self.number].clone();

@@ -39,7 +39,6 @@ impl Gate {
         self.0.lock().unwrap().until.is_some()
     }
 
-    /// Waits until it runs.
     pub async fn pass(&self) {
         self.during(async {}).await;
     }

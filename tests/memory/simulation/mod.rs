@@ -59,7 +59,6 @@ fn a_seed_runs_the_same_way_each_time() {
     assert_eq!(different.len(), 40);
 }
 
-/// The figures of many seeds.
 #[derive(Default)]
 struct Total {
     seeds: u64,
@@ -124,7 +123,6 @@ fn all(seeds: impl IntoIterator<Item = u64>, guarded: bool) -> Total {
     total.into_inner().unwrap()
 }
 
-/// A number from the environment.
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }

@@ -9,7 +9,6 @@ use crate::simulation::wire::{Weather, Wire};
 use support::clock::TokioClock;
 use support::history::Event;
 
-/// Makes faults, by seed.
 pub struct Nemesis {
     pub wire: Arc<Wire>,
     pub rng: fastrand::Rng,

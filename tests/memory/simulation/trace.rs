@@ -21,13 +21,9 @@ struct Inner {
 
 impl Trace {
     pub fn new() -> Trace {
-        Trace(Arc::new(Mutex::new(Inner {
-            start: Instant::now(),
-            hasher: DefaultHasher::new(),
-            moments: 0,
-            history: History::default(),
-            faults: BTreeMap::new(),
-        })))
+        let (start, hasher) = (Instant::now(), DefaultHasher::new());
+        let (history, faults) = (History::default(), BTreeMap::new());
+        Trace(Arc::new(Mutex::new(Inner { start, hasher, moments: 0, history, faults })))
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {

@@ -51,7 +51,6 @@ impl Default for Weather {
     }
 }
 
-/// Between one client and one node.
 struct Link {
     rng: Mutex<fastrand::Rng>,
     /// So many faults lose everything on this way.
@@ -114,7 +113,6 @@ impl Wire {
         })
     }
 
-    /// The nodes as this client reaches them.
     pub fn nodes_of(self: &Arc<Wire>, client: usize) -> Vec<SimNode> {
         let node = |node: usize| SimNode { wire: Arc::clone(self), name: format!("node-{node}"), client, node };
         (0..self.nodes.len()).map(node).collect()
@@ -124,14 +122,12 @@ impl Wire {
     pub fn part(&self, client: usize, node: usize, there: bool, lose: bool) {
         let link = &self.links[client][node];
         let way = if there { &link.requests_lost } else { &link.replies_lost };
-        if lose {
-            way.fetch_add(1, Ordering::SeqCst);
-        } else {
-            way.fetch_sub(1, Ordering::SeqCst);
-        }
+        match lose {
+            true => way.fetch_add(1, Ordering::SeqCst),
+            false => way.fetch_sub(1, Ordering::SeqCst),
+        };
     }
 
-    /// Whether nothing is lost for good between any two.
     pub fn is_whole(&self) -> bool {
         self.links.iter().flatten().all(|link| !link.loses_requests() && !link.loses_replies())
     }
@@ -182,7 +178,7 @@ impl Node for SimNode {
 
     fn open(&self, fleet: &Fleet, holder: &str) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
         let (here, fleet, holder) = (self.clone(), fleet.clone(), holder.to_owned());
-        async move {
+        Box::pin(async move {
             let (wire, machine) = (&here.wire, &here.wire.nodes[here.node]);
             let way = wire.way(here.client, here.node);
             wire.clients[here.client].pass().await;
@@ -202,24 +198,20 @@ impl Node for SimNode {
             let cut = Arc::new(Cut::default());
             *link.session.lock().unwrap() = Some(Arc::clone(&cut));
             let last = Arc::new(Mutex::new(Instant::now()));
-            let session: Box<dyn Session> =
-                Box::new(SimSession { at: here.clone(), session: session.into(), cut, last });
-            Ok(session)
-        }
-        .boxed()
+            let session = SimSession { at: here.clone(), session: session.into(), cut, last };
+            Ok(Box::new(session) as Box<dyn Session>)
+        })
     }
 
     fn listen(&self, client: ClientId) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
         let here = self.clone();
-        async move {
+        Box::pin(async move {
             if SimListener::pass(here.clone()).await {
                 return Err(Fault::Unreachable("lost".into()));
             }
             let listener = here.wire.nodes[here.node].node.listen(client).await?;
-            let listener: Box<dyn ReleaseListener> = Box::new(SimListener { at: here, listener, told: None });
-            Ok(listener)
-        }
-        .boxed()
+            Ok(Box::new(SimListener { at: here, listener, told: None }) as Box<dyn ReleaseListener>)
+        })
     }
 }
 
@@ -255,7 +247,7 @@ impl ReleaseListener for SimListener {
     }
 
     fn next(&mut self) -> BoxFuture<'_, Result<Notice, Fault>> {
-        async {
+        Box::pin(async {
             loop {
                 if self.told.is_none() {
                     let told = self.listener.next().await?;
@@ -273,8 +265,7 @@ impl ReleaseListener for SimListener {
                     }
                 }
             }
-        }
-        .boxed()
+        })
     }
 }
 
@@ -297,7 +288,7 @@ impl Session for SimSession {
 impl SimSession {
     fn call_one(&self, request: Request) -> BoxFuture<'static, Answer> {
         let here = self.clone();
-        async move {
+        Box::pin(async move {
             let broken = || Err(Fault::Disconnected("cut".into()));
             let told = here.cut.told.notified();
             if here.cut.done.load(Ordering::SeqCst) {
@@ -310,8 +301,7 @@ impl SimSession {
                 () = told => broken(),
                 answer = answer => answer.unwrap_or_else(|_| broken()),
             }
-        }
-        .boxed()
+        })
     }
 
     /// Runs the request on the node, whoever still waits for it.

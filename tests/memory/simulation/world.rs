@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fencing::{Redlock, Resource};
+use futures_util::future::try_join_all;
 use tokio::time::{Instant, sleep};
 
 use crate::simulation::client::{Client, Storage};
@@ -43,60 +44,38 @@ async fn world(seed: u64, guarded: bool) -> Run {
     let clocks: Vec<TokioClock> = (0..CLIENTS).map(|_| clock.apart()).collect();
     let mut client = |number: usize| {
         let renews = rng.bool();
-        let redlock = Redlock::builder()
-            .nodes(wire.nodes_of(number))
-            .clock(clocks[number].clone())
-            .ttl(ttl)
-            .wait(Duration::from_millis(rng.u64(500..5000)))
-            .retry_delay(Duration::from_millis(200))
-            .lock_delay(Duration::from_millis(if rng.bool() { 0 } else { 300 }))
-            .renew(renews)
-            .build()
-            .unwrap();
-        Client {
-            number,
-            wire: Arc::clone(&wire),
-            storage: storage.clone(),
-            redlock,
-            resources: resources.clone(),
-            ttl,
-            renews,
-            rng: rng.fork(),
-            writes: 0,
-            together: seed % 2 == 1,
-            shares: seed % 4 >= 2,
-        }
+        let wait = Duration::from_millis(rng.u64(500..5000));
+        let lock_delay = Duration::from_millis(if rng.bool() { 0 } else { 300 });
+        let redlock = Redlock::builder().nodes(wire.nodes_of(number)).clock(clocks[number].clone()).ttl(ttl).wait(wait);
+        let redlock = redlock.retry_delay(Duration::from_millis(200)).lock_delay(lock_delay).renew(renews);
+        let redlock = redlock.build().unwrap();
+        let (wire, storage, resources) = (Arc::clone(&wire), storage.clone(), resources.clone());
+        let (rng, together, shares) = (rng.fork(), seed % 2 == 1, seed % 4 >= 2);
+        Client { number, wire, storage, redlock, resources, ttl, renews, rng, writes: 0, together, shares }
     };
     let clients: Vec<Client> = (0..CLIENTS).map(&mut client).collect();
     let ahead = vec![0; nodes];
     let mut nemesis = Nemesis { wire: Arc::clone(&wire), rng: rng.fork(), ttl, resources, clocks, ahead };
 
     let end = Instant::now() + Duration::from_secs(25);
-    let working: Vec<_> = clients
-        .into_iter()
-        .map(|mut client| {
-            let gate = wire.clients[client.number].clone();
-            tokio::spawn(async move {
-                gate.during(client.work(end)).await;
-                client
-            })
+    let work = |mut client: Client| {
+        let gate = wire.clients[client.number].clone();
+        tokio::spawn(async move {
+            gate.during(client.work(end)).await;
+            client
         })
-        .collect();
+    };
+    let working: Vec<_> = clients.into_iter().map(work).collect();
     // Nodes that were never admitted remember nothing yet.
     sleep(Duration::from_secs(3)).await;
     nemesis.work(end).await;
-    let mut clients = Vec::new();
-    for client in working {
-        clients.push(client.await.unwrap());
-    }
+    let clients = try_join_all(working).await.unwrap();
     // The longest fault ends by itself.
     sleep(Duration::from_secs(9)).await;
     heal(&wire);
     let recovering: Vec<_> =
         clients.into_iter().map(|mut client| tokio::spawn(async move { client.recover().await })).collect();
-    for client in recovering {
-        let _ = client.await.unwrap();
-    }
+    try_join_all(recovering).await.unwrap();
     // What is still on its way to the storage arrives.
     sleep(Duration::from_secs(10)).await;
     let (history, hash, faults) = trace.end();

@@ -4,7 +4,7 @@ use std::iter::from_fn;
 use std::time::Duration;
 
 use fencing_protocol::{
-    Acquire, Fault, Lost, Machine, NonEmpty, Nonce, Readmit, ReadmitError, Reply, Request, Resource, StartOrder, Store,
+    Acquire, Fault, Lost, Machine, NonEmpty, Nonce, Readmit, ReadmitError, Reply, Request, Resource, StartOrder,
 };
 
 use crate::directed::world::{Open, TTL, World, acquire, resource, start_order};
@@ -26,9 +26,7 @@ fn a_blank_fleet_starts_from_its_clocks_and_waits_out_the_second() {
 fn two_total_losses_do_not_share_an_era() {
     let mut fleet = World::started(3);
     let before = fleet.lease_on(&[0, 1, 2]);
-    for node in 0..3 {
-        fleet.restart(node, Store::default());
-    }
+    (0..3).for_each(|node| fleet.forget(node));
     fleet.back(0).unwrap();
     fleet.wait(Duration::from_secs(1));
     assert!(fleet.lease_on(&[0, 1, 2]) > before);
@@ -54,10 +52,9 @@ fn a_flush_or_a_restart_between_prepare_and_activate_is_noticed() {
         fleet.ask(0, &Request::Prepare { nonce, from: None });
         // With all of its data: it was prepared in an older life.
         let copy = fleet.servers[0].1.clone();
-        if restarts {
-            fleet.restart(0, copy)
-        } else {
-            fleet.servers[0].1.forget()
+        match restarts {
+            true => fleet.restart(0, copy),
+            false => fleet.servers[0].1.forget(),
         }
         assert_eq!(fleet.ask(0, &activate), Reply::Forgotten, "{restarts}");
     }
@@ -65,28 +62,18 @@ fn a_flush_or_a_restart_between_prepare_and_activate_is_noticed() {
     assert_eq!(fleet.ask(0, &activate), Reply::Activated);
 }
 
-/// Its server restarts with its data.
-fn comes_back(fleet: &mut World, node: usize) {
-    let store = fleet.servers[node].1.clone();
-    fleet.restart(node, store);
-    fleet.back(node).unwrap();
-}
-
+/// It begins an era above its own promise, and stays closed for its own locks.
 #[test]
-fn a_node_that_comes_back_begins_an_era_above_its_own_promise() {
-    let mut fleet = World::started(3);
-    let promised = fleet.era(0) + 10;
-    fleet.ask(0, &Request::Reserve { era: promised, memory: None });
-    comes_back(&mut fleet, 0);
-    assert!(fleet.era(0) > promised);
-}
-
-#[test]
-fn a_node_that_comes_back_stays_closed_for_the_locks_in_its_own_data() {
+fn a_node_that_comes_back_with_its_data_stands_by_it() {
     let mut fleet = World::started(3);
     let (_, outcome) = fleet.acquire_on(&[0]);
     assert!(outcome.is_err());
-    comes_back(&mut fleet, 0);
+    let promised = fleet.era(0) + 10;
+    fleet.ask(0, &Request::Reserve { era: promised, memory: None });
+    let store = fleet.servers[0].1.clone();
+    fleet.restart(0, store);
+    fleet.back(0).unwrap();
+    assert!(fleet.era(0) > promised);
     let Reply::Report { quarantine, .. } = fleet.ask(0, &Request::Inspect) else { panic!() };
     assert_eq!(quarantine, Some(TTL));
 }
@@ -130,13 +117,16 @@ fn a_repeated_grant_is_no_answer_to_the_publish() {
     assert!(matches!(acquire.outcome(fleet.now), Some(Ok(_))), "{:?}", acquire.outcome(fleet.now));
 }
 
+/// Blank nodes as well, and these start on his word.
 #[test]
 fn strict_leaves_a_lost_majority_to_the_operator() {
     let mut fleet = World::started(3);
     fleet.lease_on(&[0, 1, 2]);
-    fleet.restart(0, Store::default());
-    fleet.restart(1, Store::default());
-    let order = StartOrder { strict: true, assume_no_locks: true, ..start_order(Nonce(1)) };
+    [0, 1].into_iter().for_each(|node| fleet.forget(node));
+    let strict = StartOrder { strict: true, ..start_order(Nonce(1)) };
+    let order = StartOrder { assume_no_locks: true, ..strict };
+    assert_eq!(World::blank(3).readmit_by(0, false, strict), Err(ReadmitError::Strict));
+    assert_eq!(World::blank(3).readmit_by(0, false, order), Ok(()));
     assert_eq!(fleet.readmit_by(0, false, order), Err(ReadmitError::Strict));
     assert_eq!(fleet.readmit_by(0, false, StartOrder { strict: false, ..order }), Ok(()));
     assert!(matches!(fleet.acquire_on(&[0, 1, 2]).1, Err(Lost::NoQuorum { .. })), "quarantine");
@@ -163,14 +153,6 @@ fn counts_are_not_collected_ahead_of_the_clock() {
     fleet.wait(Duration::from_secs(1));
     assert_eq!(fleet.readmit_by(0, true, order), Ok(()));
     assert_eq!(fleet.era(0), era + 1);
-}
-
-#[test]
-fn strict_starts_blank_nodes_on_an_operators_word_only() {
-    let strict = StartOrder { strict: true, ..start_order(Nonce(1)) };
-    let said = StartOrder { assume_no_locks: true, ..strict };
-    assert_eq!(World::blank(3).readmit_by(0, false, strict), Err(ReadmitError::Strict));
-    assert_eq!(World::blank(3).readmit_by(0, false, said), Ok(()));
 }
 
 #[test]

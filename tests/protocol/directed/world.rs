@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use fencing_protocol::{
     Acquire, Address, Attempt, Clocks, Fault, Fleet, Incarnation, Lost, Machine, Membership, Mode, NonEmpty, Nonce,
-    Owner, Readmit, ReadmitError, Release, Relocate, Relocation, Reply, Request, Resource, Side, StartOrder, Store,
-    Terms, Time, Token, Won,
+    Owner, Readmit, ReadmitError, Release, Relocate, Relocation, Reply, Request, Side, StartOrder, Store, Terms, Time,
+    Token, Won,
 };
 
+pub use crate::model::node::resource;
 use crate::model::node::run_out;
 
 pub const TTL: Duration = Duration::from_secs(10);
 
-/// Servers, of which the fleets are made.
 pub struct World {
     pub servers: Vec<(Incarnation, Store)>,
     /// How far each server's clock is behind.
@@ -29,10 +29,6 @@ fn fleet(servers: &[usize]) -> Fleet {
     Fleet::new(servers.iter().map(|server| format!("n{server:02}"))).unwrap()
 }
 
-pub fn resource() -> Resource {
-    Resource::new("invoice/42").unwrap()
-}
-
 pub fn acquire(owner: Owner) -> Request {
     Request::Acquire { resource: resource(), owner, mode: Mode::Exclusive, ttl: TTL }
 }
@@ -42,7 +38,6 @@ pub fn start_order(nonce: Nonce) -> StartOrder {
     StartOrder { nonce, longest: TTL, strict: false, assume_no_locks: false }
 }
 
-/// Drives a machine that is answered so.
 pub fn drive<M: Machine>(
     machine: &mut M,
     mut answer: impl FnMut(Address, Request) -> Result<Reply, Fault>,
@@ -54,26 +49,19 @@ pub fn drive<M: Machine>(
 }
 
 impl World {
-    /// This many servers that were never started.
     pub fn blank(servers: usize) -> World {
         let life = |number: usize| Incarnation::new(&format!("life-{number}"));
-        World {
-            servers: (0..servers).map(|number| (life(number), Store::default())).collect(),
-            behind: vec![Duration::ZERO; servers],
-            now: Time::default(),
-            clock: Duration::from_secs(1000),
-            next: 1,
-        }
+        let behind = vec![Duration::ZERO; servers];
+        let servers = (0..servers).map(|number| (life(number), Store::default())).collect();
+        World { servers, behind, now: Time::default(), clock: Duration::from_secs(1000), next: 1 }
     }
 
-    /// A fleet of this many servers.
     pub fn started(servers: usize) -> World {
         let mut world = World::blank(servers);
         world.start(&world.all());
         world
     }
 
-    /// The list of all servers.
     pub fn all(&self) -> Vec<usize> {
         (0..self.servers.len()).collect()
     }
@@ -101,13 +89,11 @@ impl World {
         store.answer(&me, request, Clocks { now: self.now, clock, uptime: Duration::MAX })
     }
 
-    /// The server restarts with this data.
     pub fn restart(&mut self, server: usize, store: Store) {
         let life = self.fresh();
         self.servers[server] = (Incarnation::new(&format!("life-{life}")), store);
     }
 
-    /// The server crashes and comes back without any data.
     pub fn forget(&mut self, server: usize) {
         self.restart(server, Store::default());
     }
@@ -124,7 +110,6 @@ impl World {
         Open::new(machine, &self.all()).all(self).unwrap().map(drop)
     }
 
-    /// Brings a server back to the list of all.
     pub fn back(&mut self, server: usize) -> Result<(), ReadmitError> {
         let nonce = Nonce(self.fresh());
         self.readmit_by(server, false, start_order(nonce))
@@ -255,7 +240,6 @@ impl<M: Machine> Open<M> {
         self.heard_by(world, &servers);
     }
 
-    /// Rounds until what is asked is to activate nodes.
     pub fn until_activation(&mut self, world: &mut World) {
         let activates = |(_, request): &_| matches!(request, Request::Activate { .. });
         while !self.requests.is_empty() && !self.requests.iter().any(activates) {

@@ -15,7 +15,8 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
     pub fn canonical(&self, state: State<N, C, R>) -> State<N, C, R> {
         let keys: [Key<C, R>; N] = std::array::from_fn(|node| {
             let slots = state.clients.map(|client| client.slots[node]);
-            let waits = state.orders.map(|order| (is_target(&order, node), order.waits[node]));
+            let is_target = |order: &Order<N>| order.machine != 0 && order.target as usize == node;
+            let waits = state.orders.map(|order| (is_target(&order), order.waits[node]));
             (state.nodes[node], slots, waits)
         });
         let mut from: [u8; N] = std::array::from_fn(|node| node as u8);
@@ -59,10 +60,6 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
         }
         new
     }
-}
-
-fn is_target<const N: usize>(order: &Order<N>, node: usize) -> bool {
-    order.machine != 0 && order.target as usize == node
 }
 
 /// Every order of the nodes in which the keys are sorted.

@@ -92,10 +92,6 @@ impl Case {
     }
 
     /// Makes the world for somebody, the rule being left out if there is one.
-    ///
-    /// # Panics
-    ///
-    /// If no case has a world of that size.
     pub fn visit<V: Visitor>(&self, mutant: Option<Mutant>, visitor: V) -> V::Out {
         match self {
             Case::Locks(locks) => match (locks.nodes, locks.clients, locks.orders) {
@@ -152,5 +148,4 @@ const PROMISES: &str = "flush@0, prepare 0@0, readmit 0@123, giveup 0@4, readmit
     readmit 2@0, acquire 0@034, deliver 0@034, flush@0, prepare 5@0, readmit 5@124, giveup 5@3, \
     readmit 5@124, giveup 5@3, readmit 5@0, publish 0@34";
 
-/// A client has held the lock alone, on nodes 0 and 1.
 const ALONE: &str = "acquire 0@01, deliver 0@01";

@@ -29,7 +29,6 @@ pub struct Client {
     pub open: Id,
 }
 
-/// `Z` servers, `M` clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct State<const Z: usize, const M: usize> {
     pub nodes: [Node; Z],
@@ -63,7 +62,6 @@ pub struct Lists<const Z: usize, const M: usize> {
     pub losses: u8,
     /// Nodes that were never admitted forget as well, their promises among it.
     pub blank_losses: bool,
-    /// How many requests are given up.
     pub patience: u8,
     pub lead: Vec<Step>,
 }

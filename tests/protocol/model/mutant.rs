@@ -47,7 +47,6 @@ rules! {
 }
 
 impl Mutant {
-    /// The rule, in the words of the protocol.
     pub fn rule(self) -> &'static str {
         let all = Mutant::ALL.iter();
         all.copied().find(|(mutant, _)| *mutant == self).map_or("", |(_, rule)| rule)

@@ -138,7 +138,6 @@ struct Hunt {
 }
 
 impl Hunt {
-    /// A line of the table.
     fn compared<W: Model>(&self, death: Option<Death<W>>) -> Result<String, String>
     where
         W::Action: Debug,

@@ -103,8 +103,6 @@ pub fn run_out(mut ask: impl FnMut(&Request) -> Reply) {
 /// Has nobody in particular take the lock, and tells the count.
 pub fn count_once(store: &mut Store, life: u8) -> Option<Stamp> {
     store.expire_lock(&resource());
-    match ask(store, life, 0, &acquire(resource(), owner(99))) {
-        Reply::Granted { stamp, .. } => Some(stamp),
-        _ => None,
-    }
+    let reply = ask(store, life, 0, &acquire(resource(), owner(99)));
+    if let Reply::Granted { stamp, .. } = reply { Some(stamp) } else { None }
 }

@@ -14,7 +14,6 @@ pub enum Schedule {
 
 impl Schedule {
     /// The given steps of the case, and those that the search found after them.
-    #[must_use]
     pub fn of(mutant: Mutant) -> Schedule {
         let name = format!("{mutant:?}: ");
         let script = SCHEDULES.lines().find_map(|line| line.strip_prefix(&name)).unwrap_or_default();

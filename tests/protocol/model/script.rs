@@ -4,14 +4,10 @@
 use crate::model::lists::Step;
 use crate::model::world::Action;
 
-/// The steps of a world of one list.
-#[must_use]
 pub fn actions(script: &str) -> Vec<Action> {
     words(script).map(action).collect()
 }
 
-/// The steps of a world of two lists.
-#[must_use]
 pub fn steps(script: &str) -> Vec<Step> {
     words(script).map(step).collect()
 }

@@ -22,7 +22,6 @@ pub const CONFIRM: u8 = 4;
 pub const STARTS: u8 = 16;
 pub const START_CONFIRM: u8 = STARTS + 4;
 
-/// A request on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Open {
     pub list: u8,
@@ -107,13 +106,11 @@ pub struct Seam {
 }
 
 impl Seam {
-    /// One list of nodes.
     pub fn new(nodes: usize, mutant: Option<Mutant>) -> Seam {
         let fleets = vec![Fleet::parse(FLEET).unwrap()];
         Seam { lists: [(0..nodes as u8).collect(), Vec::new()], fleets, mutant, ..Seam::default() }
     }
 
-    /// Two lists.
     pub fn of_lists(lists: [Vec<u8>; 2], mutant: Option<Mutant>) -> Seam {
         let name = |server: &u8| char::from(b'a' + server).to_string();
         let fleet = |list: &Vec<u8>| match list.as_slice() {
@@ -201,7 +198,6 @@ impl Seam {
         self.begin(AnyMachine::Readmit(readmit), list)
     }
 
-    /// Starts to move the old list to the new one.
     pub fn mover(&self, who: u8) -> Turn {
         let (old, new) = (self.fleets[0].clone(), self.fleets[1].clone());
         let (nonce, longest) = (nonce(who), Duration::ZERO);
@@ -213,7 +209,6 @@ impl Seam {
         self.turn(Client { machine, list, marks: Vec::new() })
     }
 
-    /// The number of a server in a list.
     pub fn index(&self, list: u8, server: u8) -> usize {
         self.lists[list as usize].iter().position(|member| *member == server).unwrap()
     }
@@ -305,10 +300,7 @@ impl Seam {
 
     /// The token of an attempt: the largest of the grants that first made a majority. Only mutants need it outside.
     fn chosen(&self, attempt: Id) -> Option<Token> {
-        let token = |(_, reply)| match reply {
-            Reply::Granted { stamp, .. } => Some(token_of(stamp)),
-            _ => None,
-        };
+        let token = |(_, reply)| if let Reply::Granted { stamp, .. } = reply { Some(token_of(stamp)) } else { None };
         let grants: Vec<Token> = self.heard(attempt).into_iter().filter_map(token).collect();
         let first = grants.len().checked_sub(majority(self.nodes()))?;
         grants[first..].iter().max().copied()
@@ -361,7 +353,6 @@ impl Seam {
         Renew::new(nodes, self.terms(client), &held, Time::default())
     }
 
-    /// The store as it is after `change`.
     pub fn changed(&self, store: Id, change: Change) -> Id {
         self.changes.get((store, change), || {
             let mut value = self.stores.get(store);

@@ -8,7 +8,6 @@ pub struct Node {
     pub store: Id,
     /// An older state that a crash may bring back; zero for none.
     pub disk: Id,
-    /// Which life the server is in.
     pub life: u8,
 }
 
@@ -67,7 +66,6 @@ pub struct Wait {
     pub ran: bool,
 }
 
-/// `N` nodes, `C` clients, `R` re-admissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct State<const N: usize, const C: usize, const R: usize> {
     pub nodes: [Node; N],
@@ -90,7 +88,6 @@ pub struct Budget {
     pub collections: u8,
     /// Seconds that pass on the nodes' clocks.
     pub seconds: u8,
-    /// Whether leases are renewed.
     pub renewals: bool,
 }
 
@@ -108,7 +105,6 @@ impl<const N: usize> Default for Order<N> {
 }
 
 impl<const N: usize> Order<N> {
-    /// How many nodes have answered in that phase.
     pub fn answered(&self, phase: u8) -> usize {
         self.waits.iter().filter(|wait| wait.ran && wait.phase == phase).count()
     }

@@ -69,13 +69,9 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
 
     pub fn first(&self) -> State<N, C, R> {
         let store = if self.blank { Store::default() } else { started(1) };
-        let start = State {
-            nodes: [Node { store: self.seam.stores.id(&store), disk: 0, life: 0 }; N],
-            clients: [Client::default(); C],
-            orders: [Default::default(); R],
-            budget: self.budget,
-            second: 0,
-        };
+        let nodes = [Node { store: self.seam.stores.id(&store), disk: 0, life: 0 }; N];
+        let (clients, orders) = ([Client::default(); C], [Order::default(); R]);
+        let start = State { nodes, clients, orders, budget: self.budget, second: 0 };
         self.lead.iter().fold(start, |state, action| {
             self.step(&state, *action).unwrap_or_else(|| panic!("{action:?} does nothing"))
         })

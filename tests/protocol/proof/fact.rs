@@ -9,7 +9,6 @@ pub struct Fact {
     pub body: &'static str,
 }
 
-/// States that the body holds for all values of the variables.
 pub const fn fact(name: &'static str, vars: &'static str, body: &'static str) -> Fact {
     Fact { name, vars, body }
 }
@@ -52,7 +51,6 @@ pub fn binders(vars: &str) -> String {
     format!("({})", list.join(" "))
 }
 
-/// The body for all values of the variables.
 pub fn closed(vars: &str, body: &str) -> String {
     if vars.is_empty() {
         return body.to_owned();

@@ -23,7 +23,6 @@ fn selected(mut all: Vec<Obligation>) -> Vec<Obligation> {
     all
 }
 
-/// Fails unless every question is answered so.
 fn assert_all(what: &str, questions: &[Obligation], wanted: Verdict) -> Vec<Answer> {
     let started = Instant::now();
     let answers = solver::ask(questions);
@@ -51,10 +50,6 @@ fn order_holds() {
 #[test]
 fn leases_are_won_in_order() {
     assert_proved("a run of a small world", witness::obligations());
-}
-
-#[test]
-fn leases_that_share_a_lock_are_won_in_order() {
     assert_proved("runs of those who share a lock", witness::sharers());
 }
 

@@ -17,7 +17,6 @@ pub struct Mutant {
     breaks: &'static str,
 }
 
-/// An attempt's rules.
 const ATTEMPT: &str = "
 begin | is new | later-granted-more | an attempt begins once
 acquire | began | grant-is-sound | only who began asks
@@ -53,7 +52,6 @@ heal | won | holder-above-grants | only a lease is renewed
 heal | free | one-lock | renew heals only what is free
 ";
 
-/// The rules for those who share a lock.
 const SHARING: &str = "
 acquire | free | one-lock | one that is alone waits for parts
     instead: a Attempt: (=> (lock N a) (shared a))
@@ -118,7 +116,6 @@ activate | seal | sealers-left-f | nor does a sealed one
 activate | grows | grant-upto-count | an era only grows
 ";
 
-/// The rules of the move.
 const MOVE: &str = "
 seal | admitted | answer-tells | only a node that remembers is sealed
 seal again | has left | answer-seals | and says so again
@@ -177,12 +174,10 @@ fn table(text: &'static str) -> Vec<Mutant> {
     entries(text).into_iter().map(mutant).collect()
 }
 
-/// All rules that are needed.
 pub fn mutants() -> Vec<Mutant> {
     [ATTEMPT, SHARING, READMISSION, MOVE].into_iter().flat_map(table).collect()
 }
 
-/// What a mutant breaks.
 pub fn broken(mutant: &Mutant) -> Obligation {
     let mut kept = kept(&step(mutant)).into_iter();
     kept.find(|obligation| obligation.goal == mutant.breaks).expect(mutant.what)

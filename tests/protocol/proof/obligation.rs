@@ -79,7 +79,6 @@ pub fn all() -> Vec<Obligation> {
     started.chain(kept).chain(conjuncts(ORDER).iter().map(follows)).collect()
 }
 
-/// The conjunct holds in a fleet that was just started.
 fn at_start(goal: &Fact) -> Obligation {
     let mut text = language();
     text += PARAMS;
@@ -104,7 +103,6 @@ fn kept_part(step: &Step, part: &Conjunct, changed: &[&str]) -> Obligation {
     Obligation { step: step.name, goal: part.fact.name, text }
 }
 
-/// Order follows from the invariant.
 fn follows(goal: &Conjunct) -> Obligation {
     let mut text = language();
     assert(&mut text, &named(&goal.because));
@@ -112,7 +110,6 @@ fn follows(goal: &Conjunct) -> Obligation {
     Obligation { step: "order", goal: goal.fact.name, text }
 }
 
-/// What holds at the start.
 pub fn started() -> Vec<Fact> {
     entries(STARTED).into_iter().map(|entry| read(entry).0).collect()
 }

@@ -36,7 +36,6 @@ fn define(text: &mut String, name: &str, derived: &Derived, body: &str) {
     writeln!(text, "(define-fun {name} {vars} {} {body})", derived.gives).unwrap();
 }
 
-/// States the facts.
 pub fn assert(text: &mut String, facts: &[Fact]) {
     for fact in facts {
         writeln!(text, "(assert {})", closed(fact.vars, fact.body)).unwrap();

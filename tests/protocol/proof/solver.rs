@@ -18,7 +18,6 @@ pub enum Verdict {
     Proved,
     /// A state denies it.
     Refuted,
-    /// Not within the time.
     Unknown,
 }
 
@@ -65,14 +64,10 @@ fn run(question: &Obligation) -> Answer {
     Answer { step, goal, verdict, took: started.elapsed() }
 }
 
-/// What z3 answers to the text.
 fn z3(text: &str) -> String {
-    let mut z3 = Command::new("z3")
-        .args(["-smt2", "-in", &format!("-T:{}", LIMIT.as_secs())])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the proof needs the program z3 (on Debian: apt-get install z3)");
+    let mut z3 = Command::new("z3");
+    z3.args(["-smt2", "-in", &format!("-T:{}", LIMIT.as_secs())]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut z3 = z3.spawn().expect("the proof needs the program z3 (on Debian: apt-get install z3)");
     z3.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     let output = z3.wait_with_output().unwrap();
     String::from_utf8(output.stdout).unwrap()

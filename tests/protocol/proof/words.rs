@@ -102,7 +102,6 @@ pub const STATE: &[Word] = &[
     word("pick", &["Client"], "Era"),
 ];
 
-/// A word that is put together from others.
 pub struct Derived {
     pub name: &'static str,
     pub takes: &'static str,
@@ -110,25 +109,19 @@ pub struct Derived {
     pub body: &'static str,
 }
 
+const fn derived(name: &'static str, takes: &'static str, gives: &'static str, body: &'static str) -> Derived {
+    Derived { name, takes, gives, body }
+}
+
 pub const DERIVED: &[Derived] = &[
-    Derived {
-        name: "written",
-        takes: "n Node",
-        gives: "Era",
-        body: "(ite (>= (era n) (reserved n)) (era n) (reserved n))",
-    },
-    Derived {
-        name: "forgotten",
-        takes: "n Node",
-        gives: "Bool",
-        body: "(not (or (admitted n f) (admitted n g) (sealed n)))",
-    },
-    Derived {
-        name: "published",
-        takes: "a Attempt, n Node, m Memory",
-        gives: "Bool",
-        body: "(or (raised a n m) (grant a n m (token-era a) (token-count a)))",
-    },
+    derived("written", "n Node", "Era", "(ite (>= (era n) (reserved n)) (era n) (reserved n))"),
+    derived("forgotten", "n Node", "Bool", "(not (or (admitted n f) (admitted n g) (sealed n)))"),
+    derived(
+        "published",
+        "a Attempt, n Node, m Memory",
+        "Bool",
+        "(or (raised a n m) (grant a n m (token-era a) (token-count a)))",
+    ),
 ];
 
 /// `below` and `upto` compare tokens: era first, then count.
@@ -137,7 +130,6 @@ pub const TOKENS: &str = "\
 (define-fun upto ((e Era) (c Count) (d Era) (b Count)) Bool (or (< e d) (and (= e d) (<= c b))))
 ";
 
-/// The name of a word after the step.
 pub fn after(name: &str) -> String {
     format!("{name}*")
 }

@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 
 use world::World;
 
-/// How often what happened.
 type Tally = BTreeMap<&'static str, u64>;
 
 /// A walk begins anew after so many steps, with the next seed.

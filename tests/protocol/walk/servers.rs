@@ -48,12 +48,11 @@ impl Servers {
         self.servers.len()
     }
 
-    /// One atomic step of a node.
     pub fn ask(&mut self, list: usize, node: usize, request: &Request) -> Reply {
         let number = self.lists[list][node];
         let Server { store, life, lost, .. } = &mut self.servers[number];
         let fleet = self.fleets[list].clone();
-        let me = Membership { incarnation: incarnation(life_of(number, *life)), fleet };
+        let me = Membership { incarnation: incarnation(format!("{number}-{life}")), fleet };
         let reply = ask_as(&me, store, CLOCK, request);
         *lost &= !matches!((request, &reply), (Request::Activate { .. }, Reply::Activated));
         reply
@@ -95,8 +94,4 @@ impl Servers {
     pub fn run_out(&mut self, list: usize, node: usize) {
         run_out(|request| self.ask(list, node, request));
     }
-}
-
-fn life_of(server: usize, life: u64) -> String {
-    format!("{server}-{life}")
 }

@@ -23,7 +23,6 @@ enum Message {
     Reply(Reply),
 }
 
-/// A message between a client and a node of a list.
 struct Letter {
     client: u64,
     list: usize,
@@ -35,12 +34,10 @@ pub struct World {
     random: Rng,
     /// Whether tokens are published: if not, this is the control.
     publishes: bool,
-    /// Whether the fleet is moved.
     moves: bool,
     servers: Servers,
     clients: Vec<Client>,
     letters: Vec<Letter>,
-    /// Every token that was returned to anybody.
     returned: BTreeMap<Resource, BTreeSet<Token>>,
     next: u64,
     pub tally: Tally,
@@ -51,17 +48,10 @@ impl World {
     pub fn new(nodes: usize, new: Option<Vec<usize>>, seed: u64, publishes: bool) -> World {
         let old: Vec<usize> = (0..nodes).collect();
         let moves = new.is_some();
-        World {
-            random: Rng::with_seed(seed),
-            publishes,
-            moves,
-            servers: Servers::new([old.clone(), new.unwrap_or(old)]),
-            clients: Vec::new(),
-            letters: Vec::new(),
-            returned: BTreeMap::new(),
-            next: 1,
-            tally: Tally::default(),
-        }
+        let servers = Servers::new([old.clone(), new.unwrap_or(old)]);
+        let (clients, letters, returned) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let (random, tally) = (Rng::with_seed(seed), Tally::default());
+        World { random, publishes, moves, servers, clients, letters, returned, next: 1, tally }
     }
 
     fn fresh(&mut self) -> u64 {
@@ -69,8 +59,7 @@ impl World {
         self.next
     }
 
-    /// # Errors
-    /// The promise that was broken.
+    /// Returns the promise that was broken, if any.
     pub fn step(&mut self) -> Result<(), String> {
         match self.random.u16(0..1000) {
             0..890 => self.deliver()?,
@@ -196,8 +185,8 @@ impl World {
 
     /// How many attempts and renewals are under way, and how many others.
     fn busy(&self) -> (usize, usize) {
-        let of_locks = self.clients.iter().filter(|client| client.is_of_a_lock()).count();
-        (of_locks, self.clients.len() - of_locks)
+        let others = self.clients.iter().filter(|client| matches!(client.task, Task::Other(_))).count();
+        (self.clients.len() - others, others)
     }
 
     fn begin_attempt(&mut self) {
@@ -280,18 +269,13 @@ impl World {
 
 enum Task {
     /// `floor`: the largest token that had been returned when it began.
-    Attempt {
-        resource: Resource,
-        owner: Owner,
-        floor: Option<Token>,
-        won: bool,
-    },
+    Attempt { resource: Resource, owner: Owner, floor: Option<Token>, won: bool },
+    /// Of a lease that was won.
     Renew,
     /// Its name in the tally.
     Other(&'static str),
 }
 
-/// One machine of `protocol`, and what it is for.
 struct Client {
     number: u64,
     /// The list that it speaks to; a move speaks to both.
@@ -309,10 +293,5 @@ impl Client {
 
     fn outcome(&self) -> Option<Result<Option<Token>, ()>> {
         self.machine.outcome(Time::default())
-    }
-
-    /// Whether it asks for a lock, or renews one.
-    fn is_of_a_lock(&self) -> bool {
-        matches!(self.task, Task::Attempt { .. } | Task::Renew)
     }
 }

@@ -121,25 +121,21 @@ async fn a_master_that_has_become_a_replica_lets_nobody_pass() {
 }
 
 #[tokio::test]
-async fn a_server_that_evicts_is_refused() {
-    for policy in ["allkeys-lru", "volatile-lru", "allkeys-random", "volatile-ttl"] {
-        let server = RedisServer::with(&["--maxmemory", "100mb", "--maxmemory-policy", policy]);
+async fn a_server_that_evicts_is_refused_and_marks_that_are_evicted_are_closed() {
+    let (server, connected) = started().await;
+    set(&connected, 34, "new").await.unwrap();
+    server.cli(&["CONFIG", "SET", "maxmemory", "100mb"]);
+    for policy in ["allkeys-lru", "volatile-lru", "volatile-ttl", "allkeys-random"] {
+        server.cli(&["CONFIG", "SET", "maxmemory-policy", policy]);
         let error = set(&marks(&server), 34, "x").await.unwrap_err();
         let FencedError::Unfit(Unfit::Evicts { policy: found }) = error else { panic!("{error}") };
         assert_eq!(found, policy);
     }
-}
-
-/// The policy may change while the connection is open. The marks stand together with their opening.
-#[tokio::test]
-async fn marks_that_are_evicted_are_closed() {
-    let (server, marks) = started().await;
-    set(&marks, 34, "new").await.unwrap();
-    server.cli(&["CONFIG", "SET", "maxmemory-policy", "allkeys-random"]);
+    // The policy may change while the connection is open. The marks stand together with their opening.
     server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
     // It evicts at the next command.
     server.cli(&["SET", "more", "x"]);
     support::cli::until("all is evicted", || server.cli(&["EXISTS", MARKS]) == "0");
     server.cli(&["CONFIG", "SET", "maxmemory", "0"]);
-    assert_eq!(closed(set(&marks, 33, "old").await), Closed::NeverOpened);
+    assert_eq!(closed(set(&connected, 33, "old").await), Closed::NeverOpened);
 }

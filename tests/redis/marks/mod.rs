@@ -23,7 +23,6 @@ fn marks(server: &RedisServer) -> RedisMarks {
     RedisMarks::new(&server.url(), "files").unwrap().budget(Duration::from_secs(30))
 }
 
-/// The same, opened.
 async fn opened(server: &RedisServer) -> RedisMarks {
     let marks = marks(server);
     marks.open(&marks.look().await.unwrap(), None).await.unwrap();

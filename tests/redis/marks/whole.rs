@@ -159,7 +159,6 @@ async fn a_call_that_has_failed_keeps_to_its_budget() {
     assert!(second < budget.mul_f32(1.1), "{second:?}");
 }
 
-/// The rights that the documentation of `RedisMarks` lists, and no others.
 #[tokio::test]
 async fn a_user_needs_no_more_rights_than_are_listed() {
     let server = RedisServer::start();

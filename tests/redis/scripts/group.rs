@@ -26,7 +26,6 @@ fn renew(number: usize, owner: Owner, stamp: Stamp) -> Request {
     lasting(renew_of(&name(number), owner, stamp), SHORT)
 }
 
-/// A stamp that nobody was granted.
 const NO_STAMP: Stamp = Stamp { era: 0, count: 1 };
 
 /// Releases come first, then acquires, then renewals.
@@ -91,7 +90,6 @@ async fn a_group_is_answered_as_its_requests_would_be_alone() {
     assert!(granted > 100 && refused > 100, "{granted} granted, {refused} refused");
 }
 
-/// What fails is one request, and not the group.
 #[tokio::test]
 async fn a_lock_that_is_none_fails_alone() {
     let (server, member) = admitted().await;

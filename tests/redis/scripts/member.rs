@@ -10,7 +10,6 @@ pub const QUARANTINE: &str = "{fencing}:quarantine";
 pub struct Member(Box<dyn Session>);
 
 impl Member {
-    /// Opens a session for a client of that fleet.
     pub async fn open(node: &impl Node, fleet: &Fleet) -> Member {
         Member(node.open(fleet, "me").await.unwrap())
     }

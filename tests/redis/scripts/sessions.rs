@@ -26,7 +26,6 @@ enum Next {
 }
 
 impl Next {
-    /// What comes in place of this answer, if anything.
     fn in_place_of(&mut self, answer: Vec<u8>) -> Option<Vec<u8>> {
         // Only scripts answer with a list, or with one of these texts.
         let text = String::from_utf8_lossy(&answer);
@@ -80,7 +79,6 @@ impl Between {
         until("an answer is there", async || done(&self.next.lock().unwrap())).await;
     }
 
-    /// A session as the clients of that server have it.
     async fn session(&self, server: &RedisServer) -> Box<dyn Session> {
         RedisNode::new(&self.url, "fencing").unwrap().open(&fleet(server), "me").await.unwrap()
     }
@@ -172,7 +170,7 @@ async fn a_part_of_a_millisecond_is_a_whole_one() {
 }
 
 #[tokio::test]
-async fn requests_carry_digests() {
+async fn requests_carry_digests_and_a_server_that_lost_its_scripts_has_them_again_for_the_next_request() {
     let servers = five();
     let redlock = steady(&servers).build().unwrap();
     redlock.acquire(&resource()).await.unwrap().release().await.unwrap();
@@ -188,18 +186,8 @@ async fn requests_carry_digests() {
         assert_eq!(calls(server, "eval"), before);
         assert!(calls(server, "evalsha") >= 60);
     }
-}
 
-fn flush(servers: &[RedisServer]) {
-    for server in servers {
-        server.cli(&["SCRIPT", "FLUSH"]);
-    }
-}
-
-#[tokio::test]
-async fn a_server_that_lost_its_scripts_has_them_again_for_the_next_request() {
-    let servers = five();
-    let redlock = steady(&servers).build().unwrap();
+    let flush = |servers: &[RedisServer]| servers.iter().for_each(|server| drop(server.cli(&["SCRIPT", "FLUSH"])));
     let lease = redlock.acquire(&resource()).await.unwrap();
     redlock.settle().await;
     flush(&servers);

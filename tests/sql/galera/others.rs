@@ -115,19 +115,3 @@ async fn a_floor_that_rises_on_another_node_ends_who_is_about_to_create_a_mark()
         again(35).await.unwrap().rollback().await.unwrap();
     }
 }
-
-/// A node that is behind knows neither the newer mark nor that it was pruned.
-#[tokio::test]
-async fn a_node_that_is_behind_a_prune_lets_nothing_stale_in() {
-    let cluster = Cluster::ready().await;
-    let holder = cluster.behind().await;
-    raise(&cluster.two, &resource(), 34).await;
-    let pruned = Prune::older_than(Duration::ZERO).run(&cluster.two).await.unwrap();
-    assert_eq!(pruned.floor, Some(token(34)));
-    // In the transaction that writes: a raise of its own would wait for the node.
-    let old = Writer::new(Way::Admit).open(&cluster.one, 33).await.unwrap();
-    let committed = cluster.caught_up(holder, old.commit()).await;
-    assert!(sql::is_retryable(&committed.unwrap_err()));
-    assert_eq!(cluster.token(&cluster.one).await, 0);
-    stale(begin(&cluster.one, 33).await);
-}

@@ -44,16 +44,26 @@ async fn without_the_guard_it_lands() {
     assert_eq!(left, 33, "nothing was tested");
 }
 
-/// A new token whose mark the other node has not applied yet.
+/// The node has not applied the newer mark yet, or neither that nor that it was pruned.
 #[tokio::test]
 async fn a_stale_token_that_begins_on_a_node_that_is_behind_is_refused_at_its_commit() {
-    let cluster = Cluster::at_33().await;
-    let holder = cluster.behind().await;
-    raise(&cluster.two, &resource(), 34).await;
-    let old = Writer::new(Way::Begin).open(&cluster.one, 33).await.unwrap();
-    let committed = cluster.caught_up(holder, old.commit()).await;
-    assert!(sql::is_retryable(&committed.unwrap_err()));
-    assert_eq!(cluster.token(&cluster.two).await, 0);
+    // A raise of its own, by a first contact, would wait for the node: that one admits in the transaction that writes.
+    for (way, pruned) in [(Way::Begin, false), (Way::Admit, true)] {
+        let cluster = if pruned { Cluster::ready().await } else { Cluster::at_33().await };
+        let holder = cluster.behind().await;
+        raise(&cluster.two, &resource(), 34).await;
+        if pruned {
+            let pruned = Prune::older_than(Duration::ZERO).run(&cluster.two).await.unwrap();
+            assert_eq!(pruned.floor, Some(token(34)));
+        }
+        let old = Writer::new(way).open(&cluster.one, 33).await.unwrap();
+        let committed = cluster.caught_up(holder, old.commit()).await;
+        assert!(sql::is_retryable(&committed.unwrap_err()));
+        for pool in [&cluster.one, &cluster.two] {
+            assert_eq!(cluster.token(pool).await, 0, "{way:?}");
+        }
+        stale(begin(&cluster.one, 33).await);
+    }
 }
 
 /// A transaction that the server has ended without an error: it lost that while it prepared a SELECT (docs/reference/sql.md,

@@ -77,7 +77,6 @@ async fn what_an_earlier_statement_was_admitted_with_is_compared_again() {
     stale(attempt(&mut *session, "UPDATE files SET body = 'stale' WHERE path = 'a'").await);
 }
 
-/// A token is used up by its statement, and not by the first row of that.
 #[tokio::test]
 async fn a_token_counts_for_every_row_of_one_statement() {
     let place = protected("path VARCHAR(50)").await;

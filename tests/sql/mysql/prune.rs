@@ -9,7 +9,6 @@ const TRAP: &str = "
         IF NEW.token = 33 THEN DO GET_LOCK(DATABASE(), 20), RELEASE_LOCK(DATABASE()); END IF;
     END";
 
-/// Waits until somebody waits for the lock of the trap.
 async fn trapped(place: &Place) {
     let waiting = "SELECT COUNT(*) FROM information_schema.processlist
         WHERE db = DATABASE() AND state = 'User lock'";

@@ -82,7 +82,7 @@ async fn a_name_that_is_not_utf8_is_refused() {
 }
 
 #[tokio::test]
-async fn an_admission_without_a_transaction_is_an_error() {
+async fn an_admission_without_a_transaction_or_below_lock_tables_is_an_error() {
     let place = ready().await;
     let mut alone = place.pool.acquire().await.unwrap();
     let error = alone.execute("CALL fencing_admit('files/a', 33)").await.unwrap_err().to_string();
@@ -92,12 +92,7 @@ async fn an_admission_without_a_transaction_is_an_error() {
     let open = "SET autocommit = 0; CALL fencing_admit('files/a', 33); SELECT @@in_transaction";
     let open = alone.fetch_one(raw_sql(open)).await.unwrap();
     assert_eq!(open.get::<u64, _>(0), 1);
-}
-
-/// The database names a view of the fence, which the user has never seen.
-#[tokio::test]
-async fn below_lock_tables_an_admission_says_what_to_do() {
-    let place = ready().await;
+    // The database names a view of the fence, which the user has never seen.
     let mut locked = place.pool.acquire().await.unwrap();
     let admit = "SET autocommit = 0; LOCK TABLES shop WRITE; CALL fencing_admit('files/a', 33)";
     let error = AdmitError::from(locked.execute(admit).await.unwrap_err()).to_string();

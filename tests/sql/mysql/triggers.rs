@@ -1,4 +1,4 @@
-//! Triggers of the application in the words of MySQL, engines, and foreign keys.
+//! Triggers of the application in the words of MySQL (`postgres/triggers.rs` says what each is), engines, and foreign keys.
 
 use super::setup::*;
 
@@ -8,7 +8,6 @@ pub const LOWER: &str = "CREATE TRIGGER zz_insert BEFORE INSERT ON files FOR EAC
     SET NEW.path = LOWER(NEW.path);
     CREATE TRIGGER zz_update BEFORE UPDATE ON files FOR EACH ROW SET NEW.path = LOWER(NEW.path)";
 
-/// Writes over the row that is there, and after it is gone.
 pub const OVER: &[&str] = &[
     "INSERT INTO files VALUES ('A', 'stale') ON DUPLICATE KEY UPDATE body = 'stale'",
     "REPLACE INTO files VALUES ('A', 'stale')",
@@ -19,7 +18,6 @@ pub const AGAIN: &[&str] = &[
     "UPDATE IGNORE files SET body = 'stale', path = 'A' WHERE path = 'b'",
 ];
 
-/// Columns that the database fills in, what the row 1 is named, and whether another row 1 has that name.
 pub const FILLED: &[(&str, &str, bool)] = &[
     ("path BIGINT PRIMARY KEY AUTO_INCREMENT, id BIGINT", "files/1", false),
     ("path BIGINT AS (7 - id) STORED, id BIGINT PRIMARY KEY", "files/6", true),

@@ -34,26 +34,13 @@ async fn it_keeps_newer_tokens_out_of_all_of_them() {
         tx.commit().await.unwrap();
     }
     for number in [1, 50, 100] {
-        let name = named(&format!("files/{number}"));
-        raise(&place.pool, &name, 35).await;
+        raise(&place.pool, &named(&format!("files/{number}")), 35).await;
     }
     stale(write(&place.pool, 34, "UPDATE files SET body = '34'").await);
 }
 
-/// What a savepoint takes back is admitted anew: its locks are gone.
 #[tokio::test]
-async fn what_was_admitted_behind_a_savepoint_is_not_after_it() {
-    let place = protected("path text PRIMARY KEY").await;
-    write(&place.pool, 34, "INSERT INTO files VALUES ('a', '')").await.unwrap();
-    let mut tx = presenting(&place.pool, 34).await;
-    run(&mut *tx, "SAVEPOINT one; UPDATE files SET body = '34'; ROLLBACK TO SAVEPOINT one").await;
-    raise(&place.pool, &resource(), 35).await;
-    stale(attempt(&mut *tx, "UPDATE files SET body = '34'").await);
-}
-
-/// A transaction that has written with a token, and admits a newer one itself, does not write with the older one again.
-#[tokio::test]
-async fn what_was_admitted_before_a_raise_of_its_own_is_stale_after_it() {
+async fn what_was_admitted_is_not_after_a_raise_of_its_own_or_a_savepoint_that_took_it_back() {
     let place = protected("path text PRIMARY KEY").await;
     write(&place.pool, 33, "INSERT INTO files VALUES ('a', '')").await.unwrap();
     let mut tx = presenting(&place.pool, 33).await;
@@ -62,6 +49,13 @@ async fn what_was_admitted_before_a_raise_of_its_own_is_stale_after_it() {
     }
     sql::admit(&mut tx, &resource(), token(34)).await.unwrap();
     stale(attempt(&mut *tx, "UPDATE files SET body = 'three'").await);
+    tx.rollback().await.unwrap();
+    raise(&place.pool, &resource(), 34).await;
+    // What a savepoint takes back is admitted anew: its locks are gone.
+    let mut tx = presenting(&place.pool, 34).await;
+    run(&mut *tx, "SAVEPOINT one; UPDATE files SET body = '34'; ROLLBACK TO SAVEPOINT one").await;
+    raise(&place.pool, &resource(), 35).await;
+    stale(attempt(&mut *tx, "UPDATE files SET body = '34'").await);
 }
 
 /// Two fences in one database have marks of their own, also for one name.

@@ -24,7 +24,7 @@ async fn an_equal_token_waits_for_the_first_contact_and_follows_it() {
 }
 
 #[tokio::test]
-async fn nobody_raises_the_mark_underneath_an_admitted_client() {
+async fn nobody_raises_the_mark_underneath_an_admitted_client_and_begin_keeps_the_level_of_the_session() {
     let (place, impatient) = at_33().await;
     // Neither by hand, which takes no turn.
     let raise = async || attempt(&impatient, "UPDATE fencing_marks SET token = 34").await;
@@ -41,13 +41,8 @@ async fn nobody_raises_the_mark_underneath_an_admitted_client() {
         tx.rollback().await.unwrap();
     }
     raise().await.unwrap();
-}
-
-#[tokio::test]
-async fn begin_keeps_the_level_of_the_session() {
-    let (place, _) = at_33().await;
     for &level in place::DEFAULTS {
-        let mut tx = begin(&place.at(level), 33).await.unwrap();
+        let mut tx = begin(&place.at(level), 34).await.unwrap();
         let shown = sqlx::query_scalar::<_, String>("SHOW transaction_isolation");
         assert_eq!(shown.fetch_one(&mut *tx).await.unwrap(), level);
     }

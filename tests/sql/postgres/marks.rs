@@ -43,18 +43,16 @@ async fn failing(times: u32, code: &str) -> Place {
 
 #[tokio::test]
 async fn marks_try_again_after_a_conflict_and_give_up_after_some() {
-    let place = failing(4, "40001").await;
-    let marks = SqlMarks::new(place.pool.clone());
-    marks.raise(&resource(), token(33)).await.unwrap();
-    let place = failing(1000, "40001").await;
-    let marks = SqlMarks::new(place.pool.clone());
-    let error = marks.raise(&resource(), token(33)).await.unwrap_err();
-    assert!(matches!(error, FenceError::Unreachable(_)), "{error:?}");
-    let tries = sqlx::query_scalar::<_, i64>("SELECT last_value FROM tries");
-    assert_eq!(tries.fetch_one(&place.pool).await.unwrap(), 5);
-    let place = failing(1, "XX000").await;
-    let marks = SqlMarks::new(place.pool.clone());
-    assert!(marks.raise(&resource(), token(33)).await.is_err(), "no conflict, no second try");
+    let raised = async |times, code| {
+        let place = failing(times, code).await;
+        let raised = SqlMarks::new(place.pool.clone()).raise(&resource(), token(33)).await;
+        (raised, number(&place.pool, "SELECT last_value FROM tries").await)
+    };
+    raised(4, "40001").await.0.unwrap();
+    let (refused, tries) = raised(1000, "40001").await;
+    assert!(matches!(refused, Err(FenceError::Unreachable(_))), "{refused:?}");
+    assert_eq!(tries, 5);
+    assert!(raised(1, "XX000").await.0.is_err(), "no conflict, no second try");
 }
 
 #[tokio::test]

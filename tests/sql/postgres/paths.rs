@@ -54,17 +54,25 @@ async fn a_protected_table_is_written_under_an_empty_path() {
 }
 
 #[tokio::test]
-async fn a_second_table_of_marks_on_the_path_is_not_created() {
+async fn a_second_table_of_marks_on_the_path_is_not_created_and_fences_in_two_schemas_are_apart() {
     let place = at_34().await;
-    run(&place.pool, "CREATE SCHEMA app").await;
+    run(&place.pool, "CREATE SCHEMA app; CREATE TABLE app.papers (path text)").await;
     let error = sql::migrate(&on_path(&place, "app, public")).await.unwrap_err();
     assert!(error.to_string().contains("public.fencing_marks"), "{error}");
-    // Schemas that no path joins have fences of their own.
+    // Schemas that no path joins have fences of their own, and each lists its own tables.
     let app = on_path(&place, "app");
     sql::migrate(&app).await.unwrap();
     raise(&app, &resource(), 1).await;
     assert_eq!(sql::highest(&app, &resource()).await.unwrap(), Some(token(1)));
     assert_eq!(sql::highest(&place.pool, &resource()).await.unwrap(), Some(token(34)));
+    Protect::rows("papers", "path").unwrap().apply(&app).await.unwrap();
+    for (pool, own, other) in [(&app, "papers", "public.files"), (&place.pool, "files", "app.papers")] {
+        let found = sql::protected(pool, None).await.unwrap();
+        assert_eq!((found.len(), found[0].table.as_str()), (1, own), "{found:?}");
+        assert!(found[0].is_whole(), "{found:?}");
+        let named = self::found(pool, other).await;
+        assert!(named.is_protected() && !named.is_whole(), "{named:?}");
+    }
 }
 
 #[tokio::test]
@@ -147,23 +155,6 @@ async fn the_function_of_another_schema_is_not_the_fence() {
         );
         let change = format!("DROP TRIGGER {trigger} ON files; CREATE TRIGGER {trigger} {create}");
         is_found_and_mended(&place, &change, &words).await;
-    }
-}
-
-/// Two fences in two schemas: each lists its own tables.
-#[tokio::test]
-async fn the_tables_of_another_fence_are_not_listed() {
-    let place = at_34().await;
-    run(&place.pool, "CREATE SCHEMA app; CREATE TABLE app.papers (path text)").await;
-    let app = on_path(&place, "app");
-    sql::migrate(&app).await.unwrap();
-    Protect::rows("papers", "path").unwrap().apply(&app).await.unwrap();
-    for (pool, own, other) in [(&app, "papers", "public.files"), (&place.pool, "files", "app.papers")] {
-        let found = sql::protected(pool, None).await.unwrap();
-        assert_eq!((found.len(), found[0].table.as_str()), (1, own), "{found:?}");
-        assert!(found[0].is_whole(), "{found:?}");
-        let named = self::found(pool, other).await;
-        assert!(named.is_protected() && !named.is_whole(), "{named:?}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! Through pgbouncer in transaction mode: many clients share two server sessions; each finds what the last left in one.
 
 use std::collections::HashSet;
+use std::sync::OnceLock;
 
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -10,23 +11,25 @@ use super::setup::*;
 use super::suite::rounds::no_stale_write_is_accepted;
 use super::suite::writers::{Way, Writer};
 
+static SERVER: OnceLock<PostgresServer> = OnceLock::new();
+
 struct Pooled {
     pool: PgPool,
     options: PgConnectOptions,
     direct: PgConnectOptions,
     _pooler: PgBouncer,
-    _server: PostgresServer,
 }
 
 impl Pooled {
     /// A database behind a pooler. Another program has left statements with names of the driver in both sessions.
     async fn migrated() -> Pooled {
-        let server = PostgresServer::with(&["fsync=off", "max_connections=100", "lock_timeout=20s"]);
+        let settings = ["fsync=off", "max_connections=100", "lock_timeout=20s"];
+        let server = SERVER.get_or_init(|| PostgresServer::with(&settings));
         let direct = server.database().await;
-        let pooler = PgBouncer::before(&server, 2);
+        let pooler = PgBouncer::before(server, 2);
         sql::migrate(&pool(&direct)).await.unwrap();
         let options = pooler.on(direct.get_database().unwrap());
-        let pooled = Pooled { pool: pool(&options), options, direct, _pooler: pooler, _server: server };
+        let pooled = Pooled { pool: pool(&options), options, direct, _pooler: pooler };
         // Both at once, so that each has a session.
         let mut both = [pooled.pool.begin().await.unwrap(), pooled.pool.begin().await.unwrap()];
         for tx in &mut both {

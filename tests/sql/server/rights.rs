@@ -4,7 +4,7 @@ use sqlx::pool::PoolOptions;
 
 use super::setup::*;
 use super::words;
-use super::words::{CALL, OWNERS, grants};
+use super::words::{CALL, grants};
 
 pub const USERS: [&str; 7] = ["fence_owner", "app_1", "app_2", "app_3", "app_4", "locks", "operator"];
 
@@ -17,12 +17,10 @@ pub fn pool(like: &Pool<Db>, user: &str) -> Pool<Db> {
     PoolOptions::<Db>::new().max_connections(1).connect_lazy_with(options)
 }
 
-/// Runs what the database refuses.
 async fn refused(pool: &Pool<Db>, statements: &str) -> sqlx::Error {
     sqlx::raw_sql(AssertSqlSafe(statements.to_owned())).execute(pool).await.map(drop).expect_err(statements)
 }
 
-/// The SQLSTATE of a refusal.
 async fn state(pool: &Pool<Db>, statements: &str) -> String {
     refused(pool, statements).await.as_database_error().unwrap().code().unwrap().into_owned()
 }
@@ -50,6 +48,19 @@ pub async fn granted() -> Pool<Db> {
     owner
 }
 
+/// What nobody may but the owner; `words::OWNERS` has more.
+const OWNERS: &[&str] = &[
+    "UPDATE fencing_marks SET token = 1",
+    "DELETE FROM fencing_marks",
+    "INSERT INTO fencing_marks VALUES ('files/x', 999999999999999)",
+    "TRUNCATE fencing_marks",
+    "DELETE FROM fencing_audit",
+    "UPDATE fencing_floor SET token = 0",
+    "SELECT * FROM secrets",
+    "TRUNCATE files",
+    "TRUNCATE documents",
+];
+
 #[tokio::test]
 async fn what_is_the_owners_nobody_else_may_do() {
     let owner = granted().await;
@@ -61,6 +72,7 @@ async fn what_is_the_owners_nobody_else_may_do() {
         // As `fencing doctor` does.
         assert_eq!(sql::check(&user).await.is_ok(), !may_not_check, "{name}");
         are_denied(&user, OWNERS).await;
+        are_denied(&user, words::OWNERS).await;
         if *name != "operator" {
             are_denied(&user, &[&*lower, &*prune, words::RAISE_FLOOR, "SELECT * FROM fencing_audit"]).await;
         }

@@ -95,7 +95,7 @@ async fn one_that_waited_for_a_newer_token_is_stale_if_that_commits() {
 }
 
 #[tokio::test]
-async fn a_stale_client_that_lingers_holds_nobody_up() {
+async fn a_stale_client_that_lingers_holds_nobody_up_and_other_resources_do_not_wait() {
     let (place, impatient) = at_33().await;
     // On MySQL, every read locks under SERIALIZABLE.
     let levels = LEVELS.iter().filter(|level| !level.contains("SERIALIZABLE"));
@@ -104,12 +104,7 @@ async fn a_stale_client_that_lingers_holds_nobody_up() {
         stale(sql::admit(&mut old, &resource(), token(32)).await);
         raise(&impatient, &resource(), number).await;
     }
-}
-
-#[tokio::test]
-async fn other_resources_do_not_wait() {
-    let (_place, impatient) = at_33().await;
-    let _one = begin(&impatient, 34).await.unwrap();
+    let _one = begin(&impatient, 39).await.unwrap();
     for name in ["files/b", "files/0", "FILES/A", "files/aa"] {
         raise(&impatient, &named(name), 1).await;
     }

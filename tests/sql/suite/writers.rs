@@ -34,7 +34,6 @@ pub struct Writer {
     pub way: Way,
     /// How its transaction begins, if the way leaves that to it.
     pub level: Option<&'static str>,
-    /// Whether the table is protected.
     pub protected: bool,
 }
 
@@ -150,7 +149,6 @@ async fn in_xa(pool: &Pool<Db>, number: u64) -> Result<(), AdmitError> {
     Ok(())
 }
 
-/// A table for writers of this way.
 pub async fn ready_for(way: Way) -> Place {
     let place = ready().await;
     if way == Present {

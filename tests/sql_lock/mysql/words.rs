@@ -1,31 +1,19 @@
-//! The same in the words of MySQL.
+//! The same in the words of MySQL: `postgres/words.rs` says what each is.
 
 use sqlx::MySqlPool;
 use support::mariadb::MariadbServer;
 
-/// The row has expired, and was not released.
 pub const EXPIRE: &str = "UPDATE fencing_leases SET expires_at = 1 WHERE expires_at > 1";
-
-/// The row is set free, as an operator may do it.
 pub const FREE: &str = "UPDATE fencing_leases SET expires_at = 0";
-
-/// The row never expires.
 pub const CLOSE_FOR_EVER: &str = "UPDATE fencing_leases SET expires_at = 9223372036854775807";
 
-/// The row expires in a second.
 pub const CLOSE_FOR_A_MOMENT: &str = "UPDATE fencing_leases
     SET expires_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + 1000000";
 
-/// The time, in milliseconds.
 pub const NOW: &str = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000";
-
-/// When the row expires, in milliseconds.
 pub const EXPIRES_AT: &str = "SELECT expires_at DIV 1000 FROM fencing_leases";
-
-/// The name of the only row's owner.
 pub const OWNER: &str = "SELECT owner FROM fencing_leases";
 
-/// Sets a time in the rows later, or earlier.
 pub fn later(column: &str, seconds: i64) -> String {
     format!("{column} = {column} + {seconds} * 1000000")
 }
@@ -34,16 +22,9 @@ pub fn later(column: &str, seconds: i64) -> String {
 pub const PART_BACK: &str = "UPDATE fencing_leases
     SET parts = CONCAT(LEFT(parts, 33), CAST(SUBSTRING(parts, 34) AS SIGNED) + 3600000000)";
 
-/// For how many milliseconds the wait keeps others from joining.
 pub const DRAINS_FOR: &str = "SELECT CAST((draining_until - draining_since) DIV 1000 AS SIGNED) FROM fencing_leases";
-
-/// A renewal of a minute as it reaches the server, for an owner with a token: whether it was one.
 pub const RENEW: &str = "CALL fencing_lease_renew('invoice/42', ?, ?, 60000, 9)";
-
-/// How many sessions the database has.
 pub const SESSIONS: Option<&str> = Some("SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE()");
-
-/// Whether the parts of a row that several share carry names.
 pub const PARTS_HAVE_NAMES: bool = false;
 
 /// The settings under which conflicts may fail, or be waited for in another way.
@@ -55,7 +36,6 @@ pub const LEVELS: &[&str] = &[
     "SET innodb_lock_wait_timeout = 0",
 ];
 
-/// What somebody may keep locked, and how it ends.
 pub const LOCKED: &[(&str, &str)] = &[
     ("START TRANSACTION; SELECT token FROM fencing_leases FOR UPDATE", "ROLLBACK"),
     ("LOCK TABLES fencing_leases WRITE", "UNLOCK TABLES"),
@@ -65,7 +45,6 @@ pub const LOCKED: &[(&str, &str)] = &[
 pub const WAITING: &str = "SELECT COUNT(*) FROM information_schema.processlist
     WHERE db = DATABASE() AND command <> 'Sleep' AND id <> CONNECTION_ID()";
 
-/// A new row takes two seconds.
 pub const SLOW_GRANTS: &str = "CREATE TRIGGER slow BEFORE INSERT ON fencing_leases FOR EACH ROW DO SLEEP(2)";
 
 /// What a replica that lags, and is promoted, would have: the rows and the number of the server are set back by hand.

@@ -14,13 +14,14 @@ use super::server::crash::{PATIENT, service};
 use super::suite::ready;
 use crate::common::*;
 
-/// A pool of one connection.
-async fn single(server: &PostgresServer) -> (PgPool, SqlLock<Postgres>) {
+/// A server, and a pool of one connection.
+async fn single() -> (PostgresServer, PgPool, SqlLock<Postgres>) {
+    let server = PostgresServer::start();
     let pool =
         PgPoolOptions::new().max_connections(1).test_before_acquire(false).connect_lazy_with(server.database().await);
     sql::migrate(&pool).await.unwrap();
     let lock = SqlLock::builder(pool.clone()).ttl(NEVER).budget(Duration::from_secs(8));
-    (pool, lock.build().unwrap())
+    (server, pool, lock.build().unwrap())
 }
 
 /// Stops the session of the pool: its connection hangs.
@@ -37,11 +38,11 @@ async fn stop(pool: &PgPool) -> u32 {
     session
 }
 
-/// In the pool a connection without an answer would be waited for, for ever.
+/// In the pool a connection without an answer would be waited for, for ever. As where the server's host fails, and
+/// breaks no connection.
 #[tokio::test]
-async fn a_connection_that_hangs_is_not_used_again() {
-    let server = PostgresServer::start();
-    let (pool, lock) = single(&server).await;
+async fn a_connection_that_hangs_is_not_used_again_and_a_release_is_tried_again_over_another() {
+    let (_server, pool, lock) = single().await;
     let session = stop(&pool).await;
     let health = lock.health().await;
     assert!(matches!(health.causes[..], [NodeCause { cause: Fault::TimedOut, .. }]), "{health:?}");
@@ -49,13 +50,19 @@ async fn a_connection_that_hangs_is_not_used_again() {
     let next = timeout(Duration::from_secs(30), next).await;
     process::signal(session, "CONT");
     next.expect("a new connection").unwrap();
+
+    let lease = lock.acquire(&resource()).await.unwrap();
+    lock.settle().await;
+    let session = stop(&pool).await;
+    lease.release().await.unwrap_err();
+    until("it is released", async || lock.try_acquire(&resource()).await.is_ok()).await;
+    process::signal(session, "CONT");
 }
 
 /// What it has left in its session is unknown.
 #[tokio::test]
 async fn a_connection_whose_answer_cannot_be_read_is_not_used_again() {
-    let server = PostgresServer::start();
-    let (pool, lock) = single(&server).await;
+    let (_server, pool, lock) = single().await;
     let session = async || sqlx::query_scalar::<_, i32>("SELECT pg_backend_pid()").fetch_one(&pool).await.unwrap();
     let before = session().await;
     let answer = "CREATE OR REPLACE FUNCTION fencing_lease_acquire(the_resource text, the_owner text, shares boolean,
@@ -70,8 +77,7 @@ async fn a_connection_whose_answer_cannot_be_read_is_not_used_again() {
 /// An operator gets an error, and waits no longer than for a connection.
 #[tokio::test]
 async fn an_operator_does_not_wait_for_a_connection_that_hangs() {
-    let server = PostgresServer::start();
-    let (pool, lock) = single(&server).await;
+    let (_server, pool, lock) = single().await;
     let _lease = lock.acquire(&resource()).await.unwrap();
     let seen = pool.leases_of(&resource()).await.unwrap();
     let asks = async |call: usize| {
@@ -105,19 +111,6 @@ async fn leases_that_are_not_logged_are_refused_at_each_connect() {
         let Err(ConnectError::NotReady { source, .. }) = connect(url.as_str()).await else { panic!("it is ready") };
         assert!(source.to_string().contains("fencing_leases is not logged"), "{source}");
     }
-}
-
-/// As where the server's host fails, and breaks no connection.
-#[tokio::test]
-async fn a_release_that_hangs_is_tried_again_over_another_connection() {
-    let server = PostgresServer::start();
-    let (pool, lock) = single(&server).await;
-    let lease = lock.acquire(&resource()).await.unwrap();
-    lock.settle().await;
-    let session = stop(&pool).await;
-    lease.release().await.unwrap_err();
-    until("it is released", async || lock.try_acquire(&resource()).await.is_ok()).await;
-    process::signal(session, "CONT");
 }
 
 /// The connection breaks when the row is committed.

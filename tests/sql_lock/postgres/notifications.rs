@@ -15,7 +15,6 @@ fn service(pool: PgPool) -> SqlLockBuilder<Postgres> {
     SqlLock::builder(pool).ttl(NEVER).budget(Duration::from_secs(20)).wait(NEVER).retry_delay(NEVER)
 }
 
-/// Waits until so many connections listen.
 async fn until_listening(pool: &PgPool, many: i64) {
     let listening = "SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND query LIKE 'LISTEN %'";
@@ -24,7 +23,6 @@ async fn until_listening(pool: &PgPool, many: i64) {
     sleep(Duration::from_millis(200)).await;
 }
 
-/// A client that waits for the lock.
 fn waiter(lock: SqlLock<Postgres>) -> JoinHandle<Lease> {
     tokio::spawn(async move { lock.acquire(&resource()).await.unwrap() })
 }

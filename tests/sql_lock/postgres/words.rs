@@ -1,4 +1,4 @@
-//! The same in the words of PostgreSQL.
+//! What the suite says to the database, in the words of PostgreSQL.
 
 use sqlx::PgPool;
 use support::postgres::PostgresServer;

@@ -12,13 +12,9 @@ const TTL: Duration = Duration::from_secs(60);
 
 async fn place() -> (Place, ManualClock, SqlLock<Sqlite>) {
     let (place, clock) = (ready().await, ManualClock::default());
-    let lock = builder(&place, &clock).build().unwrap();
+    let lock = SqlLock::builder(place.impatient()).clock(clock.clone()).renew(false);
+    let lock = lock.ttl(TTL).budget(Duration::from_secs(20)).build().unwrap();
     (place, clock, lock)
-}
-
-fn builder(place: &Place, clock: &ManualClock) -> SqlLockBuilder<Sqlite> {
-    let builder = SqlLock::builder(place.impatient()).clock(clock.clone()).renew(false);
-    builder.ttl(TTL).budget(Duration::from_secs(20))
 }
 
 /// Asks while another transaction is in the way, which ends so much later by the client's clock: it has asked when the

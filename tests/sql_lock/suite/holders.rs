@@ -18,7 +18,7 @@ fn name(lease: &LeaseRecord) -> Option<&str> {
 }
 
 #[tokio::test]
-async fn of_several_the_error_names_the_one_that_ends_last() {
+async fn the_error_names_the_one_of_several_that_ends_last_or_who_has_released_early() {
     let place = ready().await;
     let short = builder(&place.other()).ttl(LONG / 2).build().unwrap();
     let long = called(&place.pool, "long").acquire_shared(&resource()).await.unwrap();
@@ -34,12 +34,8 @@ async fn of_several_the_error_names_the_one_that_ends_last() {
     let found = holder(called(&place.other(), "c").try_acquire(&resource()).await);
     assert!(found.since.is_some_and(|since| since > between), "{found:?}");
     release(lease).await;
-}
 
-/// One that was released early stays closed for its rest, and says who had it.
-#[tokio::test]
-async fn who_has_released_early_is_told() {
-    let place = ready().await;
+    // One that was released early stays closed for its rest, and says who had it.
     let least = builder(&place.pool).lock_at_least_for(LONG).holder(LONGEST).build().unwrap();
     release(least.acquire(&resource()).await.unwrap()).await;
     let found = holder(called(&place.other(), "b").try_acquire(&resource()).await);

@@ -11,7 +11,6 @@ use super::place::{Db, Place};
 use super::words;
 use crate::common::*;
 
-/// A database with our tables.
 pub async fn ready() -> Place {
     let place = Place::empty().await;
     sql::migrate(&place.pool).await.unwrap();

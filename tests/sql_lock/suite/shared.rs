@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn what_the_longest_part_leaves_behind_is_the_next_longest() {
+async fn what_the_longest_part_leaves_behind_is_the_next_longest_and_a_short_one_shortens_no_longer_one() {
     let place = ready().await;
     let (long, short) = (service(&place.pool), brief(&place.other(), LONG / 4));
     for shorter_first in [true, false] {
@@ -19,13 +19,7 @@ async fn what_the_longest_part_leaves_behind_is_the_next_longest() {
         release(parts.remove(0)).await;
         release(long.try_acquire(&resource()).await.unwrap()).await;
     }
-}
-
-/// After the clock was set back, a row is closed for as long as its longest part may last.
-#[tokio::test]
-async fn a_short_part_that_is_renewed_shortens_no_longer_one() {
-    let place = ready().await;
-    let (long, short) = (service(&place.pool), brief(&place.other(), LONG / 4));
+    // After the clock was set back, a row is closed for as long as its longest part may last.
     let _part = long.acquire_shared(&resource()).await.unwrap();
     let renewed = short.acquire_shared(&resource()).await.unwrap();
     renewed.renew().await.unwrap();

@@ -48,10 +48,8 @@ fn by_resource<'a, T>(items: impl Iterator<Item = (&'a str, T)>) -> BTreeMap<&'a
 /// I1 and I2.
 fn tokens(history: &History, report: &mut Report) {
     report.attempts = history.attempts().count() as u64;
-    let grants = by_resource(
-        history.attempts().filter_map(|attempt| Some((attempt.resource.as_str(), (attempt, attempt.outcome.token()?)))),
-    );
-    for (resource, grants) in grants {
+    let granted = history.attempts().filter_map(|attempt| Some((attempt, attempt.outcome.token()?)));
+    for (resource, grants) in by_resource(granted.map(|grant| (grant.0.resource.as_str(), grant))) {
         report.leases += grants.len() as u64;
         let mut seen = BTreeMap::new();
         for (attempt, token) in &grants {
@@ -103,8 +101,7 @@ fn log(history: &History, report: &mut Report) {
         let before = last.get(stored.resource.as_str()).map_or(0, |(_, highest)| *highest);
         if stored.token < before {
             report.stale_accepted += 1;
-            let how = format!("{}: {} accepted after {before}", stored.resource, stored.token);
-            breach(report, Invariant::I3, how);
+            breach(report, Invariant::I3, format!("{}: {} accepted after {before}", stored.resource, stored.token));
         }
         last.insert(&stored.resource, (stored, before.max(stored.token)));
     }
@@ -112,14 +109,12 @@ fn log(history: &History, report: &mut Report) {
     for resource in resources {
         let (replay, end) = (last.get(resource).map(|(last, _)| *last), history.stored.get(resource));
         if replay != end {
-            let how = format!("{resource}: {end:?} is stored, the replay gives {replay:?}");
-            breach(report, Invariant::I4, how);
+            breach(report, Invariant::I4, format!("{resource}: {end:?} is stored, the replay gives {replay:?}"));
         }
         // Where tokens never fall, the last of the largest token is what must be there.
         let most = last.get(resource).map_or(0, |(_, highest)| *highest);
         if end.is_some_and(|end| end.token < most) {
-            let how = format!("{resource}: what {most} wrote was overwritten by a smaller token");
-            breach(report, Invariant::I4, how);
+            breach(report, Invariant::I4, format!("{resource}: what {most} wrote was overwritten by a smaller token"));
         }
     }
 }
@@ -130,14 +125,9 @@ fn writes(history: &History, report: &mut Report) {
     for stored in &history.accepted {
         log.entry((&stored.resource, &stored.value)).or_default().push(stored.token);
     }
-    let told = by_resource(
-        history
-            .writes()
-            .filter(|write| write.answer == Answer::Accepted)
-            .map(|write| (write.resource.as_str(), (write.told, write.token))),
-    );
-    let told: BTreeMap<&str, Largest> =
-        told.into_iter().map(|(resource, told)| (resource, Largest::of(told))).collect();
+    let accepted = history.writes().filter(|write| write.answer == Answer::Accepted);
+    let told = by_resource(accepted.map(|write| (write.resource.as_str(), (write.told, write.token))));
+    let told: BTreeMap<_, _> = told.into_iter().map(|(resource, told)| (resource, Largest::of(told))).collect();
     let mut known = BTreeSet::new();
     for write in history.writes() {
         let Write { resource, token, value, answer, .. } = write;
@@ -147,26 +137,22 @@ fn writes(history: &History, report: &mut Report) {
         let newer = seen.filter(|seen| seen > token);
         let stored = log.get(&(resource.as_str(), value.as_str()));
         if stored.is_some_and(|tokens| tokens.iter().any(|stored| stored != token)) {
-            let how = format!("{resource}: {value} was written under another token than {token}");
-            breach(report, Invariant::I5, how);
+            breach(report, Invariant::I5, format!("{resource}: {value} was written under another token than {token}"));
         }
         match answer {
             Answer::Accepted => {
                 report.accepted += 1;
                 if let Some(newer) = newer {
-                    let how = format!("{resource}: {value}, {token}, accepted after {newer} was");
-                    breach(report, Invariant::I3, how);
+                    breach(report, Invariant::I3, format!("{resource}: {value}, {token}, accepted after {newer} was"));
                 }
                 if stored.is_none() {
-                    let how = format!("{resource}: {value} was told as written and is not");
-                    breach(report, Invariant::I5, how);
+                    breach(report, Invariant::I5, format!("{resource}: {value} was told as written and is not"));
                 }
             }
             Answer::Refused(highest) => {
                 report.stale_refused += 1;
                 if highest <= token {
-                    let how = format!("{resource}: {token} refused because of {highest}");
-                    breach(report, Invariant::I5, how);
+                    breach(report, Invariant::I5, format!("{resource}: {token} refused because of {highest}"));
                 }
             }
             Answer::InDoubt => {
@@ -176,8 +162,7 @@ fn writes(history: &History, report: &mut Report) {
             Answer::Failed => {}
         }
         if matches!(answer, Answer::Refused(_) | Answer::Failed) && stored.is_some() {
-            let how = format!("{resource}: {value} was told as not written and is");
-            breach(report, Invariant::I5, how);
+            breach(report, Invariant::I5, format!("{resource}: {value} was told as not written and is"));
         }
     }
     for (resource, value) in log.keys().filter(|written| !known.contains(*written)) {
@@ -194,8 +179,7 @@ fn outages(history: &History, report: &mut Report) {
             client.is_none_or(|client| client == attempt.client) && attempt.asked > *from && attempt.told < *to
         });
         for attempt in within.filter(|attempt| attempt.outcome != Outcome::NoQuorum) {
-            let how = format!("no majority answered, and it was told as {attempt:?}");
-            breach(report, Invariant::I5, how);
+            breach(report, Invariant::I5, format!("no majority answered, and it was told as {attempt:?}"));
         }
     }
 }
@@ -203,24 +187,18 @@ fn outages(history: &History, report: &mut Report) {
 /// I6.
 fn recovery(history: &History, report: &mut Report) {
     let clients: BTreeSet<u32> = history.attempts().map(|attempt| attempt.client).collect();
-    let healed = history.events.iter().filter_map(|event| match event {
-        Event::Healed(at) => Some(*at),
-        _ => None,
-    });
+    let healed = |event: &Event| if let Event::Healed(at) = event { Some(*at) } else { None };
     // Once is at the end; what is healed in between is none of this.
-    let Some(healed) = healed.max() else { return };
+    let Some(healed) = history.events.iter().filter_map(healed).max() else { return };
     for client in clients {
         let leased = history.attempts().any(|attempt| {
             // One that holds it alone: others who share it keep nobody from sharing it as well.
             let alone = matches!(attempt.outcome, Outcome::Granted(_));
             attempt.client == client && alone && attempt.asked >= healed
         });
-        let written = history
-            .writes()
-            .any(|write| write.client == client && write.answer == Answer::Accepted && write.sent >= healed);
-        if !leased || !written {
-            let how = format!("client {client} is still without a lease or a write after the end");
-            breach(report, Invariant::I6, how);
+        let well = |write: &Write| write.client == client && write.answer == Answer::Accepted && write.sent >= healed;
+        if !leased || !history.writes().any(well) {
+            breach(report, Invariant::I6, format!("client {client} is still without a lease or a write after the end"));
         }
     }
 }

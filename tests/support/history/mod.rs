@@ -37,7 +37,6 @@ pub enum Event {
     Healed(At),
 }
 
-/// An attempt to get a lease.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
     pub client: u32,
@@ -58,7 +57,6 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The token, if it was granted.
     pub fn token(self) -> Option<u64> {
         match self {
             Outcome::Granted(token) | Outcome::Shared(token) => Some(token),
@@ -71,7 +69,6 @@ impl Outcome {
     }
 }
 
-/// A write that was sent to the storage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Write {
     pub client: u32,
@@ -104,7 +101,6 @@ pub struct Stored {
     pub value: String,
 }
 
-/// All of it.
 #[derive(Debug, Clone, Default)]
 pub struct History {
     pub events: Vec<Event>,
@@ -116,16 +112,10 @@ pub struct History {
 
 impl History {
     pub fn attempts(&self) -> impl Iterator<Item = &Attempt> {
-        self.events.iter().filter_map(|event| match event {
-            Event::Attempt(attempt) => Some(attempt),
-            _ => None,
-        })
+        self.events.iter().filter_map(|event| if let Event::Attempt(attempt) = event { Some(attempt) } else { None })
     }
 
     pub fn writes(&self) -> impl Iterator<Item = &Write> {
-        self.events.iter().filter_map(|event| match event {
-            Event::Write(write) => Some(write),
-            _ => None,
-        })
+        self.events.iter().filter_map(|event| if let Event::Write(write) = event { Some(write) } else { None })
     }
 }

@@ -15,7 +15,6 @@ pub enum Invariant {
     I6,
 }
 
-/// How it was broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     pub invariant: Invariant,
@@ -28,7 +27,6 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What a history amounts to.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     pub seed: u64,

@@ -8,7 +8,6 @@ pub fn name(resource: &fencing::Resource) -> &str {
 /// Whether the marks get their guard from docs/reference/sql.md: the migrations create it.
 pub const GUARD: bool = false;
 
-/// The tables of the migrations.
 pub const OURS: &[&str] = &["_fencing_migrations", "fencing_audit", "fencing_floor", "fencing_leases", "fencing_marks"];
 
 /// The same placeholders serve here.

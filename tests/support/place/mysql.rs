@@ -141,7 +141,6 @@ impl Place {
         options.connect_lazy_with(self.options.clone())
     }
 
-    /// What `mariadb-dump` prints of these tables.
     pub fn dump(&self, options: &[&str], tables: &[&str]) -> String {
         let mut dump = shared().program("mariadb-dump");
         dump.args(options).arg(self.name()).args(tables);

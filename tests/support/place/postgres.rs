@@ -52,7 +52,6 @@ pub fn lower(resource: &str, from: u64, to: u64) -> String {
 /// Dumps rows alone, to be restored beside guards.
 pub const DUMP: &[&str] = &["-a", "--disable-triggers", "--inserts"];
 
-/// Loses the floor.
 pub const DROP_FLOOR: &[&str] = &["ALTER TABLE fencing_floor DISABLE TRIGGER USER", "DELETE FROM fencing_floor"];
 
 /// Types of columns, after these statements: those whose text varies with the session, and those where it does not.
@@ -128,7 +127,6 @@ impl Place {
         pool(self.options.clone().options(settings.iter().copied()))
     }
 
-    /// A program of PostgreSQL on this database.
     pub fn program(&self, name: &str) -> Command {
         let mut program = Command::new(name);
         program.arg("-h").arg(self.options.get_socket().unwrap()).args(["-U", "fencing", "-d"]);
@@ -144,14 +142,12 @@ impl Place {
         dump.lines().filter(|line| !line.starts_with('\\')).collect::<Vec<_>>().join("\n")
     }
 
-    /// Ends every other session of this database.
     pub async fn end_sessions(&self) {
         let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
             WHERE datname = current_database() AND pid <> pg_backend_pid()";
         sqlx::query(end).execute(&self.other()).await.unwrap();
     }
 
-    /// Waits until somebody waits for a lock.
     pub async fn blocked(&self) {
         let waiting = "SELECT count(*) FROM pg_stat_activity
             WHERE datname = current_database() AND wait_event_type = 'Lock'";

@@ -63,7 +63,6 @@ pub async fn served(settings: &[&str]) -> (Server, Pool<Db>) {
     (server, pool)
 }
 
-/// The one that the tests share.
 pub(super) fn shared() -> &'static Server {
     static SHARED: OnceLock<Server> = OnceLock::new();
     SHARED.get_or_init(|| Server::with(SETTINGS))
@@ -76,7 +75,6 @@ pub struct Place {
 }
 
 impl Place {
-    /// An empty database.
     pub async fn empty() -> Place {
         let options = shared().database().await;
         Place { pool: pool(options.clone()), options }
@@ -101,12 +99,10 @@ impl Place {
         self.with(PATIENT)
     }
 
-    /// A pool that may not write.
     pub fn read_only(&self) -> Pool<Db> {
         self.with(READ_ONLY)
     }
 
-    /// A pool that hardly waits for a lock.
     pub fn impatient(&self) -> Pool<Db> {
         self.with(IMPATIENT)
     }

@@ -123,7 +123,6 @@ pub const GUARDED: &str = "UPDATE files
 
 pub const DEFAULTS: &[&str] = &["the only one"];
 
-/// One database of its own.
 pub struct Place {
     folder: TempDir,
     journal: SqliteJournalMode,
@@ -177,10 +176,7 @@ impl Place {
 }
 
 fn open(folder: &TempDir, journal: SqliteJournalMode, patience: Duration) -> SqlitePool {
-    let options = SqliteConnectOptions::new()
-        .filename(folder.path().join("data.db"))
-        .create_if_missing(true)
-        .journal_mode(journal)
-        .busy_timeout(patience);
+    let options = SqliteConnectOptions::new().filename(folder.path().join("data.db")).create_if_missing(true);
+    let options = options.journal_mode(journal).busy_timeout(patience);
     SqlitePoolOptions::new().max_connections(20).connect_lazy_with(options)
 }

@@ -25,14 +25,12 @@ kill -KILL $driver; wait $driver
 pkill -KILL -f -- "--user-data-dir=$folder"
 exit 0"#;
 
-/// A browser with one page open.
 pub struct Browser {
     pub client: Client,
     keeper: Option<Child>,
     _folder: TempDir,
 }
 
-/// Starts a service, and opens one of its pages in a window of this width.
 pub async fn open(arguments: &[&str], path: &str, width: u32) -> (Service, Browser) {
     let service = Service::start(arguments);
     let browser = Browser::open(&service.url(path), width).await;
@@ -40,12 +38,10 @@ pub async fn open(arguments: &[&str], path: &str, width: u32) -> (Service, Brows
 }
 
 impl Browser {
-    /// Opens a page in a window of this width.
     pub async fn open(url: &str, width: u32) -> Browser {
         let folder = tempfile::tempdir().expect("a folder");
-        let (keeper, port) = (0..5)
-            .find_map(|_| start_driver(folder.path()))
-            .expect("chromedriver runs: install Debian's chromium-driver");
+        let started = (0..5).find_map(|_| start_driver(folder.path()));
+        let (keeper, port) = started.expect("chromedriver runs: install Debian's chromium-driver");
         let connector = hyper_util::client::legacy::connect::HttpConnector::new();
         let mut builder = ClientBuilder::new(connector);
         let builder = builder.capabilities(capabilities(folder.path()));
@@ -56,7 +52,6 @@ impl Browser {
         browser
     }
 
-    /// Waits until the expression is true.
     pub async fn until(&self, script: &str) {
         let (end, script) = (Instant::now() + PATIENCE, format!("return {script}"));
         loop {
@@ -68,12 +63,10 @@ impl Browser {
         }
     }
 
-    /// Waits until this many elements are there.
     pub async fn count(&self, selector: &str, count: usize) {
         self.until(&format!("$$(`{selector}`).length === {count}")).await;
     }
 
-    /// Returns what the page says somewhere.
     pub async fn text(&self, selector: &str) -> String {
         let found = self.client.find(Locator::Css(selector)).await;
         found.expect(selector).text().await.expect("its text")
@@ -84,7 +77,6 @@ impl Browser {
         found.expect(selector).click().await.expect("a click");
     }
 
-    /// Returns what the page told its console.
     async fn log(&self) -> String {
         let log = DriverCommand { path: "se/log", body: json!({ "type": "browser" }) };
         let log = self.client.issue_cmd(log).await.expect("the console");
@@ -111,7 +103,6 @@ impl Browser {
         self.until(&format!("innerWidth === {width} && innerHeight === {height}")).await;
     }
 
-    /// Uses one of Chromium's developer tools.
     async fn tool(&self, command: &str, parameters: Value) {
         let body = json!({ "cmd": command, "params": parameters });
         let command = DriverCommand { path: "goog/cdp/execute", body };
@@ -235,7 +226,6 @@ while (texts.nextNode()) {
 }
 return { looked, faint };"#;
 
-/// A command that is not part of WebDriver: this driver's own.
 #[derive(Debug)]
 struct DriverCommand {
     path: &'static str,

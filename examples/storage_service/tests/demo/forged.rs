@@ -38,15 +38,11 @@ fn forge(service: &[&str]) {
 }
 
 #[test]
-fn with_nodes_in_the_process_and_with_locks_in_the_database() {
-    forge(&[]);
-    forge(&["--lock", "database"]);
-}
-
-#[test]
-fn with_redis_nodes() {
+fn with_nodes_in_the_process_or_on_redis_and_with_locks_in_the_database() {
     let nodes = five();
-    forge(&["--redis", &urls(&nodes)]);
+    for place in [&[] as &[&str], &["--redis", &urls(&nodes)], &["--lock", "database"]] {
+        forge(place);
+    }
 }
 
 /// Where leases come from elsewhere nothing can be checked: every token counts, and there are no leases to be had.

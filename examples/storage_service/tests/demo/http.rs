@@ -104,7 +104,6 @@ fn a_method_that_there_is_not_stops_no_writer() {
     assert_eq!(service.put(34, "hello").status, 204);
 }
 
-/// A file has one name, and one lock.
 #[test]
 fn a_second_name_of_a_file_has_no_lease() {
     let service = Service::start(&[]);

@@ -31,7 +31,6 @@ async fn played(arguments: &[&str], width: u32, height: u32) -> (Service, Browse
     panic!("the story does not come to its end");
 }
 
-/// Waits until the log has this many events of a kind.
 async fn logged(browser: &Browser, kind: &str, count: usize) {
     browser.count(&format!("#log [data-kind={kind}]"), count).await;
 }
@@ -143,7 +142,6 @@ fn orders_come_from_the_page() {
     assert_eq!(service.get("/").status, 404);
 }
 
-/// Waits until these are wholly on the screen.
 async fn in_view(browser: &Browser, selectors: &[&str]) {
     let seen = "((it) => it.height > 0 && it.top >= 0 && it.bottom <= innerHeight)";
     let all = json!(selectors);
@@ -225,7 +223,6 @@ const APART: &str = "$$('#lanes text').map((it) => it.getBoundingClientRect()).e
     all.slice(index + 1).every((b) => a.right <= b.left || b.right <= a.left
         || a.bottom <= b.top + 2 || b.bottom <= a.top + 2))";
 
-/// The events of client 1, as they come.
 fn events(service: &Service) -> impl Iterator<Item = Value> + use<> {
     let mut client = Client::connect(service.address);
     client.send(head("GET", "/page/events", &[]));

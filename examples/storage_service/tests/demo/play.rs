@@ -23,7 +23,6 @@ pub fn refused(arguments: &[&str]) {
     assert!(stdout.contains("what client 2 wrote, token "), "{stdout}");
 }
 
-/// Plays it without the fence.
 pub fn corrupted(arguments: &[&str]) {
     let Ended { code, stdout, .. } = play(&[arguments, &["--unguarded"]].concat());
     assert_eq!(code, Some(0), "{stdout}");
@@ -53,7 +52,6 @@ fn wrong_use_is_told() {
     }
 }
 
-/// A table of another program: it says so at once.
 #[tokio::test]
 async fn what_cannot_work_is_said_at_the_start() {
     let server = PostgresServer::start();

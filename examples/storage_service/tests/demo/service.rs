@@ -23,7 +23,6 @@ impl Service {
         Service::start_with(arguments, &[])
     }
 
-    /// The same, with these variables in its environment.
     pub fn start_with(arguments: &[&str], environment: &[(&str, String)]) -> Service {
         let mut command = storage_service();
         command.args(["--listen", "127.0.0.1:0"]).args(arguments);
@@ -37,7 +36,6 @@ impl Service {
         format!("http://{}{path}", self.address)
     }
 
-    /// Waits until it is ready.
     pub fn ready(self) -> Service {
         until("ready", || self.get("/readyz").status == 200);
         self

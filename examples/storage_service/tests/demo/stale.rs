@@ -67,7 +67,6 @@ fn scenario(service: &[&str], locks: [&str; 2]) -> (String, String) {
     (answer, service.file())
 }
 
-/// The late write is refused.
 fn refused_by_the_fence(service: &[&str], locks: [&str; 2]) {
     let (answer, file) = scenario(service, locks);
     assert!(answer.contains("412") && file == "second", "{answer}: {file}");

@@ -50,6 +50,10 @@ impl ScriptedLock {
 }
 
 impl HeldLock for ScriptedLock {
+    fn ticket_owner(&self) -> String {
+        "scripted".to_owned()
+    }
+
     fn renew(&self, _: bool) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>> {
         struct Dropped<'a>(Option<&'a AtomicUsize>);
         impl Drop for Dropped<'_> {

@@ -34,14 +34,14 @@ struct Traffic {
     /// The number of the first place.
     first: u64,
     /// The number of answers that have arrived.
-    come: u64,
+    answered: u64,
     /// The error that broke the connection.
     closed: Option<RedisError>,
 }
 
 enum AnswerPlace {
     Awaited(Option<Waker>),
-    Come(Value),
+    Received(Value),
     /// It is not wanted any more.
     Dropped,
 }
@@ -63,7 +63,7 @@ impl Wire {
             received: BytesMut::new(),
             places: VecDeque::new(),
             first: 0,
-            come: 0,
+            answered: 0,
             closed: None,
         }))
     }
@@ -103,7 +103,7 @@ impl Future for CommandAnswer<'_> {
         let mut traffic = self.wire.0.lock();
         loop {
             let Some(place) = traffic.place(self.number) else { return Poll::Pending };
-            if let AnswerPlace::Come(value) = mem::replace(place, AnswerPlace::Dropped) {
+            if let AnswerPlace::Received(value) = mem::replace(place, AnswerPlace::Dropped) {
                 return Poll::Ready(Ok(value));
             }
             *place = AnswerPlace::Awaited(Some(context.waker().clone()));
@@ -130,7 +130,7 @@ impl Traffic {
 
     /// Forgets the places of received answers that are not wanted.
     fn forget(&mut self) {
-        while self.first < self.come
+        while self.first < self.answered
             && self.places.pop_front_if(|place| matches!(place, AnswerPlace::Dropped)).is_some()
         {
             self.first += 1;
@@ -139,8 +139,8 @@ impl Traffic {
 
     /// The stream wakes only the last that has polled it. When that one stops waiting, another has to.
     fn wake_another(&mut self) {
-        let come = usize::try_from(self.come - self.first).unwrap_or(usize::MAX);
-        let waker = self.places.iter_mut().skip(come).find_map(|place| match place {
+        let answered = usize::try_from(self.answered - self.first).unwrap_or(usize::MAX);
+        let waker = self.places.iter_mut().skip(answered).find_map(|place| match place {
             AnswerPlace::Awaited(waker) => waker.take(),
             _ => None,
         });
@@ -187,13 +187,13 @@ impl Traffic {
 
     /// Takes the next answer. `None` if nothing was asked.
     fn take(&mut self, value: Value, context: &Context<'_>) -> Option<()> {
-        let place = self.place(self.come)?;
+        let place = self.place(self.answered)?;
         if let AnswerPlace::Awaited(waker) = place {
             let other = waker.take().filter(|waker| !waker.will_wake(context.waker()));
-            *place = AnswerPlace::Come(value);
+            *place = AnswerPlace::Received(value);
             other.into_iter().for_each(Waker::wake);
         }
-        self.come += 1;
+        self.answered += 1;
         self.forget();
         Some(())
     }

@@ -10,7 +10,6 @@ use std::sync::LazyLock;
 
 use crate::proof::fact::{Entry, Fact, entries, read};
 
-/// One part of the invariant.
 pub struct Conjunct {
     pub fact: Fact,
     /// What it rests on, in the state before a step, besides itself.
@@ -27,7 +26,6 @@ pub fn conjuncts(table: &'static str) -> Vec<Conjunct> {
     entries(table).into_iter().map(conjunct).collect()
 }
 
-/// All conjuncts.
 pub fn invariant() -> &'static [Conjunct] {
     static ALL: LazyLock<Vec<Conjunct>> = LazyLock::new(|| {
         let tables = [eras::FACTS, grants::FACTS, moving::FACTS];
@@ -36,7 +34,6 @@ pub fn invariant() -> &'static [Conjunct] {
     &ALL
 }
 
-/// The conjuncts of these names.
 pub fn named(names: &[&str]) -> Vec<Fact> {
     let find = |name: &&str| invariant().iter().find(|part| part.fact.name == *name);
     let found = |name: &&str| find(name).unwrap_or_else(|| panic!("no conjunct {name}"));

@@ -28,7 +28,6 @@ pub struct Step {
     pub changes: Vec<Change>,
 }
 
-/// All steps.
 pub fn steps() -> &'static [Step] {
     static ALL: LazyLock<Vec<Step>> = LazyLock::new(|| {
         let tables = [acquire::STEPS, node::STEPS];
@@ -37,7 +36,6 @@ pub fn steps() -> &'static [Step] {
     &ALL
 }
 
-/// The step of this name.
 pub fn step(name: &str) -> &'static Step {
     steps().iter().find(|step| step.name == name).unwrap_or_else(|| panic!("no step {name}"))
 }
@@ -74,12 +72,10 @@ impl Step {
         step
     }
 
-    /// The words that it changes.
     pub fn changed(&self) -> Vec<&'static str> {
         self.changes.iter().map(|change| change.word).collect()
     }
 
-    /// Its parameters as SMT-LIB declares them.
     pub fn declarations(&self) -> String {
         let declare = |(name, sort): &(&str, &str)| match sort.split_once('>') {
             Some((takes, gives)) => format!("(declare-fun {name} ({takes}) {gives})\n"),
@@ -124,7 +120,6 @@ fn activated(fleet: &str, era: &str) -> Vec<Change> {
 }
 
 impl Change {
-    /// The definition of the word after the step.
     pub fn definition(&self, gives: &str) -> String {
         let name = crate::proof::words::after(self.word);
         format!("(define-fun {name} {} {gives} {})\n", binders(self.vars), self.body)

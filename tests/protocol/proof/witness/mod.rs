@@ -13,11 +13,9 @@ use run::Run;
 pub fn obligations() -> Vec<Obligation> {
     let mut run = Run::new();
     [FIRST_LEASE, NODE_FORGETS, TWO_MORE].into_iter().for_each(|script| run.steps(script));
-    run.ends(
-        "in-order",
-        "(and (won a1) (won a2) (won a3) (before a1 a2) (before a2 a3)
-              (= (token-era a1) 10) (= (token-era a2) 11) (= (token-era a3) 13))",
-    );
+    let in_order = "(and (won a1) (won a2) (won a3) (before a1 a2) (before a2 a3)
+        (= (token-era a1) 10) (= (token-era a2) 11) (= (token-era a3) 13))";
+    run.ends(in_order);
     run.obligations
 }
 

@@ -31,13 +31,10 @@ fn between_two_alone() -> Run {
     run.step("heal part", "A s1, N n3, E 10, C 2");
     leave(&mut run, &["s1", "s2"]);
     alone(&mut run, "a2", "E 10, C 3, N n1, M m1");
-    run.ends(
-        "in-order",
-        "(and (before a1 s1) (before a1 s2) (before s1 a2) (before s2 a2) (won a2)
-              (= 10 (token-era a1) (token-era s1) (token-era s2) (token-era a2))
-              (= (token-count a1) 1) (= 2 (token-count s1) (token-count s2))
-              (= (token-count a2) 3))",
-    );
+    let in_order = "(and (before a1 s1) (before a1 s2) (before s1 a2) (before s2 a2) (won a2)
+        (= 10 (token-era a1) (token-era s1) (token-era s2) (token-era a2))
+        (= (token-count a1) 1) (= 2 (token-count s1) (token-count s2)) (= (token-count a2) 3))";
+    run.ends(in_order);
     run
 }
 
@@ -58,12 +55,9 @@ fn after_a_node_forgot() -> Run {
     run.step("win", "A s2, Q f12, qm (memory n)");
     leave(&mut run, &["s1", "s2"]);
     alone(&mut run, "a1", "E 11, C 2, N n1, M m5");
-    run.ends(
-        "in-order",
-        "(and (before s1 s2) (before s2 a1) (won a1) (= (token-era s1) 10)
-              (= 11 (token-era s2) (token-era a1)) (= 1 (token-count s1) (token-count s2))
-              (= (token-count a1) 2))",
-    );
+    let in_order = "(and (before s1 s2) (before s2 a1) (won a1) (= (token-era s1) 10)
+        (= 11 (token-era s2) (token-era a1)) (= 1 (token-count s1) (token-count s2)) (= (token-count a1) 2))";
+    run.ends(in_order);
     run
 }
 
@@ -85,7 +79,6 @@ fn wins(run: &mut Run, attempt: &str, token: &str) {
     run.step("win", &format!("A {attempt}, Q f12, qm (memory n)"));
 }
 
-/// They leave nodes 1 and 2.
 fn leave(run: &mut Run, attempts: &[&str]) {
     for attempt in attempts {
         run.step("vanish", &format!("A {attempt}, N n1"));

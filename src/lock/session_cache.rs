@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// The sessions of one lock service, one for each runtime and key. A task opens a session when needed: no caller leaves
 /// one half open, and callers share the wait, so servers that are down or hang do not cost each its budget.
-pub(crate) struct Openings<K, S> {
+pub(crate) struct SessionCache<K, S> {
     slots: Mutex<HashMap<(Id, K), Slot<S>>>,
     has_ended: fn(&S) -> bool,
 }
@@ -32,17 +32,18 @@ struct Slot<S> {
     kept: Instant,
 }
 
-impl<K: Eq + Hash, S: Send + Sync + 'static> Openings<K, S> {
+impl<K: Eq + Hash, S: Send + Sync + 'static> SessionCache<K, S> {
     /// A session may end by itself.
-    pub(crate) fn new(has_ended: fn(&S) -> bool) -> Openings<K, S> {
-        Openings { slots: Mutex::default(), has_ended }
+    pub(crate) fn new(has_ended: fn(&S) -> bool) -> SessionCache<K, S> {
+        SessionCache { slots: Mutex::default(), has_ended }
     }
 
     /// Returns the runtime's session of `key` within `limit`; replaces an ended one. It outlasts its use by `lasting`.
     pub(crate) async fn get<F>(
         &self,
         key: K,
-        (lasting, limit): (Duration, Duration),
+        lasting: Duration,
+        limit: Duration,
         open: impl FnOnce() -> F,
     ) -> Result<Arc<S>, Fault>
     where

@@ -1,0 +1,104 @@
+use std::collections::HashMap;
+
+use super::MigrateError;
+use crate::database::{Database, Meaning, TextRow, fill, meaning, quote};
+
+/// The tables that say which tokens are stale. The first migration creates them, and no other table.
+const MEMORY: [&str; 2] = ["fencing_marks", "fencing_floor"];
+
+/// A `table`, `view`, `routine` or `trigger`, and its name.
+type Object = (&'static str, &'static str);
+
+/// Returns the error if objects are lost or faulty, in this schema or the session's; if it `compares`, also if their
+/// text is not this version's. Marks and floor were there once if `is_begun`, or an object of a later migration is.
+pub(super) async fn find_lost<DB: Database>(
+    conn: &mut DB::Connection,
+    schema: Option<&str>,
+    mut is_begun: bool,
+    compares: bool,
+) -> sqlx::Result<Option<MigrateError>> {
+    let there = fill(DB::OBJECTS, &[("{schema}", &DB::catalogue(schema))]);
+    let named = |row: TextRow| Some((row.owned(0)?, row));
+    let there: HashMap<_, _> = DB::texts(conn, there).await?.into_iter().filter_map(named).collect();
+    let home = read_home::<DB>(conn, schema).await?;
+    let lines = DB::MIGRATIONS.iter().flat_map(|(_, _, sql)| sql.lines());
+    let mut objects: Vec<Object> = lines.filter_map(object).collect();
+    // The marks last: another process may be migrating.
+    objects.sort_by_key(|(_, name)| MEMORY.contains(name));
+    let (mut marks, mut others) = (Vec::new(), Vec::new());
+    for (kind, name) in objects {
+        let is_stored = matches!(kind, "table" | "view");
+        let found = there.get(&format!("{kind} {name}"));
+        let fault = match found.or_else(|| there.get(&format!("{kind} *"))) {
+            Some(found) => find_fault::<DB>(found, name, compares).map(|fault| format!(" ({fault})")),
+            None if is_stored && !is_missing::<DB>(conn, format!("{home}{name}")).await? => None,
+            None => Some(String::new()),
+        };
+        is_begun |= found.is_some() || kind == "table" && fault.is_none() && !MEMORY.contains(&name);
+        let lost = if MEMORY.contains(&name) { &mut marks } else { &mut others };
+        lost.extend(fault.map(|fault| format!("the {kind} {name}{fault}")));
+    }
+    if is_begun && marks.is_empty() {
+        // Where this user may not read it, it is there.
+        let floor = DB::first(conn, format!("SELECT 1 FROM {home}fencing_floor")).await;
+        marks.extend(matches!(floor, Ok(None)).then(|| "the row of the table fencing_floor".into()));
+    }
+    if is_begun && !marks.is_empty() {
+        return Ok(Some(MigrateError::MarksLost { what: marks.join(", ") }));
+    }
+    Ok((!others.is_empty()).then(|| MigrateError::Lost { what: others.join(", ") }))
+}
+
+/// Returns the fault that the catalogue reports for a routine or trigger, or that its text differs. A text that cannot
+/// be compared is absent from the row, which is not a fault.
+fn find_fault<DB: Database>(found: &TextRow, name: &str, compares: bool) -> Option<String> {
+    let other = found.text(1).filter(|text| compares && !is_own::<DB>(name, text));
+    found.owned(2).or(other.map(|_| "its text differs from this version".to_owned()))
+}
+
+/// Whether the migrations create an object of this name with this text, apart from white space.
+fn is_own<DB: Database>(name: &str, text: &str) -> bool {
+    let dense = |text: &str| text.split_whitespace().collect::<String>();
+    let text = dense(text);
+    let pieces = DB::MIGRATIONS.iter().flat_map(|(_, _, sql)| sql.split("CREATE "));
+    // MariaDB executes these comments, and keeps their content.
+    let mut pieces = pieces.map(|piece| {
+        let piece = piece.replace("/*M!100000", "").replace("/*M!100602", "").replace("*/", "");
+        dense(&piece.replace("SECURITY DEFINER", "SECURITY INVOKER"))
+    });
+    pieces.any(|piece| piece.contains(name) && piece.contains(&text))
+}
+
+/// Returns this schema, or that where migrations are applied, with a dot. On PostgreSQL the path may lead elsewhere.
+pub(super) async fn read_home<DB: Database>(conn: &mut DB::Connection, schema: Option<&str>) -> sqlx::Result<String> {
+    match schema {
+        Some(schema) => Ok(quote(schema, DB::QUOTE) + "."),
+        None => Ok(DB::first(conn, DB::HOME.into()).await?.unwrap_or_default()),
+    }
+}
+
+/// Whether a table or view is missing. It is not if you may not see it.
+async fn is_missing<DB: Database>(conn: &mut DB::Connection, table: String) -> sqlx::Result<bool> {
+    let Err(error) = DB::execute(conn, format!("SELECT 1 FROM {table} LIMIT 0")).await else {
+        return Ok(false);
+    };
+    match meaning(&error) {
+        // MySQL says the same of a view without its table and of one whose table you may not read.
+        Some(Meaning::NotMigrated) => Ok(!error.to_string().contains("lack rights")),
+        Some(_) => Ok(false),
+        None => Err(error),
+    }
+}
+
+/// Reads which object a line creates: `CREATE OR REPLACE FUNCTION name(...`.
+fn object(line: &'static str) -> Option<Object> {
+    let mut words = line.strip_prefix("CREATE ")?.split([' ', '(']);
+    let kind = words.find_map(|word| match word {
+        "TABLE" => Some("table"),
+        "VIEW" => Some("view"),
+        "FUNCTION" | "PROCEDURE" => Some("routine"),
+        "TRIGGER" => Some("trigger"),
+        _ => None,
+    })?;
+    Some((kind, words.find(|word| !matches!(*word, "IF" | "NOT" | "EXISTS"))?))
+}
