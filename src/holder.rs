@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn what_stands_in_a_lock_is_read() {
-        let owner = Owner(random::stamped());
+        let owner = Owner(random::timestamped());
         let before = SystemTime::now() - Duration::from_secs(60);
         for (text, name) in [
             (format!("{owner} billing-7"), Some("billing-7")),
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn what_no_client_writes_there_names_nobody() {
-        let owner = Owner(random::stamped());
+        let owner = Owner(random::timestamped());
         let long = "x".repeat(65);
         for text in [
             String::new(),

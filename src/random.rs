@@ -20,7 +20,7 @@ pub fn seed(seed: Option<u64>) {
 
 /// Returns the number of an owner: the milliseconds since 1970 by this machine's clock in its first 48 bits,
 /// for display, and 80 random bits. On a thread with a seed all of them come from the seed.
-pub(crate) fn stamped() -> u128 {
+pub(crate) fn timestamped() -> u128 {
     let (random, millis) = (u128(), since_1970().as_millis());
     match STATE.get() {
         None if (1..1 << 48).contains(&millis) => millis << 80 | (random ^ random >> 48) & (u128::MAX >> 48),

@@ -162,7 +162,9 @@ impl Finding {
             Fault::Unreachable(_) => " (is it running? is the URL right?)",
             Fault::TimedOut => &format!(": no answer within {} (hung, or out of reach?)", show(findings.budget)),
             Fault::Denied(_) => " (check user, password and ACL)",
-            Fault::NotMaster => " (give the address of a master that has no failover)",
+            Fault::NotMaster => {
+                " (stop the replication and restart it empty, or give the address of a master without failover)"
+            }
             Fault::MaxmemoryPolicy(_) => ", as other policies evict locks (CONFIG SET maxmemory-policy noeviction)",
             Fault::OtherFleet { .. } => " (use that list here, too; only `fencing fleet move` changes a fleet's list)",
             Fault::SameServer(_) => " (one server has one vote: give each name a server of its own)",

@@ -111,6 +111,11 @@ pub(crate) async fn main(action: FleetAction) -> Result<u8, Failure> {
 async fn start(redis: &Redis, budget: &NodeBudget) -> Result<(), Failure> {
     let ttl = Duration::from_secs(10);
     let budget = budget.within(ttl);
+    let before = findings::ask(redis, budget).await?;
+    if before.is_moving() && before.members() < before.needed() {
+        before.print();
+        return Err(Failure::unavailable(HALF_MOVED));
+    }
     redis.builder().ttl(ttl).node_budget(budget).build()?.operator().init().await?;
     let findings = findings::ask(redis, budget).await?;
     findings.print();
@@ -355,8 +360,9 @@ const BEGUN: &str = "The move has begun: clients with the old list get no lease 
 const IN_USE: &str = "; the nodes have been in use, and this command leaves them as they are; \
                       `fencing fleet recover --now` says when and how to end a quarantine";
 
-const HALF_MOVED: &str = "the move from another list to this one has begun, and is not done: run that move again, \
-                          with an empty server under the name of each node that is gone";
+const HALF_MOVED: &str = "the move from another list to this one has begun, and is not done: restart none of these \
+                          nodes, and run that move again, with an empty server under the name of each node that is \
+                          gone";
 
 const LEFT_FOR_ANOTHER: &str = "nothing was changed: a node of --from has left for another list, see above. Run the \
                                 move to that list again, with an empty server under the name of each node that is \

@@ -8,7 +8,6 @@ mod exit;
 mod exporter;
 mod findings;
 mod fleet;
-mod followed;
 mod leases;
 mod listen;
 mod marks;
@@ -25,6 +24,7 @@ mod signals;
 mod signing;
 mod voters;
 mod watch;
+mod watched_files;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;

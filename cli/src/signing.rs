@@ -11,9 +11,9 @@ use ring::hmac::{self, HMAC_SHA256, Key};
 use ring::rand::{Random, SystemRandom, generate};
 
 use crate::exit::Failure;
-use crate::followed::Followed;
 use crate::listen::{ProblemKind, Refused};
 use crate::say;
+use crate::watched_files::WatchedFiles;
 
 /// The header that carries a signature: the id of its key, a colon, and 64 hexadecimal digits.
 pub(crate) const SIGNATURE: HeaderName = HeaderName::from_static("fencing-signature");
@@ -27,7 +27,7 @@ const MIN_KEY: usize = 32;
 const SEALING: &str = "fencing-seal-v1\n";
 
 /// The keys in a file, one a line: an id, `=`, and hexadecimal digits. The first one signs, and all verify.
-pub(crate) struct SigningKeys(Followed<NonEmpty<SigningKey>>);
+pub(crate) struct SigningKeys(WatchedFiles<NonEmpty<SigningKey>>);
 
 struct SigningKey {
     id: String,
@@ -37,7 +37,7 @@ struct SigningKey {
 
 impl SigningKeys {
     pub(crate) fn open(path: &Path) -> Result<SigningKeys, Failure> {
-        Followed::open(vec![path.to_owned()], |texts| parse(&texts.concat())).map(SigningKeys)
+        WatchedFiles::open(vec![path.to_owned()], |texts| parse(&texts.concat())).map(SigningKeys)
     }
 
     pub(crate) fn sign(&self, sequencer: &Sequencer) -> String {

@@ -108,8 +108,8 @@ impl Settings {
 
     /// Returns a new owner, and what its locks say: the owner, and the name for display.
     #[allow(dead_code, reason = "unused with Redis alone")]
-    pub(super) fn signed_owner(&self) -> (Owner, String) {
-        let owner = Owner(random::stamped());
+    pub(super) fn new_owner(&self) -> (Owner, String) {
+        let owner = Owner(random::timestamped());
         (owner, format!("{owner} {}", self.holder.as_deref().unwrap_or_default()))
     }
 

@@ -29,7 +29,7 @@ pub enum AdmitError {
     /// A table or function of the fence is missing.
     #[error(
         "a table or function of the fence is missing: run fencing::sql::migrate or `fencing \
-         db migrate`, which creates it, or says that marks are lost: {}",
+         db migrate`, which creates it, or says what to do if it was lost: {}",
         text(.0)
     )]
     NotMigrated(#[source] sqlx::Error),

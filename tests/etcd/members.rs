@@ -52,6 +52,8 @@ async fn a_member_of_another_cluster_is_refused_and_ends_no_lease() {
         |why: &str| why.contains("a member belongs to the cluster") && why.contains("give members of one cluster");
     assert!(matches!(&cause, Fault::Denied(why) if says(why)), "{cause:?}");
     let operator = ConnectOptions::new(&url).budget(Duration::from_secs(60)).operator().unwrap();
+    // Its locks would be those of one cluster.
+    assert!(matches!(operator.leases(None, 9).await, Err(Fault::Denied(why)) if says(&why)));
     assert!(matches!(operator.raise(Token::MIN).await, Err(Fault::Denied(why)) if says(&why)));
     other.kill(0);
     let lock = lock.build().unwrap();

@@ -1,16 +1,16 @@
 //! The rules of the house, in the library, the program and the pages: who may import whom, no circles, where
-//! `#[cfg(feature)]` stands, how long a file may be, what operators are given. docs/architecture.md has the floors.
+//! `#[cfg(feature)]` stands, how long a file may be, what operators are given. docs/architecture.md has the layers.
 
 mod docs;
-mod floors;
 mod imports;
+mod layers;
 mod ops;
 mod seen;
 
 use std::path::{Path, PathBuf};
 
-use floors::breaches;
 use imports::{File, circles, crate_in};
+use layers::breaches;
 
 /// Where the repository stands, seen from the package of the tests.
 fn repository() -> &'static Path {
@@ -52,7 +52,7 @@ fn all() -> impl Iterator<Item = File> {
 }
 
 #[test]
-fn no_room_imports_from_a_floor_above_it() {
+fn no_layer_imports_from_one_above_it() {
     let files = crate_in("src");
     let found: Vec<_> = files.iter().flat_map(|file| breaches(&files, file)).collect();
     assert!(found.is_empty(), "{found:#?}");

@@ -29,8 +29,8 @@ pub(crate) use upload::{Progress, UploadState, bounded};
 
 use crate::duration::{self, show};
 use crate::exit::Failure;
-use crate::followed::Followed;
 use crate::signals::Signals;
+use crate::watched_files::WatchedFiles;
 use crate::{exit, say};
 
 /// Pause after an error of the system, such as too many open files, and for a connection to end.
@@ -74,7 +74,7 @@ pub(crate) type Answers = BoxCloneSyncService<Request<Body>, HttpAnswer, Infalli
 pub(crate) struct Listener {
     requests: TcpListener,
     status: TcpListener,
-    tls: Option<Followed<TlsAcceptor>>,
+    tls: Option<WatchedFiles<TlsAcceptor>>,
     settings: Listen,
     pub(crate) stop: CancellationToken,
 }
@@ -152,7 +152,7 @@ struct Port {
     settings: Listen,
     answers: Answers,
     stop: CancellationToken,
-    tls: Option<Followed<TlsAcceptor>>,
+    tls: Option<WatchedFiles<TlsAcceptor>>,
     /// Notified while another connection needs a place: those that are kept for later must not keep out a renewal.
     full: Arc<Notify>,
 }

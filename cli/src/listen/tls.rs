@@ -10,7 +10,7 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 use crate::exit::Failure;
-use crate::followed::Followed;
+use crate::watched_files::WatchedFiles;
 
 const NO_CERTIFICATE: &str = "no certificate";
 
@@ -31,10 +31,10 @@ pub(crate) struct TlsArgs {
 
 impl TlsArgs {
     /// Opens the server's side of TLS, by files that may change. Returns none if no certificate is given.
-    pub(super) fn open(&self) -> Result<Option<Followed<TlsAcceptor>>, Failure> {
+    pub(super) fn open(&self) -> Result<Option<WatchedFiles<TlsAcceptor>>, Failure> {
         let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
         let files = [certificate, key].into_iter().chain(&self.client_ca).cloned().collect();
-        Followed::open(files, acceptor).map(Some)
+        WatchedFiles::open(files, acceptor).map(Some)
     }
 }
 

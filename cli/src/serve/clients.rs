@@ -16,8 +16,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::answers::{FORBIDDEN, OVERLOADED, UNAUTHORIZED, UNAVAILABLE};
 use crate::exit::Failure;
-use crate::followed::Followed;
 use crate::listen::Refused;
+use crate::watched_files::WatchedFiles;
 
 const TOO_MANY_LEASES: &str = "too many leases are held; no lock was requested";
 const TOO_MANY_WAIT: &str = "too many requests wait; nothing was requested";
@@ -25,7 +25,7 @@ const FROM_A_PAGE: &str = "web pages get no leases: a request with Origin or Sec
 
 /// The clients that may ask, and how much each of them uses.
 pub(super) struct Clients {
-    known: Option<Followed<Tokens>>,
+    known: Option<WatchedFiles<Tokens>>,
     /// It stays when the file changes.
     usage: Mutex<HashMap<String, Arc<Usage>>>,
 }
@@ -92,7 +92,7 @@ pub(super) type Place = (InUse, OwnedSemaphorePermit);
 impl Clients {
     /// Without a file everybody is one client, which may ask for everything.
     pub(super) fn open(file: Option<&Path>) -> Result<Clients, Failure> {
-        let follow = |file: &Path| Followed::open(vec![file.to_owned()], |texts| parse(&texts.concat()));
+        let follow = |file: &Path| WatchedFiles::open(vec![file.to_owned()], |texts| parse(&texts.concat()));
         Ok(Clients { known: file.map(follow).transpose()?, usage: Mutex::default() })
     }
 

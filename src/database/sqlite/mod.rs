@@ -42,10 +42,10 @@ pub fn meaning_of(code: i32) -> Meaning {
     match code & 0xff {
         // BUSY, LOCKED, and PROTOCOL, the race for a WAL's locks that was lost too often.
         5 | 6 | 15 => Meaning::Conflict,
-        // PERM, READONLY, AUTH
-        3 | 8 | 23 => Meaning::Denied,
-        // FULL
-        13 => Meaning::NotNow,
+        // PERM, AUTH
+        3 | 23 => Meaning::Denied,
+        // READONLY, FULL
+        8 | 13 => Meaning::NotNow,
         _ => Meaning::Other,
     }
 }

@@ -21,5 +21,7 @@ fn file(options: &ConnectOptions) -> Result<SqliteConnectOptions, ConnectError> 
     {
         return Err(options.unusable(format!("the folder {} does not exist", folder.display())));
     }
-    Ok(file.create_if_missing(true).busy_timeout(options.connect_limit() / 2))
+    // A URL with mode=rw wants a file that is there.
+    let file = if options.url.contains("mode=") { file } else { file.create_if_missing(true) };
+    Ok(file.busy_timeout(options.connect_limit() / 2))
 }

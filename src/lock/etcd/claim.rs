@@ -66,7 +66,7 @@ impl From<EtcdRefusal> for Fault {
 
 impl EtcdClaim {
     pub(super) fn new(keys: &EtcdKeys, resources: &NonEmpty<Resource>, mode: Mode, settings: &Settings) -> EtcdClaim {
-        let (owner, signature) = settings.signed_owner();
+        let (owner, signature) = settings.new_owner();
         let lock = |resource: &Resource| (resource.clone(), keys.lock(resource, mode, owner));
         let value = format!("{signature} {}", settings.terms().closed_for().as_millis());
         EtcdClaim { owner, mode, value: value.into(), locks: resources.as_ref().map(lock) }
@@ -86,12 +86,12 @@ impl EtcdClaim {
         let value = String::from_utf8_lossy(&self.value);
         let signature = value.rsplit_once(' ').map_or(&*value, |(signature, _)| signature);
         let value = format!("{signature}. {}", rest.as_millis()).into();
-        EtcdClaim { owner: Owner(random::stamped()), mode: self.mode, value, locks: self.locks.clone() }
+        EtcdClaim { owner: Owner(random::timestamped()), mode: self.mode, value, locks: self.locks.clone() }
     }
 
     /// Returns a claim of one key that is there while a client waits.
     pub(super) fn waiting(resource: &Resource, key: Vec<u8>) -> EtcdClaim {
-        let owner = Owner(random::stamped());
+        let owner = Owner(random::timestamped());
         let locks = NonEmpty::new((resource.clone(), key));
         EtcdClaim { owner, mode: Mode::Exclusive, value: owner.to_string().into(), locks }
     }

@@ -113,7 +113,7 @@ impl LockBackend for Arc<Nodes> {
 }
 
 async fn try_once(nodes: &Arc<Nodes>, resources: &NonEmpty<Resource>, mode: Mode, terms: Terms) -> Result<Grant, Lost> {
-    let attempt = Attempt { owner: Owner(random::stamped()), mode, terms };
+    let attempt = Attempt { owner: Owner(random::timestamped()), mode, terms };
     let acquire = Acquire::new(nodes.size(), attempt, resources.clone(), nodes.clock.now());
     // Dropped before it is won, it releases the locks on the nodes, also on those that did not answer.
     let mut acquire = guard(acquire, |acquire| drop(nodes.submit_each(acquire.releases())));

@@ -38,7 +38,7 @@ struct MemoryServer {
     since: Option<Time>,
     store: Store,
     waiting: WaitingList,
-    signatures: Signatures,
+    names: HolderNames,
 }
 
 impl MemoryNode {
@@ -61,7 +61,7 @@ impl MemoryNode {
             since: None,
             store: Store::default(),
             waiting: WaitingList::default(),
-            signatures: Signatures::default(),
+            names: HolderNames::default(),
         };
         MemoryNode {
             name: name.into(),
@@ -131,7 +131,7 @@ impl MemoryServer {
             let both = requests.iter().zip(replies);
             return both.for_each(|(request, reply)| self.complete(holder, request, reply, now));
         }
-        self.signatures.sign(&self.store, holder, request, reply);
+        self.names.sign(&self.store, holder, request, reply);
         let (Request::Release { resource, .. }
         | Request::Retire { resource, .. }
         | Request::Acquire { mode: Mode::Shared, resource, .. }) = request
@@ -156,9 +156,9 @@ impl MemoryServer {
 
 /// The names under which the locks of a node in this process are held.
 #[derive(Default)]
-struct Signatures(BTreeMap<Owner, (Resource, Arc<str>)>);
+struct HolderNames(BTreeMap<Owner, (Resource, Arc<str>)>);
 
-impl Signatures {
+impl HolderNames {
     /// Notes the name under which a lock was granted or renewed, and returns the holder of one that was not.
     fn sign(&mut self, store: &Store, name: &Arc<str>, request: &Request, reply: &mut Reply) {
         let (Request::Acquire { resource, owner, .. }

@@ -23,7 +23,7 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
     /// separately: a transaction for all of them would stay open as long as its client is stopped in the middle of it.
     async fn attempt(&self, wanted: &NonEmpty<Resource>, ask: Ask, settings: &Settings) -> Result<Grant, AcquireError> {
         let (terms, budget) = (settings.terms(), settings.budget());
-        let rows = LeaseRows::new(self, wanted, (&settings.signed_owner().1, ask.mode), settings);
+        let rows = LeaseRows::new(self, wanted, (&settings.new_owner().1, ask.mode), settings);
         // The first renewal comes after a third of the TTL and asks for one row after another as well.
         let end = Instant::now() + rows.budget_of_all().min(terms.ttl / 3).max(budget);
         // Earlier statements of this process go first, unless they hang.

@@ -98,7 +98,7 @@ impl ZookeeperSessions {
         let mut again = true;
         loop {
             let session = self.get(&settings).await?;
-            let (owner, signature) = settings.signed_owner();
+            let (owner, signature) = settings.new_owner();
             let contents = contents(&signature, terms.closed_for(), &session);
             let claim = ZookeeperClaim { resources: resources.clone(), mode: ask.mode, owner, contents };
             // Before the servers are asked: their timeout counts from a later moment.

@@ -99,7 +99,7 @@ impl ZookeeperSession {
     /// version that was read, which every other change raises. And a node of this change is still in the folder: an
     /// empty folder is removed, and a new one begins with the first version.
     pub(super) async fn change(&self, node: &LockNode, change: &NodeChange) -> Result<Option<i64>, Error> {
-        let own = format!("{}/{CHANGES}{}", node.folder, Owner(random::stamped()));
+        let own = format!("{}/{CHANGES}{}", node.folder, Owner(random::timestamped()));
         let mut doubt = false;
         let changed = loop {
             match self.try_change(node, change, &own).await {

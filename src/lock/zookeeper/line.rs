@@ -24,7 +24,7 @@ pub(super) fn open(sessions: &Arc<ZookeeperSessions>, settings: &Settings) -> Op
 impl WaitingLine for ZookeeperSession {
     /// A place is a node with an owner of its own and a number.
     async fn keep_place(self: Arc<Self>, resource: Resource, reports: PlaceReports) -> Result<Infallible, Fault> {
-        let owner = Owner(random::stamped()).to_string();
+        let owner = Owner(random::timestamped()).to_string();
         // Dropping this leaves the line, even if the answer to the creation was lost.
         let _place = guard(&self, |session| {
             session.runtime.spawn(Arc::clone(session).leave_line(resource.clone(), owner.clone()));

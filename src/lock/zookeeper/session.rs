@@ -162,7 +162,7 @@ impl ZookeeperSession {
                  raise maxSessionTimeout of the servers, or take a shorter TTL"
             )));
         }
-        let owner = Owner(random::stamped());
+        let owner = Owner(random::timestamped());
         let node = ensemble.paths.session(owner);
         ensemble.make(&client, &node, CreateMode::Ephemeral).await?;
         let (renewals, due) = mpsc::unbounded_channel();

@@ -163,8 +163,9 @@ fn a_node_that_does_not_answer_stays_quarantined_and_one_that_is_down_is_not_bac
 fn a_list_that_is_half_moved_is_left_to_the_move() {
     let (servers, from, to) = two_lists(4, 1);
     half_moved(&servers[..3], &to);
-    let words = "the move from another list to this one has begun, and is not done: run that move again";
+    let words = "the move from another list to this one has begun, and is not done: restart none of these nodes";
     ask(&to, "fleet recover --ttl 10s --node-budget 2s").says(69, words);
+    ask(&to, "fleet init --node-budget 2s").says(69, words);
     assert_eq!(finish(mover(&from, &to)).code, Some(0));
 }
 

@@ -52,7 +52,7 @@ async fn lost_marks_are_named_and_nothing_is_created_in_their_place() {
         if table == "fencing_marks" {
             let error = admit(&place, &resource(), 51).await.unwrap_err();
             assert!(matches!(error, AdmitError::NotMigrated(_)), "{error:?}");
-            assert!(error.to_string().contains("says that marks are lost"), "{error}");
+            assert!(error.to_string().contains("says what to do if it was lost"), "{error}");
         }
         // The advice for what else may be lost, and another one that an operator might follow.
         for more in ["SELECT 1", "DELETE FROM _fencing_migrations", "DROP TABLE _fencing_migrations"] {

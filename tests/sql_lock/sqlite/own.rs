@@ -115,3 +115,15 @@ async fn a_client_whose_runtime_is_blocked_keeps_nobody_from_locking() {
         client.join().unwrap();
     }
 }
+
+/// As where a disk is not mounted.
+#[tokio::test]
+async fn a_file_that_must_be_there_is_not_created() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("leases.db");
+    let url = format!("sqlite:{}", file.display());
+    fencing::lock::connect(&format!("{url}?mode=rw")).await.unwrap_err();
+    assert!(!file.exists());
+    drop(fencing::lock::connect(&url).await.unwrap());
+    drop(fencing::lock::connect(&format!("{url}?mode=rw")).await.unwrap());
+}

@@ -1,15 +1,15 @@
-//! Who may import whom: docs/architecture.md has the floors.
+//! Who may import whom: docs/architecture.md has the layers.
 
 use crate::imports::File;
 
-/// The room of a module.
-fn room(module: &[String]) -> &'static str {
+/// The layer of a module.
+fn layer(module: &[String]) -> &'static str {
     let names: Vec<&str> = module.iter().map(String::as_str).collect();
     match names[..] {
         // `lib.rs`, which only exports.
-        [] => "front door",
+        [] => "crate root",
         ["sequencer" | "holder" | "time" | "random" | "background", ..] | ["log_throttle" | "server_info", ..] => {
-            "words"
+            "common"
         }
         ["database", "postgres", ..] => "postgres",
         ["database", "mysql", ..] => "mysql",
@@ -22,7 +22,7 @@ fn room(module: &[String]) -> &'static str {
         ["lock", "etcd", ..] => "etcd lock",
         ["lock", "zookeeper", ..] => "zookeeper lock",
         ["lock", "connect", ..] => "connect",
-        // A file of the core. A folder is a back end, and needs a room of its own.
+        // A file of the core. A folder is a back end, and needs a layer of its own.
         ["lock"] | ["lock", _] | ["lock", "lease" | "service" | "wait", ..] => "lock",
         ["fence", "memory", ..] => "memory marks",
         ["fence", ..] => "fence",
@@ -31,25 +31,25 @@ fn room(module: &[String]) -> &'static str {
         ["sql", ..] => "sql",
         ["http", ..] => "http",
         ["testing", ..] => "testing",
-        _ => panic!("{module:?} has no room: give it one here and in docs/architecture.md"),
+        _ => panic!("{module:?} has no layer: give it one here and in docs/architecture.md"),
     }
 }
 
-/// The rooms that the files of a room may import from, apart from their own.
-fn below(room: &str) -> &'static [&'static str] {
-    match room {
-        "words" => &[],
-        "database" => &["words", "postgres", "mysql", "sqlite"],
-        "postgres" | "mysql" | "sqlite" => &["words", "database"],
-        "lock" | "fence" => &["words"],
-        "redlock" => &["words", "lock"],
-        "memory node" | "redis node" => &["words", "lock", "redlock"],
-        "lock in sql" => &["words", "database", "lock"],
-        "etcd lock" | "zookeeper lock" => &["words", "lock"],
-        "memory marks" | "redis marks" | "objects" | "http" => &["words", "fence"],
-        "sql" => &["words", "database", "postgres", "mysql", "sqlite", "fence"],
+/// The layers that the files of a layer may import from, apart from their own.
+fn below(layer: &str) -> &'static [&'static str] {
+    match layer {
+        "common" => &[],
+        "database" => &["common", "postgres", "mysql", "sqlite"],
+        "postgres" | "mysql" | "sqlite" => &["common", "database"],
+        "lock" | "fence" => &["common"],
+        "redlock" => &["common", "lock"],
+        "memory node" | "redis node" => &["common", "lock", "redlock"],
+        "lock in sql" => &["common", "database", "lock"],
+        "etcd lock" | "zookeeper lock" => &["common", "lock"],
+        "memory marks" | "redis marks" | "objects" | "http" => &["common", "fence"],
+        "sql" => &["common", "database", "postgres", "mysql", "sqlite", "fence"],
         "connect" => &[
-            "words",
+            "common",
             "database",
             "lock",
             "redlock",
@@ -60,19 +60,19 @@ fn below(room: &str) -> &'static [&'static str] {
             "zookeeper lock",
             "sql",
         ],
-        "testing" => &["words", "lock", "fence", "redlock"],
-        _ => panic!("what may {room} import?"),
+        "testing" => &["common", "lock", "fence", "redlock"],
+        _ => panic!("what may {layer} import?"),
     }
 }
 
-/// What a file of the library imports against the rule, through `lib.rs` or from another room.
+/// What a file of the library imports against the rule, through `lib.rs` or from another layer.
 pub fn breaches(files: &[File], file: &File) -> Vec<String> {
-    let here = match room(&file.module) {
-        "front door" => return Vec::new(),
+    let here = match layer(&file.module) {
+        "crate root" => return Vec::new(),
         here => here,
     };
     let allowed = |there: &str| there == here || below(here).contains(&there);
     let ways = file.imports(files).into_iter();
-    let against = ways.filter(|way| way.iter().any(|module| !allowed(room(module))));
+    let against = ways.filter(|way| way.iter().any(|module| !allowed(layer(module))));
     against.map(|way| format!("{} imports {way:?}", file.path)).collect()
 }

@@ -15,14 +15,14 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// The contents of files, parsed again when one of them changes. If they cannot be read, the earlier contents stay. A
 /// thread polls the files, so that a file system that hangs delays nothing else.
 #[derive(Clone)]
-pub(crate) struct Followed<T>(watch::Receiver<Arc<T>>);
+pub(crate) struct WatchedFiles<T>(watch::Receiver<Arc<T>>);
 
-impl<T: Send + Sync + 'static> Followed<T> {
+impl<T: Send + Sync + 'static> WatchedFiles<T> {
     /// Reads the files for the first time. What `parse` refuses is reported with their names.
     pub(crate) fn open<E: Display>(
         paths: Vec<PathBuf>,
         parse: impl Fn(&[String]) -> Result<T, E> + Send + 'static,
-    ) -> Result<Followed<T>, Failure> {
+    ) -> Result<WatchedFiles<T>, Failure> {
         let texts = read(&paths).map_err(Failure::usage)?;
         let names = paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
         let parse = move |texts: &[String]| parse(texts).map_err(|why| format!("{names}: {why}"));
@@ -44,7 +44,7 @@ impl<T: Send + Sync + 'static> Followed<T> {
                 seen = now;
             }
         });
-        Ok(Followed(followed))
+        Ok(WatchedFiles(followed))
     }
 
     pub(crate) fn now(&self) -> Arc<T> {
