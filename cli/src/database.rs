@@ -101,6 +101,9 @@ fn print_migrations(kind: DatabaseKind, down: bool) {
     if down {
         return part("remove", removal);
     }
+    if matches!(kind, DatabaseKind::Sqlite) {
+        say::out("-- Leave BEGIN and COMMIT out for a tool that opens a transaction itself.\n\n");
+    }
     if matches!(kind, DatabaseKind::MySql) {
         say::out("-- Use `mysql --comments`: otherwise the client changes the routines, and `--check` reports it.\n\n");
     }

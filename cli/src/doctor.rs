@@ -19,8 +19,9 @@ use crate::say;
 ///
 /// For nodes it checks what `fencing nodes` reports, and the clocks; for a database, whether its tables are up to date
 /// and guard what they should, which tables are protected, and the clock; for etcd and ZooKeeper, whether a majority
-/// answers, and the version; for marks in a Redis, whether they are open. Use your service's URLs and role; it must
-/// read `_fencing_migrations` and the protected tables, and on MySQL and MariaDB call a procedure of the fence.
+/// answers a client with the default TTL (10s), and the version; for marks in a Redis, whether they are open. Use your
+/// service's URLs and role; it must read `_fencing_migrations` and the protected tables, and on MySQL and MariaDB call
+/// a procedure of the fence.
 ///
 /// Each line begins with "ok" or "mend". Status 0: there is nothing to mend; 69: no lease is granted, or a database
 /// does not answer; 65: something else needs mending, such as one node of five.

@@ -76,7 +76,6 @@ impl Failure {
             (Some(_), ..) => UNAVAILABLE,
             (_, Some(FencedError::Unreachable(_) | FencedError::InDoubt(_)), _) => UNAVAILABLE,
             (_, Some(FencedError::Unfit(Unfit::Loading)), _) => UNAVAILABLE,
-            (_, Some(FencedError::Refused(text)), _) if text.contains("BUSY") => UNAVAILABLE,
             (.., Some(OperatorError::NotAll { .. } | OperatorError::OldForgot { .. })) => UNAVAILABLE,
             (.., Some(OperatorError::NotLeft { .. } | OperatorError::Overtaken)) => UNAVAILABLE,
             (.., Some(OperatorError::SameList)) => USAGE,

@@ -163,7 +163,7 @@ impl Finding {
             Fault::TimedOut => &format!(": no answer within {} (hung, or out of reach?)", show(findings.budget)),
             Fault::Denied(_) => " (check user, password and ACL)",
             Fault::NotMaster => {
-                " (stop the replication and restart it empty, or give the address of a master without failover)"
+                " (stop its replication and restart the server empty, or give the address of a master without failover)"
             }
             Fault::MaxmemoryPolicy(_) => ", as other policies evict locks (CONFIG SET maxmemory-policy noeviction)",
             Fault::OtherFleet { .. } => " (use that list here, too; only `fencing fleet move` changes a fleet's list)",
@@ -197,8 +197,8 @@ impl Finding {
         } else if missing.peek().is_some() {
             &format!(
                 "too few nodes remember, so it comes back only when every node answers. No answer from: {}. If a \
-                 node is gone for good, start an empty server under its name. If a move to this list has begun, run \
-                 that one again, with the same list",
+                 node is gone for good, start an empty server under its name. If a move to this list has begun, \
+                 repeat it with the same lists",
                 say::listed(missing.map(|finding| &finding.node), ", ")
             )
         } else {

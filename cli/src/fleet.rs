@@ -37,7 +37,7 @@ pub(crate) enum FleetAction {
 /// Brings back every node that restarted or lost its state. No client needs to run.
 ///
 /// If too few nodes remember, all must answer, and the fleet starts again: token order then follows the nodes' clocks,
-/// which must agree with this machine's. A returning node grants nothing until locks it may have forgotten expire.
+/// which must not be behind this machine's. A returning node grants nothing until locks it may have forgotten expire.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RecoverArgs {
     #[command(flatten)]
@@ -109,14 +109,13 @@ pub(crate) async fn main(action: FleetAction) -> Result<u8, Failure> {
 }
 
 async fn start(redis: &Redis, budget: &NodeBudget) -> Result<(), Failure> {
-    let ttl = Duration::from_secs(10);
-    let budget = budget.within(ttl);
+    let budget = budget.within(DEFAULT_TTL);
     let before = findings::ask(redis, budget).await?;
     if before.is_moving() && before.members() < before.needed() {
         before.print();
         return Err(Failure::unavailable(HALF_MOVED));
     }
-    redis.builder().ttl(ttl).node_budget(budget).build()?.operator().init().await?;
+    redis.builder().ttl(DEFAULT_TTL).node_budget(budget).build()?.operator().init().await?;
     let findings = findings::ask(redis, budget).await?;
     findings.print();
     verdict(&findings).map_err(|Failure(status, why)| {
@@ -128,7 +127,7 @@ async fn start(redis: &Redis, budget: &NodeBudget) -> Result<(), Failure> {
 
 async fn bring_back(recover: &RecoverArgs) -> Result<(), Failure> {
     Failure::unless(recover.yes || !recover.now, NOW)?;
-    let ttl = recover.ttl.unwrap_or(Duration::from_secs(10));
+    let ttl = recover.ttl.unwrap_or(DEFAULT_TTL);
     let budget = recover.budget.within(ttl);
     let operator = recover.redis.builder().ttl(ttl).node_budget(budget).build()?.operator();
     let asked = SystemTime::now();
@@ -189,7 +188,8 @@ async fn bring_back(recover: &RecoverArgs) -> Result<(), Failure> {
     if missing.is_empty() { Ok(()) } else { Err(Failure::refused(format_args!("not brought back: {missing}"))) }
 }
 
-/// Refuses to start a list again if a node's clock is behind this machine's. One that is ahead does no harm.
+/// Refuses to start a list again if a node's clock is behind this machine's: tokens may repeat. One that is ahead may have
+/// given the last era, and the next one must be larger.
 fn check_clocks(findings: &Findings, asked: SystemTime) -> Result<(), Failure> {
     let behind = |it: &Finding| {
         let clock = it.report.as_ref()?.clock.filter(|clock| UNIX_EPOCH + *clock < asked);
@@ -202,7 +202,7 @@ fn check_clocks(findings: &Findings, asked: SystemTime) -> Result<(), Failure> {
 
 async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
     Failure::unless(!order.lost || order.yes && order.ttl.is_some(), LOST)?;
-    let (asked, ttl) = (SystemTime::now(), order.ttl.unwrap_or(Duration::from_secs(10)));
+    let ttl = order.ttl.unwrap_or(DEFAULT_TTL);
     let budget = order.budget.within(ttl);
     let redis = |urls: &String| Redis { urls: urls.clone(), namespace: order.namespace.clone() };
     let (from, to) = (redis(&order.from), redis(&order.to));
@@ -221,7 +221,7 @@ async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
         now.print();
         return Err(Failure::unavailable(format_args!("--from: {HALF_MOVED}")));
     }
-    let target = findings::ask(&to, budget).await?;
+    let (asked, target) = (SystemTime::now(), findings::ask(&to, budget).await?);
     if !order.lost {
         check_left(&now, &target)?;
     } else if target.admitted() < target.needed() {
@@ -309,9 +309,10 @@ fn advised(error: OperatorError, to: &Redis) -> Failure {
              if they are lost for good, or have restarted, see --lost"
         }
         OperatorError::NotLeft { .. } => {
-            ". If an earlier run has printed `moved`, it is done; after one with --lost, keep the old servers stopped. \
-             Otherwise give no client the new list: start or continue the other nodes if they still have their data, \
-             and run the same command again. If they are gone for good, or have restarted, see --lost. Do not run `fencing fleet recover` for --from: it may start the old fleet again"
+            ". If an earlier run printed `moved`, the move is done (after --lost, keep the old servers stopped). \
+             Otherwise give no client the new list: start or resume the other old nodes if they still have their data, \
+             and run the same command again. If they are gone for good, or have restarted, see --lost. Do not run \
+             `fencing fleet recover` for --from: it may start the old fleet again"
         }
         OperatorError::BothInUse => {
             "; if --lost made the new one, stop the old servers for good. If clients got the new list too early, and no \
@@ -355,6 +356,8 @@ fn outlook(findings: &Findings) -> String {
     }
 }
 
+const DEFAULT_TTL: Duration = Duration::from_secs(10);
+
 const BEGUN: &str = "The move has begun: clients with the old list get no lease until it is done";
 
 const IN_USE: &str = "; the nodes have been in use, and this command leaves them as they are; \
@@ -364,9 +367,9 @@ const HALF_MOVED: &str = "the move from another list to this one has begun, and 
                           nodes, and run that move again, with an empty server under the name of each node that is \
                           gone";
 
-const LEFT_FOR_ANOTHER: &str = "nothing was changed: a node of --from has left for another list, see above. Run the \
-                                move to that list again, with an empty server under the name of each node that is \
-                                gone. Is --from the list that clients have now?";
+const LEFT_FOR_ANOTHER: &str = "nothing was changed: a node of --from has left for another list, see above. If --from \
+                                is the list that clients have now, run the move to that other list again, with an \
+                                empty server under the name of each node that is gone";
 
 const NO_TTL: &str = "nothing was changed: too few nodes answer with their state. If the others hang, let them \
                       continue. If they have forgotten it, the fleet must start again, which needs every node: start \

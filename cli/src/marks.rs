@@ -185,10 +185,11 @@ async fn raise(change: &MarkChange, resource: &Resource, token: Token) -> Result
 async fn lower(change: &MarkChange, resource: &Resource, from: Token, token: Token) -> Result<String, Failure> {
     let pool = change.database.connect(false).await?;
     let mark = on!(&pool, pool => answer(sql::highest(pool, resource)).await)?;
-    if let Some(mark) = mark.filter(|mark| *mark != from && !change.yes) {
+    let is_from = mark == Some(from) || from == Token::MAX;
+    let mark = or_none(mark);
+    if !is_from && !change.yes {
         return Err(Failure::refused(format_args!("would lower nothing: the mark is {mark}, not {from}")));
     }
-    let mark = or_none(mark);
     change.agreed(format_args!(
         "the mark is {mark}; would lower the mark of {resource} from {from} to {token}: {token} and all larger tokens \
          may write from then on, including those refused as stale. Choose a token that is not below any granted"

@@ -234,7 +234,7 @@ pub(crate) fn closed(health: &Health) -> Option<String> {
     let mut times: Vec<Duration> = health.causes.iter().filter_map(quarantine).collect();
     times.sort_unstable();
     let in_the_way = health.needed.checked_sub(health.granting + 1)?;
-    // Otherwise too few grant when all quarantines have ended.
+    // `None` if too few would grant even after all quarantines.
     let left = about(*times.get(in_the_way)?);
     Some(match health.fleet.is_empty() {
         true => format!("no lock is granted for another {left}, until earlier leases have ended"),

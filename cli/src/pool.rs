@@ -76,7 +76,10 @@ pub(crate) async fn connect(whose: &str, url: &str, create: bool, most: u32) -> 
     Ok(match kind(url)? {
         DatabaseKind::Sqlite => {
             let options: SqliteConnectOptions = url.parse().map_err(wrong)?;
-            let options = options.create_if_missing(create).busy_timeout(CONNECT_TIMEOUT);
+            // A URL with mode=rw wants a file that is there.
+            let has_mode = url.split_once('?').is_some_and(|(_, query)| query.contains("mode="));
+            let options = if create && has_mode { options } else { options.create_if_missing(create) };
+            let options = options.busy_timeout(CONNECT_TIMEOUT);
             let pool = PoolOptions::new().max_connections(1).acquire_timeout(CONNECT_TIMEOUT);
             Pool::Sqlite(pool.connect_with(options).await.map_err(closed)?)
         }

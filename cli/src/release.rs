@@ -110,7 +110,8 @@ async fn in_service(args: &ReleaseArgs, service: &dyn Operator) -> Result<Option
             "{resource} may have been released: the lock service did not answer: {fault}. {LOOK}"
         ))),
         Err(fault @ Fault::Denied(_)) => Err(Failure::refused(format_args!(
-            "the lock service: {fault}. In a database only the owner of the tables may do this: run it as the owner"
+            "the lock service: {fault}. In a database only the owner of the tables may do this, in SQLite who may write \
+             the file and its folder: run it as that user"
         ))),
         Err(fault) => Err(fault.into()),
     }

@@ -26,7 +26,7 @@ impl<T: Send + Sync + 'static> WatchedFiles<T> {
         let texts = read(&paths).map_err(Failure::usage)?;
         let names = paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
         let parse = move |texts: &[String]| parse(texts).map_err(|why| format!("{names}: {why}"));
-        let (parsed, followed) = watch::channel(Arc::new(parse(&texts).map_err(Failure::usage)?));
+        let (parsed, contents) = watch::channel(Arc::new(parse(&texts).map_err(Failure::usage)?));
         spawn_blocking(move || {
             let mut seen = Ok(texts);
             while !parsed.is_closed() {
@@ -44,7 +44,7 @@ impl<T: Send + Sync + 'static> WatchedFiles<T> {
                 seen = now;
             }
         });
-        Ok(WatchedFiles(followed))
+        Ok(WatchedFiles(contents))
     }
 
     pub(crate) fn now(&self) -> Arc<T> {

@@ -174,10 +174,7 @@ BEGIN
         IF floor IS NULL THEN
             SIGNAL SQLSTATE 'ZF500' SET MESSAGE_TEXT = 'fencing: fencing_floor has no row';
         END IF;
-        -- As fencing_failed_over() notes it. The variables of the server are only read where they matter.
-        IF NOT home <=> @@GLOBAL.server_id AND NOT home <=> @@GLOBAL.server_id /*M!100602 * (NOT EXISTS (
-            SELECT 1 FROM information_schema.system_variables
-            WHERE variable_name = 'WSREP_ON' AND global_value = 'ON')) */ THEN
+        IF NOT home <=> @@GLOBAL.server_id THEN
             CALL fencing_failed_over();
             SELECT token INTO floor FROM fencing_floor;
         END IF;
@@ -198,7 +195,8 @@ BEGIN
     ELSE
         SET joins = joins AND ends > present;
         SET granted = CASE
-            WHEN last_owner = the_owner AND allowed IS NULL OR joins AND COALESCE(mark, floor) <= last_token THEN last_token
+            WHEN last_owner = the_owner AND allowed IS NULL OR joins AND COALESCE(mark, floor) <= last_token
+                THEN last_token
             ELSE GREATEST(last_token, COALESCE(mark, 0), floor) + 1
         END;
         SET allowed = IF(joins, GREATEST(allowed, lasting * 1000), lasting * 1000);

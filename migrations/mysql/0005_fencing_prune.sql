@@ -70,6 +70,25 @@ BEGIN
     COMMIT AND NO CHAIN NO RELEASE;
 END;
 
+-- fencing_home(own): the server_id, or 0 on a Galera cluster. See fencing_count for how it is created.
+DROP PROCEDURE IF EXISTS fencing_home;
+CREATE PROCEDURE fencing_home(OUT own BIGINT)
+    SQL SECURITY INVOKER
+BEGIN
+    SET own = @@GLOBAL.server_id;
+END;
+SET @fencing_text = 'DO 0' /*M!100602 , @fencing_text = IF(
+    EXISTS (SELECT 1 FROM information_schema.system_variables WHERE variable_name = 'WSREP_ON'),
+    'CREATE OR REPLACE PROCEDURE fencing_home(OUT own BIGINT)
+        SQL SECURITY INVOKER
+    BEGIN
+        SET own = IF(@@GLOBAL.wsrep_on, 0, @@GLOBAL.server_id);
+    END',
+    'DO 0') */;
+PREPARE fencing_text FROM @fencing_text;
+EXECUTE fencing_text;
+DEALLOCATE PREPARE fencing_text;
+
 -- fencing_failed_over(): raises the floor above every token that the last server may have granted, for the first
 -- lease that another one grants: a promoted replica may have lost grants. The floor is the seconds since 2026 and six
 -- zeros: no resource has a million grants in a second.
@@ -78,15 +97,18 @@ CREATE PROCEDURE fencing_failed_over()
     MODIFIES SQL DATA
     SQL SECURITY DEFINER
 BEGIN
-    DECLARE own BIGINT DEFAULT @@GLOBAL.server_id /*M!100602 * (NOT EXISTS (SELECT 1 FROM information_schema.system_variables
-        WHERE variable_name = 'WSREP_ON' AND global_value = 'ON')) */;
+    DECLARE own BIGINT;
     DECLARE above BIGINT;
+    CALL fencing_home(own);
     SELECT LEAST(999999999999997, GREATEST(token + 1000000,
-        1000000 * TIMESTAMPDIFF(SECOND, '2026-01-01', UTC_TIMESTAMP()))) INTO above FROM fencing_floor;
-    CALL fencing_raise_floor(above, TRUE);
-    START TRANSACTION;
-    UPDATE fencing_floor SET server = own;
-    COMMIT AND NO CHAIN NO RELEASE;
+        1000000 * TIMESTAMPDIFF(SECOND, '2026-01-01', UTC_TIMESTAMP())))
+    INTO above FROM fencing_floor WHERE NOT server <=> own;
+    IF above IS NOT NULL THEN
+        CALL fencing_raise_floor(above, TRUE);
+        START TRANSACTION;
+        UPDATE fencing_floor SET server = own;
+        COMMIT AND NO CHAIN NO RELEASE;
+    END IF;
 END;
 
 -- fencing_prune(seconds, after, limit): deletes at most `limit` marks that may be pruned and are not above the floor, of
@@ -133,9 +155,8 @@ BEGIN
     SELECT pruned, HEX(last) AS last;
 END;
 
--- Where there are leases, the row of the floor was lost: the next lease raises it. In a variable: a replica that repeats
--- the statement must store this server's number.
-SET @fencing_server = @@GLOBAL.server_id /*M!100602 * (NOT EXISTS (SELECT 1 FROM information_schema.system_variables
-    WHERE variable_name = 'WSREP_ON' AND global_value = 'ON')) */;
+-- If there are leases, the floor's row was lost: the next lease raises it. The variable makes a replica store this
+-- server's number.
+CALL fencing_home(@fencing_server);
 UPDATE fencing_floor SET server = @fencing_server
 WHERE token = 0 AND server IS NULL AND NOT EXISTS (SELECT 1 FROM fencing_leases);

@@ -22,6 +22,7 @@ DROP PROCEDURE IF EXISTS fencing_admit;
 DROP PROCEDURE IF EXISTS fencing_check;
 DROP PROCEDURE IF EXISTS fencing_count;
 DROP PROCEDURE IF EXISTS fencing_failed_over;
+DROP PROCEDURE IF EXISTS fencing_home;
 DROP PROCEDURE IF EXISTS fencing_guard;
 DROP PROCEDURE IF EXISTS fencing_hold;
 DROP PROCEDURE IF EXISTS fencing_lease_acquire;

@@ -134,6 +134,7 @@ BEGIN
 END
 $fencing$;
 
+-- If there are leases, the floor's row was lost: the next lease raises it.
 UPDATE fencing_floor SET server = fencing_server()
 WHERE token = 0 AND server IS NULL AND NOT EXISTS (SELECT 1 FROM fencing_leases);
 

@@ -11,7 +11,7 @@ CREATE VIEW IF NOT EXISTS fencing_admit (resource, token) AS
     SELECT resource, token FROM fencing_marks;
 
 DROP TRIGGER IF EXISTS fencing_admit;
-CREATE TRIGGER IF NOT EXISTS fencing_admit INSTEAD OF INSERT ON fencing_admit BEGIN
+CREATE TRIGGER fencing_admit INSTEAD OF INSERT ON fencing_admit BEGIN
     SELECT CASE
         WHEN NEW.token IS NULL
             THEN json_extract('{}', 'fencing: no token presented, high water ' || coalesce(
@@ -47,7 +47,7 @@ CREATE VIEW IF NOT EXISTS fencing_check (resource, presented) AS
     SELECT resource, token FROM fencing_marks;
 
 DROP TRIGGER IF EXISTS fencing_check;
-CREATE TRIGGER IF NOT EXISTS fencing_check INSTEAD OF INSERT ON fencing_check BEGIN
+CREATE TRIGGER fencing_check INSTEAD OF INSERT ON fencing_check BEGIN
     SELECT CASE
         WHEN typeof(NEW.presented) <> 'text' THEN NULL
         WHEN instr(NEW.presented, ' ') NOT BETWEEN 2 AND 17

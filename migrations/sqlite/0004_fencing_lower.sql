@@ -13,7 +13,7 @@ CREATE TABLE IF NOT EXISTS fencing_audit (
 
 -- A value that is not a token may be corrected.
 DROP TRIGGER IF EXISTS fencing_marks_lower;
-CREATE TRIGGER IF NOT EXISTS fencing_marks_lower BEFORE UPDATE ON fencing_marks
+CREATE TRIGGER fencing_marks_lower BEFORE UPDATE ON fencing_marks
     WHEN (NEW.token < OLD.token OR NEW.resource <> OLD.resource)
         AND OLD.token BETWEEN 1 AND 999999999999999
         AND NOT EXISTS (SELECT 1 FROM fencing_audit WHERE resource = OLD.resource
@@ -25,7 +25,7 @@ END;
 
 -- An INSERT OR REPLACE deletes the old row, and fires no trigger for that.
 DROP TRIGGER IF EXISTS fencing_marks_replace;
-CREATE TRIGGER IF NOT EXISTS fencing_marks_replace BEFORE INSERT ON fencing_marks
+CREATE TRIGGER fencing_marks_replace BEFORE INSERT ON fencing_marks
     WHEN NEW.token < (SELECT token FROM fencing_marks WHERE resource = NEW.resource)
 BEGIN
     SELECT RAISE(ABORT,
@@ -34,7 +34,7 @@ END;
 
 -- A mark at or below the floor may be deleted, because the floor refuses the same tokens.
 DROP TRIGGER IF EXISTS fencing_marks_delete;
-CREATE TRIGGER IF NOT EXISTS fencing_marks_delete BEFORE DELETE ON fencing_marks
+CREATE TRIGGER fencing_marks_delete BEFORE DELETE ON fencing_marks
     WHEN OLD.token > coalesce((SELECT token FROM fencing_floor), 0)
 BEGIN
     SELECT RAISE(ABORT,
@@ -56,7 +56,7 @@ CREATE VIEW IF NOT EXISTS fencing_lower (resource, from_token, to_token) AS
     SELECT resource, token, token FROM fencing_marks;
 
 DROP TRIGGER IF EXISTS fencing_lower;
-CREATE TRIGGER IF NOT EXISTS fencing_lower INSTEAD OF INSERT ON fencing_lower BEGIN
+CREATE TRIGGER fencing_lower INSTEAD OF INSERT ON fencing_lower BEGIN
     SELECT CASE
         WHEN typeof(NEW.to_token) <> 'integer' OR NEW.to_token NOT BETWEEN 1 AND 999999999999999
             THEN json_extract('{}', 'fencing: a token lies between 1 and 999999999999999, not '

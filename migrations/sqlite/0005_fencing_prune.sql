@@ -4,7 +4,7 @@
 -- Refuses a new mark at or below the floor, whatever statement creates it, by json_extract as in
 -- fencing_admit. An upsert that finds the mark does not fire it.
 DROP TRIGGER IF EXISTS fencing_marks_floor;
-CREATE TRIGGER IF NOT EXISTS fencing_marks_floor AFTER INSERT ON fencing_marks
+CREATE TRIGGER fencing_marks_floor AFTER INSERT ON fencing_marks
     WHEN (NEW.token > (SELECT token FROM fencing_floor)) IS NOT TRUE
 BEGIN
     SELECT json_extract('{}', CASE WHEN NOT EXISTS (SELECT 1 FROM fencing_floor)
@@ -16,7 +16,7 @@ BEGIN
 END;
 
 DROP TRIGGER IF EXISTS fencing_floor_lower;
-CREATE TRIGGER IF NOT EXISTS fencing_floor_lower BEFORE UPDATE ON fencing_floor
+CREATE TRIGGER fencing_floor_lower BEFORE UPDATE ON fencing_floor
     WHEN NEW.token < OLD.token AND NOT EXISTS (SELECT 1 FROM fencing_audit
         WHERE resource = '' AND to_token = NEW.token AND lowered_at IS NULL)
 BEGIN
@@ -27,7 +27,7 @@ END;
 -- An INSERT OR REPLACE deletes the old row, and fires no trigger for that. If there is a floor, a higher one
 -- raises it and is not inserted: so a restore of data alone restores its floor.
 DROP TRIGGER IF EXISTS fencing_floor_replace;
-CREATE TRIGGER IF NOT EXISTS fencing_floor_replace BEFORE INSERT ON fencing_floor
+CREATE TRIGGER fencing_floor_replace BEFORE INSERT ON fencing_floor
     WHEN EXISTS (SELECT 1 FROM fencing_floor)
 BEGIN
     SELECT RAISE(ABORT,
@@ -39,7 +39,7 @@ END;
 
 -- A floor of 0 refuses nothing. Without a row no mark is created.
 DROP TRIGGER IF EXISTS fencing_floor_delete;
-CREATE TRIGGER IF NOT EXISTS fencing_floor_delete BEFORE DELETE ON fencing_floor
+CREATE TRIGGER fencing_floor_delete BEFORE DELETE ON fencing_floor
     WHEN OLD.token <> 0
 BEGIN
     SELECT RAISE(ABORT,

@@ -59,7 +59,10 @@ pub enum Fault {
     Quarantined(Duration),
     /// It belongs to another fleet: this client has another list of nodes. It gives no vote,
     /// because majorities of different lists need not meet.
-    #[error("a node of another fleet: {}; give every client the same list", .members.join(","))]
+    #[error(
+        "a node of another fleet: {}; give every client the same list, and the new list of a move only when it is done",
+        .members.join(",")
+    )]
     OtherFleet {
         /// The names of the nodes of that fleet.
         members: Vec<String>,

@@ -18,6 +18,9 @@ pub trait Dialect: sqlx::Database<Connection: Migrate, Arguments: Clone> {
     /// Whether an interrupted procedure keeps transaction, settings and table locks: its session is not reused then.
     const KEEPS_SESSION_STATE: bool = false;
 
+    /// Whether there is a server that may hang, so that a connection whose statement is dropped must be closed.
+    const CAN_HANG: bool = true;
+
     /// Returns the name of the database that these options lead to, without user and password.
     fn name(options: &<Self::Connection as Connection>::Options) -> String;
 

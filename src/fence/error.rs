@@ -77,10 +77,12 @@ pub enum FenceError {
     /// The marks did not answer, or refused for now. Try again.
     #[error("high-water marks unreachable: {0}")]
     Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The storage of the marks lacks a table, a function or a right, or has something that is not a mark. Nothing was
-    /// written, and a retry does not help.
+    /// The storage of the marks lacks a table or a function. Nothing was written, and a retry does not help.
     #[error("the storage of the high-water marks is not set up: {0}")]
     NotSetUp(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The storage refuses for good: a right is missing, or what it has is not a mark. A retry does not help.
+    #[error("the storage refuses: {0}")]
+    Refused(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// No connection of the storage's pool became free in time. Nothing was read or written. Try again.
     #[error("no pool connection became free in time: find what holds the connections, or enlarge the pool: {0}")]
     NoConnection(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -106,6 +108,7 @@ impl FenceError {
             FenceError::Quarantine { .. } => "quarantine",
             FenceError::Unreachable(_) => "unreachable",
             FenceError::NotSetUp(_) => "not_set_up",
+            FenceError::Refused(_) => "refused",
             FenceError::NoConnection(_) => "no_connection",
             FenceError::Conflict(_) => "retryable",
             FenceError::NoRuntime => "no_runtime",

@@ -65,7 +65,8 @@ pub enum Refusal {
         /// The cause.
         cause: Arc<FenceError>,
     },
-    /// The storage of the fence lacks a table or a function. The check wrote nothing, and a retry does not help.
+    /// The storage of the fence lacks a table or a function, or refuses the check: a right is missing, or the mark is
+    /// not a token. The check wrote nothing, and a retry does not help.
     #[error("the fence of the request is not set up: {0}")]
     NotSetUp(#[source] Arc<dyn Error + Send + Sync>),
     /// Another transaction conflicts with the one that checks the token, which was rolled back. It says
@@ -96,7 +97,7 @@ impl<E: Into<FenceError>> From<E> for Refusal {
             FenceError::Stale(stale) => Refusal::Stale(stale),
             FenceError::NotIssued(not_issued) => Refusal::NotIssued(not_issued),
             FenceError::NotSetUp(cause) => Refusal::NotSetUp(cause.into()),
-            FenceError::Unreachable(cause) => Refusal::Failed(cause.into()),
+            FenceError::Unreachable(cause) | FenceError::Refused(cause) => Refusal::Failed(cause.into()),
             error => Refusal::Failed(Arc::new(error)),
         }
     }
@@ -157,6 +158,7 @@ impl Refusal {
     pub(super) fn before_the_handler(resource: Resource, presented: Token, error: FenceError) -> Refusal {
         match error {
             FenceError::Conflict(cause) => Refusal::Conflict(cause.into()),
+            FenceError::Refused(cause) => Refusal::NotSetUp(cause.into()),
             FenceError::Stale(_) | FenceError::NotIssued(_) | FenceError::NotSetUp(_) => error.into(),
             cause => Refusal::Unavailable { resource, presented, cause: Arc::new(cause) },
         }

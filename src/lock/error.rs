@@ -89,8 +89,8 @@ impl AcquireError {
         AcquireError::Unavailable { resource: resource.clone(), cause }
     }
 
-    /// Returns whether asking again is useless: the service refuses this client, or so many nodes that the others are
-    /// no majority.
+    /// Returns whether asking again is useless: the service refuses this client, or so many nodes do that no majority
+    /// is left.
     pub(super) fn is_permanent(&self) -> bool {
         let refuse = self.causes().iter().filter(|cause| matches!(cause.cause, Fault::Denied(_))).count();
         match self {

@@ -31,7 +31,8 @@ pub enum ObjectError {
     ///
     /// If an answer of the store was lost, this write may have been applied before the other one.
     #[error(
-        "the object {path} was written without the fence: stop its writers, delete it, and put its contents with a token above all that were granted"
+        "the object {path} was written without the fence: stop its writers, delete it, and put its contents with a token \
+         above all that were granted"
     )]
     NotFenced {
         /// The path of the object.

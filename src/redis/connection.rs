@@ -85,6 +85,7 @@ fn refused(error: &RedisError) -> Option<FencedError> {
         }
         ErrorKind::Server(ServerErrorKind::ReadOnly) => FencedError::Unfit(Unfit::Replica),
         ErrorKind::Server(ServerErrorKind::BusyLoading) => FencedError::Unfit(Unfit::Loading),
+        _ if error.code() == Some("BUSY") => FencedError::Unreachable(text),
         ErrorKind::Server(_) | ErrorKind::Extension if read_only(&text) => FencedError::Unfit(Unfit::Replica),
         ErrorKind::Server(_) | ErrorKind::Extension | ErrorKind::AuthenticationFailed => FencedError::Refused(text),
         _ => return None,

@@ -60,7 +60,7 @@ pub enum FencedError {
     /// The server refused: no memory left, or a right is missing. Nothing was written; the mark may have been raised.
     #[error("the server refused: {0}")]
     Refused(String),
-    /// There is no connection. Nothing was sent.
+    /// There is no connection, or a script keeps the server busy. Nothing was done.
     #[error("the server cannot be reached: {0}")]
     Unreachable(String),
     /// The request was sent and not answered. It may have run, or may run later. Send only the same write
@@ -92,12 +92,18 @@ impl From<FencedError> for FenceError {
             FencedError::Stale(stale) => FenceError::Stale(stale),
             error @ FencedError::Closed(_) => FenceError::Closed(Box::new(error)),
             error @ (FencedError::Corrupt { .. } | FencedError::CorruptFloor { .. } | FencedError::OtherSlot(_)) => {
-                FenceError::NotSetUp(Box::new(error))
+                FenceError::Refused(Box::new(error))
+            }
+            FencedError::Refused(text) if DENIALS.iter().any(|code| text.contains(code)) => {
+                FenceError::Refused(Box::new(FencedError::Refused(text)))
             }
             error => FenceError::Unreachable(Box::new(error)),
         }
     }
 }
+
+/// The codes of errors that a missing right or a wrong password causes.
+const DENIALS: [&str; 3] = ["NOPERM", "NOAUTH", "WRONGPASS"];
 
 /// Why the marks are closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

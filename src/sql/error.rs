@@ -64,9 +64,10 @@ impl From<AdmitError> for FenceError {
             AdmitError::Stale(stale) => FenceError::Stale(stale),
             error @ AdmitError::Retryable(_) => FenceError::Conflict(Box::new(error)),
             error @ AdmitError::Database(sqlx::Error::PoolTimedOut) => FenceError::NoConnection(Box::new(error)),
-            error @ (AdmitError::NotMigrated(_) | AdmitError::Corrupt { .. }) => FenceError::NotSetUp(Box::new(error)),
+            error @ AdmitError::NotMigrated(_) => FenceError::NotSetUp(Box::new(error)),
+            error @ AdmitError::Corrupt { .. } => FenceError::Refused(Box::new(error)),
             AdmitError::Database(cause) if meaning(&cause) == Some(Meaning::Denied) => {
-                FenceError::NotSetUp(Box::new(AdmitError::Database(cause)))
+                FenceError::Refused(Box::new(AdmitError::Database(cause)))
             }
             error => FenceError::Unreachable(Box::new(error)),
         }

@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-use super::MigrateError;
+use super::migrate_error::MigrateError;
 use crate::database::{Database, Meaning, TextRow, fill, meaning, quote};
 
 /// The tables that say which tokens are stale. The first migration creates them, and no other table.
@@ -39,7 +39,7 @@ pub(super) async fn find_lost<DB: Database>(
         lost.extend(fault.map(|fault| format!("the {kind} {name}{fault}")));
     }
     if is_begun && marks.is_empty() {
-        // Where this user may not read it, it is there.
+        // If this user may not read the row, assume that it is there.
         let floor = DB::first(conn, format!("SELECT 1 FROM {home}fencing_floor")).await;
         marks.extend(matches!(floor, Ok(None)).then(|| "the row of the table fencing_floor".into()));
     }

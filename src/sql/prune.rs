@@ -158,7 +158,7 @@ pub async fn raise_floor<DB: Database>(pool: &Pool<DB>, to: Token) -> Result<(),
 }
 
 fn read_plan(rows: &[TextRow]) -> Result<Pruned, AdmitError> {
-    let no_floor = || sqlx::Error::Protocol(NO_FLOOR.into());
+    let no_floor = || AdmitError::NotMigrated(sqlx::Error::Protocol(NO_FLOOR.into()));
     let row = rows.first().ok_or_else(no_floor)?;
     let token = |column| row.number::<i64>(column).and_then(|number| Token::try_from(number).ok());
     // It is 0 where none was set, and NULL only where the row is lost.

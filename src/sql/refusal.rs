@@ -32,8 +32,8 @@ fn parse(text: &str) -> Option<Stale> {
 /// The longest message of MySQL, in characters. A longer one ends in three dots.
 const MAX_MESSAGE: usize = 128;
 
-/// Finds the high water that refused this token of this resource. A library may append text to the message, behind white
-/// space or a mark that closes it; SQLite quotes it, which doubles quotes in the name; MySQL may have cut the name.
+/// Finds the high water that refused this token of this resource. A library may append text to the message, behind
+/// white space or a mark that closes it; SQLite quotes it, which doubles quotes in the name; MySQL may have cut the name.
 fn high_water(text: &str, resource: &Resource, token: Token) -> Option<Token> {
     let (before, presented, highest, name) = parts(text)?;
     let quoted = is_quoted(before);

@@ -97,11 +97,15 @@ async fn servers_with_clocks_of_their_own_agree_with_this_machine_and_may_take_n
     postgres.run(&format!("ALTER DATABASE {} SET default_transaction_read_only = on", name.trim())).unwrap();
     finds(&postgres.url, "", 69, "takes no writes: it is a standby, or read-only");
     ask(&postgres.url, "db marks raise --resource a --token 1 --yes").says(69, "read-only");
-    let drop = format!("DROP PROCEDURE {}.fencing_lease_renew", options.get_database().unwrap());
-    output(server.client("mysql").args(["-e", &drop])).unwrap();
-    finds(&mariadb, "", 69, "mend  the lock service: ");
     output(server.client("mysql").args(["-e", "SET GLOBAL read_only = 1"])).unwrap();
     finds(&mariadb, "", 69, "takes no writes: it is a standby, or read-only");
+    let pool = sqlx::MySqlPool::connect_lazy_with(options.clone());
+    let health = fencing::lock::sql::SqlLock::builder(pool).build().unwrap().health().await;
+    assert!(health.causes.iter().any(|cause| cause.to_string().contains("read-only")), "{health:?}");
+    let drop =
+        format!("SET GLOBAL read_only = 0; DROP PROCEDURE {}.fencing_lease_renew", options.get_database().unwrap());
+    output(server.client("mysql").args(["-e", &drop])).unwrap();
+    finds(&mariadb, "", 69, "mend  the lock service: ");
 }
 
 #[test]

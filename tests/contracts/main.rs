@@ -149,7 +149,7 @@ async fn lock_by_the_url_of_memory() {
 #[tokio::test]
 async fn redlock_on_five_redis_servers() {
     let servers = five();
-    // Nodes on a busy machine must not look down. Not a longer one: a waiting writer keeps readers out for two, too.
+    // Nodes on a busy machine must not look down. No longer: a waiting writer keeps readers out for two budgets.
     let budget = Duration::from_secs(2);
     let one = || {
         let redlock = Redlock::builder().first_start(true).redis(servers.iter().map(RedisServer::url));

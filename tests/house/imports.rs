@@ -114,7 +114,8 @@ fn way(files: &[File], from: &[String], path: &[String]) -> Option<Vec<Module>> 
                     return (place > 0).then(|| vec![at.clone()]);
                 };
                 let target: Module = export.iter().chain(&path[place + 1..]).cloned().collect();
-                let further = way(files, &at, &target)?;
+                // What another crate defines, this file exports.
+                let Some(further) = way(files, &at, &target) else { return (place > 0).then(|| vec![at.clone()]) };
                 return Some([at.clone()].into_iter().chain(further).collect());
             }
         }

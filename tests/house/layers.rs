@@ -9,7 +9,7 @@ fn layer(module: &[String]) -> &'static str {
         // `lib.rs`, which only exports.
         [] => "crate root",
         ["sequencer" | "holder" | "time" | "random" | "background", ..] | ["log_throttle" | "server_info", ..] => {
-            "common"
+            "types"
         }
         ["database", "postgres", ..] => "postgres",
         ["database", "mysql", ..] => "mysql",
@@ -38,18 +38,18 @@ fn layer(module: &[String]) -> &'static str {
 /// The layers that the files of a layer may import from, apart from their own.
 fn below(layer: &str) -> &'static [&'static str] {
     match layer {
-        "common" => &[],
-        "database" => &["common", "postgres", "mysql", "sqlite"],
-        "postgres" | "mysql" | "sqlite" => &["common", "database"],
-        "lock" | "fence" => &["common"],
-        "redlock" => &["common", "lock"],
-        "memory node" | "redis node" => &["common", "lock", "redlock"],
-        "lock in sql" => &["common", "database", "lock"],
-        "etcd lock" | "zookeeper lock" => &["common", "lock"],
-        "memory marks" | "redis marks" | "objects" | "http" => &["common", "fence"],
-        "sql" => &["common", "database", "postgres", "mysql", "sqlite", "fence"],
+        "types" => &[],
+        "database" => &["types", "postgres", "mysql", "sqlite"],
+        "postgres" | "mysql" | "sqlite" => &["types", "database"],
+        "lock" | "fence" => &["types"],
+        "redlock" => &["types", "lock"],
+        "memory node" | "redis node" => &["types", "lock", "redlock"],
+        "lock in sql" => &["types", "database", "lock"],
+        "etcd lock" | "zookeeper lock" => &["types", "lock"],
+        "memory marks" | "redis marks" | "objects" | "http" => &["types", "fence"],
+        "sql" => &["types", "database", "postgres", "mysql", "sqlite", "fence"],
         "connect" => &[
-            "common",
+            "types",
             "database",
             "lock",
             "redlock",
@@ -60,7 +60,7 @@ fn below(layer: &str) -> &'static [&'static str] {
             "zookeeper lock",
             "sql",
         ],
-        "testing" => &["common", "lock", "fence", "redlock"],
+        "testing" => &["types", "lock", "fence", "redlock"],
         _ => panic!("what may {layer} import?"),
     }
 }

@@ -3,21 +3,21 @@
 use support::history::Invariant::{self, I1, I2, I3, I4, I5, I6};
 use support::history::{Answer, Attempt, Event, History, Outcome, Report, Stored, Write};
 
-fn attempt_on(resource: &str, client: u32, asked: u64, told: u64, outcome: Outcome) -> Event {
-    Event::Attempt(Attempt { client, resource: resource.into(), asked, told, outcome })
+fn attempt_on(resource: &str, client: u32, asked: u64, answered: u64, outcome: Outcome) -> Event {
+    Event::Attempt(Attempt { client, resource: resource.into(), asked, answered, outcome })
 }
 
-fn attempt(client: u32, asked: u64, told: u64, outcome: Outcome) -> Event {
-    attempt_on("r", client, asked, told, outcome)
+fn attempt(client: u32, asked: u64, answered: u64, outcome: Outcome) -> Event {
+    attempt_on("r", client, asked, answered, outcome)
 }
 
-fn granted(client: u32, asked: u64, told: u64, token: u64) -> Event {
-    attempt(client, asked, told, Outcome::Granted(token))
+fn granted(client: u32, asked: u64, answered: u64, token: u64) -> Event {
+    attempt(client, asked, answered, Outcome::Granted(token))
 }
 
-fn write(client: u32, token: u64, sent: u64, told: u64, answer: Answer) -> Event {
+fn write(client: u32, token: u64, sent: u64, answered: u64, answer: Answer) -> Event {
     let value = format!("{client} at {sent}");
-    Event::Write(Write { client, resource: "r".into(), token, value, sent, told, answer })
+    Event::Write(Write { client, resource: "r".into(), token, value, sent, answered, answer })
 }
 
 fn stored(client: u32, token: u64, sent: u64) -> Stored {
@@ -50,8 +50,8 @@ fn good() -> History {
     }
 }
 
-fn shared(client: u32, asked: u64, told: u64, token: u64) -> Event {
-    attempt(client, asked, told, Outcome::Shared(token))
+fn shared(client: u32, asked: u64, answered: u64, token: u64) -> Event {
+    attempt(client, asked, answered, Outcome::Shared(token))
 }
 
 /// What the checker finds when `spoil` has been at the good history.
@@ -91,7 +91,7 @@ fn i1_a_token_granted_twice() {
 #[test]
 fn i2_a_later_grant_with_a_smaller_token() {
     assert_eq!(with([granted(1, 150, 151, 32)]), [I2]);
-    // Asked for before the other was told: either order is right.
+    // Asked for before the other answer: either order is right.
     assert_eq!(with([granted(1, 18, 151, 32)]), []);
 }
 
@@ -109,7 +109,7 @@ fn i3_a_stale_write_accepted() {
     // In the log only: the client never heard of it.
     let silent = |history: &mut History| history.accepted.insert(2, stored(1, 33, 71));
     assert_eq!(found(silent), [I3]);
-    // By what the clients were told only: the log has them the other way round.
+    // Only the answers show it: the log has them the other way round.
     let reordered = |history: &mut History| {
         history.events.push(write(1, 33, 63, 64, Answer::Accepted));
         history.accepted.insert(1, stored(1, 33, 63));

@@ -34,10 +34,24 @@ async fn user_password_and_database() {
         let cause = cause(&url(user, password)).await;
         assert!(matches!(cause.cause, Fault::Denied(_)), "{cause}");
         assert!(cause.node.contains(user) && !cause.to_string().contains(password), "{cause}");
-        // No wait changes that.
+        // Waiting would not help.
         let patient = steady(&[]).redis([url(user, password)]).wait(Duration::from_secs(3600)).build().unwrap();
         in_time(patient.acquire(&resource())).await.unwrap_err();
     }
+    // A server that is full refuses the login, too; that passes.
+    server.cli(&["CONFIG", "SET", "maxclients", "1"]);
+    let _last = std::os::unix::net::UnixStream::connect(server.socket()).unwrap();
+    in_time(async {
+        loop {
+            match cause(&url("worker", "secret")).await.cause {
+                Fault::Refused(text) if text.contains("max number of clients") => return,
+                // It was closed before it was read.
+                Fault::Unreachable(_) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    })
+    .await;
 }
 
 /// A process of its own, as the trusted certificates come from its environment.

@@ -77,7 +77,7 @@ async fn it_is_moved_by_several_at_once_and_released_for_all_or_ended_by_an_oper
     services[1].settle().await;
     release(next).await;
 
-    // Its node is another's than the one that was granted, but it says the token of the grant.
+    // After a move the node is another session's, but has the token of the grant.
     let operator = ConnectOptions::new(server.url()).operator().unwrap();
     let lease = services[0].acquire(&lock()).await.unwrap();
     let ticket = lease.ticket().unwrap();
@@ -151,4 +151,28 @@ async fn a_late_move_changes_nothing() {
         }
         release(next).await;
     }
+}
+
+/// Its node was removed by force before its zxid was read, and is another client's since.
+#[tokio::test]
+async fn a_late_read_takes_no_token_of_the_next_holder() {
+    let server = ZookeeperServer::start();
+    let (hand, proxy, [other]) = (by_hand(&server).await, Proxy::before(&server).await, services(&server));
+    let slow = ZookeeperLock::builder(&proxy.url).ttl(TTL * 2).budget(TTL).build().unwrap();
+    slow.acquire(&resource("a")).await.unwrap().leave();
+    release(other.acquire(&lock()).await.unwrap()).await;
+    proxy.gate.send_replace(Gate::Behind);
+    let late = tokio::spawn({
+        let slow = slow.clone();
+        async move { slow.try_acquire(&lock()).await }
+    });
+    proxy.waits().await;
+    let x = "/fencing/l/invoice%2F42/x";
+    until("it is made", async || hand.check_stat(x).await.unwrap()).await;
+    hand.delete(x, None).await.unwrap();
+    let next = until("it is the next one's", async || other.try_acquire(&lock()).await.ok()).await;
+    proxy.gate.send_replace(Gate::Open);
+    let late = late.await.unwrap();
+    assert!(late.is_err(), "{late:?} beside {next:?}");
+    next.renew().await.unwrap();
 }

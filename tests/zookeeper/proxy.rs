@@ -1,4 +1,4 @@
-//! What lies between a client and a server: it may hold back writes of several operations.
+//! What lies between a client and a server: it may hold back writes of several operations, or what follows them.
 
 use tokio::io::{self, AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -14,7 +14,9 @@ const MULTI: [u8; 4] = 14_u32.to_be_bytes();
 pub enum Gate {
     Open,
     Closed,
-    /// A write waits, and what comes behind it.
+    /// A write passes, and what comes behind it waits.
+    Behind,
+    /// A write waits, and what comes behind it, or only that.
     Waiting,
 }
 
@@ -50,11 +52,20 @@ async fn forward(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, gate: watch::S
         let length = from.read_u32().await?;
         let mut request = vec![0; length as usize];
         from.read_exact(&mut request).await?;
-        if request.get(4..8) == Some(&MULTI) && *gate.borrow() != Gate::Open {
-            gate.send_replace(Gate::Waiting);
-            let _ = gate.subscribe().wait_for(|gate| *gate == Gate::Open).await;
+        let is_write = request.get(4..8) == Some(&MULTI);
+        let passes = matches!(*gate.borrow(), Gate::Open | Gate::Behind);
+        if is_write && !passes {
+            wait(&gate).await;
         }
         to.write_u32(length).await?;
         to.write_all(&request).await?;
+        if is_write && passes && *gate.borrow() == Gate::Behind {
+            wait(&gate).await;
+        }
     }
+}
+
+async fn wait(gate: &watch::Sender<Gate>) {
+    gate.send_replace(Gate::Waiting);
+    let _ = gate.subscribe().wait_for(|gate| *gate == Gate::Open).await;
 }

@@ -130,7 +130,7 @@ async fn a_session_that_has_expired_loses_its_leases_and_is_replaced() {
 async fn an_attempt_to_hold_what_others_share_leaves_no_mark_and_a_base_that_goes_back_is_refused() {
     let server = ZookeeperServer::start();
     let (hand, lock) = (by_hand(&server).await, on(&server).build().unwrap());
-    // The releases of those who share it would have to find out why the lock has changed.
+    // A mark would change the version: each sharer's release would have to find out why.
     let (other, s) = (on(&server).build().unwrap(), resource("s"));
     let _parts = [lock.acquire_shared(&s).await.unwrap(), other.acquire_shared(&s).await.unwrap()];
     let version = async || hand.check_stat("/fencing/l/s").await.unwrap().unwrap().version;

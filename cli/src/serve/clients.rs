@@ -92,8 +92,8 @@ pub(super) type Place = (InUse, OwnedSemaphorePermit);
 impl Clients {
     /// Without a file everybody is one client, which may ask for everything.
     pub(super) fn open(file: Option<&Path>) -> Result<Clients, Failure> {
-        let follow = |file: &Path| WatchedFiles::open(vec![file.to_owned()], |texts| parse(&texts.concat()));
-        Ok(Clients { known: file.map(follow).transpose()?, usage: Mutex::default() })
+        let watch = |file: &Path| WatchedFiles::open(vec![file.to_owned()], |texts| parse(&texts.concat()));
+        Ok(Clients { known: file.map(watch).transpose()?, usage: Mutex::default() })
     }
 
     pub(super) fn is_anybody(&self) -> bool {

@@ -126,11 +126,11 @@ impl Client {
         sequencers: impl Fn(&Lease<K>) -> Vec<Sequencer>,
         granted: fn(u64) -> Outcome,
     ) -> Result<(), Box<dyn Error>> {
-        let (client, told) = (self.orders.number, now());
+        let (client, answered) = (self.orders.number, now());
         let tell = |resource: &str, outcome| {
             let resource = resource.to_owned();
             // Whoever reads this may stop us now.
-            say(&Event::Attempt(Attempt { client, resource, asked, told, outcome }));
+            say(&Event::Attempt(Attempt { client, resource, asked, answered, outcome }));
         };
         self.refused = false;
         let lease = match attempt {
@@ -184,8 +184,8 @@ impl Client {
         attach(request.headers_mut(), lease.token);
         let sent = now();
         let answer = self.send(request).await.unwrap_or(Answer::InDoubt);
-        let (token, told) = (lease.token.get(), now());
-        say(&Event::Write(Write { client, resource, token, value, sent, told, answer }));
+        let (token, answered) = (lease.token.get(), now());
+        say(&Event::Write(Write { client, resource, token, value, sent, answered, answer }));
         Ok(())
     }
 

@@ -13,6 +13,8 @@ use super::{Dialect, FenceStatements, Meaning, Migrations, NO_FLOOR, Schema};
 impl Dialect for Sqlite {
     const PARAMETER: &'static str = "?1";
 
+    const CAN_HANG: bool = false;
+
     fn name(options: &SqliteConnectOptions) -> String {
         format!("sqlite:{}", options.get_filename().display())
     }
@@ -27,13 +29,14 @@ impl Dialect for Sqlite {
 pub fn meaning(error: &dyn DatabaseError) -> Option<Meaning> {
     let error = error.try_downcast_ref::<SqliteError>()?;
     let code = error.code().and_then(|code| code.parse::<i32>().ok());
-    Some(match (code.unwrap_or(0), error.message()) {
-        (1, text) if text.starts_with("no such table: ") => Meaning::NotMigrated,
-        // It quotes what the fence's triggers say.
-        (1, text) if text.contains(NO_FLOOR) => Meaning::NotMigrated,
-        (1, text) if text.contains("'fencing: no token presented") => Meaning::Unpresented,
-        (1, text) if text.contains(" is stale, high water ") => Meaning::Stale,
-        (code, _) => meaning_of(code),
+    let text = error.message();
+    // It quotes what the fence's triggers say.
+    let fence = text.split_once("'fencing: ").map_or("", |(_, fence)| fence);
+    Some(match code.unwrap_or(0) {
+        1 if text.starts_with("no such table: ") || fence.starts_with(NO_FLOOR) => Meaning::NotMigrated,
+        1 if fence.starts_with("no token presented") => Meaning::Unpresented,
+        1 if fence.starts_with("token ") => Meaning::Stale,
+        code => meaning_of(code),
     })
 }
 
@@ -42,10 +45,10 @@ pub fn meaning_of(code: i32) -> Meaning {
     match code & 0xff {
         // BUSY, LOCKED, and PROTOCOL, the race for a WAL's locks that was lost too often.
         5 | 6 | 15 => Meaning::Conflict,
-        // PERM, AUTH
-        3 | 23 => Meaning::Denied,
-        // READONLY, FULL
-        8 | 13 => Meaning::NotNow,
+        // PERM, READONLY, AUTH
+        3 | 8 | 23 => Meaning::Denied,
+        // FULL
+        13 => Meaning::NotNow,
         _ => Meaning::Other,
     }
 }
@@ -60,6 +63,6 @@ impl Schema for Sqlite {
     const BEGIN_MIGRATION: &'static str = Sqlite::BEGIN;
 
     /// The schema keeps the text from the name on.
-    const OBJECTS: &'static str = "SELECT 'trigger ' || name, 'TRIGGER IF NOT EXISTS ' || substr(sql, 16), NULL
+    const OBJECTS: &'static str = "SELECT 'trigger ' || name, 'TRIGGER ' || substr(sql, 16), NULL
         FROM main.sqlite_schema WHERE type = 'trigger'";
 }

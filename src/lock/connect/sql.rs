@@ -47,8 +47,8 @@ pub(super) fn operator<DB: Database>(options: &ConnectOptions) -> Result<Arc<dyn
     Ok(Arc::new(pool.connect_lazy_with(parsed::<DB>(options)?)))
 }
 
-/// Opens a lock service in a database. It is ready when its tables are there and keep what is written: each time, as
-/// a table may have lost its log since.
+/// Opens a lock service in a database. Each opening checks that its tables exist and are logged: they may have been
+/// altered.
 pub(super) async fn open_with<DB: Database>(
     options: &ConnectOptions,
     server: ServerOptions<DB>,

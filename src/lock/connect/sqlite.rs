@@ -22,6 +22,7 @@ fn file(options: &ConnectOptions) -> Result<SqliteConnectOptions, ConnectError> 
         return Err(options.unusable(format!("the folder {} does not exist", folder.display())));
     }
     // A URL with mode=rw wants a file that is there.
-    let file = if options.url.contains("mode=") { file } else { file.create_if_missing(true) };
+    let has_mode = options.url.split_once('?').is_some_and(|(_, query)| query.contains("mode="));
+    let file = if has_mode { file } else { file.create_if_missing(true) };
     Ok(file.busy_timeout(options.connect_limit() / 2))
 }

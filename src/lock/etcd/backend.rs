@@ -73,9 +73,7 @@ impl LockBackend for Arc<EtcdSessions> {
             let before = cluster.largest.get();
             let keys = [cluster.keys.closed(), cluster.keys.base()].map(|key| Op::range(Range::one(key)));
             let read = Txn { success: keys.into(), ..Txn::default() };
-            if !cluster.client.is_checked() {
-                cluster.client.check_members(budget / 4).await.map_err(|failure| failure.fault)?;
-            }
+            cluster.client.check_members(budget / 4).await.map_err(|failure| failure.fault)?;
             let read = cluster.client.ask(&read, budget).await.map_err(|failure| failure.fault)?;
             if let Some(closed) = read.read(0).first() {
                 return Err(cluster.closed(closed, budget).await);
@@ -216,7 +214,9 @@ impl EtcdSession {
             Err(refusal) => {
                 let may_be_granted = match &refusal {
                     // etcd carries out the transaction that exceeds its space, and then refuses it.
-                    EtcdRefusal::Failed(EtcdFailure { fault: Fault::NotNow(_), in_doubt: false, .. }) => {
+                    EtcdRefusal::Failed(EtcdFailure { fault: Fault::NotNow(why), in_doubt: false, .. })
+                        if why.contains("space exceeded") =>
+                    {
                         self.may_have(claim).await
                     }
                     EtcdRefusal::Failed(failure) => failure.in_doubt,

@@ -144,13 +144,12 @@ impl EtcdClient {
         Ok(answer)
     }
 
-    pub(super) fn is_checked(&self) -> bool {
-        self.checked.load(Ordering::Acquire)
-    }
-
-    /// Checks that the members that answer within the limit belong to one cluster, which is the only one from then on.
+    /// Checks once that the members that answer within the limit belong to one cluster, which is the only one from then on.
     /// Otherwise a lock would have two holders, by the member that each client reaches first.
     pub(super) async fn check_members(&self, limit: Duration) -> Result<(), EtcdFailure> {
+        if self.checked.load(Ordering::Acquire) {
+            return Ok(());
+        }
         let asked = self.members().map(async |(number, _)| {
             // Members are asked for their state without a login.
             let status = async { self.unary(&self.channel(number).await.ok()?, &Status {}, None).await.ok() };

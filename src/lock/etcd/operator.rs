@@ -41,7 +41,7 @@ impl Operator for Cluster {
                 (Compare::created(alone.clone(), Is::Equal, revision), vec![Op::delete(alone)])
             };
             let end = Txn { compare: vec![compare], success, failure: Vec::new() };
-            self.check_members().await?;
+            self.client.check_members(self.budget).await?;
             Ok(self.client.call(&end, self.budget, Repeat::Never).await?.0.succeeded)
         }
         .boxed()
@@ -49,7 +49,7 @@ impl Operator for Cluster {
 
     fn raise(&self, above: Token) -> BoxFuture<'_, Result<(), Fault>> {
         async move {
-            self.check_members().await?;
+            self.client.check_members(self.budget).await?;
             while !self.try_raise(above.get()).await? {}
             Ok(())
         }
@@ -58,13 +58,6 @@ impl Operator for Cluster {
 }
 
 impl Cluster {
-    async fn check_members(&self) -> Result<(), Fault> {
-        if !self.client.is_checked() {
-            self.client.check_members(self.budget).await?;
-        }
-        Ok(())
-    }
-
     /// Raises the base and deletes every lock, place and session at once. While `closed` is there, no session starts:
     /// for as long as an earlier one may have renewed its leases. Returns false if the base was changed meanwhile.
     async fn try_raise(&self, above: u64) -> Result<bool, Fault> {
@@ -85,7 +78,7 @@ impl Cluster {
     }
 
     async fn read(&self, (mut start, end): Span, limit: u32) -> Result<Vec<LeaseRecord>, Fault> {
-        self.check_members().await?;
+        self.client.check_members(self.budget).await?;
         let keys = &self.keys;
         let (mut names, mut found) = (BTreeSet::new(), Vec::<(Resource, bool, KeyValue)>::new());
         'pages: loop {

@@ -84,9 +84,7 @@ impl EtcdSession {
     pub(super) async fn start(cluster: &Arc<Cluster>, terms: &Terms, budget: Duration) -> Result<Arc<Self>, Fault> {
         let now = cluster.clock.now();
         let seconds = seconds(terms.ttl * 4 / 3 + terms.lock_delay);
-        if !cluster.client.is_checked() {
-            cluster.client.check_members(budget / 4).await?;
-        }
+        cluster.client.check_members(budget / 4).await?;
         let lease = cluster.grant(seconds, budget).await?;
         let created = put_sentinel(cluster, lease, seconds, budget).await;
         let created = created.inspect_err(|_| cluster.revoke(&Handle::current(), lease, budget))?;

@@ -162,7 +162,7 @@ impl FleetOperator {
                     let missing = || causes.iter().map(|cause| cause.node.clone()).collect();
                     own.map_or_else(|| Fault::NotStarted { missing: missing() }, |own| own.cause.clone())
                 }
-                Err(OperatorError::OtherFleet(other)) => other.cause,
+                Err(OperatorError::OtherFleet(other)) if other.node == node => other.cause,
                 Err(error) => Fault::Refused(error.to_string()),
             };
             outcomes.causes.push(NodeCause { node, cause });

@@ -166,20 +166,21 @@ impl<DB: Database> LeaseTable<DB> {
         let start = Instant::now();
         loop {
             let conn = self.connection(start, limits).await.map_err(fault::of_connection)?;
-            // Dropped without an answer: the pool would wait for it for ever. SQLite has no server that could hang.
+            // If this is dropped, or below too late, the pool would wait for the answer for ever.
             let mut conn = guard(conn, |mut conn| {
-                if !DB::CALL.is_empty() {
+                if DB::CAN_HANG {
                     conn.close_on_drop();
                 }
             });
-            let Ok(answer) = timeout_at(start + limits.answer, run(&mut conn, context)).await else {
-                conn.close_on_drop();
-                return Err(Fault::TimedOut);
-            };
+            let answer = timeout_at(start + limits.answer, run(&mut conn, context)).await;
             let mut conn = ScopeGuard::into_inner(conn);
             let error = match answer {
-                Ok(answer) => return Ok(answer),
-                Err(error) => error,
+                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Err(error)) => error,
+                Err(_) => {
+                    conn.close_on_drop();
+                    return Err(Fault::TimedOut);
+                }
             };
             let pause = jitter(MAX_CONFLICT_PAUSE);
             let conflict = is_conflict(&error);

@@ -77,12 +77,15 @@ impl ZookeeperSessions {
         let asked = async {
             let written = session.client.set_data(&session.node, b"", None).await?;
             // Behind the write.
-            let (base, _) = session.client.get_data(&paths.base()).await?;
+            let base = base_of(session.client.get_data(&paths.base()).await)?;
             Ok((written.mzxid, base, session.client.check_stat(&paths.closed()).await?))
         };
         match timeout_at(end, asked).await.map_err(|_| Fault::TimedOut)?.map_err(fault::of)? {
             (.., Some(_)) => Err(Fault::NotNow(CLOSED.into())),
-            (zxid, base, None) => largest.take(before, base_of(&base).unwrap_or(0).saturating_add_signed(zxid)),
+            (zxid, base, None) => {
+                let base = self.ensemble.check_base(base)?;
+                largest.take(before, base.saturating_add_signed(zxid))
+            }
         }
     }
 

@@ -50,7 +50,8 @@ impl ZookeeperSession {
 
     /// Sends requests again and again until their outcome is known, or the session has ended.
     pub(super) async fn until_known<F: Future<Output = Result<(), Error>>>(&self, ask: impl Fn() -> F) {
-        while !self.has_ended() && ask().await.is_err_and(|error| fault::is_in_doubt(&error)) {
+        let again = |error| fault::is_in_doubt(&error) || matches!(error, Error::Throttled);
+        while !self.has_ended() && ask().await.is_err_and(again) {
             sleep(PAUSE).await;
         }
     }
@@ -61,8 +62,8 @@ impl ZookeeperSession {
             match self.write(node, change.becomes.as_deref()).await {
                 Ok(()) => return Ok(true),
                 Err(Error::NoNode) => return Ok(false),
-                // Somebody is about to release by force.
-                Err(Error::BadVersion) => {}
+                // Somebody is about to release by force, or the server has not carried it out.
+                Err(Error::BadVersion | Error::Throttled) => {}
                 Err(error) if fault::is_in_doubt(&error) => doubt = true,
                 Err(error) if fault::is_over(&error) => return Ok(false),
                 Err(error) => return Err(error),
@@ -107,6 +108,7 @@ impl ZookeeperSession {
                 Ok(Some(zxid)) => return Ok(Some(zxid)),
                 // Another change came first.
                 Err(Error::BadVersion) => {}
+                Err(Error::Throttled) => sleep(PAUSE).await,
                 Err(error) if fault::is_in_doubt(&error) => {
                     doubt = true;
                     sleep(PAUSE).await;

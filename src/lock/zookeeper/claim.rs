@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencing_protocol::{Fault, Mode, NonEmpty, Owner, Resource};
-use zookeeper_client::{CreateMode, Error};
+use zookeeper_client::{CreateMode, Error, Stat};
 
 use super::change::{Found, NodeChange};
 use super::fault;
@@ -44,9 +44,12 @@ pub(super) fn contents(signature: &str, held_for: Duration, session: &ZookeeperS
     format!("{signature}\n{}\n{}", held_for.as_millis(), session.owner)
 }
 
-/// Reads what tokens count from.
-pub(super) fn base_of(data: &[u8]) -> Option<u64> {
-    std::str::from_utf8(data).ok()?.trim().parse().ok()
+/// Returns what tokens count from, unless somebody has removed or changed it.
+pub(super) fn base_of(read: Result<(Vec<u8>, Stat), Error>) -> Result<Option<u64>, Error> {
+    match read {
+        Err(Error::NoNode) => Ok(None),
+        read => Ok(std::str::from_utf8(&read?.0).ok().and_then(|text| text.trim().parse().ok())),
+    }
 }
 
 impl ZookeeperClaim {
@@ -173,10 +176,7 @@ impl ZookeeperSession {
             (node.czxid, node.version) = (stat.czxid, folder.version);
             parts.push(children.into_iter().find(|child| child.starts_with(SHARED)));
         }
-        let base = match base.await {
-            Err(Error::NoNode) => None,
-            read => base_of(&read?.0),
-        };
+        let base = base_of(base.await)?;
         Ok(Created { nodes, parts, base, is_closed: closed.await?.is_some(), before })
     }
 
@@ -189,12 +189,7 @@ impl ZookeeperSession {
         if created.is_closed {
             return Err(ZookeeperRefusal::Fault(Fault::NotNow(CLOSED.into())));
         }
-        let base = created.base.ok_or_else(|| {
-            ZookeeperRefusal::Fault(Fault::Refused(format!(
-                "{} has no number to count tokens from: run `fencing raise` with a token above all that were granted",
-                self.ensemble.paths.base()
-            )))
-        })?;
+        let base = self.ensemble.check_base(created.base)?;
         let mut locks = Vec::new();
         let found = created.nodes.iter().zip(&created.parts);
         for (resource, (node, part)) in claim.resources.iter().zip(found) {

@@ -1,14 +1,13 @@
 use fencing_protocol::Fault;
 use zookeeper_client::{Error, MultiWriteError};
 
-/// Reports whether the request may have run although there is no answer, or is to be sent again.
+/// Reports whether the request may have run although there is no answer.
 pub(super) fn is_in_doubt(error: &Error) -> bool {
     // A connection that breaks has an error of its own kind.
     matches!(
         error,
         Error::ConnectionLoss
             | Error::Timeout
-            | Error::Throttled
             | Error::Custom(_)
             | Error::UnexpectedError(_)
             | Error::UnexpectedErrorCode(_)

@@ -79,8 +79,8 @@ impl Ensemble {
         let (base, folder) = (self.paths.base(), self.paths.lock(name));
         let (base, children) = (client.get_data(&base), held(client, &folder));
         let (base, children) = match (base.await, children.await) {
-            (Err(Error::NoNode), _) | (_, Err(Error::NoNode)) => return Ok(Vec::new()),
-            (base, children) => (base_of(&base?.0).unwrap_or(0), children?),
+            (_, Err(Error::NoNode)) => return Ok(Vec::new()),
+            (base, children) => (base_of(base)?.unwrap_or(0), children?),
         };
         let mut leases = Vec::new();
         for path in children {
@@ -157,7 +157,7 @@ impl Ensemble {
         write.add_create(&closed, b"", &CreateMode::Ephemeral.with_acls(acls))?;
         write.commit().await.map_err(|error| fault::of_write(error).1)?;
         let (data, stat) = client.get_data(&base).await?;
-        let raised = base_of(&data).unwrap_or(0).max(above.get()).to_string();
+        let raised = base_of(Ok((data, stat)))?.unwrap_or(0).max(above.get()).to_string();
         client.set_data(&base, raised.as_bytes(), Some(stat.version)).await?;
         // First the sessions: without its node, none acquires or releases.
         for folder in ["s", "l", "q"] {

@@ -83,6 +83,16 @@ impl Ensemble {
         })
     }
 
+    /// Returns what tokens count from, unless somebody has removed or changed it.
+    pub(super) fn check_base(&self, base: Option<u64>) -> Result<u64, Fault> {
+        base.ok_or_else(|| {
+            Fault::Refused(format!(
+                "{} has no number to count tokens from: run `fencing raise` with a token above all that were granted",
+                self.paths.base()
+            ))
+        })
+    }
+
     /// Makes what all locks need, where it is missing.
     pub(super) async fn plant(&self, client: &Client) -> Result<(), Fault> {
         let persistent = CreateMode::Persistent.with_acls(self.address.acls());

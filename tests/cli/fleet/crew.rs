@@ -104,12 +104,12 @@ impl Client {
             let asked = now();
             let ended = finish(run(&list, "--ttl 4s --node-budget 1s", &script));
             let granted = std::fs::read_to_string(&file).unwrap_or_default();
-            if let Some((token, told)) = granted.trim().split_once(' ') {
+            if let Some((token, answered)) = granted.trim().split_once(' ') {
                 events.push(Event::Attempt(Attempt {
                     client: number,
                     resource: "invoice/42".to_owned(),
                     asked,
-                    told: told.parse().unwrap(),
+                    answered: answered.parse().unwrap(),
                     outcome: Outcome::Granted(token.parse().unwrap()),
                 }));
             }

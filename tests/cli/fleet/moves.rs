@@ -201,7 +201,7 @@ fn without_the_old_servers_a_move_that_is_done_is_repeated_as_lost() {
     moved(finish(mover(&from, &to)), &to);
     servers[..3].iter_mut().for_each(RedisServer::kill);
     finish(mover(&from, &to))
-        .says(69, "If an earlier run has printed `moved`, it is done; after one with --lost, keep the old");
+        .says(69, "If an earlier run printed `moved`, the move is done (after --lost, keep the old servers");
     let mut lost = mover(&from, &to);
     lost.args(["--lost", "--yes", "--ttl", "10s"]);
     moved(finish(lost), &to);

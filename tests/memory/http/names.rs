@@ -89,7 +89,7 @@ async fn a_route_names_the_resource_by_its_parameters() {
     for uri in others.split_whitespace() {
         assert_eq!(put_to(&app, uri, 33).await.status(), 400, "{uri}");
     }
-    // The server is put together wrongly, not by the client: nothing is named, rather than something else.
+    // The server is misconfigured, not the client: no name rather than a wrong one.
     assert_eq!(put_to(&app, "/wrong/x", 33).await.status(), 500);
     let above = matched::<MatchedPath, OriginalUri>(MatchedPath::as_str, "files/{name}");
     let unrouted = Router::new().fallback(resource_and_token).layer(FenceLayer::new(shared, above));

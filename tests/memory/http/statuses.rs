@@ -4,7 +4,7 @@ use super::*;
 
 #[tokio::test]
 async fn refusals_are_problems_that_a_client_can_read() {
-    // Of a resource that is none as well.
+    // Also if the path names no resource.
     let unnamed = Router::new().fallback(async || "reached").layer(layer(fence()));
     let found = refused(send(&unnamed, "PUT", "/", Some("1")).await, 400).await;
     assert!(found.detail.contains("this one is empty"), "{}", found.detail);
@@ -42,6 +42,24 @@ async fn a_refusal_comes_before_the_upload_is_read() {
     });
     let refuse = request("PUT", &["33"]).map(|_| Body::from_stream(upload));
     assert_eq!(ask(&app, refuse).await.status(), 412);
+}
+
+/// The marks refuse for good, as where a right is missing.
+#[tokio::test]
+async fn marks_that_refuse_are_a_fault_of_the_server() {
+    struct Refusing;
+    impl Marks for Refusing {
+        fn raise<'a>(&'a self, _: &'a Resource, _: Token) -> BoxFuture<'a, Result<(), FenceError>> {
+            ready(Err(FenceError::Refused("secret-host: no right".into()))).boxed()
+        }
+
+        fn highest<'a>(&'a self, _: &'a Resource) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {
+            ready(Err(FenceError::Refused("secret-host: no right".into()))).boxed()
+        }
+    }
+    let response = write(&app(Fence::new(Refusing)), 34).await;
+    assert!(!response.headers().contains_key(header::RETRY_AFTER));
+    assert!(!refused(response, 500).await.detail.contains("secret-host"));
 }
 
 /// Marks that cannot be reached let nobody pass, and it may help to try again; with full ones it does not.
@@ -161,7 +179,7 @@ async fn a_refusal_of_the_handler_is_answered_as_one_of_the_layer() {
     let found = refused(ask(&app, request("GET", &[])).await, 428).await;
     assert!(found.detail.contains("x-generation"));
 
-    // What a handler makes of a refusal on purpose is its own.
+    // A handler may choose the status of a refusal.
     let refuse = || async { (StatusCode::CONFLICT, refuses()) };
     let app = Router::new().route("/files/{name}", put(refuse)).layer(super::layer(fence()));
     assert_eq!(refused(write(&app, 33).await, 409).await.highest, Some(token(34)));
@@ -190,6 +208,12 @@ async fn a_handler_answers_the_errors_of_its_own_transaction() {
     // Another process: its fence has seen nothing.
     let found = refused(write(&app(), 33).await, 412).await;
     assert_eq!(found.stale().expect("it is stale").highest, token(34));
+
+    // What the database refuses for good may have come after a commit.
+    let denied = || async { Err::<&str, Refusal>(FenceError::Refused("no right".into()).into()) };
+    let denied = Router::new().route("/files/{name}", put(denied)).layer(layer(fence()));
+    let found = refused(write(&denied, 34).await, 503).await;
+    assert!(found.detail.contains("may or may not be stored"), "{}", found.detail);
 
     let response = ask(&app(), request("PUT", &["35"])).await;
     assert_eq!(response.status(), 503);

@@ -75,19 +75,19 @@ impl Client {
             false => self.redlock.try_acquire(&resource).await,
         };
         let token = attempt.as_ref().map(|lease| lease.token().get());
-        self.told(&resource, asked, token.map(Outcome::Granted));
+        self.answered(&resource, asked, token.map(Outcome::Granted));
         attempt.ok()
     }
 
-    fn told(&self, resource: &Resource, asked: At, outcome: Result<Outcome, &AcquireError>) {
-        let told = self.wire.trace.note(("told", self.number));
+    fn answered(&self, resource: &Resource, asked: At, outcome: Result<Outcome, &AcquireError>) {
+        let answered = self.wire.trace.note(("answered", self.number));
         let outcome = match outcome {
             Ok(won) => won,
             Err(AcquireError::Held { .. }) => Outcome::Held,
             Err(_) => Outcome::NoQuorum,
         };
         let (client, resource) = (self.number as u32, resource.as_str().to_owned());
-        let event = Event::Attempt(Attempt { client, resource, asked, told, outcome });
+        let event = Event::Attempt(Attempt { client, resource, asked, answered, outcome });
         self.wire.trace.event(event);
     }
 
@@ -108,7 +108,7 @@ impl Client {
         let Ok(lease) = self.redlock.acquire_all(&resources).await else { return };
         let pairs = lease.sequencers().to_vec();
         for pair in &pairs {
-            self.told(&pair.resource, asked, Ok(Outcome::Granted(pair.token.get())));
+            self.answered(&pair.resource, asked, Ok(Outcome::Granted(pair.token.get())));
         }
         for pair in &pairs {
             self.write_and_sleep(&lease, &pair.resource, pair.token).await;
@@ -125,7 +125,7 @@ impl Client {
             false => self.redlock.try_acquire_shared(&resource).await,
         };
         let token = attempt.as_ref().map(|lease| lease.token().get());
-        self.told(&resource, asked, token.map(Outcome::Shared));
+        self.answered(&resource, asked, token.map(Outcome::Shared));
         let Ok(lease) = attempt else { return };
         for _ in 0..self.rng.u8(1..3) {
             self.write_and_sleep(&lease, &resource, lease.token()).await;
@@ -184,7 +184,8 @@ impl Client {
         let value = format!("{number}-{}", self.writes);
         let (client, name, answer) = (self.number as u32, resource.as_str().to_owned(), Answer::InDoubt);
         let sent = self.wire.trace.note(("sends", number, self.writes));
-        let write = Write { client, resource: name, token: token.get(), value: value.clone(), sent, told: 0, answer };
+        let write =
+            Write { client, resource: name, token: token.get(), value: value.clone(), sent, answered: 0, answer };
         let mut record = Record { wire: Arc::clone(&self.wire), write };
         let (reply, answer) = oneshot::channel();
         let (storage, resource) = (self.storage.clone(), resource.clone());
@@ -213,7 +214,7 @@ struct Record {
 
 impl Drop for Record {
     fn drop(&mut self) {
-        self.write.told = self.wire.trace.note("write told");
+        self.write.answered = self.wire.trace.note("write answered");
         self.wire.trace.event(Event::Write(self.write.clone()));
     }
 }

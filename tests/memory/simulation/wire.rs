@@ -72,7 +72,7 @@ impl Link {
 #[derive(Default)]
 struct Cut {
     done: AtomicBool,
-    told: Notify,
+    notified: Notify,
 }
 
 /// The way of one message there and back, drawn when it sets out.
@@ -136,7 +136,7 @@ impl Wire {
     pub fn cut(&self, client: usize, node: usize) {
         if let Some(cut) = self.links[client][node].session.lock().unwrap().take() {
             cut.done.store(true, Ordering::SeqCst);
-            cut.told.notify_waiters();
+            cut.notified.notify_waiters();
         }
     }
 
@@ -210,7 +210,7 @@ impl Node for SimNode {
                 return Err(Fault::Unreachable("lost".into()));
             }
             let listener = here.wire.nodes[here.node].node.listen(client).await?;
-            Ok(Box::new(SimListener { at: here, listener, told: None }) as Box<dyn ReleaseListener>)
+            Ok(Box::new(SimListener { at: here, listener, notice: None }) as Box<dyn ReleaseListener>)
         })
     }
 }
@@ -220,7 +220,7 @@ struct SimListener {
     at: SimNode,
     listener: Box<dyn ReleaseListener>,
     /// What is on its way.
-    told: Option<(Notice, BoxFuture<'static, bool>)>,
+    notice: Option<(Notice, BoxFuture<'static, bool>)>,
 }
 
 impl SimListener {
@@ -249,19 +249,19 @@ impl ReleaseListener for SimListener {
     fn next(&mut self) -> BoxFuture<'_, Result<Notice, Fault>> {
         Box::pin(async {
             loop {
-                if self.told.is_none() {
-                    let told = self.listener.next().await?;
-                    self.told = Some((told, SimListener::pass(self.at.clone()).boxed()));
+                if self.notice.is_none() {
+                    let notice = self.listener.next().await?;
+                    self.notice = Some((notice, SimListener::pass(self.at.clone()).boxed()));
                 }
-                let Some((told, way)) = &mut self.told else { continue };
-                let (told, lost) = (told.clone(), way.await);
-                self.told = None;
-                match (told, lost) {
+                let Some((notice, way)) = &mut self.notice else { continue };
+                let (notice, lost) = (notice.clone(), way.await);
+                self.notice = None;
+                match (notice, lost) {
                     (Notice::Released(..), true) => {}
                     (_, true) => return Err(Fault::Disconnected("lost".into())),
-                    (told, false) => {
-                        self.at.wire.trace.note(("told of", self.at.client, self.at.node, &told));
-                        return Ok(told);
+                    (notice, false) => {
+                        self.at.wire.trace.note(("notified of", self.at.client, self.at.node, &notice));
+                        return Ok(notice);
                     }
                 }
             }
@@ -290,7 +290,7 @@ impl SimSession {
         let here = self.clone();
         Box::pin(async move {
             let broken = || Err(Fault::Disconnected("cut".into()));
-            let told = here.cut.told.notified();
+            let notified = here.cut.notified.notified();
             if here.cut.done.load(Ordering::SeqCst) {
                 return broken();
             }
@@ -298,7 +298,7 @@ impl SimSession {
             tokio::spawn(here.clone().deliver(request, reply));
             tokio::select! {
                 biased;
-                () = told => broken(),
+                () = notified => broken(),
                 answer = answer => answer.unwrap_or_else(|_| broken()),
             }
         })

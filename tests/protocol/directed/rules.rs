@@ -117,7 +117,7 @@ fn a_repeated_grant_is_no_answer_to_the_publish() {
     assert!(matches!(acquire.outcome(fleet.now), Some(Ok(_))), "{:?}", acquire.outcome(fleet.now));
 }
 
-/// Blank nodes as well, and these start on his word.
+/// Blank nodes as well, and these start on the operator's word.
 #[test]
 fn strict_leaves_a_lost_majority_to_the_operator() {
     let mut fleet = World::started(3);

@@ -47,7 +47,7 @@ async fn without_the_guard_it_lands() {
 /// The node has not applied the newer mark yet, or neither that nor that it was pruned.
 #[tokio::test]
 async fn a_stale_token_that_begins_on_a_node_that_is_behind_is_refused_at_its_commit() {
-    // A raise of its own, by a first contact, would wait for the node: that one admits in the transaction that writes.
+    // A raise of its own, as at a first contact, would wait for the node: `admit` raises in the transaction that writes.
     for (way, pruned) in [(Way::Begin, false), (Way::Admit, true)] {
         let cluster = if pruned { Cluster::ready().await } else { Cluster::at_33().await };
         let holder = cluster.behind().await;

@@ -1,4 +1,5 @@
-//! Triggers of the application in the words of MySQL (`postgres/triggers.rs` says what each is), engines, and foreign keys.
+//! Triggers of the application in the words of MySQL (`postgres/triggers.rs` says what each is), engines, and foreign
+//! keys.
 
 use super::setup::*;
 

@@ -51,7 +51,7 @@ async fn what_was_admitted_is_not_after_a_raise_of_its_own_or_a_savepoint_that_t
     stale(attempt(&mut *tx, "UPDATE files SET body = 'three'").await);
     tx.rollback().await.unwrap();
     raise(&place.pool, &resource(), 34).await;
-    // What a savepoint takes back is admitted anew: its locks are gone.
+    // Rolling back to a savepoint drops the admission's locks: the next write admits again.
     let mut tx = presenting(&place.pool, 34).await;
     run(&mut *tx, "SAVEPOINT one; UPDATE files SET body = '34'; ROLLBACK TO SAVEPOINT one").await;
     raise(&place.pool, &resource(), 35).await;

@@ -54,7 +54,7 @@ pub fn is_denied(error: &sqlx::Error) -> bool {
     error.as_database_error().unwrap().code().as_deref() == Some("42501")
 }
 
-/// What nobody may but the owner, besides that which both databases take.
+/// What only the owner may do here; `OWNERS` of the suite has what holds on both databases.
 pub const OWNERS: &[&str] = &[
     "UPDATE fencing_marks SET token = 999999999999999",
     "ALTER TABLE fencing_marks DISABLE TRIGGER USER",

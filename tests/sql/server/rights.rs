@@ -48,7 +48,7 @@ pub async fn granted() -> Pool<Db> {
     owner
 }
 
-/// What nobody may but the owner; `words::OWNERS` has more.
+/// What only the owner may do; `words::OWNERS` has more.
 const OWNERS: &[&str] = &[
     "UPDATE fencing_marks SET token = 1",
     "DELETE FROM fencing_marks",

@@ -95,4 +95,8 @@ async fn a_floor_without_a_row_is_named() {
     }
     let lease = lock.try_acquire(&Resource::new("new").unwrap()).await.unwrap();
     assert!(lease.token() > token(1_000_000) || Db::NAME == "SQLite", "{}", lease.token());
+    // A name is no fault.
+    let floor = Resource::new("fencing_floor has no row").unwrap();
+    raise(&place.pool, &floor, Token::MAX.get() - 5).await;
+    stale(attempt(&place.pool, &place::call(floor.as_str(), "34")).await);
 }

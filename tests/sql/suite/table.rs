@@ -29,7 +29,7 @@ async fn a_mark_that_is_no_token_admits_nobody() {
             let AdmitError::Corrupt { resource: whose, .. } = &error else { panic!("{bad:?}: {error:?}") };
             assert_eq!(*whose, resource());
             let error = marks.raise(&resource(), token(number)).await.unwrap_err();
-            assert!(matches!(error, FenceError::NotSetUp(_)), "{bad:?}: {error:?}");
+            assert!(matches!(error, FenceError::Refused(_)), "{bad:?}: {error:?}");
         }
         place.client(&place::call("files/a", "33")).unwrap_err();
         let error = sql::highest(&place.pool, &resource()).await.unwrap_err();

@@ -38,8 +38,7 @@ async fn stop(pool: &PgPool) -> u32 {
     session
 }
 
-/// In the pool a connection without an answer would be waited for, for ever. As where the server's host fails, and
-/// breaks no connection.
+/// The pool would wait for ever for a connection without an answer, as when the server's host fails.
 #[tokio::test]
 async fn a_connection_that_hangs_is_not_used_again_and_a_release_is_tried_again_over_another() {
     let (_server, pool, lock) = single().await;
@@ -48,6 +47,12 @@ async fn a_connection_that_hangs_is_not_used_again_and_a_release_is_tried_again_
     assert!(matches!(health.causes[..], [NodeCause { cause: Fault::TimedOut, .. }]), "{health:?}");
     let next = sqlx::query("SELECT 1").execute(&pool);
     let next = timeout(Duration::from_secs(30), next).await;
+    process::signal(session, "CONT");
+    next.expect("a new connection").unwrap();
+    // A probe that its caller drops, as one with a shorter limit of its own does.
+    let session = stop(&pool).await;
+    timeout(Duration::from_millis(100), lock.health()).await.unwrap_err();
+    let next = timeout(Duration::from_secs(30), sqlx::query("SELECT 1").execute(&pool)).await;
     process::signal(session, "CONT");
     next.expect("a new connection").unwrap();
 

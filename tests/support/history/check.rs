@@ -59,18 +59,18 @@ fn tokens(history: &History, report: &mut Report) {
                 breach(report, Invariant::I1, format!("{resource}: token {token} granted twice"));
             }
         }
-        let told = |shared: bool| {
-            let told = grants.iter().filter(|(attempt, _)| attempt.outcome.is_shared() == shared);
-            Largest::of(told.map(|(attempt, token)| (attempt.told, *token)).collect())
+        let answered = |shared: bool| {
+            let answered = grants.iter().filter(|(attempt, _)| attempt.outcome.is_shared() == shared);
+            Largest::of(answered.map(|(attempt, token)| (attempt.answered, *token)).collect())
         };
-        let (alone, together) = (told(false), told(true));
+        let (alone, together) = (answered(false), answered(true));
         for (attempt, token) in &grants {
             // Those who share the lock may have one token.
             let most = if attempt.outcome.is_shared() { token + 1 } else { *token };
             let alone = alone.before(attempt.asked).filter(|earlier| earlier >= token);
             let together = together.before(attempt.asked).filter(|earlier| *earlier >= most);
             if let Some(earlier) = alone.max(together) {
-                let how = format!("{resource}: token {token} was asked for after {earlier} was told");
+                let how = format!("{resource}: token {token} was asked for after the answer with {earlier}");
                 breach(report, Invariant::I2, how);
             }
         }
@@ -87,7 +87,7 @@ fn modes(history: &History, report: &mut Report) {
             *parts.entry((&attempt.resource, token)).or_default() += 1;
         }
         // A client makes one call at a time.
-        *calls.entry((attempt.client, attempt.asked, attempt.told)).or_default() += 1;
+        *calls.entry((attempt.client, attempt.asked, attempt.answered)).or_default() += 1;
     }
     report.shared = parts.values().sum();
     report.joined = parts.values().filter(|parts| **parts > 1).sum();
@@ -126,14 +126,15 @@ fn writes(history: &History, report: &mut Report) {
         log.entry((&stored.resource, &stored.value)).or_default().push(stored.token);
     }
     let accepted = history.writes().filter(|write| write.answer == Answer::Accepted);
-    let told = by_resource(accepted.map(|write| (write.resource.as_str(), (write.told, write.token))));
-    let told: BTreeMap<_, _> = told.into_iter().map(|(resource, told)| (resource, Largest::of(told))).collect();
+    let accepted_at = by_resource(accepted.map(|write| (write.resource.as_str(), (write.answered, write.token))));
+    let accepted_at: BTreeMap<_, _> =
+        accepted_at.into_iter().map(|(resource, writes)| (resource, Largest::of(writes))).collect();
     let mut known = BTreeSet::new();
     for write in history.writes() {
         let Write { resource, token, value, answer, .. } = write;
         report.writes += 1;
         known.insert((resource.as_str(), value.as_str()));
-        let seen = told.get(resource.as_str()).and_then(|told| told.before(write.sent));
+        let seen = accepted_at.get(resource.as_str()).and_then(|writes| writes.before(write.sent));
         let newer = seen.filter(|seen| seen > token);
         let stored = log.get(&(resource.as_str(), value.as_str()));
         if stored.is_some_and(|tokens| tokens.iter().any(|stored| stored != token)) {
@@ -143,10 +144,18 @@ fn writes(history: &History, report: &mut Report) {
             Answer::Accepted => {
                 report.accepted += 1;
                 if let Some(newer) = newer {
-                    breach(report, Invariant::I3, format!("{resource}: {value}, {token}, accepted after {newer} was"));
+                    breach(
+                        report,
+                        Invariant::I3,
+                        format!("{resource}: {value} was accepted with {token} after {newer}"),
+                    );
                 }
                 if stored.is_none() {
-                    breach(report, Invariant::I5, format!("{resource}: {value} was told as written and is not"));
+                    breach(
+                        report,
+                        Invariant::I5,
+                        format!("{resource}: {value} was answered as written, but is not stored"),
+                    );
                 }
             }
             Answer::Refused(highest) => {
@@ -162,7 +171,7 @@ fn writes(history: &History, report: &mut Report) {
             Answer::Failed => {}
         }
         if matches!(answer, Answer::Refused(_) | Answer::Failed) && stored.is_some() {
-            breach(report, Invariant::I5, format!("{resource}: {value} was told as not written and is"));
+            breach(report, Invariant::I5, format!("{resource}: {value} was answered as not written, but is stored"));
         }
     }
     for (resource, value) in log.keys().filter(|written| !known.contains(*written)) {
@@ -176,10 +185,10 @@ fn outages(history: &History, report: &mut Report) {
     for event in &history.events {
         let Event::Outage { client, from, to } = event else { continue };
         let within = history.attempts().filter(|attempt| {
-            client.is_none_or(|client| client == attempt.client) && attempt.asked > *from && attempt.told < *to
+            client.is_none_or(|client| client == attempt.client) && attempt.asked > *from && attempt.answered < *to
         });
         for attempt in within.filter(|attempt| attempt.outcome != Outcome::NoQuorum) {
-            breach(report, Invariant::I5, format!("no majority answered, and it was told as {attempt:?}"));
+            breach(report, Invariant::I5, format!("no majority answered, yet the client got {attempt:?}"));
         }
     }
 }

@@ -4,10 +4,10 @@
 //! The invariants, for every resource:
 //!
 //! - **I1** no token is granted twice, but to leases that share a lock.
-//! - **I2** what was asked for after a grant was told gets a larger token; if both share the lock, not a smaller one.
+//! - **I2** what was asked for after the answer of a grant gets a larger token; if both share the lock, not a smaller one.
 //! - **I3** once the storage has accepted a token, it accepts nothing with a smaller one.
 //! - **I4** what is stored is the replay of the accepted writes in their order.
-//! - **I5** nothing is told as held or written that is not, or as refused that is.
+//! - **I5** no answer says held or written of what is not, or refused of what is.
 //! - **I6** after the faults are healed every client gets a lease and writes.
 
 mod check;
@@ -42,7 +42,7 @@ pub struct Attempt {
     pub client: u32,
     pub resource: String,
     pub asked: At,
-    pub told: At,
+    pub answered: At,
     pub outcome: Outcome,
 }
 
@@ -77,7 +77,7 @@ pub struct Write {
     /// No other write has it.
     pub value: String,
     pub sent: At,
-    pub told: At,
+    pub answered: At,
     pub answer: Answer,
 }
 

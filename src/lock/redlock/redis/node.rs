@@ -100,7 +100,8 @@ impl RedisNode {
             let login = wire.send(|it| it.arg("AUTH").arg(settings.username()).arg(password));
             let login = login.await.and_then(Value::extract_error);
             login.map_err(|error| match unreachable(error) {
-                Fault::Refused(text) => Fault::Denied(text),
+                // A server that is full says so to the first command.
+                Fault::Refused(text) if !text.contains("max number of clients") => Fault::Denied(text),
                 other => other,
             })?;
         }

@@ -203,9 +203,9 @@ impl Traffic {
 fn read(bytes: &[u8], depth: usize) -> io::Result<Option<(Value, usize)>> {
     let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
     let (line, rest) = bytes.split_at_checked(end + 1).unwrap_or_default();
-    let [kind, text @ .., b'\r', b'\n'] = line else { return Err(invalid("not a line of Redis")) };
+    let [kind, text @ .., b'\r', b'\n'] = line else { return Err(invalid("malformed line")) };
     let number = || std::str::from_utf8(text).ok()?.parse::<i64>().ok();
-    let number = || number().ok_or_else(|| invalid("not a number of Redis"));
+    let number = || number().ok_or_else(|| invalid("malformed number"));
     let value = match kind {
         b'+' | b'-' => parse_redis_value(line).map_err(io::Error::other)?,
         b':' => Value::Int(number()?),
@@ -213,7 +213,7 @@ fn read(bytes: &[u8], depth: usize) -> io::Result<Option<(Value, usize)>> {
         b'$' => {
             let length = usize::try_from(number()?).unwrap_or(usize::MAX);
             let Some(text) = rest.get(..length.saturating_add(2)) else { return Ok(None) };
-            let text = text.strip_suffix(b"\r\n").ok_or_else(|| invalid("a text without its end"))?;
+            let text = text.strip_suffix(b"\r\n").ok_or_else(|| invalid("malformed string"))?;
             return Ok(Some((Value::BulkString(text.to_vec()), line.len() + length + 2)));
         }
         b'*' if depth > 0 => {
@@ -226,7 +226,7 @@ fn read(bytes: &[u8], depth: usize) -> io::Result<Option<(Value, usize)>> {
             }
             return Ok(Some((Value::Array(parts), length)));
         }
-        _ => return Err(invalid("not an answer of Redis")),
+        _ => return Err(invalid("unknown kind of answer")),
     };
     Ok(Some((value, line.len())))
 }
