@@ -29,24 +29,13 @@ class Files(BaseHTTPRequestHandler):
         self.answer(404 if body is None else 200, body or b"")
 
     def do_PUT(self):
-        body = self.read()
-        if body is None:
+        if "Content-Length" not in self.headers:
+            self.close_connection = True  # its body is not read
             return self.answer(411)
+        body = self.rfile.read(int(self.headers["Content-Length"]))
         with lock:
             files[self.path] = body
         self.answer(204)
-
-    def read(self):
-        if "Content-Length" in self.headers:
-            return self.rfile.read(int(self.headers["Content-Length"]))
-        if self.headers.get("Transfer-Encoding") != "chunked":
-            return None
-        body = b""
-        while size := int(self.rfile.readline(), 16):
-            body += self.rfile.read(size)
-            self.rfile.readline()
-        self.rfile.readline()
-        return body
 
     def log_message(self, *_):
         pass

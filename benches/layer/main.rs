@@ -14,10 +14,10 @@ mod rounds;
 mod way;
 
 use std::future::Future;
-use std::time::Duration;
 
 use fencing::fence::{Marks, MemoryMarks};
 use fencing::{Resource, Token};
+use rounds::{median, turns};
 use way::{Requests, Storage, WAYS, Way};
 
 const MANY: usize = 1_000_000;
@@ -32,30 +32,22 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }
 
-fn nanos(time: Duration, count: usize) -> f64 {
-    time.as_nanos() as f64 / count as f64
-}
-
-/// What each way adds to the bare handler, in nanoseconds.
+/// What each way adds to the bare handler of the same round, in nanoseconds.
 fn added(storage: &Storage, requests: &Requests) {
-    let found = block_on(async {
-        let mut found = vec![Vec::new(); WAYS.len()];
-        for round in 0..rounds() {
-            let mut times = [0.0; WAYS.len()];
-            for turn in 0..WAYS.len() {
-                let which = (round + turn) % WAYS.len();
-                let from = round * COUNT;
-                times[which] = nanos(storage.run(WAYS[which].0, requests, from, COUNT).await, COUNT);
-            }
-            for (which, time) in times.into_iter().enumerate() {
-                found[which].push(if which == 0 { time } else { time - times[0] });
-            }
+    let mut found = vec![Vec::new(); WAYS.len()];
+    block_on(async {
+        for which in turns(rounds(), WAYS.len()) {
+            let from = found[which].len() * COUNT;
+            let time = storage.run(WAYS[which].0, requests, from, COUNT).await;
+            found[which].push(time.as_nanos() as f64 / COUNT as f64);
         }
-        found
     });
-    for ((way, words), found) in WAYS.iter().zip(found) {
-        let sign = if *way == Way::Bare { "" } else { "+" };
-        println!("  {words:<28}{:>9}", format!("{sign}{:.0} ns", rounds::median(found)));
+    for ((way, words), times) in WAYS.iter().zip(&found) {
+        let figure = match *way {
+            Way::Bare => format!("{:.0} ns", median(times.iter().copied())),
+            _ => format!("+{:.0} ns", median(times.iter().zip(&found[0]).map(|(time, bare)| time - bare))),
+        };
+        println!("  {words:<28}{figure:>9}");
     }
 }
 

@@ -131,7 +131,6 @@ impl Storage {
         storage
     }
 
-    /// Sends so many requests one after the other.
     pub async fn run(&self, way: Way, requests: &Requests, from: usize, count: usize) -> Duration {
         let handler = service_fn(handle);
         let builder = ServiceBuilder::new();

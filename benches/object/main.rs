@@ -5,20 +5,23 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use async_trait::async_trait;
 use fencing::object::ObjectFence;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
 
+#[path = "../rounds.rs"]
+mod rounds;
 #[allow(dead_code)]
 #[path = "../../tests/object/stores.rs"]
 mod stores;
 
+use rounds::{median, turns};
 use stores::{Around, Kind, Wrapped, open, token};
 
-const ROUNDS: u64 = 200;
+const ROUNDS: usize = 200;
 const CONTENTS: usize = 1 << 10;
 
 const WAYS: [&str; 4] = ["put without a fence", "put again", "first put of an object", "claim of a new holder"];
@@ -58,30 +61,22 @@ async fn measure(name: &str, kind: Kind) {
     let fence = open(&store).await;
     fence.put(&Path::from("again"), token(1), "".into()).await.unwrap();
     fence.put(&Path::from("claimed"), token(1), vec![b'x'; CONTENTS].into()).await.unwrap();
-    let mut found: [Vec<(Duration, usize, usize)>; 4] = Default::default();
-    for round in 2..2 + ROUNDS {
-        for turn in 0..WAYS.len() {
-            // Each goes first in its turn.
-            let way = (turn + round as usize) % WAYS.len();
-            counts.requests.store(0, Ordering::Relaxed);
-            counts.bytes.store(0, Ordering::Relaxed);
-            let start = Instant::now();
-            put(way, &store, &fence, round).await;
-            let took = start.elapsed();
-            found[way].push((took, counts.requests.load(Ordering::Relaxed), counts.bytes.load(Ordering::Relaxed)));
-        }
+    let counted = || [&counts.requests, &counts.bytes].map(|count| count.swap(0, Ordering::Relaxed) as f64);
+    let mut found: [Vec<[f64; 3]>; 4] = Default::default();
+    for way in turns(ROUNDS, WAYS.len()) {
+        let round = found[way].len() as u64 + 2;
+        counted();
+        let start = Instant::now();
+        put(way, &store, &fence, round).await;
+        let millis = start.elapsed().as_secs_f64() * 1e3;
+        let [requests, bytes] = counted();
+        found[way].push([millis, requests, bytes]);
     }
     println!("{name}: {CONTENTS} bytes");
-    let median = |way: usize| {
-        let mut times = found[way].clone();
-        times.sort();
-        times[times.len() / 2]
-    };
-    let (bare, ..) = median(0);
-    for (way, words) in WAYS.iter().enumerate() {
-        let (time, requests, bytes) = median(way);
-        let ratio = time.as_secs_f64() / bare.as_secs_f64();
-        println!("  {words:<24}{requests:>3} requests{bytes:>7} bytes{:>8.2} ms{ratio:>7.2}", time.as_secs_f64() * 1e3);
+    let medians = found.map(|puts| [0, 1, 2].map(|figure| median(puts.iter().map(|put| put[figure]))));
+    for (words, [millis, requests, bytes]) in WAYS.iter().zip(medians) {
+        let ratio = millis / medians[0][0];
+        println!("  {words:<24}{requests:>3} requests{bytes:>7} bytes{millis:>8.2} ms{ratio:>7.2}");
     }
 }
 

@@ -1,9 +1,14 @@
+use std::sync::Arc;
 use std::time::Duration;
 
+use fencing::lock::Lock;
 use fencing::{Redlock, Resource};
 use rslock::LockManager;
+use sqlx::PgPool;
 
 use crate::bare::Bare;
+use crate::peers::etcd::Etcd;
+use crate::peers::zookeeper::Zookeeper;
 use crate::scripts::Scripts;
 use crate::serve::Http;
 
@@ -17,6 +22,16 @@ pub enum Contestant {
     Rslock(LockManager),
     Fencing(Redlock),
     Served(Http),
+    /// This crate's leases in another server.
+    Ours(Arc<dyn Lock>),
+    /// The `Lock` service of etcd, under one lease of the process: what `concurrency.Mutex` does.
+    Etcd(Etcd),
+    /// Curator's recipe.
+    Zookeeper(Zookeeper),
+    /// An advisory lock of PostgreSQL, which gives no token, ends with its connection, and is never on disk.
+    Advisory(PgPool),
+    /// The least that is on disk: a row that is put and deleted.
+    Row(PgPool),
 }
 
 impl Contestant {
@@ -52,6 +67,11 @@ impl Contestant {
             Contestant::Rslock(_) => "rslock",
             Contestant::Fencing(_) => "fencing",
             Contestant::Served(_) => "serve",
+            Contestant::Ours(_) => "lease",
+            Contestant::Etcd(_) => "etcd",
+            Contestant::Zookeeper(_) => "ZooKeeper",
+            Contestant::Advisory(_) => "advisory lock",
+            Contestant::Row(_) => "row",
         }
     }
 
@@ -83,6 +103,32 @@ impl Contestant {
                 let Some(id) = http.acquire(name, "").await else { return false };
                 pause(hold).await;
                 let _ = http.release(&id).await;
+            }
+            Contestant::Ours(lock) => {
+                let lease = lock.acquire(&Resource::new(name).unwrap()).await.unwrap();
+                pause(hold).await;
+                lease.release().await.unwrap();
+            }
+            Contestant::Etcd(etcd) => {
+                let key = etcd.lock(name).await;
+                pause(hold).await;
+                etcd.unlock(key).await;
+            }
+            Contestant::Zookeeper(zookeeper) => {
+                let path = zookeeper.lock(name).await;
+                pause(hold).await;
+                zookeeper.unlock(&path).await;
+            }
+            Contestant::Advisory(pool) => {
+                let mut conn = pool.acquire().await.unwrap();
+                sqlx::query("SELECT pg_advisory_lock(hashtext($1))").bind(name).execute(&mut *conn).await.unwrap();
+                pause(hold).await;
+                sqlx::query("SELECT pg_advisory_unlock(hashtext($1))").bind(name).execute(&mut *conn).await.unwrap();
+            }
+            Contestant::Row(pool) => {
+                sqlx::query("INSERT INTO bare VALUES ($1)").bind(name).execute(pool).await.unwrap();
+                pause(hold).await;
+                sqlx::query("DELETE FROM bare WHERE name = $1").bind(name).execute(pool).await.unwrap();
             }
         }
         true

@@ -23,13 +23,11 @@ mod rounds;
 mod scripts;
 mod serve;
 mod served;
-mod soak;
 mod table;
-mod tasks;
 
 use table::Table;
 
-const ROWS: &str = "n1 n3 n5 tasks64 allocations handover renewals10000 peers served served10000";
+const ROWS: &str = "n1 n3 n5 tasks64 allocations handover renewals10000 peers postgres served served10000";
 /// Ten minutes, only if it is asked for.
 const SOAK: &str = "soak";
 
@@ -65,13 +63,14 @@ async fn measure(row: &str, rounds: usize, table: &mut Table) {
         "n1" => pairs::measure(1, rounds, table).await,
         "n3" => pairs::measure(3, rounds, table).await,
         "n5" => pairs::measure(5, rounds, table).await,
-        "tasks64" => tasks::measure(64, rounds, table).await,
+        "tasks64" => pairs::of_tasks(64, rounds, table).await,
         "allocations" => pairs::allocations(table).await,
         "handover" => hand_over::in_one_process(table).await,
         "renewals10000" => held::measure(10_000, table).await,
         "peers" => peers::measure(rounds).await,
+        "postgres" => peers::on_postgres(rounds).await,
         "served" => served::measure(rounds, table).await,
         "served10000" => served::held(10_000, table).await,
-        _ => soak::measure(table).await,
+        _ => served::soak(table).await,
     }
 }

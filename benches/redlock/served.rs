@@ -7,7 +7,7 @@ use http::StatusCode;
 use support::redis::RedisServer;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::contestant::{Contestant, TTL};
 use crate::cpu::Cpu;
@@ -18,7 +18,6 @@ use crate::table::{Table, p50};
 
 const WATCHED: Duration = Duration::from_secs(20);
 
-/// What one task does again and again.
 #[derive(Clone)]
 enum Call {
     Pair(Contestant, String),
@@ -36,7 +35,7 @@ impl Call {
     }
 }
 
-pub fn start(options: &str) -> (Vec<RedisServer>, Service) {
+fn start(options: &str) -> (Vec<RedisServer>, Service) {
     let servers = support::cli::started(support::redis::servers(5));
     let service = Service::start(&servers, options);
     (servers, service)
@@ -91,7 +90,7 @@ async fn compare(figure: &str, of: [Vec<Call>; 2], rounds: usize, table: &mut Ta
 }
 
 /// Leases that clients hold, as those of clients/ do: renewed each third of the TTL, and soon after a failure.
-pub struct Held {
+struct Held {
     acquired: AtomicUsize,
     lost: AtomicUsize,
     is_over: AtomicBool,
@@ -101,7 +100,7 @@ pub struct Held {
 
 impl Held {
     /// Acquires this many leases, and holds them until the end.
-    pub async fn hold(http: &Http, number: usize) -> (Arc<Held>, JoinSet<()>) {
+    async fn hold(http: &Http, number: usize) -> (Arc<Held>, JoinSet<()>) {
         let [acquired, lost] = [const { AtomicUsize::new(0) }; 2];
         let (is_over, turns) = (AtomicBool::new(false), Semaphore::new(64));
         let held = Arc::new(Held { acquired, lost, is_over, turns });
@@ -133,7 +132,7 @@ impl Held {
         }
     }
 
-    pub async fn end(&self, tasks: JoinSet<()>, table: &mut Table) {
+    async fn end(&self, tasks: JoinSet<()>, table: &mut Table) {
         self.is_over.store(true, Relaxed);
         tasks.join_all().await;
         table.figure("leases lost", "number", &[("serve", self.lost.load(Relaxed) as f64)]);
@@ -153,4 +152,39 @@ pub async fn held(number: usize, table: &mut Table) {
         table.figure(&format!("{figure}, of a core"), "%", &[("serve", percent)]);
     }
     held.end(tasks, table).await;
+}
+
+/// Ten minutes of 200 leases that are held while others come and go: what the service takes after each.
+pub async fn soak(table: &mut Table) {
+    let (_servers, service) = start("");
+    let (held, tasks) = Held::hold(&service.http, 200).await;
+    let mut guests = JoinSet::new();
+    (0..8).for_each(|guest| drop(guests.spawn(come_and_go(service.http.clone(), guest))));
+    for minute in 1..=10 {
+        sleep(Duration::from_secs(60)).await;
+        let status = std::fs::read_to_string(format!("/proc/{}/status", service.process.pid())).unwrap();
+        let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next());
+        let memory = memory.unwrap().parse().unwrap();
+        table.figure(&format!("minute {minute}, memory"), "KiB", &[("serve", memory)]);
+    }
+    guests.abort_all();
+    held.end(tasks, table).await;
+}
+
+/// Acquires and releases under ever new names. Some clients have a new connection, some never release, some give up.
+async fn come_and_go(http: Http, guest: usize) {
+    for turn in 0.. {
+        let name = format!("guest/{guest}/{turn}");
+        let own = if turn % 4 == 0 { http.with_own_connections() } else { http.clone() };
+        let id = own.acquire(&name, r#"{"ttl_ms": 2000}"#).await;
+        if turn % 8 == 1 {
+            let _ =
+                timeout(Duration::from_millis(20), http.with_own_connections().acquire(&name, r#"{"wait_ms": 60000}"#))
+                    .await;
+        }
+        if let Some(id) = id.filter(|_| turn % 8 != 2) {
+            let _ = own.release(&id).await;
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
 }

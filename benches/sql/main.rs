@@ -9,7 +9,6 @@
 
 #[path = "../cpu.rs"]
 mod cpu;
-mod leases;
 #[path = "../rounds.rs"]
 mod rounds;
 mod table;
@@ -200,9 +199,6 @@ async fn measure_mariadb() {
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
-    if std::env::args().any(|it| it == "leases") {
-        return leases::measure(number("FENCING_ROUNDS", 7)).await;
-    }
     println!("{CONNECTIONS} connections, ratios to the unguarded write");
     measure_postgres().await;
     measure_mariadb().await;
@@ -217,5 +213,4 @@ async fn main() {
     let one = sql::single_writer(options);
     let name = "SQLite, WAL, synchronous = FULL (client and database are one process)";
     on_sqlite::rounds(name, [&pool, &one], &SQLITE, || Cpu::Own).await;
-    leases::measure(number("FENCING_ROUNDS", 7)).await;
 }

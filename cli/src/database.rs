@@ -1,6 +1,6 @@
 use clap::Subcommand;
 use fencing::Resource;
-use fencing::sql::{self, Protect, Protected};
+use fencing::sql::{self, Database, Protect, Protected};
 use serde_json::{Value, json};
 use sqlx::{MySql, Postgres, Sqlite};
 
@@ -70,9 +70,19 @@ pub(crate) struct ProtectArgs {
     print: bool,
 }
 
+const NO_BEGIN: &str = "-- Leave BEGIN and COMMIT out for a tool that opens a transaction itself.\n\n";
+const COMMENTS: &str =
+    "-- Use `mysql --comments`: otherwise the client changes the routines, and `--check` reports it.\n\n";
+
 pub(crate) async fn main(action: DatabaseAction) -> Result<u8, Failure> {
     match action {
-        DatabaseAction::Migrate { database, print: true, down } => print_migrations(kind(&database.url)?, down),
+        DatabaseAction::Migrate { database, print: true, down } => match kind(&database.url)? {
+            // No writer may come between a trigger that is dropped and its successor.
+            DatabaseKind::Sqlite => print_migrations::<Sqlite>(down, NO_BEGIN, "BEGIN IMMEDIATE;\n", "\nCOMMIT;\n"),
+            DatabaseKind::Postgres => print_migrations::<Postgres>(down, "", "", ""),
+            // The client would cut a procedure at each semicolon.
+            DatabaseKind::MySql => print_migrations::<MySql>(down, COMMENTS, "DELIMITER $$\n", "$$\nDELIMITER ;\n"),
+        },
         DatabaseAction::Migrate { database, .. } => {
             on!(&database.connect(true).await?, pool => answer(sql::migrate(pool)).await)?
         }
@@ -82,32 +92,16 @@ pub(crate) async fn main(action: DatabaseAction) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn print_migrations(kind: DatabaseKind, down: bool) {
-    let (migrations, removal) = match kind {
-        DatabaseKind::Sqlite => (sql::migrations::<Sqlite>(), sql::removal::<Sqlite>()),
-        DatabaseKind::Postgres => (sql::migrations::<Postgres>(), sql::removal::<Postgres>()),
-        DatabaseKind::MySql => (sql::migrations::<MySql>(), sql::removal::<MySql>()),
-    };
-    let (before, after) = match kind {
-        // No writer may come between a trigger that is dropped and its successor.
-        DatabaseKind::Sqlite => ("BEGIN IMMEDIATE;\n", "\nCOMMIT;\n"),
-        DatabaseKind::Postgres => ("", ""),
-        // The client would cut a procedure at each semicolon.
-        DatabaseKind::MySql => ("DELIMITER $$\n", "$$\nDELIMITER ;\n"),
-    };
+/// Prints the SQL for a tool that runs each part between `before` and `after`.
+fn print_migrations<DB: Database>(down: bool, advice: &str, before: &str, after: &str) {
     let part = |name: &str, sql: &str| {
         say::out(format_args!("-- {name}\n{before}{}\n{after}\n", sql.trim_end()));
     };
     if down {
-        return part("remove", removal);
+        return part("remove", sql::removal::<DB>());
     }
-    if matches!(kind, DatabaseKind::Sqlite) {
-        say::out("-- Leave BEGIN and COMMIT out for a tool that opens a transaction itself.\n\n");
-    }
-    if matches!(kind, DatabaseKind::MySql) {
-        say::out("-- Use `mysql --comments`: otherwise the client changes the routines, and `--check` reports it.\n\n");
-    }
-    for (version, what, sql) in migrations {
+    say::out(advice);
+    for (version, what, sql) in sql::migrations::<DB>() {
         part(&format!("{version:04} {what}"), sql);
     }
 }
@@ -129,15 +123,13 @@ async fn protect(args: ProtectArgs) -> Result<(), Failure> {
     let protect = protect.map_err(Failure::usage)?;
     let protect = if args.shadow { protect.shadow() } else { protect };
     if args.print {
-        let kind = kind(&args.database.url)?;
-        let statements = match kind {
-            DatabaseKind::Sqlite => protect.statements::<Sqlite>(),
-            DatabaseKind::Postgres => protect.statements::<Postgres>(),
-            DatabaseKind::MySql => protect.statements::<MySql>(),
-        }?;
-        if matches!(kind, DatabaseKind::Sqlite) {
-            say::out("-- First, once: ALTER TABLE ... ADD COLUMN fencing_token ANY\n");
-        }
+        let first = "-- First, once: ALTER TABLE ... ADD COLUMN fencing_token ANY\n";
+        let (advice, statements) = match kind(&args.database.url)? {
+            DatabaseKind::Sqlite => (first, protect.statements::<Sqlite>()?),
+            DatabaseKind::Postgres => ("", protect.statements::<Postgres>()?),
+            DatabaseKind::MySql => ("", protect.statements::<MySql>()?),
+        };
+        say::out(advice);
         statements.iter().for_each(|statement| say::out(format_args!("{statement};\n")));
         return Ok(());
     }
@@ -155,12 +147,12 @@ async fn check(pool: &Pool, table: Option<&str>, json: bool) -> Result<(), Failu
     }
     let (all, broken) = (tables.len(), tables.iter().filter(|table| !table.faults.is_empty()).count());
     Err(Failure::refused(match (all, broken, shadowed) {
-        (0, ..) => "no table is protected, or this user has no right to see triggers".to_owned(),
+        (0, ..) => "no table is protected, or this user may not see triggers".to_owned(),
         (_, 0, 0) => return Ok(()),
         (_, 0, _) => format!(
             "{shadowed} of {all} tables are in shadow mode, where nothing is refused: protect them without --shadow"
         ),
-        _ => format!("{broken} of {all} tables are not protected as they should be: mend the faults above"),
+        _ => format!("{broken} of {all} tables are not protected as they should be: fix the faults above"),
     }))
 }
 

@@ -15,7 +15,7 @@ use crate::place::{Chosen, ChosenLock, LockPlace, Redis};
 use crate::pool::{ANSWER_TIMEOUT, Pool, answer, connect, on};
 use crate::say;
 
-/// Checks the lock service and the storage, and says what to mend. It takes no lock, and changes no table.
+/// Checks the lock service and the storage, and says what to fix. It takes no lock, and changes no table.
 ///
 /// For nodes it checks what `fencing nodes` reports, and the clocks; for a database, whether its tables are up to date
 /// and guard what they should, which tables are protected, and the clock; for etcd and ZooKeeper, whether a majority
@@ -23,8 +23,8 @@ use crate::say;
 /// service's URLs and role; it must read `_fencing_migrations` and the protected tables, and on MySQL and MariaDB call
 /// a procedure of the fence.
 ///
-/// Each line begins with "ok" or "mend". Status 0: there is nothing to mend; 69: no lease is granted, or a database
-/// does not answer; 65: something else needs mending, such as one node of five.
+/// Each line begins with "ok" or "fix". Status 0: there is nothing to fix; 69: no lease is granted, or a database
+/// does not answer; 65: something else needs fixing, such as one node of five.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
@@ -80,7 +80,7 @@ impl Report {
         match found {
             Ok(fine) => say::out(format_args!("ok    {what}: {fine}\n")),
             Err(Failure(status, why)) => {
-                say::out(format_args!("mend  {what}: {}\n", say::without_passwords(&why)));
+                say::out(format_args!("fix   {what}: {}\n", say::without_passwords(&why)));
                 // A database that stays locked grants no lease either.
                 self.status = self.status.max(if status == HELD { UNAVAILABLE } else { status });
             }
@@ -150,7 +150,7 @@ impl Report {
         self.note(name, Ok("its tables are up to date".to_owned()));
         let tables = on!(&pool, pool => answer(sql::protected(pool, None)).await)?;
         if tables.is_empty() {
-            self.note(name, Ok("no table is protected, or this user has no right to see triggers".to_owned()));
+            self.note(name, Ok("no table is protected, or this user may not see triggers".to_owned()));
         }
         for table in tables {
             let found = match (table.faults.is_empty(), table.shadow) {

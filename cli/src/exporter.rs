@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::exit::Failure;
 use crate::findings::{self, NodeBudget};
-use crate::listen::{self, Listen, TlsArgs, record_metrics, status};
+use crate::listen::{record_metrics, run_alone, status};
 use crate::place::Redis;
 
 /// Exports the state of the nodes to Prometheus: GET /metrics asks each of them, and changes nothing there.
@@ -25,26 +25,17 @@ pub(crate) struct ExporterArgs {
 
 pub(crate) async fn main(args: ExporterArgs) -> Result<u8, Failure> {
     let recorder = record_metrics()?;
-    let settings = Listen {
-        listen: args.listen,
-        status: args.listen,
-        stop_within: Duration::from_secs(2),
-        header_timeout: Duration::from_secs(10),
-        client_timeout: Duration::from_secs(10),
-        connections: 64,
-        tls: TlsArgs::default(),
-    };
     // A list that no client could be built from is wrong usage; nodes that do not answer are what this is for.
     args.ask().await?;
     // The nodes may take all of their time.
     let asks = Some(2 * args.budget.within(Duration::MAX));
-    let args = Arc::new(args);
+    let (address, args) = (args.listen, Arc::new(args));
     let ready = async move || {
         let has_quorum = args.ask().await.map_err(|error| error.to_string())?;
         has_quorum.then_some(()).ok_or_else(|| "no quorum".to_owned())
     };
     let status = status(recorder, ready, asks, CancellationToken::new());
-    listen::run_alone(&settings, status).await
+    run_alone(address, status).await
 }
 
 impl ExporterArgs {

@@ -2,12 +2,14 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use fencing::Token;
 use fencing::lock::Fault;
 use fencing::lock::redlock::{BuildError, Fleet, Node as _, NodeReport, RedisNode};
 use futures_util::future::join_all;
 
 use crate::duration::{self, about, show};
-use crate::place::Redis;
+use crate::exit::Failure;
+use crate::place::{Redis, is_elsewhere};
 use crate::say::{self, or_none};
 
 #[derive(Debug, clap::Args)]
@@ -27,6 +29,8 @@ pub(crate) struct Findings {
     pub(crate) nodes: Vec<Finding>,
     pub(crate) fleet: Fleet,
     pub(crate) budget: Duration,
+    /// The time before they were asked.
+    pub(crate) asked: SystemTime,
 }
 
 pub(crate) struct Finding {
@@ -38,13 +42,23 @@ pub(crate) struct Finding {
     pub(crate) problem: Option<Fault>,
 }
 
+#[derive(Clone, Copy)]
+pub(crate) struct Turnout {
+    pub(crate) answered: usize,
+    /// Number of nodes that answer, and have forgotten no lock that may still be held.
+    pub(crate) remember: usize,
+    pub(crate) needed: usize,
+    pub(crate) size: usize,
+}
+
 /// Asks all nodes at once. It changes nothing on them.
 pub(crate) async fn ask(redis: &Redis, budget: Duration) -> Result<Findings, BuildError> {
     // Refuses a list that no client can use. The holder's name from the environment does not matter here.
     redis.builder().holder("operator").build()?;
     let (nodes, fleet) = (redis.nodes()?, redis.fleet()?);
+    let asked = SystemTime::now();
     let reports = join_all(nodes.iter().map(|node| node.inspect(budget))).await;
-    let mut findings = Findings { nodes: Vec::new(), fleet, budget };
+    let mut findings = Findings { nodes: Vec::new(), fleet, budget, asked };
     for (server, report) in nodes.into_iter().zip(reports) {
         let (report, problem) = match report {
             Ok(report) => {
@@ -107,6 +121,41 @@ impl Findings {
         self.count(|finding| finding.is_member(&self.fleet))
     }
 
+    /// Returns the nodes that answer and are admitted in this list, each once. Only they count towards its majority.
+    pub(crate) fn voters(&self) -> impl Iterator<Item = &Finding> {
+        self.nodes.iter().filter(|finding| finding.is_counted(&self.fleet))
+    }
+
+    pub(crate) fn turnout(&self) -> Turnout {
+        Turnout {
+            answered: self.voters().count(),
+            remember: self.voters().filter(|node| node.quarantine().is_none()).count(),
+            needed: self.needed(),
+            size: self.nodes.len(),
+        }
+    }
+
+    /// Returns the faults of the nodes that are no voters.
+    pub(crate) fn faults(&self) -> Vec<(String, Fault)> {
+        let others = self.nodes.iter().filter(|finding| !finding.is_counted(&self.fleet));
+        others.filter_map(|other| Some((other.node.clone(), other.problem.clone()?))).collect()
+    }
+
+    /// Asks all voters at once, and returns what each has answered. One that does not answer is no voter any more.
+    pub(crate) async fn ask_voters<T>(&mut self, ask: impl AsyncFn(&RedisNode) -> Result<T, Fault>) -> Vec<T> {
+        let Findings { nodes, fleet, .. } = self;
+        let voters: Vec<_> = nodes.iter_mut().filter(|finding| finding.is_counted(fleet)).collect();
+        let answers = join_all(voters.iter().map(|voter| ask(&voter.server))).await;
+        let mut heard = Vec::new();
+        for (voter, answer) in voters.into_iter().zip(answers) {
+            match answer {
+                Ok(answer) => heard.push(answer),
+                Err(fault) => (voter.report, voter.problem) = (None, Some(fault)),
+            }
+        }
+        heard
+    }
+
     /// Reports whether the server is in this list, under any name.
     pub(crate) fn has(&self, finding: &Finding) -> bool {
         self.nodes.iter().any(|other| match (&finding.report, &other.report) {
@@ -121,6 +170,30 @@ impl Findings {
     }
 }
 
+impl Turnout {
+    /// Returns whether a majority may have a lock that this many nodes have.
+    pub(crate) fn may_be_held(self, nodes: usize) -> bool {
+        nodes + self.size.saturating_sub(self.remember) >= self.needed
+    }
+
+    /// Sorts what nodes say, and returns the token that a majority of the list knows.
+    pub(crate) fn agreed(self, tokens: &mut [Token]) -> Option<Token> {
+        tokens.sort_unstable();
+        let mut agreed = tokens.chunk_by(Token::eq).filter(|same| same.len() >= self.needed);
+        agreed.next()?.first().copied()
+    }
+
+    pub(crate) fn check_majority(self, so: &str) -> Result<(), Failure> {
+        let Turnout { answered, needed, size, .. } = self;
+        if answered >= needed {
+            return Ok(());
+        }
+        Err(Failure::unavailable(format_args!(
+            "{answered} of {size} nodes answered as nodes of this list: not a majority, so {so}"
+        )))
+    }
+}
+
 impl Finding {
     pub(crate) fn is_admitted(&self) -> bool {
         let takes_no_writes = matches!(self.problem, Some(Fault::OutOfMemory | Fault::Refused(_)));
@@ -131,6 +204,11 @@ impl Finding {
     pub(crate) fn is_member(&self, list: &Fleet) -> bool {
         !matches!(self.problem, Some(Fault::SameServer(_)))
             && self.report.as_ref().is_some_and(|it| it.remembers() && list.members().eq(&it.fleet))
+    }
+
+    /// Returns whether the node belongs to another list.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.problem.as_ref().is_some_and(is_elsewhere)
     }
 
     pub(crate) fn quarantine(&self) -> Option<Duration> {
@@ -184,7 +262,6 @@ impl Finding {
             true => "it has restarted since",
             false => "it knows of no locks (new, flushed or restarted empty)",
         };
-        let elsewhere = |other: &Finding| matches!(other.problem, Some(Fault::OtherFleet { .. } | Fault::Moved { .. }));
         // Nodes that have all restarted empty are blank as well: nothing shows that they were in use.
         let blank = |it: &Finding| it.report.as_ref().is_some_and(|report| report.era.is_none());
         let mut missing = findings.nodes.iter().filter(|finding| finding.report.is_none()).peekable();
@@ -192,7 +269,7 @@ impl Finding {
             "run `fencing fleet move` again, which starts this list"
         } else if findings.admitted() >= findings.needed() {
             "the next client brings it back, or `fencing fleet recover`"
-        } else if findings.nodes.iter().any(elsewhere) {
+        } else if findings.nodes.iter().any(Finding::is_elsewhere) {
             "it can't come back in this list while other nodes of the list belong to another fleet"
         } else if missing.peek().is_some() {
             &format!(
@@ -236,6 +313,10 @@ impl Finding {
     pub(crate) fn has_left_for(&self, list: &Fleet) -> bool {
         self.report.as_ref().is_some_and(|it| it.remembers() && list.members().eq(&it.moved_to))
     }
+}
+
+pub(crate) fn print_faults(faults: &[(String, Fault)]) {
+    faults.iter().for_each(|(node, fault)| say::error(format_args!("{node}: {fault}")));
 }
 
 /// The largest difference between a server's clock and this machine's: beyond it one of them is wrong.

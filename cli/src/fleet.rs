@@ -1,4 +1,4 @@
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use clap::Subcommand;
 use fencing::lock::redlock::{Node, NodeOutcomes, OperatorError};
@@ -130,10 +130,8 @@ async fn bring_back(recover: &RecoverArgs) -> Result<(), Failure> {
     let ttl = recover.ttl.unwrap_or(DEFAULT_TTL);
     let budget = recover.budget.within(ttl);
     let operator = recover.redis.builder().ttl(ttl).node_budget(budget).build()?.operator();
-    let asked = SystemTime::now();
     let before = findings::ask(&recover.redis, budget).await?;
-    let is_elsewhere = |it: &Finding| matches!(it.problem, Some(Fault::Moved { .. } | Fault::OtherFleet { .. }));
-    let starts = before.members() < before.needed() && !before.is_moving() && before.count(is_elsewhere) == 0;
+    let starts = before.members() < before.needed() && !before.is_moving() && before.count(Finding::is_elsewhere) == 0;
     // Nodes that do not answer now may do so in a moment, without their locks.
     if starts && recover.ttl.is_none() && !recover.now {
         before.print();
@@ -141,7 +139,7 @@ async fn bring_back(recover: &RecoverArgs) -> Result<(), Failure> {
         return if some_answer { Err(Failure::usage(NO_TTL)) } else { verdict(&before) };
     }
     if starts {
-        check_clocks(&before, asked)?;
+        check_clocks(&before)?;
     }
     let done = operator.admit().await;
     let opened = if recover.now { Some(operator.open().await) } else { None };
@@ -155,24 +153,11 @@ async fn bring_back(recover: &RecoverArgs) -> Result<(), Failure> {
         false => done.causes.iter().filter(|cause| !is_printed(cause)).for_each(say::error),
     }
     findings.print();
-    match opened {
-        Some(NodeOutcomes { done, causes, .. }) => {
-            match done.is_empty() {
-                true => say::out("no quarantine was ended\n"),
-                false => say::out(format_args!("quarantine ended: {}\n", done.join(", "))),
-            }
-            verdict(&findings)?;
-            say::out(format_args!("{}\n", outlook(&findings)));
-            if causes.is_empty() {
-                return Ok(());
-            }
-            let causes = say::listed(&causes, "; ");
-            return Err(Failure::unavailable(format_args!("these nodes may still be quarantined: {causes}")));
-        }
-        None if before.members() >= before.needed() && recover.ttl.is_some() => {
-            say::out("--ttl was not needed: the fleet is started already\n")
-        }
-        None => {}
+    if let Some(opened) = opened {
+        return report_opened(&findings, &opened);
+    }
+    if before.members() >= before.needed() && recover.ttl.is_some() {
+        say::out("--ttl was not needed: the fleet is started already\n");
     }
     if findings.opens_in().is_none() {
         return verdict(&findings);
@@ -188,12 +173,24 @@ async fn bring_back(recover: &RecoverArgs) -> Result<(), Failure> {
     if missing.is_empty() { Ok(()) } else { Err(Failure::refused(format_args!("not brought back: {missing}"))) }
 }
 
+fn report_opened(findings: &Findings, opened: &NodeOutcomes) -> Result<(), Failure> {
+    match opened.done.is_empty() {
+        true => say::out("no quarantine was ended\n"),
+        false => say::out(format_args!("quarantine ended: {}\n", opened.done.join(", "))),
+    }
+    verdict(findings)?;
+    say::out(format_args!("{}\n", outlook(findings)));
+    let causes = say::listed(&opened.causes, "; ");
+    let why = format_args!("these nodes may still be quarantined: {causes}");
+    if causes.is_empty() { Ok(()) } else { Err(Failure::unavailable(why)) }
+}
+
 /// Refuses to start a list again if a node's clock is behind this machine's: tokens may repeat. One that is ahead may have
 /// given the last era, and the next one must be larger.
-fn check_clocks(findings: &Findings, asked: SystemTime) -> Result<(), Failure> {
+fn check_clocks(findings: &Findings) -> Result<(), Failure> {
     let behind = |it: &Finding| {
-        let clock = it.report.as_ref()?.clock.filter(|clock| UNIX_EPOCH + *clock < asked);
-        Some(format!("{}: {}", it.node, clock_fault(clock, asked)?))
+        let clock = it.report.as_ref()?.clock.filter(|clock| UNIX_EPOCH + *clock < findings.asked);
+        Some(format!("{}: {}", it.node, clock_fault(clock, findings.asked)?))
     };
     let behind = say::listed(findings.nodes.iter().filter_map(behind), "; ");
     let why = "nothing was changed, as tokens may repeat where clocks are behind";
@@ -221,11 +218,11 @@ async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
         now.print();
         return Err(Failure::unavailable(format_args!("--from: {HALF_MOVED}")));
     }
-    let (asked, target) = (SystemTime::now(), findings::ask(&to, budget).await?);
+    let target = findings::ask(&to, budget).await?;
     if !order.lost {
         check_left(&now, &target)?;
     } else if target.admitted() < target.needed() {
-        check_clocks(&target, asked)?;
+        check_clocks(&target)?;
     }
     say::out(format_args!(
         "moving {} to {}; clients with the old list get no lease once the move has begun\n",

@@ -11,11 +11,10 @@ use wildmatch::WildMatch;
 
 use crate::duration::{about, millis};
 use crate::exit::Failure;
-use crate::findings::NodeBudget;
+use crate::findings::{self, NodeBudget, Turnout, print_faults};
 use crate::place::{Chosen, LockPlace, Redis};
 use crate::pool::answer;
 use crate::say;
-use crate::voters::{Turnout, Voters, print_faults};
 
 /// Lists held leases: resource, holder, start, time left and token.
 ///
@@ -139,18 +138,18 @@ impl LeaseList {
         budget: Duration,
         longest: Duration,
     ) -> Result<LeaseList, Failure> {
-        let mut voters = Voters::of(redis, budget).await?;
+        let mut nodes = findings::ask(redis, budget).await?;
         let fits = |resource: &Resource| glob.matches(resource.as_str());
-        let locks = voters
-            .each(async |node| timeout(longest, node.locks(fits, budget)).await.unwrap_or(Err(Fault::TimedOut)))
+        let locks = nodes
+            .ask_voters(async |node| timeout(longest, node.locks(fits, budget)).await.unwrap_or(Err(Fault::TimedOut)))
             .await;
         let mut leases: BTreeMap<(Resource, Vec<u8>), Vec<NodeLock>> = BTreeMap::new();
         for lock in locks.into_iter().flatten() {
             leases.entry((lock.resource.clone(), lock.value.clone())).or_default().push(lock);
         }
-        let turnout = voters.turnout();
+        let turnout = nodes.turnout();
         let all = leases.into_values().filter_map(|locks| LockView::of(locks, turnout)).collect();
-        Ok(LeaseList { all, turnout: Some(turnout), faults: voters.faults })
+        Ok(LeaseList { all, turnout: Some(turnout), faults: nodes.faults() })
     }
 
     pub(crate) async fn of_service(service: &dyn Operator, glob: &WildMatch) -> Result<LeaseList, Failure> {

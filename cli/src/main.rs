@@ -22,7 +22,6 @@ mod say;
 mod serve;
 mod signals;
 mod signing;
-mod voters;
 mod watch;
 mod watched_files;
 
@@ -77,8 +76,11 @@ fn program() -> Result<u8, Failure> {
     let action = match matches.and_then(|matches| Action::from_arg_matches(&matches)) {
         Ok(action) => action,
         Err(mut error) if error.use_stderr() => {
-            hide_stray_argument(&mut error);
+            let is_stray = hide_stray_argument(&mut error);
             say::raw(say::without_passwords(&error.to_string()));
+            if is_stray {
+                say::error("put `--` before a command, and give a URL with its option, in quotes: --lock 'URL'");
+            }
             let missing = error.kind() == ErrorKind::MissingRequiredArgument;
             if missing && std::env::var_os("FENCING_LOCK").is_some() {
                 say::error(place::NOT_FOR_LOCK);
@@ -129,13 +131,14 @@ fn program() -> Result<u8, Failure> {
 }
 
 /// Hides an argument that belongs to no option: it may be what a shell has cut off from a URL with a password.
-fn hide_stray_argument(error: &mut clap::Error) {
-    if error.kind() == ErrorKind::UnknownArgument
-        && let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg)
-        && !argument.starts_with('-')
-    {
+fn hide_stray_argument(error: &mut clap::Error) -> bool {
+    let is_stray = |argument: &_| matches!(argument, ContextValue::String(it) if !it.starts_with('-'));
+    let is_stray =
+        error.kind() == ErrorKind::UnknownArgument && error.get(ContextKind::InvalidArg).is_some_and(is_stray);
+    if is_stray {
         error.insert(ContextKind::InvalidArg, ContextValue::String("***".into()));
     }
+    is_stray
 }
 
 fn with_statuses(command: Command) -> Command {

@@ -48,8 +48,8 @@ pub(crate) fn verdict(findings: &Findings) -> Result<(), Failure> {
     let opens = |finding: &Finding| finding.problem.is_some() && finding.opens_in().is_some();
     let closed = match findings.count(opens) {
         0 => String::new(),
-        1 => "; 1 of the others is quarantined, which ends by itself".to_owned(),
-        closed => format!("; {closed} of the others are quarantined, which ends by itself"),
+        1 => "; 1 is quarantined, which ends by itself".to_owned(),
+        closed => format!("; {closed} are quarantined, which ends by itself"),
     };
     let nodes = findings.nodes.len();
     Err(Failure::unavailable(format_args!(

@@ -78,7 +78,7 @@ impl Chosen {
         }
     }
 
-    /// Opens the leases of one service. Nodes have none: see [`Voters`](crate::voters::Voters).
+    /// Opens the leases of one service. Nodes have none: see [`findings`](crate::findings).
     pub(crate) async fn operator(&self) -> Result<Arc<dyn Operator>, Failure> {
         let Chosen::Database(url) = self else { return self.options().operator().map_err(Failure::usage) };
         let pool = connect("the lock service", url, false, 1).await?;
@@ -181,9 +181,10 @@ impl ChosenLock {
         }
     }
 
-    /// Waits for the lock. Says once if it waits for a quarantine, which can be long, and ends where no wait helps.
+    /// Waits for the lock. Says once if it waits for a quarantine, which can be long, or for servers, and ends where no
+    /// wait helps.
     pub(crate) async fn acquire(&self, resource: &Resource, wait: Duration) -> Result<Lease, AcquireError> {
-        let mut said = false;
+        let (mut said, mut is_down) = (false, false);
         let acquired = async {
             if wait.is_zero() { self.lock.try_acquire(resource).await } else { self.lock.acquire(resource).await }
         };
@@ -194,6 +195,8 @@ impl ChosenLock {
                 if let Some(closed) = closed(&health).filter(|_| !said) {
                     say::error(format_args!("waiting: {closed}"));
                     said = true;
+                } else if !health.has_quorum() && !std::mem::replace(&mut is_down, true) {
+                    say::error(format_args!("waiting: {}", say::listed(&health.causes, "; ")));
                 }
                 if has_moved(&health) {
                     return;
@@ -221,11 +224,15 @@ impl ChosenLock {
     }
 }
 
+/// Reports whether the node belongs to another list.
+pub(crate) fn is_elsewhere(fault: &Fault) -> bool {
+    matches!(fault, Fault::Moved { .. } | Fault::OtherFleet { .. })
+}
+
 /// Reports whether too few nodes belong to this fleet for any wait to help.
 fn has_moved(health: &Health) -> bool {
-    let elsewhere = |cause: &&NodeCause| matches!(cause.cause, Fault::Moved { .. } | Fault::OtherFleet { .. });
     let minority = health.fleet.len().saturating_sub(health.needed);
-    health.causes.iter().filter(elsewhere).count() > minority
+    health.causes.iter().filter(|cause| is_elsewhere(&cause.cause)).count() > minority
 }
 
 /// Says for how long quarantines keep a majority from granting, and how to end them.

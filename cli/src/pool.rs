@@ -46,7 +46,6 @@ macro_rules! on {
 }
 pub(crate) use on;
 
-#[derive(Clone, Copy)]
 pub(crate) enum DatabaseKind {
     Sqlite,
     Postgres,

@@ -1,18 +1,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use fencing::lock::redlock::{Forced, NodeView};
+use fencing::lock::redlock::{Forced, NodeView, RedisNode};
 use fencing::lock::{Fault, Holder, Operator};
 use fencing::{Resource, Token};
 use fencing_protocol::Stamp;
 use tokio::time::timeout;
 
 use crate::exit::Failure;
-use crate::findings::NodeBudget;
-use crate::place::{Chosen, LockPlace, Redis};
+use crate::findings::{self, Findings, NodeBudget, Turnout, print_faults};
+use crate::place::{Chosen, LockPlace, Redis, is_elsewhere};
 use crate::pool::{ANSWER_TIMEOUT, answer};
 use crate::say;
-use crate::voters::{Turnout, Voters, print_faults};
 
 /// Takes a lock from its holder by force, so that others can acquire it at once.
 ///
@@ -57,18 +56,17 @@ pub(crate) async fn main(args: ReleaseArgs) -> Result<u8, Failure> {
 
 async fn on_nodes(args: &ReleaseArgs, redis: &Redis) -> Result<Option<String>, Failure> {
     let (resource, budget) = (&args.resource, args.budget.within(Duration::MAX));
-    let mut voters = Voters::of(redis, budget).await?;
-    let list = voters.list.clone();
-    let views: Vec<NodeView> = voters.each(async |node| node.lock(&list, resource, budget).await).await;
-    let (turnout, not_asked) = (voters.turnout(), voters.faults.len());
+    let mut nodes = findings::ask(redis, budget).await?;
+    let list = nodes.fleet.clone();
+    let views: Vec<NodeView> = nodes.ask_voters(async |node| node.lock(&list, resource, budget).await).await;
+    let (turnout, not_asked) = (nodes.turnout(), nodes.faults());
     let Turnout { remember, size, .. } = turnout;
-    let is_elsewhere = |(_, fault): &(String, Fault)| matches!(fault, Fault::OtherFleet { .. } | Fault::Moved { .. });
-    let next = match voters.faults.iter().any(is_elsewhere) {
+    let next = match not_asked.iter().any(|(_, fault)| is_elsewhere(fault)) {
         true => "do the clients use this list?",
         false => "run it again when a majority is admitted (see `fencing nodes`)",
     };
     let so = format!("nothing was released; {next}");
-    turnout.check_majority(&so).inspect_err(|_| print_faults(&voters.faults))?;
+    turnout.check_majority(&so).inspect_err(|_| print_faults(&not_asked))?;
     let mut holders = LockHolders::of(&views, turnout);
     if holders.is_empty() {
         let why = format_args!(
@@ -90,8 +88,9 @@ async fn on_nodes(args: &ReleaseArgs, redis: &Redis) -> Result<Option<String>, F
     check_agreed(args, &found, !holders.is_empty(), holders.iter().find_map(LockHolders::own_token))?;
     let found = LockHolders::describe(&holders, turnout);
     let values: Vec<_> = holders.into_iter().flat_map(|holders| holders.parts.into_keys()).collect();
-    let forced = voters.each(async |node| node.force_release(&list, resource, &values, &views, budget).await).await;
-    NodeAnswers::of(&voters, &forced, not_asked).outcome(resource, &found, turnout).map(Some)
+    let release = async |node: &RedisNode| node.force_release(&list, resource, &values, &views, budget).await;
+    let forced = nodes.ask_voters(release).await;
+    NodeAnswers::of(&nodes, &forced, &not_asked).outcome(resource, &found, turnout).map(Some)
 }
 
 async fn in_service(args: &ReleaseArgs, service: &dyn Operator) -> Result<Option<String>, Failure> {
@@ -220,26 +219,25 @@ struct NodeAnswers {
 }
 
 impl NodeAnswers {
-    /// Counts them, and says which nodes have not released it. The first `unasked` of those at fault were not asked.
-    fn of(voters: &Voters, forced: &[Forced], unasked: usize) -> NodeAnswers {
+    /// Counts them, and says which nodes have not released it. Those that were `not_asked` have the same faults as then.
+    fn of(nodes: &Findings, forced: &[Forced], not_asked: &[(String, Fault)]) -> NodeAnswers {
         let mut answers = NodeAnswers::default();
-        for (index, (node, fault)) in voters.faults.iter().enumerate() {
+        for failed @ (node, fault) in &nodes.faults() {
             say::error(match fault {
                 Fault::Exhausted => format!(
                     "{node}: not released: its count has run out, so it could not refuse the holder's renewal; the \
                      lock is free when it expires"
                 ),
-                Fault::NotAdmitted | Fault::OtherFleet { .. } | Fault::Moved { .. } => {
+                _ if not_asked.contains(failed) || *fault == Fault::NotAdmitted || is_elsewhere(fault) => {
                     format!("{node}: not released: {fault}")
                 }
-                _ if index < unasked => format!("{node}: not released: {fault}"),
                 _ => {
                     answers.silent += 1;
                     format!("{node}: perhaps released; it did not answer: {fault}")
                 }
             });
         }
-        for (voter, forced) in voters.nodes.iter().zip(forced) {
+        for (voter, forced) in nodes.voters().zip(forced) {
             match forced {
                 Forced::Taken(_) => answers.taken += 1,
                 Forced::Free => answers.free += 1,

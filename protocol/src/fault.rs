@@ -60,7 +60,8 @@ pub enum Fault {
     /// It belongs to another fleet: this client has another list of nodes. It gives no vote,
     /// because majorities of different lists need not meet.
     #[error(
-        "a node of another fleet: {}; give every client the same list, and the new list of a move only when it is done",
+        "a node of another fleet: {} (node names); give every client the same list, and the new list of a move only \
+         when it is done",
         .members.join(",")
     )]
     OtherFleet {

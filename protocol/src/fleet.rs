@@ -1,11 +1,10 @@
-use std::fmt;
 use std::sync::Arc;
 
 /// A fleet: the names of the nodes of one list, sorted.
 ///
 /// The order of the tokens needs one list, because majorities of different lists need not meet.
 /// So a node remembers the fleet that it was admitted in, and gives clients of another no vote.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, derive_more::Display, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fleet(Arc<str>);
 
 /// The reason why names are not a fleet.
@@ -81,12 +80,6 @@ impl Fleet {
     /// Returns the names, sorted.
     pub fn members(&self) -> impl Iterator<Item = &str> {
         self.0.split(',')
-    }
-}
-
-impl fmt::Display for Fleet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

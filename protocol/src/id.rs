@@ -1,4 +1,3 @@
-use std::fmt;
 use std::sync::Arc;
 
 use super::Fleet;
@@ -6,20 +5,10 @@ use super::Fleet;
 macro_rules! random_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(derive_more::Debug, derive_more::Display, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[display("{_0:032x}")]
+        #[debug("{}({self})", stringify!($name))]
         pub struct $name(pub u128);
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{:032x}", self.0)
-            }
-        }
-
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, concat!(stringify!($name), "({})"), self)
-            }
-        }
 
         impl $name {
             /// Reads what `Display` writes: 32 hexadecimal digits.

@@ -112,7 +112,7 @@ impl Request {
     }
 
     /// Returns the resource whose lock the request is about, and the owner.
-    pub(super) fn lock(&self) -> Option<(&Resource, Option<Owner>)> {
+    pub fn lock(&self) -> Option<(&Resource, Option<Owner>)> {
         match self {
             Request::Acquire { resource, owner, .. }
             | Request::Publish { resource, owner, .. }
@@ -140,10 +140,8 @@ pub enum Reply {
         remaining: Duration,
         /// Whether it is shared, so that a writer must wait for all holders.
         shared: bool,
-        /// The name of the holder that the node has stored, for display; of several, the last. [`Store`] leaves it
-        /// out: the node around it adds it.
-        ///
-        /// [`Store`]: super::Store
+        /// The name of the holder that the node has stored, for display; of several, the last.
+        /// [`Store`](super::Store) leaves it out: the node around it adds it.
         holder: Option<Arc<str>>,
     },
     /// No new owner joins the shared lock.
@@ -168,10 +166,8 @@ pub enum Reply {
     Renewed,
     /// The lock was the owner's, and is gone or ends when it was asked to.
     Released,
-    /// The lock was the owner's and is gone, and a waiting client was notified. [`Store`]
-    /// notifies no client: the node around it does.
-    ///
-    /// [`Store`]: super::Store
+    /// The lock was the owner's and is gone, and a waiting client was notified.
+    /// [`Store`](super::Store) notifies no client: the node around it does.
     Passed { to: ClientId },
     /// The lock or the memory of the grant is no longer the owner's, or another owner had the lock since.
     NotOwner,

@@ -1,6 +1,5 @@
 //! The fencing token.
 
-use std::fmt;
 use std::num::NonZeroU64;
 use std::str::FromStr;
 
@@ -12,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// decimal digits exactly. A token comes from a lease. Compare it and store it; never compute with it.
 ///
 /// The idea is Martin Kleppmann's, "How to do distributed locking" (2016).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, derive_more::Display, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u64", into = "u64")]
 pub struct Token(NonZeroU64);
 
@@ -52,12 +51,6 @@ impl Token {
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0.get()
-    }
-}
-
-impl fmt::Display for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
     }
 }
 

@@ -2,6 +2,7 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use sqlx::error::BoxDynError;
 use sqlx::migrate::Migrate;
 use sqlx::pool::PoolConnection;
 use sqlx::{AssertSqlSafe, ColumnIndex, Connection, Decode, Pool, Row, SqlSafeStr, Transaction};
@@ -39,6 +40,9 @@ pub trait Dialect: sqlx::Database<Connection: Migrate, Arguments: Clone> {
         values: Self::Arguments,
     ) -> impl Future<Output = sqlx::Result<u64>> + Send;
 
+    /// Adds two values to those of a statement.
+    fn add_values(values: &mut Self::Arguments, text: &str, number: i64) -> Result<(), BoxDynError>;
+
     fn texts(conn: &mut Self::Connection, sql: String) -> impl Future<Output = sqlx::Result<Vec<TextRow>>> + Send;
 
     fn execute(conn: &mut Self::Connection, sql: String) -> impl Future<Output = sqlx::Result<()>> + Send {
@@ -60,12 +64,17 @@ pub(super) fn server(socket: Option<&PathBuf>, host: &str, port: u16) -> String 
     socket.map_or_else(|| format!("{host}:{port}"), |socket| socket.display().to_string())
 }
 
-/// Writes the methods of [`Dialect`] that only pass a statement on. Without a macro each user of a database would have
-/// to repeat the bounds of its driver.
+/// Writes the methods of [`Dialect`] that only pass a statement or its values on. Without a macro each user of a
+/// database would have to repeat the bounds of its driver.
 macro_rules! plain_statements {
     () => {
         async fn run(conn: &mut Self::Connection, sql: String, values: Self::Arguments) -> sqlx::Result<u64> {
             Ok(sqlx::query_with::<Self, _>(sqlx::AssertSqlSafe(sql), values).execute(conn).await?.rows_affected())
+        }
+
+        fn add_values(values: &mut Self::Arguments, text: &str, number: i64) -> Result<(), sqlx::error::BoxDynError> {
+            sqlx::Arguments::add(values, text.to_owned())?;
+            sqlx::Arguments::add(values, number)
         }
 
         async fn texts(conn: &mut Self::Connection, sql: String) -> sqlx::Result<Vec<$crate::database::TextRow>> {

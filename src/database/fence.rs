@@ -1,7 +1,6 @@
 use std::time::Duration;
 
 use fencing_protocol::{Resource, Token};
-use sqlx::error::BoxDynError;
 
 use super::Dialect;
 
@@ -73,12 +72,10 @@ pub trait FenceStatements: Dialect {
     /// name `{after}`. Columns: the number of marks, and the last name. Names are in hexadecimal digits.
     const PRUNE: &'static str;
 
-    /// Returns a condition that holds where the mark is this token, and locks it until the
-    /// transaction ends as [`admit`](FenceStatements::admit) does. Adds its two values after the others.
-    /// Returns `None` for a database where the statement around it may read before it has the lock.
-    fn mark_condition(_: &mut Self::Arguments, _: &Resource, _: Token) -> Result<Option<String>, BoxDynError> {
-        Ok(None)
-    }
+    /// A condition that holds where the mark is the token, and locks it until the transaction ends as
+    /// [`admit`](FenceStatements::admit) does. `{resource}` and `{token}` are the numbers of its two parameters.
+    /// `None` for a database where the statement around it may read before it has the lock.
+    const MARK_CONDITION: Option<&'static str> = None;
 
     /// Admits by the statement `admit` with its values; fails as it does. Returns the mark if it refuses the token.
     fn admit(

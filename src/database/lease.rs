@@ -1,7 +1,6 @@
-use std::fmt::Display;
 use std::time::Duration;
 
-use fencing_protocol::{Resource, Token};
+use fencing_protocol::{Mode, Resource, Token};
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use sqlx::Pool;
@@ -13,6 +12,7 @@ use crate::holder::Holder;
 /// The request of one attempt.
 pub struct LeaseClaim {
     pub resource: Resource,
+    pub mode: Mode,
     /// 32 hexadecimal digits, a space, and the name of the holder, for display. New for every attempt,
     /// so that no statement of one attempt can touch the row of another.
     pub owner: String,
@@ -20,14 +20,12 @@ pub struct LeaseClaim {
     pub lasting: i64,
     /// Time limit of waits for other transactions, in milliseconds.
     pub patience: i64,
-    pub shared: bool,
 }
 
 impl LeaseClaim {
-    pub fn new(resource: &Resource, owner: impl Display, lasting: Duration, patience: Duration) -> LeaseClaim {
-        let owner = owner.to_string();
+    pub fn new(resource: Resource, mode: Mode, owner: &str, lasting: Duration, patience: Duration) -> LeaseClaim {
         let (lasting, patience) = (millis(lasting), millis(patience));
-        LeaseClaim { resource: resource.clone(), owner, lasting, patience, shared: false }
+        LeaseClaim { resource, mode, owner: owner.to_owned(), lasting, patience }
     }
 }
 
@@ -113,7 +111,8 @@ pub trait LeaseStatements: Dialect {
         claim: &LeaseClaim,
         call: LeaseCall,
     ) -> impl Future<Output = sqlx::Result<TextRow>> + Send {
-        let LeaseClaim { shared, lasting, patience, .. } = claim;
+        let LeaseClaim { mode, lasting, patience, .. } = claim;
+        let shared = *mode == Mode::Shared;
         let [resource, owner] = [claim.resource.as_str(), &claim.owner].map(Self::literal);
         let (function, arguments) = match call {
             LeaseCall::Acquire => ("acquire", format!("{resource}, {owner}, {shared}, {lasting}")),
@@ -136,7 +135,7 @@ pub trait LeaseStatements: Dialect {
             let left = answer.number::<i64>(1).ok_or(sqlx::Error::RowNotFound)?;
             Ok(AcquireAnswer::Held {
                 left: Duration::from_millis(u64::try_from(left).unwrap_or(0)),
-                shared: answer.is_true(2) && !claim.shared,
+                shared: answer.is_true(2) && claim.mode == Mode::Exclusive,
                 holder: answer.text(3).and_then(Holder::read),
             })
         })

@@ -177,13 +177,14 @@ pub(super) fn check_runtime() -> Result<(), FenceError> {
 #[must_use = "the request is in flight for as long as its admission is held"]
 pub struct Admission {
     pub(super) request: RequestInFlight,
-    pub(super) drops_older: bool,
+    /// Whether the fence [drops older requests](super::Fence::drop_older_after).
+    pub(crate) may_be_stopped: bool,
 }
 
 impl Admission {
-    fn new(request: RequestInFlight, drops_older: bool) -> Admission {
+    fn new(request: RequestInFlight, may_be_stopped: bool) -> Admission {
         metrics::gauge!("fencing_in_flight").increment(1.0);
-        Admission { request, drops_older }
+        Admission { request, may_be_stopped }
     }
 
     /// Returns the resource that the request was admitted to.
@@ -202,7 +203,7 @@ impl Admission {
     /// # Cancel safety
     /// You may await any number of these futures, and drop them at any time.
     pub fn superseded(&self) -> impl Future<Output = Stale> + Send + 'static {
-        match self.drops_older {
+        match self.may_be_stopped {
             true => Either::Left(self.request.newer(|tokens| tokens.stop)),
             false => Either::Right(pending()),
         }

@@ -10,58 +10,64 @@ use futures_util::future::{AbortHandle, BoxFuture, FutureExt, Shared, abortable}
 use parking_lot::Mutex;
 use tokio::time::{Instant, timeout_at};
 
+use super::Fence;
 use crate::sequencer::Sequencer;
 
-/// Asks a lock service whether it has issued a token.
-///
-/// A [`Fence`](super::Fence) asks it before a token raises a mark: see
-/// [`Fence::check_sequencer`](super::Fence::check_sequencer). Every async closure of this form is one:
-///
-/// ```
-/// use fencing::fence::MemoryMarks;
-/// use fencing::{Fence, Sequencer, Token};
-///
-/// # async fn newest_lease(_: &fencing::Resource) -> Result<Option<Token>, std::io::Error> { Ok(None) }
-/// let fence = Fence::new(MemoryMarks::default()).check_sequencer(|shown: Sequencer| async move {
-///     // What your lock service has granted last for this resource.
-///     let newest = newest_lease(&shown.resource).await?;
-///     Ok::<_, std::io::Error>(newest.is_some_and(|newest| shown.token <= newest))
-/// });
-/// ```
-///
-/// The table `fencing_leases` of `lock::sql::SqlLock` has the token of the newest lease of each
-/// resource. The example `storage_service` asks it, in `src/issued.rs`.
-///
-/// **Redis nodes are not exact.** They report their eras (`Lock::health`), and an era is the high nine digits of a
-/// token: a token whose era is larger than the newest of a majority was not issued. A forged token of the newest era
-/// passes such a check, which the example makes as well. It locks out honest clients until the next era begins, or
-/// until their tokens have passed it. Keep a record of granted leases, or put the layer behind authentication.
-///
-/// Named after Chubby's `CheckSequencer()`, which checks that a lock is still held; this, that a token was issued.
-pub trait CheckSequencer: Send + Sync + 'static {
-    /// Reports whether the lock service has ever issued this token for this resource. Its lease may
-    /// have ended since: the marks decide whether a token is stale.
+impl Fence {
+    /// Asks the lock service about every token that would raise a mark: was it ever issued for this resource? Its lease
+    /// may have ended since: the marks decide whether it is stale. A token that was not issued is refused
+    /// ([`NotIssued`]), and so is every such token while the lock service cannot be asked
+    /// ([`Unchecked`](super::FenceError::Unchecked)). Tokens that equal their mark are not asked about again, and lower
+    /// ones are stale. Default: the fence trusts every token.
+    ///
+    /// ```
+    /// use fencing::fence::MemoryMarks;
+    /// use fencing::{Fence, Sequencer, Token};
+    ///
+    /// # async fn newest_lease(_: &fencing::Resource) -> Result<Option<Token>, std::io::Error> { Ok(None) }
+    /// let fence = Fence::new(MemoryMarks::default()).check_sequencer(|shown: Sequencer| async move {
+    ///     // What your lock service has granted last for this resource.
+    ///     let newest = newest_lease(&shown.resource).await?;
+    ///     Ok::<_, std::io::Error>(newest.is_some_and(|newest| shown.token <= newest))
+    /// });
+    /// ```
+    ///
+    /// The table `fencing_leases` of `lock::sql::SqlLock` has the token of the newest lease of each
+    /// resource. The example `storage_service` asks it, in `src/issued.rs`.
+    ///
+    /// It asks about 16 tokens of one resource at a time, and about 1000 in all, each at most twice.
+    /// Among those of one resource the smallest come first: tokens that were issued are smaller than
+    /// those that were not. The others are `Unchecked` at once.
     ///
     /// **Fencing.** Answer `true` for every token that was issued: the answer must include the latest lease, so ask the
     /// service that grants leases, not a lagging replica. If in doubt, answer `true`.
     ///
-    /// # Errors
-    /// Returns why the lock service could not be asked. The token does not pass then.
+    /// Without it, every client that may send requests can forge a large token, and lock out all
+    /// others for good. It costs one more read of the mark for each request, and one check for each new token.
+    /// If that read takes more than 100 ms, the fence checks the token anyway. It does not show that the
+    /// sender holds the lease: a client that overhears or guesses another's token may send it.
     ///
-    /// # Cancel safety
-    /// The fence drops the future when no request waits for the answer any more, because limits have
-    /// run out or requests were dropped, and when it is asked about too many tokens.
-    fn was_issued<'a>(&'a self, sequencer: &'a Sequencer) -> BoxFuture<'a, Result<bool, Box<dyn Error + Send + Sync>>>;
-}
-
-impl<F, A, E> CheckSequencer for F
-where
-    F: Fn(Sequencer) -> A + Send + Sync + 'static,
-    A: Future<Output = Result<bool, E>> + Send + 'static,
-    E: Into<Box<dyn Error + Send + Sync>> + 'static,
-{
-    fn was_issued<'a>(&'a self, sequencer: &'a Sequencer) -> BoxFuture<'a, Result<bool, Box<dyn Error + Send + Sync>>> {
-        self(sequencer.clone()).map_err(Into::into).boxed()
+    /// **Redis nodes are not exact.** They report their eras (`Lock::health`), and an era is the high nine digits of a
+    /// token: a token whose era is larger than the newest of a majority was not issued. A forged token of the newest
+    /// era passes such a check, which the example makes as well. It locks out honest clients until the next era begins,
+    /// or until their tokens have passed it. Keep a record of granted leases, or put the layer behind authentication.
+    ///
+    /// Give the marks and the lock service connections that no handler uses, such as a separate pool. A handler that
+    /// waits behind the fence with a connection of a shared pool may block the requests that could end its wait.
+    ///
+    /// **Cancel safety.** The fence drops the future of an answer when no request waits for it any more, because limits
+    /// have run out or requests were dropped, and when it is asked about too many tokens.
+    ///
+    /// Named after Chubby's `CheckSequencer()`, which checks that a lock is still held; this, that a token was issued.
+    pub fn check_sequencer<F, A, E>(self, check: F) -> Fence
+    where
+        F: Fn(Sequencer) -> A + Send + Sync + 'static,
+        A: Future<Output = Result<bool, E>> + Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>> + 'static,
+    {
+        let check = move |shown| check(shown).map_err(|error| Cause::from(error.into())).boxed();
+        let checks = Checks { check: Arc::new(check), open: Arc::default() };
+        Fence { checks: Some(Arc::new(checks)), ..self }
     }
 }
 
@@ -86,10 +92,11 @@ const MAX_TOKENS_OF_RESOURCE: usize = 16;
 const MAX_TOKENS: usize = 1000;
 
 type Cause = Arc<dyn Error + Send + Sync>;
+type Answer = BoxFuture<'static, Result<bool, Cause>>;
 
 /// The checks in progress. Concurrent requests with one token share one.
 pub(super) struct Checks {
-    check: Arc<dyn CheckSequencer>,
+    check: Arc<dyn Fn(Sequencer) -> Answer + Send + Sync>,
     pub(super) open: Arc<Mutex<OpenQuestions>>,
 }
 
@@ -140,15 +147,11 @@ pub(super) struct Question {
     /// The number of checks begun before it.
     number: u64,
     since: Instant,
-    answer: Shared<BoxFuture<'static, Result<bool, Cause>>>,
+    answer: Shared<Answer>,
     open: Arc<Mutex<OpenQuestions>>,
 }
 
 impl Checks {
-    pub(super) fn new(check: impl CheckSequencer) -> Checks {
-        Checks { check: Arc::new(check), open: Arc::default() }
-    }
-
     /// Asks whether the token was issued, or joins those that ask already; once more, if no answer comes within
     /// `patience`. If it was issued, hold the question until the mark is raised: then no request asks again.
     pub(super) async fn was_issued(
@@ -195,8 +198,7 @@ impl Checks {
         let number = open.begun;
         open.begun += 1;
         let (check, shown) = (Arc::clone(&self.check), sequencer.clone());
-        let answer = async move { check.was_issued(&shown).await.map_err(Arc::from) };
-        let (answer, abort) = abortable(answer);
+        let (answer, abort) = abortable(async move { check(shown).await });
         let answer = answer.map(|answer| answer.unwrap_or_else(|_| Err(crowded())));
         let question = Arc::new(Question {
             sequencer: sequencer.clone(),

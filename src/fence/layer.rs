@@ -17,10 +17,6 @@ impl Fence {
 }
 
 impl Admission {
-    pub(crate) fn may_be_stopped(&self) -> bool {
-        self.drops_older
-    }
-
     /// Waits until a newer token has passed the marks, whether it waits for this request or not.
     pub(crate) fn overtaken(&self) -> impl Future<Output = Stale> + Send + 'static {
         self.request.newer(|tokens| tokens.highest)

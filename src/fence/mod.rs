@@ -52,7 +52,7 @@ use gate::Gate;
 use tokio::time::Instant;
 
 pub use admit::Admission;
-pub use check::{CheckSequencer, NotIssued};
+pub use check::NotIssued;
 pub use error::FenceError;
 pub use marks::{Marks, MarksFuture};
 pub use memory::{MemoryMarks, NotLowered};
@@ -131,26 +131,6 @@ impl Fence {
     /// are refused at once ([`FenceError::Crowded`]). Default: 1000.
     pub fn waiters(self, waiters: usize) -> Fence {
         Fence { waiters, ..self }
-    }
-
-    /// Asks this lock service about every token that would raise a mark: was it issued for this resource? Other tokens
-    /// are refused ([`FenceError::NotIssued`]), and so is every such token while the lock service cannot be asked
-    /// ([`FenceError::Unchecked`]). Tokens that equal their mark are not asked about again, and lower ones are stale.
-    /// Default: the fence trusts every token.
-    ///
-    /// It asks about 16 tokens of one resource at a time, and about 1000 in all, each at most twice.
-    /// Among those of one resource the smallest come first: tokens that were issued are smaller than
-    /// those that were not. Others get [`FenceError::Unchecked`] at once.
-    ///
-    /// **Fencing.** Without it, every client that may send requests can forge a large token, and lock out all
-    /// others for good. It costs one more read of the mark for each request, and one check for each new token.
-    /// If that read takes more than 100 ms, the fence checks the token anyway. It does not show that the
-    /// sender holds the lease: a client that overhears or guesses another's token may send it.
-    ///
-    /// Give the marks and the lock service connections that no handler uses, such as a separate pool. A handler that
-    /// waits behind the fence with a connection of a shared pool may block the requests that could end its wait.
-    pub fn check_sequencer(self, check: impl CheckSequencer) -> Fence {
-        Fence { checks: Some(Arc::new(Checks::new(check))), ..self }
     }
 
     /// Refuses every token above `ceiling` ([`FenceError::NotIssued`]) before it asks the lock service. Use it for lock

@@ -124,16 +124,6 @@ fn without_a_tokio_runtime_nobody_is_admitted_and_nothing_panics() {
     assert!(runtime.block_on(fence.admit(&resource(), token(33))).is_ok(), "no mark was raised");
 }
 
-#[test]
-fn equal_passes_and_lower_is_refused_by_the_one_comparison() {
-    let check = |presented, highest| Stale::check(&resource(), token(presented), highest);
-    for (presented, highest) in [(1, None), (33, Some(33)), (34, Some(33))] {
-        assert_eq!(check(presented, highest.map(token)), Ok(()));
-    }
-    let stale = check(33, Some(token(34))).unwrap_err();
-    assert_eq!(stale.to_string(), "token 33 of files/a is stale, high water 34");
-}
-
 /// Admits many tokens at once, and holds each admission over a few yields: requests in flight have equal tokens.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_in_flight_never_overlaps_with_another_token() {
@@ -191,22 +181,6 @@ async fn a_request_that_a_newer_one_overtakes_at_the_marks_is_refused() {
     answer.add_permits(1);
     assert_eq!(stale(older.await.unwrap_err()), (33, 34));
     assert!(newer.await.is_ok());
-}
-
-/// The marks wait for the older request's own transaction, as rows of a database do.
-#[tokio::test(start_paused = true)]
-async fn an_older_request_that_holds_up_the_marks_is_asked_to_stop() {
-    let marks = SlowMarks::default();
-    let transaction = hold(&marks.questions, 34).await;
-    let fence = Fence::new(marks).drop_older_after(Duration::ZERO);
-    let older = fence.admit(&resource(), token(33)).await.unwrap();
-    let stop = older.superseded();
-    tokio::spawn(async move {
-        assert_eq!(stop.await.highest, token(34));
-        drop(older);
-        transaction.add_permits(1);
-    });
-    assert!(fence.admit(&resource(), token(34)).await.is_ok());
 }
 
 /// Fast marks stop nobody, and slow ones not at once.

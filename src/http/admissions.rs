@@ -1,16 +1,19 @@
-use fencing_protocol::NonEmpty;
 use futures_util::future::{BoxFuture, Either, Ready, pending, ready, select_all};
 use futures_util::{FutureExt, TryFutureExt};
 use http::StatusCode;
+use smallvec::SmallVec;
 
 use super::{Fenced, Refusal};
 use crate::fence::{Admission, Fence, Stale};
 use crate::sequencer::Sequencer;
 
-/// The admissions of a request; without a token it has none. Until this is dropped, the request is in flight.
+/// The admissions of a request to all its resources. Most have one, and a request without a token has none.
+pub(super) type Admissions = SmallVec<[Admission; 1]>;
+
+/// What the fence has let through. Until this is dropped, the request is in flight.
 #[derive(Default)]
 pub struct Passage {
-    pub(super) admissions: Option<Admissions>,
+    pub(super) admissions: Admissions,
     /// The answer that a layer in shadow mode did not give.
     pub(super) shadow: Option<Refusal>,
 }
@@ -21,13 +24,12 @@ pub(super) type AskedFence = Either<Ready<Result<Passage, Refusal>>, BoxFuture<'
 impl Passage {
     /// Reports whether newer requests wait for this one.
     pub fn is_fenced(&self) -> bool {
-        self.admissions.is_some()
+        !self.admissions.is_empty()
     }
 
     /// Waits until a newer token of one of the resources has passed the marks.
     pub fn overtaken(&self) -> impl Future<Output = ()> + Send + 'static {
-        let held = self.admissions.iter().flat_map(|Admissions(held)| held.iter());
-        first(held.map(|one| one.overtaken().boxed())).map(drop)
+        first(self.admissions.iter().map(|one| one.overtaken().boxed())).map(drop)
     }
 
     /// Returns the status that a layer in shadow mode would have answered with.
@@ -53,9 +55,9 @@ impl Passage {
             true => fence.admit_now(&fenced.resource, fenced.token),
             false => None,
         };
-        let admitted = |admissions| Passage { admissions: Some(Admissions(admissions)), shadow: None };
+        let admitted = |admissions: Admissions| Passage { admissions, shadow: None };
         match now {
-            Some(Ok(admission)) => Either::Left(ready(Ok(admitted(NonEmpty::new(admission))))),
+            Some(Ok(admission)) => Either::Left(ready(Ok(admitted([admission].into())))),
             Some(Err(error)) => {
                 let refusal = Refusal::before_the_handler(fenced.resource, fenced.token, error);
                 Either::Left(ready(Err(refusal)))
@@ -79,13 +81,13 @@ impl Passage {
     /// Lets a request pass without a token, or in shadow mode one that would be refused.
     fn open(shadow: Option<Refusal>) -> Passage {
         shadow.iter().for_each(Refusal::note_shadow);
-        Passage { admissions: None, shadow }
+        Passage { admissions: Admissions::new(), shadow }
     }
 }
 
 /// Admits the request to all its resources, or to none, in their order: no two requests wait for each other.
-async fn admit_all(fence: Fence, fenced: Fenced) -> Result<NonEmpty<Admission>, Refusal> {
-    let mut admitted: Vec<Admission> = Vec::new();
+async fn admit_all(fence: Fence, fenced: Fenced) -> Result<Admissions, Refusal> {
+    let mut admitted = Admissions::new();
     for Sequencer { resource, token } in fenced.in_order() {
         let admission = tokio::select! {
             biased;
@@ -96,24 +98,12 @@ async fn admit_all(fence: Fence, fenced: Fenced) -> Result<NonEmpty<Admission>, 
         let refused = |error| Refusal::before_the_handler(resource, token, error);
         admitted.push(admission.map_err(refused)?);
     }
-    NonEmpty::from_vec(admitted).ok_or(Refusal::Missing)
+    Ok(admitted)
 }
 
-/// A request that the fence has admitted to all its resources. Most have one.
-pub(super) struct Admissions(NonEmpty<Admission>);
-
-impl Admissions {
-    pub(super) fn may_be_stopped(&self) -> bool {
-        self.0.first().may_be_stopped()
-    }
-
-    pub(super) fn superseded(&self) -> BoxFuture<'static, Stale> {
-        superseded(&self.0)
-    }
-}
-
-fn superseded<'a>(held: impl IntoIterator<Item = &'a Admission>) -> BoxFuture<'static, Stale> {
-    first(held.into_iter().map(|one| one.superseded().boxed()))
+/// Waits until a request with these admissions must stop.
+pub(super) fn superseded(admissions: &[Admission]) -> BoxFuture<'static, Stale> {
+    first(admissions.iter().map(|one| one.superseded().boxed()))
 }
 
 fn first(all: impl Iterator<Item = BoxFuture<'static, Stale>>) -> BoxFuture<'static, Stale> {

@@ -12,7 +12,7 @@ use pin_project_lite::pin_project;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::Refusal;
-use super::admissions::Admissions;
+use super::admissions::{Admissions, superseded};
 use super::answer::AnswerStyle;
 use crate::fence::Stale;
 
@@ -35,7 +35,7 @@ pin_project! {
     enum Content<R> {
         Refusal { text: Option<Bytes> },
         // Newer requests do not stop it. The body is dropped before newer requests are admitted.
-        Whole { #[pin] body: R, _admissions: Option<Admissions> },
+        Whole { #[pin] body: R, _admissions: Admissions },
         // The trailers that tell a gRPC client why its stream is cut off.
         Stoppable { body: StoppableBody<R>, grpc: Option<AnswerStyle> },
         Ended { hint: SizeHint },
@@ -62,7 +62,7 @@ pub enum FenceBodyError {
 
 impl<R> FenceBody<R> {
     pub(super) fn passing(body: R) -> FenceBody<R> {
-        FenceBody { content: Content::Whole { body, _admissions: None } }
+        FenceBody { content: Content::Whole { body, _admissions: Admissions::new() } }
     }
 
     pub(super) fn refusal(text: Option<Bytes>) -> FenceBody<R> {
@@ -71,18 +71,18 @@ impl<R> FenceBody<R> {
 }
 
 impl<R: Body + Send + 'static> FenceBody<R> {
-    pub(super) fn new(body: R, admissions: Option<Admissions>, style: &AnswerStyle) -> FenceBody<R> {
-        let content = match admissions {
-            Some(_admissions) if body.is_end_stream() => {
+    pub(super) fn new(body: R, admissions: Admissions, style: &AnswerStyle) -> FenceBody<R> {
+        let content = match admissions.first() {
+            Some(_) if body.is_end_stream() => {
                 let hint = body.size_hint();
                 drop(body);
                 Content::Ended { hint }
             }
-            Some(admissions) if admissions.may_be_stopped() => {
+            Some(admission) if admission.may_be_stopped => {
                 let grpc = style.grpc.then(|| style.clone());
                 Content::Stoppable { body: StoppableBody::new(body, admissions), grpc }
             }
-            _admissions => Content::Whole { body, _admissions },
+            _ => Content::Whole { body, _admissions: admissions },
         };
         FenceBody { content }
     }
@@ -173,7 +173,7 @@ fn poll_next<R: Body>(mut body: Pin<&mut R>, context: &mut Context<'_>) -> Poll<
 
 impl<R: Body + Send + 'static> StoppableBody<R> {
     fn new(body: R, admissions: Admissions) -> StoppableBody<R> {
-        let (asked, superseded) = (admissions.superseded(), admissions.superseded());
+        let (asked, superseded) = (superseded(&admissions), superseded(&admissions));
         let live = LiveBody { body: Box::pin(body), superseded, _admissions: admissions };
         let body = Arc::new(Mutex::new(Ok(live)));
         let stopped = Arc::downgrade(&body);

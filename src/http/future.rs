@@ -11,7 +11,7 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use super::admissions::{Admissions, AskedFence, Passage};
+use super::admissions::{Admissions, AskedFence, Passage, superseded};
 use super::answer::{AnswerStyle, refusal_of_handler, replace_answer};
 use super::{FenceBody, Refusal, SHADOW};
 use crate::fence::Stale;
@@ -67,22 +67,10 @@ where
     }
 }
 
-/// Waits until the request must stop, because a newer one came.
-fn poll_superseded(
-    admissions: &Admissions,
-    superseded: &mut Option<BoxFuture<'static, Stale>>,
-    context: &mut Context<'_>,
-) -> Poll<Stale> {
-    match admissions.may_be_stopped() {
-        true => superseded.get_or_insert_with(|| admissions.superseded()).poll_unpin(context),
-        false => Poll::Pending,
-    }
-}
-
 /// Makes the layer's response of the handler's.
 fn answered<R: Body + Send + 'static>(
     mut response: Response<R>,
-    admissions: Option<Admissions>,
+    admissions: Admissions,
     style: &AnswerStyle,
 ) -> Response<FenceBody<R>> {
     match refusal_of_handler(&mut response) {
@@ -143,8 +131,12 @@ where
                 // Polled after the end.
                 StepProjection::Ended => return Poll::Pending,
             };
-            let Some(admissions) = &this.passage.admissions else { return Poll::Pending };
-            break Ok(cut_off(ready!(poll_superseded(admissions, this.superseded, context))));
+            let admissions = &this.passage.admissions;
+            if !admissions.first().is_some_and(|it| it.may_be_stopped) {
+                return Poll::Pending;
+            }
+            let superseded = this.superseded.get_or_insert_with(|| superseded(admissions));
+            break Ok(cut_off(ready!(superseded.poll_unpin(context))));
         };
         // The rest of the request is dropped before newer ones are admitted.
         this.step.set(Step::Ended);

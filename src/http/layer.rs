@@ -12,9 +12,6 @@ type ChoosePolicy = Arc<dyn Fn(&Parts) -> Policy + Send + Sync>;
 
 /// Puts a [`Fence`] before a service; see the [module](super).
 ///
-/// A read with a token raises the mark as a write does: after it, the fence refuses older tokens,
-/// unless its policy [ignores reads](Policy::ignoring_reads).
-///
 /// In axum, `route_layer` covers only the methods that the route has **before** it: put it last, as
 /// `put(write).route_layer(fence).delete(remove)` leaves `DELETE` open. Make one [`Fence`], cloned for each route.
 #[derive(Clone, derive_more::Debug)]

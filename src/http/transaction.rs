@@ -65,10 +65,8 @@ use crate::fence::{CommitError, FenceError, Transactions};
 /// | is dropped (a timeout, a newer request, a client that disconnects) | is rolled back; in doubt during its commit |
 /// | answers with success while the transaction is still borrowed | is not committed: a 500 |
 ///
-/// A commit that fails is a 503: [`Problem::IN_DOUBT`](crate::http::Problem::IN_DOUBT) if the database did
-/// not report whether it committed, [`CONFLICT`](crate::http::Problem::CONFLICT) where another transaction
-/// conflicts, and [`ROLLED_BACK`](crate::http::Problem::ROLLED_BACK) if a statement had failed and the
-/// handler ignored it. Each counts in `fencing_admissions_total` with `layer="http"`.
+/// A commit that fails is a 503, with the kind of problem that says whether it is stored
+/// ([`CommitError`](crate::fence::CommitError)), and counts in `fencing_admissions_total` with `layer="http"`.
 ///
 /// docs/reference/http.md says what can block, what a stream may do, and how errors end a transaction.
 ///

@@ -47,6 +47,8 @@ pub trait LockBackend: fmt::Debug + Clone + Send + Sync + 'static {
 /// The result of a granted attempt.
 pub struct Grant {
     pub(crate) locks: NonEmpty<Sequencer>,
+    /// The time before the request.
+    pub(crate) asked: Time,
     pub(crate) deadline: Time,
     pub(crate) held: Arc<dyn HeldLock>,
 }

@@ -20,7 +20,7 @@
 mod backend;
 mod connect;
 #[cfg(any(feature = "etcd", feature = "zookeeper"))]
-mod engine_builder;
+mod engine;
 mod error;
 #[cfg(feature = "etcd")]
 pub mod etcd;
@@ -29,13 +29,9 @@ mod operator;
 pub mod redlock;
 mod runtime;
 mod service;
-#[cfg(any(feature = "etcd", feature = "zookeeper"))]
-mod session_cache;
 mod settings;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 pub mod sql;
-#[cfg(any(feature = "etcd", feature = "zookeeper"))]
-mod token_base;
 mod wait;
 #[cfg(feature = "zookeeper")]
 pub mod zookeeper;
@@ -43,7 +39,7 @@ pub mod zookeeper;
 pub use crate::holder::Holder;
 pub use connect::{ConnectError, ConnectOptions, connect};
 #[cfg(any(feature = "etcd", feature = "zookeeper"))]
-pub use engine_builder::EngineBuilder;
+pub use engine::builder::EngineBuilder;
 pub use error::{AcquireError, LeaseLost, Loss, NodeCause, ReleaseError, RenewError};
 pub use fencing_protocol::{Fault, Released};
 pub use lease::ticket::{LeaseTicket, LeaseTicketError};

@@ -5,12 +5,13 @@ use object_store::path::Path;
 use crate::fence::Stale;
 
 /// Why a call on an [`ObjectFence`](super::ObjectFence) failed.
+///
+/// If an earlier answer of the store was lost, a write that ends as [`Stale`](ObjectError::Stale), `NotFenced` or
+/// `Contended` may have been applied before the other one came.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ObjectError {
     /// The object has a newer token. Do not try again: acquire a new lease.
-    ///
-    /// If an earlier answer of the store was lost, this write may have been applied before the newer token came.
     #[error(transparent)]
     Stale(#[from] Stale),
     /// There is no such object, or it is deleted.
@@ -28,8 +29,6 @@ pub enum ObjectError {
         cause: PathCause,
     },
     /// The object was written without the fence. Nothing was written over it.
-    ///
-    /// If an answer of the store was lost, this write may have been applied before the other one.
     #[error(
         "the object {path} was written without the fence: stop its writers, delete it, and put its contents with a token \
          above all that were granted"
@@ -40,8 +39,6 @@ pub enum ObjectError {
     },
     /// Others under the same token or an older one wrote before each of a hundred tries, or the store refused each for
     /// another reason, such as a lease of the blob. Try again.
-    ///
-    /// If an earlier answer of the store was lost, this write may have been applied before one of the others came.
     #[error("other writers of {path} came first a hundred times; try again")]
     Contended {
         /// The path of the object.

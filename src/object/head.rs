@@ -14,8 +14,7 @@ pub(super) const MAX_HEAD: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Head {
     pub token: Token,
-    /// A random number, drawn for each write. With it no two versions of an object have the same bytes, and so not the
-    /// same ETag either, which is a hash of the bytes on S3.
+    /// A random number, drawn for each write: no two versions of an object have the same bytes.
     pub nonce: u128,
     pub location: Location,
 }

@@ -28,9 +28,12 @@ impl MarksConnection {
         let connection = client.get_multiplexed_async_connection_with_config(&config).await;
         let mut connection = connection.map_err(unreached)?;
         let info: Result<String, _> = ::redis::cmd("INFO").query_async(&mut connection).await;
-        let life = life(&info.map_err(unreached)?)?;
+        let server = ServerInfo::read(&info.map_err(unreached)?).map_err(FencedError::Unreachable)?;
+        if let Some(unfit) = Unfit::of(&server) {
+            return Err(FencedError::Unfit(unfit));
+        }
         let digest = Script::new(ADMIT).get_hash().to_owned();
-        Ok(MarksConnection { connection, life, digest, broken: AtomicBool::new(false) })
+        Ok(MarksConnection { connection, life: server.run_id, digest, broken: AtomicBool::new(false) })
     }
 
     /// Runs the script that writes. If the server does not have it, nothing was done, and the whole script is sent.
@@ -68,12 +71,6 @@ impl MarksConnection {
 /// Returns why a request failed that was sent.
 fn failed(error: &RedisError) -> FencedError {
     refused(error).unwrap_or_else(|| FencedError::InDoubt(words(error)))
-}
-
-/// Reads the server's identity from `INFO`, and refuses a server that can't keep marks.
-fn life(info: &str) -> Result<String, FencedError> {
-    let info = ServerInfo::read(info).map_err(FencedError::Unreachable)?;
-    Unfit::of(&info).map_or(Ok(info.run_id), |unfit| Err(FencedError::Unfit(unfit)))
 }
 
 /// Returns what the server itself has refused. `None` where the connection failed.

@@ -87,15 +87,15 @@ impl RedisMarks {
     }
 
     /// Does `work` on a connection, within the budget. A connection that failed is not used again.
-    pub(super) async fn on<T, F>(&self, work: impl FnOnce(Arc<MarksConnection>) -> F) -> Result<T, FencedError>
-    where
-        F: Future<Output = Result<T, FencedError>>,
-    {
+    pub(super) async fn on<T>(
+        &self,
+        work: impl AsyncFnOnce(&MarksConnection) -> Result<T, FencedError>,
+    ) -> Result<T, FencedError> {
         let late = || format!("no answer within {} ms", self.budget.as_millis());
         let end = Instant::now() + self.budget;
         let connection = timeout_at(end, self.connection()).await;
         let connection = connection.map_err(|_| FencedError::Unreachable(late()))??;
-        let outcome = timeout_at(end, work(Arc::clone(&connection))).await;
+        let outcome = timeout_at(end, work(&connection)).await;
         let outcome = outcome.unwrap_or_else(|_| Err(FencedError::InDoubt(late())));
         if let Err(FencedError::InDoubt(_) | FencedError::Unfit(_)) = &outcome {
             connection.broken.store(true, Ordering::Relaxed);
@@ -202,7 +202,7 @@ impl RedisMarks {
         token: Token,
         command: Option<FencedCommand<'_>>,
     ) -> Result<u64, FencedError> {
-        let answer = self.on(async |connection: Arc<MarksConnection>| {
+        let answer = self.on(async |connection| {
             let arguments = |script: &mut ::redis::Cmd| {
                 let key = command.as_ref().map(|command| command.key);
                 script.arg(1 + usize::from(key.is_some())).arg(&self.key).arg(key);
@@ -219,9 +219,7 @@ impl RedisMarks {
 
     async fn read(&self, resource: &Resource) -> Result<Option<Token>, FencedError> {
         let field = format!("{FIELD}{resource}");
-        let answer = self.on(async |connection: Arc<MarksConnection>| {
-            connection.run(include_str!("read.lua"), &self.key, &[&field]).await
-        });
+        let answer = self.on(async |connection| connection.run(include_str!("read.lua"), &self.key, &[&field]).await);
         let answer = answer.await?;
         if answer.word == "floor" { floor(&answer.text(0)) } else { mark(resource, &answer.text(0)) }
     }
@@ -233,7 +231,7 @@ impl RedisMarks {
             let mut command = ::redis::cmd("HSCAN");
             command.arg(&self.key).arg(&cursor).arg("MATCH").arg(format!("{FIELD}*"));
             command.arg("COUNT").arg(1000);
-            let answer = self.on(async |connection: Arc<MarksConnection>| connection.send(&command).await).await?;
+            let answer = self.on(async |connection| connection.send(&command).await).await?;
             let Ok((next, fields)) = ::redis::from_redis_value_ref::<(Vec<u8>, Vec<(Vec<u8>, Vec<u8>)>)>(&answer)
             else {
                 return Err(unknown(&answer));

@@ -27,13 +27,6 @@
 //! well, and a restarted or replaced server has another `run_id`. Then everything is refused ([`FencedError::Closed`])
 //! until an operator has [read](RedisMarks::look) their state and [opened](RedisMarks::open) them.
 //!
-//! # How to use it
-//!
-//! A holder that reads before it writes **seals** first: call [`Marks::raise`](crate::fence::Marks::raise) with the
-//! token of the lease before you read. Otherwise an older holder may write between the read and the write.
-//!
-//! After [`FencedError::InDoubt`] send only the same write again. For another one take a new lease, seal, then read.
-//!
 //! # Limits
 //!
 //! It does not detect an older copy of the marks without a restart, a field changed by hand, two namespaces for the

@@ -1,9 +1,8 @@
 use std::str::FromStr;
-use std::sync::Arc;
 
 use fencing_protocol::Token;
 
-use super::connection::{MarksConnection, floor};
+use super::connection::floor;
 use super::{Closed, FencedError, RedisMarks};
 
 /// The state of the marks of a namespace, for an operator. It is written as one word, `LIFE/OPENED_IN/MARKS/FLOOR`, to be
@@ -69,7 +68,7 @@ impl RedisMarks {
     /// # Cancel safety
     /// If you drop the future, an opening under another `run_id` may be closed or not. Nothing is opened.
     pub async fn look(&self) -> Result<MarksState, FencedError> {
-        let asked = self.on(async |connection: Arc<MarksConnection>| {
+        let asked = self.on(async |connection| {
             let answer = connection.run(include_str!("look.lua"), &self.key, &[]).await?;
             Ok((answer, connection.life.clone()))
         });
@@ -98,7 +97,7 @@ impl RedisMarks {
     pub async fn open(&self, found: &MarksState, floor: Option<Token>) -> Result<(), FencedError> {
         let (opened_in, marks) = (found.opened_in.as_deref().unwrap_or_default(), found.marks);
         let (seen, floor_text) = (marks.to_string(), floor.map(|f| f.to_string()).unwrap_or_default());
-        let asked = self.on(async |connection: Arc<MarksConnection>| {
+        let asked = self.on(async |connection| {
             if connection.life != found.life {
                 return Err(FencedError::Closed(Closed::Moved));
             }

@@ -4,7 +4,7 @@ use sqlx::{Arguments as _, Encode, Pool, Transaction, Type};
 
 use super::AdmitError;
 use super::admit::{begin, count_outcome, keep_or_roll_back};
-use crate::database::{Database, Meaning, meaning, open_transaction};
+use crate::database::{Database, Meaning, fill, meaning, open_transaction};
 
 /// A write that carries its own admission: [`guarded`] makes one.
 #[must_use = "it writes nothing before it is run"]
@@ -74,8 +74,10 @@ impl<DB: Database> Guarded<DB> {
         token: Token,
     ) -> Result<(Transaction<'static, DB>, u64), AdmitError> {
         let values = self.check()?;
-        let mut folded = values.clone();
-        if let Some(held) = DB::mark_condition(&mut folded, resource, token).map_err(sqlx::Error::Encode)? {
+        if let Some(held) = DB::MARK_CONDITION {
+            let mut folded = values.clone();
+            DB::add_values(&mut folded, resource.as_str(), token.into()).map_err(sqlx::Error::Encode)?;
+            let held = fill(held, &[("{resource}", &(folded.len() - 1)), ("{token}", &folded.len())]);
             let mut tx = open_transaction(pool.acquire().await?, DB::BEGIN.into()).await?;
             let written = DB::run(&mut tx, format!("{} AND {held}", self.plain()), folded).await;
             let (tx, rows) = keep_or_roll_back(tx, read_decision(written)).await?;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::{AdmitError, MigrateError};
+use crate::backoff::Backoff;
 use crate::database::{Meaning, is_conflict, meaning};
-use crate::random::jitter;
 
 /// How often a transaction is run again after a conflict with another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,14 +83,13 @@ where
     F: FnMut() -> Fut,
     Fut: Future<Output = Result<T, E>>,
 {
-    let (begun, mut pause, mut tries) = (Instant::now(), FIRST_PAUSE, 1);
+    let (begun, mut backoff, mut tries) = (Instant::now(), Backoff::new(FIRST_PAUSE, MAX_PAUSE), 1);
     loop {
         let more = || tries < policy.tries && begun.elapsed() < policy.within;
         match transaction().await {
-            Err(error) if is_retryable(&error) && more() => sleep(jitter(pause)).await,
+            Err(error) if is_retryable(&error) && more() => sleep(backoff.pause()).await,
             result => return result,
         }
-        pause = (pause * 2).min(MAX_PAUSE);
         tries += 1;
     }
 }

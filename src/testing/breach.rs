@@ -34,30 +34,14 @@ pub enum Rule {
 /// A rule that an implementation breaks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("broken: {rule}; {case}: found {found}")]
+#[non_exhaustive]
 pub struct Breach {
-    rule: Rule,
-    case: String,
-    found: String,
-}
-
-impl Breach {
-    /// Returns the rule that is broken.
-    #[must_use]
-    pub fn rule(&self) -> Rule {
-        self.rule
-    }
-
-    /// Returns what the suite did, and what it wanted.
-    #[must_use]
-    pub fn case(&self) -> &str {
-        &self.case
-    }
-
-    /// Returns what it found instead.
-    #[must_use]
-    pub fn found(&self) -> &str {
-        &self.found
-    }
+    /// The rule that is broken.
+    pub rule: Rule,
+    /// What the suite did, and what it wanted.
+    pub case: String,
+    /// What it found instead.
+    pub found: String,
 }
 
 impl Rule {

@@ -25,13 +25,13 @@ fn nodes_that_are_new_well_or_down_are_told_apart_and_marks_in_a_redis_are_close
     // A node that only restarted empty is to be mended, and the others grant.
     finds(&servers, "", 0, "ok    the nodes: 5 of 5 grant leases now");
     let marks = RedisServer::start();
-    let found = finds(&servers, &format!("--marks {}", marks.url()), 65, "mend  the marks: closed");
+    let found = finds(&servers, &format!("--marks {}", marks.url()), 65, "fix   the marks: closed");
     assert!(found.contains("ok    the nodes"), "{found}");
     servers[0].cli(&["FLUSHALL"]);
     let found = finds(&servers, "", 65, "ok    the nodes: 4 of 5");
-    assert!(found.contains("mend  ") && found.contains("fleet recover"), "{found}");
+    assert!(found.contains("fix   ") && found.contains("fleet recover"), "{found}");
     servers.iter_mut().skip(2).for_each(RedisServer::kill);
-    finds(&servers, "", 69, "mend  the nodes: no quorum");
+    finds(&servers, "", 69, "fix   the nodes: no quorum");
 }
 
 #[test]
@@ -61,14 +61,14 @@ async fn a_role_that_lacks_rights_is_told_which() {
     it.run("CREATE TABLE files (path text PRIMARY KEY)").unwrap();
     it.ask("db protect --table files --column path").is(0);
     it.run("CREATE ROLE may_check; GRANT SELECT ON _fencing_migrations TO may_check").unwrap();
-    let found = finds(&it.as_role("may_check"), "", 69, "mend  the lock service: ");
-    assert!(found.contains("mend  table files: ") && !found.contains("protect the table again"), "{found}");
-    finds(&it.as_role("nobody_there"), "", 69, "mend  ");
+    let found = finds(&it.as_role("may_check"), "", 69, "fix   the lock service: ");
+    assert!(found.contains("fix   table files: ") && !found.contains("protect the table again"), "{found}");
+    finds(&it.as_role("nobody_there"), "", 69, "fix   ");
 }
 
 #[test]
 fn no_part_of_a_password_is_shown() {
-    let found = finds("postgres://app:s3?cret@127.0.0.1:1/x", "", 64, "mend  postgres://***@127.0.0.1:1/x: ");
+    let found = finds("postgres://app:s3?cret@127.0.0.1:1/x", "", 64, "fix   postgres://***@127.0.0.1:1/x: ");
     assert!(!found.contains("s3") && !found.contains("cret"), "{found}");
 }
 
@@ -87,11 +87,11 @@ async fn servers_with_clocks_of_their_own_agree_with_this_machine_and_may_take_n
     let found = finds(&postgres.url, "", 65, "ok    the lock service: ready, as far as");
     assert!(found.contains("fencing_prune"), "{found}");
     postgres.run("ALTER FUNCTION fencing_lease_renew(text, text, bigint, bigint) RENAME TO lost_renewal").unwrap();
-    finds(&postgres.url, "", 69, "mend  the lock service: ");
+    finds(&postgres.url, "", 69, "fix   the lock service: ");
     postgres.run("ALTER FUNCTION lost_renewal(text, text, bigint, bigint) RENAME TO fencing_lease_renew").unwrap();
     postgres.run("ALTER TABLE fencing_floor RENAME TO lost").unwrap();
     let found = finds(&postgres.url, "", 69, "the database has lost the table fencing_floor");
-    assert!(found.contains("mend  the lock service: "), "{found}");
+    assert!(found.contains("fix   the lock service: "), "{found}");
     postgres.run("ALTER TABLE lost RENAME TO fencing_floor").unwrap();
     let name = postgres.run("SELECT current_database()").unwrap();
     postgres.run(&format!("ALTER DATABASE {} SET default_transaction_read_only = on", name.trim())).unwrap();
@@ -105,14 +105,14 @@ async fn servers_with_clocks_of_their_own_agree_with_this_machine_and_may_take_n
     let drop =
         format!("SET GLOBAL read_only = 0; DROP PROCEDURE {}.fencing_lease_renew", options.get_database().unwrap());
     output(server.client("mysql").args(["-e", &drop])).unwrap();
-    finds(&mariadb, "", 69, "mend  the lock service: ");
+    finds(&mariadb, "", 69, "fix   the lock service: ");
 }
 
 #[test]
 fn etcd_and_zookeeper_answer_or_do_not() {
     let gone = [EtcdCluster::start().url(), ZookeeperServer::start().url()];
     for url in gone {
-        finds(&url, "", 69, "mend  the lock service: ");
+        finds(&url, "", 69, "fix   the lock service: ");
     }
     let (etcd, zookeeper) = (EtcdCluster::start(), ZookeeperServer::start());
     for url in [etcd.url(), zookeeper.url()] {

@@ -311,7 +311,7 @@ fn is_raised(url: &str) {
     assert!(closed.starts_with("no lock is granted "), "{closed}");
     // None is granted until the holder has stopped.
     let closed = ask(url, "doctor");
-    assert!(closed.code == Some(69) && closed.stdout.starts_with("mend  the lock service: "), "{closed:?}");
+    assert!(closed.code == Some(69) && closed.stdout.starts_with("fix   the lock service: "), "{closed:?}");
     drop(holder);
 }
 

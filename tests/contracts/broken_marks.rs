@@ -96,7 +96,7 @@ async fn flawed_marks_are_found_out() {
         (Flaw::ReadsTooHigh, Rule::MarkRead),
     ] {
         let breach = run(flaw).await.unwrap_err();
-        assert_eq!(breach.rule(), rule, "{flaw:?}: {breach}");
+        assert_eq!(breach.rule, rule, "{flaw:?}: {breach}");
     }
     let breach = run(Flaw::AcceptsLower).await.unwrap_err();
     let text = r#"broken: a lower token is refused; raise order to 33 after 34: found "passed""#;

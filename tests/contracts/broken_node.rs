@@ -38,6 +38,7 @@ enum Flaw {
     OvertakesAcquire,
 }
 
+#[derive(Clone)]
 struct FlawedNode {
     flaw: Flaw,
     node: MemoryNode,
@@ -53,10 +54,8 @@ impl FlawedNode {
 type Holders = Arc<Mutex<HashMap<Resource, (Owner, Nonce)>>>;
 
 struct FlawedSession {
-    flaw: Flaw,
-    node: MemoryNode,
+    at: FlawedNode,
     session: Arc<dyn Session>,
-    holders: Holders,
 }
 
 impl Node for FlawedNode {
@@ -65,11 +64,10 @@ impl Node for FlawedNode {
     }
 
     fn open(&self, fleet: &Fleet, holder: &str) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
-        let (flaw, node, holders) = (self.flaw, self.node.clone(), Arc::clone(&self.holders));
-        let open = node.open(fleet, holder);
+        let (at, opening) = (self.clone(), self.node.open(fleet, holder));
         Box::pin(async move {
-            let session = open.await?.into();
-            Ok(Box::new(FlawedSession { flaw, node, session, holders }) as Box<dyn Session>)
+            let session = opening.await?.into();
+            Ok(Box::new(FlawedSession { at, session }) as Box<dyn Session>)
         })
     }
 }
@@ -83,11 +81,10 @@ impl Session for FlawedSession {
 
 impl FlawedSession {
     fn call_one(&self, mut request: Request) -> BoxFuture<'static, Result<Reply, Fault>> {
-        let (flaw, session) = (self.flaw, Arc::clone(&self.session));
-        let holders = Arc::clone(&self.holders);
+        let (FlawedNode { flaw, node, holders }, session) = (self.at.clone(), Arc::clone(&self.session));
         bend(flaw, &mut request, &holders.lock().unwrap());
         if let (Flaw::GrantsWhatIsHeld, Request::Acquire { resource, .. }) = (flaw, &request) {
-            self.node.expire(resource);
+            node.expire(resource);
         }
         Box::pin(async move {
             if let (Flaw::OvertakesAcquire, Request::Acquire { .. }) = (flaw, &request) {
@@ -121,27 +118,21 @@ const SHORT: Duration = Duration::from_secs(1);
 
 fn bend(flaw: Flaw, request: &mut Request, holders: &HashMap<Resource, (Owner, Nonce)>) {
     match (flaw, request) {
-        (Flaw::PublishIgnoresOwner, Request::Publish { resource, owner, .. }) => {
+        (Flaw::PublishIgnoresOwner, Request::Publish { resource, owner, .. })
+        | (Flaw::ReleasesForAnybody, Request::Release { resource, owner }) => {
             *owner = holders.get(resource).map_or(*owner, |(holder, _)| *holder);
         }
         (Flaw::PublishIgnoresNonce, Request::Publish { resource, nonce, .. }) => {
             *nonce = holders.get(resource).map_or(*nonce, |(_, granted)| *granted);
         }
         (Flaw::NoQuarantine, Request::Activate { quarantine, .. }) => *quarantine = Duration::ZERO,
-        (Flaw::ReleasesForAnybody, Request::Release { resource, owner }) => {
-            *owner = holders.get(resource).map_or(*owner, |(holder, _)| *holder);
-        }
         (Flaw::ResumesWhatIsMissing, request) => {
             if let Request::Resume { resource, owner, ttl, .. } = request.clone() {
                 *request = Request::Renew { mode: Mode::Exclusive, resource, owner, token: Token::MAX, ttl };
             }
         }
         (Flaw::NeverDrains, Request::Drain { lasting, .. }) => *lasting = Duration::ZERO,
-        (Flaw::SharesNothing, request) => {
-            if let Request::Acquire { mode: Mode::Shared, resource, owner, ttl } = request.clone() {
-                *request = Request::Acquire { mode: Mode::Exclusive, resource, owner, ttl };
-            }
-        }
+        (Flaw::SharesNothing, Request::Acquire { mode, .. }) => *mode = Mode::Exclusive,
         (Flaw::SharesAnother, Request::Acquire { mode: Mode::Shared, resource, .. }) => {
             *resource = Resource::new(format!("{resource}/shared")).unwrap();
         }

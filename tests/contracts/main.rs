@@ -73,11 +73,6 @@ async fn memory_node() {
 }
 
 #[tokio::test]
-async fn memory_node_on_the_machines_clock() {
-    node_contract(&MemoryNode::new("memory")).await;
-}
-
-#[tokio::test]
 async fn redis_node() {
     if let Ok(url) = std::env::var("FENCING_TEST_NODE") {
         return node_contract(&RedisNode::new(&url, "fencing").unwrap()).await;

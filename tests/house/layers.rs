@@ -8,9 +8,8 @@ fn layer(module: &[String]) -> &'static str {
     match names[..] {
         // `lib.rs`, which only exports.
         [] => "crate root",
-        ["sequencer" | "holder" | "time" | "random" | "background", ..] | ["log_throttle" | "server_info", ..] => {
-            "types"
-        }
+        ["sequencer" | "holder" | "time" | "random" | "backoff" | "background", ..]
+        | ["log_throttle" | "server_info", ..] => "types",
         ["database", "postgres", ..] => "postgres",
         ["database", "mysql", ..] => "mysql",
         ["database", "sqlite", ..] => "sqlite",
@@ -19,6 +18,7 @@ fn layer(module: &[String]) -> &'static str {
         ["lock", "redlock", "redis", ..] => "redis node",
         ["lock", "redlock", ..] => "redlock",
         ["lock", "sql", ..] => "lock in sql",
+        ["lock", "engine", ..] => "lock on engines",
         ["lock", "etcd", ..] => "etcd lock",
         ["lock", "zookeeper", ..] => "zookeeper lock",
         ["lock", "connect", ..] => "connect",
@@ -45,7 +45,8 @@ fn below(layer: &str) -> &'static [&'static str] {
         "redlock" => &["types", "lock"],
         "memory node" | "redis node" => &["types", "lock", "redlock"],
         "lock in sql" => &["types", "database", "lock"],
-        "etcd lock" | "zookeeper lock" => &["types", "lock"],
+        "lock on engines" => &["types", "lock"],
+        "etcd lock" | "zookeeper lock" => &["types", "lock", "lock on engines"],
         "memory marks" | "redis marks" | "objects" | "http" => &["types", "fence"],
         "sql" => &["types", "database", "postgres", "mysql", "sqlite", "fence"],
         "connect" => &[

@@ -82,11 +82,19 @@ where
     }
 }
 
-struct NoMarks;
+/// Marks that can't be reached, or that refuse for good, as where a right is missing.
+enum NoMarks {
+    Unreachable,
+    Refusing,
+}
 
 impl Marks for NoMarks {
     fn raise<'a>(&'a self, _: &'a Resource, _: Token) -> BoxFuture<'a, Result<(), FenceError>> {
-        ready(Err(FenceError::Unreachable("secret-host refused".into()))).boxed()
+        let error = match self {
+            NoMarks::Unreachable => FenceError::Unreachable("secret-host is down".into()),
+            NoMarks::Refusing => FenceError::Refused("secret-host: no right".into()),
+        };
+        ready(Err(error)).boxed()
     }
 }
 

@@ -21,13 +21,8 @@ struct Proxy {
 }
 
 impl Proxy {
-    /// Starts one, and returns its URL in place of the server's.
-    async fn start(server: &str) -> String {
-        Proxy::with(server, |proxy| Router::new().fallback(pass).with_state(proxy)).await
-    }
-
-    /// Starts one with other faults.
-    async fn with(server: &str, router: impl FnOnce(Arc<Proxy>) -> Router) -> String {
+    /// Starts one with these faults, and returns its URL in place of the server's.
+    async fn start(server: &str, router: impl FnOnce(Arc<Proxy>) -> Router) -> String {
         let origin = server.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("it listens");
@@ -99,7 +94,8 @@ async fn until_sure<F: Future<Output = Result<(), ObjectError>>>(mut write: impl
 async fn no_stale_write_gets_through(kind: Kind) {
     let bucket = kind.bucket();
     let store = kind.at(&kind.url(), &bucket);
-    let through: Arc<dyn ObjectStore> = kind.at(&Proxy::start(&kind.url()).await, &bucket);
+    let through = Proxy::start(&kind.url(), |proxy| Router::new().fallback(pass).with_state(proxy)).await;
+    let through = kind.at(&through, &bucket);
     let direct = open(&store).await;
     let (old, new) = (until_open(&through).await, until_open(&through).await);
     let path = Path::from("a");
@@ -156,7 +152,7 @@ async fn a_repetition_that_is_not_allowed_is_in_doubt(kind: Kind) {
     let bucket = kind.bucket();
     let direct = open(&kind.at(&kind.url(), &bucket)).await;
     let router = |proxy| Router::new().fallback(expire).with_state((proxy, Arc::default()));
-    let through = Proxy::with(&kind.url(), router).await;
+    let through = Proxy::start(&kind.url(), router).await;
     let fence = open(&kind.at(&through, &bucket)).await;
     let path = Path::from("doubt");
     let put = fence.put(&path, token(33), "written".into()).await;

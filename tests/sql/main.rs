@@ -10,7 +10,7 @@ mod service;
 mod sqlite {
     pub use support::place::sqlite as place;
 
-    mod own;
+    mod connections;
     #[path = "../setup.rs"]
     mod setup;
     #[path = "../suite/mod.rs"]
@@ -49,11 +49,11 @@ mod mysql {
     use support::mariadb::MariadbServer as Server;
     pub use support::place::mysql as place;
 
-    mod own;
     mod prune;
     mod rights;
     #[path = "../server/mod.rs"]
     mod server;
+    mod sessions;
     #[path = "../setup.rs"]
     pub mod setup;
     mod shares;

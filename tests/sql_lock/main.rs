@@ -8,8 +8,8 @@ mod common;
 mod sqlite {
     use support::place::sqlite as place;
 
+    mod file;
     mod late;
-    mod own;
     #[path = "../suite/mod.rs"]
     mod suite;
     mod words;

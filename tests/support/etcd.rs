@@ -2,20 +2,21 @@
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
 use crate::clients::{certify, output};
 use crate::ports::free_ports;
-use crate::process;
+use crate::process::{self, KilledOnDrop};
 
 /// How long etcdctl waits for what must be answered.
 const LONG: &str = "60s";
 
 pub struct EtcdCluster {
-    folder: TempDir,
+    // Dropped before their folder.
     members: Vec<Member>,
+    folder: TempDir,
     settings: Vec<String>,
     /// How often it was restored: each life has data of its own.
     lives: u32,
@@ -24,7 +25,7 @@ pub struct EtcdCluster {
 struct Member {
     /// The ports for clients and for the other members.
     ports: [u16; 2],
-    child: Option<Child>,
+    child: Option<KilledOnDrop>,
 }
 
 impl EtcdCluster {
@@ -81,10 +82,7 @@ impl EtcdCluster {
     }
 
     pub fn kill(&mut self, number: usize) {
-        if let Some(mut child) = self.members[number].child.take() {
-            child.kill().expect("the member is ours");
-            child.wait().expect("the member is ours");
-        }
+        self.members[number].child = None;
     }
 
     pub fn restart(&mut self, number: usize) {
@@ -93,7 +91,7 @@ impl EtcdCluster {
     }
 
     pub fn signal(&self, number: usize, name: &str) {
-        process::signal(self.members[number].child.as_ref().expect("the member runs").id(), name);
+        process::signal(self.members[number].child.as_ref().expect("the member runs").0.id(), name);
     }
 
     /// Returns the number of the leader, as a member sees it that runs.
@@ -201,22 +199,16 @@ impl EtcdCluster {
             etcd.arg(format!("--{option}={scheme}://127.0.0.1:{client}"));
         }
         let child = etcd.args(&self.settings).stdout(Stdio::null()).stderr(log).spawn();
-        self.members[number].child = Some(child.expect("etcd is installed: tests/run does that"));
+        self.members[number].child = Some(KilledOnDrop(child.expect("etcd is installed: tests/run does that")));
     }
 
     fn until_healthy(&mut self) {
         process::until("etcd answers", || {
             for member in &mut self.members {
-                let ended = member.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
+                let ended = member.child.as_mut().and_then(|child| child.0.try_wait().ok().flatten());
                 assert!(ended.is_none(), "etcd has ended: {ended:?}");
             }
             (0..self.members.len()).all(|number| self.try_ctl(&[number], &["get", "x"]).is_some())
         });
-    }
-}
-
-impl Drop for EtcdCluster {
-    fn drop(&mut self) {
-        (0..self.members.len()).for_each(|number| self.kill(number));
     }
 }

@@ -1,10 +1,20 @@
 //! Processes that a test has started: signals, and what the kernel says of them.
 
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Far longer than anything here takes: a test that comes here hangs.
 pub const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A process that is killed when this is dropped.
+pub struct KilledOnDrop(pub Child);
+
+impl Drop for KilledOnDrop {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
 
 /// Sends a signal to a process. `STOP` returns when each of its threads has stopped: the call
 /// alone is back before they have, and on a busy machine one of them answers meanwhile.

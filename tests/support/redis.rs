@@ -2,18 +2,19 @@
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
-use crate::process;
+use crate::process::{self, KilledOnDrop};
 
 pub const IN_MEMORY: &[&str] = &["--save", "", "--appendonly", "no"];
 
 pub struct RedisServer {
+    // Dropped before its folder.
+    child: Option<KilledOnDrop>,
     folder: TempDir,
-    child: Option<Child>,
     settings: Vec<String>,
     /// What shifts its clock.
     shim: Option<&'static Path>,
@@ -60,10 +61,7 @@ impl RedisServer {
     }
 
     pub fn kill(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            child.kill().expect("the server is ours");
-            child.wait().expect("the server is ours");
-        }
+        self.child = None;
     }
 
     /// Kills the server, and starts it again on the same folder.
@@ -78,16 +76,16 @@ impl RedisServer {
         command.process_group(0).args(["--port", "0", "--unixsocket"]).arg(self.socket());
         command.arg("--dir").arg(self.folder.path()).args(&self.settings);
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        self.child = Some(child.expect("redis-server is installed: tests/run does that"));
+        self.child = Some(KilledOnDrop(child.expect("redis-server is installed: tests/run does that")));
         process::until("redis-server answers", || {
-            let ended = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
+            let ended = self.child.as_mut().and_then(|child| child.0.try_wait().ok().flatten());
             assert!(ended.is_none(), "redis-server has ended: {ended:?}");
             self.try_cli(&["PING"]).as_deref() == Some("PONG")
         });
     }
 
     pub fn pid(&self) -> u32 {
-        self.child.as_ref().expect("the server runs").id()
+        self.child.as_ref().expect("the server runs").0.id()
     }
 
     pub fn signal(&self, name: &str) {
@@ -102,15 +100,6 @@ impl RedisServer {
         let output = Command::new("redis-cli").arg("-s").arg(self.socket()).args(arguments).output().ok()?;
         let text = String::from_utf8(output.stdout).ok()?;
         output.status.success().then(|| text.trim().to_owned())
-    }
-}
-
-impl Drop for RedisServer {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
     }
 }
 

@@ -80,6 +80,10 @@ impl ZookeeperServer {
         process::signal(self.keeper.pid(), name);
     }
 
+    pub fn leads(&self) -> bool {
+        says(self.port, "Mode: leader")
+    }
+
     pub fn kill(&mut self) {
         process::kill(&[self.keeper.pid()]);
     }
@@ -116,16 +120,16 @@ fn launch(folder: &Path, port: u16, java: &[&str]) -> Keeper {
     program.push(folder.join("zoo.cfg").into());
     let mut shell = Command::new("sh");
     shell.current_dir(folder);
-    Keeper::start(shell, folder, "KILL", program, || serves(port))
+    // It has a mode when it serves clients: alone, or with a majority.
+    Keeper::start(shell, folder, "KILL", program, || says(port, "Mode: "))
 }
 
-/// Whether it serves clients: alone, or with a majority.
-fn serves(port: u16) -> bool {
+fn says(port: u16, words: &str) -> bool {
     let asked = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).and_then(|mut stream| {
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
         stream.write_all(b"srvr")?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).map(|_| answer)
     });
-    asked.is_ok_and(|answer| answer.contains("Mode: "))
+    asked.is_ok_and(|answer| answer.contains(words))
 }

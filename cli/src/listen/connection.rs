@@ -41,7 +41,7 @@ const CLOSING: Duration = Duration::from_millis(100);
 pub(super) async fn serve(stream: TcpStream, from: SocketAddr, port: Port, _place: impl Send) {
     let _ = stream.set_nodelay(true);
     // Otherwise the system sends for a quarter of an hour to a client that is gone without a word, and waits for ever.
-    let limit = port.settings.client_timeout;
+    let limit = port.bounds.client_timeout;
     let _ = sockopt::set_socket_keepalive(&stream, true);
     let _ = sockopt::set_tcp_keepidle(&stream, limit).and_then(|()| sockopt::set_tcp_keepintvl(&stream, limit));
     #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -53,7 +53,7 @@ pub(super) async fn serve(stream: TcpStream, from: SocketAddr, port: Port, _plac
             Err(error) => tracing::debug!(%error, "no TLS"),
         },
         // As for a connection without a request.
-        _ = timeout(port.settings.header_timeout, needed(&port.full)) => {}
+        _ = timeout(port.bounds.header_timeout, needed(&port.full)) => {}
         () = port.stop.cancelled() => {}
     }
 }
@@ -130,13 +130,13 @@ impl http_body::Body for AnswerBody {
 }
 
 async fn answer_all(stream: impl AsyncRead + AsyncWrite + Send + 'static, from: SocketAddr, port: Port) {
-    let Port { settings, answers, stop, full, .. } = port;
+    let Port { bounds, answers, stop, full, .. } = port;
     // Ends a connection whose client does not read its answer.
     let mut stream = TimeoutWriter::new(stream);
-    stream.set_timeout(Some(settings.client_timeout));
+    stream.set_timeout(Some(bounds.client_timeout));
     let client = Arc::new(Client::default());
     client.requests.close();
-    let (limit, of_service) = (settings.client_timeout, Arc::clone(&client));
+    let (limit, of_service) = (bounds.client_timeout, Arc::clone(&client));
     let service = service_fn(move |request: Request<Incoming>| {
         let (mut answers, client) = (answers.clone(), Arc::clone(&of_service));
         let (upload, _request) = (client.requests.token(), client.requests.token());
@@ -163,19 +163,19 @@ async fn answer_all(stream: impl AsyncRead + AsyncWrite + Send + 'static, from: 
     });
     let mut builder = Builder::new(TokioExecutor::new());
     let mut http1 = builder.http1();
-    http1.timer(TokioTimer::new()).header_read_timeout(settings.header_timeout);
+    http1.timer(TokioTimer::new()).header_read_timeout(bounds.header_timeout);
     http1.max_buf_size(MAX_HEADERS as usize);
     let mut http2 = builder.http2();
     http2.timer(TokioTimer::new()).max_concurrent_streams(MAX_STREAMS);
-    http2.keep_alive_interval(settings.client_timeout).max_header_list_size(MAX_HEADERS);
-    http2.keep_alive_timeout(settings.client_timeout);
+    http2.keep_alive_interval(bounds.client_timeout).max_header_list_size(MAX_HEADERS);
+    http2.keep_alive_timeout(bounds.client_timeout);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(Box::pin(stream)), service));
     let served = async {
         let closing = tokio::select! {
             ended = connection.as_mut() => return ended,
             () = stop.cancelled() => limit,
             // hyper has a timer for the head of a request only. A buffer may still have the end of an answer.
-            () = client.unused(|| timeout(settings.header_timeout, needed(&full))) => {
+            () = client.unused(|| timeout(bounds.header_timeout, needed(&full))) => {
                 client.left(limit).max(CLOSING)
             }
         };

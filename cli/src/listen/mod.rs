@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use axum::routing::get;
 use http::Request;
+use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::{sleep, timeout};
@@ -36,8 +38,8 @@ use crate::{exit, say};
 /// Pause after an error of the system, such as too many open files, and for a connection to end.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The address of a service, and the bounds for its clients.
-#[derive(Debug, Clone, clap::Args)]
+/// The addresses of a service, and the bounds for its clients.
+#[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Connections")]
 pub(crate) struct Listen {
     /// Address for requests, in HTTP/1 and HTTP/2. Port 0 takes a free one: the first lines of the output say which.
@@ -46,12 +48,21 @@ pub(crate) struct Listen {
     /// A second port for operators: /livez, /readyz, /metrics and /openapi.yaml.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7434")]
     pub(crate) status: SocketAddr,
+    #[command(flatten)]
+    pub(crate) bounds: Bounds,
+    #[command(flatten)]
+    pub(crate) tls: TlsArgs,
+}
+
+/// What the clients of a port may take, also at its end.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct Bounds {
     /// Time for requests to end after SIGTERM. A second signal ends the process at once.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     pub(crate) stop_within: Duration,
     /// Time limit for a client to send the head of a request, and for its connection to stay open without a request.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
-    pub(crate) header_timeout: Duration,
+    header_timeout: Duration,
     /// The longest pause of a client while it sends a body, or reads an answer. A slow reader counts as paused until it
     /// has taken the next piece of about 64 KiB.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
@@ -59,9 +70,15 @@ pub(crate) struct Listen {
     /// Limit of open connections. A further one closes those that were idle for a second, or waits while all are busy.
     #[arg(long, value_name = "NUMBER", default_value_t = 1024, value_parser = count)]
     pub(crate) connections: usize,
-    #[command(flatten)]
-    pub(crate) tls: TlsArgs,
 }
+
+/// The bounds of a port that has operators alone as its clients.
+const ALONE: Bounds = Bounds {
+    stop_within: Duration::from_secs(2),
+    header_timeout: Duration::from_secs(10),
+    client_timeout: Duration::from_secs(10),
+    connections: 64,
+};
 
 pub(crate) fn count(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| (1..=1_000_000).contains(number));
@@ -75,25 +92,28 @@ pub(crate) struct Listener {
     requests: TcpListener,
     status: TcpListener,
     tls: Option<WatchedFiles<TlsAcceptor>>,
-    settings: Listen,
+    bounds: Bounds,
+    recorder: PrometheusHandle,
     pub(crate) stop: CancellationToken,
 }
 
 impl Listener {
-    pub(crate) async fn bind(settings: &Listen) -> Result<Listener, Failure> {
+    pub(crate) async fn bind(settings: &Listen, recorder: PrometheusHandle) -> Result<Listener, Failure> {
         let tls = settings.tls.open()?;
         if tls.is_none() && !settings.listen.ip().is_loopback() {
             say::error("warning: requests and tokens cross the network as plain text: give --tls-cert and --tls-key");
         }
         let (requests, status) = (bind(settings.listen).await?, bind(settings.status).await?);
-        Ok(Listener { requests, status, tls, settings: settings.clone(), stop: CancellationToken::new() })
+        Ok(Listener { requests, status, tls, bounds: settings.bounds, recorder, stop: CancellationToken::new() })
     }
 
-    /// Answers requests until a signal comes, and then waits for the open connections and for `settled`.
-    pub(crate) async fn run(
+    /// Answers requests until a signal comes, and then waits for the open connections and for `settled`. The pages for
+    /// operators say whether it is `ready`, and have the description of the requests.
+    pub(crate) async fn run<R: Future<Output = Result<(), String>> + Send + 'static>(
         self,
         answers: Answers,
-        status: Router,
+        openapi: &'static str,
+        ready: impl FnOnce() -> R + Clone + Send + Sync + 'static,
         settled: impl Future<Output = ()>,
     ) -> Result<u8, Failure> {
         let mut signals = Signals::listen()?;
@@ -101,11 +121,13 @@ impl Listener {
             let scheme = if self.tls.is_some() { "https" } else { "http" };
             say::out(format_args!("requests on {scheme}://{requests}\nstatus on http://{status}\n"));
         }
-        let Listener { settings, stop, tls, .. } = self;
+        let Listener { bounds, stop, tls, .. } = self;
+        let status = status(self.recorder, ready, None, stop.clone());
+        let status = status.route("/openapi.yaml", get(async move || yaml(openapi)));
         // The second port answers until the end: it says that the process stops.
-        let status = Port::new(&settings, Answers::new(status), &CancellationToken::new());
+        let status = Port::new(bounds, Answers::new(status), &CancellationToken::new());
         tokio::spawn(status.accept(self.status));
-        let requests = Port { tls, ..Port::new(&settings, answers, &stop) }.accept(self.requests);
+        let requests = Port { tls, ..Port::new(bounds, answers, &stop) }.accept(self.requests);
         let requests = tokio::spawn(requests);
         signals.next().await;
         say::notice("stopping: requests in flight finish\n");
@@ -115,8 +137,8 @@ impl Listener {
             settled.await;
         };
         tokio::select! {
-            ended = timeout(settings.stop_within, last) => ended.map(|()| 0).map_err(|_| {
-                let bound = show(settings.stop_within);
+            ended = timeout(bounds.stop_within, last) => ended.map(|()| 0).map_err(|_| {
+                let bound = show(bounds.stop_within);
                 Failure(exit::HELD, format!("some requests had not ended after {bound}; their work may continue"))
             }),
             again = signals.next() => {
@@ -128,17 +150,16 @@ impl Listener {
 }
 
 /// Answers operators alone, on one port, until a signal comes.
-pub(crate) async fn run_alone(settings: &Listen, status: Router) -> Result<u8, Failure> {
-    let listener = bind(settings.listen).await?;
+pub(crate) async fn run_alone(address: SocketAddr, status: Router) -> Result<u8, Failure> {
+    let listener = bind(address).await?;
     let mut signals = Signals::listen()?;
     let address = listener.local_addr().map_err(Failure::failed)?;
     say::out(format_args!("status on http://{address}\n"));
     let stop = CancellationToken::new();
-    let port = Port::new(settings, Answers::new(status), &stop);
-    let answers = tokio::spawn(port.accept(listener));
+    let answers = tokio::spawn(Port::new(ALONE, Answers::new(status), &stop).accept(listener));
     signals.next().await;
     stop.cancel();
-    let _ = timeout(settings.stop_within, answers).await;
+    let _ = timeout(ALONE.stop_within, answers).await;
     Ok(0)
 }
 
@@ -149,7 +170,7 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
 
 #[derive(Clone)]
 struct Port {
-    settings: Listen,
+    bounds: Bounds,
     answers: Answers,
     stop: CancellationToken,
     tls: Option<WatchedFiles<TlsAcceptor>>,
@@ -158,14 +179,14 @@ struct Port {
 }
 
 impl Port {
-    fn new(settings: &Listen, answers: Answers, stop: &CancellationToken) -> Port {
-        Port { settings: settings.clone(), answers, stop: stop.clone(), tls: None, full: Arc::default() }
+    fn new(bounds: Bounds, answers: Answers, stop: &CancellationToken) -> Port {
+        Port { bounds, answers, stop: stop.clone(), tls: None, full: Arc::default() }
     }
 
     /// Accepts connections until the process stops, and then waits until all of them have ended.
     async fn accept(self, listener: TcpListener) {
         let connections = TaskTracker::new();
-        let permits = Arc::new(Semaphore::new(self.settings.connections));
+        let permits = Arc::new(Semaphore::new(self.bounds.connections));
         let accepting = async {
             loop {
                 let (stream, from) = match listener.accept().await {

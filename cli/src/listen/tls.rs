@@ -15,7 +15,7 @@ use crate::watched_files::WatchedFiles;
 const NO_CERTIFICATE: &str = "no certificate";
 
 /// How clients connect with TLS.
-#[derive(Debug, Clone, Default, clap::Args)]
+#[derive(Debug, clap::Args)]
 pub(crate) struct TlsArgs {
     /// Accepts only TLS connections. The file has the certificate, in PEM, followed by its intermediate certificates.
     /// The files are read again when they change.

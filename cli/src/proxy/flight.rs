@@ -116,7 +116,7 @@ impl Flight {
             true => self.client.answer(Response::from_parts(head, Body::empty())),
             false => self.client.begin(head),
         }
-        let patience = self.args.listen.client_timeout;
+        let patience = self.args.listen.bounds.client_timeout;
         while let Some(frame) = self.next(body.frame()).await? {
             let broken = |error| {
                 tracing::warn!(%error, "the answer of the service broke off");

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::IntoResponse;
-use axum::routing::get;
 use fencing::fence::{Marks, MemoryMarks};
 use fencing::http::{FenceLayer, Fenced, Policy, Problem, SHADOW, is_grpc};
 use fencing::sql::{self, SqlMarks};
@@ -30,8 +29,7 @@ use self::upstream::Upstream;
 use crate::duration::show;
 use crate::exit::Failure;
 use crate::listen::{
-    Answers, HttpAnswer, Listener, MALFORMED, ProblemKind, Refused, bounded, gauged, in_grpc, record_metrics, status,
-    yaml,
+    Answers, HttpAnswer, Listener, MALFORMED, ProblemKind, Refused, bounded, gauged, in_grpc, record_metrics,
 };
 use crate::marks::MarksPlace;
 use crate::place::NAMESPACE;
@@ -77,10 +75,10 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
     let probe = Resource::new("readyz").map_err(Failure::failed)?;
     let marks = open_marks(&args.fence).await?;
     // An earlier proxy frees its port at once when it is stopped, and sends for up to --stop-within.
-    let earlier = quarantine + args.listen.stop_within;
+    let earlier = quarantine + args.listen.bounds.stop_within;
     let opens = Instant::now() + if args.service.clean_start { Duration::ZERO } else { earlier };
     let fence = Fence::new(marks).closed_until(opens).limit(args.fence.limit).ceiling(args.fence.ceiling);
-    let listener = Listener::bind(&args.listen).await?;
+    let listener = Listener::bind(&args.listen, recorder).await?;
     let permits = Arc::new(Semaphore::new(args.service.requests));
     let (options, layer) = (&args.fence, FenceLayer::new(fence.clone(), names));
     let layer = if options.require_always { layer.policy(|_| Policy::Required) } else { layer };
@@ -101,8 +99,6 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
         }
         fence.marks().highest(&probe).await.map(drop).map_err(|error| error.to_string())
     };
-    let status =
-        status(recorder, ready, None, listener.stop.clone()).route("/openapi.yaml", get(async || yaml(OPENAPI)));
     let all = u32::try_from(args.service.requests).unwrap_or(u32::MAX);
     let settled = async move {
         let _all = permits.acquire_many(all).await;
@@ -115,7 +111,7 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
             Ok(if reads_grpc { in_grpc(answer) } else { answer })
         }
     });
-    listener.run(Answers::new(answers), status, settled).await
+    listener.run(Answers::new(answers), OPENAPI, ready, settled).await
 }
 
 async fn open_marks(args: &FenceArgs) -> Result<Arc<dyn Marks>, Failure> {
@@ -183,7 +179,7 @@ impl<X: Fn(&Parts) -> Result<Vec<Resource>, String>> FencingProxy<X> {
         };
         let permit = gauged("fencing_proxy_requests", permit);
         let args = &self.args;
-        let (request, upload) = bounded(request, args.listen.client_timeout, args.service.longest);
+        let (request, upload) = bounded(request, args.listen.bounds.client_timeout, args.service.longest);
         let (mut parts, body) = request.into_parts();
         self.check(&parts)?;
         headers::clean(&mut parts.headers);

@@ -17,7 +17,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for which an unused connection to the service is kept, for requests that the fence has not admitted.
 const UNUSED_TIMEOUT: Duration = Duration::from_secs(15);
 
-#[derive(Clone)]
 pub(super) struct Upstream {
     client: Client<Connector, Body>,
     /// For requests that the fence has admitted: it uses no connection twice. Where the service closes

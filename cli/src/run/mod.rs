@@ -76,9 +76,9 @@ pub(crate) async fn main(run: RunArgs) -> Result<u8, Failure> {
         signal = signals.next() => Ok(exit::by_signal(signal.as_raw())),
         outcome = service.acquire(&run.resource, run.wait) => match outcome {
             Ok(lease) => Ok(hold(lease, &run, &mut signals).await),
-            Err(error @ AcquireError::Held { .. }) => Err(Failure(exit::HELD, error.to_string())),
             Err(error) => {
                 let status = match (&error, error.causes()) {
+                    (AcquireError::Held { .. }, _) => exit::HELD,
                     (AcquireError::Unavailable { .. }, [one]) => Failure::of(&one.cause).0,
                     (_, [NodeCause { cause: Fault::Denied(_), .. }]) => exit::REFUSED,
                     _ => exit::UNAVAILABLE,

@@ -19,8 +19,6 @@ use crate::exit::Failure;
 use crate::listen::Refused;
 use crate::watched_files::WatchedFiles;
 
-const TOO_MANY_LEASES: &str = "too many leases are held; no lock was requested";
-const TOO_MANY_WAIT: &str = "too many requests wait; nothing was requested";
 const FROM_A_PAGE: &str = "web pages get no leases: a request with Origin or Sec-Fetch-Site is refused";
 
 /// The clients that may ask, and how much each of them uses.
@@ -74,13 +72,6 @@ struct Usage {
     waiters: Mutex<InUse>,
     /// When the next request would come if all came at the rate.
     next: Mutex<Option<Instant>>,
-}
-
-/// What is counted for each client.
-pub(super) enum Counts {
-    Lease,
-    /// A request that waits. They never take the last connections.
-    Waiter,
 }
 
 /// A lease or a waiter of a client, counted until it is dropped.
@@ -156,20 +147,29 @@ impl Caller {
         Ok(())
     }
 
-    /// Counts one with those of this client, and with those of all, for which there are permits.
-    pub(super) fn count(&self, one: Counts, of_all: &Arc<Semaphore>) -> Result<Place, Refused> {
-        let Caller { rights, usage } = self;
-        let (in_use, most, what, full, why) = match one {
-            Counts::Lease => (&usage.leases, rights.leases, "leases", UNAVAILABLE, TOO_MANY_LEASES),
-            Counts::Waiter => (&usage.waiters, rights.waiters, "waiting requests", OVERLOADED, TOO_MANY_WAIT),
-        };
+    /// Counts a lease with those of this client, and with those of all, for which there are permits.
+    pub(super) fn take_lease(&self, of_all: &Arc<Semaphore>) -> Result<Place, Refused> {
+        let own = self.count(&self.usage.leases, self.rights.leases, "leases")?;
+        let full = |_| UNAVAILABLE.because("too many leases are held; no lock was requested");
+        Ok((own, Arc::clone(of_all).try_acquire_owned().map_err(full)?))
+    }
+
+    /// Counts a request that waits in the same way.
+    pub(super) fn take_waiter(&self, of_all: &Arc<Semaphore>) -> Result<Place, Refused> {
+        let own = self.count(&self.usage.waiters, self.rights.waiters, "waiting requests")?;
+        let full = |_| OVERLOADED.because("too many requests wait; nothing was requested");
+        Ok((own, Arc::clone(of_all).try_acquire_owned().map_err(full)?))
+    }
+
+    fn count(&self, in_use: &Mutex<InUse>, most: Option<usize>, what: &str) -> Result<InUse, Refused> {
         let in_use = in_use.lock();
         // `in_use` itself is one reference.
-        if let Some(most) = most.filter(|most| Arc::strong_count(&in_use) > *most) {
-            return Err(OVERLOADED.because(format_args!("{} has {most} {what}, which is its limit", self.name())));
+        match most.filter(|most| Arc::strong_count(&in_use) > *most) {
+            Some(most) => {
+                Err(OVERLOADED.because(format_args!("{} has {most} {what}, which is its limit", self.name())))
+            }
+            None => Ok(Arc::clone(&in_use)),
         }
-        let of_all = Arc::clone(of_all).try_acquire_owned().map_err(|_| full.because(why))?;
-        Ok((Arc::clone(&in_use), of_all))
     }
 }
 

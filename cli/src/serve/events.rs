@@ -11,7 +11,7 @@ use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
 
 use super::answers::{FORBIDDEN, NO_LEASE, SUPERSEDED, UNAUTHORIZED};
-use super::clients::{Caller, Counts, Place, Right};
+use super::clients::{Caller, Place, Right};
 use super::lease_server::{Answered, LeaseServer, SharedServer, named, show};
 use super::table::KnownLease;
 use crate::duration::millis;
@@ -53,7 +53,7 @@ pub(super) async fn show_or_follow(
         Some(_) => return Err(MALFORMED.because("the only query is renew=true").into()),
     };
     caller.take_request()?;
-    let (place, headers) = (caller.count(Counts::Waiter, &leases.waiters)?, request.headers().clone());
+    let (place, headers) = (caller.take_waiter(&leases.waiters)?, request.headers().clone());
     let events = LeaseEvents { leases, headers, known, renewal, last_end: None, is_over: false, _place: place };
     let events = stream::unfold(events, async |mut events| Some((Ok::<_, Infallible>(events.next().await?), events)));
     Ok(answer(StatusCode::OK, "text/event-stream", Body::from_stream(events)))

@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::answers::{FORBIDDEN, IN_DOUBT, NOT_JSON, TOO_LONG, UNAVAILABLE, no_lease, not_acquired, not_renewed};
-use super::clients::{Caller, Clients, Counts, Right};
+use super::clients::{Caller, Clients, Right};
 use super::table::{KnownLease, Table};
 use super::{JSON, ServeArgs};
 use crate::duration::{about, millis};
@@ -59,7 +59,7 @@ pub(super) async fn acquire(State(leases): SharedServer, caller: Extension<Calle
     caller.require_resource(&resource)?;
     caller.take_request()?;
     // Before the body: a slow one takes a connection as a waiter does.
-    let _waiting = caller.count(Counts::Waiter, &leases.waiters)?;
+    let _waiting = caller.take_waiter(&leases.waiters)?;
     let stopping = || UNAVAILABLE.because("the service is stopping; nothing was acquired");
     let wanted = leases.stop.run_until_cancelled(acquire_request(request)).await.ok_or_else(stopping)??;
     let ttl = wanted.ttl_ms.map_or(leases.args.ttl, Duration::from_millis);
@@ -74,7 +74,7 @@ pub(super) async fn acquire(State(leases): SharedServer, caller: Extension<Calle
     let ttl = if is_other { rounded(ttl).min(leases.args.longest_ttl) } else { ttl };
     let lock = leases.lock.with_ttl(ttl).and_then(|lock| lock.with_wait(wait));
     let lock = lock.map_err(|error| MALFORMED.because(error))?;
-    let place = caller.count(Counts::Lease, &leases.places)?;
+    let place = caller.take_lease(&leases.places)?;
     // If the client goes away, this is dropped, which releases.
     let acquired =
         async { if wait.is_zero() { lock.try_acquire(&resource).await } else { lock.acquire(&resource).await } };
@@ -181,7 +181,7 @@ impl LeaseServer {
         }
         let lease = self.resume(known).await?;
         let left = lease.valid_for();
-        match caller.count(Counts::Lease, &self.places) {
+        match caller.take_lease(&self.places) {
             Ok(place) => self.table.keep(known.clone(), lease, place),
             // It is renewed all the same, each time anew.
             Err(_) => lease.leave(),

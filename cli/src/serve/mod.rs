@@ -23,7 +23,7 @@ use self::lease_server::{LeaseServer, SharedServer, acquire, release, renew};
 use self::table::Table;
 use crate::duration;
 use crate::exit::Failure;
-use crate::listen::{Answers, HttpAnswer, Listen, Listener, bounded, count, record_metrics, status, yaml};
+use crate::listen::{Answers, HttpAnswer, Listen, Listener, bounded, count, record_metrics, yaml};
 use crate::place::{ChosenLock, LockArgs};
 use crate::say;
 use crate::signing::SigningKeys;
@@ -101,7 +101,7 @@ pub(crate) async fn main(args: ServeArgs) -> Result<u8, Failure> {
         return Err(Failure::unavailable(why));
     }
     chosen.lock.with_ttl(args.longest_ttl).map_err(Failure::usage)?;
-    let listener = Listener::bind(&args.listen).await?;
+    let listener = Listener::bind(&args.listen, recorder).await?;
     let table = Arc::<Table>::default();
     // A lease that is dropped is released, but its client works under it until its TTL.
     std::mem::forget(Arc::clone(&table));
@@ -111,21 +111,19 @@ pub(crate) async fn main(args: ServeArgs) -> Result<u8, Failure> {
         let why = || format!("no lease is granted now: {}", say::listed(&health.causes, "; "));
         health.has_quorum().then_some(()).ok_or_else(why)
     };
-    let status =
-        status(recorder, ready, None, listener.stop.clone()).route("/openapi.yaml", get(async || yaml(OPENAPI)));
     let routes = routes(Arc::new(LeaseServer {
         lock: Arc::clone(&chosen.lock),
         clients,
         table,
         places: Arc::new(Semaphore::new(args.leases)),
         // Waiters never take the last connections: a renewal finds one.
-        waiters: Arc::new(Semaphore::new(args.waiters.min(args.listen.connections.div_ceil(2)))),
+        waiters: Arc::new(Semaphore::new(args.waiters.min(args.listen.bounds.connections.div_ceil(2)))),
         stop: listener.stop.clone(),
         has_sessions,
         keys,
         args,
     }));
-    let ended = listener.run(Answers::new(routes), status, std::future::ready(())).await;
+    let ended = listener.run(Answers::new(routes), OPENAPI, ready, std::future::ready(())).await;
     chosen.settle().await;
     ended
 }
@@ -139,7 +137,7 @@ async fn counted(State(leases): SharedServer, request: Request, routes: Next) ->
         (&Method::DELETE, true) => "release",
         _ => "other",
     };
-    let (mut request, _) = bounded(request, leases.args.listen.client_timeout.min(BODY_TIMEOUT), BODY_TIMEOUT);
+    let (mut request, _) = bounded(request, leases.args.listen.bounds.client_timeout.min(BODY_TIMEOUT), BODY_TIMEOUT);
     let answer = match leases.clients.find(request.headers()) {
         Ok(caller) => {
             request.extensions_mut().insert(caller);

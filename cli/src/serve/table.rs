@@ -158,7 +158,7 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
-    use super::super::clients::{Clients, Counts};
+    use super::super::clients::Clients;
     use fencing::Resource;
     use fencing::lock::ConnectOptions;
     use http::HeaderMap;
@@ -176,7 +176,7 @@ mod tests {
         let answered = async || {
             let lease = lock.acquire(&resource).await.unwrap();
             let known = KnownLease::new(&lease, ttl, "a", None).unwrap();
-            let (id, place) = (known.id.clone(), caller.count(Counts::Lease, &places).ok().unwrap());
+            let (id, place) = (known.id.clone(), caller.take_lease(&places).ok().unwrap());
             (id, Arc::clone(&table).keep_once_read((known, lease, place), Body::from("a")))
         };
         let (id, unread) = answered().await;

@@ -14,9 +14,8 @@ use ratatui::layout::Rect;
 
 use super::view::{MarkList, Moment, Part, View};
 use super::{draw, every, picture, screen};
-use crate::findings::{Finding, Findings};
+use crate::findings::{Finding, Findings, Turnout};
 use crate::leases::{LeaseList, LockView};
-use crate::voters::Turnout;
 
 /// This many seconds after noon, when the view began.
 fn after(seconds: u64) -> Moment {
@@ -45,6 +44,7 @@ fn nodes(faults: &[(&str, Fault)]) -> Findings {
         nodes: faults.iter().map(finding).collect(),
         fleet: Fleet::new(members.collect::<Vec<_>>()).unwrap(),
         budget: Duration::from_secs(1),
+        asked: UNIX_EPOCH,
     }
 }
 

@@ -1,10 +1,8 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
-use axum::middleware::{Next, from_fn};
-use axum::response::Response;
 use axum::routing::{get, post, put};
 use fencing::http::{FenceLayer, path};
 use fencing::lock::Lock;
@@ -12,7 +10,6 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::{Args, Place};
-use crate::error::ApiError;
 use crate::files;
 use crate::issued::{self, NewestEra};
 use crate::leases::{self, Leases};
@@ -76,19 +73,11 @@ fn router(app: Arc<App>, page: Option<Page>) -> Router {
         .route("/readyz", get(ready))
         .route("/files/{name}", files);
     if app.place != Place::Elsewhere {
-        let leases = post(leases::acquire).delete(leases::release).route_layer(from_fn(one_name));
-        router = router.route("/leases/{*resource}", leases);
+        router = router.route("/leases/{*resource}", post(leases::acquire).delete(leases::release));
     }
     let Some(page) = page else { return router.with_state(app) };
     let pages = page::router(Arc::new(page)).merge(simulator::router());
     router.route("/unfenced/{name}", put(files::put_unfenced)).with_state(app).merge(pages)
-}
-
-/// Refuses names that the fence of the files refuses, such as `files//report`: a file has one name, and one lock.
-async fn one_name(request: Request, next: Next) -> Result<Response, ApiError> {
-    let (parts, body) = request.into_parts();
-    path(&parts)?;
-    Ok(next.run(Request::from_parts(parts, body)).await)
 }
 
 async fn ready(State(app): State<Arc<App>>) -> Result<&'static str, (StatusCode, String)> {

@@ -74,13 +74,12 @@ impl Args {
         }
     }
 
-    /// What to try.
     pub fn commands(&self, address: SocketAddr) -> String {
         let lease = match self.lock {
             Place::Elsewhere => "  # no leases here: get a token where yours come from\n".into(),
             Place::Nodes | Place::Database => format!(
                 "  # a lease of a minute, with its token
-  curl -sX POST http://{address}/leases/files/report -d '{{\"ttl_ms\":60000}}'
+  curl -s http://{address}/leases/files/report --json '{{\"ttl_ms\":60000}}'
 "
             ),
         };

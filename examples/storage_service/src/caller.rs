@@ -12,7 +12,6 @@ pub struct Caller {
     address: SocketAddr,
 }
 
-/// What the service answered.
 pub struct Answer {
     pub status: StatusCode,
     pub headers: HeaderMap,

@@ -1,11 +1,10 @@
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use fencing::http::{PathError, Problem, Refusal};
-use fencing::lock::{AcquireError, redlock::BuildError};
-use fencing::{ResourceError, sql};
+use fencing::http::{Problem, Refusal};
+use fencing::lock::AcquireError;
+use fencing::sql;
 use serde_json::json;
 
-/// What a request may come to besides success.
 pub enum ApiError {
     Refused(Box<Refusal>),
     /// It says after how many seconds another try may help, if one may.
@@ -44,19 +43,6 @@ impl IntoResponse for ApiError {
         (status, kind, wait, problem.to_string()).into_response()
     }
 }
-
-/// What the client has asked for in a wrong way.
-macro_rules! bad {
-    ($($error:ty),*) => { $(
-        impl From<$error> for ApiError {
-            fn from(error: $error) -> ApiError {
-                ApiError::bad(error)
-            }
-        }
-    )* };
-}
-
-bad!(ResourceError, PathError, BuildError);
 
 impl From<AcquireError> for ApiError {
     fn from(error: AcquireError) -> ApiError {

@@ -23,7 +23,7 @@ pub async fn put(
         // Without the fence the token is only written down.
         None => {
             let text = request.headers.get(HEADER).and_then(|value| value.to_str().ok());
-            (path(&request)?, text.and_then(|text| text.parse().ok()))
+            (path(&request).map_err(ApiError::bad)?, text.and_then(|text| text.parse().ok()))
         }
     };
     write(&app, &resource, token, body).await?;
@@ -32,7 +32,8 @@ pub async fn put(
 
 /// `PUT /unfenced/{name}`: what a storage does that looks at no token, for the page.
 pub async fn put_unfenced(State(app): State<Arc<App>>, request: Parts, body: Bytes) -> Result<StatusCode, ApiError> {
-    write(&app, &path(&request)?, None, body).await?;
+    let name = path(&request).map_err(ApiError::bad)?;
+    write(&app, &name, None, body).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -45,7 +46,7 @@ async fn write(app: &App, file: &Resource, token: Option<Token>, body: Bytes) ->
 
 /// `GET /files/{name}`: the body, and the token of its last write in the header, if the files are in a database.
 pub async fn get(State(app): State<Arc<App>>, request: Parts) -> Result<Response, ApiError> {
-    let name = path(&request)?;
+    let name = path(&request).map_err(ApiError::bad)?;
     if let Some(objects) = &app.objects {
         return Ok(objects.read(&name).await?.into_response());
     }

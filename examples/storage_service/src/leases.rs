@@ -8,7 +8,8 @@ use axum::extract::{Path, State};
 use axum::http::header::{CONTENT_TYPE, ORIGIN};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use fencing::{Lease, Resource};
+use fencing::Lease;
+use fencing::http::segments;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
@@ -37,7 +38,6 @@ impl Leases {
     }
 }
 
-/// What a client asks for.
 #[derive(Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Wish {
@@ -63,7 +63,8 @@ pub async fn acquire(
     if site || headers.contains_key(ORIGIN) {
         return Err(ApiError::new(StatusCode::FORBIDDEN, "web pages get no leases"));
     }
-    let resource = Resource::new(resource)?;
+    // As the fence of the files, it refuses names such as `files//report`: a file has one name, and one lock.
+    let resource = segments(resource.split('/')).map_err(ApiError::bad)?;
     let wish: Wish = match body.as_ref() {
         [] => Wish::default(),
         _ if headers.get(CONTENT_TYPE).is_none_or(|kind| kind != "application/json") => {
@@ -81,12 +82,15 @@ pub async fn acquire(
     if app.leases.0.lock().len() >= MOST {
         return Err(ApiError::unavailable(format!("{MOST} leases are out")));
     }
-    let lock = app.lock.with_ttl(Duration::from_millis(wish.ttl_ms))?;
+    let lock = app.lock.with_ttl(Duration::from_millis(wish.ttl_ms)).map_err(ApiError::bad)?;
     let lease = tokio::select! {
         lease = async {
             match wish.wait_ms {
                 0 => lock.try_acquire(&resource).await.map_err(ApiError::from),
-                wait => Ok(lock.with_wait(Duration::from_millis(wait))?.acquire(&resource).await?),
+                wait => {
+                    let lock = lock.with_wait(Duration::from_millis(wait)).map_err(ApiError::bad)?;
+                    Ok(lock.acquire(&resource).await?)
+                }
             }
         } => lease?,
         () = app.stop.cancelled() => return Err(ApiError::unavailable("the service stops")),

@@ -8,7 +8,6 @@ use fencing::lock::redlock::{BuildError, MemoryNode, RedlockBuilder};
 /// How long a lease lasts if its client does not say.
 pub const TTL: Duration = Duration::from_secs(5);
 
-/// The lock nodes.
 #[derive(Clone)]
 pub enum Nodes {
     /// In this process

@@ -17,7 +17,6 @@ const PAUSE: Duration = Duration::from_millis(1600);
 const CORRUPTED: &str = "The file is CORRUPTED: the stale write went over the newer one. That is what the fence \
     (here switched off by --unguarded) is for.";
 
-/// The clients of the service.
 struct Player {
     caller: Caller,
     start: Instant,

@@ -5,7 +5,7 @@ use crate::faults::Fault;
 
 /// Tortures locks and fence with real processes, and checks the history.
 ///
-/// Without --redis it starts five redis-servers of its own and is at them as well.
+/// It starts servers of its own and is at them as well.
 /// The example storage_service must have been built beside it.
 #[derive(Parser, Clone)]
 #[command(version)]
@@ -22,12 +22,8 @@ pub struct Args {
     /// All but these, separated by commas
     #[arg(long, value_delimiter = ',', value_enum)]
     pub without: Vec<Fault>,
-    /// Your own nodes, as redis://HOST:PORT: nothing is done to the servers themselves,
-    /// and all keys begin with {torture-...}
-    #[arg(long, value_delimiter = ',')]
-    pub redis: Vec<String>,
     /// Three members of this in place of Redis nodes; it must be installed
-    #[arg(long, value_enum, conflicts_with = "redis")]
+    #[arg(long, value_enum)]
     pub engine: Option<Engine>,
     /// How many client processes
     #[arg(long, default_value_t = 6)]

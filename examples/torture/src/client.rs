@@ -22,7 +22,6 @@ pub struct Orders {
     pub seed: u64,
     /// The file with the list of nodes, which may change.
     pub nodes: PathBuf,
-    pub namespace: String,
     pub ttl: Duration,
     /// What to lock, and where it is stored.
     pub files: Vec<(String, String)>,
@@ -73,7 +72,6 @@ async fn service(orders: &Orders, nodes: &str) -> Result<Arc<dyn Lock>, Box<dyn 
     let redlock = Redlock::builder()
         .redis(nodes.lines())
         .first_start(true)
-        .namespace(&orders.namespace)
         .ttl(orders.ttl)
         .wait(orders.ttl * 10)
         .retry_delay(Duration::from_millis(30))

@@ -1,7 +1,5 @@
 //! Three members of etcd or ZooKeeper, and what is done to them.
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -87,7 +85,7 @@ impl Members {
         };
         let mut leader = None;
         until("a leader", || {
-            leader = servers.iter().position(|server| leads(&server.address()).unwrap_or(false));
+            leader = servers.iter().position(ZookeeperServer::leads);
             leader.is_some()
         });
         leader.unwrap()
@@ -116,14 +114,6 @@ impl Members {
             Members::Zookeeper(servers) => restart_all(servers, ZookeeperServer::restore),
         }
     }
-}
-
-fn leads(address: &str) -> std::io::Result<bool> {
-    let (mut stream, mut answer) = (TcpStream::connect(address)?, String::new());
-    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    stream.write_all(b"srvr")?;
-    stream.read_to_string(&mut answer)?;
-    Ok(answer.contains("Mode: leader"))
 }
 
 /// Does this to each while none runs.

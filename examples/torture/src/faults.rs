@@ -50,7 +50,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Needs servers of our own.
+    /// Is done to a server, and not to a client, the storage, or the network.
     pub fn is_to_servers(self) -> bool {
         !self.is_to_the_network() && !matches!(self, Fault::StopClient | Fault::StopStorage)
     }

@@ -17,18 +17,16 @@ pub struct List {
     /// Held while the list changes, or must not.
     turn: Mutex<()>,
     file: PathBuf,
-    namespace: String,
     ttl: Duration,
 }
 
 impl List {
     /// The first five servers, or all of them.
-    pub fn new(urls: &[String], namespace: &str, ttl: Duration, folder: &Path) -> List {
+    pub fn new(urls: &[String], ttl: Duration, folder: &Path) -> List {
         let named = |(number, url): (usize, &String)| format!("n{number}={url}");
         let urls: Vec<String> = urls.iter().enumerate().map(named).collect();
         let members = Mutex::new((0..urls.len().min(5)).collect());
-        let (file, namespace) = (folder.join("nodes"), namespace.to_owned());
-        let list = List { urls, members, turn: Mutex::default(), file, namespace, ttl };
+        let list = List { urls, members, turn: Mutex::default(), file: folder.join("nodes"), ttl };
         list.publish();
         list
     }
@@ -55,7 +53,7 @@ impl List {
 
     fn service(&self, members: &[usize]) -> Redlock {
         let urls = members.iter().map(|number| &self.urls[*number]);
-        let builder = Redlock::builder().redis(urls).namespace(&self.namespace).ttl(self.ttl);
+        let builder = Redlock::builder().redis(urls).ttl(self.ttl);
         builder.node_budget(Duration::from_millis(100)).build().unwrap()
     }
 

@@ -21,7 +21,6 @@ use support::redis::RedisServer;
 pub struct Nemesis {
     pub faults: Vec<Fault>,
     pub seed: u64,
-    /// None of ours: nothing is done to them.
     pub servers: Vec<Mutex<RedisServer>>,
     /// Three members in place of the servers.
     pub engine: Option<Mutex<Members>>,

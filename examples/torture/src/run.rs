@@ -31,15 +31,13 @@ const LEAST_STALE: f64 = 10.0;
 pub async fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
     let seed = args.seed.unwrap_or_else(now);
     println!("seed {seed}, commit {}, {} minutes", commit(), args.minutes);
-    let own = args.redis.is_empty();
     let engine = args.engine.map(Members::start);
     let ttl = if engine.is_some() { ENGINE_TTL } else { TTL };
-    let servers = if own && engine.is_none() { nodes::start() } else { Vec::new() };
-    let sockets = servers.iter().map(|server| Ok(Place::Socket(server.lock().socket())));
-    let addresses = engine.iter().flat_map(Members::hosts).map(|host| Ok(Place::Address(host)));
-    let places = sockets.chain(args.redis.iter().map(|url| place(url))).chain(addresses);
+    let servers = if engine.is_none() { nodes::start() } else { Vec::new() };
+    let sockets = servers.iter().map(|server| Place::Socket(server.lock().socket()));
+    let addresses = engine.iter().flat_map(Members::hosts).map(Place::Address);
     let (mut proxies, mut weather) = (Vec::new(), Vec::new());
-    for place in places.collect::<Result<Vec<_>, String>>()? {
+    for place in sockets.chain(addresses) {
         let (port, switches) = proxy(place, engine.is_some()).await?;
         proxies.push(format!("127.0.0.1:{port}"));
         weather.push(switches);
@@ -48,10 +46,9 @@ pub async fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
     if args.postgres {
         storages.push(Storage::postgres(args.unguarded).await?);
     }
-    let namespace = if own { "fencing".into() } else { format!("torture-{}", std::process::id()) };
     let folder = tempfile::tempdir()?;
     let urls: Vec<String> = proxies.iter().map(|host| format!("redis://{host}")).collect();
-    let list = List::new(&urls, &namespace, ttl, folder.path());
+    let list = List::new(&urls, ttl, folder.path());
     let file = list.file().to_owned();
     if let Some(engine) = &engine {
         std::fs::write(&file, engine.url(&proxies))?;
@@ -71,7 +68,7 @@ pub async fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
     });
     // Two, wherever they are stored: some clients lock both with one call.
     let files = (0..2).zip(storages.iter().cycle()).map(|(n, storage)| (format!("files/{n}"), storage.address.clone()));
-    let orders = Orders { number: 0, seed, nodes: file, namespace, ttl, files: files.collect() };
+    let orders = Orders { number: 0, seed, nodes: file, ttl, files: files.collect() };
     let clients = Clients::start(args.clients, args.verbose, &orders, &nemesis)?;
     // A fleet that starts remembers nothing yet.
     nemesis.first_leases(args.clients as usize)?;
@@ -134,18 +131,13 @@ fn passed(args: &Args, report: &Report, nemesis: &Nemesis) -> bool {
 
 /// The faults that can be done and were asked for.
 fn chosen(args: &Args) -> Vec<Fault> {
-    let (own, all) = (args.redis.is_empty(), args.faults.is_empty());
+    let all = args.faults.is_empty();
     let mut faults = Fault::value_variants().to_vec();
     faults.retain(|fault| {
-        let can = (own || !fault.is_to_servers()) && fault.is_of(args.engine.is_some());
-        can && (all || args.faults.contains(fault)) && !args.without.contains(fault)
+        let asked_for = (all || args.faults.contains(fault)) && !args.without.contains(fault);
+        asked_for && fault.is_of(args.engine.is_some())
     });
     faults
-}
-
-fn place(url: &str) -> Result<Place, String> {
-    let address = url.strip_prefix("redis://").ok_or("--redis: redis://HOST:PORT")?;
-    Ok(Place::Address(address.trim_end_matches('/').to_owned()))
 }
 
 /// The client processes and what they have said.

@@ -1,7 +1,5 @@
 use fencing_protocol::{Resource, Token};
-use sqlx::error::BoxDynError;
-use sqlx::postgres::PgArguments;
-use sqlx::{Arguments as _, AssertSqlSafe, PgConnection, Postgres, Row as _};
+use sqlx::{AssertSqlSafe, PgConnection, Postgres, Row as _};
 
 use crate::database::{Dialect, FenceStatements, Opening};
 
@@ -54,23 +52,13 @@ impl FenceStatements for Postgres {
         SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = 1000;
         SELECT pruned, encode(convert_to(last, 'UTF8'), 'hex') FROM fencing_prune({seconds}, {after}, {limit})";
 
-    fn mark_condition(
-        values: &mut PgArguments,
-        resource: &Resource,
-        token: Token,
-    ) -> Result<Option<String>, BoxDynError> {
-        values.add(resource.as_str())?;
-        values.add(i64::from(token))?;
-        let (name, number) = (values.len() - 1, values.len());
-        // As `fencing_begin` does. A session with a temporary table may have one with this name.
-        Ok(Some(format!(
-            "EXISTS (SELECT FROM fencing_marks WHERE resource = ${name}
-                AND CASE WHEN token = ${number} AND pg_my_temp_schema() = 0
-                    THEN pg_advisory_xact_lock_shared(
-                        hashtextextended(resource, 28548280319532647)) IS NOT NULL END
-                FOR SHARE)"
-        )))
-    }
+    /// As `fencing_begin` does. A session with a temporary table may have one with this name.
+    const MARK_CONDITION: Option<&'static str> = Some(
+        "EXISTS (SELECT FROM fencing_marks WHERE resource = ${resource}
+            AND CASE WHEN token = ${token} AND pg_my_temp_schema() = 0
+                THEN pg_advisory_xact_lock_shared(hashtextextended(resource, 28548280319532647)) IS NOT NULL END
+            FOR SHARE)",
+    );
 
     async fn admit(conn: &mut PgConnection, admit: String, _: &Resource, _: Token) -> sqlx::Result<Option<i64>> {
         let rows = sqlx::raw_sql(AssertSqlSafe(admit)).fetch_all(conn).await?;

@@ -6,6 +6,7 @@ use sqlx::postgres::PgListener;
 use sqlx::{ConnectOptions, Connection, Pool, Postgres};
 use tokio::time::{sleep, timeout};
 
+use crate::backoff::Backoff;
 use crate::database::{Dialect, LeaseStatements};
 
 /// Names the sessions. A later one has another `backend_start`, or another process.
@@ -93,10 +94,9 @@ async fn ends_with_its_connection(pool: &Pool<Postgres>) -> sqlx::Result<bool> {
     }
     short.close().await?;
     let ended = async {
-        let mut pause = Duration::from_millis(5);
+        let mut backoff = Backoff::new(Duration::from_millis(5), END_TIMEOUT);
         while seen().await? {
-            sleep(pause).await;
-            pause *= 2;
+            sleep(backoff.pause()).await;
         }
         Ok(true)
     };

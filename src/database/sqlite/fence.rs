@@ -1,7 +1,5 @@
 use fencing_protocol::{Resource, Token};
-use sqlx::error::BoxDynError;
-use sqlx::sqlite::SqliteArguments;
-use sqlx::{Arguments as _, Sqlite, SqliteConnection};
+use sqlx::{Sqlite, SqliteConnection};
 
 use crate::database::FenceStatements;
 
@@ -60,16 +58,8 @@ impl FenceStatements for Sqlite {
         RETURNING 1, hex(resource)";
 
     /// The statement that writes has the database's one write lock from its start.
-    fn mark_condition(
-        values: &mut SqliteArguments,
-        resource: &Resource,
-        token: Token,
-    ) -> Result<Option<String>, BoxDynError> {
-        values.add(resource.as_str().to_owned())?;
-        values.add(i64::from(token))?;
-        let (name, number) = (values.len() - 1, values.len());
-        Ok(Some(format!("EXISTS (SELECT 1 FROM main.fencing_marks WHERE resource = ?{name} AND token = ?{number})")))
-    }
+    const MARK_CONDITION: Option<&'static str> =
+        Some("EXISTS (SELECT 1 FROM main.fencing_marks WHERE resource = ?{resource} AND token = ?{token})");
 
     /// Prepared, as to compile the triggers takes longer than the statement. No mark, or a NULL, is as wrong as 0.
     async fn admit(conn: &mut SqliteConnection, _: String, name: &Resource, token: Token) -> sqlx::Result<Option<i64>> {

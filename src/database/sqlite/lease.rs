@@ -1,3 +1,4 @@
+use fencing_protocol::Mode;
 use sqlx::{AssertSqlSafe, Sqlite, SqliteConnection};
 
 use crate::database::lease::LeaseCall;
@@ -113,7 +114,7 @@ async fn run(conn: &mut SqliteConnection, text: &str, claim: &LeaseClaim, number
 
 /// Acquires the row. A held one is only read: there is one writer at a time.
 async fn acquire(conn: &mut SqliteConnection, claim: &LeaseClaim) -> sqlx::Result<TextRow> {
-    let shares = i64::from(claim.shared);
+    let shares = i64::from(claim.mode == Mode::Shared);
     let mut seen = run(conn, LOOK, claim, shares).await?;
     if seen.number::<i64>(1) <= Some(0) {
         let granted = run(conn, GRANT, claim, shares).await?;

@@ -212,13 +212,13 @@ const BACK_ENDS: &[BackEnd] = &[
     BackEnd {
         feature: "etcd",
         open: |it| opened(EtcdLock::builder(&it.url).with(&it.settings).build()),
-        operator: |it| Ok(Arc::new(EtcdLock::builder(&it.url).with(&it.settings).cluster()?)),
+        operator: |it| Ok(Arc::new(EtcdLock::builder(&it.url).with(&it.settings).engine()?)),
     },
     #[cfg(feature = "zookeeper")]
     BackEnd {
         feature: "zookeeper",
         open: |it| opened(ZookeeperLock::builder(&it.url).with(&it.settings).build()),
-        operator: |it| Ok(Arc::new(ZookeeperLock::builder(&it.url).with(&it.settings).ensemble()?)),
+        operator: |it| Ok(Arc::new(ZookeeperLock::builder(&it.url).with(&it.settings).engine()?)),
     },
 ];
 

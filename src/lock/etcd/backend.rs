@@ -5,26 +5,55 @@ use std::time::Duration;
 use fencing_protocol::{Fault, Mode, NonEmpty, Renewed, Resource, Terms};
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, sleep, timeout_at};
+use tokio_util::task::TaskTracker;
 
-use super::claim::{EtcdClaim, EtcdRefusal, FoundHolder, MAX_LOCKS, number};
-use super::client::Repeat;
+use super::claim::{EtcdClaim, EtcdRefusal, MAX_LOCKS, number};
+use super::client::{EtcdClient, Repeat};
+use super::cluster::Cluster;
 use super::fault::EtcdFailure;
+use super::keys::EtcdKeys;
 use super::messages::{EtcdAnswer, Op, Range, Status, Txn};
 use super::session::{EtcdSession, decided, in_doubt, seconds};
-use super::sessions::EtcdSessions;
+use super::upkeep::start;
+use super::url::EtcdUrl;
 use crate::lock::backend::{
     AcquireError, Ask, Grant, Health, HeldLock, LeaseTicket, LockBackend, NodeCause, SentRelease, Settings, draining,
 };
+use crate::lock::engine::sessions::Sessions;
+use crate::lock::engine::token_base::{token, went_back};
+use crate::lock::engine::{Engine, EngineSession};
 use crate::lock::error::Loss;
 use crate::lock::lease::state::LeaseState;
 use crate::lock::runtime::answered;
-use crate::lock::token_base::{token, went_back};
+use crate::lock::settings::BuildError;
 use crate::sequencer::Sequencer;
 
 /// The pause before the next try to move a lock to this session.
 const PAUSE: Duration = Duration::from_millis(50);
 
-impl LockBackend for Arc<EtcdSessions> {
+impl Engine for Cluster {
+    type Session = EtcdSession;
+
+    const OPENING_BUDGETS: u32 = 2;
+
+    fn new(url: &str, settings: &Settings) -> Result<Cluster, BuildError> {
+        let client = EtcdClient::new(EtcdUrl::read(url)?);
+        let keys = EtcdKeys::new(&settings.namespace).map_err(|problem| BuildError::new("namespace", problem))?;
+        let (budget, clock) = (settings.budget(), Arc::clone(&settings.clock));
+        let (requests, largest, warned) = Default::default();
+        Ok(Cluster { client, keys, clock, largest, budget, requests, warned })
+    }
+
+    fn outstanding(&self) -> &TaskTracker {
+        &self.requests
+    }
+
+    fn start(self: Arc<Self>, settings: Settings) -> impl Future<Output = Result<Arc<EtcdSession>, Fault>> + Send {
+        self.requests.clone().track_future(start(self, settings))
+    }
+}
+
+impl LockBackend for Arc<Sessions<Cluster>> {
     /// Requests all of them in one transaction. If this is dropped at any await point, or gets no answer, the session
     /// releases what it may have been granted.
     async fn attempt(&self, wanted: &NonEmpty<Resource>, ask: Ask, settings: &Settings) -> Result<Grant, AcquireError> {
@@ -34,8 +63,8 @@ impl LockBackend for Arc<EtcdSessions> {
         }
         let budget = settings.budget();
         let end = Instant::now() + budget * 2;
-        let claim = Arc::new(EtcdClaim::new(&self.cluster.keys, wanted, ask.mode, settings));
-        let unavailable = |fault| AcquireError::unavailable(first, self.cluster.cause(fault));
+        let claim = Arc::new(EtcdClaim::new(&self.engine.keys, wanted, ask.mode, settings));
+        let unavailable = |fault| AcquireError::unavailable(first, self.engine.cause(fault));
         loop {
             let session = timeout_at(end, self.get(settings)).await.unwrap_or(Err(Fault::TimedOut));
             let session = session.map_err(unavailable)?;
@@ -46,28 +75,28 @@ impl LockBackend for Arc<EtcdSessions> {
                 Err(EtcdRefusal::Moved | EtcdRefusal::Over) if Instant::now() < end => {}
                 Err(EtcdRefusal::Moved | EtcdRefusal::Over) => return Err(unavailable(Fault::TimedOut)),
                 Err(EtcdRefusal::Failed(failure)) => return Err(unavailable(failure.fault)),
-                Err(EtcdRefusal::Held(FoundHolder { resource, holder, shared, left })) => {
-                    if shared && ask.mode == Mode::Exclusive && ask.drains {
-                        session.drain(&resource, draining(settings, budget / 2, ask.end));
+                Err(EtcdRefusal::Held(mut found)) => {
+                    if found.shared && ask.mode == Mode::Exclusive && ask.drains {
+                        session.drain(&found.resource, draining(settings, budget / 2, ask.end));
                     }
                     // The lock does not say yet that this process has released it early.
-                    let retry_after = session.held_for(&resource).map_or(left, |known| left.min(known));
-                    return Err(AcquireError::Held { resource, retry_after, holder });
+                    let known = session.held_for(&found.resource);
+                    found.left = known.map_or(found.left, |known| found.left.min(known));
+                    return Err(found.into());
                 }
             }
         }
     }
 
     async fn resumed(&self, ticket: &LeaseTicket, settings: &Settings) -> Result<Option<Arc<dyn HeldLock>>, NodeCause> {
-        let Some(claim) = EtcdClaim::of(&self.cluster.keys, ticket) else { return Ok(None) };
-        let session = self.get(settings).await.map_err(|fault| self.cluster.cause(fault))?;
-        let claim = Arc::new(claim);
-        Ok(Some(Arc::new(HeldInEtcd { session, claim, terms: settings.terms() })))
+        let Some(claim) = EtcdClaim::of(&self.engine.keys, ticket) else { return Ok(None) };
+        let session = self.get(settings).await.map_err(|fault| self.engine.cause(fault))?;
+        Ok(Some(Arc::new(HeldInEtcd { session, claim: Arc::new(claim), terms: settings.terms() })))
     }
 
     /// Asks each member for its state, and the cluster for what only a majority can answer.
     async fn health(&self, settings: &Settings) -> Health {
-        let (cluster, budget) = (&self.cluster, settings.budget());
+        let (cluster, budget) = (&*self.engine, settings.budget());
         let end = Instant::now() + budget;
         let read = async {
             let before = cluster.largest.get();
@@ -88,7 +117,7 @@ impl LockBackend for Arc<EtcdSessions> {
                 Ok(status) if status.leader == 0 => Fault::Refused("it has no leader".into()),
                 Ok(status) if !status.errors.is_empty() => Fault::Refused(status.errors.join(", ")),
                 Ok(status) => {
-                    if is_old(&status.version) && !self.warned.swap(true, Ordering::Relaxed) {
+                    if is_old(&status.version) && !cluster.warned.swap(true, Ordering::Relaxed) {
                         let version = status.version;
                         tracing::warn!(
                             name,
@@ -235,7 +264,7 @@ impl EtcdSession {
             return Err(Fault::GrantedTooLate.into());
         }
         let until = (deadline + terms.lock_delay).max(start + settings.at_least);
-        if !self.state.lock().hold(claim, Some(self.lease), until) {
+        if !self.state.lock().hold(claim, until) {
             return Err(EtcdRefusal::Over);
         }
         // From now on the lease releases.
@@ -243,7 +272,7 @@ impl EtcdSession {
         let locks = claim.locks.clone().map(|(resource, _)| Sequencer::new(resource, token));
         let (session, claim) = (Arc::clone(self), Arc::clone(claim));
         let held = Arc::new(HeldInEtcd { session, claim, terms });
-        Ok(Grant { locks, deadline, held })
+        Ok(Grant { locks, asked: start, deadline, held })
     }
 
     async fn may_have(&self, claim: &EtcdClaim) -> bool {
@@ -273,7 +302,7 @@ impl EtcdSession {
                 continue;
             }
             // Even if the answer is lost, the session deletes the lock then, unless another process has moved it.
-            if !self.state.lock().hold(claim, Some(self.lease), deadline + terms.lock_delay) {
+            if !self.state.lock().hold(claim, deadline + terms.lock_delay) {
                 break;
             }
             match self.guarded(claim.move_to(self.lease, lock), self.budget).await {

@@ -7,6 +7,7 @@ use super::fault::EtcdFailure;
 use super::keys::EtcdKeys;
 use super::messages::{Compare, EtcdAnswer, Is, KeyValue, Op, Range, Txn, TxnAnswer};
 use crate::holder::Holder;
+use crate::lock::engine::FoundHolder;
 use crate::lock::lease::ticket::LeaseTicket;
 use crate::lock::settings::Settings;
 use crate::random;
@@ -27,16 +28,8 @@ pub(super) struct EtcdClaim {
     /// the name: it was released, and stays closed.
     pub(super) value: Vec<u8>,
     pub(super) locks: NonEmpty<(Resource, Vec<u8>)>,
-}
-
-/// Who holds a lock, as its key says.
-#[derive(Debug)]
-pub(super) struct FoundHolder {
-    pub(super) resource: Resource,
-    pub(super) holder: Option<Holder>,
-    pub(super) shared: bool,
-    /// For how long the lock is closed at most.
-    pub(super) left: Duration,
+    /// Whether the locks may be on another etcd lease than that of the session.
+    anywhere: bool,
 }
 
 #[derive(Debug)]
@@ -69,15 +62,15 @@ impl EtcdClaim {
         let (owner, signature) = settings.new_owner();
         let lock = |resource: &Resource| (resource.clone(), keys.lock(resource, mode, owner));
         let value = format!("{signature} {}", settings.terms().closed_for().as_millis());
-        EtcdClaim { owner, mode, value: value.into(), locks: resources.as_ref().map(lock) }
+        EtcdClaim { owner, mode, value: value.into(), locks: resources.as_ref().map(lock), anywhere: false }
     }
 
-    /// Returns the claim of a lease that another process had: its owner is the contents of the lock.
+    /// Returns the claim of a lease that another process had: the ticket has the contents of the lock.
     pub(super) fn of(keys: &EtcdKeys, ticket: &LeaseTicket) -> Option<EtcdClaim> {
         let LeaseTicket { sequencer, owner: value, .. } = ticket;
         let (owner, mode) = (Owner::parse(value.get(..32)?)?, Mode::Exclusive);
         let locks = NonEmpty::new((sequencer.resource.clone(), keys.alone(&sequencer.resource)));
-        Some(EtcdClaim { owner, mode, value: value.clone().into(), locks })
+        Some(EtcdClaim { owner, mode, value: value.clone().into(), locks, anywhere: false })
     }
 
     /// Returns the claim that keeps these locks closed for the `rest` after their release. Its owner is a new one, so
@@ -86,14 +79,15 @@ impl EtcdClaim {
         let value = String::from_utf8_lossy(&self.value);
         let signature = value.rsplit_once(' ').map_or(&*value, |(signature, _)| signature);
         let value = format!("{signature}. {}", rest.as_millis()).into();
-        EtcdClaim { owner: Owner(random::timestamped()), mode: self.mode, value, locks: self.locks.clone() }
+        let owner = Owner(random::timestamped());
+        EtcdClaim { owner, mode: self.mode, value, locks: self.locks.clone(), anywhere: true }
     }
 
     /// Returns a claim of one key that is there while a client waits.
     pub(super) fn waiting(resource: &Resource, key: Vec<u8>) -> EtcdClaim {
         let owner = Owner(random::timestamped());
         let locks = NonEmpty::new((resource.clone(), key));
-        EtcdClaim { owner, mode: Mode::Exclusive, value: owner.to_string().into(), locks }
+        EtcdClaim { owner, mode: Mode::Exclusive, value: owner.to_string().into(), locks, anywhere: false }
     }
 
     pub(super) fn acquire(&self, keys: &EtcdKeys, lease: i64) -> Txn {
@@ -137,9 +131,11 @@ impl EtcdClaim {
             };
             return Ok((number(&base.value)?, counted));
         }
-        let found = self.locks.iter().zip(1..).find_map(|((resource, _), number)| {
-            answer.read(number).first().map(|holder| FoundHolder::read(resource, holder))
-        });
+        let found = self
+            .locks
+            .iter()
+            .zip(1..)
+            .find_map(|((resource, _), number)| answer.read(number).first().map(|lock| holder_of(resource, lock)));
         let (resource, _) = self.locks.first();
         // A client waits to hold it alone.
         let closing =
@@ -184,10 +180,11 @@ impl EtcdClaim {
         Compare::value(key.to_vec(), Is::Equal, self.value.clone())
     }
 
-    /// Returns what releases each lock if it is this one's on this etcd lease: another process may move it to its own.
-    pub(super) fn sweeps<'a>(&'a self, keys: &'a EtcdKeys, lease: Option<i64>) -> impl Iterator<Item = Op> + 'a {
+    /// Returns what releases each lock if it is this one's on the session's etcd lease: another process may move it to
+    /// its own.
+    pub(super) fn sweeps<'a>(&'a self, keys: &'a EtcdKeys, lease: i64) -> impl Iterator<Item = Op> + 'a {
         self.locks.iter().map(move |lock| {
-            let on = lease.map(|lease| Compare::leased(lock.1.clone(), lease));
+            let on = (!self.anywhere).then(|| Compare::leased(lock.1.clone(), lease));
             let compare = once(self.is_at(&lock.1)).chain(on).collect();
             let success = self.deletes(keys, lock);
             Op::txn(Txn { compare, success, failure: Vec::new() })
@@ -208,16 +205,15 @@ impl EtcdClaim {
     }
 }
 
-impl FoundHolder {
-    pub(super) fn read(resource: &Resource, found: &KeyValue) -> FoundHolder {
-        let text = String::from_utf8_lossy(&found.value);
-        let (holder, left) = text.rsplit_once(' ').unwrap_or((&text, ""));
-        FoundHolder {
-            resource: resource.clone(),
-            holder: Holder::read(holder),
-            shared: !found.key.ends_with(b"\0w"),
-            left: Duration::from_millis(left.parse().unwrap_or(1000)),
-        }
+/// Reads who holds a lock, as its key says.
+pub(super) fn holder_of(resource: &Resource, lock: &KeyValue) -> FoundHolder {
+    let text = String::from_utf8_lossy(&lock.value);
+    let (holder, left) = text.rsplit_once(' ').unwrap_or((&text, ""));
+    FoundHolder {
+        resource: resource.clone(),
+        holder: Holder::read(holder),
+        shared: !lock.key.ends_with(b"\0w"),
+        left: Duration::from_millis(left.parse().unwrap_or(1000)),
     }
 }
 

@@ -140,7 +140,7 @@ impl EtcdClient {
         let channel = channel.unwrap_or(Err(EtcdFailure::unsent(Fault::TimedOut)))?;
         let answer = timeout_at(answered, self.send(&channel, request)).await;
         let answer = answer.unwrap_or(Err(EtcdFailure::lost(Fault::TimedOut)))?;
-        self.check(&answer)?;
+        self.pin(answer.header().cluster)?;
         Ok(answer)
     }
 
@@ -308,10 +308,6 @@ impl EtcdClient {
     }
 
     /// Checks that it is the cluster that has answered before.
-    fn check(&self, answer: &impl EtcdAnswer) -> Result<(), EtcdFailure> {
-        self.pin(answer.header().cluster)
-    }
-
     fn pin(&self, found: u64) -> Result<(), EtcdFailure> {
         let known = self.cluster.compare_exchange(0, found, Ordering::AcqRel, Ordering::Acquire);
         match known {

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use fencing_protocol::Fault;
@@ -8,23 +9,24 @@ use tokio_util::task::TaskTracker;
 use super::client::EtcdClient;
 use super::keys::EtcdKeys;
 use super::messages::{KeyValue, LeaseGrant, LeaseRevoke, LeaseTimeToLive};
-use crate::lock::error::NodeCause;
-use crate::lock::token_base::Largest;
+use crate::lock::engine::token_base::Largest;
 use crate::random;
 use crate::time::Clock;
 
-/// What all sessions of one lock service share. It has the functions of an operator as well.
-#[derive(derive_more::Debug)]
-#[debug("{client:?}")]
-pub(in crate::lock) struct Cluster {
+/// The members of a cluster, as all sessions of one lock service use them.
+#[derive(derive_more::Debug, derive_more::Display)]
+#[debug("{self}")]
+#[display("{}", client.name())]
+pub struct Cluster {
     pub(super) client: EtcdClient,
     pub(super) keys: EtcdKeys,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) largest: Largest,
     /// Time limit for an answer to an operator.
     pub(super) budget: Duration,
-    /// The requests in flight, and what is in doubt: `settle` waits for them.
     pub(super) requests: TaskTracker,
+    /// Whether an old version was reported.
+    pub(super) warned: AtomicBool,
 }
 
 impl Cluster {
@@ -54,9 +56,5 @@ impl Cluster {
             Ok(left) => Fault::Quarantined(Duration::from_secs(left.seconds.max(1).unsigned_abs())),
             Err(failure) => failure.fault,
         }
-    }
-
-    pub(super) fn cause(&self, cause: Fault) -> NodeCause {
-        NodeCause { node: self.client.name(), cause }
     }
 }

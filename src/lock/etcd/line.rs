@@ -7,19 +7,16 @@ use scopeguard::guard;
 use super::claim::{EtcdClaim, EtcdRefusal};
 use super::messages::{EtcdAnswer, Op, Range, Txn};
 use super::session::{EtcdSession, decided, in_doubt};
-use super::sessions::EtcdSessions;
-use crate::lock::settings::Settings;
-use crate::lock::wait::line::{LineListener, PlaceReports, WaitingLine};
-use crate::lock::wait::release_notifications::OpeningListener;
+use crate::lock::engine::EngineSession;
+use crate::lock::engine::line::PlaceReports;
 use crate::random;
 
-/// Opens the lines of waiting clients, on a session of this client.
-pub(super) fn open(sessions: &Arc<EtcdSessions>, settings: &Settings) -> OpeningListener {
-    let (sessions, settings) = (Arc::clone(sessions), settings.clone());
-    LineListener::open(async move { sessions.get(&settings).await })
-}
+impl EngineSession for EtcdSession {
+    fn has_ended(&self) -> bool {
+        let (now, state) = (self.cluster.clock.now(), self.state.lock());
+        state.over || now >= self.expires(state.renewed)
+    }
 
-impl WaitingLine for EtcdSession {
     /// Takes the last place, and watches the one ahead. When this one is the first, it watches the lock.
     async fn keep_place(self: Arc<Self>, resource: Resource, reports: PlaceReports) -> Result<Infallible, Fault> {
         let (cluster, budget) = (&self.cluster, self.budget);

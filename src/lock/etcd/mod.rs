@@ -54,64 +54,30 @@ mod line;
 mod messages;
 mod operator;
 mod session;
-mod sessions;
+mod upkeep;
 mod url;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_util::task::TaskTracker;
-
-use super::engine_builder::EngineBuilder;
+use super::engine::builder::EngineBuilder;
+use super::engine::sessions::Sessions;
 use super::service::LockService;
-use super::token_base::Largest;
-use super::wait::release_notifications::{ReleaseNotifications, Source};
-use super::wait::subscriptions::Notifies;
-use client::EtcdClient;
 use cluster::Cluster;
-use keys::EtcdKeys;
 use session::MIN_SECONDS;
-use sessions::EtcdSessions;
-use url::EtcdUrl;
 
 pub use super::settings::BuildError;
 
 /// A lock service in an etcd cluster. Clones share its connections, its sessions and the local queues.
-pub type EtcdLock = LockService<Arc<EtcdSessions>>;
+pub type EtcdLock = LockService<Arc<Sessions<Cluster>>>;
 
 impl EtcdLock {
     /// Returns a builder, which takes the settings. The URL is `etcd://a:2379,b:2379,c:2379`, or
     /// `etcds://...`.
     pub fn builder(url: impl Into<String>) -> EtcdLockBuilder {
-        let mut builder = EngineBuilder::over(url.into(), 3);
-        builder.settings.least_ttl = Duration::from_secs(MIN_SECONDS);
-        builder
+        EngineBuilder::over(url.into(), 3, Duration::from_secs(MIN_SECONDS))
     }
 }
 
 /// Builds an [`EtcdLock`].
-pub type EtcdLockBuilder = EngineBuilder<Arc<EtcdSessions>>;
-
-impl EtcdLockBuilder {
-    /// Builds the lock service. It connects with the first acquisition.
-    ///
-    /// # Errors
-    /// [`BuildError`] says which value does not fit, and why.
-    pub fn build(self) -> Result<EtcdLock, BuildError> {
-        let settings = self.settings.clone().checked()?;
-        let sessions = Arc::new(EtcdSessions::new(self.cluster()?));
-        let (opened, waits) = (Arc::clone(&sessions), settings.clone());
-        let source = Source::new(&sessions.cluster.client.name(), move || line::open(&opened, &waits));
-        let notifications = Arc::new(ReleaseNotifications::new(1, Notifies::Everyone, vec![source]));
-        let outstanding = sessions.cluster.requests.clone();
-        Ok(EtcdLock::over(sessions, notifications, outstanding, settings))
-    }
-
-    pub(super) fn cluster(self) -> Result<Cluster, BuildError> {
-        let client = EtcdClient::new(EtcdUrl::read(&self.url)?);
-        let keys = EtcdKeys::new(&self.settings.namespace).map_err(|problem| BuildError::new("namespace", problem))?;
-        let (budget, clock) = (self.settings.budget(), self.settings.clock);
-        let (requests, largest) = (TaskTracker::new(), Largest::default());
-        Ok(Cluster { client, keys, clock, largest, budget, requests })
-    }
-}
+pub type EtcdLockBuilder = EngineBuilder<Arc<Sessions<Cluster>>>;

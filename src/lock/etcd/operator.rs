@@ -5,14 +5,14 @@ use fencing_protocol::{Fault, Resource, Token};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use super::claim::{FoundHolder, number};
+use super::claim::{holder_of, number};
 use super::client::Repeat;
 use super::cluster::Cluster;
 use super::keys::Span;
 use super::messages::{Compare, Is, KeyValue, LeaseTimeToLive, Op, Range, Txn, TxnAnswer};
 use super::session::MIN_SECONDS;
+use crate::lock::engine::token_base::token;
 use crate::lock::operator::{LeaseRecord, Operator};
-use crate::lock::token_base::token;
 
 const PAGE: i64 = 1000;
 
@@ -112,10 +112,9 @@ impl Cluster {
                 let answer = self.client.ask(&ask, self.budget).await?;
                 place.insert(u64::try_from(answer.seconds).ok().map(Duration::from_secs));
             }
-            let found = FoundHolder::read(&resource, &lock);
             records.push(LeaseRecord {
                 token: token(base, revision)?,
-                holder: found.holder,
+                holder: holder_of(&resource, &lock).holder,
                 shared,
                 remaining: left.get(&lock.lease).copied().flatten(),
                 owner: group.unwrap_or(revision).to_string(),

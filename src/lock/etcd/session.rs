@@ -16,17 +16,16 @@ use super::claim::{EtcdClaim, EtcdRefusal};
 use super::client::Repeat;
 use super::cluster::Cluster;
 use super::fault::EtcdFailure;
-use super::messages::{Compare, EtcdAnswer, Is, Op, Range, Txn, TxnAnswer};
+use super::messages::{Compare, Op, Range, Txn, TxnAnswer};
 use crate::lock::error::Loss;
 use crate::lock::lease::state::LeaseState;
-use crate::lock::token_base::first_base;
 use crate::time::Time;
 
 pub(super) const MIN_SECONDS: u64 = 2;
 
 /// An etcd lease with its locks, for one TTL and one runtime. Its sentinel is a key that lasts as long: if that is
 /// gone, or was created at another revision, the session and all of its leases are over, and nothing revives it.
-pub(super) struct EtcdSession {
+pub struct EtcdSession {
     pub(super) cluster: Arc<Cluster>,
     pub(super) ttl: Duration,
     pub(super) budget: Duration,
@@ -57,17 +56,11 @@ pub(super) struct State {
     pub(super) renewals: Vec<EtcdRenewal>,
 }
 
-pub(super) struct Doubtful {
-    pub(super) claim: Arc<EtcdClaim>,
-    /// The etcd lease that its locks are on, unless they may be on any.
-    pub(super) on: Option<i64>,
-    pub(super) _counted: TaskTrackerToken,
-}
+/// A claim in doubt, which counts as outstanding.
+pub(super) type Doubtful = (Arc<EtcdClaim>, TaskTrackerToken);
 
 pub(super) struct HeldClaim {
     pub(super) claim: Arc<EtcdClaim>,
-    /// The etcd lease that its locks are on, unless they may be on any.
-    pub(super) on: Option<i64>,
     /// The end of the lease and its lock-delay, or of the time that its locks stay closed after the release.
     pub(super) until: Time,
     pub(super) lease: Weak<LeaseState>,
@@ -80,34 +73,6 @@ pub(super) struct EtcdRenewal {
 }
 
 impl EtcdSession {
-    /// Starts a session. Where that fails, its etcd lease is revoked, and the next start takes another one.
-    pub(super) async fn start(cluster: &Arc<Cluster>, terms: &Terms, budget: Duration) -> Result<Arc<Self>, Fault> {
-        let now = cluster.clock.now();
-        let seconds = seconds(terms.ttl * 4 / 3 + terms.lock_delay);
-        cluster.client.check_members(budget / 4).await?;
-        let lease = cluster.grant(seconds, budget).await?;
-        let created = put_sentinel(cluster, lease, seconds, budget).await;
-        let created = created.inspect_err(|_| cluster.revoke(&Handle::current(), lease, budget))?;
-        Ok(Arc::new(EtcdSession {
-            cluster: Arc::clone(cluster),
-            ttl: terms.ttl,
-            budget,
-            lease,
-            created,
-            modified: AtomicI64::new(created),
-            state: Mutex::new(State { renewed: now, used: now, ..State::default() }),
-            work: Arc::default(),
-            swept: Notify::new(),
-            runtime: Handle::current(),
-            tasks: OnceLock::new(),
-        }))
-    }
-
-    pub(super) fn has_ended(&self) -> bool {
-        let (now, state) = (self.cluster.clock.now(), self.state.lock());
-        state.over || now >= self.expires(state.renewed)
-    }
-
     /// Returns when the etcd lease may end, not counting the lock-delay.
     pub(super) fn expires(&self, renewed: Time) -> Time {
         renewed + self.ttl * 4 / 3
@@ -126,8 +91,8 @@ impl EtcdSession {
     /// Deletes, at the time `until`, the locks of a released lease and those `kept` in their place.
     pub(super) fn keep_until(&self, until: Time, released: &Arc<EtcdClaim>, kept: &Arc<EtcdClaim>) {
         let mut state = self.state.lock();
-        state.hold(released, Some(self.lease), until);
-        state.hold(kept, None, until);
+        state.hold(released, until);
+        state.hold(kept, until);
         self.work.notify_one();
     }
 
@@ -219,8 +184,7 @@ impl EtcdSession {
             let mut swept = std::pin::pin!(self.swept.notified());
             swept.as_mut().enable();
             let concerns = |it: &EtcdClaim| it.locks.iter().any(|(it, _)| claim.concerns(it));
-            if !self.state.lock().doubtful.iter().any(|it| concerns(&it.claim)) || timeout_at(end, swept).await.is_err()
-            {
+            if !self.state.lock().doubtful.iter().any(|(it, _)| concerns(it)) || timeout_at(end, swept).await.is_err() {
                 return;
             }
         }
@@ -229,11 +193,11 @@ impl EtcdSession {
 
 impl State {
     /// Notes a lease's locks until it ends with its lock-delay. False if the session is over, or about to sweep them.
-    pub(super) fn hold(&mut self, claim: &Arc<EtcdClaim>, on: Option<i64>, until: Time) -> bool {
-        if self.over || self.doubtful.iter().any(|doubtful| doubtful.claim.owner == claim.owner) {
+    pub(super) fn hold(&mut self, claim: &Arc<EtcdClaim>, until: Time) -> bool {
+        if self.over || self.doubtful.iter().any(|(doubtful, _)| doubtful.owner == claim.owner) {
             return false;
         }
-        let new = || HeldClaim { claim: Arc::clone(claim), on, until, lease: Weak::new() };
+        let new = || HeldClaim { claim: Arc::clone(claim), until, lease: Weak::new() };
         let held = self.held.entry(claim.owner.0).or_insert_with(new);
         held.until = held.until.max(until);
         true
@@ -246,8 +210,7 @@ pub(super) type InDoubt = ScopeGuard<(Arc<EtcdSession>, Doubtful), fn((Arc<EtcdS
 
 /// Puts the locks of a claim in doubt. The caller sends its request only after this.
 pub(super) fn in_doubt(session: &Arc<EtcdSession>, claim: &Arc<EtcdClaim>) -> InDoubt {
-    let (claim, counted) = (Arc::clone(claim), session.cluster.requests.token());
-    let doubt = Doubtful { claim, on: Some(session.lease), _counted: counted };
+    let doubt = (Arc::clone(claim), session.cluster.requests.token());
     guard((Arc::clone(session), doubt), |(session, doubt)| {
         let mut state = session.state.lock();
         if !state.over {
@@ -273,34 +236,6 @@ impl Drop for EtcdSession {
     }
 }
 
-/// Puts the sentinel of a session and what the first one needs, unless the service is closed. Returns the revision.
-async fn put_sentinel(cluster: &Cluster, lease: i64, seconds: u64, budget: Duration) -> Result<i64, Fault> {
-    let (client, keys) = (&cluster.client, &cluster.keys);
-    // Padded to 20 digits, because etcd compares values as bytes.
-    let digits = |seconds: u64| format!("{seconds:020}").into_bytes();
-    let shorter = digits(seconds.saturating_sub(1));
-    let longer = Txn {
-        compare: vec![Compare::value(keys.longest(), Is::Greater, shorter)],
-        failure: vec![Op::put(keys.longest(), digits(seconds), 0)],
-        ..Txn::default()
-    };
-    let base = Op::put(keys.base(), first_base().to_string().into(), 0);
-    let start = Txn {
-        compare: vec![Compare::absent(keys.closed())],
-        success: vec![
-            Op::txn(Txn::only_if(Compare::absent(keys.base()), base)),
-            Op::txn(longer),
-            Op::put(keys.sentinel(lease), Vec::new(), lease),
-        ],
-        failure: vec![Op::range(Range::one(keys.closed()))],
-    };
-    let (answer, _) = client.call(&start, budget, Repeat::Never).await?;
-    let Some(closed) = answer.read(0).first().filter(|_| !answer.succeeded) else {
-        return Ok(answer.header().revision);
-    };
-    Err(cluster.closed(closed, budget).await)
-}
-
 /// Returns the seconds of an etcd lease that lasts for this long at least.
 pub(super) fn seconds(time: Duration) -> u64 {
     (time.as_secs() + u64::from(time.subsec_nanos() > 0)).max(MIN_SECONDS)
@@ -316,9 +251,8 @@ mod tests {
     fn what_is_about_to_be_swept_is_not_held_again() {
         let claim = Arc::new(EtcdClaim::waiting(&Resource::new("a").unwrap(), Vec::new()));
         let (mut state, until) = (State::default(), Time::default());
-        assert!(state.hold(&claim, None, until));
-        let counted = TaskTracker::new().token();
-        state.doubtful.push(Doubtful { claim: Arc::clone(&claim), on: None, _counted: counted });
-        assert!(!state.hold(&claim, None, until));
+        assert!(state.hold(&claim, until));
+        state.doubtful.push((Arc::clone(&claim), TaskTracker::new().token()));
+        assert!(!state.hold(&claim, until));
     }
 }

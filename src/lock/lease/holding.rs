@@ -34,10 +34,9 @@ pub(super) struct Holding {
 }
 
 impl Holding {
-    /// Takes what was granted. The time is that before it was asked for.
     pub(super) fn new(
-        Grant { locks, deadline, held }: Grant,
-        (asked, settings): (Time, &Settings),
+        Grant { locks, asked, deadline, held }: Grant,
+        settings: &Settings,
         queues: Arc<WaitQueues>,
     ) -> Holding {
         let (first, mut locks) = (locks.first().clone(), locks.into_iter().collect::<Box<[_]>>());

@@ -20,7 +20,6 @@ use crate::lock::runtime::in_runtime;
 use crate::lock::settings::Settings;
 use crate::lock::wait::queues::WaitQueues;
 use crate::sequencer::{HeldToken, Sequencer};
-use crate::time::Time;
 use holding::Holding;
 use ticket::LeaseTicket;
 use watchdog::{Watch, Watchdogs};
@@ -133,19 +132,13 @@ impl<K: OfOne> Lease<K> {
 }
 
 impl<K> Lease<K> {
-    /// Takes a grant. The time is that before the request.
-    pub(super) fn new(
-        grant: Grant,
-        (asked, settings): (Time, &Settings),
-        queues: Arc<WaitQueues>,
-        watchdogs: &Watchdogs,
-    ) -> Lease<K> {
+    pub(super) fn new(grant: Grant, settings: &Settings, queues: Arc<WaitQueues>, watchdogs: &Watchdogs) -> Lease<K> {
         metrics::gauge!("fencing_leases").increment(1.0);
         let counted: Gauge = guard(Instant::now(), |since| {
             metrics::gauge!("fencing_leases").decrement(1.0);
             metrics::histogram!("fencing_hold_seconds").record(since.elapsed());
         });
-        let holding = Arc::new(Holding::new(grant, (asked, settings), queues));
+        let holding = Arc::new(Holding::new(grant, settings, queues));
         let runtime = Handle::current();
         let watch = || watchdogs.watch(&runtime, Arc::clone(&holding), settings.ttl);
         let active = Some((settings.renew.then(watch), counted));

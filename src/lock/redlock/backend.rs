@@ -114,7 +114,8 @@ impl LockBackend for Arc<Nodes> {
 
 async fn try_once(nodes: &Arc<Nodes>, resources: &NonEmpty<Resource>, mode: Mode, terms: Terms) -> Result<Grant, Lost> {
     let attempt = Attempt { owner: Owner(random::timestamped()), mode, terms };
-    let acquire = Acquire::new(nodes.size(), attempt, resources.clone(), nodes.clock.now());
+    let asked = nodes.clock.now();
+    let acquire = Acquire::new(nodes.size(), attempt, resources.clone(), asked);
     // Dropped before it is won, it releases the locks on the nodes, also on those that did not answer.
     let mut acquire = guard(acquire, |acquire| drop(nodes.submit_each(acquire.releases())));
     let answers = nodes.begin(&mut *acquire);
@@ -124,7 +125,7 @@ async fn try_once(nodes: &Arc<Nodes>, resources: &NonEmpty<Resource>, mode: Mode
     drop(ScopeGuard::into_inner(acquire));
     let held = Arc::new(HeldOnNodes::new(Arc::clone(nodes), attempt, locks.clone()));
     let locks = locks.map(|(resource, token)| Sequencer::new(resource, token));
-    Ok(Grant { locks, deadline, held })
+    Ok(Grant { locks, asked, deadline, held })
 }
 
 /// Locks of one lease that are held on the nodes.

@@ -15,6 +15,7 @@ use super::connection::Connection;
 use super::context::LaneContext;
 use super::node::{Group, Node, Session, within};
 use super::send_queue::{Job, SendQueue};
+use crate::backoff::Backoff;
 
 /// Time after which an unresponsive session is replaced.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -35,8 +36,8 @@ pub(super) struct Driver {
     node: Arc<dyn Node>,
     context: Arc<LaneContext>,
     link: Link,
-    /// The pause after the next failed attempt to connect.
-    pause: Duration,
+    /// The pauses after failed attempts to connect.
+    backoff: Backoff,
     /// The jobs that are sent when the driver is polled next.
     pub(super) waiting: SendQueue,
     /// One for many limits: it is set again only for an earlier one, and may wake the task early.
@@ -61,7 +62,7 @@ impl Driver {
             number,
             node,
             link: Link::Closed(None),
-            pause: context.budget.min(MAX_PAUSE),
+            backoff: Backoff::new(context.budget.min(MAX_PAUSE), MAX_PAUSE),
             waiting: SendQueue::default(),
             timer: Box::pin(sleep(Duration::MAX)),
             woken: Vec::new(),
@@ -219,14 +220,10 @@ impl Driver {
         });
         self.link = match opened {
             Ok(session) => {
-                self.pause = self.context.budget.min(MAX_PAUSE);
+                self.backoff.reset();
                 Link::Open(Connection::new(session))
             }
-            Err(fault) => {
-                let pause = self.pause / 2 + crate::random::jitter(self.pause / 2);
-                self.pause = (self.pause * 2).min(MAX_PAUSE);
-                Link::Closed(Some((Instant::now() + pause, fault)))
-            }
+            Err(fault) => Link::Closed(Some((Instant::now() + self.backoff.pause(), fault))),
         }
     }
 

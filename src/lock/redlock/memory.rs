@@ -38,7 +38,8 @@ struct MemoryServer {
     since: Option<Time>,
     store: Store,
     waiting: WaitingList,
-    names: HolderNames,
+    /// The names under which its locks are held.
+    names: BTreeMap<Owner, (Resource, Arc<str>)>,
 }
 
 impl MemoryNode {
@@ -57,11 +58,11 @@ impl MemoryNode {
         let server = MemoryServer {
             up: true,
             life: 0,
-            incarnation: life(0),
+            incarnation: Incarnation::new("memory-0"),
             since: None,
             store: Store::default(),
             waiting: WaitingList::default(),
-            names: HolderNames::default(),
+            names: BTreeMap::new(),
         };
         MemoryNode {
             name: name.into(),
@@ -82,7 +83,7 @@ impl MemoryNode {
         let mut server = self.server.lock();
         server.up = false;
         server.life += 1;
-        server.incarnation = life(server.life);
+        server.incarnation = Incarnation::new(&format!("memory-{}", server.life));
         server.store.forget();
         server.waiting = WaitingList::default();
     }
@@ -131,7 +132,7 @@ impl MemoryServer {
             let both = requests.iter().zip(replies);
             return both.for_each(|(request, reply)| self.complete(holder, request, reply, now));
         }
-        self.names.sign(&self.store, holder, request, reply);
+        self.sign(holder, request, reply);
         let (Request::Release { resource, .. }
         | Request::Retire { resource, .. }
         | Request::Acquire { mode: Mode::Shared, resource, .. }) = request
@@ -152,15 +153,9 @@ impl MemoryServer {
             _ => {}
         }
     }
-}
 
-/// The names under which the locks of a node in this process are held.
-#[derive(Default)]
-struct HolderNames(BTreeMap<Owner, (Resource, Arc<str>)>);
-
-impl HolderNames {
     /// Notes the name under which a lock was granted or renewed, and returns the holder of one that was not.
-    fn sign(&mut self, store: &Store, name: &Arc<str>, request: &Request, reply: &mut Reply) {
+    fn sign(&mut self, name: &Arc<str>, request: &Request, reply: &mut Reply) {
         let (Request::Acquire { resource, owner, .. }
         | Request::Renew { resource, owner, .. }
         | Request::Resume { resource, owner, .. }) = request
@@ -170,19 +165,19 @@ impl HolderNames {
         match reply {
             Reply::Granted { .. } | Reply::Renewed => {
                 // Now and then those of locks that are over are dropped.
-                if self.0.len().is_power_of_two() && !self.0.contains_key(owner) {
-                    self.0.retain(|owner, (resource, _)| store.is_owner(resource, *owner));
+                if self.names.len().is_power_of_two() && !self.names.contains_key(owner) {
+                    self.names.retain(|owner, (resource, _)| self.store.is_owner(resource, *owner));
                 }
-                self.0.insert(*owner, (resource.clone(), Arc::clone(name)));
+                self.names.insert(*owner, (resource.clone(), Arc::clone(name)));
             }
-            Reply::Held { holder, .. } => *holder = store.owner(resource).map(|owner| self.shown(owner)),
+            Reply::Held { holder, .. } => *holder = self.store.owner(resource).map(|owner| self.shown(owner)),
             _ => {}
         }
     }
 
     /// Returns the value of the lock on a Redis node.
     fn shown(&self, owner: Owner) -> Arc<str> {
-        let name = self.0.get(&owner);
+        let name = self.names.get(&owner);
         name.map_or_else(|| owner.to_string(), |(_, name)| format!("{owner} {name}")).into()
     }
 }
@@ -193,10 +188,6 @@ fn restarted() -> Fault {
 
 fn stopped() -> Fault {
     Fault::Unreachable("the node is stopped".into())
-}
-
-fn life(number: u64) -> Incarnation {
-    Incarnation::new(&format!("memory-{number}"))
 }
 
 impl Node for MemoryNode {

@@ -121,8 +121,8 @@ impl<B: LockBackend> LockService<B> {
         let asked = settings.clock.now();
         match held.renew(true).await {
             Ok(Renewed::Until(deadline)) => {
-                let grant = Grant { locks: NonEmpty::new(ticket.sequencer.clone()), deadline, held };
-                let lease = Lease::new(grant, (asked, &settings), Arc::clone(&self.queues), &self.watchdogs);
+                let grant = Grant { locks: NonEmpty::new(ticket.sequencer.clone()), asked, deadline, held };
+                let lease = Lease::new(grant, &settings, Arc::clone(&self.queues), &self.watchdogs);
                 // The other process may have it still.
                 let _ = lease.ticket();
                 Ok(lease)
@@ -270,7 +270,7 @@ impl<B: LockBackend> LockService<B> {
         let took = self.settings.clock.now().since(start);
         metrics::counter!("fencing_attempts_total", "outcome" => label).increment(1);
         metrics::histogram!("fencing_attempt_seconds", "outcome" => label).record(took);
-        Ok(Lease::new(outcome?, (start, &self.settings), Arc::clone(&self.queues), &self.watchdogs))
+        Ok(Lease::new(outcome?, &self.settings, Arc::clone(&self.queues), &self.watchdogs))
     }
 }
 

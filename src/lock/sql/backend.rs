@@ -57,7 +57,7 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
         // From now on the lease releases.
         asked.asked = 0;
         let held = Arc::new(HeldRows { rows, locks: locks.clone(), terms });
-        Ok(Grant { locks, deadline, held })
+        Ok(Grant { locks, asked: start, deadline, held })
     }
 
     async fn resumed(&self, ticket: &LeaseTicket, settings: &Settings) -> Result<Option<Arc<dyn HeldLock>>, NodeCause> {
@@ -91,10 +91,7 @@ impl<DB: Database> LeaseRows<DB> {
     ) -> Arc<LeaseRows<DB>> {
         let budget = settings.budget();
         let closed_for = settings.terms().closed_for();
-        let claim = |resource: Resource| {
-            let claim = LeaseClaim::new(&resource, owner, closed_for, budget);
-            Arc::new(LeaseClaim { shared: mode == Mode::Shared, ..claim })
-        };
+        let claim = |resource| Arc::new(LeaseClaim::new(resource, mode, owner, closed_for, budget));
         let (table, claims) = (Arc::clone(table), resources.clone().map(claim));
         Arc::new(LeaseRows { table, claims, budget, runtime: Handle::current() })
     }

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use fencing_protocol::{Fault, Resource, Token};
+use fencing_protocol::{Fault, Mode, Resource, Token};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
@@ -16,6 +16,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tracing::Instrument;
 
 use super::{fault, operator};
+use crate::backoff::Backoff;
 use crate::database::{AcquireAnswer, Database, LeaseClaim, ReleaseAnswer, TextRow, fill, is_conflict, meaning};
 use crate::lock::error::NodeCause;
 use crate::random::jitter;
@@ -100,10 +101,9 @@ impl<DB: Database> LeaseTable<DB> {
             let (table, counted) = (Arc::clone(self), self.in_flight.all.token());
             let end = Instant::now() + ANSWER_TIMEOUT;
             let finish = async move {
-                let mut pause = MAX_CONFLICT_PAUSE;
+                let mut backoff = Backoff::new(MAX_CONFLICT_PAUSE * 2, MAX_RELEASE_PAUSE);
                 while answer.is_err() && Instant::now() < end && !table.pool.is_closed() {
-                    pause = (pause * 2).min(MAX_RELEASE_PAUSE);
-                    sleep(pause / 2 + jitter(pause / 2)).await;
+                    sleep(backoff.pause()).await;
                     answer = table.try_release(&claim, budget, closed).await;
                 }
                 // The try before may have freed it.
@@ -130,7 +130,7 @@ impl<DB: Database> LeaseTable<DB> {
     /// Keeps others from joining the shared row, in a separate task. If that fails, the waiter asks again.
     pub(super) fn drain(self: &Arc<Self>, resource: &Resource, lasting: Duration, budget: Duration) {
         let (table, hint) = (Arc::clone(self), self.in_flight.all.token());
-        let claim = LeaseClaim::new(resource, "", lasting, budget);
+        let claim = LeaseClaim::new(resource.clone(), Mode::Exclusive, "", lasting, budget);
         let drain = async move {
             if let Err(fault) = table.call(&claim, Limits::of(budget), DB::drain).await {
                 tracing::debug!(resource = %claim.resource, %fault, "others may still join");

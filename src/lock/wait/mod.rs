@@ -6,8 +6,6 @@
 
 pub(crate) mod acquirer;
 pub(crate) mod backoff;
-#[cfg(any(feature = "etcd", feature = "zookeeper"))]
-pub(crate) mod line;
 mod queue;
 pub(crate) mod queues;
 pub(crate) mod release_notifications;

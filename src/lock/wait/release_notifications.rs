@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, interval, sleep, sleep_until, timeout};
 
 use super::subscriptions::{Attachment, Notifies, SourceReport, Subscription, Subscriptions};
-use crate::random::jitter;
+use crate::backoff::Backoff;
 
 /// Time for which remote waiters of a resource are remembered.
 const RECENT: Duration = Duration::from_secs(10);
@@ -145,7 +145,7 @@ impl ReleaseNotifications {
 
 /// Receives what one source sends, until there are no waiters.
 async fn listen(mut attachment: Attachment, source: Arc<Source>) {
-    let (node, mut pause) = (&source.name, MIN_PAUSE);
+    let (node, mut backoff) = (&source.name, Backoff::new(MIN_PAUSE, MAX_PAUSE));
     loop {
         let start = Instant::now();
         let Err(fault) = receive(&mut attachment, (source.open)()).await else { return };
@@ -156,10 +156,9 @@ async fn listen(mut attachment: Attachment, source: Arc<Source>) {
             tracing::debug!(node, %fault, "no notifications of releases");
         }
         if start.elapsed() > MAX_PAUSE {
-            pause = MIN_PAUSE;
+            backoff.reset();
         }
-        sleep(pause / 2 + jitter(pause / 2)).await;
-        pause = (pause * 2).min(MAX_PAUSE);
+        sleep(backoff.pause()).await;
         if attachment.detach_if_idle() {
             return;
         }

@@ -29,7 +29,7 @@ pub(crate) struct Subscriptions {
 struct SubscriptionState {
     tickets: u64,
     /// In order, so that a simulation can replay it.
-    waiting: BTreeMap<Resource, WaitEntry>,
+    waiting: BTreeMap<Resource, Arc<WaitEntry>>,
     /// The sources with a task, each with the way to report changed waits while it is connected.
     attached: BTreeMap<usize, Option<mpsc::UnboundedSender<Resource>>>,
 }
@@ -37,8 +37,8 @@ struct SubscriptionState {
 struct WaitEntry {
     ticket: u64,
     since: Instant,
-    reports: BTreeMap<usize, SourceReport>,
-    changed: Arc<Notify>,
+    reports: Mutex<BTreeMap<usize, SourceReport>>,
+    changed: Notify,
 }
 
 /// The last report of a source.
@@ -58,14 +58,13 @@ impl Subscriptions {
     }
 
     pub(crate) fn subscribe(self: &Arc<Self>, resource: &Resource, since: Instant) -> Subscription {
-        let (mut state, changed) = (self.state.lock(), Arc::<Notify>::default());
+        let mut state = self.state.lock();
         state.tickets += 1;
-        let (ticket, reports) = (state.tickets, BTreeMap::new());
-        let waiting = WaitEntry { ticket, since, reports, changed: Arc::clone(&changed) };
-        state.waiting.insert(resource.clone(), waiting);
+        let (reports, changed) = Default::default();
+        let entry = Arc::new(WaitEntry { ticket: state.tickets, since, reports, changed });
+        state.waiting.insert(resource.clone(), Arc::clone(&entry));
         state.announce(resource);
-        let (subscriptions, resource) = (Arc::clone(self), resource.clone());
-        Subscription { subscriptions, resource, ticket, changed }
+        Subscription { subscriptions: Arc::clone(self), resource: resource.clone(), entry }
     }
 
     /// Returns the ticket of the wait for a resource, and its begin.
@@ -90,10 +89,6 @@ impl SubscriptionState {
         for changes in self.attached.values().flatten() {
             let _ = changes.send(resource.clone());
         }
-    }
-
-    fn waiting(&mut self, resource: &Resource, ticket: u64) -> Option<&mut WaitEntry> {
-        self.waiting.get_mut(resource).filter(|waiting| waiting.ticket == ticket)
     }
 }
 
@@ -120,23 +115,22 @@ impl Attachment {
     pub(crate) fn disconnected(&self) {
         let mut state = self.subscriptions.state.lock();
         state.attached.insert(self.source, None);
-        for waiting in state.waiting.values_mut() {
-            if waiting.reports.get(&self.source) == Some(&SourceReport::Armed) {
-                waiting.reports.remove(&self.source);
-            }
+        for entry in state.waiting.values() {
+            entry.reports.lock().retain(|source, report| *source != self.source || *report != SourceReport::Armed);
         }
     }
 
     /// Takes the answer to a registration, or a notification. Returns whether this process waits for it.
     pub(crate) fn report(&self, resource: &Resource, ticket: u64, report: SourceReport) -> bool {
-        let mut state = self.subscriptions.state.lock();
-        let Some(waiting) = state.waiting(resource, ticket) else { return false };
-        let last = waiting.reports.entry(self.source).or_insert(report);
+        let state = self.subscriptions.state.lock();
+        let Some(entry) = state.waiting.get(resource).filter(|it| it.ticket == ticket) else { return false };
+        let mut reports = entry.reports.lock();
+        let last = reports.entry(self.source).or_insert(report);
         // A release that came while an attempt was made is not forgotten by the registration after it.
         if report != SourceReport::Armed && *last != SourceReport::Released {
             *last = report;
         }
-        waiting.changed.notify_one();
+        entry.changed.notify_one();
         true
     }
 
@@ -164,17 +158,13 @@ impl Drop for Attachment {
 pub(crate) struct Subscription {
     subscriptions: Arc<Subscriptions>,
     resource: Resource,
-    ticket: u64,
-    changed: Arc<Notify>,
+    entry: Arc<WaitEntry>,
 }
 
 impl Subscription {
     /// Forgets the releases reported until now. Those that are reported during an attempt count for the next one.
     pub(crate) fn reset(&self) {
-        let mut state = self.subscriptions.state.lock();
-        if let Some(waiting) = state.waiting(&self.resource, self.ticket) {
-            waiting.reports.retain(|_, report| *report == SourceReport::Armed);
-        }
+        self.entry.reports.lock().retain(|_, report| *report == SourceReport::Armed);
     }
 
     pub(crate) fn register(&self) {
@@ -196,9 +186,7 @@ impl Subscription {
     }
 
     fn count(&self, counts: impl Fn(SourceReport) -> bool) -> usize {
-        let mut state = self.subscriptions.state.lock();
-        let waiting = state.waiting(&self.resource, self.ticket);
-        waiting.map_or(0, |it| it.reports.values().filter(|report| counts(**report)).count())
+        self.entry.reports.lock().values().filter(|report| counts(**report)).count()
     }
 
     /// Waits until enough sources have reported that the lock may be free, or until one has reported a release, and the
@@ -211,7 +199,7 @@ impl Subscription {
             }
             tokio::select! {
                 biased;
-                () = self.changed.notified() => {}
+                () = self.entry.changed.notified() => {}
                 Some(()) = OptionFuture::from(end.map(sleep_until)) => return,
             }
         }
@@ -221,7 +209,7 @@ impl Subscription {
 impl Drop for Subscription {
     fn drop(&mut self) {
         let mut state = self.subscriptions.state.lock();
-        if state.waiting(&self.resource, self.ticket).is_some() {
+        if state.waiting.get(&self.resource).is_some_and(|entry| Arc::ptr_eq(entry, &self.entry)) {
             state.waiting.remove(&self.resource);
             state.announce(&self.resource);
         }
@@ -244,10 +232,10 @@ mod tests {
         let (subscriptions, resource, subscription) = wait(2);
         let sources = [0, 1].map(|source| subscriptions.attach(source).unwrap());
         let (start, grace) = (Instant::now(), Duration::from_millis(50));
-        sources[0].report(&resource, subscription.ticket, SourceReport::Released);
+        sources[0].report(&resource, subscription.entry.ticket, SourceReport::Released);
         subscription.released(grace).await;
         assert_eq!(start.elapsed(), grace);
-        sources[1].report(&resource, subscription.ticket, SourceReport::Released);
+        sources[1].report(&resource, subscription.entry.ticket, SourceReport::Released);
         subscription.released(grace).await;
         assert_eq!(start.elapsed(), grace);
     }
@@ -256,7 +244,7 @@ mod tests {
     fn a_source_that_is_disconnected_reports_no_release() {
         let (subscriptions, resource, subscription) = wait(1);
         let source = subscriptions.attach(0).unwrap();
-        source.report(&resource, subscription.ticket, SourceReport::Armed);
+        source.report(&resource, subscription.entry.ticket, SourceReport::Armed);
         assert!(subscription.is_armed());
         source.disconnected();
         assert!(!subscription.is_armed());
@@ -267,8 +255,8 @@ mod tests {
         let (subscriptions, resource, subscription) = wait(1);
         let source = subscriptions.attach(0).unwrap();
         subscription.reset();
-        source.report(&resource, subscription.ticket, SourceReport::Released);
-        source.report(&resource, subscription.ticket, SourceReport::Armed);
+        source.report(&resource, subscription.entry.ticket, SourceReport::Released);
+        source.report(&resource, subscription.entry.ticket, SourceReport::Armed);
         subscription.released(Duration::MAX).await;
     }
 }

@@ -8,133 +8,154 @@ use futures_util::future::BoxFuture;
 use scopeguard::{ScopeGuard, guard};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout_at};
+use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use super::change::{Found, NodeChange};
 use super::claim::{CLOSED, ZookeeperClaim, ZookeeperRefusal, base_of, contents};
 use super::fault;
-use super::paths::{ALONE, LockNode};
-use super::session::{Ensemble, Held, ZookeeperRenewal, ZookeeperSession, ZookeeperSessions};
-use crate::holder::Holder;
+use super::paths::{ALONE, LockNode, Paths};
+use super::session::{Ensemble, Held, ZookeeperRenewal, ZookeeperSession};
+use super::url::ZookeeperUrl;
 use crate::lock::backend::{
     AcquireError, Ask, Grant, Health, HeldLock, LeaseTicket, LockBackend, NodeCause, SentRelease, Settings, draining,
 };
+use crate::lock::engine::sessions::Sessions;
+use crate::lock::engine::{Engine, EngineSession, FoundHolder};
 use crate::lock::error::Loss;
 use crate::lock::lease::state::LeaseState;
 use crate::lock::runtime::answered;
+use crate::lock::settings::BuildError;
 use crate::sequencer::Sequencer;
 use crate::time::Time;
 
 /// What was granted, until a lease takes it. Dropped, it is released.
 type UnclaimedGrant = ScopeGuard<Grant, fn(Grant)>;
 
-impl LockBackend for Arc<ZookeeperSessions> {
+impl Engine for Ensemble {
+    type Session = ZookeeperSession;
+
+    const OPENING_BUDGETS: u32 = 1;
+
+    fn new(url: &str, settings: &Settings) -> Result<Ensemble, BuildError> {
+        let address = ZookeeperUrl::parse(url).map_err(|problem| BuildError::new("url", problem))?;
+        if settings.namespace.is_empty() {
+            return Err(BuildError::new("namespace", "it is empty"));
+        }
+        let paths = Paths::new(&address.chroot, &settings.namespace);
+        let (clock, (largest, outstanding)) = (Arc::clone(&settings.clock), Default::default());
+        Ok(Ensemble { address, paths, clock, largest, outstanding })
+    }
+
+    fn outstanding(&self) -> &TaskTracker {
+        &self.outstanding
+    }
+
+    async fn start(self: Arc<Self>, settings: Settings) -> Result<Arc<ZookeeperSession>, Fault> {
+        ZookeeperSession::start(self, settings.terms().closed_for(), settings.budget()).await
+    }
+}
+
+impl LockBackend for Arc<Sessions<Ensemble>> {
     /// Asks for all of them in one write. Dropped at any await point, or late, it releases what it gets.
     async fn attempt(&self, wanted: &NonEmpty<Resource>, ask: Ask, settings: &Settings) -> Result<Grant, AcquireError> {
-        let (terms, end) = (settings.terms(), Instant::now() + settings.budget());
+        let end = Instant::now() + settings.budget();
         // A task is not dropped with the attempt: what was asked for is released when it is known.
-        let acquire = Arc::clone(self).acquire(wanted.clone(), ask, settings.clone(), end);
-        let acquire = self.ensemble.outstanding.track_future(acquire.in_current_span());
+        let acquire = acquire(Arc::clone(self), wanted.clone(), ask, settings.clone(), end);
+        let acquire = self.engine.outstanding.track_future(acquire.in_current_span());
         let fault = match answered(end, tokio::spawn(acquire)).await {
-            Ok(unclaimed) if self.ensemble.clock.now() < unclaimed.deadline => {
+            Ok(unclaimed) if self.engine.clock.now() < unclaimed.deadline => {
                 return Ok(ScopeGuard::into_inner(unclaimed));
             }
             Ok(_) => Fault::GrantedTooLate,
-            Err(ZookeeperRefusal::Held { resource, contents, .. }) => {
-                let text = contents.and_then(|bytes| String::from_utf8(bytes).ok());
-                let mut lines = text.as_deref().unwrap_or_default().lines();
-                let holder = Holder::read(lines.next().unwrap_or_default());
-                let left = lines.next().and_then(|left| left.parse().ok());
-                let retry_after = left.map_or(terms.closed_for(), Duration::from_millis);
-                return Err(AcquireError::Held { resource, retry_after, holder });
-            }
+            Err(ZookeeperRefusal::Held(found)) => return Err(found.into()),
             Err(ZookeeperRefusal::Fault(fault)) => fault,
         };
-        Err(AcquireError::unavailable(wanted.first(), self.ensemble.cause(fault)))
+        Err(AcquireError::unavailable(wanted.first(), self.engine.cause(fault)))
     }
 
     async fn resumed(&self, ticket: &LeaseTicket, settings: &Settings) -> Result<Option<Arc<dyn HeldLock>>, NodeCause> {
         let (terms, budget) = (settings.terms(), settings.budget());
         let LeaseTicket { sequencer: first, owner: signature, .. } = ticket.clone();
         let Some(owner) = signature.get(..32).and_then(Owner::parse) else { return Ok(None) };
-        let session = self.get(settings).await.map_err(|fault| self.ensemble.cause(fault))?;
+        let session = self.get(settings).await.map_err(|fault| self.engine.cause(fault))?;
         Ok(Some(Arc::new(HeldNodes { session, owner, first, signature, terms, budget })))
     }
 
     async fn health(&self, settings: &Settings) -> Health {
-        let probed = self.probe(settings).await;
-        Health::of_one(probed.err().map(|fault| self.ensemble.cause(fault)).into_iter().collect())
+        let probed = probe(self, settings).await;
+        Health::of_one(probed.err().map(|fault| self.engine.cause(fault)).into_iter().collect())
     }
 }
 
-impl ZookeeperSessions {
-    /// Asks whether a majority answers, within the budget.
-    async fn probe(&self, settings: &Settings) -> Result<(), Fault> {
-        let end = Instant::now() + settings.budget();
-        let session = self.get(settings).await?;
-        let Ensemble { paths, largest, .. } = &*self.ensemble;
-        let before = largest.get();
-        let asked = async {
-            let written = session.client.set_data(&session.node, b"", None).await?;
-            // Behind the write.
-            let base = base_of(session.client.get_data(&paths.base()).await)?;
-            Ok((written.mzxid, base, session.client.check_stat(&paths.closed()).await?))
-        };
-        match timeout_at(end, asked).await.map_err(|_| Fault::TimedOut)?.map_err(fault::of)? {
-            (.., Some(_)) => Err(Fault::NotNow(CLOSED.into())),
-            (zxid, base, None) => {
-                let base = self.ensemble.check_base(base)?;
-                largest.take(before, base.saturating_add_signed(zxid))
-            }
+/// Asks whether a majority answers, within the budget.
+async fn probe(sessions: &Sessions<Ensemble>, settings: &Settings) -> Result<(), Fault> {
+    let end = Instant::now() + settings.budget();
+    let session = sessions.get(settings).await?;
+    let Ensemble { paths, largest, .. } = &*sessions.engine;
+    let before = largest.get();
+    let asked = async {
+        let written = session.client.set_data(&session.node, b"", None).await?;
+        // Behind the write.
+        let base = base_of(session.client.get_data(&paths.base()).await)?;
+        Ok((written.mzxid, base, session.client.check_stat(&paths.closed()).await?))
+    };
+    match timeout_at(end, asked).await.map_err(|_| Fault::TimedOut)?.map_err(fault::of)? {
+        (.., Some(_)) => Err(Fault::NotNow(CLOSED.into())),
+        (zxid, base, None) => {
+            let base = sessions.engine.check_base(base)?;
+            largest.take(before, base.saturating_add_signed(zxid))
         }
     }
+}
 
-    /// Makes one attempt, whose caller may have given up.
-    async fn acquire(
-        self: Arc<Self>,
-        resources: NonEmpty<Resource>,
-        ask: Ask,
-        settings: Settings,
-        end: Instant,
-    ) -> Result<UnclaimedGrant, ZookeeperRefusal> {
-        let (terms, budget) = (settings.terms(), settings.budget());
-        let mut again = true;
-        loop {
-            let session = self.get(&settings).await?;
-            let (owner, signature) = settings.new_owner();
-            let contents = contents(&signature, terms.closed_for(), &session);
-            let claim = ZookeeperClaim { resources: resources.clone(), mode: ask.mode, owner, contents };
-            // Before the servers are asked: their timeout counts from a later moment.
-            let began = self.ensemble.clock.now();
-            let mut take = pin!(Arc::clone(&session).take(&claim));
-            let taken = match timeout_at(end, &mut take).await {
-                Ok(taken) => taken,
-                Err(_) => {
-                    let _late = session.late.token();
-                    take.await
+/// Makes one attempt, whose caller may have given up.
+async fn acquire(
+    sessions: Arc<Sessions<Ensemble>>,
+    resources: NonEmpty<Resource>,
+    ask: Ask,
+    settings: Settings,
+    end: Instant,
+) -> Result<UnclaimedGrant, ZookeeperRefusal> {
+    let (terms, budget) = (settings.terms(), settings.budget());
+    let mut again = true;
+    loop {
+        let session = sessions.get(&settings).await?;
+        let (owner, signature) = settings.new_owner();
+        let closed_for = terms.closed_for();
+        let contents = contents(&signature, closed_for, &session);
+        let claim = ZookeeperClaim { resources: resources.clone(), mode: ask.mode, owner, closed_for, contents };
+        // Before the servers are asked: their timeout counts from a later moment.
+        let began = sessions.engine.clock.now();
+        let mut take = pin!(Arc::clone(&session).take(&claim));
+        let taken = match timeout_at(end, &mut take).await {
+            Ok(taken) => taken,
+            Err(_) => {
+                let _late = session.late.token();
+                take.await
+            }
+        };
+        match taken {
+            // The servers had ended the session.
+            Err(ZookeeperRefusal::Fault(_)) if again && session.has_ended() => again = false,
+            Err(refusal) => {
+                // Nobody is to join those who share the lock, if the caller waits.
+                if let (ZookeeperRefusal::Held(FoundHolder { resource, shared: true, .. }), true) =
+                    (&refusal, ask.drains)
+                {
+                    let lasting = draining(&settings, budget, ask.end);
+                    session.drain(sessions.engine.paths.lock(resource), Instant::now() + lasting);
                 }
-            };
-            match taken {
-                // The servers had ended the session.
-                Err(ZookeeperRefusal::Fault(_)) if again && session.has_ended() => again = false,
-                Err(refusal) => {
-                    // Nobody is to join those who share the lock, if the caller waits.
-                    if let (ZookeeperRefusal::Held { resource, shared: true, .. }, true) = (&refusal, ask.drains) {
-                        let lasting = draining(&settings, budget, ask.end);
-                        session.drain(self.ensemble.paths.lock(resource), Instant::now() + lasting);
-                    }
-                    return Err(refusal);
-                }
-                Ok((nodes, locks)) => {
-                    nodes.iter().for_each(|node| session.end_drain(&node.folder));
-                    let held = Held { nodes, since: began, state: Weak::new(), seen: true };
-                    session.leases.lock().insert(owner, held);
-                    let first = locks.first().clone();
-                    let held = Arc::new(HeldNodes { session, owner, first, signature, terms, budget });
-                    return Ok(guard(Grant { locks, deadline: terms.deadline(began), held }, |unclaimed| {
-                        drop(unclaimed.held.release(Duration::ZERO, false));
-                    }));
-                }
+                return Err(refusal);
+            }
+            Ok((nodes, locks)) => {
+                nodes.iter().for_each(|node| session.end_drain(&node.folder));
+                let held = Held { nodes, since: began, state: Weak::new(), seen: true };
+                session.leases.lock().insert(owner, held);
+                let first = locks.first().clone();
+                let held = Arc::new(HeldNodes { session, owner, first, signature, terms, budget });
+                let grant = Grant { locks, asked: began, deadline: terms.deadline(began), held };
+                return Ok(guard(grant, |unclaimed| drop(unclaimed.held.release(Duration::ZERO, false))));
             }
         }
     }

@@ -11,6 +11,7 @@ use zookeeper_client::{CreateMode, Error, MultiWriteResult};
 use super::fault;
 use super::paths::{CHANGES, LockNode};
 use super::session::{Held, ZookeeperSession};
+use crate::lock::engine::EngineSession;
 use crate::lock::error::Loss;
 use crate::lock::runtime::sleep_until;
 use crate::random;
@@ -128,15 +129,13 @@ impl ZookeeperSession {
         // Behind a write, the connected server has what others had written before. The folder is read first.
         let (made, folder) = (client.create(own, b"", &ephemeral), client.check_stat(&node.folder));
         let found = client.get_data(&node.path);
-        let found = match made.await {
-            Ok(_) | Err(Error::NodeExists) => (folder.await?, found.await),
-            Err(error) => (None, Err(error)),
-        };
-        let (folder, data, stat) = match found {
-            (Some(folder), Ok((data, stat))) => (folder, data, stat),
-            (_, Ok(_) | Err(Error::NoNode)) => return Ok(None),
-            (_, Err(error)) => return Err(error),
-        };
+        match made.await {
+            Ok(_) | Err(Error::NodeExists) => {}
+            Err(Error::NoNode) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        let (folder, found) = (folder.await?, fault::found(found.await)?);
+        let (Some(folder), Some((data, stat))) = (folder, found) else { return Ok(None) };
         let text = String::from_utf8_lossy(&data);
         let is_moved = change.found == Found::Unmoved && stat.czxid != node.czxid;
         // An earlier try may have made the change.

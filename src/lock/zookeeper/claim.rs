@@ -2,14 +2,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencing_protocol::{Fault, Mode, NonEmpty, Owner, Resource};
-use zookeeper_client::{CreateMode, Error, Stat};
+use zookeeper_client::{CreateMode, Error, MultiWriter, Stat};
 
 use super::change::{Found, NodeChange};
 use super::fault;
 use super::paths::{ALONE, LockNode, Paths, SHARED, WAITS};
 use super::session::{Ensemble, ZookeeperSession};
+use crate::holder::Holder;
+use crate::lock::engine::FoundHolder;
+use crate::lock::engine::token_base::token;
 use crate::lock::error::Loss;
-use crate::lock::token_base::token;
 use crate::sequencer::Sequencer;
 
 /// How often an attempt makes the folders of its locks: they are removed while they are empty.
@@ -19,13 +21,15 @@ pub(super) struct ZookeeperClaim {
     pub(super) resources: NonEmpty<Resource>,
     pub(super) mode: Mode,
     pub(super) owner: Owner,
+    /// For how long the locks stay closed unless they are renewed.
+    pub(super) closed_for: Duration,
     /// See [`contents`].
     pub(super) contents: String,
 }
 
 #[derive(Debug)]
 pub(super) enum ZookeeperRefusal {
-    Held { resource: Resource, contents: Option<Vec<u8>>, shared: bool },
+    Held(FoundHolder),
     Fault(Fault),
 }
 
@@ -46,10 +50,8 @@ pub(super) fn contents(signature: &str, held_for: Duration, session: &ZookeeperS
 
 /// Returns what tokens count from, unless somebody has removed or changed it.
 pub(super) fn base_of(read: Result<(Vec<u8>, Stat), Error>) -> Result<Option<u64>, Error> {
-    match read {
-        Err(Error::NoNode) => Ok(None),
-        read => Ok(std::str::from_utf8(&read?.0).ok().and_then(|text| text.trim().parse().ok())),
-    }
+    let base = fault::found(read)?.and_then(|(data, _)| String::from_utf8(data).ok());
+    Ok(base.and_then(|base| base.trim().parse().ok()))
 }
 
 impl ZookeeperClaim {
@@ -60,29 +62,17 @@ impl ZookeeperClaim {
     }
 }
 
-/// The nodes of an attempt, and what was read behind them.
-struct Created {
-    nodes: Vec<LockNode>,
-    /// Somebody's part of each lock.
-    parts: Vec<Option<String>>,
-    base: Option<u64>,
-    /// The tokens were raised, and leases of before may not be over.
-    is_closed: bool,
-    /// The largest token before.
-    before: u64,
-}
-
-enum NotCreated {
+/// Why an attempt was not granted.
+enum NotTaken {
+    /// The folder of a lock is missing. Nothing was made.
     NoFolder,
-    /// Nothing was made.
-    Refused(ZookeeperRefusal),
-    /// Nodes may be there.
-    InDoubt(Fault),
+    /// With how to find the nodes that may be there.
+    Refused(ZookeeperRefusal, Option<Found>),
 }
 
-impl From<Error> for NotCreated {
-    fn from(error: Error) -> NotCreated {
-        NotCreated::InDoubt(fault::of(error))
+impl From<Error> for NotTaken {
+    fn from(error: Error) -> NotTaken {
+        NotTaken::Refused(fault::of(error).into(), Some(Found::Anywhere))
     }
 }
 
@@ -95,41 +85,101 @@ impl ZookeeperSession {
     ) -> Result<(Arc<[LockNode]>, NonEmpty<Sequencer>), ZookeeperRefusal> {
         let Ensemble { paths, .. } = &*self.ensemble;
         for _ in 0..TRIES {
-            let (nodes, found, refusal) = match self.create_nodes(claim).await {
-                Ok(created) => match self.check_created(claim, &created).await {
-                    Ok(locks) => return Ok((created.nodes.into(), locks)),
-                    Err(refusal) => (created.nodes, Found::Seen, refusal),
-                },
-                Err(NotCreated::InDoubt(fault)) => {
-                    (claim.nodes(paths), Found::Anywhere, ZookeeperRefusal::Fault(fault))
-                }
-                Err(NotCreated::Refused(refusal)) => return Err(refusal),
-                Err(NotCreated::NoFolder) => {
-                    for resource in &claim.resources {
-                        self.ensemble.make(&self.client, &paths.lock(resource), CreateMode::Container).await?;
+            let mut nodes = claim.nodes(paths);
+            match self.try_take(claim, &mut nodes).await {
+                Ok(locks) => return Ok((nodes.into(), locks)),
+                Err(NotTaken::NoFolder) => {
+                    for LockNode { folder, .. } in &nodes {
+                        self.ensemble.make(&self.client, folder, CreateMode::Container).await?;
                     }
-                    continue;
                 }
-            };
-            let change = NodeChange { begins: claim.owner.to_string(), found, becomes: None };
-            let _ = Arc::clone(&self).leave(nodes.into(), change).await;
-            return Err(refusal);
+                Err(NotTaken::Refused(refusal, found)) => {
+                    if let Some(found) = found {
+                        let change = NodeChange { begins: claim.owner.to_string(), found, becomes: None };
+                        let _ = Arc::clone(&self).leave(nodes.into(), change).await;
+                    }
+                    return Err(refusal);
+                }
+            }
         }
         let lock = paths.lock(claim.resources.first());
-        Err(ZookeeperRefusal::Fault(Fault::NotNow(format!("another client keeps removing {lock}: try again"))))
+        Err(Fault::NotNow(format!("another client keeps removing {lock}: try again")).into())
     }
 
     /// Sends one write with all nodes, and behind it what is to be known of them: one round trip.
-    async fn create_nodes(&self, claim: &ZookeeperClaim) -> Result<Created, NotCreated> {
-        let Ensemble { address, paths, largest, .. } = &*self.ensemble;
+    async fn try_take(&self, claim: &ZookeeperClaim, nodes: &mut [LockNode]) -> Result<NonEmpty<Sequencer>, NotTaken> {
+        let Ensemble { paths, largest, .. } = &*self.ensemble;
         let (client, before) = (&self.client, largest.get());
-        let mut nodes = claim.nodes(paths);
         let mut write = client.new_multi_writer();
         // An operator removes it.
         write.add_check_version(&self.node, -1)?;
+        let about = self.add_creations(&mut write, claim, nodes)?;
+        let written = write.commit();
+        let look = |node: &LockNode| (client.get_data(&node.path), client.get_children(&node.folder));
+        let looks: Vec<_> = nodes.iter().map(look).collect();
+        // In this order: a reader of a raised base then also sees that locks are closed.
+        let base = client.get_data(&paths.base());
+        let closed = client.check_stat(&paths.closed());
+        if let Err((index, error)) = written.await.map_err(fault::of_write) {
+            let about = index.and_then(|index| about.get(index.checked_sub(1)?));
+            let refusal = match (error, about) {
+                (Error::NoNode, Some(_)) => return Err(NotTaken::NoFolder),
+                (Error::NoNode, None) => {
+                    self.end(Loss::Superseded);
+                    fault::of(Error::SessionExpired).into()
+                }
+                (Error::NodeExists, Some((resource, path))) => self.held_at(path, claim, resource, false).await,
+                (error, _) if fault::is_in_doubt(&error) => return Err(error.into()),
+                (error, _) => fault::of(error).into(),
+            };
+            return Err(NotTaken::Refused(refusal, None));
+        }
+        let mut parts = Vec::new();
+        for (node, (stat, children)) in nodes.iter_mut().zip(looks) {
+            let stat = match stat.await {
+                Ok((data, stat)) if data == claim.contents.as_bytes() => stat,
+                // Somebody has removed it by force, and another client may have the lock since.
+                Ok(_) | Err(Error::NoNode) => {
+                    return Err(NotTaken::Refused(Fault::GrantedTooLate.into(), Some(Found::Anywhere)));
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let (children, folder) = children.await?;
+            (node.czxid, node.version) = (stat.czxid, folder.version);
+            parts.push(children.into_iter().find(|child| child.starts_with(SHARED)));
+        }
+        let base = base_of(base.await)?;
+        let is_closed = closed.await?.is_some();
+        let checked = async {
+            if is_closed {
+                return Err(ZookeeperRefusal::Fault(Fault::NotNow(CLOSED.into())));
+            }
+            let base = self.ensemble.check_base(base)?;
+            let mut locks = Vec::new();
+            for (resource, (node, part)) in claim.resources.iter().zip(nodes.iter().zip(parts)) {
+                if let (Mode::Exclusive, Some(part)) = (claim.mode, part) {
+                    return Err(self.held_at(&format!("{}/{part}", node.folder), claim, resource, true).await);
+                }
+                let token = token(base, node.czxid)?;
+                largest.take(before, token.get())?;
+                locks.push(Sequencer::new(resource.clone(), token));
+            }
+            NonEmpty::from_vec(locks).ok_or_else(|| Fault::InvalidReply("no node".into()).into())
+        };
+        // The nodes are as they were made.
+        checked.await.map_err(|refusal| NotTaken::Refused(refusal, Some(Found::Seen)))
+    }
+
+    /// Adds the creation of all nodes, and returns which lock and path each operation is about.
+    fn add_creations<'a>(
+        &self,
+        write: &mut MultiWriter<'_>,
+        claim: &'a ZookeeperClaim,
+        nodes: &[LockNode],
+    ) -> Result<Vec<(&'a Resource, String)>, Error> {
         let mut about = Vec::new();
-        let ephemeral = CreateMode::Ephemeral.with_acls(address.acls());
-        for (resource, node) in claim.resources.iter().zip(&nodes) {
+        let ephemeral = CreateMode::Ephemeral.with_acls(self.ensemble.address.acls());
+        for (resource, node) in claim.resources.iter().zip(nodes) {
             if claim.mode == Mode::Shared {
                 // Creating these nodes proves that they did not exist.
                 for path in [ALONE, WAITS].map(|name| format!("{}/{name}", node.folder)) {
@@ -141,70 +191,17 @@ impl ZookeeperSession {
             write.add_create(&node.path, claim.contents.as_bytes(), &ephemeral)?;
             about.push((resource, node.path.clone()));
         }
-        let written = write.commit();
-        let look = |node: &LockNode| (client.get_data(&node.path), client.get_children(&node.folder));
-        let looks: Vec<_> = nodes.iter().map(look).collect();
-        // In this order: a reader of a raised base then also sees that locks are closed.
-        let base = client.get_data(&paths.base());
-        let closed = client.check_stat(&paths.closed());
-        if let Err((index, error)) = written.await.map_err(fault::of_write) {
-            let about = index.and_then(|index| about.get(index.checked_sub(1)?));
-            return Err(match (error, about) {
-                (Error::NoNode, Some(_)) => NotCreated::NoFolder,
-                (Error::NoNode, None) => {
-                    self.end(Loss::Superseded);
-                    NotCreated::Refused(ZookeeperRefusal::Fault(fault::of(Error::SessionExpired)))
-                }
-                (Error::NodeExists, Some((resource, path))) => {
-                    let contents = self.read(path).await;
-                    let resource = (*resource).clone();
-                    NotCreated::Refused(ZookeeperRefusal::Held { resource, contents, shared: false })
-                }
-                (error, _) if fault::is_in_doubt(&error) => error.into(),
-                (error, _) => NotCreated::Refused(ZookeeperRefusal::Fault(fault::of(error))),
-            });
-        }
-        let mut parts = Vec::new();
-        for (node, (stat, children)) in nodes.iter_mut().zip(looks) {
-            let stat = match stat.await {
-                Ok((data, stat)) if data == claim.contents.as_bytes() => stat,
-                // Somebody has removed it by force, and another client may have the lock since.
-                Ok(_) | Err(Error::NoNode) => return Err(NotCreated::InDoubt(Fault::GrantedTooLate)),
-                Err(error) => return Err(error.into()),
-            };
-            let (children, folder) = children.await?;
-            (node.czxid, node.version) = (stat.czxid, folder.version);
-            parts.push(children.into_iter().find(|child| child.starts_with(SHARED)));
-        }
-        let base = base_of(base.await)?;
-        Ok(Created { nodes, parts, base, is_closed: closed.await?.is_some(), before })
+        Ok(about)
     }
 
-    /// Returns the tokens, unless there is a reason to remove the nodes again.
-    async fn check_created(
-        &self,
-        claim: &ZookeeperClaim,
-        created: &Created,
-    ) -> Result<NonEmpty<Sequencer>, ZookeeperRefusal> {
-        if created.is_closed {
-            return Err(ZookeeperRefusal::Fault(Fault::NotNow(CLOSED.into())));
-        }
-        let base = self.ensemble.check_base(created.base)?;
-        let mut locks = Vec::new();
-        let found = created.nodes.iter().zip(&created.parts);
-        for (resource, (node, part)) in claim.resources.iter().zip(found) {
-            if let (Mode::Exclusive, Some(part)) = (claim.mode, part) {
-                let contents = self.read(&format!("{}/{part}", node.folder)).await;
-                return Err(ZookeeperRefusal::Held { resource: resource.clone(), contents, shared: true });
-            }
-            let token = token(base, node.czxid)?;
-            self.ensemble.largest.take(created.before, token.get())?;
-            locks.push(Sequencer::new(resource.clone(), token));
-        }
-        NonEmpty::from_vec(locks).ok_or_else(|| ZookeeperRefusal::Fault(Fault::InvalidReply("no node".into())))
-    }
-
-    async fn read(&self, path: &str) -> Option<Vec<u8>> {
-        self.client.get_data(path).await.ok().map(|(data, _)| data)
+    /// Returns who holds a lock by this node.
+    async fn held_at(&self, path: &str, claim: &ZookeeperClaim, resource: &Resource, shared: bool) -> ZookeeperRefusal {
+        let contents = self.client.get_data(path).await.ok();
+        let text = contents.and_then(|(contents, _)| String::from_utf8(contents).ok()).unwrap_or_default();
+        let mut lines = text.lines();
+        let holder = Holder::read(lines.next().unwrap_or_default());
+        let left = lines.next().and_then(|left| left.parse().ok());
+        let left = left.map_or(claim.closed_for, Duration::from_millis);
+        ZookeeperRefusal::Held(FoundHolder { resource: resource.clone(), holder, shared, left })
     }
 }

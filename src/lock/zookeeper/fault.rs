@@ -20,6 +20,14 @@ pub(super) fn is_over(error: &Error) -> bool {
     matches!(error, Error::SessionExpired | Error::SessionMoved | Error::ClientClosed | Error::AuthFailed)
 }
 
+/// Returns nothing where the node is missing.
+pub(super) fn found<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
+    match answer {
+        Err(Error::NoNode) => Ok(None),
+        answer => answer.map(Some),
+    }
+}
+
 /// Returns the error of a write of several, and which of them it was about.
 pub(super) fn of_write(error: MultiWriteError) -> (Option<usize>, Error) {
     match error {

@@ -9,19 +9,20 @@ use zookeeper_client::{CreateMode, Error};
 use super::change::PAUSE;
 use super::fault;
 use super::paths::{ALONE, SHARED};
-use super::session::{ZookeeperSession, ZookeeperSessions};
-use crate::lock::settings::Settings;
-use crate::lock::wait::line::{LineListener, PlaceReports, WaitingLine};
-use crate::lock::wait::release_notifications::OpeningListener;
+use super::session::ZookeeperSession;
+use crate::lock::engine::EngineSession;
+use crate::lock::engine::line::PlaceReports;
 use crate::random;
 
-/// Opens the lines of waiting clients, on a session of this client.
-pub(super) fn open(sessions: &Arc<ZookeeperSessions>, settings: &Settings) -> OpeningListener {
-    let (sessions, settings) = (Arc::clone(sessions), settings.clone());
-    LineListener::open(async move { sessions.get(&settings).await })
-}
+impl EngineSession for ZookeeperSession {
+    fn has_ended(&self) -> bool {
+        self.loss().is_some()
+    }
 
-impl WaitingLine for ZookeeperSession {
+    fn is_late(&self) -> bool {
+        !self.late.is_empty()
+    }
+
     /// A place is a node with an owner of its own and a number.
     async fn keep_place(self: Arc<Self>, resource: Resource, reports: PlaceReports) -> Result<Infallible, Fault> {
         let owner = Owner(random::timestamped()).to_string();

@@ -46,58 +46,25 @@ mod session;
 mod url;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio_util::task::TaskTracker;
-
-use super::engine_builder::EngineBuilder;
+use super::engine::builder::EngineBuilder;
+use super::engine::sessions::Sessions;
 use super::service::LockService;
-use super::token_base::Largest;
-use super::wait::release_notifications::{ReleaseNotifications, Source};
-use super::wait::subscriptions::Notifies;
-use paths::Paths;
-use session::{Ensemble, ZookeeperSessions};
-use url::ZookeeperUrl;
+use session::Ensemble;
 
 pub use super::settings::BuildError;
 
 /// A lock service on a ZooKeeper ensemble. Clones share the sessions and the local queues.
-pub type ZookeeperLock = LockService<Arc<ZookeeperSessions>>;
+pub type ZookeeperLock = LockService<Arc<Sessions<Ensemble>>>;
 
 impl ZookeeperLock {
     /// Returns a builder, which takes the settings. The URL is
     /// `zookeeper://[user:password@]a:2181,b:2181/chroot`.
     pub fn builder(url: impl Into<String>) -> ZookeeperLockBuilder {
-        EngineBuilder::over(url.into(), 4)
+        EngineBuilder::over(url.into(), 4, Duration::from_millis(10))
     }
 }
 
 /// Builds a [`ZookeeperLock`].
-pub type ZookeeperLockBuilder = EngineBuilder<Arc<ZookeeperSessions>>;
-
-impl ZookeeperLockBuilder {
-    /// Builds the lock service. It connects with the first acquisition.
-    ///
-    /// # Errors
-    /// [`BuildError`] says which value does not fit, and why.
-    pub fn build(self) -> Result<ZookeeperLock, BuildError> {
-        let sessions = Arc::new(ZookeeperSessions::new(self.ensemble()?));
-        let settings = self.settings.checked()?;
-        let (opened, waits) = (Arc::clone(&sessions), settings.clone());
-        let source = Source::new(&sessions.ensemble.name(), move || line::open(&opened, &waits));
-        let notifications = Arc::new(ReleaseNotifications::new(1, Notifies::Everyone, vec![source]));
-        let outstanding = sessions.ensemble.outstanding.clone();
-        Ok(ZookeeperLock::over(sessions, notifications, outstanding, settings))
-    }
-
-    pub(super) fn ensemble(&self) -> Result<Ensemble, BuildError> {
-        let address = ZookeeperUrl::parse(&self.url);
-        let address = address.map_err(|problem| BuildError::new("url", problem))?;
-        let namespace = &self.settings.namespace;
-        if namespace.is_empty() {
-            return Err(BuildError::new("namespace", "it is empty"));
-        }
-        let paths = Paths::new(&address.chroot, namespace);
-        let (clock, largest, outstanding) = (Arc::clone(&self.settings.clock), Largest::default(), TaskTracker::new());
-        Ok(Ensemble { address, paths, clock, largest, outstanding })
-    }
-}
+pub type ZookeeperLockBuilder = EngineBuilder<Arc<Sessions<Ensemble>>>;

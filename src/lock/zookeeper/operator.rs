@@ -9,8 +9,8 @@ use super::fault;
 use super::paths::{ALONE, SHARED, unescaped};
 use super::session::Ensemble;
 use crate::holder::Holder;
+use crate::lock::engine::token_base::token;
 use crate::lock::operator::{LeaseRecord, Operator};
-use crate::lock::token_base::token;
 
 /// Time limit to connect. Each call has a session of its own.
 const BUDGET: Duration = Duration::from_secs(10);
@@ -25,10 +25,7 @@ impl Operator for Ensemble {
             let folders = self.paths.child("l");
             let (synced, listed) = (client.sync(&folders), client.list_children(&folders));
             synced.await.map_err(fault::of)?;
-            let names = match listed.await {
-                Err(Error::NoNode) => return Ok(Vec::new()),
-                listed => listed.map_err(fault::of)?,
-            };
+            let names = fault::found(listed.await).map_err(fault::of)?.unwrap_or_default();
             let named = names.iter().filter_map(|name| Resource::new(unescaped(name)?).ok());
             let mut resources: Vec<_> =
                 named.filter(|name| after.is_none_or(|after| name.as_str() > after.as_str())).collect();
@@ -78,17 +75,12 @@ impl Ensemble {
     async fn read(&self, client: &Client, name: &Resource) -> Result<Vec<LeaseRecord>, Error> {
         let (base, folder) = (self.paths.base(), self.paths.lock(name));
         let (base, children) = (client.get_data(&base), held(client, &folder));
-        let (base, children) = match (base.await, children.await) {
-            (_, Err(Error::NoNode)) => return Ok(Vec::new()),
-            (base, children) => (base_of(base)?.unwrap_or(0), children?),
-        };
+        let (base, children) = (base_of(base.await), fault::found(children.await));
+        let (base, Some(children)) = (base?.unwrap_or(0), children?) else { return Ok(Vec::new()) };
         let mut leases = Vec::new();
         for path in children {
-            let (data, stat) = match client.get_data(&path).await {
-                // It was released meanwhile.
-                Err(Error::NoNode) => continue,
-                read => read?,
-            };
+            // It may have been released meanwhile.
+            let Some((data, stat)) = fault::found(client.get_data(&path).await)? else { continue };
             let text = String::from_utf8_lossy(&data);
             let signature = text.lines().next().unwrap_or_default();
             // The fourth line is there if another process has moved the lock.
@@ -123,11 +115,7 @@ impl Ensemble {
         write.add_set_data(&folder, b"", Some(version))?;
         let mut is_there = false;
         for path in &paths {
-            let data = match client.get_data(path).await {
-                Ok((data, _)) => data,
-                Err(Error::NoNode) => continue,
-                Err(error) => return Err(error),
-            };
+            let Some((data, _)) = fault::found(client.get_data(path).await)? else { continue };
             let text = String::from_utf8_lossy(&data).into_owned();
             is_there |= owner(&text) == lease.owner;
             if let Some(session) = text.lines().nth(2) {

@@ -16,58 +16,27 @@ use zookeeper_client::{Client, CreateMode, Error};
 use super::fault;
 use super::paths::{LockNode, Paths, WAITS};
 use super::url::ZookeeperUrl;
-use crate::lock::error::{Loss, NodeCause};
+use crate::lock::engine::EngineSession;
+use crate::lock::engine::token_base::{Largest, first_base};
+use crate::lock::error::Loss;
 use crate::lock::lease::state::LeaseState;
 use crate::lock::runtime::restarted;
-use crate::lock::session_cache::SessionCache;
-use crate::lock::settings::Settings;
-use crate::lock::token_base::{Largest, first_base};
 use crate::random;
 use crate::time::{Clock, Time};
 
-/// Leases on an ensemble: the sessions of one lock service, one for each runtime, and each TTL with its lock-delay.
-#[derive(derive_more::Debug)]
-#[debug("{ensemble:?}")]
-pub struct ZookeeperSessions {
-    pub(super) ensemble: Arc<Ensemble>,
-    open: SessionCache<Duration, ZookeeperSession>,
-}
-
-impl ZookeeperSessions {
-    pub(super) fn new(ensemble: Ensemble) -> ZookeeperSessions {
-        ZookeeperSessions { ensemble: Arc::new(ensemble), open: SessionCache::new(ZookeeperSession::has_ended) }
-    }
-
-    /// Returns the session of this runtime for locks with these settings.
-    pub(super) async fn get(&self, settings: &Settings) -> Result<Arc<ZookeeperSession>, Fault> {
-        let (closed_for, budget) = (settings.terms().closed_for(), settings.budget());
-        let open = || ZookeeperSession::start(Arc::clone(&self.ensemble), closed_for, budget);
-        let session = self.open.get(closed_for, closed_for, budget, open).await?;
-        if session.late.is_empty() { Ok(session) } else { Err(Fault::TimedOut) }
-    }
-}
-
-/// What all sessions of one lock service share. It has the functions of an operator as well.
-#[derive(derive_more::Debug)]
+/// The servers of an ensemble, as all sessions of one lock service use them.
+#[derive(derive_more::Debug, derive_more::Display)]
 #[debug("Ensemble({address:?})")]
-pub(in crate::lock) struct Ensemble {
+#[display("zookeeper://{}", address.servers)]
+pub struct Ensemble {
     pub(super) address: ZookeeperUrl,
     pub(super) paths: Paths,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) largest: Largest,
-    /// The work of this client that is not done.
     pub(super) outstanding: TaskTracker,
 }
 
 impl Ensemble {
-    pub(super) fn cause(&self, cause: Fault) -> NodeCause {
-        NodeCause { node: self.name(), cause }
-    }
-
-    pub(super) fn name(&self) -> String {
-        format!("zookeeper://{}", self.address.servers)
-    }
-
     pub(super) async fn connect(&self, timeout: Duration, budget: Duration) -> Result<Client, Fault> {
         // A lock is never freed because a client was dropped: the session is left to time out.
         let mut connector = Client::connector().with_fail_eagerly().with_detached();
@@ -125,7 +94,7 @@ impl Ensemble {
 /// A session with the ensemble, and its own node, which each renewal writes.
 ///
 /// Servers answer the requests of a session in their order, also across a reconnection.
-pub(super) struct ZookeeperSession {
+pub struct ZookeeperSession {
     pub(super) ensemble: Arc<Ensemble>,
     pub(super) client: Client,
     pub(super) owner: Owner,
@@ -159,7 +128,11 @@ pub(super) struct ZookeeperRenewal {
 
 impl ZookeeperSession {
     /// Starts a session for locks that stay `closed_for` this long.
-    async fn start(ensemble: Arc<Ensemble>, closed_for: Duration, budget: Duration) -> Result<Arc<Self>, Fault> {
+    pub(super) async fn start(
+        ensemble: Arc<Ensemble>,
+        closed_for: Duration,
+        budget: Duration,
+    ) -> Result<Arc<Self>, Fault> {
         // Servers count from the last ping that the leader has heard of, and a lease from its renewal after it.
         // It has whole milliseconds.
         let millis = (closed_for * 4 / 3).as_nanos().div_ceil(1_000_000);
@@ -227,10 +200,6 @@ impl ZookeeperSession {
         // Closed: its runtime has ended.
         let is_over = self.client.state().is_terminated() || self.renewals.is_closed();
         self.ended.get().copied().or(is_over.then_some(Loss::Expired))
-    }
-
-    pub(super) fn has_ended(&self) -> bool {
-        self.loss().is_some()
     }
 
     /// Keeps others from joining the shared lock until then.

@@ -78,7 +78,7 @@ fn without_a_right_every_route_is_closed() {
     let it =
         Guarded::start(&[client("writer", r#"["/"]"#, r#"["acquire"]"#, ""), client("nobody", r#"["/"]"#, "[]", "")]);
     let lease = it.acquire("writer", "a");
-    let routes = super::described::routes(include_str!("../../../cli/openapi/serve.yaml"));
+    let routes = super::descriptions::routes(include_str!("../../../cli/openapi/serve.yaml"));
     assert_eq!(routes.len(), 3);
     let bearers = ["", "Bearer", "Bearer ", "Bearer other", "Basic writer", "writer", "Bearer writer x"];
     for (path, methods) in &routes {

@@ -1,9 +1,5 @@
 //! An answer, or the end of a client, is not the end of a request. What still moves is in flight.
 
-use std::sync::{Arc, Mutex};
-
-use support::ports::serve_each;
-
 use super::*;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
@@ -132,57 +128,7 @@ fn a_connection_that_breaks_behind_an_early_answer_says_nothing_about_the_work()
     }
 }
 
-/// How large the upload is, and in which pieces the service reads it.
-const LARGE: usize = 32 << 20;
-const PIECE: usize = 64 << 10;
-
-/// The address of a service that wakes up late with token 33, and then reads for a while; and what it does.
-fn slow() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
-    let events = Arc::<Mutex<Vec<String>>>::default();
-    let noted = Arc::clone(&events);
-    let serve = move |stream| -> Option<()> {
-        let mut client = Client::of(stream);
-        let note = |text: &str| noted.lock().unwrap().push(text.to_owned());
-        let head = client.read_until("\r\n\r\n").to_lowercase();
-        if head.contains("fencing-token: 33\r\n") {
-            note("begin 33");
-            std::thread::sleep(Duration::from_millis(1500));
-            for _ in 0..LARGE / PIECE {
-                client.read(PIECE)?;
-                note("write 33");
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            note("end 33");
-        } else {
-            note("begin 34");
-        }
-        client.try_send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").ok()
-    };
-    (serve_each(serve), events)
-}
-
-#[test]
-fn a_late_request_is_in_flight_while_the_service_reads_it() {
-    let options = "--limit 100ms --upstream-timeout 300ms --quarantine 10s";
-    let (service, events) = slow();
-    let door = Door::proxy(&format!("http://{service}"), options);
-    let mut client = door.begin("/a", 33, Some(LARGE), "");
-    let mut sending = client.stream().try_clone().unwrap();
-    let sending = std::thread::spawn(move || {
-        let piece = vec![b'x'; PIECE];
-        // It may be cut off.
-        let _ = (0..LARGE / PIECE).try_for_each(|_| std::io::Write::write_all(&mut sending, &piece));
-    });
-    client.answer().is(504, "in-doubt");
-    door.lets_in("/a");
-    sending.join().unwrap();
-    let seen = events.lock().unwrap().clone();
-    let new = seen.iter().position(|event| event == "begin 34").unwrap();
-    let old = seen.iter().position(|event| event == "end 33");
-    let writes = seen.iter().filter(|event| *event == "write 33").count();
-    assert!(old.is_some_and(|old| old < new), "{old:?} {new}, {writes} writes");
-}
-
+/// The service reads all that comes: a late request is in flight for as long as its upload moves.
 #[test]
 fn a_client_that_slept_in_its_upload_may_go_on() {
     let options = "--limit 100ms --quarantine 10s --upstream-timeout 300ms";

@@ -14,8 +14,7 @@ fn a_lease_is_acquired_renewed_and_released() {
     let mut servers = five();
     servers[0].kill();
     let door = Door::serve(&servers, "");
-    let first = door.acquire("files/a%20b", r#"{"ttl_ms": 60000, "wait_ms": 20000}"#);
-    assert_eq!(first.status, 201, "{first:?}");
+    let first = door.lease("files/a%20b", 60_000);
     let (json, token) = (first.json(), first.token());
     let sequencer = format!("{token} files/a b");
     assert_eq!((&json["resource"], &json["ttl_ms"]), (&"files/a b".into(), &60000.into()));
@@ -50,13 +49,12 @@ fn many_ttls_are_few_sessions() {
     let etcd = EtcdCluster::start();
     let door = Door::serve(&etcd.url(), "--longest-ttl 550s");
     for ttl in 20_001..=20_008 {
-        let lease = door.acquire(&format!("a/{ttl}"), &format!(r#"{{"ttl_ms": {ttl}, "wait_ms": 20000}}"#));
-        assert_eq!((lease.status, &lease.json()["ttl_ms"]), (201, &30_000.into()), "{lease:?}");
+        assert_eq!(door.lease(&format!("a/{ttl}"), ttl).json()["ttl_ms"], 30_000);
     }
     let sessions = etcd.ctl(&["lease", "list"]);
     assert!(sessions.starts_with("found 1 leases"), "{sessions}");
     // As long as any may last.
-    assert_eq!(door.acquire("b", r#"{"ttl_ms": 530000, "wait_ms": 20000}"#).json()["ttl_ms"], 550_000);
+    assert_eq!(door.lease("b", 530_000).json()["ttl_ms"], 550_000);
 }
 
 #[test]
@@ -136,9 +134,6 @@ fn a_web_page_gets_no_lease() {
     assert_eq!(ask("c", &[kind], "[1000, 0]"), 400);
 }
 
-const LONG: &str = r#"{"ttl_ms": 60000, "wait_ms": 20000}"#;
-const SHORT: &str = r#"{"ttl_ms": 8000, "wait_ms": 20000}"#;
-
 struct Events {
     connection: TcpStream,
     names: Box<dyn Iterator<Item = String>>,
@@ -164,7 +159,7 @@ impl Events {
 #[test]
 fn renewals_and_the_end_are_told_and_events_do_not_hold_up_the_end_of_the_process() {
     let (_servers, door) = served("");
-    let lease = door.acquire("a", LONG);
+    let lease = door.lease("a", 60_000);
     let mut events = Events::of(&door, &lease, "");
     assert_eq!(events.next(), "renewed");
     thread::sleep(Duration::from_secs(1));
@@ -174,13 +169,13 @@ fn renewals_and_the_end_are_told_and_events_do_not_hold_up_the_end_of_the_proces
     assert_eq!(events.next(), "released");
     assert_eq!(events.names.next(), None);
 
-    let lease = door.acquire("b", SHORT);
+    let lease = door.lease("b", 8000);
     let mut events = Events::of(&door, &lease, "");
     assert_eq!((events.next(), events.next()), ("renewed".into(), "lost".into()));
     door.get(&format!("{}/events", lease.path())).is(404, "no-lease");
     door.get(&format!("{}/events?renew=no", lease.path())).is(400, "malformed");
 
-    let lease = door.acquire("a", LONG);
+    let lease = door.lease("a", 60_000);
     let mut events = Events::of(&door, &lease, "");
     assert_eq!(events.next(), "renewed");
     door.process.signal("TERM");
@@ -190,7 +185,7 @@ fn renewals_and_the_end_are_told_and_events_do_not_hold_up_the_end_of_the_proces
 #[test]
 fn a_lease_is_renewed_for_as_long_as_its_events_are_read() {
     let (servers, door) = served("");
-    let lease = door.acquire("a", r#"{"ttl_ms": 12000, "wait_ms": 20000}"#);
+    let lease = door.lease("a", 12_000);
     let mut events = Events::of(&door, &lease, "?renew=true");
     for _ in 0..5 {
         assert_eq!(events.next(), "renewed");
@@ -201,7 +196,7 @@ fn a_lease_is_renewed_for_as_long_as_its_events_are_read() {
     drop(events);
     until("it has ended", || door.of(&lease, "GET").status == 404);
 
-    let lease = door.acquire("a", LONG);
+    let lease = door.lease("a", 60_000);
     let mut events = Events::of(&door, &lease, "?renew=true");
     assert_eq!(events.next(), "renewed");
     support::cli::ask(&servers, "release --node-budget 5s --resource a --yes");
@@ -217,7 +212,7 @@ fn a_renewal_that_fails_is_tried_again_soon() {
     let mut command = fencing(&servers, "serve --node-budget 1s");
     command.args(PORTS).env("RUST_LOG", "warn").stderr(log.reopen().unwrap());
     let door = Door::listening(Running::start(command));
-    let lease = door.acquire("a", r#"{"ttl_ms": 30000, "wait_ms": 20000}"#);
+    let lease = door.lease("a", 30_000);
     let mut events = Events::of(&door, &lease, "?renew=true");
     assert_eq!(events.next(), "renewed");
     drop(servers);

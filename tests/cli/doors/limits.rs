@@ -99,7 +99,7 @@ fn requests_under_way_have_a_bound() {
 #[test]
 fn a_renewal_finds_a_connection() {
     let (_servers, door) = served("--connections 4 --header-timeout 10m");
-    let lease = door.acquire("a", r#"{"ttl_ms": 600000, "wait_ms": 20000}"#);
+    let lease = door.lease("a", 600_000);
     let waiter = || {
         let lease = door.acquire("a", r#"{"wait_ms": 60000}"#);
         let released = (lease.status == 201).then(|| door.of(&lease, "DELETE").status);

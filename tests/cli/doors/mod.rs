@@ -1,21 +1,21 @@
 //! `fencing serve`, `fencing proxy` and `fencing exporter` as processes, on real sockets.
 
 mod clients;
-mod counted;
-mod described;
+mod counters;
+mod descriptions;
 mod exporter;
 mod flight;
+mod forwarding;
 mod framing;
 mod grpc;
-mod held;
 mod leases;
 mod limits;
 mod marks;
-mod passed;
-mod pinned;
+mod quarantine;
 mod scenario;
-mod sealed;
-mod signed;
+mod seals;
+mod signatures;
+mod stalls;
 mod stop;
 mod tls;
 mod upstream;
@@ -107,6 +107,14 @@ impl Door {
     /// Asks for a lease: `{"ttl_ms": 8000}`.
     fn acquire(&self, name: &str, wish: &str) -> Answer {
         self.ask("POST", &format!("/leases/{name}"), &[], wish)
+    }
+
+    /// A lease of this TTL in milliseconds, which is granted when the lock service has started.
+    #[track_caller]
+    fn lease(&self, name: &str, ttl: u64) -> Answer {
+        let lease = self.acquire(name, &format!(r#"{{"ttl_ms": {ttl}, "wait_ms": 20000}}"#));
+        assert_eq!(lease.status, 201, "{lease:?}");
+        lease
     }
 
     /// Sends something about the lease of this answer.

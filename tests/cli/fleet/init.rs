@@ -123,7 +123,7 @@ fn a_quarantine_ends_by_the_operators_word() {
     let servers = servers(3);
     // New nodes are started as a client would.
     admit(&servers, "--ttl 1h");
-    nodes(&servers, 69, "3 of the others are quarantined");
+    nodes(&servers, 69, "3 are quarantined");
     init(&servers);
     let first = lease(&servers, "--ttl 1h --wait 0s --node-budget 20s").unwrap();
     servers[0].cli(&["FLUSHALL"]);
@@ -132,7 +132,7 @@ fn a_quarantine_ends_by_the_operators_word() {
     lease(&servers, "--wait 0s").unwrap_err().says(69, "");
     // Without --yes it is only explained.
     ask(&servers, "fleet recover --now").prints(64, "").says(64, "two clients hold it at the same time");
-    nodes(&servers, 69, "2 of the others are quarantined");
+    nodes(&servers, 69, "2 are quarantined");
     let printed = admit(&servers, "--now --yes");
     assert!(printed.contains("quarantine ended: "), "{printed}");
     assert!(lease(&servers, "--ttl 50s --wait 0s --node-budget 20s").unwrap() > first);

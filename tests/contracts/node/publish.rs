@@ -3,8 +3,7 @@ use super::probe::*;
 pub async fn suite(probe: &Probe) {
     guarded(probe).await;
     raises(probe).await;
-    raises_the_era(probe).await;
-    runs_out(probe).await
+    raises_the_era(probe).await
 }
 
 async fn guarded(probe: &Probe) {
@@ -61,21 +60,6 @@ async fn raises_the_era(probe: &Probe) {
         ("held", release(&other, BOB), Released),
         ("another one in a new era", acquire(&other, BOB), probe.grant(stamp(1))),
         ("held", release(&other, BOB), Released),
-    ];
-    probe.says(steps).await
-}
-
-async fn runs_out(probe: &Probe) {
-    let (name, stamp) = (resource("exhausted"), probe.stamps().await);
-    let last = stamp(Stamp::MAX_COUNT);
-    let nearly = publish(&name, ALICE, probe.nonce, stamp(Stamp::MAX_COUNT - 1));
-    probe.granted(&name, ALICE).await;
-    let steps = [
-        ("nearly the last count", nearly, Published),
-        ("held", release(&name, ALICE), Released),
-        ("the last count", acquire(&name, ALICE), probe.grant(last)),
-        ("held", release(&name, ALICE), Released),
-        ("after the last count", acquire(&name, ALICE), Exhausted),
     ];
     probe.says(steps).await
 }

@@ -5,45 +5,14 @@ use std::future::poll_fn;
 
 use axum::http::Uri;
 use fencing::http::{AttachError, AttachLayer, SEQUENCER};
-use fencing::lock::{self, Lock};
-use fencing::{HeldToken, Lease, Sequencer};
-use tower::ServiceBuilder;
+use fencing::{HeldToken, Sequencer, lock};
 use tower::limit::GlobalConcurrencyLimitLayer;
 
 use super::*;
 use crate::driver::fleet::Fleet;
 
-async fn lease(lock: &Arc<dyn Lock>, name: &str) -> Arc<Lease> {
-    Arc::new(lock.acquire(&named(name)).await.unwrap())
-}
-
 fn to(uri: &str) -> Request<Body> {
     Request::builder().method("PUT").uri(uri).body(Body::empty()).unwrap()
-}
-
-#[tokio::test]
-async fn each_request_carries_the_token_until_the_lease_is_over() {
-    let lock = lock::connect("memory:").await.unwrap();
-    let client = |lease: Arc<Lease>, app: &Router| AttachLayer::new(lease).layer(app.clone());
-    let app = app(fence());
-    let first = lease(&lock, "files/a").await;
-    let number = first.token();
-    let one = client(Arc::clone(&first), &app);
-    let answer = one.clone().oneshot(to("/files/a")).await.unwrap();
-    assert_eq!(text(answer).await, format!("files/a {number}"));
-    // A token in the request is not that of the lease.
-    let mut request = to("/files/a");
-    attach(request.headers_mut(), token(1));
-    assert_eq!(one.clone().oneshot(request).await.unwrap().status(), 200);
-
-    let shown = first.sequencer();
-    drop((one, first));
-    let second = lease(&lock, "files/a").await;
-    client(Arc::clone(&second), &app).oneshot(to("/files/a")).await.unwrap();
-    // Somebody who was given the sequencer cannot know that it is over: the server does.
-    let error = AttachLayer::new(shown).layer(app.clone()).oneshot(to("/files/a")).await.unwrap_err();
-    assert_eq!(error.stale().unwrap().highest, second.token());
-    assert!(error.to_string().contains("is stale, high water"), "{error}");
 }
 
 struct Over;
@@ -125,7 +94,7 @@ async fn the_sequencer_belongs_to_the_request() {
     }
     // Nothing of that has raised the mark.
     assert_eq!(put(&["34"], &[]).await, 200);
-    let down = AttachLayer::new(Sequencer::new(file(), token(34))).layer(super::app(Fence::new(NoMarks)));
+    let down = AttachLayer::new(Sequencer::new(file(), token(34))).layer(super::app(Fence::new(NoMarks::Unreachable)));
     let error = down.oneshot(to("/files/a")).await.unwrap_err();
     let AttachError::Refused(problem) = error else { panic!("{error:?}") };
     assert_eq!((problem.status, problem.retry_after), (503, Some(Duration::from_secs(1))));
@@ -146,9 +115,8 @@ async fn with_another_header_the_sequencer_alone_is_no_token() {
 }
 
 #[tokio::test]
-async fn reqwest_sends_the_token_and_tells_a_refusal_by_its_type() {
-    let fence = fence();
-    let address = serve(app(fence.clone())).await;
+async fn reqwest_sends_the_token_of_the_lease_and_tells_a_refusal_by_its_type() {
+    let address = serve(app(fence())).await;
     let to = |path: &str| {
         let uri = format!("http://{address}{path}");
         Request::builder().method("PUT").uri(uri).body("one".to_owned()).unwrap()
@@ -160,18 +128,25 @@ async fn reqwest_sends_the_token_and_tells_a_refusal_by_its_type() {
         let client = client.clone();
         async move { Ok::<_, reqwest::Error>(http::Response::from(client.execute(request.try_into()?).await?)) }
     });
-    let older = ServiceBuilder::new().layer(AttachLayer::new(Arc::clone(&lease))).service(send);
+    let older = AttachLayer::new(Arc::clone(&lease)).layer(send.clone());
     let answer = older.clone().oneshot(to("/files/a")).await.unwrap();
     let body = answer.into_body().collect().await.unwrap().to_bytes();
     assert_eq!(body, format!("files/a {}", lease.token()));
-
-    // A newer token has been seen; the older client does not know it.
-    let newer = Token::new(lease.token().get() + 1).unwrap();
-    drop(fence.admit(&file(), newer).await.unwrap());
-    let error = older.clone().oneshot(to("/files/a")).await.unwrap_err();
-    assert_eq!(error.stale().unwrap().highest, newer, "{error}");
+    // A token in the request is not that of the lease.
+    let mut request = to("/files/a");
+    attach(request.headers_mut(), token(1));
+    assert_eq!(older.clone().oneshot(request).await.unwrap().status(), 200);
 
     let nowhere = Request::builder().uri("http://127.0.0.1:1/").body(String::new()).unwrap();
-    let error = older.oneshot(nowhere).await.unwrap_err();
+    let error = older.clone().oneshot(nowhere).await.unwrap_err();
     assert!(matches!(&error, AttachError::Service(error) if error.is_connect()), "{error:?}");
+
+    let shown = lease.sequencer();
+    drop((older, lease));
+    let newer = Arc::new(lock.acquire(&file()).await.unwrap());
+    AttachLayer::new(Arc::clone(&newer)).layer(send.clone()).oneshot(to("/files/a")).await.unwrap();
+    // Somebody who was given the sequencer cannot know that it is over: the server does.
+    let error = AttachLayer::new(shown).layer(send).oneshot(to("/files/a")).await.unwrap_err();
+    assert_eq!(error.stale().unwrap().highest, newer.token());
+    assert!(error.to_string().contains("is stale, high water"), "{error}");
 }

@@ -51,19 +51,6 @@ async fn a_request_that_never_ends_keeps_the_resource_closed_for_the_grace_only(
     }
 }
 
-/// Its write is done when the newer token comes, and only its answer is not told yet.
-#[tokio::test(start_paused = true)]
-async fn an_older_request_that_has_ended_is_answered_as_it_ended() {
-    let fence = fence().drop_older_after(Duration::ZERO);
-    let (app, go) = slow(layer(fence.clone()));
-    let older = begun(app.oneshot(request("PUT", &["33"])));
-    go.notify_one();
-    let resource = file();
-    let newer = begun(fence.admit(&resource, token(34)));
-    assert_eq!(older.await.unwrap().status(), 200);
-    assert!(newer.await.is_ok());
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_fence_that_waits_for_older_requests_stops_none() {
     let fence = fence();
@@ -114,15 +101,15 @@ async fn those_who_wait_are_bounded_in_number() {
     assert!(refused(write(&app, 41).await, 503).await.detail.contains("(limit 0)"));
 }
 
-/// Answers when it is told to; while it works it has one of the places of a limit below the fence.
-fn limited(fence: Fence, places: usize) -> Boxed<String> {
+/// Answers when it is told to; while it works it has the only place of a limit below the fence.
+fn limited(fence: Fence) -> Boxed<String> {
     let handler = tower::service_fn(|request: Request<String>| async move {
         if request.body() == "slow" {
             std::future::pending::<()>().await;
         }
         Ok::<_, Infallible>(Response::new(http_body_util::Full::<Bytes>::default()))
     });
-    boxed(layer(fence).layer(ConcurrencyLimitLayer::new(places).layer(handler)))
+    boxed(layer(fence).layer(ConcurrencyLimitLayer::new(1).layer(handler)))
 }
 
 fn to(uri: &str, token: u64, body: &str) -> Request<String> {
@@ -131,36 +118,9 @@ fn to(uri: &str, token: u64, body: &str) -> Request<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_who_wait_leave_their_places_to_others() {
-    let service = limited(fence(), 3);
+async fn stale_and_malformed_tokens_and_those_who_wait_need_no_place() {
+    let service = limited(fence());
     let older = begun(service.clone().oneshot(to("/a", 33, "slow")));
-    let waiting: Vec<_> = (0..20).map(|_| begun(service.clone().oneshot(to("/a", 34, "")))).collect();
-    let other = service.clone().oneshot(to("/other", 1, "")).now_or_never();
-    assert_eq!(other.expect("it has a place").unwrap().status(), 200);
-    let read = Request::get("/other").body(String::new()).unwrap();
-    let read = service.clone().oneshot(read).now_or_never();
-    assert_eq!(read.expect("it has a place without a token").unwrap().status(), 200);
-    drop(older);
-    for newer in waiting {
-        assert_eq!(newer.await.unwrap().status(), 200);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_newer_request_ends_those_that_have_all_places() {
-    let service = limited(fence().drop_older_after(Duration::ZERO), 1);
-    let older = tokio::spawn(service.clone().oneshot(to("/a", 33, "slow")));
-    tokio::task::yield_now().await;
-    let newer = service.clone().oneshot(to("/a", 34, ""));
-    let newer = tokio::time::timeout(Duration::from_secs(60), newer).await;
-    assert_eq!(newer.expect("it comes as far as the fence").unwrap().status(), 200);
-    assert_eq!(older.await.unwrap().unwrap().status(), 503);
-}
-
-#[tokio::test(start_paused = true)]
-async fn stale_and_malformed_tokens_need_no_place() {
-    let service = limited(fence(), 1);
-    let _older = begun(service.clone().oneshot(to("/a", 33, "slow")));
     for (token, status) in [(1, 412), (0, 400)] {
         let refused = service.clone().oneshot(to("/a", token, "")).now_or_never();
         assert_eq!(refused.expect("it does not wait").unwrap().status(), status);
@@ -169,12 +129,14 @@ async fn stale_and_malformed_tokens_need_no_place() {
     let newer = service.clone().oneshot(to("/a", 34, ""));
     let newer = tokio::time::timeout(Duration::from_secs(60), newer).await;
     assert_eq!(newer.expect("it gives up").unwrap().status(), 503);
+    drop(older);
+    assert_eq!(service.oneshot(to("/a", 34, "")).await.unwrap().status(), 200);
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_that_waits_for_a_place_again_is_stopped_by_a_newer_one() {
     let fence = fence().drop_older_after(Duration::ZERO);
-    let service = limited(fence.clone(), 1);
+    let service = limited(fence.clone());
     let resource = Resource::new("a").unwrap();
     let oldest = fence.admit(&resource, token(32)).await.unwrap();
     let mut older = begun(service.clone().oneshot(to("/a", 33, "")));

@@ -307,20 +307,6 @@ async fn a_token_below_a_poisoned_mark_is_stale_even_if_the_mark_is_lowered_mean
     assert_eq!(marks.highest(&file()).await.unwrap(), Some(token(34)));
 }
 
-/// The answers of the lock service are on their way for 20 ms.
-#[tokio::test(start_paused = true)]
-async fn a_no_from_before_the_grant_does_not_refuse_the_holder() {
-    let issuer = Issuer::up_to(34, Duration::from_millis(20));
-    let fence = issuer.guard(fence());
-    let forger = fence.clone();
-    let forger = tokio::spawn(async move { forger.admit(&file(), token(35)).await.map(drop) });
-    tokio::time::sleep(Duration::from_millis(10)).await;
-    issuer.issues(35);
-    let holder = fence.admit(&file(), token(35)).await;
-    assert!(forger.await.unwrap().is_err());
-    assert!(holder.is_ok(), "{holder:?}");
-}
-
 /// The first one is alive, and its task does something else.
 #[tokio::test(start_paused = true)]
 async fn a_request_that_nobody_polls_holds_up_no_equal_token() {

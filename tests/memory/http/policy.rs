@@ -55,7 +55,7 @@ async fn in_shadow_every_request_passes_and_its_response_tells() {
     // A stale one has not lowered the mark.
     assert_eq!(send("PUT", &["33"]).await.0, told("412"));
     // Nor do marks that fail hold anybody up.
-    let app = with(layer(Fence::new(NoMarks)).shadow());
+    let app = with(layer(Fence::new(NoMarks::Unreachable)).shadow());
     let response = write(&app, 34).await;
     assert_eq!((response.status().as_u16(), &response.headers()[SHADOW]), (200, &http::HeaderValue::from(503)));
 }

@@ -44,29 +44,12 @@ async fn a_refusal_comes_before_the_upload_is_read() {
     assert_eq!(ask(&app, refuse).await.status(), 412);
 }
 
-/// The marks refuse for good, as where a right is missing.
-#[tokio::test]
-async fn marks_that_refuse_are_a_fault_of_the_server() {
-    struct Refusing;
-    impl Marks for Refusing {
-        fn raise<'a>(&'a self, _: &'a Resource, _: Token) -> BoxFuture<'a, Result<(), FenceError>> {
-            ready(Err(FenceError::Refused("secret-host: no right".into()))).boxed()
-        }
-
-        fn highest<'a>(&'a self, _: &'a Resource) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {
-            ready(Err(FenceError::Refused("secret-host: no right".into()))).boxed()
-        }
-    }
-    let response = write(&app(Fence::new(Refusing)), 34).await;
-    assert!(!response.headers().contains_key(header::RETRY_AFTER));
-    assert!(!refused(response, 500).await.detail.contains("secret-host"));
-}
-
-/// Marks that cannot be reached let nobody pass, and it may help to try again; with full ones it does not.
+/// Marks that cannot be reached let nobody pass, and it may help to try again; with full ones it does not. Those that
+/// refuse for good are a fault of the server.
 #[tokio::test]
 async fn marks_that_fail_let_nobody_pass_and_say_little() {
     let full = "no room for a high-water mark of files/a; nothing was written";
-    for (fence, again) in [(Fence::new(NoMarks), true), (Fence::new(MemoryMarks::new(0)), false)] {
+    for (fence, again) in [(Fence::new(NoMarks::Unreachable), true), (Fence::new(MemoryMarks::new(0)), false)] {
         let response = write(&app(fence), 34).await;
         assert_eq!(response.headers().contains_key(header::RETRY_AFTER), again);
         let found = refused(response, 503).await;
@@ -75,6 +58,9 @@ async fn marks_that_fail_let_nobody_pass_and_say_little() {
         assert!(!found.detail.contains("secret-host"), "{}", found.detail);
         assert_eq!(found.detail == full, !again, "{}", found.detail);
     }
+    let response = write(&app(Fence::new(NoMarks::Refusing)), 34).await;
+    assert!(!response.headers().contains_key(header::RETRY_AFTER));
+    assert!(!refused(response, 500).await.detail.contains("secret-host"));
 }
 
 #[test]

@@ -12,11 +12,11 @@ use crate::directed::world::{Open, TTL, World, acquire, resource, start_order};
 #[test]
 fn a_blank_fleet_starts_from_its_clocks_and_waits_out_the_second() {
     let mut fleet = World::blank(5);
-    let (_, outcome) = fleet.acquire_on(&[0, 1, 2, 3, 4]);
+    let outcome = fleet.acquire_on(&[0, 1, 2, 3, 4]);
     let Err(Lost::NoQuorum { granted: 0, faults }) = outcome else { panic!("{outcome:?}") };
     assert!(faults.iter().all(|(_, fault)| *fault == Fault::NotAdmitted));
     fleet.back(3).unwrap();
-    let (_, outcome) = fleet.acquire_on(&[0, 1, 2, 3, 4]);
+    let outcome = fleet.acquire_on(&[0, 1, 2, 3, 4]);
     assert!(matches!(outcome, Err(Lost::NoQuorum { .. })), "{outcome:?}");
     fleet.wait(Duration::from_secs(1));
     assert_eq!(fleet.lease_on(&[0, 1, 2, 3, 4]).get(), 1_000_000_001);
@@ -66,7 +66,7 @@ fn a_flush_or_a_restart_between_prepare_and_activate_is_noticed() {
 #[test]
 fn a_node_that_comes_back_with_its_data_stands_by_it() {
     let mut fleet = World::started(3);
-    let (_, outcome) = fleet.acquire_on(&[0]);
+    let outcome = fleet.acquire_on(&[0]);
     assert!(outcome.is_err());
     let promised = fleet.era(0) + 10;
     fleet.ask(0, &Request::Reserve { era: promised, memory: None });
@@ -129,7 +129,7 @@ fn strict_leaves_a_lost_majority_to_the_operator() {
     assert_eq!(World::blank(3).readmit_by(0, false, order), Ok(()));
     assert_eq!(fleet.readmit_by(0, false, order), Err(ReadmitError::Strict));
     assert_eq!(fleet.readmit_by(0, false, StartOrder { strict: false, ..order }), Ok(()));
-    assert!(matches!(fleet.acquire_on(&[0, 1, 2]).1, Err(Lost::NoQuorum { .. })), "quarantine");
+    assert!(matches!(fleet.acquire_on(&[0, 1, 2]), Err(Lost::NoQuorum { .. })), "quarantine");
 }
 
 #[test]

@@ -154,17 +154,15 @@ impl World {
     }
 
     /// An attempt in the list of all, which only these servers hear; the others time out.
-    pub fn acquire_on(&mut self, reached: &[usize]) -> (Owner, Result<Won, Lost>) {
-        let attempt = self.terms();
-        let owner = attempt.owner;
-        let resources = NonEmpty::new(resource());
-        let machine = Acquire::new(self.servers.len(), attempt, resources, self.now);
-        (owner, Open::new(machine, &self.all()).all_on(self, reached).unwrap())
+    pub fn acquire_on(&mut self, reached: &[usize]) -> Result<Won, Lost> {
+        self.attempt(&self.all()).all_on(self, reached).unwrap()
     }
 
     /// The token of such an attempt, which is released.
     pub fn lease_on(&mut self, reached: &[usize]) -> Token {
-        let (owner, outcome) = self.acquire_on(reached);
+        let outcome = self.acquire_on(reached);
+        // The latest number was the attempt's.
+        let owner = Owner(self.next);
         let release = Release::new(self.servers.len(), Request::Release { resource: resource(), owner });
         Open::new(release, &self.all()).all(self);
         outcome.unwrap().locks.head.1

@@ -1,5 +1,7 @@
-//! Triggers of the application in the words of MySQL (`postgres/triggers.rs` says what each is), engines, and foreign
-//! keys.
+//! Triggers of the application in the words of MySQL (`postgres/triggers.rs` says what each is), engines, foreign keys,
+//! and names of tables.
+
+use sqlx::MySqlPool;
 
 use super::setup::*;
 
@@ -82,4 +84,20 @@ async fn foreign_keys_that_get_past_are_named() {
     assert!(found.is_whole(), "{found:?}");
     assert!(unseen.contains("TRUNCATE") && unseen.contains("in_folder"), "{unseen}");
     assert!(!unseen.contains("harmless"), "{unseen}");
+}
+
+/// As on other systems than Linux.
+#[tokio::test]
+async fn where_names_of_tables_ignore_case_a_table_does_not_get_other_names() {
+    let server = super::Server::with(&["lower-case-table-names=1"]);
+    let pool = MySqlPool::connect_with(server.database().await).await.unwrap();
+    sql::migrate(&pool).await.unwrap();
+    run(&pool, "CREATE TABLE Files (path VARCHAR(9), id VARCHAR(9))").await;
+    for name in ["FILES", "files", "Test_0.Files"] {
+        by_path(name).apply(&pool).await.unwrap();
+        let refused = Protect::rows(name, "id").unwrap().apply(&pool).await;
+        assert!(matches!(refused, Err(sql::ProtectError::Unguardable { .. })), "{name}: {refused:?}");
+        let found = sql::protected(&pool, Some(name)).await.unwrap();
+        assert!(found.len() == 1 && found[0].is_whole() && found[0].table == "files", "{name}: {found:?}");
+    }
 }

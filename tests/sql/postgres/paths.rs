@@ -45,15 +45,6 @@ async fn a_schema_in_front_does_not_stand_for_the_marks() {
 }
 
 #[tokio::test]
-async fn a_protected_table_is_written_under_an_empty_path() {
-    let place = at_34().await;
-    let pool = on_path(&place, "");
-    write(&pool, Some(34)).await.unwrap();
-    stale(write(&pool, Some(33)).await);
-    unpresented(write(&pool, None).await);
-}
-
-#[tokio::test]
 async fn a_second_table_of_marks_on_the_path_is_not_created_and_fences_in_two_schemas_are_apart() {
     let place = at_34().await;
     run(&place.pool, "CREATE SCHEMA app; CREATE TABLE app.papers (path text)").await;

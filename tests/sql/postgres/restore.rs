@@ -71,4 +71,6 @@ async fn a_whole_database_comes_back_with_its_marks_and_guards() {
     stale(sql::begin(&again.pool, &resource(), token(34)).await);
     let pathless = again.with(&[("search_path", "")]);
     unpresented(attempt(&pathless, "UPDATE public.documents SET body = 'bad'").await);
+    let mut tx = presenting(&pathless, 35).await;
+    run(&mut *tx, "UPDATE public.documents SET body = 'good'").await;
 }

@@ -1,4 +1,4 @@
-//! Tables that SQLite has and others do not.
+//! Protected tables that SQLite has and others do not, and its table of the floor.
 
 use fencing::sql::ProtectError;
 
@@ -160,4 +160,27 @@ async fn what_replace_removes_is_said_not_to_be_seen() {
     let replace = "PRAGMA recursive_triggers = ON;
         REPLACE INTO files (path, id, fencing_token) VALUES ('c', 1, 1)";
     unpresented(attempt(&place.pool, replace).await);
+}
+
+/// A dump has the marks first, and then the floor.
+#[tokio::test]
+async fn a_floor_that_is_inserted_raises_the_one_that_is_there() {
+    let marks = "INSERT INTO fencing_marks VALUES ('low', 5, 1), ('s', 500, 1)";
+    let place = with(&format!("{marks}; INSERT INTO fencing_floor VALUES (1, 10)")).await;
+    // The sum shows that there is one.
+    let floor = async || number(&place.pool, "SELECT sum(token) FROM fencing_floor").await;
+    assert_eq!(floor().await, 10);
+    for (way, lower) in [("", 9), (" OR REPLACE", 0), (" OR IGNORE", 9), (" OR REPLACE", 9)] {
+        let insert = format!("INSERT{way} INTO fencing_floor VALUES (1, {lower})");
+        let error = attempt(&place.pool, &insert).await.unwrap_err().to_string();
+        assert!(error.contains("a mark is never lowered"), "{way}: {error}");
+    }
+    run(&place.pool, "INSERT OR REPLACE INTO fencing_floor VALUES (1, 11)").await;
+    assert_eq!(floor().await, 11);
+    for (name, number) in [("r", 5), ("r", 11), ("low", 4), ("s", 499)] {
+        stale(sql::begin(&place.pool, &named(name), token(number)).await);
+    }
+    for (name, number) in [("low", 5), ("s", 500), ("r", 12)] {
+        raise(&place.pool, &named(name), number).await;
+    }
 }

@@ -59,14 +59,6 @@ async fn several_admissions_fit_in_one_transaction_and_a_savepoint_takes_its_mar
 }
 
 #[tokio::test]
-async fn a_transaction_that_is_dropped_leaves_no_mark() {
-    let place = ready().await;
-    drop(admitted(&place.pool, 34).await);
-    until("it is rolled back", async || admit(&place, &resource(), 33).await.is_ok()).await;
-    assert_eq!(highest(&place, &resource()).await, Some(33));
-}
-
-#[tokio::test]
 async fn a_database_that_may_not_be_written_admits_nobody() {
     let place = ready().await;
     admit(&place, &resource(), 33).await.unwrap();

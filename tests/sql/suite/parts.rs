@@ -76,11 +76,20 @@ async fn lost_marks_are_named_and_nothing_is_created_in_their_place() {
 
 /// As where only the definitions of the tables were restored.
 #[tokio::test]
-async fn a_floor_without_a_row_is_named() {
+async fn a_floor_without_a_row_is_named_and_admits_nobody_to_a_new_resource() {
     let place = ready().await;
     let lock = SqlLock::builder(place.pool.clone()).build().unwrap();
     lock.try_acquire(&resource()).await.unwrap().release().await.unwrap();
+    let (known, other) = (named("known"), named("other"));
+    admit(&place, &known, 34).await.unwrap();
     run(&place.pool, "DELETE FROM fencing_floor").await;
+    admit(&place, &known, 35).await.unwrap();
+    let error = admit(&place, &other, 34).await.unwrap_err();
+    assert!(!matches!(error, AdmitError::Stale(_) | AdmitError::Retryable(_)), "{error:?}");
+    // A lease would start at 1.
+    lock.try_acquire(&other).await.unwrap_err();
+    lock.try_acquire_shared(&other).await.unwrap_err();
+    Prune::older_than(Duration::ZERO).look(&place.pool).await.unwrap_err();
     let refused = lock.try_acquire(&resource()).await.unwrap_err().to_string();
     let raised = sql::raise_floor(&place.pool, token(7)).await.unwrap_err().to_string();
     for said in [refused, raised] {

@@ -11,7 +11,7 @@ use super::*;
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Prunes, as often as others are in the way.
-async fn run(place: &Place, prune: Prune) -> Pruned {
+async fn pruned(place: &Place, prune: Prune) -> Pruned {
     loop {
         match prune.run(&place.pool).await {
             Ok(pruned) => return pruned,
@@ -23,7 +23,7 @@ async fn run(place: &Place, prune: Prune) -> Pruned {
 
 /// Prunes everything that nobody holds.
 async fn prune_all(place: &Place) -> Pruned {
-    run(place, Prune::older_than(Duration::ZERO)).await
+    pruned(place, Prune::older_than(Duration::ZERO)).await
 }
 
 /// Prunes until the marks are gone: where others were at work, some stay for the next time.
@@ -31,10 +31,6 @@ async fn until_gone(place: &Place, resource: &Resource) {
     while highest(place, resource).await.is_some() {
         prune_all(place).await;
     }
-}
-
-async fn execute(place: &Place, statement: &str) -> Result<(), String> {
-    attempt(&place.pool, statement).await.map_err(|error| error.to_string())
 }
 
 async fn floor(place: &Place) -> i64 {
@@ -91,7 +87,7 @@ async fn a_mark_that_was_raised_lately_or_is_too_high_stays() {
     for (name, number) in [("again", 40), ("called", 40), ("old", 34), ("forged", forged), ("high", 900)] {
         admit(&place, &named(name), number).await.unwrap();
     }
-    execute(&place, place::OLDER).await.unwrap();
+    run(&place.pool, place::OLDER).await;
     // An equal token changes nothing, a higher one makes the mark young.
     admit(&place, &named("old"), 34).await.unwrap();
     admit(&place, &named("again"), 41).await.unwrap();
@@ -102,17 +98,17 @@ async fn a_mark_that_was_raised_lately_or_is_too_high_stays() {
     assert_eq!((plan.marks, plan.floor), (2, Some(token(900))));
     let plan = old.up_to(token(800)).look(&place.pool).await.unwrap();
     assert_eq!((plan.marks, plan.floor), (1, Some(token(34))));
-    assert_eq!(run(&place, old.up_to(token(800))).await, plan);
+    assert_eq!(pruned(&place, old.up_to(token(800))).await, plan);
     assert_eq!(floor(&place).await, 34);
     let left = sql::marks(&place.pool, &[], 10).await.unwrap();
     assert!(
         left.iter().map(|mark| &*mark.name).eq(["again", "called", "forged", "high", "young"].map(str::as_bytes)),
         "{left:?}"
     );
-    assert_eq!(run(&place, Prune::older_than(3 * HOUR)).await.marks, 0);
+    assert_eq!(pruned(&place, Prune::older_than(3 * HOUR)).await.marks, 0);
     assert_eq!(floor(&place).await, 34);
     // A mark below the floor is as any other.
-    assert_eq!(run(&place, old).await.marks, 1);
+    assert_eq!(pruned(&place, old).await.marks, 1);
     for (name, number) in [("again", 41), ("young", 50), ("young", 51)] {
         admit(&place, &named(name), number).await.unwrap();
     }
@@ -166,7 +162,7 @@ async fn leases_that_last_are_as_before_and_new_ones_are_above_the_floor() {
     assert_eq!(part.token(), token(35));
     admit(&place, part.resource(), 35).await.unwrap();
     // Mark and row are gone, and the floor is there.
-    execute(&place, "DELETE FROM fencing_leases WHERE resource = 'never'").await.unwrap();
+    run(&place.pool, "DELETE FROM fencing_leases WHERE resource = 'never'").await;
     until_gone(&place, &named("never")).await;
     for name in ["never", "files/a"] {
         assert_eq!(lock.try_acquire(&named(name)).await.unwrap().token(), token(36), "{name}");
@@ -177,51 +173,34 @@ async fn leases_that_last_are_as_before_and_new_ones_are_above_the_floor() {
 async fn the_floor_is_guarded_as_the_marks_are() {
     let place = ready().await;
     if place::GUARD {
-        execute(&place, &documented("## A mark that is too high")).await.unwrap();
+        run(&place.pool, &documented("## A mark that is too high")).await;
     }
     // It refuses nothing yet, and makes room for one that is restored.
     for statement in ["DELETE FROM fencing_floor", "INSERT INTO fencing_floor (token) VALUES (0)"] {
-        execute(&place, statement).await.unwrap();
+        run(&place.pool, statement).await;
     }
     for (name, number) in [("files/a", 34), ("kept", 40)] {
         admit(&place, &named(name), number).await.unwrap();
     }
-    assert_eq!(run(&place, Prune::older_than(Duration::ZERO).up_to(token(34))).await.marks, 1);
+    assert_eq!(pruned(&place, Prune::older_than(Duration::ZERO).up_to(token(34))).await.marks, 1);
     for statement in ["DELETE FROM fencing_marks", "UPDATE fencing_floor SET token = 33", "DELETE FROM fencing_floor"] {
-        let error = execute(&place, statement).await.unwrap_err();
+        let error = attempt(&place.pool, statement).await.unwrap_err().to_string();
         assert!(error.contains("a mark is never lowered"), "{statement}: {error}");
     }
     admit(&place, &named("kept"), 40).await.unwrap();
     // What is not above the floor refuses nothing that the floor does not refuse.
-    execute(&place, "UPDATE fencing_floor SET token = 45").await.unwrap();
-    execute(&place, "DELETE FROM fencing_marks").await.unwrap();
+    run(&place.pool, "UPDATE fencing_floor SET token = 45").await;
+    run(&place.pool, "DELETE FROM fencing_marks").await;
     stale(admit(&place, &named("kept"), 45).await);
     // An operator's way back.
-    let error = execute(&place, &place::lower("", 44, 34)).await.unwrap_err();
+    let error = attempt(&place.pool, &place::lower("", 44, 34)).await.unwrap_err().to_string();
     assert!(error.contains("nothing was lowered from 44 to 34, high water 45"), "{error}");
-    execute(&place, &place::lower("", 45, 34)).await.unwrap();
+    run(&place.pool, &place::lower("", 45, 34)).await;
     stale(admit(&place, &resource(), 34).await);
     admit(&place, &resource(), 35).await.unwrap();
     let lines = "SELECT count(*) FROM fencing_audit
         WHERE resource = '' AND to_token = 34 AND lowered_at IS NOT NULL";
     assert_eq!(number(&place.pool, lines).await, 1);
-}
-
-#[tokio::test]
-async fn without_its_floor_a_database_admits_nobody_to_a_new_resource() {
-    let place = ready().await;
-    admit(&place, &resource(), 34).await.unwrap();
-    for statement in place::DROP_FLOOR {
-        execute(&place, statement).await.unwrap();
-    }
-    admit(&place, &resource(), 35).await.unwrap();
-    let error = admit(&place, &named("other"), 34).await.unwrap_err();
-    assert!(!matches!(error, AdmitError::Stale(_) | AdmitError::Retryable(_)), "{error:?}");
-    // A lease would start at 1.
-    let lock = lock(&place.pool);
-    lock.try_acquire(&named("other")).await.unwrap_err();
-    lock.try_acquire_shared(&named("other")).await.unwrap_err();
-    Prune::older_than(Duration::ZERO).look(&place.pool).await.unwrap_err();
 }
 
 /// It has a snapshot from before the newer token came, and writes when the newer token's mark is gone.
@@ -261,9 +240,9 @@ async fn a_mark_that_a_snapshot_does_not_show_counts_for_more_than_the_floor() {
             Err(AdmitError::Retryable(_)) if place::STATES.is_empty() => continue,
             result => result.unwrap(),
         }
-        execute(&place, place::OLDER).await.unwrap();
+        run(&place.pool, place::OLDER).await;
         admit(&place, &resource(), 34).await.unwrap();
-        assert_eq!(run(&place, Prune::older_than(HOUR)).await.floor, Some(token(50)));
+        assert_eq!(pruned(&place, Prune::older_than(HOUR)).await.floor, Some(token(50)));
         match sql::admit(&mut old, &resource(), token(35)).await {
             Ok(()) => old.commit().await.unwrap(),
             Err(AdmitError::Retryable(_)) => old.rollback().await.unwrap(),

@@ -13,19 +13,15 @@ pub async fn no_stale_write_is_accepted<T>(
 ) {
     for &level in LEVELS {
         for &(way, protected) in plays.iter().chain([&(Unfenced, false)]) {
-            // Those begin at the default level.
-            if matches!(way, Begin | Retry) && level != LEVELS[0] {
+            // That begins at the default level.
+            if way == Begin && level != LEVELS[0] {
                 continue;
             }
             let writer = Writer { way, level: Some(level), protected };
             let play = async |rounds| {
                 let (_alive, pool, look) = table(protected).await;
                 let before = sql::highest(&look, &resource()).await.unwrap().map_or(0, Token::get);
-                let refused = refused(rounds, async |number| {
-                    let once = async || writer.write(&pool, before + number).await;
-                    if way == Retry { sql::retry(sql::Retry::new(), once).await } else { once().await }
-                });
-                let refused = refused.await;
+                let refused = refused(rounds, async |number| writer.write(&pool, before + number).await).await;
                 let late = number(&look, "SELECT late FROM files").await;
                 println!("{writer:?}: {rounds} rounds, {refused} refused, {late} stale writes");
                 late
@@ -41,7 +37,7 @@ pub async fn no_stale_write_is_accepted<T>(
 
 #[tokio::test]
 async fn no_stale_write_is_accepted_at_any_level() {
-    let plays = [(Admit, false), (Admit, true), (Present, true), (Begin, false), (Begin, true), (Retry, false)];
+    let plays = [(Admit, false), (Admit, true), (Present, true), (Begin, false), (Begin, true)];
     let table = async |protected| {
         let place = ready_for(if protected { Present } else { Unfenced }).await;
         let pool = place.pool.clone();
@@ -113,15 +109,4 @@ async fn a_newer_token_waits_for_one_that_is_paused_after_its_check() {
             }
         }
     }
-}
-
-#[tokio::test]
-async fn a_conflict_says_nothing_of_the_token() {
-    let place = ready().await;
-    let old = admitted(&place.pool, 33).await;
-    let bounded = place.impatient();
-    retryable(begin(&bounded, 34).await);
-    retryable(begin(&bounded, 32).await);
-    old.rollback().await.unwrap();
-    begin(&bounded, 32).await.unwrap();
 }

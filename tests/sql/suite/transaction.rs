@@ -66,34 +66,36 @@ async fn a_begin_dropped_or_refused_leaves_the_connection_as_it_was() {
     }
 }
 
+/// A conflict says nothing of the token: a lower one is admitted once it is gone.
 #[tokio::test]
 async fn a_conflict_is_tried_again_until_it_is_gone_and_a_stale_token_is_not() {
     let place = ready().await;
     let impatient = place.impatient();
     let tries = AtomicU32::new(0);
     let policy = Retry::new().tries(5);
-    let again = async |ends, own| {
-        let holder = std::sync::Mutex::new(Some(begin(&place.pool, own).await.unwrap()));
+    let again = async |ends, held, asked| {
+        let holder = std::sync::Mutex::new(Some(admitted(&place.pool, held).await));
         tries.store(0, Ordering::SeqCst);
         let attempt = || async {
             if tries.fetch_add(1, Ordering::SeqCst) == ends {
                 let holder = holder.lock().unwrap().take().unwrap();
                 holder.rollback().await?;
             }
-            begin(&impatient, own + 1).await?.rollback().await?;
+            begin(&impatient, asked).await?.rollback().await?;
             Ok::<_, AdmitError>(())
         };
         sql::retry(policy, attempt).await
     };
-    again(2, 33).await.unwrap();
+    again(2, 33, 32).await.unwrap();
     assert_eq!(tries.load(Ordering::SeqCst), 3);
-    retryable(again(5, 35).await);
+    retryable(again(5, 35, 36).await);
     assert_eq!(tries.load(Ordering::SeqCst), 5);
-    admit(&place, &resource(), 37).await.unwrap();
+    // The holder was dropped, and leaves no mark.
+    until("it is rolled back", async || admit(&place, &resource(), 34).await.is_ok()).await;
     tries.store(0, Ordering::SeqCst);
     let refused = sql::retry(policy, || async {
         tries.fetch_add(1, Ordering::SeqCst);
-        begin(&impatient, 34).await.map(drop)
+        begin(&impatient, 33).await.map(drop)
     });
     stale(refused.await);
     assert_eq!(tries.load(Ordering::SeqCst), 1, "stale is not tried again");

@@ -12,8 +12,6 @@ pub enum Way {
     /// By the statement for other libraries.
     Statement,
     Begin,
-    /// Tries again after a conflict.
-    Retry,
     /// As below a `TransactionLayer`.
     Layer,
     /// Presents a sequencer to a protected table, which alone decides.
@@ -55,7 +53,7 @@ impl Writer {
         let own = own(number);
         let mut tx = match (self.way, self.level) {
             (Layer, _) => Transactions::begin(pool, std::slice::from_ref(&own)).await.map_err(layered)?,
-            (Begin | Retry, _) => begin(pool, number).await?,
+            (Begin, _) => begin(pool, number).await?,
             (_, Some(level)) => pool.begin_with(level).await?,
             (_, None) => pool.begin().await?,
         };
@@ -75,7 +73,10 @@ impl Writer {
     pub async fn open(self, pool: &Pool<Db>, number: u64) -> Result<Transaction<'static, Db>, AdmitError> {
         stall().await;
         if self.way == Guarded {
-            return guarded(pool, number).await;
+            let (tx, rows) = guarded_write(number).begin(pool, &resource(), token(number)).await?;
+            assert_eq!(rows, 1);
+            stall().await;
+            return Ok(tx);
         }
         let (own, mut tx) = (own(number), self.admitted(pool, number).await?);
         stall().await;
@@ -111,13 +112,6 @@ impl Writer {
             error => panic!("{error:?}"),
         })
     }
-}
-
-async fn guarded(pool: &Pool<Db>, number: u64) -> Result<Transaction<'static, Db>, AdmitError> {
-    let (tx, rows) = guarded_write(number).begin(pool, &resource(), token(number)).await?;
-    assert_eq!(rows, 1);
-    stall().await;
-    Ok(tx)
 }
 
 /// The write whose first statement admits.

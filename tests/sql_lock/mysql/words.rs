@@ -27,14 +27,7 @@ pub const RENEW: &str = "CALL fencing_lease_renew('invoice/42', ?, ?, 60000, 9)"
 pub const SESSIONS: Option<&str> = Some("SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE()");
 pub const PARTS_HAVE_NAMES: bool = false;
 
-/// The settings under which conflicts may fail, or be waited for in another way.
-pub const LEVELS: &[&str] = &[
-    "SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED",
-    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-    "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE",
-    "SET innodb_snapshot_isolation = ON",
-    "SET innodb_lock_wait_timeout = 0",
-];
+pub const SETTINGS: &[&str] = &["SET innodb_snapshot_isolation = ON", "SET innodb_lock_wait_timeout = 0"];
 
 pub const LOCKED: &[(&str, &str)] = &[
     ("START TRANSACTION; SELECT token FROM fencing_leases FOR UPDATE", "ROLLBACK"),

@@ -50,9 +50,8 @@ pub const SESSIONS: Option<&str> = Some("SELECT count(*) FROM pg_stat_activity W
 /// Whether the parts of a row that several share carry names.
 pub const PARTS_HAVE_NAMES: bool = true;
 
-/// The isolation levels in which conflicts fail.
-pub const LEVELS: &[&[(&str, &str)]] =
-    &[&[("default_transaction_isolation", "repeatable read")], &[("default_transaction_isolation", "serializable")]];
+/// Settings besides the isolation levels under which conflicts fail, or are waited for in another way.
+pub const SETTINGS: &[&str] = &[];
 
 /// What somebody may keep locked, and how it ends.
 pub const LOCKED: &[(&str, &str)] = &[("BEGIN; SELECT FROM fencing_leases FOR UPDATE", "ROLLBACK")];

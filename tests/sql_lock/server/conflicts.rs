@@ -55,13 +55,13 @@ pub async fn nothing_waits(place: &Place) {
 #[tokio::test]
 async fn under_every_isolation_level_a_conflict_is_no_holder() {
     let place = ready().await;
-    for level in 0..words::LEVELS.len() {
+    for (number, &level) in DEFAULTS.iter().chain(words::SETTINGS).enumerate() {
         let client = async |_| {
-            let lock = with_budget(&place.with(words::LEVELS[level]), LONG / 2);
+            let lock = with_budget(&place.at(level), LONG / 2);
             let mut leases = 0;
             while leases < 6 {
                 // The first of a resource as well as the next.
-                match lock.try_acquire(&named(&format!("{level}/{}", leases / 2))).await {
+                match lock.try_acquire(&named(&format!("{number}/{}", leases / 2))).await {
                     Ok(lease) => {
                         release(lease).await;
                         leases += 1;

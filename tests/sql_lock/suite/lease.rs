@@ -87,6 +87,7 @@ async fn sessions_become(expected: i64, watcher: &Pool<Db>) {
     until(&format!("{expected} sessions"), async || found().await == expected).await;
 }
 
+/// It renews and releases while the application uses every connection of the pool.
 #[tokio::test]
 async fn the_connection_besides_the_pools_ends_with_the_pool_or_with_the_last_clone() {
     for closes_pool in [true, false] {
@@ -99,8 +100,8 @@ async fn the_connection_besides_the_pools_ends_with_the_pool_or_with_the_last_cl
         let busy = pool.acquire().await.unwrap();
         lease.renew().await.unwrap();
         sessions_become(3, &watcher).await;
-        drop(busy);
         if closes_pool {
+            drop(busy);
             pool.close().await;
             sessions_become(1, &watcher).await;
             let fault = fault(lock.try_acquire(&resource()).await);
@@ -108,7 +109,7 @@ async fn the_connection_besides_the_pools_ends_with_the_pool_or_with_the_last_cl
             lease.release().await.unwrap_err();
         } else {
             release(lease).await;
-            drop((lock.clone(), lock));
+            drop((busy, lock.clone(), lock));
             sessions_become(2, &watcher).await;
         }
     }

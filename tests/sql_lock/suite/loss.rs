@@ -1,24 +1,6 @@
 use super::*;
 
 #[tokio::test]
-async fn it_is_kept_while_the_application_uses_every_connection() {
-    let place = ready().await;
-    let pool = single(&place.pool);
-    let lock = short(&pool, Duration::from_secs(12)).build().unwrap();
-    let lease = lock.acquire(&resource()).await.unwrap();
-    let _busy = pool.acquire().await.unwrap();
-    let renewed = async {
-        let mut last = expires_at(&place).await;
-        for _ in 0..2 {
-            until("it is renewed", async || expires_at(&place).await > last).await;
-            last = expires_at(&place).await;
-        }
-    };
-    lease.run(renewed).await.unwrap();
-    release(lease).await;
-}
-
-#[tokio::test]
 async fn a_holder_that_was_followed_is_notified_and_releases_nothing() {
     let place = ready().await;
     let patient = || builder(&place.pool).renew(false);

@@ -51,7 +51,6 @@ pub fn lower(resource: &str, from: u64, to: u64) -> String {
 }
 
 pub const DUMP: &[&str] = &["--no-create-info", "--skip-triggers", "--skip-comments"];
-pub const DROP_FLOOR: &[&str] = &["DELETE FROM fencing_floor"];
 
 pub const OURS: &[&str] = &[
     "_fencing_migrations",

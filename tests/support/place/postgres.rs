@@ -52,8 +52,6 @@ pub fn lower(resource: &str, from: u64, to: u64) -> String {
 /// Dumps rows alone, to be restored beside guards.
 pub const DUMP: &[&str] = &["-a", "--disable-triggers", "--inserts"];
 
-pub const DROP_FLOOR: &[&str] = &["ALTER TABLE fencing_floor DISABLE TRIGGER USER", "DELETE FROM fencing_floor"];
-
 /// Types of columns, after these statements: those whose text varies with the session, and those where it does not.
 pub const TYPES: &str = "CREATE TYPE mood AS ENUM ('good', 'bad'); CREATE DOMAIN day AS date;
     CREATE DOMAIN name_of AS text; CREATE DOMAIN later AS day";

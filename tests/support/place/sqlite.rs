@@ -33,7 +33,6 @@ pub fn lower(resource: &str, from: u64, to: u64) -> String {
 }
 
 pub const TEMPORARY: &str = "CREATE TEMP TABLE fencing_admit (resource TEXT, token INTEGER)";
-pub const DROP_FLOOR: &[&str] = &["DROP TRIGGER fencing_floor_delete", "DELETE FROM fencing_floor"];
 pub const TYPES: &str = "SELECT 1";
 pub const VARYING: &str = "";
 pub const STEADY: &str = "TEXT;DATE";

@@ -29,7 +29,6 @@ const WAIT: Duration = Duration::from_secs(10);
 /// How many orders may wait for a client that is asleep.
 const ORDERS: usize = 8;
 
-/// What a client shall do.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
@@ -82,7 +81,6 @@ impl Actor {
     }
 }
 
-/// All that the thread of a client has.
 struct ClientThread {
     number: u8,
     lock: Arc<dyn Lock>,
@@ -224,7 +222,6 @@ impl ClientThread {
         self.board.now() + lease.valid_for().as_millis() as u64
     }
 
-    /// Puts up what is about a lease.
     fn put_lease(&self, lease: &Lease, kind: &str, mut facts: Value) {
         facts["token"] = json!(lease.token().to_string());
         self.put(kind, facts);

@@ -74,7 +74,6 @@ impl Board {
     }
 }
 
-/// One who watches, until dropped.
 pub struct Watcher {
     events: watch::Receiver<VecDeque<Event>>,
     seen: u64,

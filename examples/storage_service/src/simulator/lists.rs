@@ -9,7 +9,6 @@ use super::words;
 
 const OF: [&str; 2] = ["old", "new"];
 
-/// A world in one of its states.
 #[derive(Clone, Copy)]
 pub struct ListScene<'a, const Z: usize, const M: usize> {
     pub world: &'a Lists<Z, M>,

@@ -9,7 +9,6 @@ use protocol::model::world::{Action, World};
 use super::scene::{About, Breach, Card, Kind, Scene, letter};
 use super::words;
 
-/// A world in one of its states.
 #[derive(Clone, Copy)]
 pub struct LockScene<'a, const N: usize, const C: usize, const R: usize> {
     pub world: &'a World<N, C, R>,
@@ -207,7 +206,6 @@ impl<const N: usize, const C: usize, const R: usize> LockScene<'_, N, C, R> {
         Some(format!("“{request}” to node {}", nodes.join(" and ")))
     }
 
-    /// Returns who holds the lock on a node.
     fn holders(&self, node: Node) -> Vec<u8> {
         let holds = |client: &u8| {
             let release = Request::Release { resource: resource(), owner: owner(*client) };

@@ -11,7 +11,6 @@ use super::lists::ListScene;
 use super::locks::LockScene;
 use super::scene::{About, Breach, Card, Kind, Scene, letter};
 
-/// What to play.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub struct Script {
@@ -41,7 +40,6 @@ pub struct Played {
     trail: Vec<(Vec<Card>, Vec<Card>)>,
 }
 
-/// A move, and its outcome.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct PlayedStep {
     #[serde(rename = "move")]
@@ -67,7 +65,6 @@ impl Played {
     }
 }
 
-/// Plays in whatever world it is given.
 pub struct Player<'a>(pub &'a Script);
 
 impl Visitor for Player<'_> {

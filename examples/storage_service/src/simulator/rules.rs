@@ -34,7 +34,6 @@ impl Rule {
     }
 }
 
-/// Returns the rule of this name.
 pub fn find(name: &str) -> Option<Mutant> {
     let mut mutants = Mutant::ALL.into_iter().map(|(mutant, _)| mutant);
     mutants.find(|mutant| described(*mutant)[0] == name)

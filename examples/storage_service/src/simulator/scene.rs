@@ -104,7 +104,6 @@ pub enum Kind {
     Fault,
 }
 
-/// A node or a client, as it stands.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct Card {
     pub name: String,
@@ -115,7 +114,6 @@ pub struct Card {
     pub facts: Vec<(&'static str, String)>,
 }
 
-/// Returns the letter of a node.
 pub fn letter(node: u8) -> char {
     char::from(b'a' + node)
 }

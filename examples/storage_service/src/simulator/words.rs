@@ -10,7 +10,6 @@ pub fn stamp(stamp: Stamp) -> String {
     format!("{}·{}", stamp.era, stamp.count)
 }
 
-/// Returns what is asked.
 pub fn request(request: &Request) -> String {
     match request {
         Request::Acquire { mode: Mode::Shared, .. } => "share".into(),
@@ -29,7 +28,6 @@ pub fn request(request: &Request) -> String {
     }
 }
 
-/// Returns what is answered, in half a sentence.
 pub fn reply(reply: &Reply) -> String {
     match reply {
         Reply::Granted { stamp: granted, .. } => format!("granted with {}", stamp(*granted)),

@@ -84,9 +84,9 @@ impl HeldLock for ScriptedLock {
 
 fn holding(lock: &Arc<ScriptedLock>, deadline: Time) -> Arc<Holding> {
     let locks = NonEmpty::new("1 invoice/42".parse().unwrap());
-    let grant = Grant { locks, deadline, held: Arc::<ScriptedLock>::clone(lock) };
+    let grant = Grant { locks, asked: Time::default(), deadline, held: Arc::<ScriptedLock>::clone(lock) };
     let settings = Settings { clock: Arc::new(lock.clock.clone()), ..Settings::new("budget", (TTL, 2)) };
-    Arc::new(Holding::new(grant, (Time::default(), &settings), Arc::default()))
+    Arc::new(Holding::new(grant, &settings, Arc::default()))
 }
 
 #[derive(Default)]

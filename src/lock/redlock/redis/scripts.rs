@@ -5,7 +5,7 @@ use ::redis::{Cmd, RedisError, RedisWrite, from_redis_value};
 use fencing_protocol::{Fleet, Membership, Request, Sealing, Stamp, Token};
 
 use super::keys::{RedisKeys, constant};
-use super::source::{self, LOADED, of_lock};
+use super::source::{GROUP, LOADED, Script};
 use super::wire::Wire;
 use crate::lock::redlock::node::{GroupKind, renewed_for};
 
@@ -52,17 +52,15 @@ impl Scripts {
     /// several that have a [`GroupKind`]. The number comes back with the answer.
     pub(super) fn write<'a>(&self, cmd: &'a mut Cmd, requests: &[Request], number: u64) -> &'a mut Cmd {
         let parts = requests.first().map_or(&[][..], Request::parts);
-        match (requests.first().and_then(GroupKind::of), parts.first().and_then(of_lock)) {
+        match (requests.first().and_then(GroupKind::of), parts) {
             (Some(_), _) => self.group(cmd, requests),
-            (None, Some((script, _))) => {
-                let source = if parts.len() == 1 { script.source } else { script.each };
-                self.script(cmd, source).arg(parts.len());
-                for (_, resource) in parts.iter().filter_map(of_lock) {
-                    self.keys.write_lock(cmd, resource);
-                }
+            (None, [first, more @ ..]) => {
+                let script = Script::of(first);
+                self.script(cmd, if more.is_empty() { script.source } else { script.each });
+                self.locks(cmd, parts.iter());
                 parts.iter().for_each(|part| self.arguments(cmd, part));
             }
-            (None, None) => parts.iter().for_each(|request| self.of_node(cmd, request)),
+            (None, []) => {}
         }
         cmd.arg(number)
     }
@@ -83,13 +81,11 @@ impl Scripts {
 
     /// Adds the script of a group, its locks and their arguments, in the order of the script.
     fn group(&self, cmd: &mut Cmd, requests: &[Request]) {
-        self.script(cmd, source::GROUP).arg(requests.len());
+        self.script(cmd, GROUP);
         let of_kind = |kind| requests.iter().filter(move |it| GroupKind::of(it) == Some(kind));
         let kinds = [GroupKind::Release, GroupKind::Acquire, GroupKind::Renew];
         let sorted = || kinds.into_iter().flat_map(of_kind);
-        for (_, resource) in sorted().filter_map(of_lock) {
-            self.keys.write_lock(cmd, resource);
-        }
+        self.locks(cmd, sorted());
         for kind in [GroupKind::Release, GroupKind::Acquire] {
             cmd.arg(of_kind(kind).count());
         }
@@ -105,6 +101,13 @@ impl Scripts {
         });
     }
 
+    /// Adds the keys of the locks that requests are about, and before them their number.
+    fn locks<'a>(&self, cmd: &mut Cmd, requests: impl Iterator<Item = &'a Request> + Clone) {
+        let locks = requests.filter_map(Request::lock);
+        cmd.arg(locks.clone().count());
+        locks.for_each(|(resource, _)| self.keys.write_lock(cmd, resource));
+    }
+
     fn owner(&self, cmd: &mut Cmd, request: &Request) {
         if let Some(owner) = request.owner() {
             // The scripts compare the whole of it.
@@ -112,7 +115,7 @@ impl Scripts {
         }
     }
 
-    /// Adds the arguments of a request about one lock.
+    /// Adds the arguments of a request about one lock, or about the whole node.
     fn arguments(&self, cmd: &mut Cmd, request: &Request) {
         let stamp = |cmd: &mut Cmd, token: &Token| {
             let Stamp { era, count } = Stamp::from(*token);
@@ -138,25 +141,15 @@ impl Scripts {
             Request::Shorten { rest: lasting, .. } | Request::Drain { lasting, .. } => {
                 cmd.arg(millis(*lasting));
             }
-            _ => {}
-        }
-    }
-
-    /// Adds the script of a request about the whole node, and its arguments.
-    fn of_node(&self, cmd: &mut Cmd, request: &Request) {
-        match request {
             Request::Prepare { nonce, from } => {
-                let from = from.as_ref().map_or("", Fleet::as_str);
-                self.script(cmd, source::PREPARE).arg(0).arg(nonce.to_string()).arg(from)
+                cmd.arg(nonce.to_string()).arg(from.as_ref().map_or("", Fleet::as_str));
             }
-            Request::Read => self.script(cmd, source::READ).arg(0),
             Request::Reserve { era, memory } => {
-                let memory = memory.map_or_else(String::new, |nonce| nonce.to_string());
-                self.script(cmd, source::RESERVE).arg(0).arg(*era).arg(memory)
+                cmd.arg(*era).arg(memory.map_or_else(String::new, |nonce| nonce.to_string()));
             }
             Request::Activate { nonce, era, collect, quarantine, new } => {
-                self.script(cmd, source::ACTIVATE).arg(0).arg(nonce.to_string()).arg(*era);
-                cmd.arg(u8::from(*collect)).arg(millis(*quarantine)).arg(u8::from(*new))
+                cmd.arg(nonce.to_string()).arg(*era);
+                cmd.arg(u8::from(*collect)).arg(millis(*quarantine)).arg(u8::from(*new));
             }
             Request::Seal { to, step } => {
                 let (step, era) = match step {
@@ -164,12 +157,13 @@ impl Scripts {
                     Sealing::Promise(era) => ("promise", *era),
                     Sealing::Done(era) => ("done", *era),
                 };
-                self.script(cmd, source::SEAL).arg(0).arg(to.as_str()).arg(step).arg(era)
+                cmd.arg(to.as_str()).arg(step).arg(era);
             }
-            Request::Open { nonce } => self.script(cmd, source::OPEN).arg(0).arg(nonce.to_string()),
-            // The rest is `Inspect`, which changes nothing.
-            _ => self.script(cmd, source::INSPECT).arg(0),
-        };
+            Request::Open { nonce } => {
+                cmd.arg(nonce.to_string());
+            }
+            Request::Release { .. } | Request::Read | Request::Inspect | Request::Several(_) => {}
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-use fencing_protocol::{Mode, Request, Resource};
+use fencing_protocol::{Mode, Request};
 
 /// A script whose answer begins with the request's number, its last argument: Redis cuts an array off at a nil.
 macro_rules! numbered {
@@ -31,28 +31,36 @@ macro_rules! each {
     };
 }
 
-/// Returns the script of a request about one lock.
-pub(super) fn of_lock(request: &Request) -> Option<(&'static LockScript, &Resource)> {
-    Some(match request {
-        Request::Acquire { resource, mode: Mode::Exclusive, .. } => (&ACQUIRE, resource),
-        Request::Acquire { resource, .. } => (&SHARE, resource),
-        Request::Drain { resource, .. } => (&DRAIN, resource),
-        Request::Publish { resource, .. } => (&PUBLISH, resource),
-        Request::Renew { resource, mode: Mode::Exclusive, .. } => (&RENEW, resource),
-        Request::Renew { resource, .. } => (&RENEW_SHARE, resource),
-        Request::Resume { resource, .. } => (&RESUME, resource),
-        Request::Release { resource, .. } => (&RELEASE, resource),
-        Request::Retire { resource, .. } => (&RETIRE, resource),
-        Request::Shorten { resource, .. } => (&SHORTEN, resource),
-        _ => return None,
-    })
-}
-
-/// The script for one lock.
-pub(super) struct LockScript {
+/// A script that carries out a request.
+pub(super) struct Script {
     pub(super) source: &'static str,
     /// The script for several locks of one list; empty where no request needs one.
     pub(super) each: &'static str,
+}
+
+impl Script {
+    pub(super) fn of(request: &Request) -> &'static Script {
+        match request {
+            Request::Acquire { mode: Mode::Exclusive, .. } => &ACQUIRE,
+            Request::Acquire { .. } => &SHARE,
+            Request::Drain { .. } => &DRAIN,
+            Request::Publish { .. } => &PUBLISH,
+            Request::Renew { mode: Mode::Exclusive, .. } => &RENEW,
+            Request::Renew { .. } => &RENEW_SHARE,
+            Request::Resume { .. } => &RESUME,
+            Request::Release { .. } => &RELEASE,
+            Request::Retire { .. } => &RETIRE,
+            Request::Shorten { .. } => &SHORTEN,
+            Request::Prepare { .. } => &Script { source: numbered!("prepare.lua"), each: "" },
+            Request::Read => &Script { source: numbered!("read.lua"), each: "" },
+            Request::Reserve { .. } => &Script { source: numbered!("reserve.lua"), each: "" },
+            Request::Activate { .. } => &Script { source: numbered!("activate.lua"), each: "" },
+            Request::Seal { .. } => &Script { source: numbered!("seal.lua"), each: "" },
+            Request::Open { .. } => &Script { source: numbered!("open.lua"), each: "" },
+            // Those in a list are lone ones.
+            Request::Inspect | Request::Several(_) => &Script { source: numbered!("inspect.lua"), each: "" },
+        }
+    }
 }
 
 /// The scripts of a lock's life, which a session loads when it opens. Those for the locks of a list go with each
@@ -74,7 +82,7 @@ pub(super) static GROUP: &str = concat!(
     own!("renew"; "renew.lua"),
     include_str!("group.lua"),
 );
-static ACQUIRE: LockScript = LockScript {
+static ACQUIRE: Script = Script {
     source: GROUP,
     each: each!("acquire.lua"; concat!(
         "local function holder_of(KEYS, ARGV)\n",
@@ -83,20 +91,13 @@ static ACQUIRE: LockScript = LockScript {
         include_str!("all_or_none.lua")
     )),
 };
-static PUBLISH: LockScript = LockScript { source: numbered!("publish.lua"), each: each!("publish.lua"; "") };
-static RENEW: LockScript = LockScript { source: GROUP, each: each!("renew.lua"; "") };
-static RELEASE: LockScript = LockScript { source: GROUP, each: each!("notify.lua", "release.lua"; "") };
-static RETIRE: LockScript =
-    LockScript { source: concat!(own!("release"; "notify.lua", "release.lua"), numbered!("retire.lua")), each: "" };
-static SHORTEN: LockScript = LockScript { source: numbered!("shorten.lua"), each: each!("shorten.lua"; "") };
-static SHARE: LockScript = LockScript { source: numbered!("notify.lua", "share.lua"), each: "" };
-static RENEW_SHARE: LockScript = LockScript { source: numbered!("renew_share.lua"), each: "" };
-static RESUME: LockScript = LockScript { source: numbered!("resume.lua"), each: "" };
-static DRAIN: LockScript = LockScript { source: numbered!("drain.lua"), each: "" };
-pub(super) const PREPARE: &str = numbered!("prepare.lua");
-pub(super) const READ: &str = numbered!("read.lua");
-pub(super) const RESERVE: &str = numbered!("reserve.lua");
-pub(super) const ACTIVATE: &str = numbered!("activate.lua");
-pub(super) const SEAL: &str = numbered!("seal.lua");
-pub(super) const OPEN: &str = numbered!("open.lua");
-pub(super) const INSPECT: &str = numbered!("inspect.lua");
+static PUBLISH: Script = Script { source: numbered!("publish.lua"), each: each!("publish.lua"; "") };
+static RENEW: Script = Script { source: GROUP, each: each!("renew.lua"; "") };
+static RELEASE: Script = Script { source: GROUP, each: each!("notify.lua", "release.lua"; "") };
+static RETIRE: Script =
+    Script { source: concat!(own!("release"; "notify.lua", "release.lua"), numbered!("retire.lua")), each: "" };
+static SHORTEN: Script = Script { source: numbered!("shorten.lua"), each: each!("shorten.lua"; "") };
+static SHARE: Script = Script { source: numbered!("notify.lua", "share.lua"), each: "" };
+static RENEW_SHARE: Script = Script { source: numbered!("renew_share.lua"), each: "" };
+static RESUME: Script = Script { source: numbered!("resume.lua"), each: "" };
+static DRAIN: Script = Script { source: numbered!("drain.lua"), each: "" };

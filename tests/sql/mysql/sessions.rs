@@ -1,7 +1,5 @@
-//! What is MySQL's own: what an old snapshot sees, and what a session brings along: settings, tokens, a character set.
-//! What the server interrupts: `max_statement_time` and KILL QUERY skip the handlers of a procedure.
-
-use sqlx::MySqlPool;
+//! What a session brings along: what an old snapshot shows, settings, tokens, a character set. What the server
+//! interrupts: `max_statement_time` and KILL QUERY skip the handlers of a procedure.
 
 use super::setup::*;
 use super::suite::snapshots::no_snapshot_lets_a_stale_token_in;
@@ -40,24 +38,6 @@ async fn the_sql_mode_of_the_session_changes_nothing() {
     unpresented(attempt(&pool, "DELETE FROM files").await);
     sql::migrate(&pool).await.unwrap();
     assert!(found(&pool, "files").await.is_whole());
-}
-
-/// The short way of `begin` holds a row or gap only while it gives it back. `FENCING_ROUNDS` sets the rounds, from 30.
-#[tokio::test]
-async fn first_contacts_that_meet_are_no_deadlock() {
-    let place = migrated().await;
-    for round in 0..rounds().max(30) {
-        // New marks, and marks that rise, side by side in the index.
-        let begins = (0..12_u64).map(async |client| {
-            let name = named(&format!("files/{}", client % 3 + 3 * (round / 3)));
-            match sql::begin(&place.pool, &name, token(12 * round + client / 3 + 1)).await {
-                Ok(tx) => tx.commit().await.unwrap(),
-                Err(AdmitError::Stale(_)) => {}
-                Err(error) => panic!("{error:?}"),
-            }
-        });
-        join_all(begins).await;
-    }
 }
 
 /// Also in a session whose clock stands still, where every statement looks like the one that was admitted.
@@ -135,21 +115,5 @@ async fn a_begin_that_is_interrupted_leaves_no_transaction_open() {
         pool.close().await;
         let orders = "SELECT COUNT(*) FROM orders";
         assert_eq!(number(&place.pool, orders).await, 1, "{change}: an acknowledged write is lost");
-    }
-}
-
-/// As on other systems than Linux.
-#[tokio::test]
-async fn where_names_of_tables_ignore_case_a_table_does_not_get_other_names() {
-    let server = super::Server::with(&["lower-case-table-names=1"]);
-    let pool = MySqlPool::connect_with(server.database().await).await.unwrap();
-    sql::migrate(&pool).await.unwrap();
-    run(&pool, "CREATE TABLE Files (path VARCHAR(9), id VARCHAR(9))").await;
-    for name in ["FILES", "files", "Test_0.Files"] {
-        by_path(name).apply(&pool).await.unwrap();
-        let refused = Protect::rows(name, "id").unwrap().apply(&pool).await;
-        assert!(matches!(refused, Err(sql::ProtectError::Unguardable { .. })), "{name}: {refused:?}");
-        let found = sql::protected(&pool, Some(name)).await.unwrap();
-        assert!(found.len() == 1 && found[0].is_whole() && found[0].table == "files", "{name}: {found:?}");
     }
 }

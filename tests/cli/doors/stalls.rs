@@ -107,11 +107,11 @@ fn a_client_that_waits_for_the_service_is_not_cut_off() {
 /// Its network is down: no end of its connection comes. In a namespace the test may take it down.
 #[test]
 fn the_lease_of_a_machine_that_is_gone_is_not_renewed_for_long() {
-    if !is_in_namespace("doors::pinned::the_lease_of_a_machine_that_is_gone_is_not_renewed_for_long", "") {
+    if !is_in_namespace("doors::stalls::the_lease_of_a_machine_that_is_gone_is_not_renewed_for_long", "") {
         return;
     }
     let door = Door::serve("memory:", "--client-timeout 2s");
-    let lease = door.acquire("a", r#"{"ttl_ms": 60000, "wait_ms": 20000}"#);
+    let lease = door.lease("a", 60_000);
     let mut reader = Client::connect(door.requests);
     reader.send(head("GET", &format!("{}/events?renew=true", lease.path()), &[]));
     reader.read_until("event: renewed\n");

@@ -1,4 +1,4 @@
-//! What is SQLite's own.
+//! A database that is one file, or in memory: one writer at a time, a full disk, a folder that is not there.
 
 use fencing::lock::Operator;
 use sqlx::Connection;

@@ -1,5 +1,4 @@
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,24 +9,13 @@ use futures_util::future::BoxFuture;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::release_notifications::{Notice, OpeningListener, ReleaseListener};
-
-/// A server that keeps a line of waiting clients for each resource. Each client watches the one ahead of it, so that a
-/// release wakes only the first ("herd effect", ZooKeeper recipes).
-pub(crate) trait WaitingLine: Send + Sync + 'static {
-    /// Takes the last place in the line and keeps it until the future is dropped. It reports whenever the place is the
-    /// first and the lock is free, and ends only with a fault.
-    fn keep_place(
-        self: Arc<Self>,
-        resource: Resource,
-        reports: PlaceReports,
-    ) -> impl Future<Output = Result<Infallible, Fault>> + Send;
-}
+use super::EngineSession;
+use crate::lock::wait::release_notifications::{Notice, OpeningListener, ReleaseListener};
 
 type Noticed = Result<Notice, Fault>;
 
 /// Where the keeper of a place reports to.
-pub(crate) struct PlaceReports {
+pub struct PlaceReports {
     resource: Resource,
     ticket: u64,
     notices: UnboundedSender<Noticed>,
@@ -46,16 +34,16 @@ impl PlaceReports {
     }
 }
 
-/// The places of this client in the lines of a server, a task for each. Dropped, it leaves them all.
-pub(crate) struct LineListener<L> {
+/// The places of this client in the lines of waiting clients, a task for each. Dropped, it leaves them all.
+pub(super) struct LineListener<L> {
     line: Arc<L>,
     places: HashMap<Resource, (u64, AbortOnDropHandle<()>)>,
     notices: (UnboundedSender<Noticed>, UnboundedReceiver<Noticed>),
 }
 
-impl<L: WaitingLine> LineListener<L> {
+impl<L: EngineSession> LineListener<L> {
     /// Opens the lines of a server, once it is connected.
-    pub(crate) fn open(connecting: impl Future<Output = Result<Arc<L>, Fault>> + Send + 'static) -> OpeningListener {
+    pub(super) fn open(connecting: impl Future<Output = Result<Arc<L>, Fault>> + Send + 'static) -> OpeningListener {
         Box::pin(async {
             let (line, places) = (connecting.await?, HashMap::new());
             let listener = LineListener { line, places, notices: unbounded_channel() };
@@ -64,7 +52,7 @@ impl<L: WaitingLine> LineListener<L> {
     }
 }
 
-impl<L: WaitingLine> ReleaseListener for LineListener<L> {
+impl<L: EngineSession> ReleaseListener for LineListener<L> {
     fn wait(&mut self, resource: &Resource, ticket: u64, _: Duration) {
         let notices = self.notices.0.clone();
         let reports = PlaceReports { resource: resource.clone(), ticket, notices: notices.clone() };
@@ -95,11 +83,17 @@ impl<L: WaitingLine> ReleaseListener for LineListener<L> {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
     use super::*;
 
     struct Panics;
 
-    impl WaitingLine for Panics {
+    impl EngineSession for Panics {
+        fn has_ended(&self) -> bool {
+            false
+        }
+
         async fn keep_place(self: Arc<Self>, resource: Resource, _: PlaceReports) -> Result<Infallible, Fault> {
             panic!("{resource}")
         }

@@ -1,4 +1,4 @@
-//! What is SQLite's own.
+//! Connections to one file, or to memory: who is in whose way, and what a session is set to.
 
 use sqlx::SqlitePool;
 use sqlx::sqlite::{SqliteJournalMode, SqlitePoolOptions};
@@ -74,29 +74,6 @@ async fn a_look_in_shadow_mode_waits_as_the_write_alone_would() {
     holder.commit().await.unwrap();
     let said = look.await.unwrap().unwrap().unwrap();
     assert!(said.contains("is stale, high water 34"), "{said}");
-}
-
-/// A dump has the marks first, and then the floor.
-#[tokio::test]
-async fn a_floor_that_is_inserted_raises_the_one_that_is_there() {
-    let marks = "INSERT INTO fencing_marks VALUES ('low', 5, 1), ('s', 500, 1)";
-    let place = with(&format!("{marks}; INSERT INTO fencing_floor VALUES (1, 10)")).await;
-    // The sum shows that there is one.
-    let floor = async || number(&place.pool, "SELECT sum(token) FROM fencing_floor").await;
-    assert_eq!(floor().await, 10);
-    for (way, lower) in [("", 9), (" OR REPLACE", 0), (" OR IGNORE", 9), (" OR REPLACE", 9)] {
-        let insert = format!("INSERT{way} INTO fencing_floor VALUES (1, {lower})");
-        let error = attempt(&place.pool, &insert).await.unwrap_err().to_string();
-        assert!(error.contains("a mark is never lowered"), "{way}: {error}");
-    }
-    run(&place.pool, "INSERT OR REPLACE INTO fencing_floor VALUES (1, 11)").await;
-    assert_eq!(floor().await, 11);
-    for (name, number) in [("r", 5), ("r", 11), ("low", 4), ("s", 499)] {
-        stale(sql::begin(&place.pool, &named(name), token(number)).await);
-    }
-    for (name, number) in [("low", 5), ("s", 500), ("r", 12)] {
-        raise(&place.pool, &named(name), number).await;
-    }
 }
 
 /// Some services switch it off, so that a file from elsewhere can call no function that has effects.

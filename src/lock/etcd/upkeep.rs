@@ -1,9 +1,11 @@
 use std::iter::once;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use fencing_protocol::Fault;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
@@ -12,9 +14,9 @@ use super::claim::{EtcdRefusal, MAX_OPS, MAX_SWEPT};
 use super::client::Repeat;
 use super::cluster::Cluster;
 use super::messages::{Compare, EtcdAnswer, Is, Op, Range, Txn};
-use super::session::{Doubtful, EtcdRenewal, EtcdSession, HeldClaim};
+use super::session::{EtcdRenewal, EtcdSession, State, seconds};
+use crate::lock::engine::token_base::first_base;
 use crate::lock::runtime::restarted;
-use crate::lock::session_cache::SessionCache;
 use crate::lock::settings::Settings;
 use crate::random::jitter;
 use crate::time::Time;
@@ -22,44 +24,60 @@ use crate::time::Time;
 /// The pause before a broken watch is set up again.
 const WATCH_PAUSE: Duration = Duration::from_millis(100);
 
-/// Leases in an etcd cluster: the sessions of one lock service, one for each runtime, TTL and lock-delay.
-#[derive(derive_more::Debug)]
-#[debug("{cluster:?}")]
-pub struct EtcdSessions {
-    pub(super) cluster: Arc<Cluster>,
-    open: SessionCache<(Duration, Duration), EtcdSession>,
-    /// Whether an old version was reported.
-    pub(super) warned: AtomicBool,
-}
-
-impl EtcdSessions {
-    pub(super) fn new(cluster: Cluster) -> EtcdSessions {
-        let (open, warned) = (SessionCache::new(EtcdSession::has_ended), AtomicBool::new(false));
-        EtcdSessions { cluster: Arc::new(cluster), open, warned }
-    }
-
-    /// Returns the session for these settings, within two budgets.
-    pub(super) async fn get(&self, settings: &Settings) -> Result<Arc<EtcdSession>, Fault> {
-        let (terms, budget) = (settings.terms(), settings.budget());
-        let open = || {
-            let (cluster, counted) = (Arc::clone(&self.cluster), self.cluster.requests.token());
-            async move {
-                let session = EtcdSession::start(&cluster, &terms, budget).await?;
-                let _ = session.tasks.set(spawn(&session));
-                drop(counted);
-                Ok(session)
-            }
-        };
-        self.open.get((terms.ttl, terms.lock_delay), terms.closed_for(), budget * 2, open).await
-    }
-}
-
-fn spawn(session: &Arc<EtcdSession>) -> [AbortOnDropHandle<()>; 2] {
-    let (weak, work) = (Arc::downgrade(session), Arc::clone(&session.work));
+/// Starts a session and its tasks. Where that fails, its etcd lease is revoked, and the next start takes another one.
+pub(super) async fn start(cluster: Arc<Cluster>, settings: Settings) -> Result<Arc<EtcdSession>, Fault> {
+    let (terms, budget, now) = (settings.terms(), settings.budget(), cluster.clock.now());
+    let seconds = seconds(terms.ttl * 4 / 3 + terms.lock_delay);
+    cluster.client.check_members(budget / 4).await?;
+    let lease = cluster.grant(seconds, budget).await?;
+    let created = put_sentinel(&cluster, lease, seconds, budget).await;
+    let created = created.inspect_err(|_| cluster.revoke(&Handle::current(), lease, budget))?;
+    let session = Arc::new(EtcdSession {
+        cluster: Arc::clone(&cluster),
+        ttl: terms.ttl,
+        budget,
+        lease,
+        created,
+        modified: AtomicI64::new(created),
+        state: Mutex::new(State { renewed: now, used: now, ..State::default() }),
+        work: Arc::default(),
+        swept: Notify::new(),
+        runtime: Handle::current(),
+        tasks: OnceLock::new(),
+    });
+    let (weak, work) = (Arc::downgrade(&session), Arc::clone(&session.work));
+    let watches = watch(Weak::clone(&weak), cluster, lease, created, budget);
     let runs = restarted(move || run(Weak::clone(&weak), Arc::clone(&work)));
-    let (cluster, weak) = (Arc::clone(&session.cluster), Arc::downgrade(session));
-    let watches = watch(weak, cluster, session.lease, session.created, session.budget);
-    [tokio::spawn(runs), tokio::spawn(watches)].map(AbortOnDropHandle::new)
+    let _ = session.tasks.set([tokio::spawn(runs), tokio::spawn(watches)].map(AbortOnDropHandle::new));
+    Ok(session)
+}
+
+/// Puts the sentinel of a session and what the first one needs, unless the service is closed. Returns the revision.
+async fn put_sentinel(cluster: &Cluster, lease: i64, seconds: u64, budget: Duration) -> Result<i64, Fault> {
+    let (client, keys) = (&cluster.client, &cluster.keys);
+    // Padded to 20 digits, because etcd compares values as bytes.
+    let digits = |seconds: u64| format!("{seconds:020}").into_bytes();
+    let shorter = digits(seconds.saturating_sub(1));
+    let longer = Txn {
+        compare: vec![Compare::value(keys.longest(), Is::Greater, shorter)],
+        failure: vec![Op::put(keys.longest(), digits(seconds), 0)],
+        ..Txn::default()
+    };
+    let base = Op::put(keys.base(), first_base().to_string().into(), 0);
+    let start = Txn {
+        compare: vec![Compare::absent(keys.closed())],
+        success: vec![
+            Op::txn(Txn::only_if(Compare::absent(keys.base()), base)),
+            Op::txn(longer),
+            Op::put(keys.sentinel(lease), Vec::new(), lease),
+        ],
+        failure: vec![Op::range(Range::one(keys.closed()))],
+    };
+    let (answer, _) = client.call(&start, budget, Repeat::Never).await?;
+    let Some(closed) = answer.read(0).first().filter(|_| !answer.succeeded) else {
+        return Ok(answer.header().revision);
+    };
+    Err(cluster.closed(closed, budget).await)
 }
 
 /// Renews and sweeps until the session is over, or nobody has it any more.
@@ -117,9 +135,8 @@ impl EtcdSession {
             return None;
         }
         let state = &mut *guard;
-        let lapsed = state.held.extract_if(|_, held| held.until <= now).map(|(_, held)| held);
-        let doubtful = |HeldClaim { claim, on, .. }| Doubtful { claim, on, _counted: self.cluster.requests.token() };
-        state.doubtful.extend(lapsed.map(doubtful));
+        let lapsed = state.held.extract_if(|_, held| held.until <= now);
+        state.doubtful.extend(lapsed.map(|(_, held)| (held.claim, self.cluster.requests.token())));
         // The service and this task have one reference each.
         if Arc::strong_count(self) > 2 || !state.held.is_empty() {
             state.used = now;
@@ -199,12 +216,12 @@ impl EtcdSession {
     async fn sweep(&self) -> Result<(), Fault> {
         let keys = &self.cluster.keys;
         let (mut count, mut ops) = (0, Vec::new());
-        for Doubtful { claim, on, .. } in &self.state.lock().doubtful {
+        for (claim, _) in &self.state.lock().doubtful {
             // An owner of more locks has two pages.
             if count > 0 && ops.len() + claim.locks.len() > MAX_SWEPT {
                 break;
             }
-            ops.extend(claim.sweeps(keys, *on));
+            ops.extend(claim.sweeps(keys, self.lease));
             count += 1;
         }
         for page in ops.chunks(MAX_SWEPT) {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Instant;
 
-use super::sealed::Keys;
+use super::seals::Keys;
 use super::*;
 
 /// A lock service and a proxy with one file of keys.

@@ -44,13 +44,10 @@ fn of(door: &Door, lease: &Answer, method: &str) -> Answer {
     }
 }
 
-const LONG: &str = r#"{"ttl_ms": 60000, "wait_ms": 20000}"#;
-
 fn goes_on(place: &(impl Place + ?Sized)) {
     let keys = Keys::new();
     let (mut first, second) = (keys.serve(place), keys.serve(place));
-    let lease = first.acquire("a", LONG);
-    assert_eq!(lease.status, 201, "{lease:?}");
+    let lease = first.lease("a", 60_000);
     let renewed = of(&second, &lease, "PUT");
     assert_eq!((renewed.status, renewed.token()), (200, lease.token()), "{renewed:?}");
     assert_eq!(renewed.path(), lease.path());
@@ -70,8 +67,8 @@ fn goes_on(place: &(impl Place + ?Sized)) {
         let over = of(door, &lease, "DELETE");
         assert_eq!(over.status, 404, "{over:?}");
     }
-    let next = first.acquire("a", LONG);
-    assert!(next.status == 201 && next.token() > lease.token(), "{next:?}");
+    let next = first.lease("a", 60_000);
+    assert!(next.token() > lease.token(), "{next:?}");
     assert!([404, 409].contains(&of(&second, &lease, "PUT").status));
     assert_eq!(of(&second, &next, "PUT").status, 200);
 }
@@ -88,8 +85,7 @@ fn another_process_goes_on_with_a_lease_on_nodes_in_a_database_and_in_zookeeper(
 fn a_lease_that_has_lapsed_stays_so() {
     let (keys, servers) = (Keys::new(), five());
     let (first, second) = (keys.serve(&servers), keys.serve(&servers));
-    let lease = first.acquire("a", r#"{"ttl_ms": 8000, "wait_ms": 20000}"#);
-    assert_eq!(lease.status, 201, "{lease:?}");
+    let lease = first.lease("a", 8000);
     thread::sleep(Duration::from_secs(9));
     for door in [&second, &first, &keys.serve(&servers)] {
         of(door, &lease, "PUT").is(404, "no-lease");
@@ -102,7 +98,7 @@ fn a_lease_that_has_lapsed_stays_so() {
 fn ids_that_nobody_has_sealed_are_no_leases() {
     let (keys, servers) = (Keys::new(), five());
     let door = keys.serve(&servers);
-    let lease = door.acquire("secret", LONG);
+    let lease = door.lease("secret", 60_000);
     let id = lease.json()["lease_id"].as_str().unwrap().to_owned();
     assert!(!id.contains(&hex::encode("secret")) && id.starts_with("one:"), "{id}");
     let last = if id.ends_with('0') { "1" } else { "0" };
@@ -125,7 +121,7 @@ fn ids_that_nobody_has_sealed_are_no_leases() {
 fn nodes_that_have_lost_the_lock_get_it_again_from_any_process() {
     let (keys, servers) = (Keys::new(), five());
     let doors = [keys.serve(&servers), keys.serve(&servers)];
-    let lease = doors[0].acquire("a", LONG);
+    let lease = doors[0].lease("a", 60_000);
     for (number, server) in servers.iter().enumerate() {
         server.cli(&["DEL", "{fencing}:lock:a"]);
         until("the lock is there again", || {
@@ -136,7 +132,7 @@ fn nodes_that_have_lost_the_lock_get_it_again_from_any_process() {
     assert_eq!(of(&doors[1], &lease, "DELETE").status, 204);
     until("no node has it", || servers.iter().all(|server| server.cli(&["EXISTS", "{fencing}:lock:a"]) == "0"));
     // To a renewal that comes late it is as if another client had come and gone.
-    assert!(doors[0].acquire("a", LONG).token() >= lease.token() + 2);
+    assert!(doors[0].lease("a", 60_000).token() >= lease.token() + 2);
 }
 
 /// One process releases while others renew, on nodes that have lost the lock as well.
@@ -147,8 +143,7 @@ fn what_was_released_is_not_renewed_into_life() {
     let doors = [0; 3].map(|_| keys.serve(&servers));
     for round in 0..rounds {
         let name = format!("a/{round}");
-        let lease = doors[0].acquire(&name, LONG);
-        assert_eq!(lease.status, 201, "{lease:?}");
+        let lease = doors[0].lease(&name, 60_000);
         servers[round % 5].cli(&["DEL", &format!("{{fencing}}:lock:{name}")]);
         thread::scope(|scope| {
             for door in doors.iter().cycle().take(6) {
